@@ -1,6 +1,6 @@
 //! The time, syncs and descriptors of opening a database with many keyspaces after an orderly close, and
-//! what it costs while nothing is done: `many_keyspaces DIRECTORY [KEYSPACES] [ENGINE]`. The directory
-//! must be new.
+//! the costs of the idle database: `many_keyspaces DIRECTORY [KEYSPACES] [ENGINE]`. The directory must
+//! be new.
 
 #![expect(clippy::unwrap_used, reason = "an example ends at its first error")]
 #![expect(clippy::disallowed_methods, reason = "it measures")]

@@ -13,7 +13,7 @@ use engine::{
     as_damage,
 };
 
-use crate::catalog::{self, Entry};
+use crate::catalog::{self, Catalog, Entry};
 use crate::error;
 use crate::options::EngineKind;
 
@@ -27,8 +27,23 @@ pub(crate) fn damage_of(failure: error::Error) -> error::Result<Corruption> {
     }
 }
 
+/// The catalog without the keyspaces that are damaged at first sight, and these.
+pub(crate) fn part_damaged(
+    device: &dyn Device,
+    catalog: &Catalog,
+) -> error::Result<(Catalog, Vec<(Entry, Corruption)>)> {
+    let (mut sound, mut damaged) = (Vec::new(), Vec::new());
+    for entry in &catalog.keyspaces {
+        match damage_at_first_sight(device, catalog.id, entry)? {
+            Some(damage) => damaged.push((entry.clone(), damage)),
+            None => sound.push(entry.clone()),
+        }
+    }
+    Ok((Catalog { keyspaces: sound, ..catalog.clone() }, damaged))
+}
+
 /// What is damaged of a keyspace as far as a look at what says how much memory it takes tells.
-pub(crate) fn damage_at_first_sight(
+fn damage_at_first_sight(
     device: &dyn Device,
     database: [u8; 16],
     entry: &Entry,

@@ -122,7 +122,7 @@ impl Db {
     ) -> Result<Self> {
         let catalog = load_or_create(&*device, &options)?;
         refusals::refuse_first(&*device, &catalog)?;
-        let (sound, damaged) = part_damaged(&*device, &catalog)?;
+        let (sound, damaged) = damaged::part_damaged(&*device, &catalog)?;
         let needed = memory_limit::check_snapshots(&*device, &sound, options.memory_bytes)?;
         let durability = options.durability;
         let memory = Arc::new(MemoryBudget::new(options.memory_bytes));
@@ -407,21 +407,6 @@ fn placed<E: Engine + 'static>(
 ) -> engine::Result<Box<dyn Engine>> {
     let engine = opened.map_err(|error| error.in_dir(dir))?;
     Ok(Box::new(Placed::new(engine, dir)))
-}
-
-/// The catalog without the keyspaces that are damaged at first sight, and these.
-fn part_damaged(
-    device: &dyn Device,
-    catalog: &Catalog,
-) -> Result<(Catalog, Vec<(catalog::Entry, Corruption)>)> {
-    let (mut sound, mut damaged) = (Vec::new(), Vec::new());
-    for entry in &catalog.keyspaces {
-        match damaged::damage_at_first_sight(device, catalog.id, entry)? {
-            Some(damage) => damaged.push((entry.clone(), damage)),
-            None => sound.push(entry.clone()),
-        }
-    }
-    Ok((Catalog { keyspaces: sound, ..catalog.clone() }, damaged))
 }
 
 /// Holds engines' files back until the journal has what they say. The journal is opened after the

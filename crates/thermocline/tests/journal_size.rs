@@ -25,8 +25,13 @@ fn segments(device: &dyn Device) -> Vec<(String, u64)> {
     }
     let names = device.list("journal").unwrap().into_iter().map(|entry| entry.name);
     let names = names.filter(|name| name.ends_with(".journal"));
-    let len = |name: &str| device.open(&format!("journal/{name}"), Mode::Read).unwrap().len();
-    names.map(|name| (name.clone(), len(&name).unwrap())).collect()
+    let len = |name: &str| match device.open(&format!("journal/{name}"), Mode::Read) {
+        Ok(file) => Some(file.len().unwrap()),
+        // It was trimmed since.
+        Err(device::Error::NotFound { .. }) => None,
+        Err(error) => panic!("{error}"),
+    };
+    names.filter_map(|name| Some((name.clone(), len(&name)?))).collect()
 }
 
 /// Writes records of about a KiB, of this number of bytes in all. Returns the lengths of the segments that

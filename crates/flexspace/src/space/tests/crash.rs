@@ -121,16 +121,9 @@ fn run(disk: &Arc<SimulatedDisk>, options: &Options, random: &mut Random) -> Cou
                 }
             }
             drop(space);
-            // The state that an opening without a change has found may be in the page cache alone.
-            let is_unchanged = step % 2 == 0;
-            space = open_one_way(device.clone(), options, is_unchanged);
-            model = content(&space).expect("whole");
-            let found = course.states[synced..].contains(&model);
-            assert!(found, "a kill leaves a state since the last sync");
-            course.states.push(model.clone());
-            if !is_unchanged {
-                synced = course.states.len() - 1;
-            }
+            let why = "a kill leaves a state since the last sync";
+            (space, model, synced) =
+                reopen((device.clone(), options), &mut course, synced, step % 2 == 0, why);
         } else if random.random_range(0..15) == 0 {
             // Writes and syncs fail, and the process is ended by it: what a failed sync leaves in the page
             // cache is found again, and lost in the next crash.
@@ -148,15 +141,9 @@ fn run(disk: &Arc<SimulatedDisk>, options: &Options, random: &mut Random) -> Cou
                 Ok(()) => synced = course.states.len() - 1,
                 Err(_) => {
                     drop(space);
-                    let is_unchanged = step % 2 == 0;
-                    space = open_one_way(device.clone(), options, is_unchanged);
-                    model = content(&space).expect("whole");
-                    let found = course.states[synced..].contains(&model);
-                    assert!(found, "a failed sync loses nothing that was synced before");
-                    course.states.push(model.clone());
-                    if !is_unchanged {
-                        synced = course.states.len() - 1;
-                    }
+                    let why = "a failed sync loses nothing that was synced before";
+                    (space, model, synced) =
+                        reopen((device.clone(), options), &mut course, synced, step % 2 == 0, why);
                 }
             }
         } else {
@@ -180,6 +167,23 @@ fn run(disk: &Arc<SimulatedDisk>, options: &Options, random: &mut Random) -> Cou
         course.met.checkpoints += stats.checkpoints.min(1);
     }
     course
+}
+
+/// Opens a space again. Returns it, its content, and the first state that a power cut may leave: the state
+/// that an opening without a change has found may be in the page cache alone.
+fn reopen(
+    (device, options): (Arc<dyn Device>, &Options),
+    course: &mut Course,
+    synced: usize,
+    is_unchanged: bool,
+    why: &str,
+) -> (FlexSpace, Model, usize) {
+    let space = open_one_way(device, options, is_unchanged);
+    let model = content(&space).expect("whole");
+    assert!(course.states[synced..].contains(&model), "{why}");
+    course.states.push(model.clone());
+    let synced = if is_unchanged { synced } else { course.states.len() - 1 };
+    (space, model, synced)
 }
 
 /// Opens a space, and begins its life or changes nothing.
