@@ -11,7 +11,10 @@ use std::process::{Command, ExitCode};
 use clap::Parser;
 use environment::Environment;
 use thermocline_bench::cli::{BenchCommand, execute};
-use thermocline_bench::compare::Comparison;
+use thermocline_bench::compare::{
+    CompareConfig, Comparison, Programs, Verdict, execute as compare_stores,
+};
+use thermocline_bench::report::fills_budget;
 
 #[derive(Parser)]
 enum Cli {
@@ -35,6 +38,10 @@ fn main() -> ExitCode {
         ("failures_and_wrong_answers_fail_the_comparison", failures_fail_the_comparison),
         ("shared_loads_are_made_once_and_removed", shared_loads_are_made_once_and_removed),
         ("without_the_peers_program_it_says_how_to_build_it", missing_peers_are_explained),
+        ("each_store_gets_the_largest_cache_that_keeps_the_budget", caches_are_found),
+        ("two_builds_are_compared_round_by_round", two_builds_are_compared),
+        ("other_programs_are_refused_before_anything_is_loaded", other_programs_are_refused),
+        ("a_report_of_a_killed_comparison_is_no_result", stale_reports_are_no_results),
     ] {
         test();
         println!("test {name} ... ok");
@@ -128,4 +135,113 @@ fn missing_peers_are_explained() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("/no/such/program") && said.contains("peers/install.sh"), "{said}");
+}
+
+fn caches_are_found() {
+    let stores = ["--engine=cached", "--with=hungry,map,cached@cache=32MiB", "--workload=ycsb-a"];
+    let budget = ["--memory=128MiB", "--page-cache=free", "--rounds=2"];
+    let (code, said, comparison) = compare(&[&stores[..], &budget].concat());
+    assert_eq!(code, Some(0), "{said}");
+    let comparison = comparison.unwrap();
+    let [cached, hungry] = comparison.searches.as_slice() else {
+        panic!("{:?}", comparison.searches);
+    };
+    assert_eq!((cached.store.as_str(), cached.verdict), ("cached", Verdict::Fills), "{said}");
+    assert!(cached.trials.len() > 1, "the whole budget as a cache is too much");
+    assert_eq!((hungry.store.as_str(), hungry.verdict), ("hungry", Verdict::OverBudget));
+    assert_eq!(hungry.cache_bytes, 1 << 20, "the smallest");
+    let rows = &comparison.summary;
+    let of = |store: &'static str| comparison.runs.iter().filter(move |run| run.engine == store);
+    for run in of("cached") {
+        assert_eq!(run.cache_bytes, Some(cached.cache_bytes));
+        assert!(fills_budget(run.rss_peak_bytes, run.memory_budget_bytes), "{said}");
+        assert!(run.is_quotable(), "{:?}", run.marks);
+    }
+    assert_eq!((rows[0].is_quotable, rows[0].fills_budget), (true, Some(true)));
+    // The row of a store that cannot keep the budget says so, and the other rows are made.
+    assert_eq!(of("hungry").count(), 2);
+    assert!(said.contains("does not keep the budget with its smallest cache"), "{said}");
+    assert_eq!((rows[1].is_quotable, rows[1].fills_budget), (false, Some(false)));
+    // A store without a cache runs without a search, and is marked; one with a given cache likewise.
+    assert_eq!((of("map").count(), rows[2].cache_bytes), (2, None));
+    assert!(!rows[2].is_quotable && said.contains("% of the budget of 128.0 MiB"), "{said}");
+    assert_eq!(rows[3].cache_bytes, Some(32 << 20));
+    let (_, said, comparison) = compare(&[&stores[..], &budget, &["--default-caches"]].concat());
+    assert!(comparison.unwrap().searches.is_empty() && !said.contains("search"), "{said}");
+}
+
+fn two_builds_are_compared() {
+    let this = std::env::current_exe().unwrap();
+    let baseline = format!("--baseline={}", this.display());
+    let (code, said, comparison) =
+        compare(&["--engine=map", "--workload=ycsb-a,ycsb-c", "--rounds=3", &baseline]);
+    assert_eq!(code, Some(0), "{said}");
+    let comparison = comparison.unwrap();
+    let seeds: Vec<u64> = comparison.runs.iter().take(6).map(|run| run.seed).collect();
+    assert_eq!(seeds, [1, 1, 2, 2, 3, 3], "the builds take turns with the round's seed");
+    let names: Vec<&str> = comparison.runs.iter().take(2).map(|run| run.engine.as_str()).collect();
+    assert_eq!(names, ["map", "map (baseline)"]);
+    assert_eq!(comparison.builds.len(), 2);
+    let build = &comparison.builds[0];
+    assert_eq!((build.rounds, build.store.as_str()), (3, "map"));
+    let spread = build.ops_per_s.unwrap();
+    assert!(spread.min <= spread.median && spread.median <= spread.max);
+    let ratio = |round: usize| {
+        comparison.runs[2 * round].ops_per_s / comparison.runs[2 * round + 1].ops_per_s
+    };
+    let largest = (0..3).map(ratio).fold(0.0, f64::max);
+    assert!((spread.max - largest).abs() < 1e-9);
+    assert!(build.cpu_us_per_op.is_some());
+    assert!(said.contains("this build over the baseline"), "{said}");
+}
+
+fn other_programs_are_refused() {
+    let this = std::env::current_exe().unwrap();
+    for (peers, with, baseline, says) in [
+        (this.as_path(), "", "/no/such/program", "cannot start /no/such/program"),
+        (this.as_path(), "", "/bin/true", "/bin/true speaks another protocol"),
+        (this.as_path(), "", "/bin/false", "/bin/false speaks another protocol"),
+        (std::path::Path::new("/bin/true"), "--with=map", "", "/bin/true speaks another protocol"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut arguments = vec!["bench", "compare", "--engine=map", "--workload=load"];
+        arguments.extend(Some(with).filter(|with| !with.is_empty()));
+        let baseline = format!("--baseline={baseline}");
+        arguments.extend(Some(baseline.as_str()).filter(|_| with.is_empty()));
+        let output = Command::new(&this)
+            .env("THERMOCLINE_PEERS", peers)
+            .env("TMPDIR", dir.path())
+            .args(&arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(says), "{said}");
+        assert!(!said.contains("round"), "{said}");
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0, "nothing was begun");
+    }
+}
+
+fn stale_reports_are_no_results() {
+    let this = std::env::current_exe().unwrap();
+    let (_, _, comparison) = compare(&["--engine=torn", "--workload=ycsb-a", "--rounds=1"]);
+    let wrong = comparison.unwrap().runs.remove(0);
+    assert!(wrong.wrong_reads > 0);
+    let scratch = tempfile::tempdir().unwrap();
+    let config = CompareConfig {
+        engine: "nosuch".to_owned(),
+        with: Vec::new(),
+        workloads: vec!["ycsb-a".to_owned()],
+        rounds: 1,
+        seed: 1,
+        options: Vec::new(),
+        shares_loads: false,
+        searches_caches: true,
+        has_baseline: false,
+    };
+    // A process that was killed, and had the same number, left this.
+    thermocline_bench::report::write_json(&scratch.path().join("0.json"), &wrong).unwrap();
+    let programs = Programs { ours: this.clone(), peers: this, baseline: None };
+    let comparison = compare_stores(&config, &programs, scratch.path(), |_, _| {}).unwrap();
+    assert_eq!((comparison.runs.len(), comparison.failures.len()), (0, 1));
 }

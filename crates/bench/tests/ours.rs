@@ -4,7 +4,7 @@ use environment::Environment;
 use thermocline_bench::memory::{Budget, PageCache};
 use thermocline_bench::progress::NoProgress;
 use thermocline_bench::report::Report;
-use thermocline_bench::run::{Config, RunError, execute, prepare};
+use thermocline_bench::run::{Config, RunError, WarmUp, execute, prepare};
 use thermocline_bench::shape::Shape;
 use thermocline_bench::stores::{Catalog, Durability, Ours};
 use thermocline_bench::workload::Workload;
@@ -40,7 +40,10 @@ fn config(depth: usize, engine: &str, workload: &str, durability: Durability) ->
         threads: 2,
         depth,
         seconds: None,
-        warmup_seconds: 0.0,
+        warm_up: WarmUp::Seconds(0.0),
+        aged: 0,
+        quiet_seconds: 0.0,
+        cache_bytes: None,
         ops: Some(4000),
         rate: None,
         interval_seconds: 1.0,

@@ -6,7 +6,7 @@ use thermocline_bench::distribution::Distribution;
 use thermocline_bench::memory::{Budget, PageCache};
 use thermocline_bench::progress::NoProgress;
 use thermocline_bench::report::{Report, page, run_table};
-use thermocline_bench::run::{Config, RunError, execute, prepare};
+use thermocline_bench::run::{Config, RunError, WarmUp, execute, prepare};
 use thermocline_bench::stores::Durability;
 use thermocline_bench::workload::Workload;
 
@@ -23,7 +23,10 @@ fn config(engine: &str, workload: &str) -> Config {
         threads: 2,
         depth: 1,
         seconds: None,
-        warmup_seconds: 0.0,
+        warm_up: WarmUp::Seconds(0.0),
+        aged: 0,
+        quiet_seconds: 0.0,
+        cache_bytes: None,
         ops: Some(20_000),
         rate: None,
         interval_seconds: 0.05,
@@ -117,6 +120,7 @@ fn every_lie_is_caught() {
             let config = Config { threads, ..config(store, workload) };
             let report = run(&config);
             assert!(!report.is_right(), "{store} on {workload} with {threads}: not caught");
+            assert!(!report.is_quotable());
             let said = report.wrong_read_examples.join("\n");
             assert!(said.contains(says), "{store} on {workload}: {said}");
         }
@@ -287,6 +291,7 @@ fn the_report_has_the_fields_of_the_contract() {
         "write_amplification",
         "read_amplification",
         "space_bytes",
+        "space_peak_bytes",
         "live_bytes",
         "verified_reads",
         "wrong_reads",
@@ -302,7 +307,20 @@ fn the_report_has_the_fields_of_the_contract() {
         ("latency_us", &["p50", "p95", "p99", "p999", "max"][..]),
         ("device", &["read_bytes", "write_bytes", "read_ops", "write_ops"]),
         ("user", &["read_bytes", "write_bytes"]),
-        ("load", &["seconds", "ops_per_s", "write_amplification"]),
+        (
+            "load",
+            &[
+                "seconds",
+                "rest_seconds",
+                "ops_per_s",
+                "write_amplification",
+                "device_read_bytes",
+                "device_write_bytes",
+                "cpu_seconds",
+                "cpu_us_per_op",
+                "space_peak_bytes",
+            ],
+        ),
     ] {
         for field in fields {
             assert!(json[object][field].is_number(), "{object}.{field} is missing");

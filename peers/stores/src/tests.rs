@@ -3,7 +3,7 @@
 use bench::memory::{Budget, PageCache};
 use bench::progress::NoProgress;
 use bench::report::Report;
-use bench::run::{Config, execute, prepare};
+use bench::run::{Config, WarmUp, execute, prepare};
 use bench::stores::Durability;
 use bench::workload::Workload;
 use environment::Environment;
@@ -29,7 +29,10 @@ fn config(store: &str, workload: &str, change: impl FnOnce(&mut Config)) -> Conf
         threads: 2,
         depth: 1,
         seconds: None,
-        warmup_seconds: 0.0,
+        warm_up: WarmUp::Seconds(0.0),
+        aged: 0,
+        quiet_seconds: 0.0,
+        cache_bytes: None,
         ops: Some(3000),
         rate: None,
         interval_seconds: 1.0,

@@ -1,4 +1,4 @@
-//! `bench compare`.
+//! `bench compare`, and `bench protocol`, by which programs agree on what it asks of them.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{BenchError, EXIT_WRONG, WorkArgs};
-use crate::compare::{ChildError, CompareConfig, Programs, Turn, check_ours, parted};
-use crate::report::{Report, comparison_table, write_json, write_page};
+use crate::compare::{Abilities, ChildError, CompareConfig, Programs, Turn, check_ours, parted};
+use crate::report::{Report, builds_table, bytes, comparison_table, write_json, write_page};
 use crate::stores::{Catalog, StoreError, is_ours};
 use crate::workload::{Workload, WorkloadError};
 
@@ -28,6 +28,14 @@ pub struct CompareArgs {
     /// How often each store runs each workload
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
+    /// Another build of ours, which takes turns with this one on the same operations; the summary has the
+    /// ratios of the two, round by round
+    #[arg(long, value_name = "PROGRAM")]
+    pub baseline: Option<PathBuf>,
+    /// Give each store the cache of its own guide. Without this, runs before the measured rounds find the
+    /// largest cache with which its resident peak stays within the budget, unless that is `all`
+    #[arg(long)]
+    pub default_caches: bool,
     /// Load each store once for all its runs that begin alike, and begin each from a copy
     #[arg(long)]
     pub share_loads: bool,
@@ -60,9 +68,12 @@ pub(super) fn execute(args: &CompareArgs, catalog: &dyn Catalog) -> Result<ExitC
         seed: args.seed,
         options: args.work.words(),
         shares_loads: args.share_loads,
+        searches_caches: !args.default_caches,
+        has_baseline: args.baseline.is_some(),
     };
     let programs =
         Programs::find().map_err(|error| BenchError::Io("this program".to_owned(), error))?;
+    let programs = Programs { baseline: args.baseline.clone(), ..programs };
     let peer = args.with.iter().find(|store| !is_ours(store));
     if let (Some(store), Some(missing)) = (peer, programs.missing_peers()) {
         return Err(BenchError::Usage(format!("{store:?} is none of our engines, and {missing}")));
@@ -71,9 +82,8 @@ pub(super) fn execute(args: &CompareArgs, catalog: &dyn Catalog) -> Result<ExitC
     let result = crate::compare::execute(&config, &programs, &scratch, tell);
     // Only reports that have been read are in it.
     let _ = std::fs::remove_dir_all(&scratch);
-    let comparison =
-        result.map_err(|error| BenchError::Io(scratch.display().to_string(), error))?;
-    print!("{}", comparison_table(&comparison.summary));
+    let comparison = result?;
+    print!("{}{}", comparison_table(&comparison.summary), builds_table(&comparison.builds));
     let write = |path: &Path, written: std::io::Result<()>| {
         written.map_err(|error| BenchError::Io(path.display().to_string(), error))
     };
@@ -100,6 +110,9 @@ fn check(args: &CompareArgs, catalog: &dyn Catalog) -> Result<(), BenchError> {
 
 /// A line for each turn, on standard error.
 pub(super) fn tell(turn: &Turn, result: &Result<Report, ChildError>) {
+    if turn.is_trial {
+        return tell_trial(turn, result);
+    }
     let name = format!("{} round {} {}", turn.workload, turn.round + 1, turn.store);
     match result {
         Ok(report) if report.is_right() => {
@@ -108,4 +121,24 @@ pub(super) fn tell(turn: &Turn, result: &Result<Report, ChildError>) {
         Ok(report) => eprintln!("{name}: {} WRONG answers", report.wrong_reads),
         Err(error) => eprintln!("{name}: {error}"),
     }
+}
+
+/// A line for each run of the search for a cache.
+fn tell_trial(turn: &Turn, result: &Result<Report, ChildError>) {
+    let name = format!("{} search {}", turn.workload, turn.store);
+    match result {
+        Ok(report) => {
+            let cache = report.cache_bytes.map_or("no cache".to_owned(), |it| bytes(it));
+            let (peak, budget) = (bytes(report.rss_peak_bytes), bytes(report.memory_budget_bytes));
+            eprintln!("{name}: cache {cache}, resident peak {peak} of {budget}");
+        }
+        Err(error) => eprintln!("{name}: {error}"),
+    }
+}
+
+/// Prints what this program can do, for the program that runs a comparison.
+pub(super) fn protocol(catalog: &dyn Catalog) -> Result<ExitCode, BenchError> {
+    let failed = |error: serde_json::Error| BenchError::Io("this program".to_owned(), error.into());
+    println!("{}", serde_json::to_string(&Abilities::of(catalog)).map_err(failed)?);
+    Ok(ExitCode::SUCCESS)
 }

@@ -20,6 +20,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use environment::Environment;
 
+use crate::compare::ChildError;
 use crate::run::RunError;
 use crate::stores::Catalog;
 
@@ -36,6 +37,9 @@ pub enum BenchCommand {
     Tables(TablesArgs),
     /// Stand in front of a Redis-protocol server and write down what it is asked
     Record(RecordArgs),
+    /// Print the stores of this program and the protocol by which a comparison runs them
+    #[command(hide = true)]
+    Protocol,
 }
 
 /// A benchmark that could not be run to its end.
@@ -56,6 +60,15 @@ impl BenchError {
     /// What a program ends with: 2 for a wrong command line, otherwise 1.
     pub fn exit_code(&self) -> u8 {
         if matches!(self, Self::Usage(_)) { 2 } else { 1 }
+    }
+}
+
+impl From<ChildError> for BenchError {
+    fn from(error: ChildError) -> Self {
+        match error {
+            ChildError::Scratch(path, error) => Self::Io(path.display().to_string(), error),
+            other => Self::Usage(other.to_string()),
+        }
     }
 }
 
@@ -89,5 +102,6 @@ pub fn execute(
         BenchCommand::Compare(args) => compare::execute(args, catalog),
         BenchCommand::Tables(args) => tables::execute(args),
         BenchCommand::Record(args) => record::execute(args, env),
+        BenchCommand::Protocol => compare::protocol(catalog),
     }
 }

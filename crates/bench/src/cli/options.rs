@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::distribution::{Distribution, DistributionError, theta_from_alpha};
 use crate::memory::{Budget, PageCache, parse_count};
-use crate::run::Config;
+use crate::run::{Config, QUIET, WARM_UP_MAX_SECONDS, WarmUp};
 use crate::shape::Shape;
 use crate::stores::{Durability, Io};
 use crate::workload::{Extent, Workload};
@@ -47,9 +47,17 @@ pub struct WorkArgs {
     /// Length of the measured phase [default: 30, or to the end of a load, a phase or a trace]
     #[arg(long)]
     pub seconds: Option<f64>,
-    /// Length of the warm-up before it [default: a tenth of a timed run, 5 at most]
+    /// Length of the warm-up before it [default: of a timed run, until the resident set and the device
+    /// reads per operation change by less than 2% from one 10 s to the next]
     #[arg(long)]
     pub warmup: Option<f64>,
+    /// Seconds after which a warm-up without a length ends
+    #[arg(long, default_value_t = WARM_UP_MAX_SECONDS)]
+    pub warmup_max: f64,
+    /// Phases of updates between the load and the workload, each with one update for each key, of keys
+    /// drawn uniformly
+    #[arg(long, default_value_t = 0)]
+    pub aged: u32,
     /// End the measured phase after so many operations, as 100k
     #[arg(long, value_parser = parse_count)]
     pub ops: Option<u64>,
@@ -94,7 +102,11 @@ impl WorkArgs {
             (None, None) => THETA,
         };
         let timed = workload.extent() == Extent::Time && self.ops.is_none();
-        let warmup = if timed { (self.seconds.unwrap_or(30.0) / 10.0).min(5.0) } else { 0.0 };
+        let warm_up = match self.warmup {
+            Some(seconds) => WarmUp::Seconds(seconds),
+            None if timed => WarmUp::UntilSteady { seconds_max: self.warmup_max },
+            None => WarmUp::Seconds(0.0),
+        };
         Ok(Config {
             engine: engine.to_owned(),
             workload: workload.clone(),
@@ -106,7 +118,10 @@ impl WorkArgs {
             threads: self.threads,
             depth: self.depth,
             seconds: self.seconds,
-            warmup_seconds: self.warmup.unwrap_or(warmup),
+            warm_up,
+            aged: self.aged,
+            quiet_seconds: QUIET.as_secs_f64(),
+            cache_bytes: None,
             ops: self.ops,
             rate: self.rate,
             interval_seconds: self.interval,
@@ -128,6 +143,8 @@ impl WorkArgs {
             format!("--threads={}", self.threads),
             format!("--depth={}", self.depth),
             format!("--interval={}", self.interval),
+            format!("--aged={}", self.aged),
+            format!("--warmup-max={}", self.warmup_max),
             format!("--durability={}", self.durability),
         ];
         let mut optional = |name: &str, value: Option<String>| {

@@ -7,6 +7,7 @@ use clap::Args;
 use environment::Environment;
 
 use super::{BenchError, EXIT_WRONG, WorkArgs};
+use crate::memory::parse_bytes;
 use crate::progress::TerminalProgress;
 use crate::report::{run_table, write_json, write_page};
 use crate::run::Config;
@@ -33,6 +34,10 @@ pub struct RunArgs {
     /// it
     #[arg(long)]
     pub loads: Option<PathBuf>,
+    /// Bytes of the store's cache, or of the whole that it splits by itself, as 64MiB [default: the part of
+    /// --memory that the store's guide gives to it]
+    #[arg(long, value_parser = parse_bytes)]
+    pub cache: Option<u64>,
     /// Write the report here as JSON
     #[arg(long)]
     pub json: Option<PathBuf>,
@@ -50,7 +55,7 @@ pub(super) fn execute(
     env: &Environment,
 ) -> Result<ExitCode, BenchError> {
     let config = config(args)?;
-    let report = crate::run::execute(&config, catalog, env, &TerminalProgress::default())?;
+    let report = crate::run::execute(&config, catalog, env, &TerminalProgress::new(env))?;
     print!("{}", run_table(&report));
     if let Some(path) = &args.json {
         write_json(path, &report)
@@ -76,8 +81,7 @@ pub(super) fn prepare(
     if args.loads.is_none() {
         return Err(BenchError::Usage("--loads: where is the load to be kept?".to_owned()));
     }
-    let is_shared =
-        crate::run::prepare(&config(args)?, catalog, env, &TerminalProgress::default())?;
+    let is_shared = crate::run::prepare(&config(args)?, catalog, env, &TerminalProgress::new(env))?;
     println!("{}", if is_shared { "prepared" } else { "each run loads for itself" });
     Ok(ExitCode::SUCCESS)
 }
@@ -85,5 +89,5 @@ pub(super) fn prepare(
 fn config(args: &RunArgs) -> Result<Config, BenchError> {
     let config = args.work.config(&args.engine, &args.workload, args.seed);
     let config = config.map_err(|error| BenchError::Usage(error.to_string()))?;
-    Ok(Config { loads: args.loads.clone(), ..config })
+    Ok(Config { loads: args.loads.clone(), cache_bytes: args.cache, ..config })
 }

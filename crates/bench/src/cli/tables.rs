@@ -54,7 +54,7 @@ pub(super) fn execute(args: &TablesArgs) -> Result<ExitCode, BenchError> {
         let config = suite.config(wanted, args.rounds, &args.option);
         let result = crate::compare::execute(&config, &programs, &scratch, tell);
         let _ = std::fs::remove_dir_all(&scratch);
-        let comparison = result.map_err(|error| io(&scratch, error))?;
+        let comparison = result?;
         is_whole &= comparison.is_whole();
         let plots = format!("{name}-{}.html", number + 1);
         let path = out.join(&plots);

@@ -4,6 +4,7 @@ use clap::{CommandFactory, Parser};
 
 use super::*;
 use crate::memory::{Budget, PageCache};
+use crate::run::{WARM_UP_MAX_SECONDS, WarmUp};
 use crate::stores::{Durability, Io};
 
 #[derive(Debug, Parser)]
@@ -42,7 +43,7 @@ fn the_contracts_example_is_understood() {
     assert_eq!(config.durability, Durability::Synced);
     assert_eq!((config.io, config.page_cache), (Some(Io::Direct), Some(PageCache::Counted)));
     assert_eq!((config.seconds, config.rate), (Some(30.0), Some(1000.0)));
-    assert!((config.warmup_seconds - 3.0).abs() < 1e-9);
+    assert_eq!(config.warm_up, WarmUp::UntilSteady { seconds_max: WARM_UP_MAX_SECONDS });
 }
 
 #[test]
@@ -51,7 +52,8 @@ fn what_is_left_out_is_the_workloads_own() {
     let config = args.work.config(&args.engine, &args.workload, args.seed).unwrap();
     assert_eq!(config.shape.to_string(), "24+1000");
     assert!((config.theta - 0.99).abs() < 1e-12);
-    assert!(config.warmup_seconds.abs() < 1e-12, "a phase that ends by count has no warm-up");
+    let none = WarmUp::Seconds(0.0);
+    assert_eq!(config.warm_up, none, "a phase that ends by count has no warm-up");
     let flushed = run_args("run --engine memory --workload load --durability flushed");
     assert_eq!(flushed.work.durability, Durability::Buffered);
 }
@@ -60,7 +62,7 @@ fn what_is_left_out_is_the_workloads_own() {
 fn options_survive_being_handed_to_a_child() {
     let line = "run --engine a --workload ycsb-a --keys 5 --shape 9+9 --memory 2.5% --theta 1.2 \
          --distribution hotspot:10:90 --threads 3 --seconds 1.5 --warmup 0.25 --ops 7 --rate 8.5 \
-         --interval 0.5 --scan-length 9 --dir /d --durability none --io buffered --page-cache free";
+         --interval 0.5 --aged 2 --scan-length 9 --dir /d --durability none --io buffered --page-cache free";
     let args = run_args(line);
     let again =
         run_args(&format!("run --engine=a --workload=ycsb-a {}", args.work.words().join(" ")));
@@ -70,13 +72,14 @@ fn options_survive_being_handed_to_a_child() {
 #[test]
 fn a_comparison_takes_lists() {
     let line = "compare --with rocksdb,fjall --workload ycsb-a@threads=1,load --workload trace:x \
-         --rounds 2 --share-loads";
+         --rounds 2 --share-loads --baseline ../other --default-caches";
     let BenchCommand::Compare(args) = parse(line) else {
         panic!("not a comparison");
     };
     assert_eq!(args.with, ["rocksdb", "fjall"]);
     assert_eq!(args.workload, ["ycsb-a@threads=1", "load", "trace:x"]);
-    assert!(args.share_loads);
+    assert!(args.share_loads && args.default_caches);
+    assert_eq!(args.baseline.as_deref(), Some(std::path::Path::new("../other")));
 }
 
 #[test]

@@ -2,14 +2,15 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Output, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
-use super::Turn;
+use super::{Abilities, CompareConfig, PROTOCOL, Side, Turn, parted};
 use crate::report::{Report, read_json};
 use crate::run::data_dir;
+use crate::stores::is_ours;
 
 /// Names the peers' program; else it is looked for under `peers/target/release`.
 const PEERS_VARIABLE: &str = "THERMOCLINE_PEERS";
@@ -23,17 +24,31 @@ pub struct Programs {
     pub ours: PathBuf,
     /// Runs theirs.
     pub peers: PathBuf,
+    /// Another build of ours, if it takes turns with this one.
+    pub baseline: Option<PathBuf>,
 }
 
-/// Why a run gave no report.
+/// Why a run gave no report, or a comparison could not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
+    /// The program does not do what is asked of it here.
+    #[error(
+        "{path} speaks another protocol than this program ({PROTOCOL}): build both from sources that agree",
+        path = .0.display()
+    )]
+    Protocol(PathBuf),
+    /// The directory for reports.
+    #[error("{path}: {1}", path = .0.display())]
+    Scratch(PathBuf, io::Error),
     /// The program is not there, or cannot be started.
     #[error("cannot start {program}: {1}", program = .0.display())]
     Start(PathBuf, io::Error),
     /// The kernel killed it.
     #[error("killed: it needed more memory than its budget allows")]
     Killed,
+    /// The kernel killed it while it made the load of its runs.
+    #[error("killed in its load: it needed more memory than its budget allows")]
+    KilledInLoad,
     /// It failed, in its own words.
     #[error("{1} ({0})")]
     Failed(ExitStatus, String),
@@ -50,7 +65,7 @@ impl Programs {
     /// The path of this program is not known.
     pub fn find() -> io::Result<Self> {
         let peers = env::var_os(PEERS_VARIABLE).unwrap_or_else(|| OsString::from(PEERS_PATH));
-        Ok(Self { ours: env::current_exe()?, peers: peers.into() })
+        Ok(Self { ours: env::current_exe()?, peers: peers.into(), baseline: None })
     }
 
     /// Why peers cannot be run, if they cannot.
@@ -65,6 +80,20 @@ impl Programs {
         })
     }
 
+    /// Asks all programs that `config` needs.
+    ///
+    /// # Errors
+    /// One is missing, or speaks another protocol.
+    pub(super) fn ask(&self, config: &CompareConfig) -> Result<Known, ChildError> {
+        let has_peers = config.with.iter().any(|store| !is_ours(store));
+        let baseline = match (&self.baseline, config.has_baseline) {
+            (Some(program), true) => Some(Abilities::ask(program)?),
+            _ => None,
+        };
+        let peers = has_peers.then(|| Abilities::ask(&self.peers)).transpose()?;
+        Ok(Known { ours: Abilities::ask(&self.ours)?, peers, baseline })
+    }
+
     /// Runs a turn, and reads its report, which a run with wrong answers writes too. With `loads` it
     /// begins from the load there that is right for it, which is made if it is missing.
     pub(super) fn run(
@@ -73,53 +102,108 @@ impl Programs {
         report: &Path,
         loads: Option<&Path>,
     ) -> Result<Report, ChildError> {
+        // Two builds may load stores that differ, and each begins from its own.
+        let loads = loads.map(|loads| match turn.side {
+            Side::Baseline => loads.join("baseline"),
+            Side::Ours | Side::Peers => loads.to_owned(),
+        });
         let loads = loads.map(|loads| format!("--loads={}", loads.display()));
         if let Some(loads) = &loads {
-            let output = self.start(turn, "prepare", std::slice::from_ref(loads))?;
-            if !output.status.success() {
-                return Err(failure(&output));
+            let ended = self.start(turn, "prepare", std::slice::from_ref(loads))?;
+            if !ended.status.success() {
+                return Err(match ended.failure() {
+                    ChildError::Killed => ChildError::KilledInLoad,
+                    other => other,
+                });
             }
         }
         let json = format!("--json={}", report.display());
         let more: Vec<String> = loads.into_iter().chain([json]).collect();
-        let output = self.start(turn, "run", &more)?;
+        let ended = self.start(turn, "run", &more)?;
         match read_json(report) {
-            Ok(report) if output.status.success() || !report.is_right() => Ok(report),
-            _ if !output.status.success() => Err(failure(&output)),
+            Ok(report) if ended.status.success() || !report.is_right() => Ok(report),
+            _ if !ended.status.success() => Err(ended.failure()),
             Ok(report) => Ok(report),
             Err(error) => Err(ChildError::Report(error)),
         }
     }
 
-    /// Starts a child for `turn`, and waits for it.
-    fn start(&self, turn: &Turn, command: &str, more: &[String]) -> Result<Output, ChildError> {
-        let program = if turn.ours { &self.ours } else { &self.peers };
-        let failed = |error| ChildError::Start(program.clone(), error);
-        let child = Command::new(program)
+    /// The program of `side`.
+    fn program(&self, side: Side) -> &Path {
+        match side {
+            Side::Ours => &self.ours,
+            Side::Peers => &self.peers,
+            Side::Baseline => self.baseline.as_ref().unwrap_or(&self.ours),
+        }
+    }
+
+    /// Starts a child for `turn`, waits for it, and passes the lines of its standard error on.
+    fn start(&self, turn: &Turn, command: &str, more: &[String]) -> Result<Ended, ChildError> {
+        let program = self.program(turn.side);
+        let failed = |error| ChildError::Start(program.to_owned(), error);
+        let mut child = Command::new(program)
             .args(["bench", command])
             .args(&turn.options)
             .args(more)
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
+            .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(failed)?;
         let data = data_of(turn, child.id());
-        let output = child.wait_with_output().map_err(failed)?;
+        let mut said = String::new();
+        for line in child.stderr.take().into_iter().flat_map(|out| BufReader::new(out).split(b'\n'))
+        {
+            let Ok(line) = line else { break };
+            let line = String::from_utf8_lossy(&line);
+            if !line.trim().is_empty() {
+                eprintln!("  {} {}: {line}", turn.workload, turn.store);
+                said = line.trim().to_owned();
+            }
+        }
+        let status = child.wait().map_err(failed)?;
         // One that was killed has left its data; all others have removed them.
         let _ = std::fs::remove_dir_all(data);
-        Ok(output)
+        Ok(Ended { status, said })
     }
 }
 
-/// Why a child did not succeed.
-fn failure(output: &Output) -> ChildError {
-    if output.status.signal() == Some(SIGKILL) {
-        return ChildError::Killed;
+/// A child that has ended.
+struct Ended {
+    status: ExitStatus,
+    /// The last line of its standard error.
+    said: String,
+}
+
+impl Ended {
+    /// Why it did not succeed.
+    fn failure(self) -> ChildError {
+        if self.status.signal() == Some(SIGKILL) {
+            return ChildError::Killed;
+        }
+        let silent = self.said.is_empty();
+        let said = if silent { "it said nothing".to_owned() } else { self.said };
+        ChildError::Failed(self.status, said)
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.trim().lines().last().unwrap_or("it said nothing").to_owned();
-    ChildError::Failed(output.status, last)
+}
+
+/// The abilities of the programs of a comparison.
+pub(super) struct Known {
+    ours: Abilities,
+    peers: Option<Abilities>,
+    baseline: Option<Abilities>,
+}
+
+impl Known {
+    /// Whether the store of `turn` obeys `--cache`.
+    pub(super) fn sizes_cache(&self, turn: &Turn) -> bool {
+        let abilities = match turn.side {
+            Side::Ours => Some(&self.ours),
+            Side::Peers => self.peers.as_ref(),
+            Side::Baseline => self.baseline.as_ref(),
+        };
+        abilities.is_some_and(|abilities| abilities.sizes_cache(parted(&turn.store).0))
+    }
 }
 
 /// Where the process `pid` puts the data of `turn`.

@@ -1,4 +1,4 @@
-//! Who runs when.
+//! The order of the runs of a comparison.
 
 use crate::stores::{check, is_ours};
 use crate::workload::Workload;
@@ -21,6 +21,21 @@ pub struct CompareConfig {
     pub options: Vec<String>,
     /// Whether runs of a store begin from copies of one load, where they can.
     pub shares_loads: bool,
+    /// Whether each store gets the largest cache with which it keeps the budget, or the one of its guide.
+    pub searches_caches: bool,
+    /// Whether another build of ours takes turns with this one.
+    pub has_baseline: bool,
+}
+
+/// The program that runs a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// This one.
+    Ours,
+    /// The peers'.
+    Peers,
+    /// Another build of ours.
+    Baseline,
 }
 
 /// One run of a comparison.
@@ -28,41 +43,60 @@ pub struct CompareConfig {
 pub struct Turn {
     /// The store, with its own options, as the comparison names it.
     pub store: String,
-    /// Whether it is ours.
-    pub ours: bool,
+    /// The program that runs it.
+    pub side: Side,
+    /// Of a baseline, the name of the same store of this build.
+    pub twin: Option<String>,
     /// The workload, likewise.
     pub workload: String,
     /// From 0.
     pub round: u32,
+    /// Whether it is a run of the search for a cache, before the rounds.
+    pub is_trial: bool,
     /// The options that follow `bench run`.
     pub options: Vec<String>,
 }
 
-/// All runs, in order: within a workload the stores take turns.
-pub fn turns(config: &CompareConfig) -> Vec<Turn> {
-    let stores: Vec<(&String, bool)> = std::iter::once((&config.engine, true))
-        .chain(config.with.iter().map(|store| (store, is_ours(store))))
-        .collect();
-    let mut turns = Vec::new();
-    for workload in &config.workloads {
-        for round in 0..config.rounds {
-            for &(store, ours) in &stores {
-                let (name, own) = parted(store);
-                let (verbs, of_workload) = parted(workload);
-                let seed = config.seed.wrapping_add(u64::from(round));
-                let options = [
-                    format!("--engine={name}"),
-                    format!("--workload={verbs}"),
-                    format!("--seed={seed}"),
-                ];
-                let options = options.into_iter().chain(config.options.iter().cloned());
-                let options = merged(options.chain(of_workload).chain(own));
-                let (store, workload) = (store.clone(), workload.clone());
-                turns.push(Turn { store, ours, workload, round, options });
-            }
-        }
+/// All runs, in order, by workload; within one the stores take turns.
+pub fn turns(config: &CompareConfig) -> Vec<Vec<Turn>> {
+    let mut stores = vec![(config.engine.clone(), Side::Ours, None)];
+    if config.has_baseline {
+        let twin = config.engine.clone();
+        stores.push((format!("{twin} (baseline)"), Side::Baseline, Some(twin)));
     }
-    turns
+    stores.extend(config.with.iter().map(|store| {
+        let side = if is_ours(store) { Side::Ours } else { Side::Peers };
+        (store.clone(), side, None)
+    }));
+    let of_workload = |workload: &String| {
+        let of_round = |round| {
+            let turn = move |store: &Store| turn(config, workload, store, round);
+            stores.iter().map(turn).collect::<Vec<_>>()
+        };
+        (0..config.rounds).flat_map(of_round).collect()
+    };
+    config.workloads.iter().map(of_workload).collect()
+}
+
+/// A name, the program that runs it, and of a baseline the name of its twin.
+type Store = (String, Side, Option<String>);
+
+fn turn(config: &CompareConfig, workload: &str, (store, side, twin): &Store, round: u32) -> Turn {
+    let (name, own) = parted(twin.as_ref().unwrap_or(store));
+    let (verbs, of_workload) = parted(workload);
+    let seed = config.seed.wrapping_add(u64::from(round));
+    let options =
+        [format!("--engine={name}"), format!("--workload={verbs}"), format!("--seed={seed}")];
+    let options = options.into_iter().chain(config.options.iter().cloned());
+    Turn {
+        store: store.clone(),
+        side: *side,
+        twin: twin.clone(),
+        workload: workload.to_owned(),
+        round,
+        is_trial: false,
+        options: merged(options.chain(of_workload).chain(own)),
+    }
 }
 
 /// Refuses workloads that there are not, and stores of ours that have not what is named, or cannot do one

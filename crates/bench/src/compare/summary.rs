@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::CompareConfig;
-use crate::memory::HARNESS_BYTES;
-use crate::report::Report;
+use super::{BuildRatio, CompareConfig, Search, Turn, Verdict, turns};
+use crate::memory::Budget;
+use crate::report::{Mark, Report};
 
 /// A store on a workload, over all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,7 +19,8 @@ pub struct SummaryRow {
     pub ops_per_s_min: f64,
     /// The fastest round.
     pub ops_per_s_max: f64,
-    /// Our median over this one's: above 1, ours is faster. None if either has no run.
+    /// Our median over this one's: above 1, ours is faster. None if either has no run, or if a run of
+    /// either wrote under a read-only workload: that ratio says nothing about reads.
     pub ratio_ours_to_this: Option<f64>,
     /// Median over the rounds that have one.
     pub write_amplification: Option<f64>,
@@ -51,6 +52,30 @@ pub struct SummaryRow {
     pub load_write_amplification: Option<f64>,
     /// The same of the bytes read.
     pub load_read_amplification: Option<f64>,
+    /// Median of the rounds' seconds of the load, its flush included; 0 without a load.
+    pub load_seconds: f64,
+    /// Median of the seconds after it until the store was at rest.
+    pub load_rest_seconds: f64,
+    /// Median of the load's processor time a key, in microseconds, until the store was at rest.
+    pub load_cpu_us_per_op: f64,
+    /// Median of the bytes that the load wrote at the device, until the store was at rest.
+    pub load_device_write_bytes: u64,
+    /// The same of the bytes read.
+    pub load_device_read_bytes: u64,
+    /// Median of the bytes read at the device.
+    pub device_read_bytes: u64,
+    /// Median of the bytes written at the device.
+    pub device_write_bytes: u64,
+    /// The most that the files took up in any round.
+    pub space_peak_bytes: u64,
+    /// The cache that the rounds ran with, if the store has one that can be sized.
+    pub cache_bytes: Option<u64>,
+    /// Reasons not to quote the row, and limits that its rounds met, in words.
+    pub notes: Vec<String>,
+    /// Whether the resident peak of each round was 95 to 100% of the budget; none where everything fits.
+    pub fills_budget: Option<bool>,
+    /// Whether the row may be quoted: no round is marked or failed, and every answer was right.
+    pub is_quotable: bool,
     /// Wrong answers in all rounds.
     pub wrong_reads: u64,
     /// What the last failed round said, if one failed.
@@ -71,7 +96,7 @@ pub struct Failure {
 }
 
 /// A whole comparison, as written to `--json`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Comparison {
     /// Every run, in the order they ran.
     pub runs: Vec<Report>,
@@ -79,13 +104,10 @@ pub struct Comparison {
     pub summary: Vec<SummaryRow>,
     /// Runs that gave no report.
     pub failures: Vec<Failure>,
-}
-
-impl SummaryRow {
-    /// Whether no round had more resident than the budget and what the harness may use besides.
-    pub fn keeps_budget(&self) -> bool {
-        self.rss_peak_max_bytes <= self.memory_budget_bytes + HARNESS_BYTES
-    }
+    /// The caches that were found before the rounds, and how.
+    pub searches: Vec<Search>,
+    /// This build over the baseline, if there is one.
+    pub builds: Vec<BuildRatio>,
 }
 
 impl Comparison {
@@ -96,58 +118,123 @@ impl Comparison {
 }
 
 /// One row for each workload and store, ours first.
-pub fn summarise(config: &CompareConfig, runs: &[Report], failures: &[Failure]) -> Vec<SummaryRow> {
+pub fn summarise(config: &CompareConfig, comparison: &Comparison) -> Vec<SummaryRow> {
     let mut rows = Vec::new();
-    for workload in &config.workloads {
-        let of = |store: &str| -> Vec<&Report> {
-            runs.iter().filter(|run| run.engine == store && run.workload == *workload).collect()
-        };
-        let ours = median(&of(&config.engine), |run| Some(run.ops_per_s));
-        for store in std::iter::once(&config.engine).chain(&config.with) {
-            let failure = failures
-                .iter()
-                .rfind(|failure| failure.store == *store && failure.workload == *workload)
-                .map(|failure| failure.problem.clone());
-            rows.push(row(workload, store, &of(store), ours, failure));
-        }
+    for turns in turns(config) {
+        let round: Vec<&Turn> = turns.iter().filter(|turn| turn.round == 0).collect();
+        let runs = |turn: &Turn| Runs::of(comparison, turn);
+        let ours = round.first().map(|turn| runs(turn));
+        rows.extend(round.iter().map(|turn| row(&runs(turn), ours.as_ref())));
     }
     rows
 }
 
-fn row(
-    workload: &str,
-    store: &str,
-    runs: &[&Report],
-    ours: Option<f64>,
+/// All results of a store on a workload.
+struct Runs<'a> {
+    turn: Turn,
+    reports: Vec<&'a Report>,
     failure: Option<String>,
-) -> SummaryRow {
-    let rates = || runs.iter().map(|run| run.ops_per_s);
-    let this = median(runs, |run| Some(run.ops_per_s));
-    let of = |field: fn(&Report) -> f64| median(runs, |run| Some(field(run))).unwrap_or(0.0);
-    let ratio = ours.zip(this).filter(|&(_, this)| this > 0.0).map(|(ours, this)| ours / this);
+    search: Option<&'a Search>,
+}
+
+impl<'a> Runs<'a> {
+    fn of(comparison: &'a Comparison, turn: &Turn) -> Self {
+        let is_of = |workload: &str, store: &str| workload == turn.workload && store == turn.store;
+        let runs = comparison.runs.iter();
+        let failure = comparison.failures.iter().rfind(|it| is_of(&it.workload, &it.store));
+        Self {
+            reports: runs.filter(|run| is_of(&run.workload, &run.engine)).collect(),
+            failure: failure.map(|failure| failure.problem.clone()),
+            search: comparison.searches.iter().find(|search| search.is_of(turn)),
+            turn: turn.clone(),
+        }
+    }
+
+    /// Whether a round wrote under a read-only workload.
+    fn wrote_under_reads(&self) -> bool {
+        let is_such = |mark: &Mark| matches!(mark, Mark::WroteUnderReads { .. });
+        self.reports.iter().any(|run| run.marks.iter().any(is_such))
+    }
+
+    /// Reasons and limits, in words, each once.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        match self.search.map(|search| search.verdict) {
+            Some(Verdict::OverBudget) => {
+                notes.push("does not keep the budget with its smallest cache".to_owned());
+            }
+            Some(Verdict::LeavesMemory) => {
+                notes.push("uses less than the budget, whatever its cache".to_owned());
+            }
+            Some(Verdict::Failed) => {
+                notes.push("no cache was found: a run of the search failed".to_owned());
+            }
+            Some(Verdict::Fills) | None => {}
+        }
+        for run in &self.reports {
+            let round = run.round + 1;
+            notes.extend(run.marks.iter().map(|mark| format!("round {round}: {mark}")));
+            if run.warmup_is_steady == Some(false) {
+                let limit = run.warmup_limit_seconds.unwrap_or_default();
+                notes.push(format!("round {round}: warm-up not steady at its limit of {limit} s"));
+            }
+        }
+        notes
+    }
+
+    fn fills_budget(&self) -> Option<bool> {
+        let first = self.reports.first()?;
+        let is_off = |mark: &Mark| matches!(mark, Mark::OffBudget { .. });
+        let has_budget = first.memory != Budget::All.to_string();
+        has_budget.then(|| !self.reports.iter().any(|run| run.marks.iter().any(is_off)))
+    }
+}
+
+fn row(runs: &Runs<'_>, ours: Option<&Runs<'_>>) -> SummaryRow {
+    let reports = runs.reports.as_slice();
+    let rates = || reports.iter().map(|run| run.ops_per_s);
+    let rate = |runs: &Runs<'_>| median(&runs.reports, |run| Some(run.ops_per_s));
+    let this = rate(runs);
+    let of = |field: fn(&Report) -> f64| median(reports, |run| Some(field(run))).unwrap_or(0.0);
+    let comparable = ours.filter(|ours| !ours.wrote_under_reads() && !runs.wrote_under_reads());
+    let ratio = comparable.and_then(rate).zip(this).filter(|&(_, this)| this > 0.0);
     SummaryRow {
-        workload: workload.to_owned(),
-        store: store.to_owned(),
+        workload: runs.turn.workload.clone(),
+        store: runs.turn.store.clone(),
         ops_per_s_median: this.unwrap_or(0.0),
         ops_per_s_min: rates().reduce(f64::min).unwrap_or(0.0),
         ops_per_s_max: rates().reduce(f64::max).unwrap_or(0.0),
-        ratio_ours_to_this: ratio,
-        write_amplification: median(runs, |run| run.write_amplification),
+        ratio_ours_to_this: ratio.map(|(ours, this)| ours / this),
+        write_amplification: median(reports, |run| run.write_amplification),
         space_bytes: of(|run| run.space_bytes as f64) as u64,
-        rounds: runs.len(),
+        rounds: reports.len(),
         p99_us_median: of(|run| run.latency_us.p99),
         p999_us_median: of(|run| run.latency_us.p999),
-        max_us: runs.iter().map(|run| run.latency_us.max).fold(0.0, f64::max),
+        max_us: reports.iter().map(|run| run.latency_us.max).fold(0.0, f64::max),
         cpu_us_per_op_median: of(|run| run.cpu_us_per_op),
-        read_amplification: median(runs, |run| run.read_amplification),
+        read_amplification: median(reports, |run| run.read_amplification),
         rss_peak_bytes: of(|run| run.rss_peak_bytes as f64) as u64,
-        rss_peak_max_bytes: runs.iter().map(|run| run.rss_peak_bytes).max().unwrap_or(0),
+        rss_peak_max_bytes: reports.iter().map(|run| run.rss_peak_bytes).max().unwrap_or(0),
         memory_budget_bytes: of(|run| run.memory_budget_bytes as f64) as u64,
         load_ops_per_s: of(|run| run.load.ops_per_s),
-        load_write_amplification: median(runs, |run| run.load.write_amplification),
-        load_read_amplification: median(runs, |run| run.load.read_amplification),
-        wrong_reads: runs.iter().map(|run| run.wrong_reads).sum(),
-        failure,
+        load_write_amplification: median(reports, |run| run.load.write_amplification),
+        load_read_amplification: median(reports, |run| run.load.read_amplification),
+        load_seconds: of(|run| run.load.seconds),
+        load_rest_seconds: of(|run| run.load.rest_seconds),
+        load_cpu_us_per_op: of(|run| run.load.cpu_us_per_op),
+        load_device_write_bytes: of(|run| run.load.device_write_bytes as f64) as u64,
+        load_device_read_bytes: of(|run| run.load.device_read_bytes as f64) as u64,
+        device_read_bytes: of(|run| run.device.read_bytes as f64) as u64,
+        device_write_bytes: of(|run| run.device.write_bytes as f64) as u64,
+        space_peak_bytes: reports.iter().map(|run| run.space_peak_bytes).max().unwrap_or(0),
+        cache_bytes: reports.last().and_then(|run| run.cache_bytes),
+        notes: runs.notes(),
+        fills_budget: runs.fills_budget(),
+        is_quotable: !reports.is_empty()
+            && runs.failure.is_none()
+            && reports.iter().all(|run| run.is_quotable()),
+        wrong_reads: reports.iter().map(|run| run.wrong_reads).sum(),
+        failure: runs.failure.clone(),
     }
 }
 
@@ -155,7 +242,5 @@ fn row(
 fn median(runs: &[&Report], field: impl Fn(&Report) -> Option<f64>) -> Option<f64> {
     let mut values: Vec<f64> = runs.iter().filter_map(|run| field(run)).collect();
     values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let upper = *values.get(middle)?;
-    Some(if values.len() % 2 == 1 { upper } else { (values[middle - 1] + upper) / 2.0 })
+    super::baseline::median(&values)
 }

@@ -1,6 +1,7 @@
 //! Order of turns.
 
 use super::*;
+use crate::report::{Report, builds_table};
 
 #[test]
 fn stores_take_turns_within_a_workload() {
@@ -12,8 +13,10 @@ fn stores_take_turns_within_a_workload() {
         seed: 5,
         options: vec!["--keys=10".to_owned()],
         shares_loads: false,
+        searches_caches: true,
+        has_baseline: false,
     };
-    let turns = turns(&config);
+    let turns = turns(&config).concat();
     let order: Vec<(&str, &str, u32)> =
         turns.iter().map(|turn| (&*turn.workload, &*turn.store, turn.round)).collect();
     assert_eq!(
@@ -31,7 +34,7 @@ fn stores_take_turns_within_a_workload() {
     );
     let options = ["--engine=rocksdb", "--workload=ycsb-a", "--seed=6", "--keys=10"];
     assert_eq!(turns[3].options, options);
-    assert!(turns[0].ours && !turns[1].ours);
+    assert_eq!((turns[0].side, turns[1].side), (Side::Ours, Side::Peers));
 }
 
 #[test]
@@ -44,8 +47,10 @@ fn a_store_may_have_options_of_its_own() {
         seed: 1,
         options: vec!["--threads=2".to_owned(), "--depth=1".to_owned()],
         shares_loads: false,
+        searches_caches: true,
+        has_baseline: false,
     };
-    let turns = turns(&config);
+    let turns = turns(&config).concat();
     let common = |engine: &str| -> Vec<String> {
         [engine, "--workload=ycsb-c", "--seed=1"].map(str::to_owned).to_vec()
     };
@@ -56,8 +61,8 @@ fn a_store_may_have_options_of_its_own() {
     let theirs = with("--engine=rocksdb", &["--depth=1", "--threads=64", "--io=direct"]);
     assert_eq!(turns[1].options, theirs);
     assert_eq!(turns[2].options, with("--engine=memory", &["--threads=2", "--depth=1"]));
-    let ours: Vec<bool> = turns.iter().map(|turn| turn.ours).collect();
-    assert_eq!(ours, [true, false, true]);
+    let sides: Vec<Side> = turns.iter().map(|turn| turn.side).collect();
+    assert_eq!(sides, [Side::Ours, Side::Peers, Side::Ours]);
 }
 
 #[test]
@@ -70,8 +75,10 @@ fn a_workload_may_have_options_of_its_own_but_a_trace_has_a_file() {
         seed: 1,
         options: vec!["--theta=0.9".to_owned()],
         shares_loads: false,
+        searches_caches: true,
+        has_baseline: false,
     };
-    let turns = turns(&config);
+    let turns = turns(&config).concat();
     assert_eq!(turns[0].workload, "rw50@distribution=uniform@theta=0");
     let common = ["--engine=memory", "--workload=rw50", "--seed=1"];
     assert_eq!(turns[0].options[..3], common);
@@ -82,4 +89,87 @@ fn a_workload_may_have_options_of_its_own_but_a_trace_has_a_file() {
         "the store's is nearer"
     );
     assert_eq!(turns[2].options[1], "--workload=trace:a@b=c");
+}
+
+#[test]
+fn two_builds_take_turns_with_the_same_operations() {
+    let config = CompareConfig {
+        engine: "memory@threads=1".to_owned(),
+        with: vec!["rocksdb".to_owned()],
+        workloads: vec!["ycsb-a".to_owned()],
+        rounds: 2,
+        seed: 5,
+        options: Vec::new(),
+        shares_loads: false,
+        searches_caches: true,
+        has_baseline: true,
+    };
+    let turns = turns(&config).concat();
+    let order: Vec<(&str, Side)> =
+        turns.iter().map(|turn| (turn.store.as_str(), turn.side)).collect();
+    let round = [
+        ("memory@threads=1", Side::Ours),
+        ("memory@threads=1 (baseline)", Side::Baseline),
+        ("rocksdb", Side::Peers),
+    ];
+    assert_eq!(order, [round, round].concat());
+    assert_eq!(turns[0].options, turns[1].options);
+    assert_eq!(turns[3].options[2], "--seed=6");
+    assert_eq!(turns[3].options, turns[4].options);
+}
+
+/// A report with some throughput, processor time and device operations per operation.
+fn report(engine: &str, round: u32, rate: f64, cpu: f64, device_ops: u64) -> Report {
+    let mut report = Report::default();
+    engine.clone_into(&mut report.engine);
+    "ycsb-a".clone_into(&mut report.workload);
+    report.round = round;
+    report.ops = 10;
+    report.ops_per_s = rate;
+    report.cpu_us_per_op = cpu;
+    report.device.read_ops = device_ops / 2;
+    report.device.write_ops = device_ops - device_ops / 2;
+    report
+}
+
+#[test]
+fn builds_are_compared_round_by_round() {
+    let config = CompareConfig {
+        engine: "memory".to_owned(),
+        with: Vec::new(),
+        workloads: vec!["ycsb-a".to_owned()],
+        rounds: 4,
+        seed: 1,
+        options: Vec::new(),
+        shares_loads: false,
+        searches_caches: true,
+        has_baseline: true,
+    };
+    // The machine is ten times slower in the second round, and this build failed in the last one.
+    let (this, base) = ("memory", "memory (baseline)");
+    let runs = [
+        report(this, 0, 120.0, 4.0, 20),
+        report(base, 0, 100.0, 5.0, 10),
+        report(this, 1, 11.0, 4.5, 30),
+        report(base, 1, 10.0, 5.0, 10),
+        report(this, 2, 90.0, 6.0, 10),
+        report(base, 2, 100.0, 5.0, 10),
+        report(base, 3, 1000.0, 5.0, 10),
+    ];
+    let rows = compare_builds(&config, &runs);
+    assert_eq!((rows.len(), rows[0].rounds), (1, 3));
+    let near = |spread: Option<Spread>, (median, min, max): (f64, f64, f64)| {
+        let spread = spread.expect("some rounds");
+        let figures = [(spread.median, median), (spread.min, min), (spread.max, max)];
+        assert!(figures.iter().all(|(is, want)| (is - want).abs() < 1e-9), "{spread:?}");
+    };
+    near(rows[0].ops_per_s, (1.1, 0.9, 1.2));
+    near(rows[0].cpu_us_per_op, (0.9, 0.8, 1.2));
+    near(rows[0].device_ops_per_op, (2.0, 1.0, 3.0));
+    let table = builds_table(&rows);
+    assert!(table.contains("1.100 (0.900 - 1.200)"), "{table}");
+    let idle = [report(this, 0, 1.0, 1.0, 0), report(base, 0, 1.0, 1.0, 0)];
+    assert_eq!(compare_builds(&config, &idle)[0].device_ops_per_op, None);
+    let alone = CompareConfig { has_baseline: false, ..config };
+    assert!(compare_builds(&alone, &runs).is_empty());
 }

@@ -3,8 +3,8 @@
 //! Off Linux, or where `/proc` is closed, the counts are zero.
 #![expect(clippy::disallowed_methods, reason = "/proc is no storage of the database")]
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -64,6 +64,12 @@ pub fn peak_rss() -> u64 {
     field(&status, "VmHWM:").unwrap_or(0) * 1024
 }
 
+/// The resident set now, in bytes.
+pub fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    field(&status, "VmRSS:").unwrap_or(0) * 1024
+}
+
 /// Starts the peak anew from what is resident now, where the kernel allows it.
 pub fn reset_peak_rss() {
     // Refused in some containers; the peak then includes the load, as the report's reader sees
@@ -75,6 +81,15 @@ pub fn reset_peak_rss() {
 pub fn available_memory() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     field(&meminfo, "MemAvailable:").map(|kib| kib * 1024)
+}
+
+/// Bytes that the file system of `dir` has left for this user.
+///
+/// # Errors
+/// The system does not say.
+pub fn free_disk_bytes(dir: &Path) -> io::Result<u64> {
+    let about = rustix::fs::statvfs(dir)?;
+    Ok(about.f_bavail.saturating_mul(about.f_frsize))
 }
 
 /// Bytes that the files below `dir` take up on the disk: allocated blocks, not lengths.

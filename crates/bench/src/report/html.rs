@@ -1,12 +1,12 @@
 //! One self-contained page for one run or many: per workload a table, throughput over time, latency
 //! curves and amplification. It loads nothing and runs no script.
-#![expect(clippy::disallowed_methods, reason = "a report is the user's file, not the database's")]
 
 use std::fmt::Write;
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
 use super::Report;
+use super::json::write_whole;
 use super::plot::{Axis, Bar, Line, Scale, bar_chart, escape, line_chart, time_marks};
 use super::table::{bytes, count, micros};
 
@@ -18,7 +18,7 @@ const SERIES: usize = 8;
 /// # Errors
 /// The file cannot be written.
 pub fn write_page(path: &Path, title: &str, reports: &[Report]) -> io::Result<()> {
-    fs::write(path, page(title, reports))
+    write_whole(path, page(title, reports).as_bytes())
 }
 
 /// The page of these runs, grouped by workload in the order they came in.
@@ -94,7 +94,7 @@ fn section(html: &mut String, workload: &str, runs: &[&Report], stores: &[&str])
 fn table(html: &mut String, runs: &[&Report]) {
     html.push_str(
         "<div class='wide'><table><tr><th>store</th><th>ops/s</th><th>p50</th><th>p99</th>\
-         <th>p99.9</th><th>max</th><th>CPU/op</th><th>resident</th><th>space</th><th>load/s</th>\
+         <th>p99.9</th><th>max</th><th>CPU/op</th><th>resident</th><th>space</th><th>at most</th><th>load/s</th>\
          <th>stalls</th><th>checked</th><th>wrong</th></tr>",
     );
     for run in runs {
@@ -108,6 +108,7 @@ fn table(html: &mut String, runs: &[&Report]) {
             micros(run.cpu_us_per_op),
             bytes(run.rss_peak_bytes),
             bytes(run.space_bytes),
+            bytes(run.space_peak_bytes),
             count(run.load.ops_per_s),
             run.stalls.intervals.to_string(),
             count(run.verified_reads as f64),
@@ -120,6 +121,13 @@ fn table(html: &mut String, runs: &[&Report]) {
         let _ = write!(html, "<td{class}>{}</td></tr>", run.wrong_reads);
     }
     html.push_str("</table></div>");
+    for run in runs {
+        for mark in &run.marks {
+            let round = run.round + 1;
+            let text = format!("{} round {round}: not to be quoted: {mark}", run.engine);
+            let _ = write!(html, "<p class='wrong'>{}</p>", escape(&text));
+        }
+    }
     for fault in runs.iter().flat_map(|run| &run.wrong_read_examples) {
         let _ = write!(html, "<p class='wrong'>{}</p>", escape(fault));
     }

@@ -1,18 +1,21 @@
 //! The report as an object. Its field names are a contract that scripts build on; fields are added,
 //! never renamed.
+//!
+//! A file is written under another name and renamed: an interrupted program leaves no half of a result.
 #![expect(clippy::disallowed_methods, reason = "a report is the user's file, not the database's")]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{Interval, Latencies, ProcessCounts, Stalls, ratio, stalls};
+use super::Mark;
+use crate::measure::{Interval, Latencies, Stalls, ratio, stalls};
 use crate::memory::{HARNESS_BYTES, MemoryGroup, PageCache};
 use crate::run::{Config, Measured, Outcome, Plan};
-use crate::stores::{DeviceCounts, Durability, Io};
+use crate::stores::{Durability, Io};
 
 /// Latencies in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -65,13 +68,16 @@ pub struct Cpu {
 pub struct LoadReport {
     /// Its length, the flush at its end included.
     pub seconds: f64,
-    /// Keys a second.
+    /// Seconds after that until the store was at rest. The bytes at the device and the processor time
+    /// count until then.
+    pub rest_seconds: f64,
+    /// Keys a second, without the time until rest.
     pub ops_per_s: f64,
     /// Bytes of the keys and values loaded.
     pub user_write_bytes: u64,
     /// Bytes at the device per byte loaded.
     pub write_amplification: Option<f64>,
-    /// Bytes written to the device; of a load that is shared, until the store wrote no more.
+    /// Bytes written to the device.
     pub device_write_bytes: u64,
     /// The same of what was read.
     pub read_amplification: Option<f64>,
@@ -79,20 +85,14 @@ pub struct LoadReport {
     pub device_read_bytes: u64,
     /// Processor time a key, in microseconds.
     pub cpu_us_per_op: f64,
+    /// Processor time in seconds.
+    pub cpu_seconds: f64,
+    /// The most that the files took up, sampled, in bytes.
+    pub space_peak_bytes: u64,
     /// Peak resident memory of the process until its end, the harness included.
     pub rss_process_peak_bytes: u64,
     /// Whether it was made once, for several runs.
     pub is_shared: bool,
-}
-
-impl LoadReport {
-    /// Counts what was written and read behind the load.
-    pub(crate) fn count_more(&mut self, written_bytes: u64, read_bytes: u64) {
-        self.device_write_bytes += written_bytes;
-        self.device_read_bytes += read_bytes;
-        self.write_amplification = ratio(self.device_write_bytes, self.user_write_bytes);
-        self.read_amplification = ratio(self.device_read_bytes, self.user_write_bytes);
-    }
 }
 
 /// One run.
@@ -135,6 +135,9 @@ pub struct Report {
     pub read_amplification: Option<f64>,
     /// Bytes that the files take up after a flush at the end.
     pub space_bytes: u64,
+    /// The most that the files took up, sampled from the opening to the end; of a load that is shared,
+    /// see [`LoadReport::space_peak_bytes`].
+    pub space_peak_bytes: u64,
     /// Bytes of the live keys and values.
     pub live_bytes: u64,
     /// Answers that were checked, in all phases.
@@ -184,6 +187,18 @@ pub struct Report {
     pub rate: Option<f64>,
     /// Length of the warm-up.
     pub warmup_seconds: f64,
+    /// The limit of a warm-up that ends when the caches are full.
+    pub warmup_limit_seconds: Option<f64>,
+    /// Whether such a warm-up ended before its limit.
+    pub warmup_is_steady: Option<bool>,
+    /// Phases of updates between the load and the workload.
+    pub aged: u32,
+    /// Bytes that the setting was given which decides how much the store keeps resident, if it has one.
+    pub cache_bytes: Option<u64>,
+    /// Reasons not to quote the run.
+    pub marks: Vec<Mark>,
+    /// Of a comparison, from 0.
+    pub round: u32,
     /// Processor time by mode.
     pub cpu: Cpu,
     /// Latencies of point reads.
@@ -204,31 +219,9 @@ pub struct Report {
 const CURVE: [f64; 15] =
     [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
-impl Report {
-    pub(crate) fn new(config: &Config, plan: &Plan, page_cache: PageCache) -> Self {
-        Self {
-            engine: config.engine.clone(),
-            workload: config.workload.to_string(),
-            keys: plan.loads,
-            shape: config.shape.to_string(),
-            threads: config.threads,
-            depth: config.depth,
-            memory_budget_bytes: plan.budget_bytes,
-            versions: if plan.versions.is_exact() { "exact" } else { "content" }.to_owned(),
-            distribution: config.distribution.to_string(),
-            theta: config.theta,
-            seed: config.seed,
-            durability: config.durability,
-            io: config.io,
-            memory: config.memory.to_string(),
-            page_cache,
-            rate: config.rate,
-            warmup_seconds: config.warmup_seconds,
-            ..Self::empty()
-        }
-    }
-
-    fn empty() -> Self {
+impl Default for Report {
+    /// Of a run that did nothing.
+    fn default() -> Self {
         let (engine, workload, shape, versions, distribution, memory, device_source) =
             Default::default();
         Self {
@@ -250,6 +243,7 @@ impl Report {
             write_amplification: None,
             read_amplification: None,
             space_bytes: 0,
+            space_peak_bytes: 0,
             live_bytes: 0,
             verified_reads: 0,
             wrong_reads: 0,
@@ -273,6 +267,12 @@ impl Report {
             device_source,
             rate: None,
             warmup_seconds: 0.0,
+            warmup_limit_seconds: None,
+            warmup_is_steady: None,
+            aged: 0,
+            cache_bytes: None,
+            marks: Vec::new(),
+            round: 0,
             cpu: Cpu::default(),
             read_latency_us: None,
             write_latency_us: None,
@@ -282,22 +282,44 @@ impl Report {
             stalls: Stalls::default(),
         }
     }
+}
+
+impl Report {
+    pub(crate) fn new(config: &Config, plan: &Plan, page_cache: PageCache) -> Self {
+        Self {
+            engine: config.engine.clone(),
+            workload: config.workload.to_string(),
+            keys: plan.loads,
+            shape: config.shape.to_string(),
+            threads: config.threads,
+            depth: config.depth,
+            memory_budget_bytes: plan.budget_bytes,
+            versions: if plan.versions.is_exact() { "exact" } else { "content" }.to_owned(),
+            distribution: config.distribution.to_string(),
+            theta: config.theta,
+            seed: config.seed,
+            durability: config.durability,
+            io: config.io,
+            memory: config.memory.to_string(),
+            page_cache,
+            rate: config.rate,
+            aged: config.aged,
+            ..Self::default()
+        }
+    }
 
     /// Whether every answer was right.
     pub fn is_right(&self) -> bool {
         self.wrong_reads == 0
     }
 
-    pub(crate) fn set_load(
-        &mut self,
-        outcome: &Outcome,
-        device: &DeviceCounts,
-        process: &ProcessCounts,
-        rss: u64,
-    ) {
+    /// Notes what a load has cost until the store was at rest, `rest_seconds` after its flush.
+    pub(crate) fn set_load(&mut self, load: &Measured, rest_seconds: f64, rss: u64) {
+        let (outcome, device, process) = (&load.outcome, &load.device, load.process_delta());
         let operations = outcome.tally.operations;
         self.load = LoadReport {
             seconds: outcome.seconds,
+            rest_seconds,
             ops_per_s: per(operations as f64, outcome.seconds),
             user_write_bytes: outcome.tally.write_bytes,
             write_amplification: ratio(device.write_bytes, outcome.tally.write_bytes),
@@ -305,8 +327,9 @@ impl Report {
             read_amplification: ratio(device.read_bytes, outcome.tally.write_bytes),
             device_read_bytes: device.read_bytes,
             cpu_us_per_op: per(process.cpu_ns as f64 / 1000.0, operations as f64),
+            cpu_seconds: process.cpu_ns as f64 / 1e9,
             rss_process_peak_bytes: rss,
-            is_shared: false,
+            ..LoadReport::default()
         };
     }
 
@@ -387,7 +410,19 @@ fn summary(latencies: &Latencies) -> Option<LatencyUs> {
 pub fn write_json(path: &Path, object: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(object)?;
     text.push(b'\n');
-    fs::write(path, text)
+    write_whole(path, &text)
+}
+
+/// Writes a file that is there whole or not at all, also if the program is interrupted.
+pub(crate) fn write_whole(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    let partial = PathBuf::from(name);
+    let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&partial);
+    }
+    written
 }
 
 /// Reads a run's report.

@@ -2,6 +2,7 @@
 
 mod html;
 mod json;
+mod marks;
 mod plot;
 mod table;
 #[cfg(test)]
@@ -9,6 +10,8 @@ mod tests;
 
 pub(crate) use html::setting;
 pub use html::{page, write_page};
+pub(crate) use json::write_whole;
 pub use json::{Cpu, Device, LatencyUs, LoadReport, Report, Traffic, read_json, write_json};
+pub use marks::{Mark, RESIDENT_SHARE_MIN, fills_budget};
+pub use table::{builds_table, comparison_table, run_table};
 pub(crate) use table::{bytes, count, micros};
-pub use table::{comparison_table, run_table};

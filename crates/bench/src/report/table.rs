@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Report;
-use crate::compare::SummaryRow;
+use crate::compare::{BuildRatio, Spread, SummaryRow};
 
 /// Of a column of names, at least.
 const NAME_WIDTH: usize = 16;
@@ -25,7 +25,15 @@ pub fn run_table(report: &Report) -> String {
     row("memory budget", format!("{} ({cache})", bytes(r.memory_budget_bytes)));
     let amplification = amplification(r.load.write_amplification);
     let load = format!("{:.1} s, {} keys/s", r.load.seconds, count(r.load.ops_per_s));
-    row("load", format!("{load}, write amplification {amplification}"));
+    let rest = format!("at rest {:.1} s later", r.load.rest_seconds);
+    row("load", format!("{load}, {rest}, write amplification {amplification}"));
+    let (read, written) = (bytes(r.load.device_read_bytes), bytes(r.load.device_write_bytes));
+    let processor = format!("processor {:.1} s", r.load.cpu_seconds);
+    row("load at the device", format!("{read} read, {written} written, {processor}"));
+    if r.aged > 0 {
+        row("aged", format!("{} phases of {} updates", r.aged, count(r.keys as f64)));
+    }
+    row("warm-up", warm_up(r));
     let threads =
         if r.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", r.threads) };
     let depth = if r.depth > 1 {
@@ -41,11 +49,13 @@ pub fn run_table(report: &Report) -> String {
     row("latency", format!("{latency}  p99.9 {}  max {}", micros(l.p999), micros(l.max)));
     let modes = format!("user {:.2}, system {:.2}", r.cpu.user_us_per_op, r.cpu.system_us_per_op);
     row("processor", format!("{:.2} us/op ({modes})", r.cpu_us_per_op));
-    row("resident peak", bytes(r.rss_peak_bytes));
+    let share = r.rss_peak_bytes as f64 * 100.0 / r.memory_budget_bytes.max(1) as f64;
+    let cache = r.cache_bytes.map_or(String::new(), |cache| format!(", cache {}", bytes(cache)));
+    row("resident peak", format!("{}, {share:.0}% of the budget{cache}", bytes(r.rss_peak_bytes)));
     row("device read", traffic(r.device.read_bytes, r.device.read_ops, r.read_amplification));
     row("device written", traffic(r.device.write_bytes, r.device.write_ops, r.write_amplification));
     let live = format!("{} for {} live", bytes(r.space_bytes), bytes(r.live_bytes));
-    row("space", live);
+    row("space", format!("{live}, {} at most", bytes(r.space_peak_bytes)));
     if r.stalls.intervals > 0 {
         row("stalls", format!("{}, {:.1} s", r.stalls.intervals, r.stalls.seconds));
     }
@@ -54,7 +64,21 @@ pub fn run_table(report: &Report) -> String {
     for fault in &r.wrong_read_examples {
         row("WRONG", fault.clone());
     }
+    for mark in &r.marks {
+        row("NOT TO BE QUOTED", mark.to_string());
+    }
     out
+}
+
+/// The length of the warm-up, and why it ended.
+fn warm_up(report: &Report) -> String {
+    let length = format!("{:.1} s", report.warmup_seconds);
+    let limit = report.warmup_limit_seconds.unwrap_or_default();
+    match report.warmup_is_steady {
+        None => length,
+        Some(true) => format!("{length}, until the caches were steady"),
+        Some(false) => format!("{length}, not steady at its limit of {limit:.0} s"),
+    }
 }
 
 fn traffic(total: u64, operations: u64, ratio: Option<f64>) -> String {
@@ -71,29 +95,75 @@ pub fn comparison_table(rows: &[SummaryRow]) -> String {
     let (workloads, stores) = (width(|row| &row.workload), width(|row| &row.store));
     let _ = writeln!(
         out,
-        "  {:<workloads$}{:<stores$}{:>10}{:>20}{:>8}{:>8}{:>10}{:>11}{:>10}",
-        "workload", "store", "ops/s", "min - max", "ours/it", "w-amp", "space", "resident", "p99"
+        "  {:<workloads$}{:<stores$}{:>10}{:>20}{:>8}{:>8}{:>10}{:>11}{:>11}{:>10}{:>10}",
+        "workload",
+        "store",
+        "ops/s",
+        "min - max",
+        "ours/it",
+        "w-amp",
+        "space",
+        "resident",
+        "cache",
+        "p99",
+        "longest"
     );
     for row in rows {
         let spread = format!("{} - {}", count(row.ops_per_s_min), count(row.ops_per_s_max));
         let _ = writeln!(
             out,
-            "  {:<workloads$}{:<stores$}{:>10}{:>20}{:>8}{:>8}{:>10}{:>11}{:>10}",
+            "  {:<workloads$}{:<stores$}{:>10}{:>20}{:>8}{:>8}{:>10}{:>11}{:>11}{:>10}{:>10}",
             row.workload,
             row.store,
             count(row.ops_per_s_median),
             spread,
             row.ratio_ours_to_this.map_or("-".to_owned(), |ratio| format!("{ratio:.2}x")),
             amplification(row.write_amplification),
-            bytes(row.space_bytes),
+            bytes(row.space_peak_bytes),
             bytes(row.rss_peak_max_bytes),
+            row.cache_bytes.map_or("-".to_owned(), bytes),
             micros(row.p99_us_median),
+            micros(row.max_us),
         );
         if let Some(failure) = &row.failure {
             let _ = writeln!(out, "    {failure}");
         }
+        if row.rounds > 0 && !row.is_quotable {
+            let _ = writeln!(out, "    not to be quoted");
+        }
+        for note in &row.notes {
+            let _ = writeln!(out, "    {note}");
+        }
     }
     out
+}
+
+/// The table of two builds of ours: this one over the baseline, round by round. Empty without one.
+pub fn builds_table(rows: &[BuildRatio]) -> String {
+    let mut out = String::new();
+    if rows.is_empty() {
+        return out;
+    }
+    let _ = writeln!(
+        out,
+        "\n  this build over the baseline: median (smallest - largest) of the rounds"
+    );
+    for row in rows {
+        let _ = writeln!(out, "  {} {}, {} rounds", row.workload, row.store, row.rounds);
+        for (name, ratio) in [
+            ("ops/s", row.ops_per_s),
+            ("processor per operation", row.cpu_us_per_op),
+            ("device operations per operation", row.device_ops_per_op),
+        ] {
+            let _ = writeln!(out, "    {name:<33}{}", spread(ratio));
+        }
+    }
+    out
+}
+
+fn spread(ratio: Option<Spread>) -> String {
+    let text = |it: Spread| format!("{:.3} ({:.3} - {:.3})", it.median, it.min, it.max);
+    ratio.map_or("-".to_owned(), text)
 }
 
 fn amplification(ratio: Option<f64>) -> String {

@@ -1,10 +1,44 @@
-//! Numbers are shown with units that a reader can take in.
+//! Numbers have units, files are whole, and marks keep a run from being quoted.
+#![expect(clippy::disallowed_methods, reason = "the files of a report")]
 
 use super::table::{bytes, count, micros};
+use super::*;
 
 #[test]
 fn numbers_have_units() {
     assert_eq!([count(999.0), count(12_345.0), count(2.5e6)], ["999", "12.3 k", "2.50 M"]);
     assert_eq!([bytes(100), bytes(2048), bytes(3 << 30)], ["100 B", "2.0 KiB", "3.00 GiB"]);
     assert_eq!([micros(1.5), micros(1500.0), micros(2e6)], ["1.50 us", "1.50 ms", "2.00 s"]);
+}
+
+#[test]
+fn a_report_is_there_whole_or_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("out.json");
+    write_json(&path, &Report::default()).unwrap();
+    // An interrupted program leaves a file of another name, which the next one replaces.
+    std::fs::write(dir.path().join("out.json.partial"), b"{\"engine\":").unwrap();
+    assert_eq!(read_json(&path).unwrap(), Report::default());
+    write_json(&path, &Report { ops: 7, ..Report::default() }).unwrap();
+    assert_eq!(read_json(&path).unwrap().ops, 7);
+    assert_eq!(dir.path().read_dir().unwrap().count(), 1);
+    let taken = dir.path().join("taken");
+    std::fs::create_dir_all(taken.join("below")).unwrap();
+    assert!(write_json(&taken, &Report::default()).is_err());
+    assert_eq!(dir.path().read_dir().unwrap().count(), 2, "no half is left either");
+}
+
+#[test]
+fn the_store_without_rest_or_budget_may_not_be_quoted() {
+    let quiet = Report::default();
+    assert!(quiet.is_quotable());
+    let wrong = Report { wrong_reads: 1, ..Report::default() };
+    let marks = vec![Mark::WroteUnderReads { bytes_per_s: 95e6 }];
+    let busy = Report { marks, ..Report::default() };
+    assert!(!wrong.is_quotable() && !busy.is_quotable());
+    let text = serde_json::to_value(&busy.marks).unwrap();
+    assert_eq!(text[0]["kind"], "wrote-under-reads");
+    for (resident, fills) in [(94, false), (95, true), (100, true), (101, false)] {
+        assert_eq!(fills_budget(resident, 100), fills, "{resident}");
+    }
 }

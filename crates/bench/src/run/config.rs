@@ -10,6 +10,7 @@ use crate::distribution::Distribution;
 use crate::measure::available_memory;
 use crate::memory::{Budget, PageCache};
 use crate::run::phase::Limit;
+use crate::run::warm_up::WarmUp;
 use crate::run::worker::writer_count;
 use crate::shape::{Keys, Shape};
 use crate::stores::{Catalog, Durability, Io, StoreError};
@@ -53,8 +54,15 @@ pub struct Config {
     pub depth: usize,
     /// Length of the measured phase; `None` for the workload's own extent, or half a minute.
     pub seconds: Option<f64>,
-    /// Length of the phase before it, of the same operations, not measured.
-    pub warmup_seconds: f64,
+    /// The phase before it, of the same operations, not measured.
+    pub warm_up: WarmUp,
+    /// Phases of updates between the load and the workload, each with one update for each key, of keys
+    /// drawn uniformly.
+    pub aged: u32,
+    /// Seconds without writes after which a store is at rest that does not report it by itself.
+    pub quiet_seconds: f64,
+    /// The size of the store's cache in bytes; `None` for the part of the budget that its guide gives it.
+    pub cache_bytes: Option<u64>,
     /// Operations of the measured phase, if it is to end by count.
     pub ops: Option<u64>,
     /// Operations a second in all, if the loop is to be open.
@@ -122,6 +130,19 @@ pub enum RunError {
     /// The data directory.
     #[error("data directory {path}: {1}", path = .0.display())]
     Dir(PathBuf, io::Error),
+    /// The disk is too full for the data.
+    #[error(
+        "{path} has no room for the load: it needs {needed} bytes, and {free} are free",
+        path = .dir.display()
+    )]
+    NoRoom {
+        /// The directory of the data.
+        dir: PathBuf,
+        /// Bytes that the load and its compactions take.
+        needed: u64,
+        /// Bytes that the file system has left.
+        free: u64,
+    },
     /// A load that runs begin from.
     #[error("loads in {path}: {1}", path = .0.display())]
     Loads(PathBuf, io::Error),
@@ -214,9 +235,15 @@ impl Config {
         }
         let some_time = THOUSANDTH..=SECONDS_MAX;
         let some = 1.0..=f64::MAX;
+        let (warm_up, least) = match self.warm_up {
+            WarmUp::Seconds(seconds) => (seconds, 0.0),
+            WarmUp::UntilSteady { seconds_max } => (seconds_max, THOUSANDTH),
+        };
         let numbers = [
             ("--seconds", self.seconds, some_time.clone()),
-            ("--warmup", Some(self.warmup_seconds), 0.0..=SECONDS_MAX),
+            ("the warm-up's seconds", Some(warm_up), least..=SECONDS_MAX),
+            ("the seconds of quiet", Some(self.quiet_seconds), 0.0..=SECONDS_MAX),
+            ("--cache", self.cache_bytes.map(|bytes| bytes as f64), some.clone()),
             ("--interval", Some(self.interval_seconds), some_time),
             ("--rate", self.rate, THOUSANDTH..=RATE_MAX),
             ("--keys", Some(self.keys as f64), some.clone()),

@@ -1,9 +1,9 @@
 //! One run: open, load, warm up, measure, close, report.
 //!
-//! 1. Allocate the version table and read the trace; copy a store that was loaded before ([`prepare`]), if
-//!    there is one to begin from; enter the memory cgroup; open the store.
-//! 2. Load all keys (phase `load`) if they are not there, and flush; for HashKV's later phases update as
-//!    often as there are keys.
+//! 1. Allocate the version table and read the trace. Check that the disk has room. Copy a store that was
+//!    loaded before ([`prepare`]), if there is one to begin from. Enter the memory cgroup; open the store.
+//! 2. Load all keys (phase `load`) if they are not there, flush, and wait until the store is at rest. Age
+//!    it if that is wanted, and wait again. For HashKV's later phases update as often as there are keys.
 //! 3. Warm up, then measure; the threads' streams run on from one phase to the next.
 //! 4. Measure space, close, remove the directory, leave the cgroup.
 
@@ -12,7 +12,10 @@ mod load;
 mod loads;
 mod pace;
 mod phase;
+mod rest;
+mod room;
 mod verifier;
+mod warm_up;
 mod worker;
 
 pub(crate) use config::Plan;
@@ -20,17 +23,21 @@ pub use config::{Config, ConfigError, RunError};
 pub use loads::prepare;
 pub(crate) use phase::Outcome;
 pub use phase::Progress;
+pub(crate) use rest::QUIET;
+pub use warm_up::{WARM_UP_MAX_SECONDS, WarmUp};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use environment::Environment;
 
-use crate::measure::{ProcessCounts, disk_bytes, peak_rss, reset_peak_rss};
+use crate::measure::{ProcessCounts, SpacePeak, disk_bytes, peak_rss, reset_peak_rss};
 use crate::memory::{HARNESS_BYTES, MemoryGroup, PageCache};
 use crate::report::Report;
 
 use crate::run::phase::{Limit, Phase, Team};
+use crate::run::warm_up::warm_up;
 use crate::stores::{Catalog, DeviceCounts, OpenOptions, Store, StoreError};
 use crate::workload::Extent;
 
@@ -50,28 +57,38 @@ pub fn execute(
     let plan = Plan::new(config, catalog)?;
     let loaded = loads::find(config, &plan)?;
     let dir = DataDir::create(config)?;
+    room::check(&dir.0, &plan, config, loaded.as_ref().map_or(0, loads::Loaded::disk_bytes))?;
     if let Some(loaded) = &loaded {
         loaded.unpack(&dir.0, &plan, config)?;
     }
     let group = enter_group(config, &plan)?;
     let page_cache = if group.is_some() { PageCache::Counted } else { PageCache::Free };
-    let store = open(config, &plan, &dir.0, catalog)?;
+    let space = SpacePeak::watch(env, &dir.0).map_err(RunError::Thread)?;
+    let store = open(config, &plan, &dir.0, config.cache_bytes, catalog)?;
     let mut team = Team::new(config, &plan, store.clone(), env);
     let mut report = Report::new(config, &plan, page_cache);
     match loaded {
-        Some(loaded) => report.load = loaded.report,
+        Some(loaded) => {
+            report.load = loaded.report;
+            // Opening a store may begin work of its own.
+            wait_for_rest(config, &*store, env, progress)?;
+        }
         None if config.workload.starts_empty() => {}
-        None => load(config, &store, &mut team, &mut report, progress)?,
+        None => load(config, &*store, &mut team, &mut report, (env, &space, progress))?,
     }
     if config.workload.extent() != Extent::LoadItself {
-        measure(config, &plan, &store, &mut team, &mut report, progress)?;
+        measure(config, &plan, &*store, &mut team, &mut report, progress)?;
     }
     report.rss_process_peak_bytes = peak_rss();
+    report.cache_bytes = store.cache_bytes();
     report.finish_memory(team.harness_bytes(), group.as_ref());
+    report.mark(config);
     report.live_bytes = team.live_bytes();
     report.figures = store.figures();
     store.flush().map_err(RunError::Store)?;
     report.space_bytes = disk_bytes(&dir.0);
+    space.note(report.space_bytes);
+    report.space_peak_bytes = space.bytes();
     drop(team);
     store.close().map_err(RunError::Store)?;
     Ok(report)
@@ -81,11 +98,13 @@ fn open(
     config: &Config,
     plan: &Plan,
     dir: &Path,
+    cache_bytes: Option<u64>,
     catalog: &dyn Catalog,
 ) -> Result<Arc<dyn Store>, RunError> {
     let options = OpenOptions {
         dir: dir.to_owned(),
         memory_bytes: plan.budget_bytes,
+        cache_bytes,
         durability: config.durability,
         io: config.io,
         threads: config.threads,
@@ -95,30 +114,55 @@ fn open(
     catalog.open(&config.engine, &options).map_err(RunError::Store)
 }
 
-/// Loads all keys, which may be what is measured, and ages what is to be aged.
+/// Loads all keys, which may be what is measured, and ages what is to be aged; after both the store is
+/// at rest.
 fn load(
     config: &Config,
-    store: &Arc<dyn Store>,
+    store: &dyn Store,
     team: &mut Team,
     report: &mut Report,
-    progress: &dyn Progress,
+    (env, space, progress): (&Environment, &SpacePeak, &dyn Progress),
 ) -> Result<(), RunError> {
-    let load = phase_measured(store, || team.load(progress))?;
-    report.set_load(&load.outcome, &load.device, &load.process_delta(), peak_rss());
+    let mut rest_seconds = 0.0;
+    let load = phase_measured(store, || {
+        let outcome = team.load(progress)?;
+        rest_seconds = wait_for_rest(config, store, env, progress)?;
+        Ok(outcome)
+    })?;
+    report.set_load(&load, rest_seconds, peak_rss());
+    report.load.space_peak_bytes = space.bytes();
     if config.workload.extent() == Extent::LoadItself {
         report.set_measured(&load);
     }
     if config.workload.is_aged() {
-        report.count_check(&team.age(progress)?);
+        report.count_check(&team.age_as_flexdb(progress)?);
+    }
+    for phase in 1..=config.aged {
+        report.count_check(&team.age(phase, progress)?);
+    }
+    if config.workload.is_aged() || config.aged > 0 {
+        wait_for_rest(config, store, env, progress)?;
     }
     Ok(())
+}
+
+/// Waits until the store is at rest; returns for how many seconds it was not.
+fn wait_for_rest(
+    config: &Config,
+    store: &dyn Store,
+    env: &Environment,
+    progress: &dyn Progress,
+) -> Result<f64, RunError> {
+    let quiet = Duration::from_secs_f64(config.quiet_seconds);
+    rest::wait(env, store, quiet, progress)
+        .map_err(|error| store_failed("waiting until it is at rest", &error))
 }
 
 /// What comes before the measured phase, and that itself.
 fn measure(
     config: &Config,
     plan: &Plan,
-    store: &Arc<dyn Store>,
+    store: &dyn Store,
     team: &mut Team,
     report: &mut Report,
     progress: &dyn Progress,
@@ -128,10 +172,7 @@ fn measure(
         let limit = Limit::operations(plan.loads);
         report.count_check(&team.run(&Phase::warm_up(&name, limit), progress)?);
     }
-    if config.warmup_seconds > 0.0 {
-        let limit = Limit::seconds(config.warmup_seconds);
-        report.count_check(&team.run(&Phase::warm_up("warm-up", limit), progress)?);
-    }
+    warm_up(config, store, team, report, progress)?;
     reset_peak_rss();
     let phase = Phase::measured(plan.limit(config), config.rate, config.workload.starts_empty());
     let measured = phase_measured(store, || team.run(&phase, progress))?;
@@ -162,7 +203,7 @@ impl Measured {
 }
 
 fn phase_measured(
-    store: &Arc<dyn Store>,
+    store: &dyn Store,
     work: impl FnOnce() -> Result<Outcome, RunError>,
 ) -> Result<Measured, RunError> {
     let before = ProcessCounts::now();

@@ -23,6 +23,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// FlexDB's experiment updates 4 GB of 64.
 const AGEING_SHARE: u64 = 16;
 const AGEING_THETA: f64 = 0.99;
+/// The seed of FlexDB's ageing; the phases of `--aged` have the next ones.
 const AGEING_SEED: u64 = 0;
 
 /// Hears how far a run is.
@@ -31,6 +32,8 @@ pub trait Progress: Send + Sync {
     fn begin(&self, phase: &str, total: Option<u64>);
     /// So many operations are done, at this rate lately.
     fn at(&self, operations: u64, ops_per_s: f64);
+    /// The phase waits for something, described in a few words.
+    fn waits(&self, what: &str);
     /// The phase has ended.
     fn end(&self);
 }
@@ -187,23 +190,47 @@ impl Team {
         Ok(outcome)
     }
 
-    /// Updates a sixteenth as many keys as there are, by Zipf's distribution: what was laid out in the
-    /// order of its load is so no more. It is part of the data, not of a round, so its seed is always the same.
-    pub(crate) fn age(&mut self, progress: &dyn Progress) -> Result<Outcome, RunError> {
+    /// Does an update for each sixteenth key, by Zipf's distribution, which undoes the order of the load in
+    /// which the store has laid the pairs out.
+    pub(crate) fn age_as_flexdb(&mut self, progress: &dyn Progress) -> Result<Outcome, RunError> {
+        let operations = self.loads / AGEING_SHARE;
+        let seed = AGEING_SEED;
+        self.update("ageing", (Distribution::Zipfian, seed), operations, progress)
+    }
+
+    /// Does one update for each key, of keys drawn uniformly: phase `number` of an ageing.
+    pub(crate) fn age(
+        &mut self,
+        number: u32,
+        progress: &dyn Progress,
+    ) -> Result<Outcome, RunError> {
+        let seed = AGEING_SEED + u64::from(number);
+        let name = format!("ageing {number}");
+        self.update(&name, (Distribution::Uniform, seed), self.loads, progress)
+    }
+
+    /// Updates keys. They are part of the data, not of a round, so the seed is none of the run's.
+    fn update(
+        &mut self,
+        name: &str,
+        (distribution, seed): (Distribution, u64),
+        operations: u64,
+        progress: &dyn Progress,
+    ) -> Result<Outcome, RunError> {
         let options = StreamOptions {
             workload: Workload::W100,
             trace: None,
             keys: self.loads,
-            distribution: Distribution::Zipfian,
+            distribution,
             theta: AGEING_THETA,
             scan_length: None,
-            seed: AGEING_SEED,
+            seed,
         };
         let stream = |worker: &Worker| Stream::new(&options, worker.place);
         let mut ageing: Vec<Stream> = self.workers.iter().map(stream).collect();
         self.swap_streams(&mut ageing);
-        let limit = Limit::operations(self.loads / AGEING_SHARE);
-        let aged = self.run(&Phase { flushes: true, ..Phase::warm_up("ageing", limit) }, progress);
+        let limit = Limit::operations(operations);
+        let aged = self.run(&Phase { flushes: true, ..Phase::warm_up(name, limit) }, progress);
         self.swap_streams(&mut ageing);
         aged
     }

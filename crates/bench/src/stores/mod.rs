@@ -113,6 +113,9 @@ pub struct OpenOptions {
     pub dir: PathBuf,
     /// Its whole budget: index, buffers and caches, in bytes.
     pub memory_bytes: u64,
+    /// The size of its cache in bytes, in the sense of [`Store::cache_bytes`]; `None` for the part of
+    /// the budget that the store's own guide gives to it.
+    pub cache_bytes: Option<u64>,
     /// What acknowledged writes survive.
     pub durability: Durability,
     /// How it does I/O; `None` for the store's own default.
@@ -155,8 +158,36 @@ pub trait Store: Send + Sync {
         BTreeMap::new()
     }
 
+    /// Bytes that the setting was given which decides how much of the budget the store keeps resident:
+    /// the size of a cache, or of a whole that the store splits by itself. `None` if it has no such
+    /// setting.
+    fn cache_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Blocks until the background work that is due has ended, if the store has a call for that.
+    fn finish_background_work(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Reports the store's background work.
+    fn background(&self) -> Background {
+        Background::Unknown
+    }
+
     /// Closes it. No session is alive.
     fn close(&self) -> Result<(), StoreError>;
+}
+
+/// The background work of a store, as far as the store itself reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Background {
+    /// None is under way, and the store begins none before its next write.
+    AtRest,
+    /// Some is under way, described in a few words.
+    UnderWay(String),
+    /// The store does not know of any, and may begin some.
+    Unknown,
 }
 
 /// How a get or a read-modify-write began.
@@ -253,6 +284,11 @@ pub trait Catalog: Send + Sync {
     /// Whether the store opens again what it has closed, also from a copy of its files.
     fn reopens(&self, _name: &str) -> bool {
         true
+    }
+
+    /// Whether the store obeys [`OpenOptions::cache_bytes`].
+    fn sizes_cache(&self, _name: &str) -> bool {
+        false
     }
 }
 

@@ -15,8 +15,8 @@ use thermocline::{
 
 use super::variant::{self, Variant};
 use super::{
-    Catalog, DeviceCounts, Durability, Got, Io, OpenOptions, Pairs, Session, Store, StoreError,
-    Told,
+    Background, Catalog, DeviceCounts, Durability, Got, Io, OpenOptions, Pairs, Session, Store,
+    StoreError, Told,
 };
 use crate::workload::Workload;
 
@@ -54,10 +54,12 @@ impl Catalog for Ours {
             Some(Io::Buffered) => DeviceIo::Buffered,
             None => Options::default().io,
         };
+        // The budget as a whole: the engine splits it between its cache and everything else.
+        let memory_bytes = options.cache_bytes.unwrap_or(options.memory_bytes);
         let db = Db::open(
             &options.dir,
             Options {
-                memory_bytes: options.memory_bytes,
+                memory_bytes,
                 durability,
                 sync_interval: None,
                 io,
@@ -68,17 +70,34 @@ impl Catalog for Ours {
             },
         )?;
         // It is the only one, so nothing is left for others.
-        let memory_bytes = Some(options.memory_bytes);
-        let options =
-            KeyspaceOptions { engine, journaled, memory_bytes, ..KeyspaceOptions::default() };
+        let share = Some(memory_bytes);
+        let options = KeyspaceOptions {
+            engine,
+            journaled,
+            memory_bytes: share,
+            ..KeyspaceOptions::default()
+        };
         let keyspace = db.keyspace("bench", options)?;
-        Ok(Arc::new(Thermocline { db, keyspace }))
+        Ok(Arc::new(Thermocline { db, keyspace, memory_bytes }))
+    }
+
+    fn sizes_cache(&self, _name: &str) -> bool {
+        true
     }
 }
+
+/// Figures of engines that are above zero while a compaction is under way.
+const UNDER_WAY: [&str; 4] = [
+    "compactions_under_way",
+    "compaction_round_bytes",
+    "cold_compaction_round_bytes",
+    "chunk_compaction_round_bytes",
+];
 
 struct Thermocline {
     db: Db,
     keyspace: Keyspace,
+    memory_bytes: u64,
 }
 
 impl Store for Thermocline {
@@ -103,6 +122,20 @@ impl Store for Thermocline {
     fn figures(&self) -> BTreeMap<String, u64> {
         let detail = self.keyspace.stats().map(|stats| stats.detail).unwrap_or_default();
         detail.into_iter().map(|(name, figure)| (name.to_owned(), figure)).collect()
+    }
+
+    fn cache_bytes(&self) -> Option<u64> {
+        Some(self.memory_bytes)
+    }
+
+    /// An engine that reports no work may find that it is idle, and then begin some.
+    fn background(&self) -> Background {
+        let figures = self.figures();
+        let figure = |name: &&str| figures.get(*name).copied().unwrap_or(0);
+        match UNDER_WAY.iter().find(|name| figure(name) > 0) {
+            Some(name) => Background::UnderWay(format!("{name} {}", figure(name))),
+            None => Background::Unknown,
+        }
     }
 
     fn close(&self) -> Result<(), StoreError> {

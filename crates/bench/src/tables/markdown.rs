@@ -7,16 +7,14 @@ use std::path::Path;
 
 use super::{Found, Suite};
 use crate::compare::SummaryRow;
-use crate::memory::HARNESS_BYTES;
-use crate::report::{bytes, count, micros};
+use crate::report::{bytes, count, micros, write_whole};
 
 /// Writes [`page`] to a file.
 ///
 /// # Errors
 /// It cannot be written.
-#[expect(clippy::disallowed_methods, reason = "a page, not data")]
 pub fn write(path: &Path, suite: &Suite, found: &[Found], command: &str) -> io::Result<()> {
-    std::fs::write(path, page(suite, found, command))
+    write_whole(path, page(suite, found, command).as_bytes())
 }
 
 /// The page of `suite`, whose first comparisons have come out as `found`. `command` made it.
@@ -29,11 +27,13 @@ pub fn page(suite: &Suite, found: &[Found], command: &str) -> String {
         out,
         "Made by `{command}`. Each cell: the median of the rounds in operations a second, the slowest \
          and the fastest round, how many times as fast as the store ours is, the median of the rounds' \
-         99th percentile and 99.9th, the longest operation of all rounds, and bytes written to the device for each byte that the workload wrote. Below: what the files take \
-         up, the most memory that was resident in any round, as a share of the budget, and whether that was \
-         kept ({} more are the harness's); keys a second of the load, and bytes that it wrote to the device and read from it for \
-         each byte loaded. What the words mean: [README.md](README.md).\n",
-        bytes(HARNESS_BYTES),
+         99th percentile and 99.9th, the longest operation of all rounds, and bytes written to the device for \
+         each byte that the workload wrote. Below: the most that the files took up, the cache, the most memory \
+         that was resident in any round, and that as a share of the budget (**bold** outside 95 to 100%); \
+         processor time of an operation, and bytes read and written at the device; of the load the seconds, \
+         those after it until the store was at rest, keys a second, processor time of a key, and bytes that it \
+         wrote to the device and read from it for each byte loaded. A row marked with † may not be quoted; \
+         the reasons are below it. What the words mean: [README.md](README.md).\n",
     );
     for (wanted, found) in suite.comparison.iter().zip(found) {
         let _ = writeln!(out, "## {}\n", wanted.title);
@@ -76,31 +76,66 @@ fn table(out: &mut String, rows: &[SummaryRow]) {
     resources(out, rows);
 }
 
-/// What each run took of the disk and of memory, and what its load wrote.
+/// The disk, memory and processor time that each run took, and the cost of its load.
 fn resources(out: &mut String, rows: &[SummaryRow]) {
-    let _ = writeln!(
-        out,
-        "\n| workload | store | on disk | resident at most | of its budget | kept | load, keys/s | load, w-amp | load, r-amp |"
-    );
-    let _ = writeln!(out, "|---|---|---|---|---|---|---|---|---|");
+    const COLUMNS: [&str; 14] = [
+        "workload",
+        "store",
+        "on disk at most",
+        "cache",
+        "resident at most",
+        "of its budget",
+        "CPU/op",
+        "read",
+        "written",
+        "load",
+        "load, keys/s",
+        "load, CPU/key",
+        "load, w-amp",
+        "load, r-amp",
+    ];
+    let _ = writeln!(out, "\n| {} |", COLUMNS.join(" | "));
+    let _ = writeln!(out, "|{}", "---|".repeat(COLUMNS.len()));
     let ratio = |of: Option<f64>| of.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
     for row in rows.iter().filter(|row| row.rounds > 0) {
-        let share = row.rss_peak_max_bytes as f64 / row.memory_budget_bytes.max(1) as f64;
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {:.0}% | {} | {} | {} | {} |",
-            row.workload,
-            row.store,
-            bytes(row.space_bytes),
+        let share = row.rss_peak_max_bytes as f64 * 100.0 / row.memory_budget_bytes.max(1) as f64;
+        let has_load = row.load_ops_per_s > 0.0;
+        let of_load = |text: String| if has_load { text } else { "-".to_owned() };
+        let cells = [
+            row.workload.clone(),
+            format!("{}{}", row.store, mark(row)),
+            bytes(row.space_peak_bytes),
+            row.cache_bytes.map_or("-".to_owned(), bytes),
             bytes(row.rss_peak_max_bytes),
-            share * 100.0,
-            if row.keeps_budget() { "yes" } else { "**no**" },
-            if row.load_ops_per_s > 0.0 { count(row.load_ops_per_s) } else { "-".to_owned() },
+            match row.fills_budget {
+                Some(false) => format!("**{share:.0}%**"),
+                Some(true) | None => format!("{share:.0}%"),
+            },
+            micros(row.cpu_us_per_op_median),
+            bytes(row.device_read_bytes),
+            bytes(row.device_write_bytes),
+            of_load(format!("{:.1} + {:.1} s", row.load_seconds, row.load_rest_seconds)),
+            of_load(count(row.load_ops_per_s)),
+            of_load(micros(row.load_cpu_us_per_op)),
             ratio(row.load_write_amplification),
             ratio(row.load_read_amplification),
-        );
+        ];
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
     out.push('\n');
+    for row in rows {
+        for note in &row.notes {
+            let _ = writeln!(out, "- {}, {}: {note}.", row.workload, row.store);
+        }
+    }
+    if rows.iter().any(|row| !row.notes.is_empty()) {
+        out.push('\n');
+    }
+}
+
+/// The sign of a row that may not be quoted.
+fn mark(row: &SummaryRow) -> &'static str {
+    if row.is_quotable { "" } else { "†" }
 }
 
 fn cell(row: &SummaryRow) -> String {
@@ -109,8 +144,9 @@ fn cell(row: &SummaryRow) -> String {
         return format!("failed: {}", problem.replace(['|', '\n'], " "));
     }
     let mut cell = format!(
-        "**{}** ({} - {})",
+        "**{}**{} ({} - {})",
         count(row.ops_per_s_median),
+        mark(row),
         count(row.ops_per_s_min),
         count(row.ops_per_s_max)
     );

@@ -106,6 +106,8 @@ impl Suite {
             seed: 1,
             options,
             shares_loads: self.share_loads,
+            searches_caches: true,
+            has_baseline: false,
         }
     }
 }

@@ -47,6 +47,18 @@ fn row(store: &str) -> SummaryRow {
         load_ops_per_s: 50_000.0,
         load_write_amplification: Some(7.5),
         load_read_amplification: Some(0.25),
+        load_seconds: 20.0,
+        load_rest_seconds: 1.5,
+        load_cpu_us_per_op: 3.0,
+        load_device_write_bytes: 8 << 20,
+        load_device_read_bytes: 1 << 20,
+        device_read_bytes: 5 << 20,
+        device_write_bytes: 6 << 20,
+        space_peak_bytes: 7 << 20,
+        cache_bytes: Some(3 << 19),
+        notes: Vec::new(),
+        fills_budget: Some(true),
+        is_quotable: true,
         wrong_reads: 0,
         failure: None,
     }
@@ -102,7 +114,14 @@ fn the_suites_of_the_documents_can_be_run() {
 #[test]
 fn a_page_shows_what_was_found_and_says_what_was_not() {
     let suite = Suite::parse(SUITE).expect("a suite");
-    let greedy = SummaryRow { rss_peak_max_bytes: 21 << 20, ..row("lmdb") };
+    let greedy = SummaryRow {
+        rss_peak_max_bytes: 21 << 20,
+        cache_bytes: None,
+        notes: vec!["round 1: too much".to_owned()],
+        fills_budget: Some(false),
+        is_quotable: false,
+        ..row("lmdb")
+    };
     let failed = SummaryRow { rounds: 0, failure: Some("it | fell".to_owned()), ..row("rocksdb") };
     let found = Found {
         rows: vec![row("f2"), failed, greedy],
@@ -115,8 +134,11 @@ fn a_page_shows_what_was_found_and_says_what_was_not() {
         "| workload | f2 | rocksdb | lmdb |",
         "**1000** (900 - 1100), 2.50x, p99 250 us, p99.9 900 us, longest 12.00 ms, w-amp 1.25",
         "failed: it   fell",
-        "| ycsb-a | f2 | 1.0 MiB | 3.0 MiB | 75% | yes | 50.0 k | 7.50 |",
-        "| ycsb-a | lmdb | 1.0 MiB | 21.0 MiB | 525% | **no** | 50.0 k | 7.50 |",
+        "| ycsb-a | f2 | 7.0 MiB | 1.5 MiB | 3.0 MiB | 75% | 1.00 us | 5.0 MiB | 6.0 MiB |",
+        "| 6.0 MiB | 20.0 + 1.5 s | 50.0 k | 3.00 us | 7.50 | 0.25 |",
+        "| ycsb-a | lmdb† | 7.0 MiB | - | 21.0 MiB | **525%** |",
+        "**1000**† (900 - 1100)",
+        "- ycsb-a, lmdb: round 1: too much.",
         "[Plots](page-1.html)",
         "1 comparisons of this page were not run",
     ] {

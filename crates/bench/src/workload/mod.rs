@@ -218,6 +218,12 @@ impl Workload {
         is_ordered && distribution != Distribution::Sequential && !self.is_aged()
     }
 
+    /// Whether its measured phase writes nothing.
+    pub fn is_read_only(&self) -> bool {
+        let Mix { read, update, insert, rmw, scan } = self.mix();
+        read + scan > 0 && update + insert + rmw == 0
+    }
+
     /// Whether it needs a store that can scan.
     pub fn scans(&self) -> bool {
         self.mix().scan > 0

@@ -1,4 +1,4 @@
-//! A store that is a locked map, and the ways in which it can be made to lie.
+//! A store that is a locked map, and the ways in which it can be made to lie or to take memory.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use thermocline_bench::stores::{
-    Catalog, DeviceCounts, OpenOptions, Pairs, Session, Store, StoreError,
+    Background, Catalog, DeviceCounts, OpenOptions, Pairs, Session, Store, StoreError,
 };
 
 /// What a lying store does wrong, once in a while.
@@ -32,8 +32,15 @@ enum Lie {
     ScanOrder,
 }
 
+/// Bytes that [`HUNGRY`] holds with the smallest cache.
+const HUNGER_BYTES: u64 = 200 << 20;
+/// Holds its cache resident, and little else.
+pub(crate) const CACHED: &str = "cached";
+/// Holds more than any budget of the tests, whatever its cache.
+pub(crate) const HUNGRY: &str = "hungry";
+
 /// The names by which [`Maps`] opens them.
-const NAMES: [(&str, Lie); 8] = [
+const NAMES: [(&str, Lie); 10] = [
     ("map", Lie::None),
     ("stale", Lie::Stale),
     ("wrong-key", Lie::WrongKey),
@@ -42,6 +49,8 @@ const NAMES: [(&str, Lie); 8] = [
     ("lost-key", Lie::LostKey),
     ("scan-hole", Lie::ScanHole),
     ("scan-order", Lie::ScanOrder),
+    (CACHED, Lie::None),
+    (HUNGRY, Lie::None),
 ];
 
 /// Known, and refused when it is opened.
@@ -61,6 +70,9 @@ struct Map {
     asked: AtomicU64,
     written: AtomicU64,
     read: AtomicU64,
+    cache_bytes: Option<u64>,
+    /// Resident memory in place of a cache.
+    held: Vec<u8>,
 }
 
 /// Opens maps.
@@ -77,6 +89,8 @@ impl Catalog for Maps {
             "lost-key",
             "scan-hole",
             "scan-order",
+            CACHED,
+            HUNGRY,
             UNOPENED,
         ]
     }
@@ -88,7 +102,18 @@ impl Catalog for Maps {
         let (asked, written, read) = Default::default();
         let dir = options.dir.clone();
         let pairs = RwLock::new(read_pairs(&dir)?);
-        Ok(Arc::new(Map { dir, lie, pairs, asked, written, read }))
+        let cache = options.cache_bytes.unwrap_or(options.memory_bytes);
+        let (cache_bytes, held_bytes) = match name {
+            CACHED => (Some(cache), cache),
+            HUNGRY => (Some(cache), cache + HUNGER_BYTES),
+            _ => (None, 0),
+        };
+        let held = vec![1; held_bytes as usize];
+        Ok(Arc::new(Map { dir, lie, pairs, asked, written, read, cache_bytes, held }))
+    }
+
+    fn sizes_cache(&self, name: &str) -> bool {
+        matches!(name, CACHED | HUNGRY)
     }
 
     fn reopens(&self, name: &str) -> bool {
@@ -121,6 +146,15 @@ impl Store for Map {
             write_bytes: self.written.load(Ordering::Relaxed),
             ..DeviceCounts::default()
         })
+    }
+
+    fn cache_bytes(&self) -> Option<u64> {
+        // The bytes are read, so that no compiler leaves them out.
+        self.cache_bytes.filter(|_| self.held.iter().step_by(4096).all(|&byte| byte == 1))
+    }
+
+    fn background(&self) -> Background {
+        Background::AtRest
     }
 
     #[expect(clippy::disallowed_methods, reason = "the file of a map of a test")]

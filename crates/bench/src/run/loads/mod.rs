@@ -1,9 +1,9 @@
 //! Stores that are loaded once, for all runs that begin alike.
 //!
-//! 1. [`prepare`] loads a store as a run would, within the same memory, ages it if the workload wants it,
-//!    waits until it writes no more (what a load leaves to the background is part of what it writes, and no
-//!    part of what is measured later), closes it, and leaves its files, the table of versions and what the
-//!    load has cost in a directory.
+//! 1. [`prepare`] loads a store as a run would, within the same memory, ages it if the workload wants it, and
+//!    waits until it is at rest. The background work of a load is part of its cost, and no part of a run
+//!    that is measured later. Then [`prepare`] closes the store, and leaves its files, the table of versions and the
+//!    report of the load in a directory.
 //! 2. A run that finds a load of its own [`Kind`] copies the files to where its own would lie, makes them
 //!    durable and has the page cache forget them, takes over the table, and opens the copy: it begins like a
 //!    process that was started anew, with nothing cached.
@@ -30,14 +30,13 @@ mod tests;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use environment::Environment;
 use serde::{Deserialize, Serialize};
 
 use super::config::{Config, Plan, RunError};
-use super::{Progress, enter_group, load, open};
-use crate::measure::ProcessCounts;
+use super::{Progress, enter_group, load, open, room};
+use crate::measure::{SpacePeak, disk_bytes};
 use crate::memory::PageCache;
 use crate::report::{LoadReport, Report};
 use crate::run::phase::Team;
@@ -48,12 +47,6 @@ use crate::workload::Extent;
 const ABOUT: &str = "about.json";
 const VERSIONS: &str = "versions";
 const DATA: &str = "data";
-/// A store that writes no more than this between two looks, for so long, has done what it had to: longer than a
-/// store that looks around every second takes to find that it is idle.
-const QUIET_BYTES: u64 = 64 << 10;
-const LOOK: Duration = Duration::from_millis(100);
-const QUIET: Duration = Duration::from_secs(4);
-const SETTLE_MAX: Duration = Duration::from_secs(120);
 
 /// Everything that shapes a store as it is after its load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,6 +62,8 @@ struct Kind {
     sorts_by_number: bool,
     is_scattered: bool,
     is_aged: bool,
+    /// Phases of updates after the load.
+    aged: u32,
     /// Where only contents are checked, versions count by thread.
     has_exact_versions: bool,
 }
@@ -89,6 +84,7 @@ impl Kind {
             sorts_by_number: workload.key_order(*distribution) == KeyOrder::ByNumber,
             is_scattered: workload.load_is_scattered(*distribution),
             is_aged: workload.is_aged(),
+            aged: config.aged,
             has_exact_versions: plan.versions.is_exact(),
         }
     }
@@ -146,20 +142,11 @@ impl Loaded {
         };
         unpack().map_err(|error| RunError::Loads(self.folder.clone(), error))
     }
-}
 
-/// Waits until next to nothing is written any more, or for as long as that may take at most; returns what
-/// was written meanwhile.
-fn settle(env: &Environment, written: impl Fn() -> u64) -> u64 {
-    let (begin, deadline) = (written(), env.now() + SETTLE_MAX);
-    let (mut last, mut quiet) = (begin, Duration::ZERO);
-    while quiet < QUIET && env.now() < deadline {
-        env.sleep(LOOK);
-        let now = written();
-        quiet = if now.saturating_sub(last) <= QUIET_BYTES { quiet + LOOK } else { Duration::ZERO };
-        last = now;
+    /// Bytes of the store's files.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        disk_bytes(&self.folder.join(DATA))
     }
-    last.saturating_sub(begin)
 }
 
 fn words(bytes: &[u8], keys: u64) -> io::Result<Vec<u64>> {
@@ -226,15 +213,14 @@ fn make(
     // Of a process that was killed.
     let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(&data).map_err(failed)?;
+    room::check(&data, plan, config, 0)?;
     let group = enter_group(config, plan)?;
-    let store = open(config, plan, &data, catalog)?;
+    let space = SpacePeak::watch(env, &data).map_err(RunError::Thread)?;
+    // Runs with caches of other sizes begin from the same load.
+    let store = open(config, plan, &data, None, catalog)?;
     let mut team = Team::new(config, plan, store.clone(), env);
     let mut report = Report::new(config, plan, kind.page_cache);
-    load(config, &store, &mut team, &mut report, progress)?;
-    let counts = || store.device().unwrap_or_else(|| ProcessCounts::now().io);
-    let before = counts().read_bytes;
-    let written = settle(env, || counts().write_bytes);
-    report.load.count_more(written, counts().read_bytes.saturating_sub(before));
+    load(config, &*store, &mut team, &mut report, (env, &space, progress))?;
     drop(team);
     store.close().map_err(RunError::Store)?;
     // Some stores close when nobody holds them any more.

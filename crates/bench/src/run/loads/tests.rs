@@ -1,13 +1,10 @@
 //! Copies are whole, and their holes stay holes.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use environment::Environment;
-
 use super::copy::{directory, sync};
-use super::{settle, words};
+use super::words;
 
 #[test]
 fn copies_have_the_same_bytes_and_the_same_holes() {
@@ -41,16 +38,4 @@ fn versions_of_another_number_of_keys_are_refused() {
     assert_eq!(words(&[1, 0, 0, 0, 0, 0, 0, 0], 1).unwrap(), [1]);
     assert!(words(&[0; 8], 2).is_err());
     assert!(words(&[0; 9], 1).is_err());
-}
-
-#[test]
-fn what_is_written_behind_a_load_is_waited_for() {
-    let looks = Cell::new(0_u64);
-    let written = || {
-        looks.set(looks.get() + 1);
-        // A megabyte at each look until the seventh, and one more when it seemed to be over.
-        (looks.get().min(7) + u64::from(looks.get() > 15)) << 20
-    };
-    assert_eq!(settle(&Environment::real(), written), 7 << 20);
-    assert_eq!(looks.get(), 16 + 40, "forty looks on end make four seconds");
 }
