@@ -131,6 +131,22 @@ impl Db {
         flushed
     }
 
+    /// Waits until no flush and no compaction is queued or under way, also none that another one causes.
+    ///
+    /// # Errors
+    /// What RocksDB says.
+    pub fn wait_for_compactions(&self) -> Result<(), Error> {
+        // SAFETY: takes nothing; freed below.
+        let options = unsafe { ffi::rocksdb_wait_for_compact_options_create() };
+        let waited = checked(|error| {
+            // SAFETY: the database lives as long as `self`, the options during the call.
+            unsafe { ffi::rocksdb_wait_for_compact(self.db, options, error) }
+        });
+        // SAFETY: owned here, and not used again.
+        unsafe { ffi::rocksdb_wait_for_compact_options_destroy(options) };
+        waited
+    }
+
     /// A cursor at the first key not below `from`.
     pub fn seek(&self, from: &[u8]) -> Cursor<'_> {
         // SAFETY: database and options live as long as `self`, which the cursor borrows.

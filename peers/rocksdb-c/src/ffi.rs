@@ -1,4 +1,4 @@
-//! Declarations of RocksDB's C interface, as `rocksdb/c.h` of version 7.8 has them.
+//! Declarations of RocksDB's C interface, as `rocksdb/c.h` of version 11.8 has them.
 //!
 //! Every handle is an opaque pointer. A `char** errptr` must point at null; on failure it is set to
 //! a text that is freed by `rocksdb_free`.
@@ -24,6 +24,7 @@ opaque!(
     rocksdb_iterator_t,
     rocksdb_pinnableslice_t,
     rocksdb_readoptions_t,
+    rocksdb_wait_for_compact_options_t,
     rocksdb_writebatch_t,
     rocksdb_writeoptions_t
 );
@@ -42,6 +43,10 @@ unsafe extern "C" {
     pub(crate) fn rocksdb_write(db: *mut rocksdb_t, options: *const rocksdb_writeoptions_t, batch: *mut rocksdb_writebatch_t, error: Errors);
     pub(crate) fn rocksdb_get_pinned(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, key: Key, key_bytes: usize, error: Errors) -> *mut rocksdb_pinnableslice_t;
     pub(crate) fn rocksdb_flush(db: *mut rocksdb_t, options: *const rocksdb_flushoptions_t, error: Errors);
+
+    pub(crate) fn rocksdb_wait_for_compact(db: *mut rocksdb_t, options: *mut rocksdb_wait_for_compact_options_t, error: Errors);
+    pub(crate) fn rocksdb_wait_for_compact_options_create() -> *mut rocksdb_wait_for_compact_options_t;
+    pub(crate) fn rocksdb_wait_for_compact_options_destroy(options: *mut rocksdb_wait_for_compact_options_t);
 
     pub(crate) fn rocksdb_pinnableslice_value(slice: *const rocksdb_pinnableslice_t, bytes: *mut usize) -> *const c_char;
     pub(crate) fn rocksdb_pinnableslice_destroy(slice: *mut rocksdb_pinnableslice_t);
@@ -88,6 +93,8 @@ unsafe extern "C" {
     pub(crate) fn rocksdb_options_set_enable_blob_files(options: *mut rocksdb_options_t, on: c_uchar);
     pub(crate) fn rocksdb_options_set_min_blob_size(options: *mut rocksdb_options_t, bytes: u64);
     pub(crate) fn rocksdb_options_set_enable_blob_gc(options: *mut rocksdb_options_t, on: c_uchar);
+    pub(crate) fn rocksdb_options_set_blob_file_size(options: *mut rocksdb_options_t, bytes: u64);
+    pub(crate) fn rocksdb_options_set_blob_gc_force_threshold(options: *mut rocksdb_options_t, share: c_double);
     pub(crate) fn rocksdb_options_set_blob_cache(options: *mut rocksdb_options_t, cache: *mut rocksdb_cache_t);
 
     pub(crate) fn rocksdb_block_based_options_create() -> *mut rocksdb_block_based_table_options_t;
@@ -100,6 +107,6 @@ unsafe extern "C" {
     pub(crate) fn rocksdb_block_based_options_set_pin_top_level_index_and_filter(options: *mut rocksdb_block_based_table_options_t, on: c_uchar);
     pub(crate) fn rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(options: *mut rocksdb_block_based_table_options_t, on: c_uchar);
     pub(crate) fn rocksdb_filterpolicy_create_bloom_full(bits_per_key: c_double) -> *mut rocksdb_filterpolicy_t;
-    pub(crate) fn rocksdb_cache_create_lru(bytes: usize) -> *mut rocksdb_cache_t;
+    pub(crate) fn rocksdb_cache_create_hyper_clock(bytes: usize, entry_bytes: usize) -> *mut rocksdb_cache_t;
     pub(crate) fn rocksdb_cache_destroy(cache: *mut rocksdb_cache_t);
 }

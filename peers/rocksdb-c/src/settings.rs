@@ -4,6 +4,8 @@ use std::ffi::c_int;
 
 use crate::ffi;
 
+/// Makes a HyperClockCache learn the size of its entries.
+const ENTRY_UNKNOWN: usize = 0;
 /// RocksDB's number for "no compression".
 const NO_COMPRESSION: c_int = 0;
 /// And for an index of blocks with an index above them.
@@ -21,10 +23,14 @@ pub enum Wal {
 }
 
 /// How large values are kept apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Blobs {
     /// Values of this many bytes or more go to blob files.
     pub min_bytes: u64,
+    /// Bytes of a blob file.
+    pub file_bytes: u64,
+    /// Share of garbage in the oldest blob files from which on they are collected.
+    pub force_threshold: f64,
 }
 
 /// How a database is tuned.
@@ -34,6 +40,10 @@ pub struct Settings {
     pub cache_bytes: usize,
     /// One memtable, in bytes; there are at most two.
     pub memtable_bytes: usize,
+    /// A table that a compaction writes, in bytes.
+    pub table_bytes: u64,
+    /// The first level below level 0, in bytes.
+    pub level_base_bytes: u64,
     /// Threads for flushes and compactions.
     pub background_jobs: i32,
     /// Bloom filter bits a key.
@@ -76,13 +86,11 @@ impl Options {
         unsafe { ffi::rocksdb_options_set_bytes_per_sync(raw, 1 << 20) };
         // SAFETY: as above.
         unsafe { ffi::rocksdb_options_set_level_compaction_dynamic_level_bytes(raw, 1) };
-        // Tables as large as a memtable, and a first level of four, as the tuning guide has it;
-        // not below what keeps the number of files sane.
-        let table_bytes = (settings.memtable_bytes as u64).max(8 << 20);
         // SAFETY: as above.
-        unsafe { ffi::rocksdb_options_set_target_file_size_base(raw, table_bytes) };
+        unsafe { ffi::rocksdb_options_set_target_file_size_base(raw, settings.table_bytes) };
+        let level_bytes = settings.level_base_bytes;
         // SAFETY: as above.
-        unsafe { ffi::rocksdb_options_set_max_bytes_for_level_base(raw, 4 * table_bytes) };
+        unsafe { ffi::rocksdb_options_set_max_bytes_for_level_base(raw, level_bytes) };
         let for_hits = settings.filters_for_hits.into();
         // SAFETY: as above.
         unsafe { ffi::rocksdb_options_set_optimize_filters_for_hits(raw, for_hits) };
@@ -99,9 +107,10 @@ impl Options {
 
     /// Block cache, filters, and where blobs go.
     fn set_tables(&self, settings: &Settings) {
-        // SAFETY: takes a number; the result is freed below, and shared with the options, which
+        // SAFETY: takes two numbers; the result is freed below, and shared with the options, which
         // count references of their own.
-        let cache = unsafe { ffi::rocksdb_cache_create_lru(settings.cache_bytes) };
+        let cache =
+            unsafe { ffi::rocksdb_cache_create_hyper_clock(settings.cache_bytes, ENTRY_UNKNOWN) };
         // SAFETY: takes nothing; freed below, after the options have copied it.
         let table = unsafe { ffi::rocksdb_block_based_options_create() };
         // SAFETY: takes a number; the table options take ownership in the next call.
@@ -134,7 +143,12 @@ impl Options {
             // SAFETY: the options are alive.
             unsafe { ffi::rocksdb_options_set_min_blob_size(self.0, blobs.min_bytes) };
             // SAFETY: the options are alive.
+            unsafe { ffi::rocksdb_options_set_blob_file_size(self.0, blobs.file_bytes) };
+            // SAFETY: the options are alive.
             unsafe { ffi::rocksdb_options_set_enable_blob_gc(self.0, 1) };
+            let share = blobs.force_threshold;
+            // SAFETY: the options are alive.
+            unsafe { ffi::rocksdb_options_set_blob_gc_force_threshold(self.0, share) };
             // SAFETY: both are alive; the options count a reference of their own.
             unsafe { ffi::rocksdb_options_set_blob_cache(self.0, cache) };
         }

@@ -2,10 +2,14 @@
 
 use super::*;
 
+const BLOBS: Blobs = Blobs { min_bytes: 4, file_bytes: 1 << 20, force_threshold: 0.3 };
+
 fn settings(wal: Wal, blobs: Option<Blobs>) -> Settings {
     Settings {
         cache_bytes: 1 << 20,
         memtable_bytes: 1 << 20,
+        table_bytes: 1 << 20,
+        level_base_bytes: 4 << 20,
         background_jobs: 2,
         filter_bits: 10.0,
         filters_for_hits: false,
@@ -21,7 +25,7 @@ fn settings(wal: Wal, blobs: Option<Blobs>) -> Settings {
 #[test]
 fn pairs_survive_reopening() {
     for wal in [Wal::Off, Wal::Buffered, Wal::Synced] {
-        for blobs in [None, Some(Blobs { min_bytes: 4 })] {
+        for blobs in [None, Some(BLOBS)] {
             let dir = tempfile::tempdir().unwrap();
             let settings = settings(wal, blobs);
             let db = Db::open(dir.path(), &settings).unwrap();
@@ -33,6 +37,7 @@ fn pairs_survive_reopening() {
             db.write(&batch).unwrap();
             db.delete(b"c").unwrap();
             db.flush().unwrap();
+            db.wait_for_compactions().unwrap();
             drop(db);
             let db = Db::open(dir.path(), &settings).unwrap();
             let mut value = Vec::new();

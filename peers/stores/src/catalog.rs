@@ -44,6 +44,11 @@ impl Catalog for Peers {
         })
     }
 
+    /// LMDB has no cache but the page cache.
+    fn sizes_cache(&self, name: &str) -> bool {
+        name != "lmdb"
+    }
+
     /// FASTER's log is of no use without a checkpoint, which is not among what is measured.
     fn reopens(&self, name: &str) -> bool {
         name != "faster"

@@ -7,6 +7,7 @@ use faster_c::Begun;
 
 pub(crate) struct Faster {
     store: faster_c::Store,
+    memory_bytes: u64,
 }
 
 impl Faster {
@@ -14,8 +15,10 @@ impl Faster {
         if options.durability != Durability::None {
             return Err("faster has no journal: --durability none".into());
         }
-        let store = faster_c::Store::open(&options.dir, options.keys, options.memory_bytes)?;
-        Ok(Self { store })
+        // Its table and its log together.
+        let memory_bytes = options.cache_bytes.unwrap_or(options.memory_bytes);
+        let store = faster_c::Store::open(&options.dir, options.keys, memory_bytes)?;
+        Ok(Self { store, memory_bytes })
     }
 }
 
@@ -31,6 +34,10 @@ impl Store for Faster {
 
     fn device(&self) -> Option<DeviceCounts> {
         None
+    }
+
+    fn cache_bytes(&self) -> Option<u64> {
+        Some(self.memory_bytes)
     }
 
     fn close(&self) -> Result<(), StoreError> {

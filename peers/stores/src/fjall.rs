@@ -15,6 +15,7 @@ pub(crate) struct Fjall {
     pairs: Keyspace,
     durability: Durability,
     stripes: Stripes,
+    cache_bytes: u64,
 }
 
 impl Fjall {
@@ -22,11 +23,12 @@ impl Fjall {
         let memory = options.memory_bytes;
         let data_bytes = options.keys as f64 * options.pair_bytes;
         // "20-25% of the available memory - or more if the data set fully fits into memory".
-        let cache = if memory as f64 > 2.0 * data_bytes { memory / 2 } else { memory / 4 };
+        let guide = if memory as f64 > 2.0 * data_bytes { memory / 2 } else { memory / 4 };
+        let cache_bytes = options.cache_bytes.unwrap_or(guide);
         // By default each write is handed to the kernel; otherwise by hand.
         let by_hand = options.durability != Durability::Buffered;
         let db = Database::builder(&options.dir)
-            .cache_size(cache)
+            .cache_size(cache_bytes)
             .manual_journal_persist(by_hand)
             .open()?;
         let keyspace = || {
@@ -39,7 +41,7 @@ impl Fjall {
         };
         let pairs = db.keyspace("pairs", keyspace)?;
         let stripes = Stripes::default();
-        Ok(Self { db, pairs, durability: options.durability, stripes })
+        Ok(Self { db, pairs, durability: options.durability, stripes, cache_bytes })
     }
 
     fn acknowledge(&self) -> Result<(), StoreError> {
@@ -68,6 +70,10 @@ impl Store for Fjall {
 
     fn device(&self) -> Option<DeviceCounts> {
         None
+    }
+
+    fn cache_bytes(&self) -> Option<u64> {
+        Some(self.cache_bytes)
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -14,20 +14,23 @@ const TABLE_BYTES_MAX: u64 = 16 << 20;
 pub(crate) struct LevelDb {
     db: Db,
     stripes: Stripes,
+    cache_bytes: u64,
 }
 
 impl LevelDb {
     pub(crate) fn open(options: &OpenOptions) -> Result<Self, StoreError> {
         let memory = options.memory_bytes;
         let memtable = (memory / 8).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX);
+        let cache_bytes = options.cache_bytes.unwrap_or(memory / 4);
         let settings = Settings {
-            cache_bytes: (memory / 4) as usize,
+            cache_bytes: cache_bytes as usize,
             memtable_bytes: memtable as usize,
             table_bytes: memtable.clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX) as usize,
             filter_bits: 10,
             syncs: options.durability == Durability::Synced,
         };
-        Ok(Self { db: Db::open(&options.dir, &settings)?, stripes: Stripes::default() })
+        let db = Db::open(&options.dir, &settings)?;
+        Ok(Self { db, stripes: Stripes::default(), cache_bytes })
     }
 }
 
@@ -43,6 +46,10 @@ impl Store for LevelDb {
 
     fn device(&self) -> Option<DeviceCounts> {
         None
+    }
+
+    fn cache_bytes(&self) -> Option<u64> {
+        Some(self.cache_bytes)
     }
 
     fn close(&self) -> Result<(), StoreError> {

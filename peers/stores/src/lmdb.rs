@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use bench::stores::{DeviceCounts, Durability, OpenOptions, Pairs, Session, Store, StoreError};
 use heed::types::Bytes;
-use heed::{Database, Env, EnvFlags, EnvOpenOptions};
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
 
 /// Address space for the map: only what is written becomes a file's block.
 const MAP_FACTOR: f64 = 8.0;
@@ -14,7 +14,7 @@ const READERS_MAX: u32 = 1100;
 
 pub(crate) struct Lmdb {
     env: Env,
-    pairs: Database<Bytes, Bytes>,
+    pairs: Database<'static, Bytes, Bytes>,
 }
 
 impl Lmdb {
@@ -39,9 +39,10 @@ impl Lmdb {
         unsafe { open.flags(flags) };
         // SAFETY: as above: nothing else changes the file under the map.
         let env = unsafe { open.open(&options.dir) }?;
-        let mut txn = env.write_txn()?;
-        let pairs = env.create_database(&mut txn, None)?;
-        txn.commit()?;
+        let created = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
+            opener.create_database(txn, None).map(CommitOrAbort::<_, ()>::Commit)
+        });
+        let pairs = created?.unwrap_commit();
         Ok(Self { env, pairs })
     }
 }

@@ -13,6 +13,7 @@ const DURABLE_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Redb {
     db: Database,
     durability: Durability,
+    cache_bytes: u64,
     opened: Instant,
     /// Milliseconds from `opened` to the last durable commit.
     durable_ms: AtomicU64,
@@ -20,10 +21,12 @@ pub(crate) struct Redb {
 
 impl Redb {
     pub(crate) fn open(options: &OpenOptions) -> Result<Self, StoreError> {
-        let cache = (options.memory_bytes / 10 * 8) as usize;
-        let db = Database::builder().set_cache_size(cache).create(options.dir.join("data.redb"))?;
+        let cache_bytes = options.cache_bytes.unwrap_or(options.memory_bytes / 10 * 8);
+        let file = options.dir.join("data.redb");
+        let db = Database::builder().set_cache_size(cache_bytes as usize).create(file)?;
         let durable_ms = AtomicU64::new(0);
-        let this = Self { db, durability: options.durability, opened: Instant::now(), durable_ms };
+        let (durability, opened) = (options.durability, Instant::now());
+        let this = Self { db, durability, cache_bytes, opened, durable_ms };
         // Readers want the table to exist.
         this.write(|_| Ok(()))?;
         Ok(this)
@@ -65,6 +68,10 @@ impl Store for Redb {
 
     fn device(&self) -> Option<DeviceCounts> {
         None
+    }
+
+    fn cache_bytes(&self) -> Option<u64> {
+        Some(self.cache_bytes)
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -7,6 +7,16 @@ use crate::stripes::Stripes;
 
 /// Values of this size and above go to blob files.
 const BLOB_BYTES_MIN: u64 = 128;
+/// Share of garbage in the oldest blob files from which on they are collected.
+const BLOB_GARBAGE_MAX: f64 = 0.3;
+/// Bytes of a table for each pair of a memtable where values are kept apart, and the smallest table.
+const BLOB_TABLE_BYTES_PER_PAIR: f64 = 32.0;
+const BLOB_TABLE_BYTES_MIN: u64 = 1 << 20;
+/// Tables in the first level.
+const LEVEL_BASE_TABLES: u64 = 4;
+const BLOB_LEVEL_BASE_TABLES: u64 = 8;
+/// The smallest table otherwise: keeps the number of files low.
+const TABLE_BYTES_MIN: u64 = 8 << 20;
 /// Its own for direct I/O, and the least that is worth a read.
 const READAHEAD_BYTES_MAX: u64 = 2 << 20;
 const READAHEAD_BYTES_MIN: u64 = 64 << 10;
@@ -15,6 +25,7 @@ const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
 
 pub(crate) struct RocksDb {
     db: Db,
+    cache_bytes: u64,
     stripes: Stripes,
 }
 
@@ -26,10 +37,20 @@ impl RocksDb {
         let left = memory.saturating_sub(2 * memtable);
         // Past the page cache nothing else caches; through it, the guide leaves most memory to it.
         // What compactions read and write, and what the allocator keeps, is in no limit of RocksDB's own.
-        let cache = if direct { left / 2 } else { left.min(memory / 2) };
+        let guide = if direct { left / 2 } else { left.min(memory / 2) };
+        let cache_bytes = options.cache_bytes.unwrap_or(guide).max(1 << 20);
+        let (table_bytes, level_base_tables) = if blobs {
+            let pairs = memtable as f64 / options.pair_bytes;
+            let bytes = (pairs * BLOB_TABLE_BYTES_PER_PAIR) as u64;
+            (bytes.max(BLOB_TABLE_BYTES_MIN), BLOB_LEVEL_BASE_TABLES)
+        } else {
+            (memtable.max(TABLE_BYTES_MIN), LEVEL_BASE_TABLES)
+        };
         let settings = Settings {
-            cache_bytes: cache.max(1 << 20) as usize,
+            cache_bytes: cache_bytes as usize,
             memtable_bytes: memtable as usize,
+            table_bytes,
+            level_base_bytes: table_bytes * level_base_tables,
             background_jobs: 4,
             filter_bits: 10.0,
             // Gets find their keys in all that is measured here, but for what a trace may ask.
@@ -46,9 +67,14 @@ impl RocksDb {
                 Durability::Buffered => Wal::Buffered,
                 Durability::Synced => Wal::Synced,
             },
-            blobs: blobs.then_some(Blobs { min_bytes: BLOB_BYTES_MIN }),
+            blobs: blobs.then_some(Blobs {
+                min_bytes: BLOB_BYTES_MIN,
+                file_bytes: memtable,
+                force_threshold: BLOB_GARBAGE_MAX,
+            }),
         };
-        Ok(Self { db: Db::open(&options.dir, &settings)?, stripes: Stripes::default() })
+        let db = Db::open(&options.dir, &settings)?;
+        Ok(Self { db, cache_bytes, stripes: Stripes::default() })
     }
 }
 
@@ -63,6 +89,14 @@ impl Store for RocksDb {
 
     fn device(&self) -> Option<DeviceCounts> {
         None
+    }
+
+    fn cache_bytes(&self) -> Option<u64> {
+        Some(self.cache_bytes)
+    }
+
+    fn finish_background_work(&self) -> Result<(), StoreError> {
+        Ok(self.db.wait_for_compactions()?)
     }
 
     fn close(&self) -> Result<(), StoreError> {

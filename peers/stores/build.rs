@@ -1,0 +1,7 @@
+//! Lets the program find RocksDB's library, where `rocksdb-c` has linked it from.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let dir = std::env::var("DEP_ROCKSDB_DIR").expect("rocksdb-c names its library's directory");
+    println!("cargo::rustc-link-arg=-Wl,-rpath,{dir}");
+}
