@@ -434,7 +434,7 @@ fn a_disk_without_room_is_refused_before_the_load() {
     for refused in [run, load] {
         let error = refused.expect_err("more than any disk has");
         let RunError::NoRoom { needed, free, .. } = &error else { panic!("{error}") };
-        assert!(*needed == 2 * 52 << 40 && needed > free);
+        assert!(*needed == (2 * 52) << 40 && needed > free);
         assert!(error.to_string().contains(&format!("needs {needed} bytes")), "{error}");
     }
     assert_eq!(habits.opened.load(Ordering::Relaxed), 0);

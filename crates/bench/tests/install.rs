@@ -14,18 +14,18 @@ const TOOLS: [&str; 10] =
 fn install(dir: &Path, change: impl FnOnce(&mut Command)) -> (Output, String) {
     let tools = dir.join("tools");
     if !tools.is_dir() {
-        std::fs::create_dir(&tools).unwrap();
-        let path = std::env::var_os("PATH").unwrap();
+        std::fs::create_dir(&tools).expect("a new directory");
+        let path = std::env::var_os("PATH").expect("a path of programs");
         for tool in TOOLS {
             let found = std::env::split_paths(&path).map(|dir| dir.join(tool));
             let found: Vec<PathBuf> = found.filter(|file| file.is_file()).collect();
-            symlink(&found[0], tools.join(tool)).unwrap();
+            symlink(&found[0], tools.join(tool)).expect("a new link");
         }
     }
     let mut command = Command::new(tools.join("bash"));
     command.env_clear().env("PATH", &tools).env("PEERS_LIB", dir.join("lib")).arg(SCRIPT);
     change(&mut command);
-    let output = command.output().unwrap();
+    let output = command.output().expect("the script runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     (output, said)
 }

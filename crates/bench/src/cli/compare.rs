@@ -128,7 +128,7 @@ fn tell_trial(turn: &Turn, result: &Result<Report, ChildError>) {
     let name = format!("{} search {}", turn.workload, turn.store);
     match result {
         Ok(report) => {
-            let cache = report.cache_bytes.map_or("no cache".to_owned(), |it| bytes(it));
+            let cache = report.cache_bytes.map_or("no cache".to_owned(), bytes);
             let (peak, budget) = (bytes(report.rss_peak_bytes), bytes(report.memory_budget_bytes));
             eprintln!("{name}: cache {cache}, resident peak {peak} of {budget}");
         }

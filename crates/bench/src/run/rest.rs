@@ -18,8 +18,8 @@ use crate::stores::{Background, Store, StoreError};
 
 /// Bytes a second that a store at rest may write: its journal's marks, its manifest.
 const QUIET_BYTES_PER_S: f64 = 640.0 * 1024.0;
-/// Time between two looks at the store.
-const LOOK: Duration = Duration::from_millis(100);
+/// Time between two looks at the store. Some stores visit all of their memory for their statistics.
+const LOOK: Duration = Duration::from_millis(500);
 /// Time without work or writes after which a store that reports no rest is at rest.
 pub(crate) const QUIET: Duration = Duration::from_secs(4);
 

@@ -67,7 +67,8 @@ pub(super) fn warm_up(
                 let interval = phase_measured(store, || team.run(&phase, progress))?;
                 report.count_check(&interval.outcome);
                 report.warmup_seconds += interval.outcome.seconds;
-                let sample = Sample::of(&interval, resident_bytes());
+                let resident_bytes = resident_bytes().saturating_sub(team.harness_bytes());
+                let sample = Sample::of(&interval, resident_bytes);
                 let change = last.as_ref().map(|last| sample.change_since(last));
                 // A rest of an interval says too little.
                 if left >= INTERVAL.as_secs_f64() && change.as_ref().is_some_and(Change::is_small) {
