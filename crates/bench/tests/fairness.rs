@@ -30,6 +30,9 @@ const FILL: Duration = Duration::from_secs(60);
 const WORK_BYTES_PER_S: f64 = 2e6;
 const FILL_BYTES: f64 = (120 << 20) as f64;
 
+/// Keys for which no disk has room.
+const KEYS_NOWHERE: u64 = 1 << 40;
+
 /// One test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -133,6 +136,9 @@ impl Catalog for Habits {
 
     fn open(&self, name: &str, options: &OpenOptions) -> Result<Arc<dyn Store>, StoreError> {
         self.opened.fetch_add(1, Ordering::Relaxed);
+        if options.keys >= KEYS_NOWHERE {
+            return Err("was opened without room".into());
+        }
         let habit = NAMES.iter().find(|(known, _)| *known == name).ok_or("unknown")?.1;
         let mut state = State::default();
         if let Habit::Holds(thousandths) = habit {
@@ -423,7 +429,7 @@ fn a_disk_without_room_is_refused_before_the_load() {
     let dir = tempfile::tempdir().expect("a scratch directory");
     let loads = dir.path().join("loads");
     let config = Config {
-        keys: 1 << 40,
+        keys: KEYS_NOWHERE,
         dir: Some(dir.path().join("data")),
         loads: Some(loads.clone()),
         ..config("waits", "ycsb-c")
@@ -434,7 +440,7 @@ fn a_disk_without_room_is_refused_before_the_load() {
     for refused in [run, load] {
         let error = refused.expect_err("more than any disk has");
         let RunError::NoRoom { needed, free, .. } = &error else { panic!("{error}") };
-        assert!(*needed == (2 * 52) << 40 && needed > free);
+        assert!(*needed == 2 * 52 * KEYS_NOWHERE && needed > free);
         assert!(error.to_string().contains(&format!("needs {needed} bytes")), "{error}");
     }
     assert_eq!(habits.opened.load(Ordering::Relaxed), 0);
