@@ -133,3 +133,16 @@ fn an_engine_that_is_not_built_is_refused_by_name() {
         assert!(error.contains(engine), "{error}");
     }
 }
+
+#[test]
+fn every_engine_but_memory_obeys_the_size_of_its_cache() {
+    for engine in ["memory", "f2", "lsm", "flexdb"] {
+        assert_eq!(Ours.sizes_cache(engine), engine != "memory", "{engine}");
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let config = config(1, engine, "ycsb-c", Durability::None);
+        let cache_bytes = Some(48 << 20);
+        let config = Config { dir: Some(dir.path().to_owned()), cache_bytes, ..config };
+        let report = execute(&config, &Ours, &Environment::real(), &NoProgress).expect("a run");
+        assert_eq!((report.cache_bytes, report.memory_budget_bytes), (cache_bytes, 64 << 20));
+    }
+}

@@ -85,7 +85,9 @@ pub(super) fn next(budget_bytes: u64, trials: &[Trial]) -> Step {
             Step::End(above.cache_bytes, Verdict::OverBudget)
         }
         // The last trial is the smallest cache: nothing else shows that the budget cannot be kept.
-        (None, Some(_)) if trials.len() + 1 >= TRIALS_MAX => Step::Try(CACHE_BYTES_MIN),
+        (None, Some(above)) if trials.len() + 1 >= TRIALS_MAX || !shrank(trials, above) => {
+            Step::Try(CACHE_BYTES_MIN)
+        }
         (None, Some(above)) => {
             Step::Try(aimed.clamp(CACHE_BYTES_MIN, (above.cache_bytes - 1).max(CACHE_BYTES_MIN)))
         }
@@ -132,14 +134,24 @@ fn aim(budget_bytes: u64, below: Option<&Trial>, above: Option<&Trial>) -> u64 {
     aimed.max(0.0) as u64
 }
 
-/// Whether the largest cache below the budget made a difference to the next smaller one.
-fn uses_more(trials: &[Trial], largest: &Trial) -> bool {
-    let smaller = trials.iter().filter(|trial| trial.cache_bytes < largest.cache_bytes);
-    let Some(smaller) = smaller.max_by_key(|trial| trial.cache_bytes) else { return true };
-    let (Some(more), Some(less)) = (largest.resident_bytes, smaller.resident_bytes) else {
+/// Returns whether `trial` used more memory than the trial with the next smaller cache.
+fn uses_more(trials: &[Trial], trial: &Trial) -> bool {
+    let smaller = trials.iter().filter(|other| other.cache_bytes < trial.cache_bytes);
+    smaller.max_by_key(|other| other.cache_bytes).is_none_or(|smaller| differ(smaller, trial))
+}
+
+/// Returns whether `trial` used less memory than the trial with the next larger cache.
+fn shrank(trials: &[Trial], trial: &Trial) -> bool {
+    let larger = trials.iter().filter(|other| other.cache_bytes > trial.cache_bytes);
+    larger.min_by_key(|other| other.cache_bytes).is_none_or(|larger| differ(trial, larger))
+}
+
+/// Returns whether the larger cache shows in the peak. A run that was killed may have had any peak.
+fn differ(smaller: &Trial, larger: &Trial) -> bool {
+    let (Some(less), Some(more)) = (smaller.resident_bytes, larger.resident_bytes) else {
         return true;
     };
-    let given = (largest.cache_bytes - smaller.cache_bytes) as f64;
+    let given = (larger.cache_bytes - smaller.cache_bytes) as f64;
     more as f64 - less as f64 >= given * USED_SHARE
 }
 

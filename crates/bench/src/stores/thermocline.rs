@@ -81,8 +81,9 @@ impl Catalog for Ours {
         Ok(Arc::new(Thermocline { db, keyspace, memory_bytes }))
     }
 
-    fn sizes_cache(&self, _name: &str) -> bool {
-        true
+    /// The engine `memory` holds all of its data, whatever the budget.
+    fn sizes_cache(&self, name: &str) -> bool {
+        name.parse() != Ok(EngineKind::Memory)
     }
 }
 

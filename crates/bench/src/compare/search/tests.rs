@@ -55,6 +55,9 @@ fn a_run_that_was_killed_counts_as_above() {
 fn a_budget_that_cannot_be_kept_is_reported_at_the_smallest_cache() {
     let (cache, verdict, _) = search(50 * MIB, |cache| Some(cache + 120 * MIB));
     assert_eq!((cache, verdict), (CACHE_BYTES_MIN, Verdict::OverBudget));
+    let (cache, verdict, trials) = search(50 * MIB, |_| Some(120 * MIB));
+    assert_eq!((cache, verdict), (CACHE_BYTES_MIN, Verdict::OverBudget));
+    assert_eq!(trials.len(), 3, "a smaller cache makes no difference: {trials:?}");
     let (cache, verdict, _) = search(50 * MIB, |_| None);
     assert_eq!((cache, verdict), (CACHE_BYTES_MIN, Verdict::OverBudget));
 }
