@@ -102,7 +102,7 @@ static TASKS: [Task; TASK_COUNT] = [
 /// # Concurrency
 /// `is_asleep` changes under the lock of `ended`, so no task ends after it was to be woken. A write may
 /// read `is_asleep` before step 2, and be seen after it. The first task looks once more an interval
-/// later, and each write looks again.
+/// later, and then wakes the others.
 #[derive(Default)]
 pub(crate) struct Upkeep {
     is_asleep: AtomicBool,
@@ -167,7 +167,10 @@ impl Pace {
     fn next(&mut self, shared: &Shared, task: usize) -> Next {
         let before = std::mem::replace(&mut self.activity, shared.activity());
         let is_idle = before == self.activity && !shared.has_upkeep_left();
-        if is_idle && self.interval == INTERVAL_IDLE && shared.upkeep.rests(task) {
+        if !is_idle {
+            // What has changed may have come before the store was seen as asleep.
+            shared.wake_upkeep();
+        } else if self.interval == INTERVAL_IDLE && shared.upkeep.rests(task) {
             return Next::Never;
         }
         self.interval = if is_idle { (self.interval * 2).min(INTERVAL_IDLE) } else { INTERVAL };
