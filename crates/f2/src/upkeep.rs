@@ -168,7 +168,7 @@ impl Pace {
         let before = std::mem::replace(&mut self.activity, shared.activity());
         let is_idle = before == self.activity && !shared.has_upkeep_left();
         if !is_idle {
-            // What has changed may have come before the store was seen as asleep.
+            // The change may be older than the moment at which the store fell asleep.
             shared.wake_upkeep();
         } else if self.interval == INTERVAL_IDLE && shared.upkeep.rests(task) {
             return Next::Never;

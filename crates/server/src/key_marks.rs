@@ -37,8 +37,8 @@ pub(crate) enum Encoding {
 /// The tables.
 #[derive(Debug)]
 pub(crate) struct KeyMarks {
-    /// Seconds from the start to the last use. A thread writes to its own table, and does not wait
-    /// for what is in the slot.
+    /// Seconds from the start to the last use. A thread writes to its own table without a read of
+    /// the slot, which may be in no cache.
     seconds: Shards<Box<[AtomicU32]>>,
     /// 31 bits of a key's fingerprint, and one bit that is set for [`Encoding::Raw`]. 0 is free.
     encodings: Box<[AtomicU32]>,

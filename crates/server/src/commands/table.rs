@@ -227,8 +227,7 @@ static LOOKUP: LazyLock<[u8; SLOTS]> = LazyLock::new(|| {
 
 const _: () = assert!(COMMANDS.len() < u8::MAX as usize);
 
-/// Returns the slot where a name is looked for first, by its length and three of its bytes, in any
-/// case.
+/// Returns the first slot of a name: a hash of its length and of three bytes in lower case.
 #[inline]
 fn hash(name: &[u8]) -> usize {
     let byte = |at: usize| name.get(at).map_or(0, |byte| usize::from(byte | 0x20));
