@@ -235,13 +235,13 @@ impl Config {
         }
         let some_time = THOUSANDTH..=SECONDS_MAX;
         let some = 1.0..=f64::MAX;
-        let (warm_up, least) = match self.warm_up {
-            WarmUp::Seconds(seconds) => (seconds, 0.0),
-            WarmUp::UntilSteady { seconds_max } => (seconds_max, THOUSANDTH),
+        let (warm_up_option, warm_up, least) = match self.warm_up {
+            WarmUp::Seconds(seconds) => ("--warmup", seconds, 0.0),
+            WarmUp::UntilSteady { seconds_max } => ("--warmup-max", seconds_max, THOUSANDTH),
         };
         let numbers = [
             ("--seconds", self.seconds, some_time.clone()),
-            ("the warm-up's seconds", Some(warm_up), least..=SECONDS_MAX),
+            (warm_up_option, Some(warm_up), least..=SECONDS_MAX),
             ("the seconds of quiet", Some(self.quiet_seconds), 0.0..=SECONDS_MAX),
             ("--cache", self.cache_bytes.map(|bytes| bytes as f64), some.clone()),
             ("--interval", Some(self.interval_seconds), some_time),
