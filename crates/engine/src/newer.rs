@@ -8,16 +8,19 @@ use crate::superblock;
 
 /// Refuses the store in the root of `device` if the header of one of its files, of a kind in `formats`
 /// or a superblock, is one that a newer release wrote. Reads the first bytes of each file, and changes
-/// nothing.
+/// nothing. A file that cannot be read is passed over.
 ///
 /// # Errors
-/// [`crate::Error::NewerVersion`], the device's.
+/// [`crate::Error::NewerVersion`]; the device's, if it cannot list the files or lacks a descriptor.
 pub fn refuse_newer(device: &dyn Device, formats: &[Format]) -> Result<()> {
     for entry in device.list("")?.into_iter().filter(|entry| !entry.is_dir) {
         let mut header = [0; FileHeader::LEN];
-        match device.open(&entry.name, Mode::Read)?.read_at(0, &mut header) {
-            Err(device::Error::UnexpectedEnd { .. }) => continue,
-            read => read?,
+        let opened = device.open(&entry.name, Mode::Read);
+        match opened.and_then(|file| file.read_at(0, &mut header)) {
+            Ok(()) => {}
+            Err(error) if error.is_out_of_files() => return Err(error.into()),
+            // A short file, or one that the store does not need: the opening judges it.
+            Err(_) => continue,
         }
         for format in formats.iter().chain([&superblock::FORMAT]) {
             format.refuse_newer(&header, &entry.name)?;

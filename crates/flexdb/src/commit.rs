@@ -338,10 +338,10 @@ impl Shared {
     }
 
     /// What the space answered, in the engines' words. A failure stops all later writes, but not a
-    /// refusal for want of room, which changes nothing.
+    /// refusal for want of room or of a descriptor, which changes nothing.
     fn told<T>(&self, answer: std::result::Result<T, space::Error>) -> Result<T> {
         answer.map_err(|error| {
-            let is_refused = is_refused(&error);
+            let is_refused = is_refused(&error) || error.is_out_of_files();
             let error = from_space(error);
             if !is_refused && error != Error::Closed {
                 self.health.fail(&error);

@@ -131,6 +131,10 @@ impl Connection {
         }
         if self.stopped.is_some() {
             if !self.may_execute(worker.shared) {
+                if self.is_held_up() {
+                    // The gate was taken again: the loop wants to know when it is open.
+                    worker.pass.note_left();
+                }
                 return false;
             }
             self.stopped = None;

@@ -340,7 +340,10 @@ impl EventLoop {
         self.is_gate_opened = true;
         for token in 0..self.connections.len() {
             let connection = self.connections.get(token).and_then(Option::as_ref);
-            if connection.is_some_and(|connection| connection.may_resume(&self.shared)) {
+            // One that may not go on yet, since the gate is taken again, notes that it was left.
+            if connection
+                .is_some_and(|it| it.is_held_up() || it.may_resume(&self.shared) || it.is_waiting())
+            {
                 self.list(token, listed);
             }
         }

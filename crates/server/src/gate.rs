@@ -85,7 +85,7 @@ impl Gate {
         // ever writes.
         let mut behind = self.behind.lock();
         if *behind > 0 {
-            self.caught_up.wait_for(&mut behind, OTHERS_TURN);
+            self.caught_up.wait_while_for(&mut behind, |behind| *behind > 0, OTHERS_TURN);
             *behind = 0;
         }
         drop(behind);
@@ -102,6 +102,12 @@ impl Gate {
 
     fn change(&self, state: u8) {
         self.state.store(state, SeqCst);
+        self.wait_for_turns();
+    }
+
+    /// Waits until each loop that is in its slot has left it: all commands have ended that were
+    /// executing at the call. The caller is in no slot.
+    pub(crate) fn wait_for_turns(&self) {
         self.slots.iter().for_each(|slot| drop(slot.lock()));
     }
 }

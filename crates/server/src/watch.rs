@@ -1,9 +1,11 @@
 //! WATCH: which connections want to know that a key changed.
 //!
 //! # Invariants
-//! I1. A writer calls [`Watches::touch`] after its change and while still inside the gate.
+//! I1. A writer calls [`Watches::touch`] while still inside the gate: after its change, or before the
+//!     commit if it is a transaction.
 //! I2. WATCH and EXEC run alone in the gate, so a key is registered before any change that EXEC
-//!     must notice, and every such change has been noted when EXEC looks.
+//!     must notice, and every such change has been noted when EXEC looks. A thread that registers
+//!     keys outside of the gate waits for the turns of all loops before it reads them.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -251,6 +251,8 @@ impl Inner {
                 self.fail(error);
                 return;
             }
+            // Writers that wait may go on although the next flush has not ended.
+            self.background.group.note_progress();
             let bytes = self.journal.bytes();
             let is_large = bytes > self.options.journal_bytes;
             let is_freed = self.journal.stats().segments < segments;

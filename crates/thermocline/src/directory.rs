@@ -14,6 +14,7 @@ use device::{Device, File, Mode};
 
 use crate::error::{Error, Result};
 use crate::open::{LOCK_FILE, in_use};
+use crate::read_only::Access;
 
 /// The mark of an orderly close.
 const CLOSED_FILE: &str = "CLOSED";
@@ -48,9 +49,29 @@ pub(crate) fn make_lock_file(device: &dyn Device) -> Result<()> {
     Ok(())
 }
 
-/// Takes the mark of an orderly close away, before anything is changed. Returns whether a close has left
-/// it: a close leaves an empty file.
-pub(crate) fn take_closed_mark(device: &dyn Device) -> Result<bool> {
+/// Takes the mark of an orderly close away and runs `open`, which returns the opened keyspaces. Also
+/// returns whether a close had left the mark. If `open` fails before it has cleared its argument, and
+/// nothing was written, the mark is left again.
+///
+/// The mark goes first, since the background work of a keyspace begins in its opening (D2).
+pub(crate) fn without_closed_mark<T>(
+    device: &dyn Device,
+    access: Access,
+    open: impl FnOnce(&mut bool) -> Result<T>,
+) -> Result<(T, bool)> {
+    let was_closed = access == Access::Write && take_closed_mark(device)?;
+    let written = device.accounting().counts().write_ops;
+    let mut is_unchanged = true;
+    let opened = open(&mut is_unchanged);
+    let is_written = device.accounting().counts().write_ops != written;
+    if opened.is_err() && was_closed && is_unchanged && !is_written {
+        leave_closed_mark(device);
+    }
+    Ok((opened?, was_closed))
+}
+
+/// Takes the mark away. Returns whether a close has left it: a close leaves an empty file.
+fn take_closed_mark(device: &dyn Device) -> Result<bool> {
     let is_empty = match device.open(CLOSED_FILE, Mode::Read) {
         Ok(file) => file.len()? == 0,
         Err(device::Error::NotFound { .. }) => return Ok(false),

@@ -37,7 +37,7 @@ use crate::catalog::{self, Catalog};
 use crate::close::Closing;
 use crate::damaged::{self, Damaged};
 use crate::database::{Db, Inner, Opened};
-use crate::directory::take_closed_mark;
+use crate::directory::without_closed_mark;
 use crate::error::{Error, Result};
 use crate::expiry::{Expiry, Removal};
 use crate::key_locks::KeyLocks;
@@ -141,11 +141,12 @@ impl Db {
             lsm: options.lsm.clone(),
             flexdb: options.flexdb.clone(),
         };
-        let mut was_closed = false;
-        let slots = nursery.open_all(&sound, damaged, needed, &mut || {
-            // Nothing has been changed before this.
-            was_closed = access == Access::Write && take_closed_mark(&*nursery.device)?;
-            Ok(sound.keyspaces.iter().try_for_each(|one| owner::finish(&*nursery.device, one))?)
+        let (slots, was_closed) = without_closed_mark(&*device, access, |is_unchanged| {
+            nursery.open_all(&sound, damaged, needed, &mut || {
+                *is_unchanged = false;
+                let mut all = sound.keyspaces.iter();
+                Ok(all.try_for_each(|one| owner::finish(&*nursery.device, one))?)
+            })
         })?;
         if was_closed {
             slots.values().for_each(|slot| slot.last_generation().trust_found());

@@ -206,7 +206,9 @@ impl Inner {
     /// That it is refused.
     pub(crate) fn wait_for_room(&self, parts: &[Part<'_>], waited: &mut Waited) -> Result<()> {
         self.check_writable()?;
-        self.wait_for_journal();
+        if parts.iter().any(|part| part.generation.journaled) {
+            self.wait_for_journal();
+        }
         admit(parts)?;
         let bytes = parts.iter().map(|part| bytes_of(part.ops)).sum();
         *waited = Waited { rounds: waited.rounds + 1, bytes };

@@ -116,7 +116,15 @@ impl Group {
         self.runner.state.lock().group(self.id).first_panic.clone()
     }
 
-    /// Blocks until `met` answers true. It is asked at once and after each task of the pool.
+    /// Has all callers of [`Group::wait_until`] ask again, as the end of a task does: a long task has
+    /// made a part of what they may wait for.
+    pub fn note_progress(&self) {
+        self.runner.state.lock().note_progress();
+        self.runner.ended.notify_all();
+    }
+
+    /// Blocks until `met` returns true. Asks it immediately, after each task of the pool and after
+    /// [`Group::note_progress`].
     ///
     /// This is how a writer waits for room that a flush must make. In a hand-cranked pool it runs
     /// the next tasks itself; in one with threads it must not be called from a task, whose thread

@@ -63,6 +63,11 @@ impl Schedule {
         self.stopping
     }
 
+    /// Notes progress as if a task had ended, for callers that wait.
+    pub(crate) fn note_progress(&mut self) {
+        self.ended += 1;
+    }
+
     pub(crate) fn ended(&self) -> u64 {
         self.ended
     }

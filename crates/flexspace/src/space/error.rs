@@ -87,7 +87,7 @@ impl Error {
     }
 
     /// Returns whether a descriptor was missing, so that nothing was done.
-    pub(super) fn is_out_of_files(&self) -> bool {
+    pub fn is_out_of_files(&self) -> bool {
         matches!(self, Self::Device(error) if error.is_out_of_files())
     }
 }

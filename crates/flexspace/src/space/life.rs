@@ -72,10 +72,9 @@ impl Shared {
         if self.has_begun() {
             return Ok(());
         }
-        let begun = {
-            let mut checkpointer = self.checkpointer.lock();
-            self.begin_life(&mut checkpointer, &mut self.log.lock())
-        };
+        // Also for the ballast: a close, which gives up the lock on the directory, comes before or after.
+        let mut checkpointer = self.checkpointer.lock();
+        let begun = self.begin_life(&mut checkpointer, &mut self.log.lock());
         match begun {
             Err(error) if error.is_full_device() => Err(full_device(&self.writer.lock(), 0)),
             Err(error) => Err(error),
@@ -118,7 +117,7 @@ impl Shared {
                 return Err(error);
             }
         };
-        let begun = begin_log(device, empty, (life, &records), geometry);
+        let begun = begin_log(empty, (life, &records), geometry);
         let begun = begun.and_then(|log| Ok((log, checkpointer.nodes.store(&cut)?)));
         let begun = begun.inspect_err(|_| {
             // Nothing names it. Should it stay, the next life removes it.
@@ -137,7 +136,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Room for the tree, and the file of a log.
+    /// Room for the tree, and the file of a log with a durable name.
     fn room_for_life(
         &self,
         nodes: &NodeFile,
@@ -146,7 +145,10 @@ impl Shared {
         records: &[u8],
     ) -> Result<EmptyLog, Error> {
         checkpoint::reserve_slots(&self.ballast, nodes, NodeFile::slots_of(cut))?;
-        checkpoint::empty_log(&self.ballast, &*self.device, number, records)
+        let empty = checkpoint::empty_log(&self.ballast, &*self.device, number, records)?;
+        // Here, since it may want for a descriptor. The next attempt removes the file.
+        self.device.sync_dir("")?;
+        Ok(empty)
     }
 
     /// Passes on an error after which the step may be repeated; any other one stops all writes (F3).
@@ -184,14 +186,11 @@ impl Checkpointer {
 
 /// Begins the log of a life.
 fn begin_log(
-    device: &dyn Device,
     empty: EmptyLog,
     (life, records): (u64, &[u8]),
     geometry: Geometry,
 ) -> Result<LogWriter, Error> {
     // It follows nothing: what was recovered is in the tree that is stored now.
     let follows = LogEnd::default();
-    let log = LogWriter::begin(empty, life, follows, log_growth_bytes(geometry), records)?;
-    device.sync_dir("")?;
-    Ok(log)
+    Ok(LogWriter::begin(empty, life, follows, log_growth_bytes(geometry), records)?)
 }

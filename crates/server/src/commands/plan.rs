@@ -12,8 +12,8 @@
 //!
 //! # Invariants
 //! - P1. Values that a command is given are those of the moment at which it runs: a thread watches
-//!   the keys before it reads the first one, and no other command writes when it looks whether a
-//!   key has changed.
+//!   the keys and waits for the turns of all loops before it reads the first key, and no other
+//!   command writes when it looks whether a key has changed.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -211,7 +211,7 @@ pub(crate) struct ReadBefore {
 
 impl ReadBefore {
     /// Watches the keys of a plan. Without memory for that, none of them is read before the command
-    /// runs.
+    /// runs. Waits for the turns of all loops.
     pub(crate) fn new(mut plan: Plan, shared: &Shared) -> Self {
         /// Bytes that a watched key takes in addition to its own.
         const WATCH_BYTES: usize = 192;
@@ -223,6 +223,9 @@ impl ReadBefore {
         let changed = Changed::default();
         let keys = (0..plan.known.len()).filter_map(|index| plan.known.key(index));
         keys.for_each(|(db, key, _)| shared.watches.add(db, key, &changed));
+        // A transaction touches its keys before it is committed, so one that executes now may have
+        // touched a key before it was watched. It must be committed before the key is read.
+        shared.gate.wait_for_turns();
         Self { plan, next: 0, changed, attempts: 0, charged, watched_bytes }
     }
 
