@@ -16,6 +16,7 @@ mod database;
 #[path = "expiry/main.rs"]
 mod expiry;
 mod few_pages;
+mod first_changes;
 mod full_device;
 mod ingestion;
 mod ingestion_crash;

@@ -116,8 +116,8 @@ impl Group {
         self.runner.state.lock().group(self.id).first_panic.clone()
     }
 
-    /// Has all callers of [`Group::wait_until`] ask again, as the end of a task does: a long task has
-    /// made a part of what they may wait for.
+    /// Has all callers of [`Group::wait_until`] ask again, as the end of a task does. So a long task can
+    /// report a part of its work.
     pub fn note_progress(&self) {
         self.runner.state.lock().note_progress();
         self.runner.ended.notify_all();
