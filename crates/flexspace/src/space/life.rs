@@ -146,9 +146,11 @@ impl Shared {
     ) -> Result<EmptyLog, Error> {
         checkpoint::reserve_slots(&self.ballast, nodes, NodeFile::slots_of(cut))?;
         let empty = checkpoint::empty_log(&self.ballast, &*self.device, number, records)?;
-        // Here, since it may want for a descriptor. The next attempt removes the file.
-        self.device.sync_dir("")?;
-        Ok(empty)
+        // Here, since it may want for a descriptor, and the next attempt makes another file.
+        let synced = self.device.sync_dir("").inspect_err(|_| {
+            let _ = self.device.remove(&log::file_name(number));
+        });
+        synced.map(|()| empty).map_err(Error::from)
     }
 
     /// Passes on an error after which the step may be repeated; any other one stops all writes (F3).
