@@ -13,7 +13,7 @@ use crate::seed::seed;
 use crate::space::{Error, FlexSpace, Options};
 
 /// Steps of the run.
-const STEPS: u64 = 160;
+const STEPS: u64 = 320;
 
 /// What was seen in a run with a fault.
 #[derive(Default)]
