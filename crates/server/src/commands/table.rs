@@ -2,7 +2,6 @@
 //! COMMAND and every HELP read it.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use super::call::Handler;
 use super::command::Command;
@@ -210,43 +209,100 @@ pub(crate) static COMMANDS: &[Command] = &[
 /// Bytes of the longest name in the table.
 const NAME_BYTES_MAX: usize = 24;
 /// Slots of the lookup table: a power of two, several times the commands.
-const SLOTS: usize = 512;
+const SLOTS: usize = 1 << SLOT_BITS;
+const SLOT_BITS: u32 = 9;
+/// Bytes of the longest name that [`Word`] holds whole.
+const WORD_BYTES: usize = 8;
 
-/// Indexes of [`COMMANDS`] by the hash of their names, with linear probing; `u8::MAX` is free.
-static LOOKUP: LazyLock<[u8; SLOTS]> = LazyLock::new(|| {
-    let mut slots = [u8::MAX; SLOTS];
-    for (index, command) in COMMANDS.iter().enumerate() {
-        let mut slot = hash(command.name.as_bytes());
-        while slots[slot] != u8::MAX {
+/// A name as numbers, so that one comparison covers all its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Word {
+    /// The first and the last bytes in lower case, which overlap in a short name.
+    bytes: u64,
+    len: usize,
+}
+
+impl Word {
+    /// The word of no name.
+    const NONE: Self = Self { bytes: 0, len: 0 };
+
+    /// Returns the word of `name`, in lower case.
+    #[inline]
+    const fn of(name: &[u8]) -> Self {
+        let bytes = match (name.first_chunk(), name.last_chunk()) {
+            (Some(first), Some(last)) => {
+                u32::from_le_bytes(*first) as u64 | (u32::from_le_bytes(*last) as u64) << 32
+            }
+            _ => match (name.first_chunk(), name.last_chunk()) {
+                (Some(first), Some(last)) => {
+                    u16::from_le_bytes(*first) as u64 | (u16::from_le_bytes(*last) as u64) << 16
+                }
+                _ => 0,
+            },
+        };
+        Self { bytes: lower_case(bytes), len: name.len() }
+    }
+
+    /// The first slot of the name.
+    #[inline]
+    const fn slot(self) -> usize {
+        let mixed = (self.bytes ^ self.len as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> (u64::BITS - SLOT_BITS)) as usize
+    }
+}
+
+/// Makes each byte of `bytes` that is an upper-case letter of ASCII a lower-case one.
+#[inline]
+const fn lower_case(bytes: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * EACH;
+    // Each byte has its highest bit set if it is at or above `A`, or above `Z`.
+    let low = bytes & !HIGH;
+    let from_a = low + (0x80 - b'A' as u64) * EACH;
+    let above_z = low + (0x7f - b'Z' as u64) * EACH;
+    let is_upper = (from_a ^ above_z) & !bytes & HIGH;
+    bytes | is_upper >> 2
+}
+
+/// Words and indexes in [`COMMANDS`] by the hash of their names, with linear probing.
+static LOOKUP: [(Word, usize); SLOTS] = {
+    let mut slots = [(Word::NONE, usize::MAX); SLOTS];
+    let mut index = 0;
+    while index < COMMANDS.len() {
+        let word = Word::of(COMMANDS[index].name.as_bytes());
+        let mut slot = word.slot();
+        while slots[slot].1 != usize::MAX {
             slot = (slot + 1) % SLOTS;
         }
-        slots[slot] = index as u8;
+        slots[slot] = (word, index);
+        index += 1;
     }
     slots
-});
+};
 
-const _: () = assert!(COMMANDS.len() < u8::MAX as usize);
-
-/// Returns the first slot of a name: a hash of its length and of three bytes in lower case.
-#[inline]
-fn hash(name: &[u8]) -> usize {
-    let byte = |at: usize| name.get(at).map_or(0, |byte| usize::from(byte | 0x20));
-    let len = name.len();
-    (len * 37 + byte(0) * 59 + byte(len / 2) * 137 + byte(len.saturating_sub(1)) * 211) % SLOTS
-}
+const _: () = assert!(COMMANDS.len() < SLOTS / 2);
 
 /// Returns the index in [`COMMANDS`] of the command or subcommand called `name`, in any case. The
 /// name of a subcommand is `container|subcommand`.
 #[inline]
 pub(crate) fn find(name: &[u8]) -> Option<usize> {
-    let mut slot = hash(name);
+    let word = Word::of(name);
+    let mut slot = word.slot();
     loop {
-        let index = usize::from(LOOKUP[slot]);
-        if COMMANDS.get(index)?.name.as_bytes().eq_ignore_ascii_case(name) {
+        let (found, index) = LOOKUP[slot % SLOTS];
+        if index == usize::MAX {
+            return None;
+        }
+        if found == word && (name.len() <= WORD_BYTES || is_name(index, name)) {
             return Some(index);
         }
-        slot = (slot + 1) % SLOTS;
+        slot += 1;
     }
+}
+
+/// Whether the command at `index` has the name `name`, in any case.
+fn is_name(index: usize, name: &[u8]) -> bool {
+    COMMANDS[index].name.as_bytes().eq_ignore_ascii_case(name)
 }
 
 /// The reason for which arguments name no command.

@@ -131,7 +131,7 @@ impl Connection {
         {
             let rest = bytes.get(used..).unwrap_or_default();
             let bounds =
-                if self.session.authenticated { authenticated } else { Bounds::UNAUTHENTICATED };
+                if self.session.authenticated { &authenticated } else { &Bounds::UNAUTHENTICATED };
             match self.parser.step(rest, bounds) {
                 Step::Incomplete => break,
                 Step::Nothing { consumed } => used += consumed,

@@ -40,7 +40,7 @@ fn a_closing_connection_has_time_as_long_as_the_device_is_slow() {
     connection.session.closing = true;
     let line = b"GET a\r\n";
     let mut parser = Parser::default();
-    assert!(matches!(parser.step(line, Bounds::UNAUTHENTICATED), Step::Command { .. }));
+    assert!(matches!(parser.step(line, &Bounds::UNAUTHENTICATED), Step::Command { .. }));
     let waits = Waits { command: 0, purpose: Purpose::Read, is_muted: false, begun: None };
     connection.output.behind.push(Waiting::new(waits, parser.args(line), 1, None));
     assert_eq!(ticks(&mut connection), 3 * CLOSING_TICKS_MAX);

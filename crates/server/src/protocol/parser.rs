@@ -91,6 +91,7 @@ pub(crate) struct Parser {
 }
 
 /// A line `<type><number>\r\n` at some place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Header {
     Number { value: i64, end: usize },
     Incomplete,
@@ -130,7 +131,7 @@ impl Parser {
 
     /// Looks at `bytes`, which begin with the command at hand.
     #[inline]
-    pub(crate) fn step(&mut self, bytes: &[u8], bounds: Bounds) -> Step {
+    pub(crate) fn step(&mut self, bytes: &[u8], bounds: &Bounds) -> Step {
         if self.missing == 0 {
             self.spans.clear();
             match bytes.first() {
@@ -154,7 +155,7 @@ impl Parser {
     }
 
     /// Reads `*<count>\r\n`.
-    fn open(&mut self, bytes: &[u8], bounds: Bounds) -> Step {
+    fn open(&mut self, bytes: &[u8], bounds: &Bounds) -> Step {
         match header(bytes, 0) {
             Header::Incomplete => Step::Incomplete,
             Header::TooLong => Step::Refused(Refusal::Text("too big mbulk count string")),
@@ -176,7 +177,7 @@ impl Parser {
 
     /// Reads `$<length>\r\n<bytes>\r\n`.
     #[inline]
-    fn argument(&mut self, bytes: &[u8], bounds: Bounds) -> Step {
+    fn argument(&mut self, bytes: &[u8], bounds: &Bounds) -> Step {
         match bytes.get(self.at) {
             None => return Step::Incomplete,
             Some(b'$') => {}
@@ -211,7 +212,7 @@ impl Parser {
     }
 
     /// Reads a line of words.
-    fn inline(&mut self, bytes: &[u8], bounds: Bounds) -> Step {
+    fn inline(&mut self, bytes: &[u8], bounds: &Bounds) -> Step {
         // `at` remembers how far the search for the line's end has come.
         let searched = self.at;
         let found = bytes.get(searched..).and_then(|rest| memchr::memchr(b'\n', rest));
@@ -241,8 +242,23 @@ impl Parser {
 }
 
 /// Reads the number between the type byte at `at` and its CRLF.
-#[inline]
+#[inline(always)]
 fn header(bytes: &[u8], at: usize) -> Header {
+    let digit = |byte: u8| i64::from(byte - b'0');
+    match bytes.get(at + 1..) {
+        Some(&[ones @ b'0'..=b'9', b'\r', b'\n', ..]) => {
+            Header::Number { value: digit(ones), end: at + 4 }
+        }
+        Some(&[tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', ..]) => {
+            Header::Number { value: digit(tens) * 10 + digit(ones), end: at + 5 }
+        }
+        _ => any_header(bytes, at),
+    }
+}
+
+/// [`header`] of a number of any length.
+#[inline(never)]
+fn any_header(bytes: &[u8], at: usize) -> Header {
     let rest = bytes.get(at + 1..).unwrap_or_default();
     let (negative, digits) = match rest {
         [b'-', tail @ ..] => (true, tail),
@@ -276,7 +292,7 @@ fn header(bytes: &[u8], at: usize) -> Header {
 pub fn count_commands(data: &[u8]) -> usize {
     let mut parser = Parser::default();
     let (mut rest, mut count) = (data, 0);
-    while let Step::Command { consumed } = parser.step(rest, Bounds::GENEROUS) {
+    while let Step::Command { consumed } = parser.step(rest, &Bounds::GENEROUS) {
         count += usize::from(parser.args(rest).len() > 0);
         rest = rest.get(consumed..).unwrap_or_default();
     }
@@ -294,7 +310,7 @@ pub fn parse_in_pieces(data: &[u8], cuts: &[usize]) -> (Vec<Vec<Vec<u8>>>, bool)
     for end in ends {
         while start <= end {
             let bytes = data.get(start..end).unwrap_or_default();
-            match parser.step(bytes, Bounds::GENEROUS) {
+            match parser.step(bytes, &Bounds::GENEROUS) {
                 Step::Incomplete => break,
                 Step::Refused(_) => return (commands, true),
                 Step::Nothing { consumed } => start += consumed,

@@ -9,7 +9,7 @@ use crate::store::seat::Purpose;
 fn waiting(key: &str) -> Waiting {
     let line = format!("GET {key}\r\n");
     let mut parser = Parser::default();
-    let step = parser.step(line.as_bytes(), Bounds::UNAUTHENTICATED);
+    let step = parser.step(line.as_bytes(), &Bounds::UNAUTHENTICATED);
     assert!(matches!(step, Step::Command { .. }));
     let waits = Waits { command: 0, purpose: Purpose::Read, is_muted: false, begun: None };
     Waiting::new(waits, parser.args(line.as_bytes()), 1, None)
