@@ -5,7 +5,7 @@
 //! since keys may be more than memory holds.
 //!
 //! # Invariants
-//! M1. A key has one slot of seconds in each thread's table, by its hash, and was used no later than the
+//! M1. A key has one slot in each thread's table of uses, by its hash, and was used no later than the
 //!     latest of them says. So a key is never reported as idle for longer than it was. Keys that share
 //!     a slot make each other seem used.
 //! M2. A slot of encodings has the fingerprint of one key and that key's encoding. It is forgotten
@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use telemetry::Shards;
 
 use crate::store::DbIndex;
+use uses::Uses;
 
-/// Slots of seconds of a table. Every command on a key writes to one, so the table has to stay in the
-/// processor's cache.
-const SECOND_SLOTS: usize = 1 << 14;
+mod uses;
+
 /// Slots of encodings. Only commands that make such an encoding fill one.
 const ENCODING_SLOTS: usize = 1 << 14;
 
@@ -37,9 +37,7 @@ pub(crate) enum Encoding {
 /// The tables.
 #[derive(Debug)]
 pub(crate) struct KeyMarks {
-    /// Seconds from the start to the last use. A thread writes to its own table without a read of
-    /// the slot, which may be in no cache.
-    seconds: Shards<Box<[AtomicU32]>>,
+    uses: Shards<Uses>,
     /// 31 bits of a key's fingerprint, and one bit that is set for [`Encoding::Raw`]. 0 is free.
     encodings: Box<[AtomicU32]>,
     /// Whether a slot of encodings was ever filled.
@@ -62,10 +60,9 @@ fn fingerprint(hash: u64) -> u32 {
 impl KeyMarks {
     /// Tables that begin at the wall time `now_ms`.
     pub(crate) fn new(now_ms: u64) -> Self {
-        let slots = |count| (0..count).map(|_| AtomicU32::new(0)).collect();
         Self {
-            seconds: Shards::new(|| slots(SECOND_SLOTS)),
-            encodings: slots(ENCODING_SLOTS),
+            uses: Shards::new(Uses::default),
+            encodings: (0..ENCODING_SLOTS).map(|_| AtomicU32::new(0)).collect(),
             has_encodings: AtomicBool::new(false),
             started_s: now_ms / 1000,
         }
@@ -83,21 +80,14 @@ impl KeyMarks {
     /// Notes a use of a key that leaves its value as it is.
     #[inline]
     pub(crate) fn note_use(&self, db: DbIndex, key: &[u8], now_ms: u64) {
-        self.note_second(hash(db, key), now_ms);
-    }
-
-    #[inline]
-    fn note_second(&self, hash: u64, now_ms: u64) {
-        if let Some(slot) = self.seconds.mine().get(hash as usize % SECOND_SLOTS) {
-            slot.store(self.second(now_ms), Relaxed);
-        }
+        self.uses.mine().note(hash(db, key), self.second(now_ms));
     }
 
     /// Notes that a key has a new value.
     #[inline]
     pub(crate) fn note_value(&self, db: DbIndex, key: &[u8], now_ms: u64, encoding: Encoding) {
         let hash = hash(db, key);
-        self.note_second(hash, now_ms);
+        self.uses.mine().note(hash, self.second(now_ms));
         if encoding != Encoding::Shortest || self.has_encodings.load(Relaxed) {
             self.note_encoding(hash, encoding);
         }
@@ -121,10 +111,9 @@ impl KeyMarks {
 
     /// Returns seconds for which a key was not used, or fewer.
     pub(crate) fn idle_s(&self, db: DbIndex, key: &[u8], now_ms: u64) -> u32 {
-        let at = hash(db, key) as usize % SECOND_SLOTS;
-        let slots = self.seconds.iter().filter_map(|seconds| seconds.get(at));
-        let used = slots.map(|slot| slot.load(Relaxed)).max().unwrap_or_default();
-        self.second(now_ms).saturating_sub(used)
+        let hash = hash(db, key);
+        let last = self.uses.iter().map(|uses| uses.last(hash)).max().unwrap_or_default();
+        self.second(now_ms).saturating_sub(last)
     }
 
     /// Returns the encoding of a key's value, [`Encoding::Shortest`] if it is not known.

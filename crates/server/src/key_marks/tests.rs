@@ -1,6 +1,7 @@
 //! A key is never reported as idle for longer than it was, nor with the encoding of another key.
 
-use super::{ENCODING_SLOTS, Encoding, KeyMarks, SECOND_SLOTS};
+use super::uses::SLOTS;
+use super::{ENCODING_SLOTS, Encoding, KeyMarks};
 
 const START_MS: u64 = 1_700_000_000_000;
 
@@ -32,10 +33,42 @@ fn an_encoding_is_known_until_the_next_value() {
 }
 
 #[test]
+fn a_new_second_forgets_no_use() {
+    let marks = KeyMarks::new(START_MS);
+    let key = |number: u64| format!("key:{number}").into_bytes();
+    for second in 1..200 {
+        marks.note_use(0, &key(second), START_MS + second * 1000);
+        for before in 1..=second {
+            let idle_s = u64::from(marks.idle_s(0, &key(before), START_MS + second * 1000));
+            assert!(idle_s <= second - before, "{idle_s} s after {before} and {second}");
+        }
+    }
+    assert_eq!(marks.idle_s(0, &key(1), START_MS + 200_000), 199);
+}
+
+#[test]
+fn threads_that_share_a_table_lose_no_use() {
+    let marks = KeyMarks::new(START_MS);
+    std::thread::scope(|scope| {
+        for number in 0..8_u64 {
+            let marks = &marks;
+            scope.spawn(move || {
+                let key = format!("key:{number}").into_bytes();
+                for second in 1..2000 {
+                    let now_ms = START_MS + second * 1000;
+                    marks.note_use(0, &key, now_ms);
+                    assert_eq!(marks.idle_s(0, &key, now_ms), 0, "{number} in {second}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn keys_that_share_a_slot_seem_used() {
     let marks = KeyMarks::new(START_MS);
     let key = |number: usize| format!("key:{number}").into_bytes();
-    (1..100 * SECOND_SLOTS).for_each(|number| marks.note_use(0, &key(number), START_MS + 60_000));
+    (1..100 * SLOTS).for_each(|number| marks.note_use(0, &key(number), START_MS + 60_000));
     assert_eq!(marks.idle_s(0, &key(0), START_MS + 90_000), 30);
 }
 
