@@ -174,20 +174,36 @@ impl Server {
             let turns = EventLoop::new(shared, index, poll, listener.take())?;
             self.spawn(format!("serve-{index}"), move || turns.run())?;
         }
+        self.start_helpers(metrics_listener)
+    }
+
+    /// Starts the threads that work for the loops.
+    fn start_helpers(&self, metrics_listener: Option<mio::net::TcpListener>) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
-        self.spawn("retired".to_owned(), move || retired::drop_them(&shared))?;
+        self.spawn_helper("retired", move || retired::drop_them(&shared))?;
         let shared = Arc::clone(&self.shared);
-        self.spawn("walker".to_owned(), move || Walker::run(&shared))?;
+        self.spawn_helper("walker", move || Walker::run(&shared))?;
         let shared = Arc::clone(&self.shared);
-        self.spawn("alone".to_owned(), move || shared.command_threads.alone.run(&shared))?;
+        self.spawn_helper("alone", move || shared.command_threads.alone.run(&shared))?;
         let shared = Arc::clone(&self.shared);
         let run = move || shared.command_threads.next_to_others.run(&shared);
-        self.spawn("next-to-others".to_owned(), run)?;
+        self.spawn_helper("next-to-others", run)?;
         if let Some(listener) = metrics_listener {
             let page = MetricsPage::new(Arc::clone(&self.shared), listener)?;
-            self.spawn("metrics".to_owned(), move || page.run())?;
+            self.spawn_helper("metrics", move || page.run())?;
         }
         Ok(())
+    }
+
+    fn spawn_helper(
+        &self,
+        name: &str,
+        work: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> Result<(), Error> {
+        self.spawn(name.to_owned(), move || {
+            telemetry::note_background_thread();
+            work()
+        })
     }
 
     /// Starts a thread; if it ends, however it ends, the server does.

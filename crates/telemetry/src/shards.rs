@@ -1,6 +1,7 @@
 //! Spreads a number, or a table, over one cell per processor, so that threads do not fight for a
 //! cache line.
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -41,11 +42,34 @@ fn count() -> usize {
     })
 }
 
-/// A number per thread, dense in the order of first use, so that few threads seldom share a cell.
-fn thread_number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
-    }
-    NUMBER.with(|number| *number)
+/// How many threads of the foreground have a number. Numbers are dense in the order of first use, so
+/// that few threads seldom share a cell.
+static FOREGROUND: AtomicUsize = AtomicUsize::new(0);
+/// How many threads of the background have a number. These numbers begin at the last cell.
+static BACKGROUND: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
 }
+
+/// Notes that the calling thread works in the background and records seldom, so that it takes no number
+/// from the threads that record with each operation. To be called before the thread's first record.
+pub fn note_background_thread() {
+    NUMBER.set(Some(!BACKGROUND.fetch_add(1, Ordering::Relaxed)));
+}
+
+/// The number of the calling thread.
+#[inline]
+fn thread_number() -> usize {
+    NUMBER.get().unwrap_or_else(first_number)
+}
+
+#[cold]
+fn first_number() -> usize {
+    let number = FOREGROUND.fetch_add(1, Ordering::Relaxed);
+    NUMBER.set(Some(number));
+    number
+}
+
+#[cfg(test)]
+mod tests;

@@ -40,9 +40,11 @@ impl Pool {
         let pool = Self(Arc::new(Owner { runner, threads: Mutex::default() }));
         for number in 0..threads {
             let runner = pool.0.runner.clone();
-            let thread =
-                env.spawn(&format!("worker-{number}"), move || runner.work_until_stopped());
-            pool.0.threads.lock().push(thread?);
+            let work = move || {
+                telemetry::note_background_thread();
+                runner.work_until_stopped();
+            };
+            pool.0.threads.lock().push(env.spawn(&format!("worker-{number}"), work)?);
         }
         Ok(pool)
     }

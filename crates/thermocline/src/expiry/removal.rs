@@ -240,7 +240,10 @@ impl Inner {
         // Weakly, as all background work, so that it does not keep the database open.
         let (shared, weak) = (Arc::clone(&self.removal.shared), Arc::downgrade(self));
         let interval = interval.max(Duration::from_millis(1));
-        let work = move || take_turns(&shared, &weak, interval);
+        let work = move || {
+            telemetry::note_background_thread();
+            take_turns(&shared, &weak, interval);
+        };
         let started = self.options.environment.spawn("removal", work);
         *thread = Some(started.map_err(|error| Error::Thread(error.to_string()))?);
         Ok(())
