@@ -129,9 +129,12 @@ impl Map {
                 break (entry, leaf);
             }
         };
-        let (keys, memory) = (leaf.len(), leaf.memory());
+        let (keys, before) = (leaf.len(), leaf.allocations());
         let (result, delta) = edit(&mut leaf);
-        self.account(memory, leaf.memory());
+        let after = leaf.allocations();
+        if after != before {
+            self.account(before.memory(), after.memory());
+        }
         if let Some(delta) = delta {
             self.tally.add(entry.leaf.0, delta, seqno);
         }

@@ -107,7 +107,12 @@ impl Shared {
     #[cold]
     fn trim_soon(self: &Arc<Self>, group: &workers::Group) {
         let (trim, budget) = (&self.map.trim, &self.host.memory);
-        if budget.used() < budget.limit() / 2 || trim.is_asked.swap(true, Relaxed) {
+        if budget.used() < budget.limit() / 2 {
+            // The thread's count begins again, so that not every write comes here.
+            trim.changed.mine().store(0, Relaxed);
+            return;
+        }
+        if trim.is_asked.swap(true, Relaxed) {
             return;
         }
         trim.changed.iter().for_each(|changed| changed.store(0, Relaxed));

@@ -27,7 +27,12 @@ impl Shared {
     /// The same without the device: `None` if it has to be asked.
     pub(crate) fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
         let guard = self.epochs.protect();
-        Ok(self.begin_get(guard, key, into)?.ok())
+        // The outcome is not moved: the processor would wait for all writes of it to reach its cache.
+        match self.begin_get(guard, key, into) {
+            Ok(Ok(is_there)) => Ok(Some(is_there)),
+            Ok(Err(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Begins a read as far as it comes without the device; `Err` is a look-up that wants a read. The

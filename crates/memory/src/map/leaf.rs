@@ -56,6 +56,27 @@ pub(crate) struct Leaf {
     appended: u16,
 }
 
+/// The lengths of a leaf's allocations. To compare them costs less than to compute their memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Allocations {
+    prefix: usize,
+    heads: usize,
+    slots: usize,
+    heap: usize,
+    history_bytes: usize,
+}
+
+impl Allocations {
+    /// Returns the bytes of memory that they take.
+    pub(crate) fn memory(self) -> usize {
+        allocated_bytes(self.prefix)
+            + allocated_bytes(self.heads * size_of::<u64>())
+            + allocated_bytes(self.slots * size_of::<Slot>())
+            + allocated_bytes(self.heap)
+            + self.history_bytes
+    }
+}
+
 /// A value as a reader gets it under the lock: a long one is shared, to be copied later.
 pub(crate) enum Found<'a> {
     /// In the leaf.
@@ -168,11 +189,19 @@ impl Leaf {
 
     /// Bytes of memory beyond the struct itself.
     pub(crate) fn memory(&self) -> usize {
-        allocated_bytes(self.prefix.len())
-            + allocated_bytes(self.heads.capacity() * size_of::<u64>())
-            + allocated_bytes(self.slots.capacity() * size_of::<Slot>())
-            + allocated_bytes(self.heap.capacity())
-            + self.history_bytes
+        self.allocations().memory()
+    }
+
+    /// Returns the lengths of the leaf's allocations.
+    #[inline]
+    pub(crate) fn allocations(&self) -> Allocations {
+        Allocations {
+            prefix: self.prefix.len(),
+            heads: self.heads.capacity(),
+            slots: self.slots.capacity(),
+            heap: self.heap.capacity(),
+            history_bytes: self.history_bytes,
+        }
     }
 
     /// Slots that hold more than one live version.

@@ -23,8 +23,8 @@ impl Separators {
     /// Packs `strings`, which ascend strictly and are at least one.
     pub(super) fn new(strings: &[&[u8]]) -> Self {
         debug_assert!(!strings.is_empty() && strings.is_sorted());
-        let shared = match strings {
-            [_, first, .., last] => &first[..common_len(first, last)],
+        let shared = match (strings.get(1), strings.last()) {
+            (Some(first), Some(last)) => &first[..common_len(first, last)],
             _ => &[],
         };
         let mut bytes = Vec::with_capacity(strings.iter().map(|string| string.len()).sum());

@@ -40,10 +40,18 @@ impl<'a> WithEnd<'a> {
     ///
     /// # Errors
     /// No tag, an unknown one, or too few bytes for the end.
-    #[inline]
+    #[inline(always)]
     pub fn decode(stored: &'a [u8]) -> Result<Self, Corruption> {
         match stored {
             [value @ .., TAG_LASTING] => Ok(Self { value, end_ms: None }),
+            _ => Self::decode_with_end(stored),
+        }
+    }
+
+    /// [`WithEnd::decode`] of a value that has an end, or is damaged.
+    #[inline(never)]
+    fn decode_with_end(stored: &'a [u8]) -> Result<Self, Corruption> {
+        match stored {
             [rest @ .., TAG_ENDING] => match rest.split_last_chunk::<END_BYTES>() {
                 Some((value, end)) => Ok(Self { value, end_ms: Some(u64::from_le_bytes(*end)) }),
                 None => Err(Corruption::new("the end of a stored value is cut off", 0)),
