@@ -41,6 +41,9 @@ pub(super) struct Known {
     pub(super) records: Vec<Record>,
     /// What must be found: everything up to this number.
     pub(super) acknowledged: u64,
+    /// The loss of a file with a record up to this number must be noticed. A power cut may leave a
+    /// segment that nothing has acknowledged; its records count from the next opening on.
+    pub(super) noted: u64,
     /// What was trimmed, or may have been: nothing up to this number is asked for.
     pub(super) persisted: u64,
     /// The last id given.
@@ -65,19 +68,28 @@ impl Verdict {
     /// What is known about an image with this verdict.
     pub(super) fn survived(&self, moment: &Known) -> Option<Known> {
         match *self {
-            Self::Opened { last, shortened: false, .. } => Some(moment.settled(last)),
+            Self::Opened { last, shortened: false, .. } => {
+                Some(Known { noted: moment.noted, ..moment.settled(last) })
+            }
             _ => None,
         }
     }
 }
 
 impl Known {
-    /// The same, once it is certain that everything up to `last` is there and nothing after.
+    /// Returns the same for a journal that was opened, and then holds everything up to `last` and
+    /// nothing after it.
     pub(super) fn settled(&self, last: u64) -> Self {
         let mut settled = self.clone();
         settled.records.retain(|record| record.seqno <= last);
-        settled.acknowledged = last.max(self.persisted);
+        settled.acknowledge(last.max(self.persisted));
         settled
+    }
+
+    /// Notes that everything up to `last` is there for good.
+    pub(super) fn acknowledge(&mut self, last: u64) {
+        self.acknowledged = last;
+        self.noted = last;
     }
 }
 
@@ -117,8 +129,8 @@ pub(super) fn judge(
     Ok(Verdict::Opened { last, torn: recovery.cut.is_some_and(|cut| cut.bytes > 0), shortened })
 }
 
-/// Removes the newest segment of an image: its loss must be noticed if anything that was acknowledged was
-/// in it. `Err` says that it was not.
+/// Removes the newest segment of an image. Its loss must be noticed if it held a record up to
+/// [`Known::noted`]; otherwise the result is an error.
 pub(super) fn judge_without_newest(
     run: &Run,
     image: Arc<SimulatedDisk>,
@@ -131,13 +143,11 @@ pub(super) fn judge_without_newest(
     let found = check(&*image, DIR).map_err(|error| error.to_string())?;
     match compare(run, image, moment)? {
         Err(OpenError::Missing { .. }) if !found.is_whole() => Ok(()),
-        Ok((_, recovery)) if recovery.last.get().max(moment.persisted) >= moment.acknowledged => {
-            Ok(())
-        }
+        Ok((_, recovery)) if recovery.last.get().max(moment.persisted) >= moment.noted => Ok(()),
         other => Err(format!(
             "record {} was acknowledged, {newest} is lost, and the check says {found:?}; opening \
              gives {:?}",
-            moment.acknowledged,
+            moment.noted,
             other.map(|(_, recovery)| recovery)
         )),
     }

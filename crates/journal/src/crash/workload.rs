@@ -140,7 +140,7 @@ impl Drive<'_> {
         // What is waited for may be found before the wait returns; records are known since the
         // append, so nothing is to be noted before.
         self.journal.wait(self.journal.last(), durability)?;
-        self.known.acknowledged = self.known.acknowledged.max(self.journal.synced().get());
+        self.known.acknowledge(self.known.acknowledged.max(self.journal.synced().get()));
         self.note();
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Drive<'_> {
             end => return Ok(end),
         }
         if is_whole {
-            self.known.acknowledged = self.known.acknowledged.max(last.get());
+            self.known.acknowledge(self.known.acknowledged.max(last.get()));
             self.note();
         }
         Ok(if self.reopen()? { End::Not } else { End::Over })
