@@ -169,6 +169,17 @@ pub trait Engine: Send + Sync {
         self.admit(ops).map(|()| true)
     }
 
+    /// [`Engine::admit`] for a write whose caller must not wait, neither here nor in
+    /// [`Engine::apply`] ([`Engine::takes_at_once`]): returns `false` if it might have to, and then
+    /// nothing has changed. An engine that never waits has its own.
+    ///
+    /// # Errors
+    /// The same.
+    fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
+        let bytes: usize = ops.iter().map(Op::bytes).sum();
+        Ok(self.takes_at_once(ops.len(), bytes as u64) && self.admit_at_once(ops)?)
+    }
+
     /// The same before a read-modify-write of `key`, which an engine that orders writes does by itself: it waits,
     /// and does not know how much room is wanted.
     ///

@@ -74,6 +74,11 @@ impl Engine for Store {
         self.shared.admit(ops)
     }
 
+    fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
+        // Neither that nor an application waits, also if the memory is full.
+        self.shared.admit(ops).map(|()| true)
+    }
+
     fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
         self.shared.takes_at_once(steps, bytes)
     }

@@ -12,15 +12,19 @@
 //!
 //! In both ways the store removes no expired values meanwhile.
 //!
+//! A thread runs writes of one key that have to wait ([`Gate::enter_on_thread`]). It has a slot of
+//! its own, which no loop waits for: while the thread has it, a short command that must be alone
+//! goes the second way.
+//!
 //! # Invariants
 //! - G1. While a command is alone, no other command writes. While it writes, no other command reads
 //!   keys.
-//! - G2. No loop waits for the thread: a loop waits for a slot at most for a turn of another loop.
+//! - G2. No loop waits for a thread: a loop waits for a slot at most for a turn of another loop.
 //!
 //! # Concurrency
 //! Slots are taken in index order, and a loop that holds one gives it up before it takes others
-//! ([`Pass::alone`]). The thread holds one slot at a time. So there is no cycle. Only one thread
-//! may reserve.
+//! ([`Pass::alone`]). A thread holds one slot at a time. So there is no cycle. Only one thread
+//! may reserve, and only one may have the slot of writes that wait.
 
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::time::Duration;
@@ -44,10 +48,14 @@ const OTHERS_TURN: Duration = Duration::from_millis(100);
 pub(crate) struct Gate {
     /// Each says whether its loop has left a command for later since the gate was opened.
     slots: Vec<CachePadded<Mutex<bool>>>,
+    /// The same of the thread that runs writes which wait.
+    writer: CachePadded<Mutex<bool>>,
     state: CachePadded<AtomicU8>,
-    /// Loops that left commands for later and have not executed them since.
+    /// Loops and threads that left commands for later and have not executed them since.
     behind: Mutex<usize>,
     caught_up: Condvar,
+    /// The gate was opened; with the lock of `behind`.
+    opened: Condvar,
     removal: RemovalHold,
 }
 
@@ -56,9 +64,11 @@ impl Gate {
     pub(crate) fn new(slot_count: usize, removal: RemovalHold) -> Self {
         Self {
             slots: (0..slot_count).map(|_| CachePadded::default()).collect(),
+            writer: CachePadded::default(),
             state: CachePadded::new(AtomicU8::new(OPEN)),
             behind: Mutex::default(),
             caught_up: Condvar::new(),
+            opened: Condvar::new(),
             removal,
         }
     }
@@ -66,6 +76,27 @@ impl Gate {
     /// Enters next to others. Waits while a command is alone on another loop.
     pub(crate) fn enter(&self, slot: usize) -> Pass<'_> {
         Pass { gate: self, slot, guard: Some(self.slots[slot].lock()) }
+    }
+
+    /// Enters for the thread that runs writes which wait. Waits until the gate is open. Returns
+    /// `None` if it is not open after `wait`.
+    pub(crate) fn enter_on_thread(&self, wait: Duration) -> Option<MutexGuard<'_, bool>> {
+        for is_last in [false, true] {
+            let mut has_left = self.writer.lock();
+            if self.is_open() {
+                if std::mem::take(&mut *has_left) {
+                    self.note_caught_up();
+                }
+                return Some(has_left);
+            }
+            *has_left = true;
+            drop(has_left);
+            let mut behind = self.behind.lock();
+            if !is_last && !self.is_open() {
+                self.opened.wait_for(&mut behind, wait);
+            }
+        }
+        None
     }
 
     /// Whether every command may execute. Holds for a loop until it leaves its slot.
@@ -105,10 +136,10 @@ impl Gate {
         self.wait_for_turns();
     }
 
-    /// Waits until each loop that is in its slot has left it: all commands have ended that were
-    /// executing at the call. The caller is in no slot.
+    /// Waits until each loop, and the thread of writes, that is in its slot has left it: all
+    /// commands have ended that were executing at the call. The caller is in no slot.
     pub(crate) fn wait_for_turns(&self) {
-        self.slots.iter().for_each(|slot| drop(slot.lock()));
+        self.slots.iter().chain([&self.writer]).for_each(|slot| drop(slot.lock()));
     }
 }
 
@@ -132,7 +163,9 @@ impl Reservation<'_> {
         let left = |slot: &CachePadded<Mutex<bool>>| std::mem::take(&mut *slot.lock());
         let slots = gate.slots.iter().enumerate().filter(|(_, slot)| left(slot));
         let loops: Vec<usize> = slots.map(|(index, _)| index).collect();
-        *gate.behind.lock() = loops.len();
+        // If the thread of writes has its slot it has entered, and is not behind.
+        let is_writer_behind = gate.writer.try_lock().is_some_and(|has_left| *has_left);
+        *gate.behind.lock() = loops.len() + usize::from(is_writer_behind);
         loops
     }
 }
@@ -140,6 +173,8 @@ impl Reservation<'_> {
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         self.gate.state.store(OPEN, SeqCst);
+        let _behind = self.gate.behind.lock();
+        self.gate.opened.notify_all();
     }
 }
 
@@ -153,7 +188,7 @@ pub(crate) struct Pass<'a> {
 
 impl Pass<'_> {
     /// Runs `work` while no other command executes. It sees everything that others did before.
-    /// Returns `None` without running it if a thread has reserved the gate.
+    /// Returns `None` without running it if a thread has reserved the gate, or runs a write.
     pub(crate) fn alone<T>(&mut self, work: impl FnOnce() -> T) -> Option<T> {
         if !self.gate.is_open() {
             return None;
@@ -161,8 +196,9 @@ impl Pass<'_> {
         self.leave();
         let guards: Vec<MutexGuard<'_, bool>> =
             self.gate.slots.iter().map(|slot| slot.lock()).collect();
-        // The thread that reserves it later waits for these slots.
-        let result = self.gate.is_open().then(|| {
+        // The thread that reserves it later waits for these slots. [G2]
+        let writer = self.gate.writer.try_lock().filter(|_| self.gate.is_open());
+        let result = writer.map(|_writer| {
             let _held = self.gate.removal.hold();
             work()
         });

@@ -188,6 +188,8 @@ impl Server {
         let shared = Arc::clone(&self.shared);
         let run = move || shared.command_threads.next_to_others.run(&shared);
         self.spawn_helper("next-to-others", run)?;
+        let shared = Arc::clone(&self.shared);
+        self.spawn_helper("writes", move || shared.command_threads.writes.run(&shared))?;
         if let Some(listener) = metrics_listener {
             let page = MetricsPage::new(Arc::clone(&self.shared), listener)?;
             self.spawn_helper("metrics", move || page.run())?;

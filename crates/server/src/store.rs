@@ -36,6 +36,9 @@ pub(crate) enum StoreError {
     /// The database has to be made first ([`Durable::make`]), which waits for the device.
     #[error("the database is not there yet")]
     NoDatabase,
+    /// A write that must not wait would have to. Nothing was written.
+    #[error("the write has to wait")]
+    MustWait,
 }
 
 /// What an update decides. The same as the engines' own.
@@ -89,6 +92,12 @@ pub(crate) trait Store {
     /// Sets the value of `key`, whatever it was.
     fn put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError>;
 
+    /// [`Store::put`] without waiting: for room, a shorter journal, or a lock that is held for long.
+    /// Fails with [`StoreError::MustWait`], and nothing has changed, if it would have to.
+    fn try_put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError> {
+        self.put(db, key, value)
+    }
+
     /// Removes `key`, which the caller knows to be there.
     fn delete(&self, db: DbIndex, key: &[u8]) -> Result<SeqNo, StoreError>;
 
@@ -101,9 +110,9 @@ pub(crate) trait Store {
         decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
     ) -> Result<SeqNo, StoreError>;
 
-    /// [`Store::update`] as far as it comes without waiting for the device to read: `None`, and nothing
-    /// has changed, if it would have to.
-    fn update_at_once(
+    /// [`Store::update`] without waiting. Returns `None`, and nothing has changed, if the device has
+    /// to be read. Fails as [`Store::try_put`].
+    fn try_update(
         &self,
         db: DbIndex,
         key: &[u8],
@@ -111,6 +120,10 @@ pub(crate) trait Store {
     ) -> Result<Option<SeqNo>, StoreError> {
         self.update(db, key, decide).map(Some)
     }
+
+    /// Waits until a short write to the database would not have to wait for room. Other writes may
+    /// take the room first. An error is left to the write, which gets it too.
+    fn wait_to_write(&self, _db: DbIndex) {}
 
     /// Whether the database is there, so that writes to it need not make it.
     fn exists(&self, _db: DbIndex) -> bool {
@@ -150,7 +163,7 @@ pub(crate) trait Store {
 /// A [`Store`] with a disk behind it.
 pub(crate) trait Durable: Store + Send + Sync {
     /// A seat at database `db` for `depth` look-ups at once, which rings `bell` when there is something
-    /// to complete. For what [`Store::get_at_once`] and [`Store::update_at_once`] could not do.
+    /// to complete. For what [`Store::get_at_once`] and [`Store::try_update`] could not do.
     fn seat(
         &self,
         db: DbIndex,
@@ -158,8 +171,13 @@ pub(crate) trait Durable: Store + Send + Sync {
         bell: &Arc<Doorbell>,
     ) -> Result<Box<dyn seat::Seat>, StoreError>;
 
-    /// Applies all steps as one write, whole or not at all across a crash.
-    fn write(&self, steps: &mut dyn Iterator<Item = Step>) -> Result<SeqNo, StoreError>;
+    /// Applies all steps as one write, whole or not at all across a crash. If it must not wait, it
+    /// fails as [`Store::try_put`].
+    fn write(
+        &self,
+        steps: &mut dyn Iterator<Item = Step>,
+        may_wait: bool,
+    ) -> Result<SeqNo, StoreError>;
 
     /// Makes database `db` if there is none, so that its keys have positions. Waits for the device
     /// then.

@@ -14,6 +14,7 @@ mod memory;
 mod model;
 mod numbers;
 mod poisoned;
+mod room;
 mod saving;
 mod subcommands;
 mod threads;

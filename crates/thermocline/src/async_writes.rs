@@ -1,7 +1,7 @@
 //! Writes as futures, for any executor: of one key here, [swaps](swap) and [batches](batch) beside it.
 //!
 //! 1. Polled first, a future writes itself, if that waits for nobody: its durability needs no wait, the
-//!    key's lock is free, memory knows the old value, and engine and journal have room ([`at_once`]).
+//!    key's lock is free, memory knows the old value, and engine and journal have room ([`crate::try_write`]).
 //! 2. Otherwise it is handed in at its keyspace's desk ([`desk`]), a batch at that of one of its keyspaces, and a thread does it together with others
 //!    ([`serve`]): old values on disk are looked up beside each other, and all that one turn has done share a
 //!    wait for the journal. Then the future is told, and its waker woken.
@@ -13,7 +13,6 @@
 //! - F3. One that was handed in and is dropped is either done or not done, as a whole; which of the two
 //!   is open until the thread has come to it, or the database is closed.
 
-mod at_once;
 mod batch;
 pub(crate) mod desk;
 mod serve;
@@ -41,6 +40,8 @@ use crate::error::{Error, Result};
 use crate::expiry::{ChangeWithEnd, Form, LaterDeciding, WithEnd};
 use crate::keyspace::Keyspace;
 use crate::merge::LaterMerge;
+use crate::rmw::Tried;
+use crate::try_write::Limits;
 
 /// A put or a delete under way: its number, once it is visible and has reached its handle's durability. See
 /// [`Keyspace::put_async`].
@@ -329,11 +330,18 @@ impl Writing {
         match what {
             What::Put(stored) => {
                 let op = self.keyspace.put_op(key, stored);
-                Ok(inner.write_at_once(slot, &op)?.map(Some))
+                Ok(inner.try_write_one(slot, &op, Limits::POLL)?.map(Some))
             }
-            What::Delete => Ok(inner.write_at_once(slot, &Op::Delete { key })?.map(Some)),
+            What::Delete => {
+                let op = Op::Delete { key };
+                Ok(inner.try_write_one(slot, &op, Limits::POLL)?.map(Some))
+            }
             What::Update(form, operator) => {
-                let done = inner.rmw_if_at_once(slot, *form, key, &mut **operator)?;
+                let tried = inner.try_rmw(slot, *form, key, &mut **operator, Limits::POLL)?;
+                let done = match tried {
+                    Tried::Done(seqno) => Some(seqno),
+                    Tried::NeedsDevice | Tried::MustWait => None,
+                };
                 operator.refusal().map_or(Ok(done), Err)
             }
         }

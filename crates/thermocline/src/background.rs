@@ -56,6 +56,20 @@ pub(crate) struct Upkeep {
     database: OnceLock<Weak<Inner>>,
 }
 
+#[cfg(test)]
+impl Upkeep {
+    /// Begins maintenance of a journal that is far too long, whatever its length is.
+    pub(crate) fn begin_for_test(&self) {
+        self.writers_wait_at.store(0, SeqCst);
+        self.running.fetch_add(1, SeqCst);
+    }
+
+    /// Ends it.
+    pub(crate) fn end_for_test(&self) {
+        self.running.fetch_sub(1, SeqCst);
+    }
+}
+
 /// Maintenance of the journal that is under way.
 struct Running<'a>(&'a AtomicU64);
 
@@ -201,14 +215,24 @@ impl Inner {
         }
     }
 
+    /// Returns whether [`Inner::wait_for_journal`] would wait. Costs one load otherwise.
+    #[inline]
+    pub(crate) fn must_wait_for_journal(&self) -> bool {
+        self.upkeep.running.load(Relaxed) > 0 && !self.is_journal_short()
+    }
+
+    /// Whether no writer has to wait for the journal.
+    #[cold]
+    fn is_journal_short(&self) -> bool {
+        self.upkeep.running.load(SeqCst) == 0
+            || self.journal.bytes() <= self.upkeep.writers_wait_at.load(Relaxed)
+            || self.check_writable().is_err()
+    }
+
     #[cold]
     fn wait_for_shorter_journal(&self) {
-        let is_short = || {
-            self.upkeep.running.load(SeqCst) == 0
-                || self.journal.bytes() <= self.upkeep.writers_wait_at.load(Relaxed)
-                || self.check_writable().is_err()
-        };
-        if !is_short() {
+        if !self.is_journal_short() {
+            let is_short = || self.is_journal_short();
             // A pool that stops, or whose task has panicked, makes nothing free any more.
             let _: std::result::Result<(), WaitError> = self.background.wait_until(is_short);
         }

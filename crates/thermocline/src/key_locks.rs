@@ -18,6 +18,8 @@
 //! compactions, or one writer whose engine is behind would hold up all others by way of somebody who locks
 //! all stripes (I4 of [`crate::write`]).
 
+use std::time::Duration;
+
 use crossbeam_utils::CachePadded;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -69,16 +71,19 @@ impl KeyLocks {
         Held::Shared { _guard: self.stripes[self.stripe(keyspace, key)].read() }
     }
 
-    /// The same, if nobody else has locked it otherwise.
-    pub(crate) fn try_one(&self, keyspace: u32, key: &[u8]) -> Option<Held<'_>> {
-        let guard = self.stripes[self.stripe(keyspace, key)].try_write()?;
-        Some(Held::One { _guard: guard })
+    /// Locks one key, if that takes no longer than `wait`.
+    #[inline]
+    pub(crate) fn try_one(&self, keyspace: u32, key: &[u8], wait: Duration) -> Option<Held<'_>> {
+        let stripe = &self.stripes[self.stripe(keyspace, key)];
+        Some(Held::One { _guard: try_write(stripe, wait)? })
     }
 
     /// The same, shared.
-    pub(crate) fn try_shared(&self, keyspace: u32, key: &[u8]) -> Option<Held<'_>> {
-        let guard = self.stripes[self.stripe(keyspace, key)].try_read()?;
-        Some(Held::Shared { _guard: guard })
+    #[inline]
+    pub(crate) fn try_shared(&self, keyspace: u32, key: &[u8], wait: Duration) -> Option<Held<'_>> {
+        let stripe = &self.stripes[self.stripe(keyspace, key)];
+        let guard = stripe.try_read().or_else(|| stripe.try_read_for(wait));
+        Some(Held::Shared { _guard: guard? })
     }
 
     /// Locks many keys.
@@ -87,13 +92,14 @@ impl KeyLocks {
         Held::Many { _guards: wanted.map(|at| self.stripes[at].write()).collect() }
     }
 
-    /// The same, if nobody else has locked any of them.
+    /// The same, if that takes no longer than `wait` for any of them.
     pub(crate) fn try_many<'k>(
         &self,
         keys: impl Iterator<Item = (u32, &'k [u8])>,
+        wait: Duration,
     ) -> Option<Held<'_>> {
         let wanted = self.stripes_of(keys).into_iter();
-        let guards: Option<_> = wanted.map(|at| self.stripes[at].try_write()).collect();
+        let guards: Option<_> = wanted.map(|at| try_write(&self.stripes[at], wait)).collect();
         Some(Held::Many { _guards: guards? })
     }
 
@@ -132,4 +138,10 @@ impl KeyLocks {
     pub(crate) fn all(&self) -> Held<'_> {
         Held::Many { _guards: self.stripes.iter().map(|stripe| stripe.write()).collect() }
     }
+}
+
+/// Locks a stripe, if that takes no longer than `wait`.
+#[inline]
+fn try_write(stripe: &RwLock<()>, wait: Duration) -> Option<RwLockWriteGuard<'_, ()>> {
+    stripe.try_write().or_else(|| stripe.try_write_for(wait))
 }

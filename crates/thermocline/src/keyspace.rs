@@ -11,7 +11,6 @@ use crate::database::Opened;
 use crate::error::Result;
 use crate::expiry::{Form, Moment};
 use crate::options::KeyspaceOptions;
-use crate::rmw::Tried;
 use crate::scan::Scan;
 use crate::slot::Slot;
 
@@ -194,15 +193,6 @@ impl Keyspace {
     /// The same with an [`Operator`], which may also change a value where it lies.
     pub fn rmw_with(&self, key: &[u8], operator: &mut dyn Operator) -> Result<Option<SeqNo>> {
         self.inner.rmw(&self.slot, self.form, key, operator, self.durability)
-    }
-
-    /// The same as far as memory knows the old value, and without waiting for the handle's durability
-    /// ([`crate::Db::wait`] does). Otherwise a [`crate::Seat`] looks the old value up.
-    ///
-    /// # Errors
-    /// As [`Keyspace::rmw`].
-    pub fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator) -> Result<Tried> {
-        self.inner.rmw_at_once(&self.slot, self.form, key, operator)
     }
 
     /// The pairs of `range` in key order, as they are now; later writes do not show.

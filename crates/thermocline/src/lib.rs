@@ -147,6 +147,7 @@ mod stats;
 mod tests;
 mod transaction;
 mod trim_holds;
+mod try_write;
 mod tuning;
 mod updates;
 mod write;

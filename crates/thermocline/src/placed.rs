@@ -63,6 +63,10 @@ impl<E: Engine> Engine for Placed<E> {
         self.name(self.engine.admit_at_once(ops))
     }
 
+    fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
+        self.name(self.engine.try_admit(ops))
+    }
+
     fn admit_rmw(&self, key: &[u8]) -> Result<()> {
         self.name(self.engine.admit_rmw(key))
     }

@@ -63,6 +63,9 @@ pub enum Tried {
     Done(Option<SeqNo>),
     /// The device has to be read; nothing has changed.
     NeedsDevice,
+    /// It would have to wait for room, the journal or a lock; nothing has changed. Only of calls that
+    /// must not wait ([`crate::Keyspace::try_rmw`]).
+    MustWait,
 }
 
 /// What has come of an attempt with the key locked.
@@ -235,7 +238,7 @@ impl Inner {
         })?;
         match tried {
             Tried::Done(_) => Ok(tried),
-            Tried::NeedsDevice => self.rmw_at_once(slot, form, old.key, operator),
+            Tried::NeedsDevice | Tried::MustWait => self.rmw_at_once(slot, form, old.key, operator),
         }
     }
 

@@ -287,7 +287,7 @@ impl Seat {
     }
 
     /// Looks up the value that a read-modify-write of `key` is to change, after
-    /// [`Keyspace::rmw_at_once`] could not do it, and tells of it as [`Completed::Old`]. Never waits for
+    /// [`Keyspace::try_rmw`] could not do it, and tells of it as [`Completed::Old`]. Never waits for
     /// the device. [`BegunOld::Full`] as [`Seat::begin_get`] says.
     ///
     /// # Errors
@@ -517,7 +517,7 @@ impl Listener for Ended<'_, '_> {
             Err(error) => Err(Error::from(error)),
             Ok(old) => match inner.rmw_of_old(slot, form, self.generation, &old, operator) {
                 Ok(Tried::Done(seqno)) => Ok(seqno),
-                Ok(Tried::NeedsDevice) => {
+                Ok(Tried::NeedsDevice | Tried::MustWait) => {
                     self.overtaken.push_back((old.key.to_vec(), update));
                     return;
                 }

@@ -236,11 +236,17 @@ impl Inner {
         self.apply_numbered(parts, ticket)
     }
 
-    /// The same for who must not wait: none where that would wait for anybody, and nothing was written. The
-    /// engines take the steps at once ([`engine::Engine::takes_at_once`]), whose keys are locked.
-    pub(crate) fn commit_at_once(&self, parts: &[Part<'_>]) -> Result<Option<SeqNo>> {
-        let journaled = parts.iter().any(|part| part.generation.journaled);
-        let ticket = self.number_at_once(journaled, |record| encode(parts, record))?;
+    /// The same without waiting: returns `None`, and nothing was written, if it would have to. The
+    /// keys are locked, and the engines have admitted the steps ([`engine::Engine::try_admit`]).
+    pub(crate) fn try_commit_admitted(
+        &self,
+        parts: &[Part<'_>],
+        journaled: bool,
+    ) -> Result<Option<SeqNo>> {
+        if journaled {
+            check_size(parts)?;
+        }
+        let ticket = self.try_number(journaled, |record| encode(parts, record))?;
         ticket.map(|ticket| self.apply_numbered(parts, ticket)).transpose()
     }
 
@@ -293,8 +299,8 @@ impl Inner {
         }
     }
 
-    /// The same, and none where it would wait.
-    fn number_at_once(
+    /// The same without waiting: returns `None` if it would have to.
+    fn try_number(
         &self,
         journaled: bool,
         encode: impl Fn(&mut Vec<u8>),

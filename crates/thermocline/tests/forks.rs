@@ -62,8 +62,8 @@ fn calls_of_keyspace(space: &Keyspace, unlike: &mut Unlike) {
     unlike.check("multi_get", space.multi_get(&[b"before1"]));
     unlike.check("rmw", space.rmw(b"before1", |_| Change::Delete));
     unlike.check(
-        "rmw_at_once",
-        space.rmw_at_once(b"before1", &mut |_: Option<&[u8]>| Change::Delete).map(drop),
+        "try_rmw",
+        space.try_rmw(b"before1", &mut |_: Option<&[u8]>| Change::Delete).map(drop),
     );
     unlike.check("compare_and_swap", space.compare_and_swap(b"before1", None, None));
     unlike.check("delete_range", space.delete_range(&KeyRange::all()));

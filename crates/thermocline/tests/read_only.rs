@@ -134,7 +134,7 @@ fn whatever_writes_is_refused() {
             ("batch", db.write(&batch).map(drop)),
             ("rmw", space.rmw(&1_u32.to_be_bytes(), put).map(drop)),
             ("rmw at once", {
-                let outcome = space.rmw_at_once(b"k", &mut { put });
+                let outcome = space.try_rmw(b"k", &mut { put });
                 outcome.map(|_: Tried| ())
             }),
             (

@@ -628,7 +628,7 @@ fn a_user_may_update_with_what_was_looked_up_for_it() {
         let (_db, space) = filled(journaled);
         let mut seat = space.seat(4).unwrap();
         let on_disk =
-            |at: &u64| space.rmw_at_once(&key(*at), &mut add_one).unwrap() == Tried::NeedsDevice;
+            |at: &u64| space.try_rmw(&key(*at), &mut add_one).unwrap() == Tried::NeedsDevice;
         let at = (0..KEYS).find(on_disk).unwrap();
         for tag in [7, 8] {
             assert_eq!(seat.begin_old(tag, &key(at)).unwrap(), BegunOld::Pending);

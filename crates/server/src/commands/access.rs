@@ -85,6 +85,11 @@ impl<'a> Call<'a> {
         Ok((result, false))
     }
 
+    /// Whether the command may wait for the store.
+    fn may_wait(&self) -> bool {
+        matches!(self.means, Means::Blocking | Means::Walked(_) | Means::Alone(_))
+    }
+
     /// Changes `key` as [`Store::update`] does, by the means that there are; `None`, and nothing has
     /// changed, where they do not suffice.
     fn update_by_means(
@@ -94,13 +99,9 @@ impl<'a> Call<'a> {
     ) -> Result<Option<SeqNo>, StoreError> {
         let db = self.session.db;
         match self.means {
-            Means::Blocking | Means::Walked(_) | Means::Alone(_) => {
-                self.store.update(db, key, decide).map(Some)
-            }
+            _ if self.may_wait() => self.store.update(db, key, decide).map(Some),
             Means::Looked(Looked::Old(old)) => old.update(decide),
-            Means::AtOnce | Means::Follows | Means::Looked(Looked::Value(_)) => {
-                self.store.update_at_once(db, key, decide)
-            }
+            _ => self.store.try_update(db, key, decide),
         }
     }
 
@@ -208,8 +209,13 @@ impl<'a> Call<'a> {
     ) -> Result<(), Failure> {
         self.scratch.clear();
         WithEnd { value: payload, end_ms: expiry_ms }.encode(self.scratch);
-        let seqno = self.store.put(self.session.db, key, self.scratch)?;
-        self.shared.watches.touch(self.session.db, key);
+        let (db, store) = (self.session.db, self.store);
+        let seqno = if self.may_wait() {
+            store.put(db, key, self.scratch)
+        } else {
+            store.try_put(db, key, self.scratch)
+        }?;
+        self.shared.watches.touch(db, key);
         self.written.note(seqno);
         self.note_value(key, Encoding::Shortest);
         Ok(())

@@ -337,6 +337,9 @@ fn run_alone(call: &mut Call<'_>, command: &Command, alone: Alone<'_>) -> Outcom
 
 /// Runs `work` on a transaction and commits it; on an error nothing was written. The caller is
 /// alone in the gate.
+///
+/// # Errors
+/// Those of `work` and the store; [`Failure::Waits`] on a loop if the commit would have to wait.
 pub(crate) fn atomically(
     call: &mut Call<'_>,
     work: impl FnOnce(&mut Call<'_>) -> Outcome,
@@ -349,11 +352,16 @@ pub(crate) fn atomically(
     if transaction.is_empty() {
         return Ok(());
     }
+    // A loop must not wait.
+    let may_wait = alone.is_none_or(|alone| alone.reservation.is_some());
     if let Some(alone) = alone {
         alone.close();
     }
-    if let Some(seqno) = transaction.commit()? {
-        call.written.note(seqno);
+    match transaction.commit(may_wait) {
+        Err(StoreError::MustWait) => return Err(Failure::Waits(Purpose::ThreadAlone)),
+        Ok(Some(seqno)) => call.written.note(seqno),
+        Ok(None) => {}
+        Err(error) => return Err(error.into()),
     }
     Ok(())
 }

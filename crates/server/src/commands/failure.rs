@@ -44,7 +44,7 @@ pub(crate) enum Failure {
     /// The reply, or what is watched, is more than the clients' memory of `limit` bytes has room for.
     NoRoom { limit: usize },
     /// No error: memory does not know the key, which has to be looked up before the command runs
-    /// again; or a thread is to run it.
+    /// again; or a thread is to run it, since it waits or has much to do. It has changed nothing.
     Waits(Purpose),
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn store_error(error: &StoreError) -> String {
         StoreError::ReadOnly(cause) => format!("MISCONF {cause}"),
         StoreError::Full(cause) => format!("OOM {cause}"),
         StoreError::Refused(cause) => format!("ERR {cause}"),
-        StoreError::NoDatabase => format!("ERR {error}"),
+        StoreError::NoDatabase | StoreError::MustWait => format!("ERR {error}"),
     }
 }
 
@@ -151,6 +151,7 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::NoDatabase => Self::Waits(Purpose::ThreadAlone),
+            StoreError::MustWait => Self::Waits(Purpose::Write),
             error => Self::Store(error),
         }
     }

@@ -271,6 +271,11 @@ impl ReadBefore {
         read.is_ok() && has_room
     }
 
+    /// Waits until short writes to the command's databases would not have to wait for room.
+    pub(crate) fn wait_to_write(&self, store: &dyn Store) {
+        self.plan.databases().for_each(|db| store.wait_to_write(db));
+    }
+
     /// Whether the values are those of now, or are not to be read again. The caller has reserved
     /// the gate.
     pub(crate) fn holds(&mut self, memory: &ClientMemory) -> bool {

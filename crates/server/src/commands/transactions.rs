@@ -13,8 +13,9 @@ use super::plan::KEYS_MAX;
 use super::{COMMANDS, Call, Failure, Outcome};
 use crate::options::WATCHED_KEYS_MAX;
 use crate::retired::Retired;
-use crate::session::{Queue, Session};
+use crate::session::{Queue, Session, Watched};
 use crate::shared::Shared;
+use crate::watch::Changed;
 
 pub(crate) fn multi(call: &mut Call<'_>) -> Outcome {
     if call.session.queue.is_some() {
@@ -38,7 +39,9 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
     let queue = call.session.queue.take();
     let queue = queue.ok_or(Failure::Text("ERR EXEC without MULTI"))?;
     let changed = a_watched_key_changed(call);
-    forget_watches(call.shared, call.session);
+    if queue.is_broken || changed {
+        forget_watches(call.shared, call.session);
+    }
     if queue.is_broken {
         return Err(Failure::Text("EXECABORT Transaction discarded because of previous errors."));
     }
@@ -46,6 +49,9 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
         call.reply.nil_array();
         return Ok(());
     }
+    let has_watches = call.session.watched.len() > 0;
+    let watches =
+        has_watches.then(|| (take(&mut call.session.watched), take(&mut call.session.changed)));
     let (db, resp3) = (call.session.db, call.session.resp3);
     call.session.in_exec = true;
     let outcome = atomically(call, |call| {
@@ -74,7 +80,21 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
     if outcome.is_err() {
         (call.session.db, call.session.resp3) = (db, resp3);
         call.reply.set_resp3(resp3);
-    } else if saves {
+    }
+    if matches!(outcome, Err(Failure::Waits(_))) {
+        // It runs again on a thread. Until here the command was alone, so only its own changes,
+        // which were not written, have touched keys that the client watches.
+        if let Some((watched, changed)) = watches {
+            changed.store(false, Relaxed);
+            (call.session.watched, call.session.changed) = (watched, changed);
+        }
+        call.session.queue = Some(queue);
+        return outcome;
+    }
+    if let Some((watched, changed)) = watches {
+        end_watches(call.shared, watched, changed);
+    }
+    if outcome.is_ok() && saves {
         // The reply is written already: INFO shows whether the save failed.
         let _ = super::server::begin_saving(call);
     }
@@ -150,13 +170,20 @@ pub(crate) fn forget_transaction(shared: &Shared, session: &mut Session) {
     forget_watches(shared, session);
 }
 
-/// Ends all watches of a connection. Many of them end later: the flag of their changes is no longer
-/// the connection's.
+/// Ends all watches of a connection.
 pub(crate) fn forget_watches(shared: &Shared, session: &mut Session) {
-    if session.watched.len() > KEYS_MAX {
+    if session.watched.len() > 0 {
         let (watched, changed) = (take(&mut session.watched), take(&mut session.changed));
+        return end_watches(shared, watched, changed);
+    }
+    session.changed.store(false, Relaxed);
+}
+
+/// Ends watches that a connection has given up, with the flag of their changes. Many of them end
+/// later.
+fn end_watches(shared: &Shared, mut watched: Watched, changed: Changed) {
+    if watched.len() > KEYS_MAX {
         return shared.retire(Retired::Watched(watched, changed));
     }
-    session.watched.forget(&shared.watches, &session.changed);
-    session.changed.store(false, Relaxed);
+    watched.forget(&shared.watches, &changed);
 }

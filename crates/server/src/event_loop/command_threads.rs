@@ -7,7 +7,10 @@
 //!    ([`crate::commands::plan`]), a slice of each command in turn, so that a long one does not
 //!    delay short ones. Then it reserves the gate, runs the command, and opens the gate.
 //! 3. Another thread runs commands that need no gate, such as SAVE and INFO.
-//! 4. The reply and the state come back as a letter ([`Ran`]).
+//! 4. A third one runs commands on one key whose write would have to wait: for room in the engine,
+//!    for a shorter journal, or for a lock. It waits for room before it enters the gate, runs the
+//!    command there, and leaves it.
+//! 5. The reply and the state come back as a letter ([`Ran`]).
 //!
 //! # Invariants
 //! - T1. A loop never waits for a command of a thread. Only connections whose next command may not
@@ -16,6 +19,8 @@
 //!   has it.
 //! - T3. A command that was handed over runs to its end, also if its client leaves meanwhile; the
 //!   state is given up then.
+//! - T4. However many writes wait, there is one thread for them. Each is the only command of its
+//!   client that a thread has, and what it keeps is memory of the clients.
 
 use std::collections::VecDeque;
 use std::io;
@@ -98,6 +103,7 @@ pub(crate) struct JobQueue {
 pub(crate) struct CommandThreads {
     pub(crate) alone: JobQueue,
     pub(crate) next_to_others: JobQueue,
+    pub(crate) writes: JobQueue,
 }
 
 impl CommandThreads {
@@ -105,6 +111,7 @@ impl CommandThreads {
     pub(crate) fn ask(&self, job: Job) {
         match job.waits.purpose {
             Purpose::ThreadAlone => self.alone.push(job),
+            Purpose::Write => self.writes.push(job),
             _ => self.next_to_others.push(job),
         }
     }
@@ -134,6 +141,10 @@ impl JobQueue {
             drop(jobs);
             let left = match job.waits.purpose {
                 Purpose::ThreadAlone => job.step_alone(shared, &mut own),
+                Purpose::Write => {
+                    job.write(shared, &mut own);
+                    None
+                }
                 _ => {
                     job.run(None, shared, &mut own);
                     None
@@ -170,6 +181,8 @@ impl Job {
             self.read_before = Some(before);
             return Some(self);
         }
+        // Other clients go on meanwhile.
+        before.wait_to_write(shared.store.commands());
         let reservation = shared.gate.reserve();
         if !before.holds(&shared.client_memory) {
             open(reservation, shared);
@@ -178,6 +191,21 @@ impl Job {
         }
         self.run(Some((before, reservation)), shared, own);
         None
+    }
+
+    /// Runs a command on one key whose write has to wait, next to others.
+    fn write(self, shared: &Shared, own: &mut Own) {
+        // Not in the gate, where commands that run alone would wait for it.
+        shared.store.wait_to_write(self.session.db);
+        let entered = loop {
+            match shared.gate.enter_on_thread(LOOK_INTERVAL) {
+                Some(entered) => break entered,
+                None if shared.stop.is_asked() => return,
+                None => {}
+            }
+        };
+        self.run(None, shared, own);
+        drop(entered);
     }
 
     /// Runs the command, and sends its reply to the loop.
@@ -211,9 +239,9 @@ impl Job {
             open(reservation, shared);
             before.end(shared);
         }
-        if written.any {
+        if written.any && self.waits.purpose != Purpose::Write {
             // The loop waits for it too, and gets the error if there is one. It has nothing to
-            // write then.
+            // write then. The write of one key is as short as those of the loop.
             let _ = shared.store.wait(written.last);
         }
         shared.stats.add(&mut own.tally);

@@ -170,6 +170,12 @@ impl Store for Database {
         self.keyspace(db)?.put(key, value).map_err(|error| self.failed(error))
     }
 
+    #[inline]
+    fn try_put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError> {
+        let tried = self.keyspace(db)?.try_put(key, value).map_err(|error| self.failed(error))?;
+        tried.ok_or(StoreError::MustWait)
+    }
+
     fn delete(&self, db: DbIndex, key: &[u8]) -> Result<SeqNo, StoreError> {
         self.keyspace(db)?.delete(key).map_err(|error| self.failed(error))
     }
@@ -186,14 +192,19 @@ impl Store for Database {
     }
 
     #[inline]
-    fn update_at_once(
+    fn try_update(
         &self,
         db: DbIndex,
         key: &[u8],
         mut decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
     ) -> Result<Option<SeqNo>, StoreError> {
-        let tried = self.keyspace(db)?.rmw_at_once(key, &mut decide);
-        tried.map(number_of).map_err(|error| self.failed(error))
+        let tried = self.keyspace(db)?.try_rmw(key, &mut decide);
+        number_of(tried.map_err(|error| self.failed(error))?)
+    }
+
+    fn wait_to_write(&self, db: DbIndex) {
+        // The write that follows gets an error too.
+        let _ = self.existing(db).map(Keyspace::wait_to_write);
     }
 
     fn walk(
@@ -255,7 +266,11 @@ impl Durable for Database {
         Ok(Box::new(KeyspaceSeat::new(self.keyspace(db)?, depth, bell)?))
     }
 
-    fn write(&self, steps: &mut dyn Iterator<Item = Step>) -> Result<SeqNo, StoreError> {
+    fn write(
+        &self,
+        steps: &mut dyn Iterator<Item = Step>,
+        may_wait: bool,
+    ) -> Result<SeqNo, StoreError> {
         let mut batch = Batch::new();
         for step in steps {
             let keyspace = self.keyspace(step.db)?;
@@ -264,7 +279,11 @@ impl Durable for Database {
                 None => batch.delete(keyspace, &step.key),
             };
         }
-        self.db.write(&batch).map_err(|error| self.failed(error))
+        let written = match may_wait {
+            true => self.db.write(&batch).map(Some),
+            false => self.db.try_write(&batch),
+        };
+        written.map_err(|error| self.failed(error))?.ok_or(StoreError::MustWait)
     }
 
     fn make(&self, db: DbIndex) -> Result<(), StoreError> {

@@ -17,6 +17,8 @@ pub(crate) enum Purpose {
     Update,
     /// No key is looked up: the command walks over keys, and waits for the next slice.
     Walk,
+    /// No key is looked up: a thread runs the command, whose write has to wait.
+    Write,
     /// No key is looked up: a thread runs the command, which has to be alone.
     ThreadAlone,
     /// No key is looked up: a thread runs the command next to others.
@@ -26,7 +28,7 @@ pub(crate) enum Purpose {
 impl Purpose {
     /// Whether a thread is to run the command.
     pub(crate) fn is_for_thread(self) -> bool {
-        matches!(self, Self::ThreadAlone | Self::Thread)
+        matches!(self, Self::Write | Self::ThreadAlone | Self::Thread)
     }
 }
 
@@ -35,7 +37,7 @@ impl Purpose {
 pub(crate) enum Begun {
     /// A read's value is known by now, and replaces what was in the buffer; `false` if there is none.
     Known(bool),
-    /// An update needs no device by now ([`super::Store::update_at_once`]).
+    /// An update needs no device by now ([`super::Store::try_update`]).
     AtOnce,
     /// [`Seat::complete`] will tell.
     Pending,
@@ -54,7 +56,7 @@ pub(crate) enum Looked<'a> {
 
 /// A value that was looked up for an update.
 pub(crate) trait OldValue {
-    /// Changes the key as [`super::Store::update`] does if no other write of it came first; `None`, and
+    /// Changes the key as [`super::Store::try_update`] does if no other write of it came first; `None`, and
     /// nothing has changed, if one may have.
     fn update(
         &self,
@@ -152,14 +154,19 @@ impl OldValue for thermocline::Looked<'_> {
         &self,
         mut decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
     ) -> Result<Option<SeqNo>, StoreError> {
-        Ok(number_of(self.update(&mut decide)?))
+        number_of(self.update(&mut decide)?)
     }
 }
 
 /// The number of an update, zero if it changed nothing; `None` if it has to wait for the device.
-pub(super) fn number_of(tried: Tried) -> Option<SeqNo> {
+///
+/// # Errors
+/// [`StoreError::MustWait`] if it has to wait for something else.
+#[inline]
+pub(super) fn number_of(tried: Tried) -> Result<Option<SeqNo>, StoreError> {
     match tried {
-        Tried::Done(seqno) => Some(seqno.unwrap_or(SeqNo::ZERO)),
-        Tried::NeedsDevice => None,
+        Tried::Done(seqno) => Ok(Some(seqno.unwrap_or(SeqNo::ZERO))),
+        Tried::NeedsDevice => Ok(None),
+        Tried::MustWait => Err(StoreError::MustWait),
     }
 }

@@ -72,15 +72,15 @@ impl<'a> Transaction<'a> {
     /// Writes all changes as one; `None` if there were none.
     ///
     /// # Errors
-    /// The store's; then nothing was written.
-    pub(crate) fn commit(self) -> Result<Option<SeqNo>, StoreError> {
+    /// The store's; then nothing was written. [`StoreError::MustWait`] only unless it `may_wait`.
+    pub(crate) fn commit(self, may_wait: bool) -> Result<Option<SeqNo>, StoreError> {
         let changes = self.changes.into_inner();
         if changes.is_empty() {
             return Ok(None);
         }
         // Each is freed once the batch has taken it.
         let mut steps = changes.into_iter().map(|((db, _, key), value)| Step { db, key, value });
-        self.below.write(&mut steps).map(Some)
+        self.below.write(&mut steps, may_wait).map(Some)
     }
 
     fn change(&self, db: DbIndex, key: &[u8], value: Option<Vec<u8>>) -> Result<SeqNo, StoreError> {

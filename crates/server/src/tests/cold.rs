@@ -8,7 +8,7 @@ use environment::Environment;
 use parking_lot::{Condvar, Mutex};
 use thermocline::Doorbell;
 
-use super::map_store::{Map, Numbers};
+use super::map_store::Written;
 use crate::store::seat::{Begun, Looked, OldValue, Purpose, Seat, Told};
 use crate::store::{Change, DbIndex, StoreError};
 
@@ -134,8 +134,7 @@ impl Cold {
         db: DbIndex,
         depth: usize,
         bell: &Arc<Doorbell>,
-        map: Arc<Mutex<Map>>,
-        numbers: Arc<Numbers>,
+        written: Written,
     ) -> Result<ColdSeat, StoreError> {
         let mut state = self.state.lock();
         if state.has_no_seats {
@@ -143,7 +142,7 @@ impl Cold {
         }
         state.seats += 1;
         let (id, cold, bell) = (state.seats, Arc::clone(self), Arc::clone(bell));
-        Ok(ColdSeat { id, db, depth, cold, bell, map, numbers })
+        Ok(ColdSeat { id, db, depth, cold, bell, written })
     }
 }
 
@@ -154,8 +153,7 @@ pub(super) struct ColdSeat {
     depth: usize,
     cold: Arc<Cold>,
     bell: Arc<Doorbell>,
-    map: Arc<Mutex<Map>>,
-    numbers: Arc<Numbers>,
+    written: Written,
 }
 
 impl Seat for ColdSeat {
@@ -167,7 +165,7 @@ impl Seat for ColdSeat {
         into: &mut Vec<u8>,
     ) -> Result<Begun, StoreError> {
         let place = (self.db, key.to_vec());
-        let value = self.map.lock().get(&place).cloned();
+        let value = self.written.map.lock().get(&place).cloned();
         if !self.cold.has(key) {
             into.clear();
             into.extend_from_slice(value.as_deref().unwrap_or_default());
@@ -204,7 +202,7 @@ impl Seat for ColdSeat {
         drop(state);
         for mut asked in over {
             if tells_newest {
-                asked.value = self.map.lock().get(&asked.place).cloned();
+                asked.value = self.written.map.lock().get(&asked.place).cloned();
             }
             if fails {
                 told(asked.tag, Err(StoreError::Refused("cannot read".to_owned())));
@@ -213,7 +211,7 @@ impl Seat for ColdSeat {
             match asked.purpose {
                 Purpose::Read => told(asked.tag, Ok(Looked::Value(asked.value.as_deref()))),
                 _ => {
-                    let old = Old { asked: &asked, map: &self.map, numbers: &self.numbers };
+                    let old = Old { asked: &asked, written: &self.written };
                     told(asked.tag, Ok(Looked::Old(&old)));
                 }
             }
@@ -241,8 +239,7 @@ impl Drop for ColdSeat {
 
 struct Old<'a> {
     asked: &'a Asked,
-    map: &'a Mutex<Map>,
-    numbers: &'a Numbers,
+    written: &'a Written,
 }
 
 impl OldValue for Old<'_> {
@@ -250,7 +247,7 @@ impl OldValue for Old<'_> {
         &self,
         decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
     ) -> Result<Option<SeqNo>, StoreError> {
-        let mut map = self.map.lock();
+        let mut map = self.written.map.lock();
         let Asked { place, value, .. } = self.asked;
         if map.get(place) != value.as_ref() {
             return Ok(None);
@@ -259,7 +256,10 @@ impl OldValue for Old<'_> {
         if change == Change::Keep {
             return Ok(Some(SeqNo::ZERO));
         }
-        let seqno = self.numbers.next()?;
+        if self.written.room.is_full(place.0) {
+            return Err(StoreError::MustWait);
+        }
+        let seqno = self.written.numbers.next()?;
         match change {
             Change::Keep => {}
             Change::Put(value) => drop(map.insert(place.clone(), value)),

@@ -40,6 +40,7 @@ pub(crate) struct MapStore {
     /// Databases that have to be made before something is written to them.
     pub(super) absent: Mutex<BTreeSet<DbIndex>>,
     pub(super) reads: Reads,
+    pub(super) room: Arc<Rooms>,
     /// A write of several keys waits after each of them while a test has this.
     pub(super) writing: Mutex<()>,
     /// Keys that event loops have asked for or changed, and bytes of values that they got.
@@ -87,6 +88,69 @@ impl Reads {
     }
 }
 
+/// The parts of the store that a write changes.
+pub(super) struct Written {
+    pub(super) map: Arc<Mutex<Map>>,
+    pub(super) numbers: Arc<Numbers>,
+    pub(super) room: Arc<Rooms>,
+}
+
+/// Databases that have no room for writes, until a test makes some.
+#[derive(Default)]
+pub(super) struct Rooms {
+    state: Mutex<RoomState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct RoomState {
+    full: BTreeSet<DbIndex>,
+    /// Writes that have waited, those that wait, and the most of these at one time.
+    waits: u64,
+    waiting: u64,
+    most_waiting: u64,
+}
+
+impl Rooms {
+    pub(super) fn fill(&self, db: DbIndex) {
+        self.state.lock().full.insert(db);
+    }
+
+    pub(super) fn make(&self, db: DbIndex) {
+        self.state.lock().full.remove(&db);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn is_full(&self, db: DbIndex) -> bool {
+        self.state.lock().full.contains(&db)
+    }
+
+    fn wait(&self, db: DbIndex) {
+        let mut state = self.state.lock();
+        if !state.full.contains(&db) {
+            return;
+        }
+        state.waits += 1;
+        state.waiting += 1;
+        state.most_waiting = state.most_waiting.max(state.waiting);
+        self.changed.notify_all();
+        self.changed.wait_while(&mut state, |state| state.full.contains(&db));
+        state.waiting -= 1;
+    }
+
+    /// Waits until `count` writes have waited in all.
+    pub(super) fn await_waits(&self, count: u64) {
+        let mut state = self.state.lock();
+        let late = std::time::Duration::from_secs(10);
+        let timed = self.changed.wait_while_for(&mut state, |state| state.waits < count, late);
+        assert!(!timed.timed_out(), "only {} writes have waited", state.waits);
+    }
+
+    pub(super) fn most_waiting(&self) -> u64 {
+        self.state.lock().most_waiting
+    }
+}
+
 /// The numbers of its writes.
 #[derive(Default)]
 pub(super) struct Numbers {
@@ -127,6 +191,39 @@ impl MapStore {
         }
     }
 
+    fn set(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError> {
+        self.check_database(db)?;
+        let mut map = self.map.lock();
+        let seqno = self.next()?;
+        self.count(1, 0);
+        map.insert((db, key.to_vec()), value.to_vec());
+        Ok(seqno)
+    }
+
+    fn change(
+        &self,
+        db: DbIndex,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<SeqNo, StoreError> {
+        self.check_database(db)?;
+        let mut map = self.map.lock();
+        let place = (db, key.to_vec());
+        match decide(map.get(&place).map(Vec::as_slice)) {
+            Change::Keep => Ok(SeqNo::ZERO),
+            Change::Put(value) => {
+                let seqno = self.next()?;
+                map.insert(place, value);
+                Ok(seqno)
+            }
+            Change::Delete => {
+                let seqno = self.next()?;
+                map.remove(&place);
+                Ok(seqno)
+            }
+        }
+    }
+
     fn next(&self) -> Result<SeqNo, StoreError> {
         if self.refuses_writes.load(SeqCst) {
             return Err(StoreError::ReadOnly("no space left".to_owned()));
@@ -157,13 +254,31 @@ impl Store for MapStore {
         if self.cold.has(key) { Ok(None) } else { self.get(db, key, into).map(Some) }
     }
 
-    fn update_at_once(
+    fn try_update(
         &self,
         db: DbIndex,
         key: &[u8],
         decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
     ) -> Result<Option<SeqNo>, StoreError> {
-        if self.cold.has(key) { Ok(None) } else { self.update(db, key, decide).map(Some) }
+        if self.cold.has(key) {
+            return Ok(None);
+        }
+        // A change is made before it is known that there is no room for it.
+        let (is_full, mut changes) = (self.room.is_full(db), false);
+        let updated = self.change(db, key, &mut |old| {
+            let change = decide(old);
+            changes = change != Change::Keep;
+            if is_full { Change::Keep } else { change }
+        })?;
+        if is_full && changes { Err(StoreError::MustWait) } else { Ok(Some(updated)) }
+    }
+
+    fn try_put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError> {
+        if self.room.is_full(db) { Err(StoreError::MustWait) } else { self.set(db, key, value) }
+    }
+
+    fn wait_to_write(&self, db: DbIndex) {
+        self.room.wait(db);
     }
 
     fn multi_get(
@@ -194,12 +309,8 @@ impl Store for MapStore {
     }
 
     fn put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError> {
-        self.check_database(db)?;
-        let mut map = self.map.lock();
-        let seqno = self.next()?;
-        self.count(1, 0);
-        map.insert((db, key.to_vec()), value.to_vec());
-        Ok(seqno)
+        self.room.wait(db);
+        self.set(db, key, value)
     }
 
     fn update(
@@ -208,22 +319,8 @@ impl Store for MapStore {
         key: &[u8],
         decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
     ) -> Result<SeqNo, StoreError> {
-        self.check_database(db)?;
-        let mut map = self.map.lock();
-        let place = (db, key.to_vec());
-        match decide(map.get(&place).map(Vec::as_slice)) {
-            Change::Keep => Ok(SeqNo::ZERO),
-            Change::Put(value) => {
-                let seqno = self.next()?;
-                map.insert(place, value);
-                Ok(seqno)
-            }
-            Change::Delete => {
-                let seqno = self.next()?;
-                map.remove(&place);
-                Ok(seqno)
-            }
-        }
+        self.room.wait(db);
+        self.change(db, key, decide)
     }
 
     fn walk(
@@ -299,10 +396,22 @@ impl Durable for MapStore {
         bell: &Arc<Doorbell>,
     ) -> Result<Box<dyn Seat>, StoreError> {
         let (map, numbers) = (Arc::clone(&self.map), Arc::clone(&self.numbers));
-        Ok(Box::new(self.cold.seat(db, depth, bell, map, numbers)?))
+        let written = Written { map, numbers, room: Arc::clone(&self.room) };
+        Ok(Box::new(self.cold.seat(db, depth, bell, written)?))
     }
 
-    fn write(&self, steps: &mut dyn Iterator<Item = Step>) -> Result<SeqNo, StoreError> {
+    fn write(
+        &self,
+        steps: &mut dyn Iterator<Item = Step>,
+        may_wait: bool,
+    ) -> Result<SeqNo, StoreError> {
+        let steps: Vec<Step> = steps.collect();
+        let mut databases = steps.iter().map(|step| step.db);
+        if may_wait {
+            databases.for_each(|db| self.room.wait(db));
+        } else if databases.any(|db| self.room.is_full(db)) {
+            return Err(StoreError::MustWait);
+        }
         let seqno = self.next()?;
         for step in steps {
             self.count(1, 0);

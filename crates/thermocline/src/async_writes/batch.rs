@@ -17,6 +17,7 @@ use crate::batch::Batch;
 use crate::database::Db;
 use crate::error::Result;
 use crate::slot::Slot;
+use crate::try_write::Limits;
 
 /// A batch under way: its number. See [`Db::write_async`].
 #[must_use = "a future does nothing unless it is polled"]
@@ -65,7 +66,7 @@ impl AsyncBatch {
     fn begin(&self, batch: Batch) -> Result<Begun> {
         let Db { inner, durability } = &self.db;
         let settles_at_once = *durability == Durability::Buffered || !batch.is_journaled();
-        if settles_at_once && let Some(seqno) = inner.write_batch_at_once(&batch)? {
+        if settles_at_once && let Some(seqno) = inner.try_write_batch(&batch, Limits::POLL)? {
             return Ok(Begun::Done(Some(seqno)));
         }
         inner.check_steps(batch.steps())?;

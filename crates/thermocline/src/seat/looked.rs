@@ -21,14 +21,14 @@ pub struct Looked<'a> {
 impl Looked<'_> {
     /// Replaces the key's value by what `operator` makes of the one that was found, or of a newer one
     /// that memory knows. [`Tried::NeedsDevice`]: another write of the key came first, or might have,
-    /// and nothing has changed; begin anew, with [`crate::Keyspace::rmw_at_once`]. Does not wait for the
-    /// handle's durability ([`crate::Db::wait`] does).
+    /// and nothing has changed; begin again, with [`crate::Keyspace::try_rmw`]. Does not wait, as
+    /// that does not.
     ///
     /// # Errors
     /// As [`crate::Keyspace::rmw`].
     pub fn update(&self, operator: &mut dyn Operator) -> Result<Tried> {
         let Target { inner, slot, form, .. } = self.target;
-        inner.rmw_of_old(slot, *form, self.generation, &self.old, operator)
+        inner.try_rmw_of_old(slot, *form, self.generation, &self.old, operator)
     }
 }
 

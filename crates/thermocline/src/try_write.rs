@@ -1,0 +1,297 @@
+//! Writes that must not wait: each is done as a whole, or nothing of it is.
+//!
+//! They follow [`crate::write`] and [`crate::rmw`] without each step that may wait. A write is given
+//! up before it changed anything if one of these is so:
+//! - The journal is far too long, and a flush is making it shorter (`background.rs`).
+//! - The engine has no room now, or slows writers down ([`engine::Engine::try_admit`]).
+//! - Another thread holds the lock of a key for longer than a write in memory takes.
+//! - There is no number, or the group of the journal is full.
+//!
+//! Then a thread that may wait has to do it: the keyspace's thread for a future
+//! ([`crate::async_writes`]), a thread of the caller for [`Keyspace::try_put`].
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codec::SeqNo;
+use engine::{Change, Old, Op, Operator, check_key};
+
+use crate::batch::{Batch, Step};
+use crate::database::{Db, Inner};
+use crate::error::Result;
+use crate::expiry::Form;
+use crate::keyspace::Keyspace;
+use crate::rmw::{Attempt, Device, Tried, decide, op_of};
+use crate::slot::{Generation, Slot};
+use crate::write::{Part, Waited, bytes_of, check_op, generations, in_parts, pairs};
+
+/// Limits of a write that must not wait. Longer ones are left to a thread that may wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Bytes of keys and values.
+    bytes: usize,
+    /// Steps: so many keys are locked, and as many changes are applied.
+    steps: usize,
+    /// The time to wait for a lock of a key. Another thread holds it for a write in memory, unless
+    /// that waits.
+    lock_wait: Duration,
+}
+
+impl Limits {
+    /// Of a future's poll, which shares its thread with other futures.
+    pub(crate) const POLL: Self = Self { bytes: 64 << 10, steps: 128, lock_wait: Duration::ZERO };
+    /// Of a call, whose caller chooses the bytes and steps. Several threads may update one key in
+    /// turn, so it waits for their updates in memory.
+    const CALL: Self =
+        Self { bytes: usize::MAX, steps: usize::MAX, lock_wait: Duration::from_micros(100) };
+    /// Bytes of room that are asked for if the engine itself makes the new value, whose length
+    /// nothing knows before.
+    const UNKNOWN_BYTES_MAX: usize = 64 << 10;
+}
+
+impl Keyspace {
+    /// [`Keyspace::put`] without waiting for room in the engine, a shorter journal, a lock that
+    /// another thread holds for long, or the handle's durability ([`Db::wait`] does). Returns
+    /// `None` if it would have to wait; then nothing has changed, and a thread that may wait calls
+    /// [`Keyspace::put`].
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    #[inline]
+    pub fn try_put(&self, key: &[u8], value: &[u8]) -> Result<Option<SeqNo>> {
+        let stored = self.stored(value)?;
+        self.inner.try_write_one(&self.slot, &self.put_op(key, &stored), Limits::CALL)
+    }
+
+    /// [`Keyspace::rmw_with`] as far as memory knows the old value, and without waiting, as
+    /// [`Keyspace::try_put`]. If memory does not know it, a [`crate::Seat`] looks the old value up.
+    ///
+    /// # Errors
+    /// As [`Keyspace::rmw`].
+    #[inline]
+    pub fn try_rmw(&self, key: &[u8], operator: &mut dyn Operator) -> Result<Tried> {
+        self.inner.try_rmw(&self.slot, self.form, key, operator, Limits::CALL)
+    }
+
+    /// Waits until a short write would not have to wait for its engine or the journal. Holds
+    /// nothing, so other writers may take the room first: the caller still has to be ready to wait.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn wait_to_write(&self) -> Result<()> {
+        self.inner.check_writable()?;
+        self.inner.wait_like_a_write(&self.slot, b"any")
+    }
+
+    /// Whether a write has reached the handle's durability as soon as it is visible.
+    pub(crate) fn settles_at_once(&self) -> bool {
+        !self.slot.options.journaled || self.durability == journal::Durability::Buffered
+    }
+}
+
+impl Db {
+    /// [`Db::write`] without waiting, as [`Keyspace::try_put`]. A batch that merges or deletes
+    /// ranges always has to wait.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn try_write(&self, batch: &Batch) -> Result<Option<SeqNo>> {
+        self.inner.try_write_batch(batch, Limits::CALL)
+    }
+}
+
+impl Inner {
+    /// Writes a put or a delete.
+    pub(crate) fn try_write_one(
+        &self,
+        slot: &Slot,
+        op: &Op<'_>,
+        limits: Limits,
+    ) -> Result<Option<SeqNo>> {
+        self.check_writable()?;
+        check_op(op)?;
+        let key = op.key();
+        let held = match slot.orders_writes {
+            true => self.locks.try_shared(slot.lock_id, key, limits.lock_wait),
+            false => self.locks.try_one(slot.lock_id, key, limits.lock_wait),
+        };
+        let Some(_held) = held else { return Ok(None) };
+        // Again, since a close of the database holds all locks.
+        self.check_writable()?;
+        let generation = slot.current()?;
+        let parts = [Part { generation: &generation, ops: std::slice::from_ref(op) }];
+        self.try_commit(&parts, limits)
+    }
+
+    /// Writes a batch. One that deletes ranges locks every key, and one that merges may read values
+    /// from the device, so both are given up.
+    pub(crate) fn try_write_batch(&self, batch: &Batch, limits: Limits) -> Result<Option<SeqNo>> {
+        let steps = batch.steps();
+        let moment = self.check_steps(steps)?;
+        let is_left = |step: &Step| step.operand().is_some() || step.op(moment).is_range();
+        if steps.is_empty() || steps.len() > limits.steps || steps.iter().any(is_left) {
+            return Ok(None);
+        }
+        let held = self.locks.try_many(steps.iter().map(Step::place), limits.lock_wait);
+        let Some(_held) = held else { return Ok(None) };
+        self.check_writable()?;
+        let generations = generations(steps)?;
+        let steps = pairs(&generations, steps, moment);
+        in_parts(steps, |parts| self.try_commit(parts, limits))
+    }
+
+    /// Steps 3 and 4 of a write, for keys that the caller has checked and locked.
+    fn try_commit(&self, parts: &[Part<'_>], limits: Limits) -> Result<Option<SeqNo>> {
+        let bytes: usize = parts.iter().map(|part| bytes_of(part.ops)).sum();
+        if bytes > limits.bytes {
+            return Ok(None);
+        }
+        let journaled = parts.iter().any(|part| part.generation.journaled);
+        if journaled && self.must_wait_for_journal() {
+            return Ok(None);
+        }
+        for part in parts {
+            // An engine refuses here what it never takes, before anything is journaled.
+            if !part.generation.engine.try_admit(part.ops)? {
+                return Ok(None);
+            }
+        }
+        self.try_commit_admitted(parts, journaled)
+    }
+
+    /// Does a read-modify-write as far as memory knows the old value. Not settled.
+    pub(crate) fn try_rmw(
+        &self,
+        slot: &Slot,
+        form: Form,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        limits: Limits,
+    ) -> Result<Tried> {
+        self.check_writable()?;
+        check_key(key)?;
+        self.on_stored(slot, form, operator, |operator| match slot.orders_writes {
+            true => self.try_rmw_in_engine(slot, key, operator, limits),
+            false => self.try_rmw_locked(slot, key, operator, limits),
+        })
+    }
+
+    /// Continues with the old value that was looked up in the engine of `generation`. Not settled.
+    pub(crate) fn try_rmw_of_old(
+        &self,
+        slot: &Slot,
+        form: Form,
+        generation: &Arc<Generation>,
+        old: &Old<'_>,
+        operator: &mut dyn Operator,
+    ) -> Result<Tried> {
+        let limits = Limits::CALL;
+        self.check_writable()?;
+        let tried = self.on_stored(slot, form, operator, |operator| {
+            let held = self.locks.try_one(slot.lock_id, old.key, limits.lock_wait);
+            let Some(_held) = held else { return Ok(Tried::MustWait) };
+            self.check_writable()?;
+            let current = slot.current()?;
+            if !Arc::ptr_eq(&*current, generation) || !old.is_newest() {
+                return Ok(Tried::NeedsDevice);
+            }
+            let change = operator.update(old.value);
+            self.try_change(&current, old.key, old.value.is_some(), &change, limits)
+        })?;
+        match tried {
+            Tried::NeedsDevice => self.try_rmw(slot, form, old.key, operator, limits),
+            tried => Ok(tried),
+        }
+    }
+
+    fn try_rmw_locked(
+        &self,
+        slot: &Slot,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        limits: Limits,
+    ) -> Result<Tried> {
+        let held = self.locks.try_one(slot.lock_id, key, limits.lock_wait);
+        let Some(_held) = held else { return Ok(Tried::MustWait) };
+        self.check_writable()?;
+        let generation = slot.current()?;
+        let mut value = Vec::new();
+        let looked = generation.engine.get_at_once(key, &mut value)?;
+        let Some(had_value) = looked else { return Ok(Tried::NeedsDevice) };
+        let change = decide(operator, had_value, value);
+        self.try_change(&generation, key, had_value, &change, limits)
+    }
+
+    /// Commits the change that an operator has decided; the key is locked for this one alone.
+    fn try_change(
+        &self,
+        generation: &Generation,
+        key: &[u8],
+        had_value: bool,
+        change: &Change,
+        limits: Limits,
+    ) -> Result<Tried> {
+        let Some(op) = op_of(change, key, had_value) else { return Ok(Tried::Done(None)) };
+        check_op(&op)?;
+        let parts = [Part { generation, ops: std::slice::from_ref(&op) }];
+        Ok(match self.try_commit(&parts, limits)? {
+            Some(seqno) => {
+                generation.updates.note_written(&op);
+                Tried::Done(Some(seqno))
+            }
+            None => Tried::MustWait,
+        })
+    }
+
+    /// Leaves a read-modify-write to the engine, if no journal has to agree.
+    fn try_rmw_in_engine(
+        &self,
+        slot: &Slot,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        limits: Limits,
+    ) -> Result<Tried> {
+        let held = self.locks.try_shared(slot.lock_id, key, limits.lock_wait);
+        let Some(_held) = held else { return Ok(Tried::MustWait) };
+        self.check_writable()?;
+        let generation = slot.current()?;
+        let room = limits.bytes.min(Limits::UNKNOWN_BYTES_MAX);
+        if !generation.engine.takes_at_once(1, room as u64) {
+            return Ok(Tried::MustWait);
+        }
+        let Some(ticket) = self.sequence.try_begin() else { return Ok(Tried::MustWait) };
+        let mut short = Short { operator, limit: room - key.len(), is_too_long: false };
+        let (device, waited) = (Device::LeftAlone, Waited::default());
+        let attempt = self.rmw_numbered(&generation, key, &mut short, device, &waited, ticket)?;
+        Ok(match attempt {
+            _ if short.is_too_long => Tried::MustWait,
+            Attempt::Done(seqno) => Tried::Done(seqno),
+            Attempt::NeedsDevice => Tried::NeedsDevice,
+            Attempt::NeedsRoom(_) => Tried::MustWait,
+        })
+    }
+}
+
+/// An operator that changes nothing if its value is long.
+struct Short<'a> {
+    operator: &'a mut dyn Operator,
+    limit: usize,
+    /// Of the last call.
+    is_too_long: bool,
+}
+
+impl Operator for Short<'_> {
+    fn update_in_place(&mut self, value: &mut [u8]) -> bool {
+        self.is_too_long = false;
+        self.operator.update_in_place(value)
+    }
+
+    fn update(&mut self, value: Option<&[u8]>) -> Change {
+        let change = self.operator.update(value);
+        self.is_too_long = matches!(&change, Change::Put(value) if value.len() > self.limit);
+        if self.is_too_long { Change::Keep } else { change }
+    }
+}
