@@ -23,6 +23,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
 use output::Output;
+pub(crate) use serve::LARGE_COMMAND_BYTES;
 
 /// Memory that a connection keeps for its next request, in bytes; more is given back.
 const KEPT_BYTES: usize = 16 << 10;

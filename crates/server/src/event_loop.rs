@@ -16,11 +16,11 @@
 //! # Invariants
 //! I1. No reply leaves before step 4: neither the acknowledgement of a write, nor a value that
 //!     somebody else has written and that a crash could still take back.
-//! I2. No step from 1 to 3 reads the device. A write may wait for room in its engine. A thread
-//!     reads slices of walks ([`walker`]), and others run commands that wait for the device or have
-//!     much to do ([`command_threads`]).
+//! I2. No step from 1 to 3 reads the device, or waits for room in an engine, for a shorter journal or
+//!     for a lock that is held longer than a write in memory takes. A thread reads slices of walks
+//!     ([`walker`]), and others run commands that wait or have much to do ([`command_threads`]).
 //! I3. No command touches more than [`crate::commands::plan::KEYS_MAX`] keys within a turn, or more
-//!     than 1 MiB, but for the copy of one value, of queued arguments or of the reply of KEYS.
+//!     than 1 MiB, but for the copy of one value.
 
 mod accept;
 mod command_threads;

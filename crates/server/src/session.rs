@@ -8,6 +8,7 @@ use environment::Random;
 use rand::Rng as _;
 
 use crate::clients::Client;
+use crate::connection::LARGE_COMMAND_BYTES;
 use crate::protocol::Args;
 use crate::protocol::args::OwnedArgs;
 use crate::store::DbIndex;
@@ -178,6 +179,7 @@ pub(crate) struct Queue {
     pub(crate) commands: Vec<(usize, OwnedArgs)>,
     /// Whether a command was refused, so that EXEC must be.
     pub(crate) is_broken: bool,
+    lacks_args: bool,
     memory_bytes: usize,
 }
 
@@ -191,10 +193,25 @@ impl Queue {
         self.memory_bytes
     }
 
-    /// Queues a command.
+    /// Queues a command. Many bytes of arguments are not copied: [`Queue::give_args`] brings them.
     pub(crate) fn push(&mut self, index: usize, args: Args<'_>) {
-        let args = OwnedArgs::copy(args);
+        self.lacks_args = args.total_bytes() >= LARGE_COMMAND_BYTES;
+        let args = if self.lacks_args { OwnedArgs::default() } else { OwnedArgs::copy(args) };
         self.memory_bytes += args.memory_bytes() + Self::OVERHEAD_BYTES;
         self.commands.push((index, args));
+    }
+
+    /// Whether the last command has no arguments yet.
+    pub(crate) fn lacks_args(&self) -> bool {
+        self.lacks_args
+    }
+
+    /// Gives that command its arguments.
+    pub(crate) fn give_args(&mut self, given: OwnedArgs) {
+        if let Some((_, args)) = self.commands.last_mut() {
+            self.memory_bytes += given.memory_bytes();
+            *args = given;
+        }
+        self.lacks_args = false;
     }
 }

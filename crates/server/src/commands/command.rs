@@ -49,6 +49,11 @@ impl Command {
         !self.flags.has(Flags::READ) || self.flags.has(Flags::WALKS) || gate.lets_read()
     }
 
+    /// Whether it puts the value of one key under another.
+    pub(crate) fn moves(&self) -> bool {
+        matches!(self.name, "rename" | "renamenx" | "copy")
+    }
+
     fn is_subcommand(&self) -> bool {
         self.flags.has(Flags::SUBCOMMAND)
     }

@@ -15,6 +15,7 @@
 //!   the keys and waits for the turns of all loops before it reads the first key, and no other
 //!   command writes when it looks whether a key has changed.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use thermocline::WithEnd;
@@ -25,6 +26,7 @@ use super::flags::Flags;
 use super::{COMMANDS, set};
 use crate::client_memory::ClientMemory;
 use crate::protocol::Args;
+use crate::protocol::number::parse_i64;
 use crate::session::{Queue, Session};
 use crate::shared::Shared;
 use crate::store::known::Known;
@@ -64,6 +66,10 @@ pub(crate) struct Plan {
     is_simple: bool,
     /// Whether values are wanted; else only whether they are there, and when they end.
     keeps_values: bool,
+    /// Bytes that its commands write.
+    written: usize,
+    /// Whether a command puts the value of one key under another.
+    moves: bool,
 }
 
 impl Plan {
@@ -84,6 +90,9 @@ impl Plan {
             if let Some(queue) = session.queue.as_ref().filter(|queue| !refuses && !queue.is_broken)
             {
                 plan.add_queue(queue, session.db, is_for_loop);
+                if is_for_loop && plan.may_copy_much() {
+                    plan.add_copies(queue, session.db);
+                }
             }
         } else {
             plan.keeps_values = command.keys.access_to(0).contains(&"access");
@@ -119,12 +128,55 @@ impl Plan {
         }
     }
 
+    /// Whether a transaction may copy many bytes of values that it has made itself.
+    fn may_copy_much(&self) -> bool {
+        self.is_short() && (self.moves || self.steps.saturating_mul(self.written) > BYTES_MAX)
+    }
+
+    /// Adds the bytes of values that a transaction makes and then uses again. It is not simple if
+    /// they cannot be known.
+    fn add_copies(&mut self, queue: &Queue, mut db: DbIndex) {
+        // Bytes of each key's value that come from the transaction, at most; `None` if it has put
+        // another key's value there.
+        let mut made: HashMap<(DbIndex, &[u8]), Option<usize>> = HashMap::new();
+        for (index, args) in &queue.commands {
+            let (command, args) = (&COMMANDS[*index], args.args());
+            if command.name == "select" {
+                db = parse_db(args.at(1)).unwrap_or(db);
+            }
+            for place in command.keys.places(args.len()) {
+                let made = made.entry((db, args.at(place))).or_insert(Some(0));
+                let Some(bytes) = made else {
+                    self.is_simple = false;
+                    return;
+                };
+                if overwrites(command, args) {
+                    *bytes = 0;
+                }
+                self.bytes = self.bytes.saturating_add(*bytes);
+                let written = written_bytes(command, args);
+                if command.moves() && place > 1 {
+                    *made = None;
+                } else if command.name == "append" {
+                    *bytes = bytes.saturating_add(written);
+                } else if command.flags.has(Flags::WRITE) {
+                    *bytes = written.max(*bytes);
+                }
+            }
+        }
+    }
+
     fn add(&mut self, command: &Command, args: Args<'_>, db: DbIndex) {
-        self.bytes += args.from(0).map(<[u8]>::len).sum::<usize>();
+        let bytes = written_bytes(command, args);
+        self.bytes = self.bytes.saturating_add(bytes);
+        if command.flags.has(Flags::WRITE) {
+            self.written = self.written.saturating_add(bytes);
+        }
+        self.moves |= command.moves();
         self.writes_to |= u32::from(command.flags.has(Flags::WRITE)) << db;
         // COPY may be to another database.
         self.is_simple &= command.name != "copy" || args.len() <= 4;
-        let overwrites = command.flags.has(Flags::OVERWRITES) && !set::depends_on_old(args);
+        let overwrites = overwrites(command, args);
         for place in command.keys.places(args.len()) {
             self.steps += 1;
             if !overwrites && self.known.len() < READ_BEFORE_MAX {
@@ -194,6 +246,22 @@ impl Plan {
             _ => self.known.set(index, value),
         }
     }
+}
+
+/// Whether a command writes its keys whatever their old values are.
+fn overwrites(command: &Command, args: Args<'_>) -> bool {
+    command.flags.has(Flags::OVERWRITES) && !set::depends_on_old(args)
+}
+
+/// Bytes that a command writes in addition to an old value, at most: those of its arguments.
+fn written_bytes(command: &Command, args: Args<'_>) -> usize {
+    let bytes = args.total_bytes();
+    if command.name != "setrange" {
+        return bytes;
+    }
+    // What the offset leaves out is filled with zeros.
+    let offset = parse_i64(args.at(2)).and_then(|offset| usize::try_from(offset).ok());
+    bytes.saturating_add(offset.unwrap_or(0))
 }
 
 /// The values of a command's keys while a thread reads them.

@@ -129,6 +129,9 @@ pub(crate) fn keys(call: &mut Call<'_>) -> Outcome {
         call.walking().request.keys_max = SLICE_KEYS;
         Ok(prefix.map_or(From::Begin, |prefix| From::Key(prefix.to_vec())))
     };
+    if call.walking().is_over {
+        return call.end_walk();
+    }
     call.walk(begin, |call, slice| {
         let is_behind = |key: &[u8]| prefix.is_some_and(|prefix| !key.starts_with(prefix));
         let mut next = slice.next.clone();
@@ -146,7 +149,7 @@ pub(crate) fn keys(call: &mut Call<'_>) -> Outcome {
             call.walking().request.from = From::Key(key);
             return Ok(Flow::More);
         }
-        call.reply_keys();
+        call.end_walk()?;
         Ok(Flow::Done)
     })
 }

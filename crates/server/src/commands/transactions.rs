@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::dispatch::{atomically, counted};
 use super::plan::KEYS_MAX;
 use super::{COMMANDS, Call, Failure, Outcome};
+use crate::connection::LARGE_COMMAND_BYTES;
 use crate::options::WATCHED_KEYS_MAX;
 use crate::retired::Retired;
 use crate::session::{Queue, Session, Watched};
@@ -36,19 +37,20 @@ pub(crate) fn discard(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
-    let queue = call.session.queue.take();
-    let queue = queue.ok_or(Failure::Text("ERR EXEC without MULTI"))?;
+    let queue = call.session.queue.as_ref();
+    let is_broken = queue.ok_or(Failure::Text("ERR EXEC without MULTI"))?.is_broken;
     let changed = a_watched_key_changed(call);
-    if queue.is_broken || changed {
-        forget_watches(call.shared, call.session);
+    if is_broken || changed {
+        forget_transaction(call.shared, call.session);
     }
-    if queue.is_broken {
+    if is_broken {
         return Err(Failure::Text("EXECABORT Transaction discarded because of previous errors."));
     }
     if changed {
         call.reply.nil_array();
         return Ok(());
     }
+    let queue = call.session.queue.take().unwrap_or_default();
     let has_watches = call.session.watched.len() > 0;
     let watches =
         has_watches.then(|| (take(&mut call.session.watched), take(&mut call.session.changed)));
@@ -164,7 +166,10 @@ pub(crate) fn unwatch(call: &mut Call<'_>) -> Outcome {
 
 /// Ends what a connection has queued and watched.
 pub(crate) fn forget_transaction(shared: &Shared, session: &mut Session) {
-    if let Some(queue) = session.queue.take().filter(|queue| queue.commands.len() > KEYS_MAX) {
+    let is_large = |queue: &Queue| {
+        queue.commands.len() > KEYS_MAX || queue.memory_bytes() > LARGE_COMMAND_BYTES
+    };
+    if let Some(queue) = session.queue.take().filter(is_large) {
         shared.retire(Retired::Queue(queue));
     }
     forget_watches(shared, session);

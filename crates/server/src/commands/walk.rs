@@ -6,6 +6,9 @@ use crate::protocol::Reply;
 use crate::store::seat::Purpose;
 use crate::store::walks::{From, Request, Slice, read_slice};
 
+/// Bytes of keys from which on a thread makes the reply, so that no loop copies them.
+const LARGE_BYTES: usize = 1 << 20;
+
 /// A walk that a command has begun.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
@@ -17,6 +20,8 @@ pub(crate) struct Walk {
     pub(crate) count: u64,
     /// Keys of expired values that it has passed over.
     pub(crate) expired: usize,
+    /// Whether there are no more keys. Only the reply is still to be made.
+    pub(crate) is_over: bool,
     /// How many keys the reply has, and their part of it.
     pub(crate) shown: usize,
     pub(crate) keys: Vec<u8>,
@@ -93,6 +98,20 @@ impl Call<'_> {
     pub(crate) fn check_walk_room(&mut self) -> Outcome {
         let bytes = self.walking().keys.len();
         self.room.check(self.reply.extent().with_bulk(bytes))
+    }
+
+    /// Ends a walk with the array of the keys that are shown. The command runs again on a thread if
+    /// they are many bytes, and calls this one first then.
+    ///
+    /// # Errors
+    /// [`Failure::Waits`] for the thread.
+    pub(crate) fn end_walk(&mut self) -> Outcome {
+        if self.walking().keys.len() > LARGE_BYTES && !matches!(self.means, Means::Blocking) {
+            self.walking().is_over = true;
+            return Err(Failure::Waits(Purpose::Thread));
+        }
+        self.reply_keys();
+        Ok(())
     }
 
     /// Writes the array of the keys that are shown.

@@ -194,12 +194,12 @@ impl Behind {
         }
     }
 
-    /// Takes the arguments of the command at `number`, which a thread runs.
-    pub(super) fn take_args(&mut self, number: u64) -> Option<OwnedArgs> {
+    /// Takes the arguments and the walk of the command at `number`, which a thread runs.
+    pub(super) fn take_parts(&mut self, number: u64) -> Option<(OwnedArgs, Option<Box<Walk>>)> {
         let mut waiting = self.take(number)?;
-        let args = std::mem::take(&mut waiting.args);
+        let parts = (std::mem::take(&mut waiting.args), waiting.walk.take());
         self.put_back(number, waiting);
-        Some(args)
+        Some(parts)
     }
 
     /// Has a thread run the command at `number`, which waits.

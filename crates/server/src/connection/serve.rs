@@ -17,10 +17,11 @@ use crate::buffer;
 use crate::commands::{self, Call, Dispatched, Means, Room};
 use crate::options::ARGS_MAX;
 use crate::protocol::{Bounds, Extent, Reply, Step};
+use crate::session::Queue;
 use crate::shared::{ReplyLimits, Shared};
 
 /// Bytes of executed commands from which on their memory is given back before the next one is executed.
-pub(super) const LARGE_COMMAND_BYTES: usize = 1 << 20;
+pub(crate) const LARGE_COMMAND_BYTES: usize = 1 << 20;
 /// Output is charged for whenever it grew by this much within one piece of input.
 const CHARGE_STEP_BYTES: usize = 64 << 10;
 
@@ -54,12 +55,20 @@ impl Connection {
         let mut kept = std::mem::take(&mut self.input);
         loop {
             let used = self.execute_whole(&kept, worker);
-            if self.output.behind.wants_args() {
-                // It was the last one: what follows a command that a thread runs waits for it.
+            let is_for_thread = self.output.behind.wants_args();
+            let is_queued = self.session.queue.as_ref().is_some_and(Queue::lacks_args);
+            if is_for_thread || is_queued {
+                // It was the last one, since it is a large one, or since the commands that follow
+                // one that a thread runs wait for it.
                 let rest = kept.split_off(used);
                 let input = std::mem::replace(&mut kept, rest);
-                self.output.behind.give_args(self.parser.take_args(input));
-                self.take_turn(worker);
+                let args = self.parser.take_args(input);
+                if is_for_thread {
+                    self.output.behind.give_args(args);
+                    self.take_turn(worker);
+                } else if let Some(queue) = &mut self.session.queue {
+                    queue.give_args(args);
+                }
             } else {
                 kept.drain(..used);
             }

@@ -161,14 +161,16 @@ impl Connection {
             return None;
         }
         let asker = self.asker();
-        let args = self.output.behind.take_args(number)?;
-        let session = self.session.lend(args.memory_bytes());
+        let (args, walk) = self.output.behind.take_parts(number)?;
+        let walk_bytes = walk.as_deref().map_or(0, Walk::memory_bytes);
+        let session = self.session.lend(args.memory_bytes() + walk_bytes);
         Some(Job {
             index: worker.index,
             asker,
             number,
             waits,
             args,
+            walk,
             lent_bytes: self.session.lent_bytes(),
             session,
             limits: self.output.limits(0, true, worker.shared.reply_limits()),

@@ -34,6 +34,7 @@ use crate::commands::flags::Flags;
 use crate::commands::plan::{Plan, ReadBefore};
 use crate::commands::room::OutputLimits;
 use crate::commands::transactions::forget_transaction;
+use crate::commands::walk::Walk;
 use crate::commands::{Alone, COMMANDS, Call, Means, Room, Waits};
 use crate::gate::Reservation;
 use crate::protocol::args::OwnedArgs;
@@ -59,8 +60,10 @@ pub(crate) struct Job {
     pub(crate) number: u64,
     pub(crate) waits: Waits,
     pub(crate) args: OwnedArgs,
+    /// Its walk over keys, if only the reply is still to be made.
+    pub(crate) walk: Option<Box<Walk>>,
     pub(crate) session: Session,
-    /// Bytes of memory of the state and the arguments, for which the connection is charged.
+    /// Bytes of memory of the state, the arguments and the walk, for which the connection is charged.
     pub(crate) lent_bytes: usize,
     pub(crate) limits: OutputLimits,
     /// The values of its keys, if it has to be alone.
@@ -225,7 +228,7 @@ impl Job {
             scratch: &mut own.scratch,
             written: Default::default(),
             means: Means::Blocking,
-            walk: None,
+            walk: self.walk.take(),
             waits_for_room: false,
             begun: None,
         };

@@ -37,6 +37,8 @@ pub(crate) struct MapStore {
     /// The device: a walk, a read of several keys or of a cold one, a clearing, a save and the
     /// figures wait while a test has this.
     pub(super) walking: Mutex<()>,
+    /// A save waits while a test has this.
+    pub(super) saving: Mutex<()>,
     /// Databases that have to be made before something is written to them.
     pub(super) absent: Mutex<BTreeSet<DbIndex>>,
     pub(super) reads: Reads,
@@ -134,7 +136,9 @@ impl Rooms {
         state.waiting += 1;
         state.most_waiting = state.most_waiting.max(state.waiting);
         self.changed.notify_all();
-        self.changed.wait_while(&mut state, |state| state.full.contains(&db));
+        // A test that has failed makes no room.
+        let late = std::time::Duration::from_secs(15);
+        self.changed.wait_while_for(&mut state, |state| state.full.contains(&db), late);
         state.waiting -= 1;
     }
 
@@ -460,6 +464,7 @@ impl Durable for MapStore {
 
     fn save(&self) -> Result<(), StoreError> {
         drop(self.walking.lock());
+        drop(self.saving.lock());
         self.wait(self.last())
     }
 

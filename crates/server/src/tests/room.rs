@@ -2,13 +2,14 @@
 
 use std::io::Read as _;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use environment::Environment;
 
 use super::client::{Client, encode};
 use super::{MapStore, options, start};
+use crate::gate::Gate;
 use crate::{Options, Server};
 
 /// A server of one loop, whose clients all wait for a command that blocks it, and a client of it.
@@ -208,4 +209,34 @@ fn a_server_stops_while_writes_wait_for_room() {
     let value = store.map.lock().get(&(0, b"n".to_vec())).cloned();
     let value = value.expect("it is there");
     assert!(value.starts_with(b"1") || value.starts_with(b"2"), "one INCR at most");
+}
+
+#[test]
+fn a_thread_that_writes_keeps_a_command_from_being_alone_and_no_loop_waits_for_it() {
+    let gate = Arc::new(Gate::new(2, Default::default()));
+    let entered = gate.enter_on_thread(Duration::ZERO).expect("the gate is open");
+    let mut pass = gate.enter(0);
+    assert_eq!(pass.alone(|| ()), None, "the loop does not wait");
+    assert!(gate.is_open(), "writes of one key go on");
+    drop(pass);
+    let (reserved, reserving) = (Arc::clone(&gate), Arc::new(AtomicBool::new(false)));
+    let is_alone = Arc::clone(&reserving);
+    let alone = move || {
+        let reservation = reserved.reserve();
+        is_alone.store(true, SeqCst);
+        // The thread of writes has something to do, and no loop has.
+        let is_entered = reserved.enter_on_thread(Duration::ZERO).is_some();
+        (is_entered, reservation.open())
+    };
+    let alone = Environment::real().spawn("alone", alone).expect("a thread");
+    while gate.is_open() {
+        std::thread::yield_now();
+    }
+    (0..1000).for_each(|_| std::thread::yield_now());
+    assert!(!reserving.load(SeqCst), "a command is alone next to a write");
+    drop(entered);
+    assert_eq!(alone.join().expect("ends"), (false, vec![]));
+    let entered = gate.enter_on_thread(Duration::ZERO);
+    assert!(entered.is_some_and(|has_left| !*has_left), "it has caught up");
+    assert_eq!(gate.enter(0).alone(|| 7), Some(7));
 }

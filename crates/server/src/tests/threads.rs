@@ -10,6 +10,8 @@ use thermocline::{Db, EngineKind};
 
 use super::client::{Client, encode};
 use super::{MapStore, options, start};
+use crate::protocol::{Bounds, Parser, Step};
+use crate::session::Queue;
 use crate::{Options, Server};
 
 /// Keys of a command that an event loop runs, at most.
@@ -266,6 +268,117 @@ fn no_turn_of_a_loop_copies_many_values() {
         let copied = store.bytes_on_loops.load(SeqCst) - before;
         assert!(copied <= (MIB + MIB / 2) as u64, "{lines}: a loop copied {copied} bytes");
     }
+}
+
+/// Transactions that make a value and use it so often that many bytes are copied.
+const COPIES: [&str; 6] = [
+    "SET big {V}; {64 GET big}",
+    "APPEND big {V}; {64 GETRANGE big 0 -1}",
+    "SET big {V}; {64 APPEND big x}",
+    "SET big {V}; RENAME big other; {64 GET other}",
+    "SETRANGE big 2000000 x",
+    "{9 APPEND big {V}}",
+];
+
+#[test]
+fn no_turn_of_a_loop_copies_many_bytes_that_a_transaction_has_made() {
+    let value = "v".repeat(MIB / 8);
+    let run = |lines: &str| {
+        let (server, store) = start(Options { threads: 1, ..options() });
+        let mut client = Client::connect(server.addr());
+        let mut queued = Vec::new();
+        for line in lines.split("; ") {
+            // {64 GET big} stands for 64 of these.
+            let inner = line.strip_prefix('{').and_then(|line| line.strip_suffix('}'));
+            let (count, line) = match inner.and_then(|inner| inner.split_once(' ')) {
+                Some((count, line)) => (count.parse().expect("a count"), line),
+                None => (1, line),
+            };
+            queued.extend((0..count).map(|_| line.replace("{V}", &value)));
+        }
+        let reads = store.reads.count();
+        assert_eq!(client.run("MULTI"), "+OK");
+        queued.iter().for_each(|line| assert_eq!(client.run(line), "+QUEUED"));
+        assert!(client.run("EXEC").starts_with('['), "{lines}");
+        store.reads.count() > reads
+    };
+    for lines in COPIES {
+        // Only a thread reads several keys at the same time.
+        assert!(run(&format!("GET none; {lines}")), "{lines}");
+    }
+    // What copies little stays on the loop.
+    for lines in [
+        "SET big {V}; GET big; STRLEN big",
+        "{100 INCR n}; {100 SET n 5}; GET n",
+        "SET big v; RENAME big other; GET big",
+        "SETRANGE big 2000 x; GET big",
+    ] {
+        assert!(!run(&format!("GET none; {lines}")), "{lines}");
+    }
+}
+
+#[test]
+fn the_arguments_of_a_large_command_are_queued_without_a_copy() {
+    let value = vec![b'v'; 2 * MIB];
+    let mut input = encode(&[b"PING"]);
+    let before = input.len();
+    input.extend(encode(&[b"SET", b"key", &value]));
+    let place = input.as_ptr_range();
+    let bounds = Bounds {
+        args_max: 10,
+        arg_bytes_max: value.len(),
+        command_bytes_max: input.len(),
+        unauthenticated: false,
+    };
+    let mut parser = Parser::default();
+    let command = input.get(before..).expect("it is there");
+    assert!(matches!(parser.step(command, &bounds), Step::Command { .. }));
+    let mut queue = Queue::default();
+    queue.push(0, parser.args(command));
+    assert!(queue.memory_bytes() < MIB);
+    assert!(queue.lacks_args());
+    queue.give_args(parser.take_args(input));
+    assert!(!queue.lacks_args());
+    assert!(queue.memory_bytes() > 2 * MIB);
+    let (_, args) = queue.commands.first().expect("one command");
+    assert_eq!(args.args().at(2), value);
+    assert!(place.contains(&args.args().at(2).as_ptr()), "it lies where it was received");
+}
+
+#[test]
+fn large_commands_are_queued_in_their_order() {
+    let (server, _) = start(Options { threads: 1, ..options() });
+    let mut client = Client::connect(server.addr());
+    let large = vec![b'l'; 3 * MIB];
+    let mut bytes = encode(&[b"MULTI"]);
+    for args in [
+        &[&b"SET"[..], b"a", &large][..],
+        &[b"SET", b"b", b"small"],
+        &[b"APPEND", b"a", &large],
+        &[b"MSET", b"c", &large, b"d", b"small"],
+        &[b"STRLEN", b"a"],
+        &[b"STRLEN", b"c"],
+        &[b"EXEC"],
+        &[b"GET", b"b"],
+    ] {
+        bytes.extend(encode(args));
+    }
+    client.send(&bytes);
+    assert_eq!(client.reply(), "+OK");
+    (0..6).for_each(|_| assert_eq!(client.reply(), "+QUEUED"));
+    let (one, two) = (3 * MIB, 6 * MIB);
+    assert_eq!(client.reply(), format!("[+OK, +OK, :{two}, +OK, :{two}, :{one}]"));
+    assert_eq!(client.reply(), "\"small\"");
+    send(&mut client, "MULTI");
+    client.send(&encode(&[b"SET", b"a", &large]));
+    send(&mut client, "DISCARD; STRLEN a");
+    assert_eq!(last(&mut client, "MULTI; SET; DISCARD; STRLEN"), format!(":{two}"));
+    // A thread gives back the memory of what was discarded.
+    let is_given_back = (0..500).any(|_| {
+        Environment::real().sleep(Duration::from_millis(10));
+        super::memory::figure(&mut client, "client_memory_bytes") < MIB as u64
+    });
+    assert!(is_given_back);
 }
 
 #[test]

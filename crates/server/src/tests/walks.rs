@@ -78,6 +78,45 @@ fn no_call_of_a_walk_meets_more_than_a_slice() {
     }
 }
 
+/// The thread that runs such commands is held, so a loop that copied the keys would answer.
+#[test]
+fn no_loop_copies_the_keys_of_a_large_reply() {
+    let (server, store) = serve(MapStore::default());
+    let (mut other, mut saves) = (Client::connect(server.addr()), Client::connect(server.addr()));
+    let keys: Vec<Vec<u8>> = (0..3_000).map(|key| format!("{key:0>1000}").into_bytes()).collect();
+    for part in keys.chunks(500) {
+        let mut args: Vec<&[u8]> = vec![b"MSET"];
+        part.iter().for_each(|key| args.extend([key.as_slice(), b"v"]));
+        assert_eq!(other.call(&args), "+OK");
+    }
+    let saving = store.saving.lock();
+    saves.send(b"SAVE\r\n");
+    let mut walks = Client::connect(server.addr());
+    walks.send(b"KEYS *\r\nPING\r\n");
+    let all_are_met = (0..500).any(|_| {
+        Environment::real().sleep(std::time::Duration::from_millis(10));
+        store.met.load(SeqCst) >= keys.len() as u64
+    });
+    assert!(all_are_met);
+    for _ in 0..10 {
+        assert_eq!(other.run("PING"), "+PONG");
+        assert!(
+            other.run("KEYS *99").matches("99\"").count() > 20,
+            "a small reply needs no thread"
+        );
+    }
+    walks.stream.get_mut().set_nonblocking(true).expect("a mode is set");
+    assert!(walks.stream.get_mut().peek(&mut [0]).is_err(), "a loop has made the reply");
+    walks.stream.get_mut().set_nonblocking(false).expect("a mode is set");
+    drop(saving);
+    assert_eq!(saves.reply(), "+OK");
+    let reply = walks.reply();
+    assert_eq!(reply.matches("\"0").count(), keys.len());
+    assert_eq!(walks.reply(), "+PONG", "what follows a walk waits for it");
+    let used = super::memory::figure(&mut other, "client_memory_bytes");
+    assert!(used < 1 << 20, "{used} bytes are charged");
+}
+
 #[test]
 fn many_keys_are_estimated_where_the_store_does_not_count() {
     let (server, store) = serve(MapStore::hashed());
