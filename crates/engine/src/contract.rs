@@ -171,7 +171,8 @@ pub trait Engine: Send + Sync {
 
     /// [`Engine::admit`] for a write whose caller must not wait, neither here nor in
     /// [`Engine::apply`] ([`Engine::takes_at_once`]): returns `false` if it might have to, and then
-    /// nothing has changed. An engine that never waits has its own.
+    /// nothing has changed. An engine that never waits has its own, and so has one that asks less
+    /// than both calls do. The write deletes no range.
     ///
     /// # Errors
     /// The same.

@@ -145,6 +145,13 @@ impl Shared {
         Ok(has_room)
     }
 
+    /// The same without waiting, also when they are applied. Nothing is owed then, since compaction
+    /// keeps up.
+    pub(crate) fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
+        self.check_ops(ops)?;
+        Ok(self.takes_at_once(ops.len(), ops.iter().map(|op| op.bytes() as u64).sum()))
+    }
+
     /// With a single log a tombstone takes none of the index.
     fn take_no_index(&self, ops: &[Op<'_>]) -> bool {
         self.cold.is_none() && ops.iter().all(|op| op.value().is_none())

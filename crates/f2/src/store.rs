@@ -175,6 +175,10 @@ impl Engine for Store {
         self.shared.admit_at_once(ops)
     }
 
+    fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
+        self.shared.try_admit(ops)
+    }
+
     fn admit_rmw(&self, key: &[u8]) -> Result<()> {
         self.shared.admit_rmw(key)
     }

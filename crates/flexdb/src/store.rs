@@ -263,6 +263,10 @@ impl Engine for Store {
         self.shared.admit_at_once(ops)
     }
 
+    fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
+        self.shared.try_admit(ops)
+    }
+
     fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
         self.shared.takes_at_once(steps, bytes)
     }

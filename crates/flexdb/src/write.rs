@@ -31,6 +31,12 @@ impl Shared {
         Ok(self.is_in_pace(before) && self.has_room(self.memtables_max(before)))
     }
 
+    /// The same without waiting, also when they are applied.
+    pub(crate) fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
+        self.check_admission(ops)?;
+        Ok(self.takes_at_once(ops.len(), ops.iter().map(|op| op.bytes() as u64).sum()))
+    }
+
     /// What is written, and what it may take more than others; refuses what is never taken.
     fn check_admission(&self, ops: &[Op<'_>]) -> Result<Before> {
         self.health.check_writable()?;

@@ -50,6 +50,13 @@ impl Shared {
         Ok(has_room)
     }
 
+    /// The same without waiting, also when they are applied. Nothing is owed then, since compactions
+    /// keep up. A range delete is not among `ops`.
+    pub(crate) fn try_admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<bool> {
+        let bytes = self.check_admission(ops)?;
+        Ok(self.takes_at_once(ops.len(), bytes))
+    }
+
     /// What is refused however much room there is; answers the bytes of the rest.
     fn check_admission(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<u64> {
         self.health.check_writable()?;

@@ -287,7 +287,7 @@ impl Seat {
     }
 
     /// Looks up the value that a read-modify-write of `key` is to change, after
-    /// [`Keyspace::try_rmw`] could not do it, and tells of it as [`Completed::Old`]. Never waits for
+    /// [`Keyspace::try_rmw`] could not do it, and reports it as [`Completed::Old`]. Never waits for
     /// the device. [`BegunOld::Full`] as [`Seat::begin_get`] says.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ use crate::write::{Part, Waited, bytes_of, check_op, generations, in_parts, pair
 pub(crate) struct Limits {
     /// Bytes of keys and values.
     bytes: usize,
-    /// Steps: so many keys are locked, and as many changes are applied.
+    /// Steps. Each locks a key and applies a change.
     steps: usize,
     /// The time to wait for a lock of a key. Another thread holds it for a write in memory, unless
     /// that waits.
@@ -47,8 +47,8 @@ impl Limits {
     /// turn, so it waits for their updates in memory.
     const CALL: Self =
         Self { bytes: usize::MAX, steps: usize::MAX, lock_wait: Duration::from_micros(100) };
-    /// Bytes of room that are asked for if the engine itself makes the new value, whose length
-    /// nothing knows before.
+    /// Bytes of room that an engine must have before it makes a new value itself. Nothing knows the
+    /// value's length before.
     const UNKNOWN_BYTES_MAX: usize = 64 << 10;
 }
 

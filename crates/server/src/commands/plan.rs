@@ -259,7 +259,7 @@ fn written_bytes(command: &Command, args: Args<'_>) -> usize {
     if command.name != "setrange" {
         return bytes;
     }
-    // What the offset leaves out is filled with zeros.
+    // Zeros fill the value up to the offset.
     let offset = parse_i64(args.at(2)).and_then(|offset| usize::try_from(offset).ok());
     bytes.saturating_add(offset.unwrap_or(0))
 }

@@ -20,7 +20,7 @@
 //! - T3. A command that was handed over runs to its end, also if its client leaves meanwhile; the
 //!   state is given up then.
 //! - T4. However many writes wait, there is one thread for them. Each is the only command of its
-//!   client that a thread has, and what it keeps is memory of the clients.
+//!   client that a thread has. Its arguments are memory of the clients.
 
 use std::collections::VecDeque;
 use std::io;

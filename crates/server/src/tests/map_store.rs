@@ -107,7 +107,7 @@ pub(super) struct Rooms {
 #[derive(Default)]
 struct RoomState {
     full: BTreeSet<DbIndex>,
-    /// Writes that have waited, those that wait, and the most of these at one time.
+    /// Writes that have waited, writes that wait now, and the most of them at one time.
     waits: u64,
     waiting: u64,
     most_waiting: u64,

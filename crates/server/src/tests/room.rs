@@ -3,9 +3,11 @@
 use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use environment::Environment;
+use thermocline::{Db, EngineKind};
 
 use super::client::{Client, encode};
 use super::{MapStore, options, start};
@@ -162,7 +164,7 @@ fn many_writes_that_wait_for_room_share_a_thread_and_the_memory_of_the_clients()
     for client in &mut waiting {
         assert!(has_nothing(client, &mut other));
     }
-    // Those that left have written as well.
+    // The clients that left have written as well.
     let left = waiting.split_off(CLIENTS / 2);
     drop(left);
     store.room.make(0);
@@ -239,4 +241,60 @@ fn a_thread_that_writes_keeps_a_command_from_being_alone_and_no_loop_waits_for_i
     let entered = gate.enter_on_thread(Duration::ZERO);
     assert!(entered.is_some_and(|has_left| !*has_left), "it has caught up");
     assert_eq!(gate.enter(0).alone(|| 7), Some(7));
+}
+
+/// The program that serves its own database holds the lock of a key.
+#[test]
+fn a_write_that_waits_for_a_lock_of_a_real_database_holds_up_no_other_client() {
+    for engine in EngineKind::ALL {
+        for (lines, expected) in [
+            ("SET n 7; GET n", "\"7\""),
+            ("INCR n", ":2"),
+            ("MULTI; INCR n; SET other 1; EXEC", "[:2, +OK]"),
+            ("MSET n 7 other 1; GET n", "\"7\""),
+        ] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let db = Db::open(dir.path(), thermocline::Options::default()).expect("opens");
+            let options = Options { threads: 1, engine, ..options() };
+            let server = Server::start(&db, options, Environment::real()).expect("starts");
+            let mut other = Client::connect(server.addr());
+            assert_eq!(other.run("SET n 1"), "+OK");
+            let keyspace = db.keyspaces().into_iter().find(|one| one.name() == "redis-0");
+            let keyspace = keyspace.expect("it is there");
+            let ((held, holding), (release, released)) = (channel(), channel::<()>());
+            let holder = db.clone();
+            let section = move || {
+                holder.atomically(&[(&keyspace, b"n")], |_| {
+                    held.send(()).expect("the test listens");
+                    let _until_the_test_ends = released.recv_timeout(Duration::from_secs(15));
+                    Ok::<(), thermocline::Error>(())
+                })
+            };
+            let section = Environment::real().spawn("section", section).expect("a thread");
+            holding.recv().expect("the lock is held");
+            let mut waits = Client::connect(server.addr());
+            send(&mut waits, &format!("{lines}; PING"));
+            // The loop has run the first command by then.
+            for _ in 0..10 {
+                assert_eq!(other.run("PING"), "+PONG", "{engine}: {lines}");
+            }
+            assert!(has_nothing_but_queued(&mut waits), "{engine}: {lines}");
+            drop(release);
+            section.join().expect("ends").expect("holds the lock");
+            let reply = replies(&mut waits, lines).pop();
+            assert_eq!(reply.as_deref(), Some(expected), "{engine}: {lines}");
+            assert_eq!(waits.reply(), "+PONG", "{engine}: {lines}");
+        }
+    }
+}
+
+/// Whether no reply but those of MULTI and of commands that it queues has come.
+fn has_nothing_but_queued(client: &mut Client) -> bool {
+    let stream = client.stream.get_mut();
+    stream.set_nonblocking(true).expect("a mode is set");
+    let mut bytes = [0; 256];
+    let len = stream.peek(&mut bytes).unwrap_or(0);
+    stream.set_nonblocking(false).expect("a mode is set");
+    let text = String::from_utf8_lossy(bytes.get(..len).unwrap_or_default()).into_owned();
+    ["", "+OK\r\n"].contains(&text.replace("+QUEUED\r\n", "").as_str())
 }

@@ -306,7 +306,7 @@ fn no_turn_of_a_loop_copies_many_bytes_that_a_transaction_has_made() {
         // Only a thread reads several keys at the same time.
         assert!(run(&format!("GET none; {lines}")), "{lines}");
     }
-    // What copies little stays on the loop.
+    // A transaction that copies little stays on the loop.
     for lines in [
         "SET big {V}; GET big; STRLEN big",
         "{100 INCR n}; {100 SET n 5}; GET n",
@@ -373,7 +373,7 @@ fn large_commands_are_queued_in_their_order() {
     client.send(&encode(&[b"SET", b"a", &large]));
     send(&mut client, "DISCARD; STRLEN a");
     assert_eq!(last(&mut client, "MULTI; SET; DISCARD; STRLEN"), format!(":{two}"));
-    // A thread gives back the memory of what was discarded.
+    // A thread frees the commands that were discarded.
     let is_given_back = (0..500).any(|_| {
         Environment::real().sleep(Duration::from_millis(10));
         super::memory::figure(&mut client, "client_memory_bytes") < MIB as u64

@@ -82,7 +82,7 @@ const POLLS: [(&str, Way); 3] = [
     }),
 ];
 
-/// What must change if, and only if, a write is done.
+/// Numbers that change if, and only if, a write is done.
 fn numbers(db: &Db) -> [u64; 2] {
     [db.inner.sequence.last().get(), db.inner.journal.stats().records]
 }
@@ -275,7 +275,7 @@ fn writes_give_up_before_their_engine_has_them_wait_for_a_flush() {
 
 #[test]
 fn a_full_memory_refuses_a_write_and_replaces_values_without_a_wait() {
-    const VALUE: [u8; 64 << 10] = [7; 64 << 10];
+    static VALUE: [u8; 64 << 10] = [7; 64 << 10];
     let (db, space) = open(EngineKind::Memory, true);
     let mut full = None;
     for at in 0..10_000_u64 {
