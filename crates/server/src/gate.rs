@@ -26,7 +26,7 @@
 //! ([`Pass::alone`]). A thread holds one slot at a time. So there is no cycle. Only one thread
 //! may reserve, and only one may have the slot of writes that wait.
 
-use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -40,8 +40,9 @@ const RESERVED: u8 = 1;
 /// That command writes.
 const CLOSED: u8 = 2;
 
-/// The longest time for which the thread waits until loops have executed what they left for later.
-const OTHERS_TURN: Duration = Duration::from_millis(100);
+/// The longest time, in milliseconds, for which the thread waits until loops have executed what
+/// they left for later.
+const OTHERS_TURN_MS: u64 = 100;
 
 /// The gate.
 #[derive(Debug)]
@@ -56,6 +57,11 @@ pub(crate) struct Gate {
     caught_up: Condvar,
     /// The gate was opened; with the lock of `behind`.
     opened: Condvar,
+    /// [`OTHERS_TURN_MS`], or more in a test that must not depend on time.
+    others_turn_ms: AtomicU64,
+    /// Calls of [`Gate::wait_for_turns`] that have begun.
+    #[cfg(test)]
+    turn_waits: AtomicU64,
     removal: RemovalHold,
 }
 
@@ -69,6 +75,9 @@ impl Gate {
             behind: Mutex::default(),
             caught_up: Condvar::new(),
             opened: Condvar::new(),
+            others_turn_ms: AtomicU64::new(OTHERS_TURN_MS),
+            #[cfg(test)]
+            turn_waits: AtomicU64::default(),
             removal,
         }
     }
@@ -116,7 +125,8 @@ impl Gate {
         // ever writes.
         let mut behind = self.behind.lock();
         if *behind > 0 {
-            self.caught_up.wait_while_for(&mut behind, |behind| *behind > 0, OTHERS_TURN);
+            let most = Duration::from_millis(self.others_turn_ms.load(Relaxed));
+            self.caught_up.wait_while_for(&mut behind, |behind| *behind > 0, most);
             *behind = 0;
         }
         drop(behind);
@@ -139,6 +149,8 @@ impl Gate {
     /// Waits until each loop, and the thread of writes, that is in its slot has left it: all
     /// commands have ended that were executing at the call. The caller is in no slot.
     pub(crate) fn wait_for_turns(&self) {
+        #[cfg(test)]
+        self.turn_waits.fetch_add(1, SeqCst);
         self.slots.iter().chain([&self.writer]).for_each(|slot| drop(slot.lock()));
     }
 }

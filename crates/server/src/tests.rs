@@ -19,6 +19,7 @@ mod saving;
 mod subcommands;
 mod threads;
 mod transactions;
+mod turns;
 mod unordered;
 mod waits;
 mod walks;
