@@ -251,6 +251,37 @@ fn a_writer_waits_until_there_is_room_or_the_group_ends() {
 }
 
 #[test]
+fn a_task_that_notes_progress_wakes_those_who_wait_before_it_ends() {
+    let (pool, _) = pool(1);
+    let group = Arc::new(pool.group("journal"));
+    let (part, whole) = (Arc::new(AtomicBool::new(false)), mpsc::channel());
+    let (asked, asks) = mpsc::channel();
+    let (returned, returns) = mpsc::channel();
+    let (noting, seen, until_the_end) = (group.clone(), part.clone(), whole.1);
+    group
+        .submit(Class::Collect, "long", move |_| {
+            receive(&asks);
+            seen.store(true, Ordering::SeqCst);
+            noting.note_progress();
+            receive(&until_the_end);
+        })
+        .unwrap();
+    let waiting = group.clone();
+    let waiter = thread::spawn(move || {
+        let met = || {
+            let is_met = part.load(Ordering::SeqCst);
+            asked.send(()).unwrap();
+            is_met
+        };
+        returned.send(waiting.wait_until(met)).unwrap();
+    });
+    assert_eq!(receive(&returns), Ok(()), "while the task runs");
+    whole.0.send(()).unwrap();
+    waiter.join().unwrap();
+    assert!(pool.stop().is_empty());
+}
+
+#[test]
 fn the_last_handle_stops_the_pool_even_from_its_own_thread() {
     let (pool, _) = pool(1);
     let group = pool.group("keyspace");
