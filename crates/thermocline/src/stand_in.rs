@@ -28,6 +28,8 @@ pub(crate) struct StandIn {
     /// While a write has its number, and is not applied yet.
     pub(crate) within_apply: Box<dyn Fn() + Send + Sync>,
     pub(crate) within_flush: Box<dyn Fn() + Send + Sync>,
+    /// The number up to which its own files have every write.
+    pub(crate) persisted: Box<dyn Fn() -> SeqNo + Send + Sync>,
     /// Once the operator was asked, and before the answer counts.
     pub(crate) within_rmw: Box<dyn Fn() + Send + Sync>,
     pub(crate) needs: Option<MemoryNeeds>,
@@ -45,6 +47,7 @@ impl Default for StandIn {
             has_room: Box::new(|| true),
             within_apply: Box::new(|| ()),
             within_flush: Box::new(|| ()),
+            persisted: Box::new(|| SeqNo::ZERO),
             within_rmw: Box::new(|| ()),
             needs: None,
             resize: Box::new(|limit| limit),
@@ -124,7 +127,7 @@ impl Engine for StandIn {
     }
 
     fn persisted(&self) -> SeqNo {
-        SeqNo::ZERO
+        (self.persisted)()
     }
 
     fn live_keys(&self) -> Option<u64> {
