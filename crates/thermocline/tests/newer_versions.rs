@@ -11,7 +11,7 @@ use std::sync::Arc;
 use device::{Device, Mode};
 use flexspace::space::FlexSpace;
 use thermocline::{
-    Backups, Db, EngineKind, Error, KeyspaceOptions, Newer, NewerVersion, Options, Progress,
+    Backups, Db, EngineKind, Error, KeyspaceOptions, Newer, NewerVersion, Options, Progress, check,
     check_on, salvage_on,
 };
 
@@ -285,4 +285,46 @@ fn newer_files_in_a_backup_are_refused() {
             assert!(files_of(&device) == files, "something was changed of {file}");
         }
     }
+}
+
+/// Files that no engine made, in the directory of each keyspace, which cannot be opened.
+#[test]
+fn foreign_files_that_cannot_be_read_refuse_no_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let fill = |db: &Db, round: u8| {
+        for engine in ENGINES {
+            let keyspace = KeyspaceOptions { engine, ..KeyspaceOptions::default() };
+            let space = db.keyspace(&engine.to_string(), keyspace).unwrap();
+            for number in 0..KEYS / 8 {
+                space.put(&number.to_be_bytes(), &[round; 60]).unwrap();
+            }
+            space.flush().unwrap();
+        }
+    };
+    let db = Db::open(dir.path(), options()).unwrap();
+    fill(&db, 1);
+    db.close().unwrap();
+    let mut sockets = Vec::new();
+    for engine in ENGINES {
+        let place = dir.path().join("keyspaces").join(engine.to_string());
+        let generations: Vec<_> = std::fs::read_dir(place).unwrap().collect();
+        let place = generations[0].as_ref().unwrap().path();
+        std::os::unix::fs::symlink("nowhere", place.join("a-dangling-link")).unwrap();
+        std::os::unix::fs::symlink("z-loop", place.join("z-loop")).unwrap();
+        sockets.push(std::os::unix::net::UnixListener::bind(place.join("m-socket")).unwrap());
+    }
+    for round in 1..3 {
+        let db = Db::open(dir.path(), options()).unwrap();
+        for engine in ENGINES {
+            let space = db.keyspace(&engine.to_string(), KeyspaceOptions::default()).unwrap();
+            for number in 0..KEYS / 8 {
+                let value = space.get(&number.to_be_bytes()).unwrap();
+                assert_eq!(value.as_deref(), Some(&[round; 60][..]), "{engine}");
+            }
+        }
+        fill(&db, round + 1);
+        db.close().unwrap();
+    }
+    let report = check(dir.path()).unwrap();
+    assert!(report.is_whole(), "{:?}", report.damage);
 }
