@@ -16,6 +16,9 @@ use crate::Device;
 use crate::error::{Error, Result};
 use crate::file::{File, Mode};
 
+#[cfg(test)]
+mod tests;
+
 /// Bytes of which each gift is a multiple: a page of all but the rarest file systems.
 const GIVEN_AT_ONCE: u64 = 4096;
 
@@ -54,16 +57,8 @@ impl Ballast {
             return Ok(());
         }
         let mut file = self.file.lock();
-        let (held, file) = (self.bytes(), self.file_of(&mut file)?);
-        if bytes > held {
-            if let Err(error) = file.allocate(held, bytes - held) {
-                // Others must not lack the part that was allocated.
-                file.set_len(held)?;
-                return Err(error);
-            }
-            self.bytes.store(bytes, Relaxed);
-        }
-        Ok(())
+        let held = self.bytes();
+        if bytes > held { self.extend(&mut file, bytes - held) } else { Ok(()) }
     }
 
     /// Holds `bytes` bytes, or the same as before if there is no room for more. If it holds more than twice
@@ -105,20 +100,89 @@ impl Ballast {
         &self,
         (kept, bytes): (u64, u64),
         is_full: impl Fn(&E) -> bool,
-        mut work: impl FnMut() -> std::result::Result<T, E>,
+        work: impl FnMut() -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
+        self.spend_counted((kept, bytes), is_full, work).0
+    }
+
+    /// Does the same for `work` that leaves the room free that it has taken, whether it succeeds or fails.
+    /// Afterwards it holds again what it has given, as far as there is room. Other threads may spend
+    /// meanwhile: it never holds again what they have spent.
+    ///
+    /// # Errors
+    /// As [`Self::spend`].
+    pub fn lend<T, E: From<Error>>(
+        &self,
+        bytes: u64,
+        is_full: impl Fn(&E) -> bool,
+        work: impl FnMut() -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        let (done, given) = self.spend_counted((0, bytes), is_full, work);
+        let taken = self.take_back(given);
+        let done = done?;
+        taken?;
+        Ok(done)
+    }
+
+    /// Holds up to `bytes` bytes more than now, as far as there is room.
+    ///
+    /// # Errors
+    /// The device's, but not [`Error::NoSpace`].
+    pub fn take_back(&self, bytes: u64) -> Result<()> {
+        let (mut left, mut part) = (bytes, bytes);
+        while part > 0 {
+            match self.hold_more(part) {
+                // The largest part for which there is room, to a page.
+                Err(Error::NoSpace { .. }) => part = part / 2 / GIVEN_AT_ONCE * GIVEN_AT_ONCE,
+                held => {
+                    held?;
+                    left -= part;
+                    part = part.min(left);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does `work` as [`Self::spend`] does, and returns the bytes that were given for it, too.
+    fn spend_counted<T, E: From<Error>>(
+        &self,
+        (kept, bytes): (u64, u64),
+        is_full: impl Fn(&E) -> bool,
+        mut work: impl FnMut() -> std::result::Result<T, E>,
+    ) -> (std::result::Result<T, E>, u64) {
+        let mut given = 0;
         loop {
             match work() {
                 Err(error) if is_full(&error) => {
                     // A file system may want more than the bytes, so it is asked until all is given.
                     let bytes = bytes.max(1).next_multiple_of(GIVEN_AT_ONCE);
-                    if self.give(bytes.min(self.bytes().saturating_sub(kept)))? == 0 {
-                        return Err(error);
+                    match self.give(bytes.min(self.bytes().saturating_sub(kept))) {
+                        Ok(0) => return (Err(error), given),
+                        Ok(more) => given += more,
+                        Err(error) => return (Err(error.into()), given),
                     }
                 }
-                done => return done,
+                done => return (done, given),
             }
         }
+    }
+
+    /// Holds `bytes` bytes more than now.
+    fn hold_more(&self, bytes: u64) -> Result<()> {
+        self.extend(&mut self.file.lock(), bytes)
+    }
+
+    /// Makes the file, whose lock the caller holds, longer by `bytes` bytes.
+    fn extend(&self, file: &mut Option<Arc<dyn File>>, bytes: u64) -> Result<()> {
+        let (held, file) = (self.bytes(), self.file_of(file)?);
+        if let Err(error) = file.allocate(held, bytes) {
+            // Others must not lack the part that was allocated.
+            file.set_len(held)?;
+            return Err(error);
+        }
+        self.bytes.store(held + bytes, Relaxed);
+        Ok(())
     }
 
     fn file_of<'a>(&self, file: &'a mut Option<Arc<dyn File>>) -> Result<&'a Arc<dyn File>> {

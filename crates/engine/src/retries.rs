@@ -63,6 +63,11 @@ impl Retries {
         self.is_failing.store(true, Relaxed);
     }
 
+    /// Whether the work failed when it was last done.
+    pub fn is_failing(&self) -> bool {
+        self.is_failing.load(Relaxed)
+    }
+
     /// Why the work is not tried just now: it failed, and the pause is not over.
     pub fn pausing(&self, environment: &Environment) -> Option<Error> {
         if !self.is_failing.load(Relaxed) {

@@ -41,6 +41,7 @@
 
 mod format;
 mod frontier;
+mod give_back;
 pub(crate) mod recover;
 
 use std::sync::Arc;
@@ -59,6 +60,7 @@ use crate::store::{Shared, Store};
 
 pub(crate) use format::{Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing};
 pub(crate) use frontier::Frontier;
+pub(crate) use give_back::GivingBack;
 
 /// A whole checkpoint, as a store tells of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,6 +131,18 @@ impl Shared {
         flushed
     }
 
+    /// Tries a flush again that has failed for a reason that may pass, after pauses that grow. Returns without
+    /// waiting if another flush has the superblock.
+    pub(crate) fn flush_again(&self) {
+        let environment = &self.host.environment;
+        if !self.flushes.is_failing() || self.flushes.pausing(environment).is_some() {
+            return;
+        }
+        let Some(mut checkpointer) = self.checkpointer.try_lock() else { return };
+        let flushed = self.commit(&mut checkpointer, Self::fold_over);
+        self.flushes.note(&flushed, environment);
+    }
+
     /// Makes durable what opening has found [K7]. Returns `false` if a flush has the superblock.
     pub(crate) fn settle_opening(&self) -> Result<bool> {
         let Some(mut checkpointer) = self.checkpointer.try_lock() else { return Ok(false) };
@@ -141,15 +155,7 @@ impl Shared {
         if superblock.is_settled() {
             return Ok(());
         }
-        let held = self.room.ballast.bytes();
-        HeldRoom::spend(&self.room.ballast, Superblock::FILE_BYTES, || {
-            superblock.settle_in(&*self.host.device)
-        })?;
-        // The file that it has replaced has given back what the new one took.
-        match self.room.ballast.hold(held) {
-            Err(device::Error::NoSpace { .. }) => Ok(()),
-            held_again => Ok(held_again?),
-        }
+        HeldRoom::settle(&self.room.ballast, superblock, &*self.host.device)
     }
 
     fn commit(
@@ -203,48 +209,6 @@ impl Shared {
         let Some(cold) = &self.cold else { return Ok(directory) };
         let new = cold.index.snapshot_if_due(&*self.host.device, directory, number + 1)?;
         Ok(new.unwrap_or(directory))
-    }
-
-    /// After a compaction: makes the cold and the chunk log durable, and gives the disk space back
-    /// that no checkpoint needs any more.
-    ///
-    /// The hot log stays as it is in memory: making it read-only would have all of it that is in use
-    /// appended anew. So the checkpoint still ends where it did, which is right only where the journal
-    /// is replayed on top of it: a record may be dead because of a newer one behind the checkpoint's
-    /// end. Without a journal the space waits for a whole checkpoint, which comes when it is as much
-    /// as the hot log should take, or when the hot log is as the last checkpoint left it.
-    pub(crate) fn give_back(&self) -> Result<()> {
-        self.health.check_writable()?;
-        // Whoever flushes may hold it for long; the next round gives back more.
-        let Some(mut checkpointer) = self.checkpointer.try_lock() else { return Ok(()) };
-        if self.host.barrier.is_journaled() {
-            return self.commit(&mut checkpointer, Self::advance_begins);
-        }
-        let waiting = |(log, named): (Option<&Arc<HybridLog>>, Span)| {
-            log.map_or(0, |log| log.gaps.bytes_between(named.begin, log.begin()))
-        };
-        let named = checkpointer.standing.spans();
-        let waiting: u64 = self.logs().into_iter().zip(named).map(waiting).sum();
-        // If nothing was appended to the hot log since, no record that is in use becomes read-only.
-        let is_idle = self.log.is_at(checkpointer.durable_tails[0]);
-        if !is_idle && waiting <= self.hot_disk_bytes_max().unwrap_or(0) {
-            return Ok(());
-        }
-        self.commit(&mut checkpointer, Self::fold_over)
-    }
-
-    fn advance_begins(&self, checkpointer: &mut Checkpointer) -> Result<()> {
-        let begins = self.begins();
-        let directory = self.snapshot_directory(checkpointer)?;
-        let ([cold, chunks], counts) = self.cut_cold(checkpointer.durable_tails);
-        let cuts = [None, cold, chunks];
-        self.make_durable(cuts)?;
-        self.host.barrier.reach(self.host.sequence.last())?;
-        let named = checkpointer.standing;
-        let spans = moved(named.spans(), begins, cuts);
-        let cold_live_bytes = self.cold_live_bytes(spans);
-        let standing = Standing { directory, counts, cold_live_bytes, ..named.with_spans(spans) };
-        self.name(checkpointer, standing, cuts)
     }
 
     /// Commits what stands now, and removes the segments that it does not need.

@@ -214,7 +214,7 @@ impl Shared {
         }
         self.truncate(until);
         self.update_pressure();
-        self.flush()?;
+        self.give_back()?;
         Ok(true)
     }
 

@@ -12,13 +12,18 @@
 //! - B1. The ballast and the pages that were flushed since have room for all of the hot log below
 //!   [`HeldRoom::until`]. Only writes that were not admitted, as in a replay, go beyond it.
 //! - B2. The ballast only gets shorter by the bytes that a flush writes, by a superblock until that has
-//!   taken the place of the one before, or when the store is closed.
+//!   taken the place of the one before or has failed to, or when the store is closed.
+//!
+//! # Concurrency
+//! The lock of the ballast, over I/O, is taken last. A superblock and the flush of a page may each take room
+//! from the ballast at the same time. So a superblock holds again the bytes that it was given ([`Ballast::lend`]),
+//! whatever the length was before: a flush has made it shorter for good.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 
 use device::{Ballast, Device};
-use engine::{Error, Result, Retries};
+use engine::{Error, Result, Retries, Superblock};
 
 use crate::hybrid_log::{BLOCK_BYTES, HybridLog};
 use crate::store::Shared;
@@ -75,9 +80,25 @@ impl HeldRoom {
         bytes: u64,
         work: impl FnMut() -> Result<T>,
     ) -> Result<T> {
-        let is_full = |error: &Error| matches!(error, Error::Device(device::Error::NoSpace { .. }));
         ballast.spend((0, bytes), is_full, work)
     }
+
+    /// Settles the superblock, whose file is replaced. The room of the new file may come from the ballast,
+    /// which holds it again afterwards, also if this fails. A flush may take room from the ballast meanwhile.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub(crate) fn settle(
+        ballast: &Ballast,
+        superblock: &mut Superblock,
+        device: &dyn Device,
+    ) -> Result<()> {
+        ballast.lend(Superblock::FILE_BYTES, is_full, || superblock.settle_in(device))
+    }
+}
+
+fn is_full(error: &Error) -> bool {
+    matches!(error, Error::Device(device::Error::NoSpace { .. }))
 }
 
 impl Drop for RoomToCompact<'_> {

@@ -22,7 +22,7 @@
 mod lend;
 mod plan_split;
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use engine::MemoryGain;
 use parking_lot::Mutex;
@@ -50,6 +50,8 @@ pub(crate) struct MemorySplit {
     state: Mutex<State>,
     /// How far the ghosts of both sides reach.
     reach: AtomicU64,
+    /// Whether the last look has left a step that is not done, or has to be followed by another look.
+    is_unfinished: AtomicBool,
 }
 
 struct State {
@@ -97,12 +99,22 @@ impl MemorySplit {
             digests: 0,
             asked: 0,
         };
-        Self { plan, state: Mutex::new(state), reach: AtomicU64::new(0) }
+        Self {
+            plan,
+            state: Mutex::new(state),
+            reach: AtomicU64::new(0),
+            is_unfinished: AtomicBool::new(false),
+        }
     }
 
     /// Steps so far.
     pub(crate) fn moves(&self) -> Moves {
         self.state.lock().moves
+    }
+
+    /// Whether the last look has left a step that is not done, or has to be followed by another look.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.is_unfinished.load(Relaxed)
     }
 
     /// How hot log and read cache come by their memory.
@@ -137,6 +149,7 @@ impl Shared {
         // [M1]
         let cache_is_settled = self.cache.settle(&self.index);
         if !self.log.is_settled() || !cache_is_settled {
+            self.split.is_unfinished.store(true, Relaxed);
             return;
         }
         let figures = self.split_figures(&state);
@@ -145,7 +158,10 @@ impl Shared {
             state.has_reach = true;
         }
         let mut shares = figures;
-        match plan(&figures, state.receiver) {
+        let decision = plan(&figures, state.receiver);
+        let is_unfinished = !matches!(decision, Decision::Wait | Decision::Keep);
+        self.split.is_unfinished.store(is_unfinished, Relaxed);
+        match decision {
             Decision::Wait => {}
             Decision::Keep => self.begin_anew(&mut state, &figures),
             Decision::Move(from, to) => {

@@ -28,8 +28,8 @@ use workers::{Group, Stopped};
 use crate::address::LogAddress;
 use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{
-    Checkpoint, Checkpointer, Frontier, Identity, LogUnits, OfEach, SUPERBLOCK, SUPERBLOCK_KIND,
-    Span, Standing,
+    Checkpoint, Checkpointer, Frontier, GivingBack, Identity, LogUnits, OfEach, SUPERBLOCK,
+    SUPERBLOCK_KIND, Span, Standing,
 };
 use crate::cold::{Cold, LiveBytes, Unnamed};
 use crate::cold_index::{self, CHUNKS, ColdIndex, Directory};
@@ -262,9 +262,7 @@ impl Store {
         recovered.remove_behind()?;
         let mut superblock = superblock;
         if recovered.leaves_files(&standing, &host)? {
-            HeldRoom::spend(&room.ballast, Superblock::FILE_BYTES, || {
-                superblock.settle_in(&*host.device)
-            })?;
+            HeldRoom::settle(&room.ballast, &mut superblock, &*host.device)?;
             recovered.remove_what_is_left(&standing, &host)?;
         }
         let tails = recovered.tails();
@@ -288,6 +286,7 @@ impl Store {
             upkeep: Upkeep::default(),
             room,
             flushes: Retries::default(),
+            giving_back: GivingBack::default(),
             dead,
             truncations: sync::atomic::AtomicU64::new(0),
             fetchers: Mutex::default(),

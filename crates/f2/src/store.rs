@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use sync::epoch::Epochs;
 use workers::{Group, StopToken};
 
-use crate::checkpoint::{Checkpoint, Checkpointer, Frontier};
+use crate::checkpoint::{Checkpoint, Checkpointer, Frontier, GivingBack};
 use crate::cold::Cold;
 use crate::cold_index::DigestFigures;
 use crate::compaction::{CompactionFigures, DeadBytes, Work};
@@ -94,6 +94,7 @@ pub(crate) struct Shared {
     pub(crate) room: HeldRoom,
     /// Flushes that fail for a reason that may pass.
     pub(crate) flushes: Retries,
+    pub(crate) giving_back: GivingBack,
     /// What it was opened from, and what was committed last.
     pub(crate) recovered: Checkpoint,
     pub(crate) recovery: Recovery,

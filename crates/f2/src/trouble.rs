@@ -137,7 +137,9 @@ impl Shared {
         let refuses_writes = !self.log.has_room_for(self.log.record_bytes());
         let flushes = self.flushes.trouble("the flush of the logs", refuses_writes);
         let room = self.room.retries.trouble("holding room on the device for the logs", true);
-        let others = flushes.into_iter().chain(room);
+        let given = &self.giving_back.retries;
+        let given = given.trouble("giving back the space of compacted parts of the logs", false);
+        let others = flushes.into_iter().chain(room).chain(given);
         self.parts().filter_map(|part| part.trouble()).map(told).chain(others).collect()
     }
 

@@ -1,7 +1,7 @@
 //! What is done every now and then in the background: the index grows, memory moves to where it saves
 //! most, the logs are compacted, digests of chunks are made.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -93,9 +93,10 @@ static TASKS: [Task; TASK_COUNT] = [
 
 /// Whether upkeep sleeps. A process may have hundreds of idle stores, and none of them needs a timer.
 ///
-/// 1. Each task comes less often while nothing changes, down to [`INTERVAL_IDLE`].
-/// 2. Once the first task finds nothing changed at that interval, and nothing left to do, the store is
-///    asleep. From then on each task that finds the same ends.
+/// 1. Each task comes less often while nothing changes, down to [`INTERVAL_IDLE`]. If a step has failed, it is
+///    tried again at that pace, or after longer pauses ([`engine::Retries`]).
+/// 2. Once the first task finds nothing changed at that interval, and nothing left to do ([`Left`]), the store
+///    is asleep. From then on each task that finds the same ends.
 /// 3. A write, a lookup on the device, a flush, or another limit of the memory gives upkeep something
 ///    to do, and wakes it. That costs a load for each of these. The tasks that have ended begin again.
 ///
@@ -149,6 +150,16 @@ impl Store {
     }
 }
 
+/// Work that upkeep has left to do, though nothing changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    /// Steps that have failed, or have to wait for something.
+    Retry,
+    /// Steps that each round does a part of.
+    Work,
+}
+
 /// How often a task comes: rarely, once its store is idle.
 #[derive(Debug)]
 struct Pace {
@@ -166,14 +177,16 @@ impl Pace {
     /// changed since the last round, and not at all once the store is asleep.
     fn next(&mut self, shared: &Shared, task: usize) -> Next {
         let before = std::mem::replace(&mut self.activity, shared.activity());
-        let is_idle = before == self.activity && !shared.has_upkeep_left();
-        if !is_idle {
+        let has_changed = before != self.activity;
+        let left = shared.upkeep_left();
+        if has_changed || left != Left::Nothing {
             // The change may be older than the moment at which the store fell asleep.
             shared.wake_upkeep();
         } else if self.interval == INTERVAL_IDLE && shared.upkeep.rests(task) {
             return Next::Never;
         }
-        self.interval = if is_idle { (self.interval * 2).min(INTERVAL_IDLE) } else { INTERVAL };
+        let is_soon = has_changed || left == Left::Work;
+        self.interval = if is_soon { INTERVAL } else { (self.interval * 2).min(INTERVAL_IDLE) };
         Next::After(self.interval)
     }
 }
@@ -197,10 +210,22 @@ impl Shared {
         Activity { logs, reads, memory: [memory.used(), memory.limit()] }
     }
 
-    /// Returns whether upkeep has something left to do that shows in no [`Activity`]: work that failed,
-    /// and is tried again.
-    fn has_upkeep_left(&self) -> bool {
-        self.is_reclaiming() || !self.pressure.is_none() || !self.troubles().is_empty()
+    /// Returns what upkeep has left to do that shows in no [`Activity`].
+    fn upkeep_left(&self) -> Left {
+        if self.health.check_writable().is_err() {
+            return Left::Nothing;
+        }
+        let is_filling = || self.cold.as_ref().is_some_and(|cold| cold.index.is_filling_digests());
+        let is_reclaiming = self.is_reclaiming() && self.hot_figures.failing().is_none();
+        let is_behind = !self.pressure.is_none();
+        if is_reclaiming || is_filling() || is_behind && !self.is_waiting_hopeless() {
+            return Left::Work;
+        }
+        // The entries of the last round are freed soon, and then another round may be due.
+        let is_waiting = is_behind || self.scrubs.load(Acquire) > 0 || self.split.is_unfinished();
+        let is_unflushed = || self.logs().into_iter().flatten().any(|log| log.is_flush_due());
+        let has_failed = || self.giving_back.is_owed() || !self.troubles().is_empty();
+        if is_waiting || is_unflushed() || has_failed() { Left::Retry } else { Left::Nothing }
     }
 
     /// Has upkeep begin again if it sleeps.
@@ -353,6 +378,9 @@ impl Shared {
         self.update_pressure();
         self.measure_records();
         self.hold_room_again();
+        self.logs().into_iter().flatten().for_each(|log| log.flush_again());
+        self.flush_again();
+        self.give_back_again();
         if self.index.should_trim() {
             self.trim_index(stop);
         }

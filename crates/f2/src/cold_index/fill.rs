@@ -98,6 +98,12 @@ impl ColdIndex {
         }
     }
 
+    /// Whether a pass is under way and has not come around.
+    pub(crate) fn is_filling_digests(&self) -> bool {
+        // A slice that another thread reads is a part of a pass.
+        self.digests.is_used() && self.fill.try_lock().is_none_or(|fill| fill.left > 0)
+    }
+
     /// Bytes that passes have read.
     pub(crate) fn filled_bytes(&self) -> u64 {
         self.fill.lock().bytes

@@ -93,13 +93,18 @@ impl Shared {
         if dead <= least || share < DEAD_SHARE || self.is_reclaiming() {
             return Ok(());
         }
+        if let Some(cause) = self.flushes.pausing(&self.host.environment) {
+            return Err(cause);
+        }
         self.begin_reclaim()
     }
 
     fn begin_reclaim(&self) -> Result<()> {
         // Records that become dead meanwhile count for the next time, or twice.
-        self.dead.bytes.store(0, Relaxed);
-        self.flush()?;
+        let dead = self.dead.bytes.swap(0, Relaxed);
+        self.flush().inspect_err(|_| {
+            self.dead.bytes.fetch_add(dead, Relaxed);
+        })?;
         self.dead.until.fetch_max(self.log.flushed().get(), Relaxed);
         Ok(())
     }
@@ -129,6 +134,13 @@ impl Store {
     /// The store is closed; damage with its place; the storage's, of which [`engine::Error::may_pass`] says that
     /// the device has no room for the copies.
     pub fn compact(&self) -> Result<()> {
+        let compacted = self.compact_all();
+        // Entries of the index may be left to be freed, and a step that has failed to be tried again.
+        self.shared.wake_upkeep();
+        compacted
+    }
+
+    fn compact_all(&self) -> Result<()> {
         let (shared, stop) = (&self.shared, self.shared.workers.token());
         shared.begin_reclaim()?;
         let Some(cold) = &shared.cold else {

@@ -91,6 +91,18 @@ impl HybridLog {
         }
     }
 
+    /// Whether pages are to be flushed: no flush of them is under way, or the last one has failed.
+    pub(crate) fn is_flush_due(&self) -> bool {
+        self.flushed() < self.safe_read_only()
+    }
+
+    /// Has pages flushed whose flush has failed for want of room.
+    pub(crate) fn flush_again(self: &Arc<Self>) {
+        if self.is_flush_due() {
+            self.queue_flush();
+        }
+    }
+
     /// Lets go of the oldest pages in memory, so that there is memory for one ahead of the tail.
     pub(super) fn advance_head(self: &Arc<Self>) {
         let tail_page = self.geometry.page(self.tail());

@@ -51,9 +51,7 @@ impl HybridLog {
         if self.pages.held() > frames {
             self.after_turn(self.geometry.page(self.tail()));
             // A flush that failed for want of room is tried again by who writes, or else here.
-            if self.flushed() < self.safe_read_only() {
-                self.queue_flush();
-            }
+            self.flush_again();
         }
         if frames < self.pages.slots() {
             // What nobody reads any more but was left for the next pages would not be replaced by

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use device::{Device, RoomDevice};
+use device::{Device, FaultDevice, OperationKind, RoomDevice};
 use engine::{Change, Engine, Error, Op, Operator};
 
 use super::stores::{Bench, key, value};
@@ -202,4 +202,35 @@ fn a_flush_without_room_is_told_and_refuses_nothing_that_memory_has_room_for() {
     bench.store.flush().expect("there is room");
     (0..10).for_each(|_| bench.advance());
     assert_eq!((bench.store.troubles(), bench.figure("writes_refused")), (Vec::new(), 0));
+}
+
+/// Each takes what it needs from the ballast, and the superblock's part comes back.
+#[test]
+fn a_superblock_is_settled_on_a_full_device_while_pages_are_flushed() {
+    let (bench, device) = store();
+    bench.put(&key(0), &value(0, 0, 8));
+    bench.store.flush().expect("there is room");
+    bench.store.close().expect("closes");
+    let faults = FaultDevice::new(bench.device);
+    let options = Options { page_bytes: Some(PAGE), ..Options::default() };
+    let bench = Bench::open_by_hand(Arc::clone(&faults) as Arc<dyn Device>, options, 8);
+    for number in 0..PAGES {
+        bench.put(&key(number), &[3; PAGE as usize / 2]);
+    }
+    device.fill();
+    let (used, held) = (device.used_bytes(), bench.figure("ballast_bytes"));
+    let shared = Arc::clone(&bench.store.shared);
+    let flushed = shared.log.flushed();
+    let (flushes, before) = (Arc::clone(&shared.log), flushed);
+    faults.interpose(OperationKind::Rename, move || {
+        let page = flushes.geometry.page(flushes.tail());
+        flushes.shift_read_only(flushes.geometry.page_begin(page));
+        flushes.flush_until(flushes.safe_read_only()).expect("room was held for it");
+        assert!(flushes.flushed() > before);
+    });
+    assert_eq!(bench.store.settle(), Ok(true));
+    let bytes = shared.log.flushed().get() - flushed.get();
+    let spent = held - bench.figure("ballast_bytes");
+    assert!(bytes > PAGE && (bytes..2 * bytes).contains(&spent), "{spent} bytes for {bytes}");
+    assert_eq!(device.used_bytes(), used, "nothing of it is free for others");
 }

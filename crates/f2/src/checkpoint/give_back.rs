@@ -1,0 +1,112 @@
+//! The disk space of compacted parts comes back: a checkpoint names where the logs begin, and their older
+//! segments go.
+//!
+//! 1. Each round of a compaction owes such a checkpoint, and tries to make it without waiting for a flush.
+//! 2. If a flush has the superblock, or the checkpoint fails for a reason that may pass, it stays owed.
+//!    Upkeep tries again after pauses that grow, and does not sleep before it has succeeded.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+use engine::{Error, Result, Retries};
+
+use super::{Checkpointer, Span, Standing, moved};
+use crate::hybrid_log::HybridLog;
+use crate::store::Shared;
+
+/// Whether a checkpoint is owed that gives disk space back.
+#[derive(Default)]
+pub(crate) struct GivingBack {
+    is_owed: AtomicBool,
+    pub(crate) retries: Retries,
+}
+
+impl GivingBack {
+    /// Whether a checkpoint is owed.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.is_owed.load(Acquire)
+    }
+}
+
+impl Shared {
+    /// After a round of a compaction: makes the copies durable, and gives the disk space back that no
+    /// checkpoint needs any more. Upkeep does it later if a flush has the superblock.
+    ///
+    /// # Errors
+    /// The storage's. If the error may pass, upkeep tries again.
+    pub(crate) fn give_back(&self) -> Result<()> {
+        self.giving_back.is_owed.store(true, Release);
+        let given = self.give_back_if_owed();
+        if self.giving_back.is_owed() {
+            self.wake_upkeep();
+        }
+        given
+    }
+
+    /// Gives the disk space back that is owed, unless that failed a short time ago.
+    pub(crate) fn give_back_again(&self) {
+        let giving = &self.giving_back;
+        if giving.is_owed() && giving.retries.pausing(&self.host.environment).is_none() {
+            // A failure is a background error of the store until an attempt succeeds.
+            let _failed: Result<()> = self.give_back_if_owed();
+        }
+    }
+
+    fn give_back_if_owed(&self) -> Result<()> {
+        self.health.check_writable()?;
+        let giving = &self.giving_back;
+        let Some(mut checkpointer) = self.checkpointer.try_lock() else { return Ok(()) };
+        // Before the beginnings are read: a round that ends after this owes another checkpoint.
+        if !giving.is_owed.swap(false, AcqRel) {
+            return Ok(());
+        }
+        let given = self.give_back_in(&mut checkpointer);
+        if given.as_ref().is_err_and(Error::may_pass) {
+            giving.is_owed.store(true, Release);
+        }
+        giving.retries.note(&given, &self.host.environment);
+        given
+    }
+
+    /// With two logs, the hot log stays as it is in memory: if it became read-only, all of it that is in use
+    /// would be appended again. So the checkpoint still ends where it did, which is right only where the
+    /// journal is replayed on top of it: a record may be dead because of a newer one behind the checkpoint's
+    /// end. Without a journal the space waits for a whole checkpoint. It is made when the space
+    /// exceeds the limit of the hot log, or when the hot log is as the last checkpoint left it.
+    ///
+    /// With a single log the copies are at its end, so the checkpoint is a whole one.
+    fn give_back_in(&self, checkpointer: &mut Checkpointer) -> Result<()> {
+        if self.cold.is_none() {
+            return self.commit(checkpointer, Self::fold_over);
+        }
+        if self.host.barrier.is_journaled() {
+            return self.commit(checkpointer, Self::advance_begins);
+        }
+        let waiting = |(log, named): (Option<&Arc<HybridLog>>, Span)| {
+            log.map_or(0, |log| log.gaps.bytes_between(named.begin, log.begin()))
+        };
+        let named = checkpointer.standing.spans();
+        let waiting: u64 = self.logs().into_iter().zip(named).map(waiting).sum();
+        // If nothing was appended to the hot log since, no record that is in use becomes read-only.
+        let is_idle = self.log.is_at(checkpointer.durable_tails[0]);
+        if !is_idle && waiting <= self.hot_disk_bytes_max().unwrap_or(0) {
+            return Ok(());
+        }
+        self.commit(checkpointer, Self::fold_over)
+    }
+
+    fn advance_begins(&self, checkpointer: &mut Checkpointer) -> Result<()> {
+        let begins = self.begins();
+        let directory = self.snapshot_directory(checkpointer)?;
+        let ([cold, chunks], counts) = self.cut_cold(checkpointer.durable_tails);
+        let cuts = [None, cold, chunks];
+        self.make_durable(cuts)?;
+        self.host.barrier.reach(self.host.sequence.last())?;
+        let named = checkpointer.standing;
+        let spans = moved(named.spans(), begins, cuts);
+        let cold_live_bytes = self.cold_live_bytes(spans);
+        let standing = Standing { directory, counts, cold_live_bytes, ..named.with_spans(spans) };
+        self.name(checkpointer, standing, cuts)
+    }
+}
