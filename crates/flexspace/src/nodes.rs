@@ -222,6 +222,14 @@ impl NodeFile {
         self.file.allocate(u64::from(self.end) * slot_bytes, more * slot_bytes)
     }
 
+    /// Gives back the room beyond the slots in use: what [`Self::reserve`] has made sure of, or a part of it.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn release(&self) -> Result<(), device::Error> {
+        self.file.set_len(self.bytes_of(self.end))
+    }
+
     /// Writes what is new of a cut to free slots; durable on return, with what leads to it.
     ///
     /// # Errors

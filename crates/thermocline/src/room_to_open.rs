@@ -58,7 +58,7 @@ pub(crate) fn open_with_room<T>(
             let again = if held > 0 { open() } else { Err(error) };
             again.or_else(|error| {
                 remove_unfinished(&**device)?;
-                ballast.fit(held)?;
+                ballast.take_back(held)?;
                 Err(explain(&**device, error))
             })
         }

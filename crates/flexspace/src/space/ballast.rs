@@ -147,7 +147,33 @@ impl Ballast {
         self.spend_above(0, bytes, work)
     }
 
-    /// The same, of what the ballast has beyond `kept` bytes.
+    /// Does the same for `work` that leaves the room free that it has taken, also if it fails. Afterwards
+    /// the ballast is as long as before, as far as there is room.
+    ///
+    /// # Errors
+    /// As [`Self::spend`].
+    pub(super) fn lend<T>(
+        &self,
+        bytes: u64,
+        work: impl FnMut() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let is_full = |error: &Error| {
+            let is_full = error.is_full_device();
+            self.is_device_full.fetch_or(is_full, Relaxed);
+            is_full
+        };
+        self.room.lend(bytes, is_full, work)
+    }
+
+    /// Makes the ballast as long as it was when it held `held` bytes, as far as there is room.
+    ///
+    /// # Errors
+    /// The device's, but not that it is full.
+    pub(super) fn take_back(&self, held: u64) -> Result<(), device::Error> {
+        self.room.take_back(held.saturating_sub(self.bytes()))
+    }
+
+    /// As [`Self::spend`], but it keeps at least `kept` bytes.
     pub(super) fn spend_above<T>(
         &self,
         kept: u64,

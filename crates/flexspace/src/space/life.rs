@@ -6,7 +6,8 @@
 //!    taken. Then the older logs go.
 //!
 //! A step that finds no room, or no descriptor, has changed nothing that the superblock leads to, and
-//! is repeated with the next change. Room may come from the ballast.
+//! is repeated with the next change. Room may come from the ballast. If a step fails, what was taken is given
+//! back, and the ballast is as long as before: on a device that stays full no attempt uses up any room.
 //!
 //! # Invariants
 //! - L1. Before its life has begun an opening writes no file of the space, and removes none. So
@@ -109,11 +110,13 @@ impl Shared {
         if let Some(unstored) = checkpointer.unstored.take() {
             cut.include(unstored);
         }
+        let held = self.ballast.bytes();
         let empty = self.room_for_life(&checkpointer.nodes, &cut, number, &records);
         let empty = match self.stop_unless_refused(empty) {
             Ok(empty) => empty,
             Err(error) => {
                 checkpointer.unstored = Some(cut);
+                self.health.stop_on(self.undo_room_for_life(&checkpointer.nodes, held))?;
                 return Err(error);
             }
         };
@@ -153,6 +156,13 @@ impl Shared {
         synced.map(|()| empty).map_err(Error::from)
     }
 
+    /// Gives back what a life that could not begin has taken, and makes the ballast as long as it was before.
+    /// So the next attempt has the same room.
+    fn undo_room_for_life(&self, nodes: &NodeFile, held: u64) -> Result<(), Error> {
+        nodes.release()?;
+        Ok(self.ballast.take_back(held)?)
+    }
+
     /// Passes on an error after which the step may be repeated; any other one stops all writes (F3).
     fn stop_unless_refused<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
         match done {
@@ -167,7 +177,7 @@ impl Checkpointer {
     /// a descriptor between a new log and the commit. Nothing to do for a space that is being made.
     fn settle(&mut self, ballast: &Ballast, device: &dyn Device) -> Result<(), Error> {
         let Some(superblock) = &mut self.superblock else { return Ok(()) };
-        ballast.spend(1, || Ok(superblock.settle_in(device)?))?;
+        ballast.lend(Superblock::FILE_BYTES, || Ok(superblock.settle_in(device)?))?;
         Ok(superblock.hold_open(device)?)
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind, RoomDevice};
+use device::{Device, Failure, Fault, FaultDevice, Lasting, Mode, OperationKind, RoomDevice};
 
 use super::{create, small, until_the_log_is_full, with_room};
 use crate::space::{Error, FlexSpace, Options};
@@ -155,11 +155,11 @@ fn an_opening_without_any_room_leaves_nothing_behind() {
     (0..12).for_each(|more| refuse_at_each_step(4_000 + 100 * more));
 }
 
-fn refuse_at_each_step(pieces: usize) {
+/// A space of `pieces` pieces whose nodes no checkpoint has stored, so that the opening has to, and its bytes.
+fn with_unstored_nodes(pieces: usize) -> (Arc<RoomDevice>, Vec<u8>) {
     let device = with_room(ROOM_BYTES);
     let space = on(&device);
     let mut model = Vec::new();
-    // Nodes that no checkpoint has stored: the opening has to.
     for number in 0..pieces {
         let offset = number * 7919 % (model.len() + 1);
         space.insert(offset as u64, &[number as u8; 9]).expect("room");
@@ -167,6 +167,11 @@ fn refuse_at_each_step(pieces: usize) {
     }
     space.sync().expect("a log has room");
     drop(space);
+    (device, model)
+}
+
+fn refuse_at_each_step(pieces: usize) {
+    let (device, model) = with_unstored_nodes(pieces);
     // Somebody took the ballast, too.
     device.remove("ballast").expect("it is there");
     device.fill();
@@ -187,6 +192,37 @@ fn refuse_at_each_step(pieces: usize) {
     space.checkpoint().expect("a device");
     assert_eq!(space.read(0, space.len()), Ok(model));
     assert!(space.stats().ballast_bytes > 0, "it is held again");
+}
+
+#[test]
+fn a_life_that_cannot_begin_leaves_the_ballast_as_long_as_it_was() {
+    const PAGE: u64 = 4096;
+    let (device, model) = with_unstored_nodes(4_000);
+    let ballast = device.open("ballast", Mode::Write).expect("it is there");
+    let found = || (device.used_bytes(), ballast.len().expect("it is there"), logs(&device));
+    ballast.set_len(0).expect("a device");
+    device.fill();
+    // It fails at each of its steps in turn, as the ballast has more and more room.
+    let mut refusals = 0;
+    let space = loop {
+        let before = found();
+        match open(&device) {
+            Err(Error::Device(device::Error::NoSpace { .. })) => refusals += 1,
+            opened => break opened.expect("the ballast has room"),
+        }
+        assert_eq!(found(), before, "after {refusals} refused openings");
+        let space = FlexSpace::open_unchanged(device.clone(), options()).expect("a space");
+        for _ in 0..2 {
+            let refused = space.append(b"more");
+            assert!(refused.as_ref().is_err_and(Error::is_refusal), "{refused:?}");
+            assert_eq!(found(), before, "after a refused change");
+        }
+        drop(space);
+        device.grow(PAGE);
+        ballast.allocate(before.1, PAGE).expect("there is a page");
+    };
+    assert!(refusals > 10, "{refusals} refusals");
+    assert_eq!(space.read(0, space.len()), Ok(model));
 }
 
 #[test]
