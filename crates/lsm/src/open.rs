@@ -127,7 +127,6 @@ impl Store {
         let (metadata_bytes, metadata_bytes_max) = shared.state.load().version.metadata_bytes();
         shared.cache.note_metadata(metadata_bytes, metadata_bytes_max);
         shared.cache.fit_clocks();
-        shared.schedule_compactions();
         shared.begin_looking_around()?;
         Ok(Self { shared })
     }

@@ -126,6 +126,7 @@ impl Inner {
         self.store(&mut catalog, next)?;
         self.finish(&entry)?;
         self.slots.write().insert(name.to_owned(), Arc::clone(&slot));
+        slot.last_generation().begin_background();
         Ok(slot)
     }
 
@@ -278,6 +279,7 @@ impl Inner {
         let switching = self.slots.write();
         let old = slot.replace(generation);
         drop(switching);
+        slot.last_generation().begin_background();
         Ok(old)
     }
 

@@ -14,6 +14,11 @@
 //!
 //!    If 3 or 4 finds no room to write, all is given back ([`crate::room_to_open`]).
 //! 5. Background work starts.
+//!
+//! # Invariants
+//! - O1. The periodic tasks of an engine run only once the opening has succeeded, or the replay has applied a
+//!   record to the engine ([`Generation::begin_background`]). One-time tasks run for a call that waits for
+//!   them. So an opening that is refused earlier leaves every file of its engines as it was.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -199,6 +204,9 @@ impl Db {
                 inner.0.start_removal()?;
             }
         }
+        let opened = inner.slots.read();
+        opened.values().for_each(|slot| slot.last_generation().begin_background());
+        drop(opened);
         Ok(Self { inner, durability })
     }
 }
@@ -308,11 +316,12 @@ impl Nursery {
         share: Option<Arc<MemoryShare>>,
     ) -> Result<Generation> {
         let dir = entry.dir();
+        let (workers, gate) = self.workers.behind_gate();
         let memory = share.as_ref().map_or(&self.memory, |share| &share.budget);
         let host = Host {
             device: self.device.subdevice(&dir)?,
             environment: self.environment.clone(),
-            workers: self.workers.clone(),
+            workers,
             telemetry: self.telemetry.with_labels(&[("keyspace", &entry.name)]),
             sequence: Arc::clone(&self.sequence),
             barrier: self.barrier_for(entry.options.journaled),
@@ -333,7 +342,8 @@ impl Nursery {
         let journaled = entry.options.journaled;
         let device = Arc::clone(&self.device);
         let expiry = entry.options.values_end.then(|| Expiry::new(self.environment.clone()));
-        Ok(Generation::new(entry.id, journaled, engine, dir, device, share, expiry))
+        let generation = Generation::new(entry.id, journaled, engine, dir, device, share, expiry);
+        Ok(generation.behind(gate))
     }
 
     fn barrier_for(&self, journaled: bool) -> Arc<dyn Barrier> {
@@ -525,6 +535,8 @@ fn replay_record(
         // A keyspace that is not there was dropped or cleared after the record was written.
         let Some(generation) = journaled.get(&run[0].0) else { continue };
         let ops: Vec<_> = run.iter().map(|(_, op)| *op).collect();
+        // A long replay wants upkeep.
+        generation.begin_background();
         generation.engine.apply(&ops, seqno)?;
         generation.note_applied(seqno);
         if is_planted(Planted::ReplayedInPart) {

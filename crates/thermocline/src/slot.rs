@@ -9,6 +9,7 @@ use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::Engine;
 use parking_lot::Mutex;
+use workers::Gate;
 
 use crate::async_writes::desk::Desk as WriteDesk;
 use crate::damaged::Damaged;
@@ -183,6 +184,8 @@ pub(crate) struct Generation {
     pub(crate) desk: Desk,
     /// The engine's share of the memory, if it has one; after the engine, so that it is dropped later.
     pub(crate) share: Option<Arc<MemoryShare>>,
+    /// Holds the engine's periodic tasks back; after the engine, which stops them first.
+    gate: Option<Gate>,
     /// Its files, relative to the database's device.
     pub(crate) dir: String,
     device: Arc<dyn Device>,
@@ -215,11 +218,27 @@ impl Generation {
             seats,
             desk,
             share,
+            gate: None,
             dir,
             device,
             newest,
             is_settled,
             doomed,
+        }
+    }
+
+    /// Has the engine's periodic tasks wait behind `gate` for [`Self::begin_background`].
+    pub(crate) fn behind(mut self, gate: Gate) -> Self {
+        self.gate = Some(gate);
+        self
+    }
+
+    /// Lets the engine's periodic tasks run: its keyspace is the database's for good, or the journal's replay
+    /// changes it. An opening that is refused before that has changed nothing of it. Costs a load once they
+    /// run.
+    pub(crate) fn begin_background(&self) {
+        if let Some(gate) = &self.gate {
+            gate.open();
         }
     }
 

@@ -7,8 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use device::{Device, Mode};
+use device::{Device, Failure, Fault, FaultDevice, Lasting, Mode, OperationKind};
+use environment::{Environment, ManualClock};
 use flexspace::space::FlexSpace;
 use thermocline::{
     Backups, Db, EngineKind, Error, KeyspaceOptions, Newer, NewerVersion, Options, Progress, check,
@@ -256,6 +258,96 @@ fn a_newer_header_in_the_space_of_flexdb_changes_nothing() {
     let expected = NewerVersion { file: format!("{dir}/data"), newer };
     must_refuse("open", Db::open_on(Arc::clone(&device), "newer", options()), &expected);
     assert!(files_of(&device) == files, "something was changed");
+}
+
+/// A database whose engines have background work to do, with a last keyspace of `engine`, and its directory.
+fn with_work(engine: EngineKind) -> (Arc<dyn Device>, String) {
+    let device = device::memory();
+    let db = Db::open_on(Arc::clone(&device), "worked", options()).unwrap();
+    let named = ENGINES.map(|engine| (format!("a-{engine}"), engine));
+    for (name, engine) in named.into_iter().chain([("space".to_owned(), engine)]) {
+        let space = db.keyspace(&name, KeyspaceOptions { engine, ..Default::default() }).unwrap();
+        for round in 0..3_u8 {
+            for number in 0..KEYS {
+                space.put(&number.to_be_bytes(), &[round; 200]).unwrap();
+            }
+            space.flush().unwrap();
+        }
+        for number in 0..KEYS * 3 / 4 {
+            space.delete(&number.to_be_bytes()).unwrap();
+        }
+        space.flush().unwrap();
+    }
+    db.close().unwrap();
+    let dir = format!("keyspaces/space/{}", device.list("keyspaces/space").unwrap()[0].name);
+    (device, dir)
+}
+
+/// Has a second pass, and other threads run, before each file that the calling thread opens.
+fn slow_down(device: &Arc<FaultDevice>, clock: &Arc<ManualClock>) {
+    let (again, clock) = (Arc::clone(device), Arc::clone(clock));
+    device.interpose(OperationKind::Open, move || {
+        clock.advance(Duration::from_secs(1));
+        (0..20).for_each(|_| std::thread::yield_now());
+        slow_down(&again, &clock);
+    });
+}
+
+/// Opens the database so slowly that each periodic task is due many times before the end.
+fn open_slowly(faults: &Arc<FaultDevice>) -> Result<Db, Error> {
+    let (environment, clock) = Environment::simulated(2);
+    slow_down(faults, &clock);
+    Db::open_on(Arc::clone(faults) as Arc<dyn Device>, "slow", Options { environment, ..options() })
+}
+
+#[test]
+fn background_tasks_change_nothing_before_a_slow_opening_refuses_a_newer_file() {
+    let (device, dir) = with_work(EngineKind::FlexDb);
+    let space = FlexSpace::open(device.subdevice(&dir).unwrap(), Default::default()).unwrap();
+    let mut header = space.read(0, HEADER_BYTES as u64).unwrap();
+    let newer = raise(&mut header, Raised::Version);
+    space.pwrite(0, &header).unwrap();
+    space.close().unwrap();
+    drop(space);
+    let files = files_of(&device);
+    let expected = NewerVersion { file: format!("{dir}/data"), newer };
+    let refused = open_slowly(&FaultDevice::new(Arc::clone(&device)));
+    must_refuse("a slow open", refused, &expected);
+    let after = files_of(&device);
+    let changed: Vec<_> =
+        files.keys().filter(|name| after.get(*name) != files.get(*name)).collect();
+    assert!(after == files, "{changed:?}");
+}
+
+#[test]
+fn background_tasks_change_nothing_before_a_slow_opening_fails() {
+    // Openings hold room in a ballast.
+    let is_engines = |name: &str| name.starts_with("keyspaces/") && !name.ends_with("/ballast");
+    for engine in ENGINES {
+        let (device, dir) = with_work(engine);
+        let files_of = |device| {
+            let mut files = files_of(device);
+            files.retain(|name, _| is_engines(name));
+            files
+        };
+        let files = files_of(&device);
+        let faults = FaultDevice::new(Arc::clone(&device));
+        // The names of the files are read to find newer ones; each engine lists them, or asks for one, to open.
+        let fault = |kind, nth| Fault {
+            kind: Some(kind),
+            nth,
+            failure: Failure::Io,
+            lasting: Lasting::ForGood,
+        };
+        faults.fail_in(&dir, fault(OperationKind::List, 2));
+        faults.fail_in(&dir, fault(OperationKind::Exists, 1));
+        let refused = open_slowly(&faults);
+        assert!(refused.is_err(), "{engine} opened without its directory");
+        let after = files_of(&device);
+        let changed: Vec<_> =
+            files.keys().filter(|name| after.get(*name) != files.get(*name)).collect();
+        assert!(after == files, "{engine}: {changed:?}");
+    }
 }
 
 /// Backups: each kind of file in them, and their own manifests.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::gate::GateId;
 use crate::planted::{Planted, is_planted};
 use crate::runner::Runner;
 use crate::task::{
@@ -36,8 +37,8 @@ pub enum WaitError {
 }
 
 impl Group {
-    pub(crate) fn new(runner: &Arc<Runner>, name: &str) -> Self {
-        let (id, token) = runner.state.lock().add_group(name);
+    pub(crate) fn new(runner: &Arc<Runner>, name: &str, gate: Option<GateId>) -> Self {
+        let (id, token) = runner.state.lock().add_group(name, gate);
         Self { runner: runner.clone(), id, token }
     }
 

@@ -52,6 +52,7 @@
 //! captured, runs; so a task may use the pool, and locks of its own around it, as it likes.
 
 mod crank;
+mod gate;
 mod group;
 mod locks;
 #[doc(hidden)]
@@ -62,6 +63,7 @@ mod schedule;
 mod task;
 
 pub use crank::{HandCranked, Order, Ran};
+pub use gate::Gate;
 pub use group::{Group, WaitError};
 pub use pool::Pool;
 pub use task::{Class, Next, StopToken, Stopped, TaskPanic};

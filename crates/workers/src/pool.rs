@@ -7,6 +7,7 @@ use environment::{Environment, JoinHandle};
 use telemetry::Registry;
 
 use crate::crank::{HandCranked, Order, Picker};
+use crate::gate::{Gate, GateId};
 use crate::group::Group;
 use crate::locks::Mutex;
 use crate::runner::Runner;
@@ -17,7 +18,11 @@ use crate::task::TaskPanic;
 /// Whoever starts it calls [`Pool::stop`]; if nobody does, the last handle that is dropped stops it
 /// and waits, except on one of its own threads.
 #[derive(Clone, Debug)]
-pub struct Pool(Arc<Owner>);
+pub struct Pool {
+    owner: Arc<Owner>,
+    /// The gate behind which this handle makes groups.
+    gate: Option<GateId>,
+}
 
 #[derive(Debug)]
 struct Owner {
@@ -37,14 +42,15 @@ impl Pool {
     pub fn start(env: &Environment, threads: usize, registry: &Registry) -> io::Result<Self> {
         let threads = threads.max(1);
         let runner = Runner::new(env, (threads - 1).max(1), None, registry);
-        let pool = Self(Arc::new(Owner { runner, threads: Mutex::default() }));
+        let owner = Arc::new(Owner { runner, threads: Mutex::default() });
+        let pool = Self { owner, gate: None };
         for number in 0..threads {
-            let runner = pool.0.runner.clone();
+            let runner = pool.owner.runner.clone();
             let work = move || {
                 telemetry::note_background_thread();
                 runner.work_until_stopped();
             };
-            pool.0.threads.lock().push(env.spawn(&format!("worker-{number}"), work)?);
+            pool.owner.threads.lock().push(env.spawn(&format!("worker-{number}"), work)?);
         }
         Ok(pool)
     }
@@ -58,12 +64,19 @@ impl Pool {
         let picker = Picker::new(order, env.random("workers"));
         let runner = Runner::new(env, usize::MAX, Some(picker), registry);
         let owner = Owner { runner: runner.clone(), threads: Mutex::default() };
-        (Self(Arc::new(owner)), HandCranked(runner))
+        (Self { owner: Arc::new(owner), gate: None }, HandCranked(runner))
     }
 
     /// A group of tasks with one owner. `name` appears in reports of panics.
     pub fn group(&self, name: &str) -> Group {
-        Group::new(&self.0.runner, name)
+        Group::new(&self.owner.runner, name, self.gate)
+    }
+
+    /// A handle to this pool whose groups are behind a gate: their periodic tasks do not run before it is
+    /// opened. Their one-time tasks do.
+    pub fn behind_gate(&self) -> (Self, Gate) {
+        let (id, gate) = Gate::closed(&self.owner.runner);
+        (Self { owner: Arc::clone(&self.owner), gate: Some(id) }, gate)
     }
 
     /// Stops all groups: accepts no more tasks, tells the running ones by their tokens, runs what
@@ -74,8 +87,8 @@ impl Pool {
     /// If called from a task, which would wait for itself.
     #[must_use = "a task that panicked has left its work undone"]
     pub fn stop(&self) -> Vec<TaskPanic> {
-        assert!(self.0.runner.depth() == 0, "a task cannot stop its pool");
-        self.0.stop()
+        assert!(self.owner.runner.depth() == 0, "a task cannot stop its pool");
+        self.owner.stop()
     }
 }
 

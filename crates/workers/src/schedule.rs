@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use environment::Monotonic;
 
+use crate::gate::GateId;
 use crate::task::{Class, GroupId, Job, OnPanic, StopToken, Stopped, TaskPanic};
 
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Schedule {
     /// Periodic tasks by the time they are due; the number keeps equal times apart and in order.
     timers: BTreeMap<(Monotonic, u64), Job>,
     groups: BTreeMap<GroupId, GroupState>,
+    /// Gates that are closed, and the periodic tasks that they hold, with the time that each is due.
+    closed: BTreeMap<GateId, Vec<(Monotonic, Job)>>,
     /// Panics of groups whose handle is gone, for the pool's owner.
     orphaned_panics: Vec<TaskPanic>,
     stopping: bool,
@@ -35,6 +38,7 @@ pub(crate) struct Schedule {
 pub(crate) struct GroupState {
     pub(crate) name: String,
     pub(crate) token: StopToken,
+    gate: Option<GateId>,
     pub(crate) unfinished: usize,
     /// Not yet reported.
     pub(crate) panics: Vec<TaskPanic>,
@@ -49,6 +53,7 @@ impl Schedule {
             ready: Default::default(),
             timers: BTreeMap::new(),
             groups: BTreeMap::new(),
+            closed: BTreeMap::new(),
             orphaned_panics: Vec::new(),
             stopping: false,
             running: 0,
@@ -89,7 +94,7 @@ impl Schedule {
         self.next_number
     }
 
-    pub(crate) fn add_group(&mut self, name: &str) -> (GroupId, StopToken) {
+    pub(crate) fn add_group(&mut self, name: &str, gate: Option<GateId>) -> (GroupId, StopToken) {
         let id = GroupId(self.number());
         let token = StopToken::default();
         if self.stopping {
@@ -98,6 +103,7 @@ impl Schedule {
         let state = GroupState {
             name: name.to_owned(),
             token: token.clone(),
+            gate,
             unfinished: 0,
             panics: Vec::new(),
             first_panic: None,
@@ -126,12 +132,38 @@ impl Schedule {
 
     /// Has a periodic task wait until `due`, or says that it cannot.
     pub(crate) fn arm(&mut self, due: Monotonic, job: Job) -> Result<(), (Stopped, Job)> {
-        if self.group(job.group).token.is_stopping() {
+        let group = self.group(job.group);
+        if group.token.is_stopping() {
             return Err((Stopped, job));
+        }
+        let gate = group.gate;
+        if let Some(held) = gate.and_then(|gate| self.closed.get_mut(&gate)) {
+            held.push((due, job));
+            return Ok(());
         }
         let number = self.number();
         self.timers.insert((due, number), job);
         Ok(())
+    }
+
+    pub(crate) fn add_gate(&mut self) -> GateId {
+        let id = GateId(self.number());
+        self.closed.insert(id, Vec::new());
+        id
+    }
+
+    /// Has the tasks that the gate holds wait for their time as others do.
+    pub(crate) fn open_gate(&mut self, id: GateId) {
+        for (due, job) in self.closed.remove(&id).unwrap_or_default() {
+            let number = self.number();
+            self.timers.insert((due, number), job);
+        }
+    }
+
+    /// Forgets a gate that was not opened. Returns the tasks that it holds, to be dropped outside the lock.
+    pub(crate) fn remove_gate(&mut self, id: GateId) -> Vec<Job> {
+        let held = self.closed.remove(&id).unwrap_or_default();
+        held.into_iter().map(|(_, job)| job).collect()
     }
 
     /// Moves the periodic tasks whose time has come into the queues, and with them the tasks that are due
@@ -237,6 +269,9 @@ impl Schedule {
     fn remove_periodic(&mut self, mut belongs: impl FnMut(&Job) -> bool) -> Vec<Job> {
         let waiting = self.timers.extract_if(.., |_, job| belongs(job)).map(|(_, job)| job);
         let mut removed: Vec<Job> = waiting.collect();
+        for held in self.closed.values_mut() {
+            removed.extend(held.extract_if(.., |(_, job)| belongs(job)).map(|(_, job)| job));
+        }
         for queue in &mut self.ready {
             let (out, kept) = std::mem::take(queue)
                 .into_iter()

@@ -268,3 +268,50 @@ fn periodic_tasks_that_are_due_soon_after_each_other_run_together() {
     assert!((9 * TASKS..12 * TASKS).contains(&runs), "{runs}");
     groups.into_iter().for_each(|group| assert!(group.stop().is_empty()));
 }
+
+#[test]
+fn a_gate_holds_periodic_tasks_back_until_it_is_opened() {
+    let (env, clock) = Environment::simulated(1);
+    let (pool, crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
+    let (behind, gate) = pool.behind_gate();
+    let (held, free) = (behind.group("held"), pool.group("free"));
+    let period = Duration::from_secs(1);
+    for group in [&held, &free] {
+        group.every(Class::Collect, "tick", period, |_| {}).expect("accepted");
+    }
+    held.submit(Class::Flush, "once", |_| {}).expect("accepted");
+    clock.advance(10 * period);
+    let ran = |crank: &thermocline_workers::HandCranked| {
+        let ran = std::iter::from_fn(|| crank.run_one());
+        ran.map(|ran| format!("{} {}", ran.group, ran.task)).collect::<Vec<_>>()
+    };
+    assert_eq!(ran(&crank), ["held once", "free tick"]);
+    gate.open();
+    gate.open();
+    assert_eq!(ran(&crank), ["held tick"], "it was due long ago, and once");
+    held.every(Class::Collect, "late", period, |_| {}).expect("accepted");
+    clock.advance(period);
+    assert_eq!(ran(&crank).len(), 3);
+    assert!(held.stop().is_empty() && free.stop().is_empty());
+}
+
+#[test]
+fn tasks_behind_a_closed_gate_go_with_their_group_or_with_the_gate() {
+    let (env, clock) = Environment::simulated(1);
+    let (pool, crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
+    let captured = Arc::new(());
+    let (behind, gate) = pool.behind_gate();
+    let groups = ["stopped", "left"].map(|name| behind.group(name));
+    for group in &groups {
+        let captured = Arc::clone(&captured);
+        let work = move |_: &_| drop(Arc::clone(&captured));
+        group.every(Class::Collect, "tick", Duration::from_secs(1), work).expect("accepted");
+    }
+    assert_eq!(Arc::strong_count(&captured), 3);
+    assert!(groups[0].stop().is_empty());
+    assert_eq!(Arc::strong_count(&captured), 2);
+    drop(gate);
+    assert_eq!(Arc::strong_count(&captured), 1);
+    clock.advance(Duration::from_secs(2));
+    assert_eq!(crank.run_all(), 0);
+}

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use engine::{Error, IdleLooks, Result};
 use parking_lot::Mutex;
-use workers::Class;
+use workers::{Class, Next};
 
 use super::plan_compaction::{Claim, Job};
 use super::plan_idle::plan_idle;
@@ -88,8 +88,18 @@ impl Allowance {
 }
 
 impl Shared {
-    /// Looks around as long as the store is open.
+    /// Begins compactions that are due, and looks around as long as the store is open. Both are periodic tasks,
+    /// which a host may hold back until it has opened all stores.
     pub(crate) fn begin_looking_around(self: &Arc<Self>) -> Result<()> {
+        let weak = Arc::downgrade(self);
+        let plan = move |_: &workers::StopToken| {
+            if let Some(shared) = weak.upgrade() {
+                shared.schedule_compactions();
+            }
+            Next::Never
+        };
+        let begun = self.group.repeat(Class::Compact, "lsm first plan", Duration::ZERO, plan);
+        begun.map_err(|_| Error::Closed)?;
         let weak = Arc::downgrade(self);
         let look = move |_: &workers::StopToken| {
             if let Some(shared) = weak.upgrade() {
