@@ -29,6 +29,7 @@ mod memory_balance;
 mod merge;
 mod newer_versions;
 mod numbered;
+mod opening_costs;
 mod ordered;
 mod other_lengths;
 mod racing_writes;
