@@ -125,7 +125,7 @@ impl DeadRuns {
             return false;
         }
         self.steps.fetch_add(steps, Relaxed);
-        if steps < DEAD_RUN_MIN {
+        if !is_long_run(steps) {
             return false;
         }
         self.is_reported.store(true, Relaxed);
@@ -142,6 +142,11 @@ impl DeadRuns {
     pub fn steps(&self) -> u64 {
         self.steps.load(Relaxed)
     }
+}
+
+/// Returns whether a scan that steps over `steps` dead entries in a row reports them to the next look.
+pub fn is_long_run(steps: u64) -> bool {
+    steps >= DEAD_RUN_MIN
 }
 
 /// Returns whether the tombstones among the `entries` of a memtable are enough that scans gain by

@@ -97,8 +97,9 @@ impl Shared {
 
     /// A second has passed. Writes a snapshot if at least half of the one that stands is dead,
     /// which is deleted or was overwritten by less: so it writes no more bytes than it frees
-    /// (`engine::reclaim`).
-    pub(crate) fn flush_if_dead(&self) {
+    /// (`engine::reclaim`). Returns whether there may be more to do at the next look, though nothing is
+    /// written.
+    pub(crate) fn flush_if_dead(&self) -> bool {
         let stored_bytes = self.last_snapshot.bytes.load(Relaxed);
         let live_bytes = self.map.tally.bytes();
         let deletes = WaitingDeletes {
@@ -109,12 +110,15 @@ impl Shared {
         };
         let newest = SeqNo::new(self.map.tally.newest());
         let look = self.looks.look(newest, || deletes.are_worth_a_flush());
-        let may_flush = self.health.check_writable().is_ok()
-            && self.flushes.pausing(&self.host.environment).is_none();
-        if look.is_flush_due && may_flush {
+        let is_writable = self.health.check_writable().is_ok();
+        if look.is_flush_due
+            && is_writable
+            && self.flushes.pausing(&self.host.environment).is_none()
+        {
             // A failure is noted, and the next flush tries again.
             let _ = self.try_flush();
         }
+        is_writable && (!look.is_quiet || deletes.are_worth_a_flush())
     }
 
     fn flush_at(&self, flusher: &mut Flusher, pin: Arc<Pin>) -> Result<()> {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::{Health, Host, Result, Retries, Superblock};
-use workers::{Class, Stopped};
+use workers::{Class, Next, Stopped};
 
 use crate::flush::{Flusher, LastSnapshot};
 use crate::map::{Delta, LeafBuilder, Map, Tally};
@@ -104,6 +104,7 @@ impl Store {
             last_snapshot,
             flushes: Retries::default(),
             looks: Default::default(),
+            rounds: Default::default(),
             scanned_dead: Default::default(),
             host,
         });
@@ -117,14 +118,26 @@ impl Store {
         Ok(store)
     }
 
+    /// Prunes from time to time, until there is nothing to do; a write has it begin again.
     fn start_pruning(&self) -> std::result::Result<(), Stopped> {
         let shared = Arc::downgrade(&self.shared);
-        self.group.every(Class::Collect, "prune", PRUNE_INTERVAL, move |_stop| {
-            if let Some(shared) = shared.upgrade() {
+        self.group.repeat(Class::Collect, "prune", PRUNE_INTERVAL, move |_stop| {
+            let Some(shared) = shared.upgrade() else { return Next::Never };
+            shared.rounds.run(&shared.host.sequence, || {
                 shared.prune(PRUNED_PER_ROUND);
-                shared.flush_if_dead();
-            }
+                let is_flush_left = shared.flush_if_dead();
+                !is_flush_left && !shared.map.has_unsettled()
+            })
         })
+    }
+
+    /// A write may have left something to be pruned, or made a part of the snapshot dead.
+    #[inline]
+    pub(crate) fn wake_pruning(&self) {
+        self.shared.rounds.wake(|| {
+            // A pool that is stopping prunes no more.
+            let _: std::result::Result<(), Stopped> = self.start_pruning();
+        });
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 use device::Device;
 use engine::{
     Capabilities, Engine, GoOn, Health, Host, IdleLooks, KeyRange, Op, Operator, Pin, Ranges,
-    Result, Retries, SeqNo, Stats, Trouble, View, Visit, walk_in_order,
+    Result, Retries, Rounds, SeqNo, Stats, Trouble, View, Visit, walk_in_order,
 };
 use parking_lot::Mutex;
 use workers::Group;
@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     /// Flushes that fail for a reason that may pass.
     pub(crate) flushes: Retries,
     pub(crate) looks: IdleLooks,
+    /// The rounds of background pruning.
+    pub(crate) rounds: Rounds,
     /// Keys without a value that scans have stepped over, and leaves without pairs.
     pub(crate) scanned_dead: AtomicU64,
 }
@@ -85,12 +87,14 @@ impl Engine for Store {
 
     fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
         let applied = self.shared.apply(ops, seqno);
+        self.wake_pruning();
         self.shared.trim_if_due(&self.group);
         applied
     }
 
     fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
         let done = self.shared.rmw(key, operator, seqno);
+        self.wake_pruning();
         self.shared.trim_if_due(&self.group);
         done
     }

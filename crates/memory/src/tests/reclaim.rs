@@ -87,3 +87,27 @@ fn the_head_of_a_queue_is_found_in_few_steps() {
     look(&bench, 2);
     assert!(dead(Direction::Backward) <= 8);
 }
+
+/// Tasks that run while a second passes.
+fn tasks_in_a_second(bench: &Bench) -> usize {
+    bench.clock.advance(Duration::from_secs(1));
+    bench.crank.run_all()
+}
+
+#[test]
+fn an_idle_store_runs_no_task_until_a_write_wakes_it() {
+    let bench = loaded(&device::memory());
+    look(&bench, 6);
+    assert!((0..60).all(|_| tasks_in_a_second(&bench) == 0), "nothing is left to do");
+    let view = bench.view();
+    // What the view shows waits for it to end.
+    bench.put(&key(1), &[2; 10]);
+    assert!((0..10).all(|_| tasks_in_a_second(&bench) > 0));
+    drop(view);
+    look(&bench, 4);
+    assert!((0..60).all(|_| tasks_in_a_second(&bench) == 0), "the old value is gone");
+    delete(&bench, VALUES);
+    look(&bench, 6);
+    assert!(disk_bytes(&bench) < 64 << 10, "the deletes have woken it");
+    assert_eq!(tasks_in_a_second(&bench), 0);
+}
