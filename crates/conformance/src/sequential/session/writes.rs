@@ -48,8 +48,11 @@ impl Session<'_> {
     /// What the engine answers before a write, which is not refused if it would have been taken without waiting.
     fn admitted(&self, ops: &[Op<'_>]) -> Result<engine::Result<()>, String> {
         let bytes: usize = ops.iter().map(Op::bytes).sum();
+        let engine = &self.opened.engine;
+        let takes = || engine.takes_at_once(ops.len(), bytes as u64);
+        // Each says that the write is taken without a wait.
         let is_taken = !ops.iter().any(Op::is_range)
-            && self.opened.engine.takes_at_once(ops.len(), bytes as u64);
+            && (takes() || engine.try_admit(ops).is_ok_and(|is_taken| is_taken));
         match self.asked(ops)? {
             Err(refusal) if is_taken => {
                 let steps = ops.len();
@@ -59,15 +62,13 @@ impl Session<'_> {
         }
     }
 
-    /// The same. Two of three ask first whether they have to wait, and do not where they need not.
+    /// The same. Every other one asks whether it has to wait first, and does not where it need not.
     fn asked(&self, ops: &[Op<'_>]) -> Result<engine::Result<()>, String> {
         let engine = &self.opened.engine;
-        let asked = match self.applied % 3 {
-            0 => return Ok(engine.admit(ops)),
-            1 if !ops.iter().any(Op::is_range) => engine.try_admit(ops),
-            _ => engine.admit_at_once(ops),
-        };
-        let refused = match asked {
+        if self.applied.is_multiple_of(2) {
+            return Ok(engine.admit(ops));
+        }
+        let refused = match engine.admit_at_once(ops) {
             Ok(true) => return Ok(Ok(())),
             Ok(false) => None,
             Err(refusal) => Some(refusal),
