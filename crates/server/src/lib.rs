@@ -9,9 +9,9 @@
 //! ```
 //!
 //! To follow a command, start at `event_loop::EventLoop::run`, then
-//! `connection::Connection::serve`, then `commands::dispatch`. Commands that wait for the device or
-//! have much to do run on threads (`event_loop::command_threads`). `docs/redis.md` lists the
-//! differences from Redis, `docs/formats/value-with-end.md` defines how values are stored.
+//! `connection::Connection::serve`, then `commands::dispatch`. Commands that wait, for the device or
+//! for room, or have much to do run on threads (`event_loop::command_threads`). `docs/redis.md`
+//! lists the differences from Redis, `docs/formats/value-with-end.md` defines how values are stored.
 //!
 //! # Invariants
 //! - I1. A reply leaves only when everything it tells of is as durable as the server was told to

@@ -1,7 +1,7 @@
 //! Writes that must not wait: each is done as a whole, or nothing of it is.
 //!
-//! They follow [`crate::write`] and [`crate::rmw`] without each step that may wait. A write is given
-//! up before it changed anything if one of these is so:
+//! They follow [`crate::write`] and [`crate::rmw`] without each step that may wait. A write is
+//! given up before it changed anything if one of these is so:
 //! - The journal is far too long, and a flush is making it shorter (`background.rs`).
 //! - The engine has no room now, or slows writers down ([`engine::Engine::try_admit`]).
 //! - Another thread holds the lock of a key for longer than a write in memory takes.

@@ -63,7 +63,7 @@ pub(crate) struct Job {
     /// Its walk over keys, if only the reply is still to be made.
     pub(crate) walk: Option<Box<Walk>>,
     pub(crate) session: Session,
-    /// Bytes of memory of the state, the arguments and the walk, for which the connection is charged.
+    /// Bytes of memory of the state, the arguments and the walk. The connection is charged for them.
     pub(crate) lent_bytes: usize,
     pub(crate) limits: OutputLimits,
     /// The values of its keys, if it has to be alone.
