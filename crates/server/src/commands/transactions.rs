@@ -11,7 +11,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::dispatch::{atomically, counted};
 use super::plan::KEYS_MAX;
 use super::{COMMANDS, Call, Failure, Outcome};
-use crate::connection::LARGE_COMMAND_BYTES;
 use crate::options::WATCHED_KEYS_MAX;
 use crate::retired::Retired;
 use crate::session::{Queue, Session, Watched};
@@ -166,10 +165,7 @@ pub(crate) fn unwatch(call: &mut Call<'_>) -> Outcome {
 
 /// Ends what a connection has queued and watched.
 pub(crate) fn forget_transaction(shared: &Shared, session: &mut Session) {
-    let is_large = |queue: &Queue| {
-        queue.commands.len() > KEYS_MAX || queue.memory_bytes() > LARGE_COMMAND_BYTES
-    };
-    if let Some(queue) = session.queue.take().filter(is_large) {
+    if let Some(queue) = session.queue.take().filter(|queue| queue.commands.len() > KEYS_MAX) {
         shared.retire(Retired::Queue(queue));
     }
     forget_watches(shared, session);
