@@ -17,7 +17,7 @@ mod uring;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::{self, FlockOperation, OFlags};
 
 use crate::Device;
 use crate::accounting::Accounting;
@@ -245,13 +245,17 @@ impl SystemDevice {
     fn open_file(&self, name: &str, mode: Mode, alignment: Option<usize>) -> Result<SystemFile> {
         check_below_root(name)?;
         let flags = match mode {
-            Mode::Read => OFlags::RDONLY,
+            // Otherwise the opening of a pipe waits for a process that writes to the pipe.
+            Mode::Read => OFlags::RDONLY | OFlags::NONBLOCK,
             Mode::Write => OFlags::RDWR,
             Mode::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
             Mode::Create => OFlags::RDWR | OFlags::CREATE,
         };
         let direct = if alignment.is_some() { OFlags::DIRECT } else { OFlags::empty() };
         let fd = self.root.open_file(name, flags | direct)?;
+        if mode == Mode::Read {
+            fs::fcntl_setfl(&fd, direct).map_err(|errno| explain(Operation::Open, name, errno))?;
+        }
         let alignment = alignment.unwrap_or(1);
         Ok(SystemFile::new(fd, name, alignment, self.accounting.clone()))
     }

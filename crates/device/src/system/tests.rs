@@ -5,6 +5,8 @@ mod refused;
 
 use std::sync::Arc;
 
+use rustix::fs::FileType;
+
 use super::*;
 
 fn device(io: Io, uring: bool) -> (Arc<dyn Device>, tempfile::TempDir) {
@@ -80,6 +82,18 @@ fn a_link_without_a_target_is_named() {
     assert_eq!(error, Some(Error::DanglingLink { name: link.display().to_string() }));
     std::fs::create_dir(dir.path().join("nowhere")).unwrap();
     assert!(crate::open(&link, Options::default()).is_ok(), "a link to a directory is followed");
+}
+
+#[test]
+fn nothing_waits_for_the_other_end_of_a_pipe() {
+    for (device, dir) in [buffered(), without_openat2()] {
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, 0o600.into(), 0).unwrap();
+        for mode in [Mode::Read, Mode::Write, Mode::Create] {
+            let read = device.open("pipe", mode).and_then(|file| file.read_at(0, &mut [0; 16]));
+            assert!(matches!(read, Err(Error::Io { .. })), "{mode:?}: {read:?}");
+        }
+    }
 }
 
 #[test]
