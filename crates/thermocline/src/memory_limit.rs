@@ -16,14 +16,14 @@
 use std::collections::BTreeMap;
 
 use codec::SeqNo;
-use device::{Device, Mode};
+use device::Device;
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::memory_needed::{self, Present, Snapshots};
 use crate::memory_shares::MemoryShares;
-use crate::open::JOURNAL_DIR;
 use crate::options::{EngineKind, KeyspaceOptions, Options};
+use crate::room_to_open::segment_lengths;
 use crate::slot::Generation;
 
 /// Refuses a setting that no database could be opened with.
@@ -126,10 +126,5 @@ fn too_small(
 }
 
 fn journal_bytes(device: &dyn Device) -> Result<u64> {
-    let mut bytes: u64 = 0;
-    for entry in device.list(JOURNAL_DIR)? {
-        let file = device.open(&device::join(JOURNAL_DIR, &entry.name), Mode::Read)?;
-        bytes = bytes.saturating_add(file.len()?);
-    }
-    Ok(bytes)
+    Ok(segment_lengths(device)?.into_iter().fold(0, u64::saturating_add))
 }

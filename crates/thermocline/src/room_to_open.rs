@@ -72,13 +72,17 @@ fn remove_unfinished(device: &dyn Device) -> Result<()> {
         return Ok(());
     }
     for entry in device.list(JOURNAL_DIR)? {
-        let number = entry.name.strip_suffix(UNFINISHED_SUFFIX);
-        let is_ours = |number: &str| number.len() == 20 && number.parse::<u64>().is_ok();
-        if number.is_some_and(is_ours) {
+        if is_numbered(&entry.name, UNFINISHED_SUFFIX) {
             device.remove(&join(JOURNAL_DIR, &entry.name))?;
         }
     }
     Ok(())
+}
+
+/// Returns whether a name is the one that the journal gives to a file with this suffix.
+fn is_numbered(name: &str, suffix: &str) -> bool {
+    let number = name.strip_suffix(suffix);
+    number.is_some_and(|number| number.len() == 20 && number.parse::<u64>().is_ok())
 }
 
 /// The error that says how much room is enough.
@@ -92,16 +96,23 @@ fn explain(device: &dyn Device, error: Error) -> Error {
     }
 }
 
+/// Returns the lengths of the journal's segments, oldest first. Other files in its directory may be
+/// unreadable, and have no effect.
+pub(crate) fn segment_lengths(device: &dyn Device) -> Result<Vec<u64>> {
+    let segments = device.list(JOURNAL_DIR)?.into_iter();
+    let segments = segments.filter(|entry| is_numbered(&entry.name, SEGMENT_SUFFIX));
+    segments.map(|entry| len(device, &join(JOURNAL_DIR, &entry.name))).collect()
+}
+
+fn len(device: &dyn Device, name: &str) -> Result<u64> {
+    Ok(device.open(name, Mode::Read)?.len()?)
+}
+
 /// Bytes with which an opening succeeds: for the newest segment of the journal, of which all may be taken over,
 /// and for all records of the journal, if any engine writes what it replays.
 fn bytes_to_open(device: &dyn Device) -> Result<u64> {
     let Some(catalog) = Catalog::load(device)? else { return Ok(0) };
-    let len = |name: &str| Ok::<_, Error>(device.open(name, Mode::Read)?.len()?);
-    let mut segments = Vec::new();
-    let entries = device.list(JOURNAL_DIR)?.into_iter();
-    for entry in entries.filter(|entry| entry.name.ends_with(SEGMENT_SUFFIX)) {
-        segments.push(len(&join(JOURNAL_DIR, &entry.name))?);
-    }
+    let segments = segment_lengths(device)?;
     let newest = segments.last().copied().unwrap_or_default();
     let mut bytes = held_bytes(&catalog) + newest;
     for keyspace in &catalog.keyspaces {
@@ -111,7 +122,7 @@ fn bytes_to_open(device: &dyn Device) -> Result<u64> {
                 let dir = keyspace.dir();
                 for file in device.list(&dir)? {
                     if file.name.starts_with("manifest") {
-                        bytes += len(&join(&dir, &file.name))?;
+                        bytes += len(device, &join(&dir, &file.name))?;
                     }
                 }
             }

@@ -379,7 +379,7 @@ fn newer_files_in_a_backup_are_refused() {
     }
 }
 
-/// Files that no engine made, in the directory of each keyspace, which cannot be opened.
+/// Files that no release made, in each directory of a database. They cannot be opened, or not be read.
 #[test]
 fn foreign_files_that_cannot_be_read_refuse_no_opening() {
     let dir = tempfile::tempdir().unwrap();
@@ -396,13 +396,18 @@ fn foreign_files_that_cannot_be_read_refuse_no_opening() {
     let db = Db::open(dir.path(), options()).unwrap();
     fill(&db, 1);
     db.close().unwrap();
-    let mut sockets = Vec::new();
+    let mut places = ["", "journal", "keyspaces"].map(|name| dir.path().join(name)).to_vec();
     for engine in ENGINES {
         let place = dir.path().join("keyspaces").join(engine.to_string());
         let generations: Vec<_> = std::fs::read_dir(place).unwrap().collect();
-        let place = generations[0].as_ref().unwrap().path();
-        std::os::unix::fs::symlink("nowhere", place.join("a-dangling-link")).unwrap();
+        places.push(generations[0].as_ref().unwrap().path());
+    }
+    let mut sockets = Vec::new();
+    for place in places {
+        std::os::unix::fs::symlink("nowhere", place.join("dangling.journal")).unwrap();
         std::os::unix::fs::symlink("z-loop", place.join("z-loop")).unwrap();
+        let (pipe, kind) = (place.join("p-pipe"), rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(rustix::fs::CWD, pipe, kind, 0o600.into(), 0).unwrap();
         sockets.push(std::os::unix::net::UnixListener::bind(place.join("m-socket")).unwrap());
     }
     for round in 1..3 {

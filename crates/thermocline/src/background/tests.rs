@@ -123,7 +123,7 @@ fn a_writer_goes_on_after_a_trim_although_the_next_flush_has_not_ended() {
 
     let (go, going) = channel::<()>();
     let busy = move |_: &StopToken| {
-        let _ = going.recv_timeout(LONG);
+        let _until_it_may_end = going.recv_timeout(LONG);
     };
     db.inner.background.group.submit(Class::Flush, "busy", busy).unwrap();
     let value = [7; KIB as usize];
