@@ -366,7 +366,7 @@ pub(super) fn never_resurrects(options: Options, faults: Faults) {
 #[test]
 fn a_recovery_may_be_cut_off_at_any_operation() {
     let deeds = alone(seed("recovery cut off"), small_cold(), Faults::none());
-    deeds.must_survive_twice(deeds.random_cuts(60));
+    deeds.must_survive_twice(deeds.random_cuts(180));
 }
 
 /// A copy of the store is whole or no store, wherever the power goes while it is made; and so is the

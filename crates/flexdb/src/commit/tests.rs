@@ -225,7 +225,7 @@ fn many_threads_plan_what_one_does() {
     let options = Options { memtable_bytes_max: 48 << 10, ..small() };
     let store = crate::Store::open(host, options).expect("opens");
     let mut model = BTreeMap::new();
-    for step in 0..20_000_u64 {
+    for step in 0..40_000_u64 {
         let name = key(random.random_range(0..3000));
         let value = vec![step as u8; random.random_range(0..100)];
         let op = match random.random_range(0..4) {
@@ -241,7 +241,9 @@ fn many_threads_plan_what_one_does() {
         }
     }
     store.flush().expect("flushes");
-    assert!(store.shared.counts.commits.load(Relaxed) > 10);
+    let commits = store.shared.counts.commits.load(Relaxed);
+    println!("{commits} commits");
+    assert!(commits > 10, "{commits}");
     store.shared.committer.lock().check().unwrap_or_else(|fault| panic!("{fault}"));
     let view = store.view(sequence.pin()).expect("open");
     let all = engine::KeyRange::all();
