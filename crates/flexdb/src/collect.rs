@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::{Error, Result};
 use flexspace::space::Collected;
-use workers::{Class, StopToken};
+use workers::{Class, Next, StopToken, Stopped};
 
 use crate::error::from_space;
 use crate::store::Shared;
@@ -19,31 +19,74 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Parts of the budget of which one is put in such a time where much is written.
 const MUCH_PUT_PARTS: u64 = 64;
 
-/// Has the space collected as long as the store is open.
+/// Has the space collected each second, until nothing is left to do ([`engine::Rounds`]).
 pub(crate) fn begin(shared: &Arc<Shared>) -> Result<()> {
-    let weak = Arc::downgrade(shared);
-    let work = move |stop: &StopToken| {
-        let Some(shared) = weak.upgrade() else { return };
-        // The budget may have become less since something was cached.
-        shared.cache.shrink(shared.cache_share());
-        shared.refill_allowance();
-        let put = shared.tidy_if_idle();
-        shared.reclaim();
-        if let Err(error) = shared.sync_rewritten() {
-            shared.note_ended(&shared.rewriting_failing, Err(error));
-        }
-        let much = shared.host.memory.limit() / MUCH_PUT_PARTS;
-        while !stop.is_stopping() && shared.collect_and_tell(put > much) {}
-        shared.forget_pins();
-        if let Some(committer) = shared.committer.try_lock() {
-            shared.count_nodes(committer.index());
-        }
-    };
-    let group = &shared.group;
-    group.every(Class::Collect, "flexdb collect", INTERVAL, work).map_err(|_| Error::Closed)
+    shared.begin_looks().map_err(|_| Error::Closed)
 }
 
 impl Shared {
+    fn begin_looks(self: &Arc<Self>) -> std::result::Result<(), Stopped> {
+        let weak = Arc::downgrade(self);
+        let look = move |stop: &StopToken| {
+            let Some(shared) = weak.upgrade() else { return Next::Never };
+            shared.rounds.run(&shared.host.sequence, || shared.look(stop))
+        };
+        self.group.repeat(Class::Collect, "flexdb collect", INTERVAL, look)
+    }
+
+    /// A second has passed. Returns whether looks find nothing to do until the next write or scan.
+    fn look(self: &Arc<Self>, stop: &StopToken) -> bool {
+        // The budget may have become less since something was cached.
+        self.cache.shrink(self.cache_share());
+        self.refill_allowance();
+        let put = self.tidy_if_idle();
+        let has_deletes = self.reclaim();
+        if let Err(error) = self.sync_rewritten() {
+            self.note_ended(&self.rewriting_failing, Err(error));
+        }
+        let much = self.host.memory.limit() / MUCH_PUT_PARTS;
+        let mut has_collected = false;
+        while !stop.is_stopping() && self.collect_and_tell(put > much) {
+            has_collected = true;
+        }
+        self.forget_pins();
+        let Some(committer) = self.committer.try_lock() else { return false };
+        self.count_nodes(committer.index());
+        drop(committer);
+        if self.health.check_writable().is_err() {
+            return true;
+        }
+        put == 0 && !has_deletes && !has_collected && self.has_nothing_left()
+    }
+
+    fn has_nothing_left(&self) -> bool {
+        let state = self.state.load_full();
+        // What a snapshot holds is forgotten, and tidied, after it.
+        self.host.sequence.oldest_pin().is_none()
+            && state.is_some_and(|state| state.sealed.is_empty() && state.pinned.is_empty())
+            && self.is_quiet()
+            && !self.has_to_tidy()
+            && !self.has_to_rewrite()
+            && self.troubles().is_empty()
+    }
+
+    /// A write, whose number is not over yet, may have left something to do.
+    #[inline]
+    pub(crate) fn wake_looks(self: &Arc<Self>) {
+        self.rounds.wake(|| self.look_again());
+    }
+
+    /// Something without a number may have left something to do.
+    pub(crate) fn wake_looks_unnumbered(self: &Arc<Self>) {
+        self.rounds.wake_unnumbered(|| self.look_again());
+    }
+
+    #[cold]
+    fn look_again(self: &Arc<Self>) {
+        // A pool that is stopping looks no more.
+        let _: std::result::Result<(), Stopped> = self.begin_looks();
+    }
+
     /// Empties segments, if it is worth it; says how many.
     /// Where much is written segments come to be empty without it, so more of them may be dead before.
     pub(crate) fn collect(&self, is_much_written: bool) -> Result<u64> {

@@ -180,6 +180,7 @@ impl Shared {
         if self.fragmented.offer(interval, bounds) {
             self.schedule_rewriting();
         }
+        self.wake_looks_unnumbered();
     }
 
     /// Has what waits written as one, soon.
@@ -199,6 +200,15 @@ impl Shared {
         if self.group.submit(Class::Collect, "flexdb rewrite", task).is_err() {
             self.fragmented.is_queued.store(false, SeqCst);
         }
+    }
+
+    /// Whether intervals wait to be written as one, or the allowance for that grows with time.
+    pub(crate) fn has_to_rewrite(&self) -> bool {
+        let (fragmented, bounds) = (&self.fragmented, Bounds::of(self.host.memory.limit()));
+        !fragmented.is_empty()
+            || fragmented.allowance() < bounds.allowance()
+            || fragmented.is_queued.load(SeqCst)
+            || fragmented.is_unsynced.load(Relaxed)
     }
 
     /// A second has passed.

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwapOption;
 use codec::SeqNo;
-use engine::{Error, Health, Host, Result, as_damage};
+use engine::{Error, Health, Host, Result, Rounds, as_damage};
 use flexspace::space::{FlexSpace, Snapshot};
 use sync::Mutex;
 
@@ -105,6 +105,7 @@ impl Store {
             fragmented: Default::default(),
             scanned: Default::default(),
             tidying: Tidying::new(space.len()),
+            rounds: Rounds::default(),
             reclaim: Default::default(),
             queues: Mutex::default(),
             buffers: Mutex::default(),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use codec::SeqNo;
-use engine::{DeadRuns, IdleLooks, WaitingDeletes, has_many_tombstones};
+use engine::{DeadRuns, IdleLooks, WaitingDeletes, has_many_tombstones, is_long_run};
 use parking_lot::Mutex;
 use workers::Class;
 
@@ -46,18 +46,25 @@ struct Estimate {
 }
 
 impl Shared {
-    /// A second has passed.
-    pub(crate) fn reclaim(self: &Arc<Self>) {
-        let Some(state) = self.state.load_full() else { return };
+    /// A second has passed. Returns whether memtables are to be committed.
+    pub(crate) fn reclaim(self: &Arc<Self>) -> bool {
+        let Some(state) = self.state.load_full() else { return false };
         let newest = self.family.applied();
         let are_worth = || self.waiting_deletes(&state, newest).are_worth_a_flush();
         let look = self.reclaim.looks.look(newest, are_worth);
         let is_reported = self.reclaim.dead_runs.take_report();
         let is_idle_work =
             || look.is_quiet && state.memtables().any(|memtable| are_most_tombstones(memtable));
-        if look.is_flush_due || is_reported && has_many(&state) || is_idle_work() {
+        let is_due = look.is_flush_due || is_reported && has_many(&state) || is_idle_work();
+        if is_due {
             self.schedule_commit_of_deletes();
         }
+        is_due
+    }
+
+    /// Whether the last look found that nothing was written for a while, and nothing was since.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.reclaim.looks.is_quiet(self.family.applied()) && !self.reclaim.is_queued.load(SeqCst)
     }
 
     /// A scan has stepped over `steps` dead entries in a row.
@@ -66,6 +73,9 @@ impl Shared {
             && self.state.load().as_ref().is_some_and(|state| has_many(state))
         {
             self.schedule_commit_of_deletes();
+        }
+        if is_long_run(steps) {
+            self.wake_looks_unnumbered();
         }
     }
 

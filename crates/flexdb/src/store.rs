@@ -8,7 +8,7 @@ use codec::SeqNo;
 use device::{Buffer, Device};
 use engine::{
     Capabilities, Engine, Error, GoOn, Health, Host, KeyRange, MemoryNeeds, Op, Operator, Pin,
-    Ranges, Result, Stats, Trouble, View, Visit, walk_in_order,
+    Ranges, Result, Rounds, Stats, Trouble, View, Visit, walk_in_order,
 };
 use flexspace::space::{self, FlexSpace};
 use sync::Mutex;
@@ -70,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) scanned: Scanned,
     /// How far what lies in pieces was written as one.
     pub(crate) tidying: Tidying,
+    /// The rounds of the collector and of all that is done from time to time.
+    pub(crate) rounds: Rounds,
     /// Commits for the sake of deletes.
     pub(crate) reclaim: Reclaim,
     /// For reads that are many at once, as nothing is under way on them.
@@ -303,7 +305,9 @@ impl Engine for Store {
     }
 
     fn flush(&self) -> Result<()> {
-        self.shared.flush()
+        let flushed = self.shared.flush();
+        self.shared.wake_looks_unnumbered();
+        flushed
     }
 
     fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
@@ -335,7 +339,9 @@ impl Engine for Store {
     }
 
     fn resize_memory(&self, limit: u64) -> Result<u64> {
-        self.shared.resize_memory(limit)
+        let resized = self.shared.resize_memory(limit);
+        self.shared.wake_looks_unnumbered();
+        resized
     }
 
     fn close(&self) -> Result<()> {
@@ -373,7 +379,9 @@ impl Engine for Store {
 
 impl Ranges for Store {
     fn compact(&self, range: &KeyRange) -> Result<()> {
-        self.shared.compact_range(range)
+        let compacted = self.shared.compact_range(range);
+        self.shared.wake_looks_unnumbered();
+        compacted
     }
 
     fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {

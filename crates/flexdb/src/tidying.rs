@@ -81,6 +81,12 @@ impl Tidying {
         self.read.fetch_add(intervals, Relaxed);
     }
 
+    /// Whether a pass is under way, or due.
+    fn is_due(&self, space_bytes: u64) -> bool {
+        let put = self.put.load(Relaxed);
+        self.pass.lock().is_under_way || put > 0 && put >= space_bytes / PUT_PARTS
+    }
+
     /// Where the pass goes on, and how much it may write; begins one if that is due. None if there is nothing to
     /// be done.
     pub(crate) fn go_on(&self, space_bytes: u64) -> Option<(Key, u64)> {
@@ -147,6 +153,12 @@ impl Shared {
             && self.health.check_writable().is_ok()
             && self.host.sequence.oldest_pin().is_none()
             && self.space.len() > self.cache_share()
+    }
+
+    /// Whether a pass goes on in the next idle second.
+    pub(crate) fn has_to_tidy(&self) -> bool {
+        let is_queued = self.tidying.is_queued.load(SeqCst);
+        is_queued || self.may_tidy() && self.tidying.is_due(self.space.len())
     }
 
     /// A second has passed; says how many bytes memtables took in it.

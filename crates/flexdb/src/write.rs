@@ -71,6 +71,7 @@ impl Shared {
         self.health.check_writable()?;
         self.insert(last_of_each_key(ops), seqno)?;
         self.family.note_applied(seqno);
+        self.wake_looks();
         Ok(())
     }
 
@@ -133,6 +134,7 @@ impl Shared {
         };
         self.insert(std::iter::once(&op), seqno)?;
         self.family.note_applied(seqno);
+        self.wake_looks();
         Ok(())
     }
 

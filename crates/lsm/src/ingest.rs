@@ -225,6 +225,7 @@ impl Shared {
         self.give_back_places(&places);
         committed?;
         self.family.note_applied(seqno);
+        self.wake_looks();
         Self::count(&self.background.ingestions, 1);
         let bytes = tables.iter().map(|table| table.stored_bytes).sum();
         Self::count(&self.background.ingested_bytes, bytes);

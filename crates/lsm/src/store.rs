@@ -212,7 +212,9 @@ impl Engine for Store {
     }
 
     fn flush(&self) -> Result<()> {
-        self.shared.flush()
+        let flushed = self.shared.flush();
+        self.shared.wake_looks_unnumbered();
+        flushed
     }
 
     fn settle(&self) -> Result<bool> {
@@ -270,7 +272,9 @@ impl Engine for Store {
 
 impl Ranges for Store {
     fn compact(&self, range: &KeyRange) -> Result<()> {
-        self.shared.compact_range(range)
+        let compacted = self.shared.compact_range(range);
+        self.shared.wake_looks_unnumbered();
+        compacted
     }
 
     fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {

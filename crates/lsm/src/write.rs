@@ -93,6 +93,7 @@ impl Shared {
         // Behind what the write puts: or a key that it deletes and puts would look absent meanwhile.
         self.delete_ranges(ops, seqno)?;
         self.family.note_applied(seqno);
+        self.wake_looks();
         Ok(())
     }
 
@@ -185,6 +186,7 @@ impl Shared {
         let mut aside = self.set_aside(entry_bytes(op.key(), op.value()));
         self.insert(&mut aside, &op, seqno)?;
         self.family.note_applied(seqno);
+        self.wake_looks();
         Ok(())
     }
 

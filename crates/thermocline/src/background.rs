@@ -147,6 +147,11 @@ impl Inner {
         self.every(Class::Collect, "journal trim", TRIM_INTERVAL, Inner::maintain_journal)
     }
 
+    /// Lets the periodic tasks of all engines run, once the opening has succeeded.
+    pub(crate) fn begin_engines(&self) {
+        self.slots.read().values().for_each(|slot| slot.last_generation().begin_background());
+    }
+
     /// For how long the oldest snapshot or scan is held, at least.
     pub(crate) fn oldest_snapshot_age(&self) -> Option<Duration> {
         self.snapshot_ages.look(self.sequence.pinned(), self.options.environment.now())

@@ -204,9 +204,7 @@ impl Db {
                 inner.0.start_removal()?;
             }
         }
-        let opened = inner.slots.read();
-        opened.values().for_each(|slot| slot.last_generation().begin_background());
-        drop(opened);
+        inner.begin_engines();
         Ok(Self { inner, durability })
     }
 }

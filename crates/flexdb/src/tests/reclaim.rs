@@ -166,3 +166,43 @@ fn a_compaction_collects_what_is_dead_though_it_is_little() {
     let upper = KeyRange::of(key(VALUES / 2)..);
     assert!(size(&upper) * 10 > size(&KeyRange::all()) * 4);
 }
+
+/// Tasks that run while a second passes.
+fn tasks_in_a_second(bench: &Bench) -> usize {
+    bench.clock.advance(std::time::Duration::from_secs(1));
+    bench.crank.run_all()
+}
+
+/// Passes seconds until the store does nothing any more.
+fn sleeps(bench: &Bench) -> bool {
+    (0..60).any(|_| (0..3).all(|_| tasks_in_a_second(bench) == 0))
+}
+
+#[test]
+fn an_idle_store_runs_no_task_until_something_wakes_it() {
+    let bench = loaded();
+    assert!(sleeps(&bench), "a task runs each second");
+    assert!((0..60).all(|_| tasks_in_a_second(&bench) == 0));
+    let view = bench.store.view(bench.sequence.pin()).expect("it is open");
+    bench.put(&key(1), &[2; 100]);
+    assert!(!sleeps(&bench), "the snapshot holds the old value");
+    drop(view);
+    assert!(sleeps(&bench));
+    let wakes: [(&str, &dyn Fn()); 5] = [
+        ("a put", &|| _ = bench.put(&key(1), &[3; 100])),
+        ("a flush", &|| bench.flush()),
+        ("a compaction", &|| bench.store.compact(&KeyRange::all()).expect("compacts")),
+        ("another limit of the memory", &|| {
+            bench.store.resize_memory(7 << 20).expect("it is enough");
+        }),
+        ("a long run of dead entries", &|| bench.store.shared.note_dead_run(1_000)),
+    ];
+    for (what, wake) in wakes {
+        wake();
+        assert!(tasks_in_a_second(&bench) > 0, "{what} wakes it");
+        assert!(sleeps(&bench), "after {what}");
+    }
+    let before = disk_bytes(&bench);
+    delete_all(&bench);
+    assert!(sleeps(&bench) && disk_bytes(&bench) < before / 2, "{} bytes", disk_bytes(&bench));
+}

@@ -23,9 +23,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use engine::{Error, IdleLooks, Result};
+use engine::{Error, IdleLooks, Result, Rounds};
 use parking_lot::Mutex;
-use workers::{Class, Next};
+use workers::{Class, Next, Stopped};
 
 use super::plan_compaction::{Claim, Job};
 use super::plan_idle::plan_idle;
@@ -42,6 +42,7 @@ const BYTES_A_BYTE: u64 = 2;
 #[derive(Debug)]
 pub(crate) struct Idle {
     looks: IdleLooks,
+    rounds: Rounds,
     allowance: Mutex<Allowance>,
     /// The number of a version in which there was nothing to do that was allowed.
     done_with: AtomicU64,
@@ -65,6 +66,7 @@ impl Idle {
         let allowance = Allowance { bytes: level0_bytes * BYTES_A_BYTE, granted: 0 };
         Self {
             looks: IdleLooks::default(),
+            rounds: Rounds::default(),
             allowance: Mutex::new(allowance),
             done_with: AtomicU64::new(u64::MAX),
             compactions: AtomicU64::new(0),
@@ -100,14 +102,56 @@ impl Shared {
         };
         let begun = self.group.repeat(Class::Compact, "lsm first plan", Duration::ZERO, plan);
         begun.map_err(|_| Error::Closed)?;
+        self.look_around().map_err(|_| Error::Closed)
+    }
+
+    /// Looks each second until nothing is left to do ([`engine::Rounds`]).
+    fn look_around(self: &Arc<Self>) -> std::result::Result<(), Stopped> {
         let weak = Arc::downgrade(self);
         let look = move |_: &workers::StopToken| {
-            if let Some(shared) = weak.upgrade() {
+            let Some(shared) = weak.upgrade() else { return Next::Never };
+            shared.background.idle.rounds.run(&shared.host.sequence, || {
+                let version = shared.state.load().version.number();
                 shared.compact_if_idle();
-            }
+                shared.has_nothing_left(version)
+            })
         };
-        let begun = self.group.every(Class::Collect, "lsm look around", INTERVAL, look);
-        begun.map_err(|_| Error::Closed)
+        self.group.repeat(Class::Collect, "lsm look around", INTERVAL, look)
+    }
+
+    /// Returns whether looks find nothing to do until the next write or scan; the last one began at `version`.
+    fn has_nothing_left(&self, version: u64) -> bool {
+        if self.health.check_writable().is_err() {
+            return true;
+        }
+        let (state, idle) = (self.state.load(), &self.background.idle);
+        let is_done = || idle.done_with.load(Relaxed) == version || !self.options.tidies_when_idle;
+        idle.looks.is_quiet(self.family.applied())
+            && state.version.number() == version
+            && state.due() == 0
+            && is_done()
+            && self.background.claims.lock().under_way.is_empty()
+            && !self.pressure.flushes.is_failing()
+            // A snapshot may hold tombstones, which are dropped after it.
+            && self.host.sequence.oldest_pin().is_none()
+            && !self.are_deletes_worth_a_flush()
+    }
+
+    /// A write, whose number is not over yet, may have left something to do.
+    #[inline]
+    pub(crate) fn wake_looks(self: &Arc<Self>) {
+        self.background.idle.rounds.wake(|| self.look_around_again());
+    }
+
+    /// Something without a number may have left something to do.
+    pub(crate) fn wake_looks_unnumbered(self: &Arc<Self>) {
+        self.background.idle.rounds.wake_unnumbered(|| self.look_around_again());
+    }
+
+    #[cold]
+    fn look_around_again(self: &Arc<Self>) {
+        // A pool that is stopping looks no more.
+        let _: std::result::Result<(), Stopped> = self.look_around();
     }
 
     /// A second has passed.

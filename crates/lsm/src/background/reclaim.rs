@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use engine::{Look, WaitingDeletes, has_many_tombstones};
+use engine::{Look, WaitingDeletes, has_many_tombstones, is_long_run};
 
 use crate::memtable::Memtable;
 use crate::state::State;
@@ -60,6 +60,9 @@ impl Shared {
     pub(crate) fn note_dead_run(self: &Arc<Self>, steps: u64) {
         if self.background.dead_runs.note(steps) {
             self.seal_where(&has_many);
+        }
+        if is_long_run(steps) {
+            self.wake_looks_unnumbered();
         }
     }
 

@@ -230,6 +230,8 @@ fn slots_are_flushed_together_whoever_seals_one_of_them() {
 #[test]
 fn a_flush_task_flushes_one_drange() {
     let bench = bench(Options { merging: false, ..options() });
+    // The opening's plan of compactions.
+    bench.crank.run_all();
     let shared = &bench.store.shared;
     install(&bench, &[(b"", 1), (b"m", 1)]);
     bench.put(b"c", b"1");

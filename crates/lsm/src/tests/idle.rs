@@ -263,3 +263,41 @@ fn jobs_that_give_way_each_time_are_not_begun_for_ever() {
     let failed: u64 = jobs.map(|job| job.bytes()).sum();
     assert!(failed > 0 && written + failed <= 2 * self::came(&bench), "{failed} more");
 }
+
+/// Tasks that run while a second passes.
+fn tasks_in_a_second(bench: &Bench) -> usize {
+    bench.clock.advance(Duration::from_secs(1));
+    bench.crank.run_all()
+}
+
+/// Passes seconds until the store does nothing any more.
+fn sleeps(bench: &Bench) -> bool {
+    (0..60).any(|_| (0..3).all(|_| tasks_in_a_second(bench) == 0))
+}
+
+#[test]
+fn an_idle_store_runs_no_task_until_something_wakes_it() {
+    let bench = loaded(options());
+    assert!(sleeps(&bench), "a task runs each second");
+    assert!((0..60).all(|_| tasks_in_a_second(&bench) == 0));
+    assert_eq!(bench.detail("level0_tables"), 0, "the idle jobs are done");
+    let view = bench.store.view(bench.sequence.pin()).expect("it is open");
+    let wakes: [(&str, &dyn Fn()); 4] = [
+        ("a put", &|| _ = bench.put(&key(1), &[3; 100])),
+        ("a flush", &|| bench.store.flush().expect("flushes")),
+        ("a compaction", &|| {
+            let ranges = bench.store.ranges().expect("it has an order");
+            ranges.compact(&engine::KeyRange::all()).expect("compacts");
+        }),
+        ("a long run of dead entries", &|| bench.store.shared.note_dead_run(1_000)),
+    ];
+    bench.put(&key(1), &[2; 100]);
+    assert!(!sleeps(&bench), "the snapshot may hold something");
+    drop(view);
+    assert!(sleeps(&bench));
+    for (what, wake) in wakes {
+        wake();
+        assert!(tasks_in_a_second(&bench) > 0, "{what} wakes it");
+        assert!(sleeps(&bench), "after {what}");
+    }
+}
