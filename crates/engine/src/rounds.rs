@@ -10,8 +10,8 @@
 //! # Invariants
 //! - S1. No wake-up is lost. A write takes its number before it looks whether the task dozes, and the task
 //!   says that it dozes before it reads the last number; all four steps are sequentially consistent. So
-//!   either the write sees that the task dozes, or the task waits for the write, and a round after that looks
-//!   for what the write has left to do.
+//!   either the write sees that the task dozes, or the task waits for the write. A round after that finds
+//!   the work that the write has left.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};
 

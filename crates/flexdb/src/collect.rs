@@ -61,7 +61,7 @@ impl Shared {
 
     fn has_nothing_left(&self) -> bool {
         let state = self.state.load_full();
-        // What a snapshot holds is forgotten, and tidied, after it.
+        // A snapshot keeps old pairs, and the store is tidied only after it.
         self.host.sequence.oldest_pin().is_none()
             && state.is_some_and(|state| state.sealed.is_empty() && state.pinned.is_empty())
             && self.is_quiet()

@@ -6,6 +6,11 @@
 //! A writer that waits has locked no key and taken no number, so the flush never waits for it. A flush
 //! of an engine that writes all its data takes long, and begins when the journal is as long as the
 //! data. So its writers wait only when the journal has doubled since it began.
+//!
+//! # Invariants
+//! - O1. The periodic tasks of an engine run only once the opening has succeeded, or the replay has applied a
+//!   record to the engine ([`Generation::begin_background`]). One-time tasks run for a call that waits for
+//!   them. So no task changes a file of an engine before an opening is refused that has replayed nothing.
 
 #[cfg(test)]
 mod tests;

@@ -13,12 +13,7 @@
 //!    have them yet (the replay law), and the sequence follows.
 //!
 //!    If 3 or 4 finds no room to write, all is given back ([`crate::room_to_open`]).
-//! 5. Background work starts.
-//!
-//! # Invariants
-//! - O1. The periodic tasks of an engine run only once the opening has succeeded, or the replay has applied a
-//!   record to the engine ([`Generation::begin_background`]). One-time tasks run for a call that waits for
-//!   them. So an opening that is refused earlier leaves every file of its engines as it was.
+//! 5. Background work starts ([`crate::background`], O1).
 
 use std::collections::BTreeMap;
 use std::path::Path;

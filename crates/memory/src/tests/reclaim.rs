@@ -100,7 +100,7 @@ fn an_idle_store_runs_no_task_until_a_write_wakes_it() {
     look(&bench, 6);
     assert!((0..60).all(|_| tasks_in_a_second(&bench) == 0), "nothing is left to do");
     let view = bench.view();
-    // What the view shows waits for it to end.
+    // The old value is pruned after the view.
     bench.put(&key(1), &[2; 10]);
     assert!((0..10).all(|_| tasks_in_a_second(&bench) > 0));
     drop(view);
