@@ -528,7 +528,6 @@ fn replay_record(
         // A keyspace that is not there was dropped or cleared after the record was written.
         let Some(generation) = journaled.get(&run[0].0) else { continue };
         let ops: Vec<_> = run.iter().map(|(_, op)| *op).collect();
-        // A long replay wants upkeep.
         generation.begin_background();
         generation.engine.apply(&ops, seqno)?;
         generation.note_applied(seqno);
