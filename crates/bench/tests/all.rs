@@ -5,4 +5,5 @@
 mod install;
 mod ours;
 mod runs;
+mod small_run;
 mod stores;

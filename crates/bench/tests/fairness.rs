@@ -4,6 +4,7 @@
 //!
 //! The tests look at the memory of the process, so they run one by one, in a program of their own.
 
+mod small_run;
 mod stores;
 
 use std::sync::Arc;
@@ -12,15 +13,15 @@ use std::time::Duration;
 
 use environment::{Environment, JoinHandle, ManualClock, Monotonic};
 use parking_lot::{Mutex, MutexGuard};
+use small_run::small_run;
 use stores::Maps;
 use thermocline_bench::measure::resident_bytes;
-use thermocline_bench::memory::{Budget, PageCache};
+use thermocline_bench::memory::Budget;
 use thermocline_bench::report::{Mark, Report, run_table};
 use thermocline_bench::run::{Config, Progress, RunError, WarmUp, execute, prepare};
 use thermocline_bench::stores::{
-    Background, Catalog, DeviceCounts, Durability, OpenOptions, Pairs, Session, Store, StoreError,
+    Background, Catalog, DeviceCounts, OpenOptions, Pairs, Session, Store, StoreError,
 };
-use thermocline_bench::workload::Workload;
 
 const BUDGET: u64 = 256 << 20;
 /// For how long a store works after its load, or its cache takes to fill.
@@ -271,33 +272,8 @@ impl Heard {
 }
 
 fn config(engine: &str, workload: &str) -> Config {
-    let workload: Workload = workload.parse().expect("a known workload");
-    Config {
-        engine: engine.to_owned(),
-        keys: 2000,
-        shape: "12+40".parse().expect("a shape"),
-        memory: Budget::All,
-        theta: 0.99,
-        distribution: workload.distribution(),
-        workload,
-        threads: 2,
-        depth: 1,
-        seconds: Some(5.0),
-        warm_up: WarmUp::Seconds(0.0),
-        aged: 0,
-        quiet_seconds: 4.0,
-        cache_bytes: None,
-        ops: None,
-        rate: None,
-        interval_seconds: 1.0,
-        scan_length: None,
-        seed: 7,
-        dir: None,
-        loads: None,
-        durability: Durability::None,
-        io: None,
-        page_cache: Some(PageCache::Free),
-    }
+    let by_time = Config { seconds: Some(5.0), ops: None, ..small_run(engine, workload) };
+    Config { quiet_seconds: 4.0, ..by_time }
 }
 
 fn run(config: &Config) -> (Report, Heard) {

@@ -1,13 +1,13 @@
 //! Runs of our own engines through the facade.
 
+use crate::small_run::small_run;
 use environment::Environment;
-use thermocline_bench::memory::{Budget, PageCache};
+use thermocline_bench::memory::Budget;
 use thermocline_bench::progress::NoProgress;
 use thermocline_bench::report::Report;
-use thermocline_bench::run::{Config, RunError, WarmUp, execute, prepare};
+use thermocline_bench::run::{Config, RunError, execute, prepare};
 use thermocline_bench::shape::Shape;
 use thermocline_bench::stores::{Catalog, Durability, Ours};
-use thermocline_bench::workload::Workload;
 
 fn run(engine: &str, workload: &str, durability: Durability) -> Result<Report, RunError> {
     run_at_depth(1, engine, workload, durability)
@@ -28,32 +28,15 @@ fn run_at_depth(
 fn config(depth: usize, engine: &str, workload: &str, durability: Durability) -> Config {
     // More than fits in memory, so that gets are pending.
     let is_large = depth > 1 && engine == "f2";
-    let workload: Workload = workload.parse().expect("a known workload");
     Config {
-        engine: engine.to_owned(),
         keys: if is_large { 200_000 } else { 2000 },
         shape: Shape::F2,
         memory: Budget::Bytes(if is_large { 10 << 20 } else { 64 << 20 }),
-        theta: 0.99,
-        distribution: workload.distribution(),
-        workload,
-        threads: 2,
         depth,
-        seconds: None,
-        warm_up: WarmUp::Seconds(0.0),
-        aged: 0,
-        quiet_seconds: 0.0,
-        cache_bytes: None,
         ops: Some(4000),
-        rate: None,
-        interval_seconds: 1.0,
-        scan_length: None,
         seed: 5,
-        dir: None,
-        loads: None,
         durability,
-        io: None,
-        page_cache: Some(PageCache::Free),
+        ..small_run(engine, workload)
     }
 }
 

@@ -1,43 +1,15 @@
 //! Whole runs against maps that are right and maps that lie, and the report's contract.
 
+use crate::small_run::small_run;
 use crate::stores::{Maps, UNOPENED};
 use environment::Environment;
 use thermocline_bench::distribution::Distribution;
-use thermocline_bench::memory::{Budget, PageCache};
 use thermocline_bench::progress::NoProgress;
 use thermocline_bench::report::{Report, page, run_table};
-use thermocline_bench::run::{Config, RunError, WarmUp, execute, prepare};
-use thermocline_bench::stores::Durability;
-use thermocline_bench::workload::Workload;
+use thermocline_bench::run::{Config, RunError, execute, prepare};
 
 fn config(engine: &str, workload: &str) -> Config {
-    let workload: Workload = workload.parse().expect("a known workload");
-    Config {
-        engine: engine.to_owned(),
-        keys: 2000,
-        shape: "12+40".parse().expect("a shape"),
-        memory: Budget::All,
-        theta: 0.99,
-        distribution: workload.distribution(),
-        workload,
-        threads: 2,
-        depth: 1,
-        seconds: None,
-        warm_up: WarmUp::Seconds(0.0),
-        aged: 0,
-        quiet_seconds: 0.0,
-        cache_bytes: None,
-        ops: Some(20_000),
-        rate: None,
-        interval_seconds: 0.05,
-        scan_length: None,
-        seed: 7,
-        dir: None,
-        loads: None,
-        durability: Durability::None,
-        io: None,
-        page_cache: Some(PageCache::Free),
-    }
+    Config { interval_seconds: 0.05, ..small_run(engine, workload) }
 }
 
 fn run(config: &Config) -> Report {
