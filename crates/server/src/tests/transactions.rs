@@ -110,8 +110,9 @@ fn a_watched_key_that_ends_aborts_and_one_that_had_ended_does_not() {
     let (server, mut client) = serve();
     let environment = environment::Environment::real();
     let mut other = Client::connect(server.addr());
-    client.run("SET k 1 PX 20");
-    client.run("WATCH k");
+    // In one piece, so that the value has not ended yet when it is watched.
+    client.send(b"SET k 1 PX 20\r\nWATCH k\r\n");
+    assert_eq!([client.reply(), client.reply()], ["+OK", "+OK"]);
     environment.sleep(std::time::Duration::from_millis(40));
     client.run("MULTI");
     assert_eq!(client.run("EXEC"), "nil");
