@@ -246,7 +246,9 @@ impl Engine for Store {
     }
 
     fn resize_memory(&self, limit: u64) -> Result<u64> {
-        self.shared.resize_memory(limit)
+        let resized = self.shared.resize_memory(limit);
+        self.shared.wake_looks_unnumbered();
+        resized
     }
 
     fn close(&self) -> Result<()> {

@@ -14,7 +14,8 @@
 //!
 //! A thread runs writes of one key that have to wait ([`Gate::enter_on_thread`]). It has a slot of
 //! its own, which no loop waits for: while the thread has it, a short command that must be alone
-//! goes the second way.
+//! goes the second way. The gate is reserved between two of these writes, so that the loops' writes
+//! do not wait for one.
 //!
 //! # Invariants
 //! - G1. While a command is alone, no other command writes. While it writes, no other command reads
@@ -130,8 +131,13 @@ impl Gate {
             *behind = 0;
         }
         drop(behind);
-        self.change(RESERVED);
-        Reservation { gate: self, _removal: self.removal.hold() }
+        // Both may wait for room, and meanwhile other commands write.
+        let removal = self.removal.hold();
+        let writer = self.writer.lock();
+        self.state.store(RESERVED, SeqCst);
+        drop(writer);
+        self.wait_for_turns();
+        Reservation { gate: self, _removal: removal }
     }
 
     /// Notes that a loop has executed the commands that it had left for later.
@@ -200,7 +206,8 @@ pub(crate) struct Pass<'a> {
 
 impl Pass<'_> {
     /// Runs `work` while no other command executes. It sees everything that others did before.
-    /// Returns `None` without running it if a thread has reserved the gate, or runs a write.
+    /// Returns `None` without running it if a thread has reserved the gate, or runs a write, or if
+    /// the store is removing an expired value.
     pub(crate) fn alone<T>(&mut self, work: impl FnOnce() -> T) -> Option<T> {
         if !self.gate.is_open() {
             return None;
@@ -210,9 +217,9 @@ impl Pass<'_> {
             self.gate.slots.iter().map(|slot| slot.lock()).collect();
         // The thread that reserves it later waits for these slots. [G2]
         let writer = self.gate.writer.try_lock().filter(|_| self.gate.is_open());
-        let result = writer.map(|_writer| {
-            let _held = self.gate.removal.hold();
-            work()
+        let result = writer.and_then(|_writer| {
+            let _held = self.gate.removal.try_hold()?;
+            Some(work())
         });
         drop(guards);
         self.guard = Some(self.gate.slots[self.slot].lock());

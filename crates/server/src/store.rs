@@ -171,12 +171,13 @@ pub(crate) trait Durable: Store + Send + Sync {
         bell: &Arc<Doorbell>,
     ) -> Result<Box<dyn seat::Seat>, StoreError>;
 
-    /// Applies all steps as one write, whole or not at all across a crash. If it must not wait, it
-    /// fails as [`Store::try_put`].
+    /// Applies all steps as one write, whole or not at all across a crash. If it may wait it waits
+    /// for room, and then calls `has_room` before it writes. Without `has_room` it must not wait,
+    /// and fails as [`Store::try_put`].
     fn write(
         &self,
         steps: &mut dyn Iterator<Item = Step>,
-        may_wait: bool,
+        has_room: Option<&dyn Fn()>,
     ) -> Result<SeqNo, StoreError>;
 
     /// Makes database `db` if there is none, so that its keys have positions. Waits for the device

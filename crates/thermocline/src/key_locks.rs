@@ -82,7 +82,9 @@ impl KeyLocks {
     #[inline]
     pub(crate) fn try_shared(&self, keyspace: u32, key: &[u8], wait: Duration) -> Option<Held<'_>> {
         let stripe = &self.stripes[self.stripe(keyspace, key)];
-        let guard = stripe.try_read().or_else(|| stripe.try_read_for(wait));
+        let guard = stripe.try_read();
+        let guard =
+            if wait.is_zero() { guard } else { guard.or_else(|| stripe.try_read_for(wait)) };
         Some(Held::Shared { _guard: guard? })
     }
 
@@ -92,14 +94,19 @@ impl KeyLocks {
         Held::Many { _guards: wanted.map(|at| self.stripes[at].write()).collect() }
     }
 
-    /// The same, if that takes no longer than `wait` for any of them.
+    /// The same, if that takes no longer than `wait` for one of them, and no time for all others.
     pub(crate) fn try_many<'k>(
         &self,
         keys: impl Iterator<Item = (u32, &'k [u8])>,
         wait: Duration,
     ) -> Option<Held<'_>> {
-        let wanted = self.stripes_of(keys).into_iter();
-        let guards: Option<_> = wanted.map(|at| try_write(&self.stripes[at], wait)).collect();
+        let mut left = wait;
+        let mut lock = |at: usize| {
+            self.stripes[at].try_write().or_else(|| {
+                try_write(&self.stripes[at], std::mem::replace(&mut left, Duration::ZERO))
+            })
+        };
+        let guards: Option<_> = self.stripes_of(keys).into_iter().map(&mut lock).collect();
         Some(Held::Many { _guards: guards? })
     }
 
@@ -143,5 +150,6 @@ impl KeyLocks {
 /// Locks a stripe, if that takes no longer than `wait`.
 #[inline]
 fn try_write(stripe: &RwLock<()>, wait: Duration) -> Option<RwLockWriteGuard<'_, ()>> {
-    stripe.try_write().or_else(|| stripe.try_write_for(wait))
+    let guard = stripe.try_write();
+    if wait.is_zero() { guard } else { guard.or_else(|| stripe.try_write_for(wait)) }
 }

@@ -68,6 +68,8 @@ impl Keyspace {
 
     /// [`Keyspace::rmw_with`] as far as memory knows the old value, and without waiting, as
     /// [`Keyspace::try_put`]. If memory does not know it, a [`crate::Seat`] looks the old value up.
+    /// In a keyspace without a journal, a new value of more than 64 KiB has to wait, since its
+    /// length is not known before it is made.
     ///
     /// # Errors
     /// As [`Keyspace::rmw`].
@@ -76,11 +78,12 @@ impl Keyspace {
         self.inner.try_rmw(&self.slot, self.form, key, operator, Limits::CALL)
     }
 
-    /// Waits until a short write would not have to wait for its engine or the journal. Holds
-    /// nothing, so other writers may take the room first: the caller still has to be ready to wait.
+    /// Waits for room for a short write in its engine, and while the journal is far too long. It
+    /// holds nothing, and [`Keyspace::try_put`] asks for more than this call does: the caller still
+    /// has to be ready to wait, in [`Keyspace::put`].
     ///
     /// # Errors
-    /// As [`Keyspace::put`].
+    /// The database is closed, or takes no writes.
     pub fn wait_to_write(&self) -> Result<()> {
         self.inner.check_writable()?;
         self.inner.wait_like_a_write(&self.slot, b"any")
@@ -99,7 +102,22 @@ impl Db {
     /// # Errors
     /// As [`Db::write`].
     pub fn try_write(&self, batch: &Batch) -> Result<Option<SeqNo>> {
+        if batch.steps().is_empty() {
+            self.inner.check_writable()?;
+            return Ok(Some(self.inner.sequence.visible()));
+        }
         self.inner.try_write_batch(batch, Limits::CALL)
+    }
+
+    /// Waits for room for a batch in its engines, and while the journal is far too long. It holds
+    /// nothing, so other writers may take the room before [`Db::write`] does.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn wait_to_write(&self, batch: &Batch) -> Result<()> {
+        let steps = batch.steps();
+        let moment = self.inner.check_steps(steps)?;
+        self.inner.admit_steps(steps, moment)
     }
 }
 

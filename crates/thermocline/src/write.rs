@@ -446,7 +446,7 @@ impl Inner {
 
 impl Inner {
     /// Step 1 of a batch. What a merge writes is not known yet.
-    fn admit_steps(&self, steps: &[Step], moment: Moment) -> Result<()> {
+    pub(crate) fn admit_steps(&self, steps: &[Step], moment: Moment) -> Result<()> {
         let generations = generations(steps)?;
         if generations.iter().any(|generation| generation.journaled) {
             self.wait_for_journal();

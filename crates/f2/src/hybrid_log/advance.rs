@@ -91,7 +91,7 @@ impl HybridLog {
         }
     }
 
-    /// Whether pages are to be flushed: no flush of them is under way, or the last one has failed.
+    /// Whether there are pages that are read-only and not flushed. A flush may be under way.
     pub(crate) fn is_flush_due(&self) -> bool {
         self.flushed() < self.safe_read_only()
     }

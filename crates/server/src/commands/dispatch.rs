@@ -143,7 +143,11 @@ pub(crate) fn run_on_thread(call: &mut Call<'_>, waited: Waits, alone: Option<Al
             (command.handler)(call)
         }
     };
-    let outcome = outcome.and_then(|()| check_reply(call));
+    let outcome = match outcome.and_then(|()| check_reply(call)) {
+        // A client without a reply would wait for ever.
+        Err(Failure::Waits(_)) => Err(Failure::Text("ERR the command cannot wait here")),
+        outcome => outcome,
+    };
     end(call, mark, waited, &outcome);
 }
 
@@ -352,12 +356,10 @@ pub(crate) fn atomically(
     if transaction.is_empty() {
         return Ok(());
     }
-    // A loop must not wait.
+    // Others read until the store has room. A loop must not wait for it.
+    let close = || alone.iter().for_each(Alone::close);
     let may_wait = alone.is_none_or(|alone| alone.reservation.is_some());
-    if let Some(alone) = alone {
-        alone.close();
-    }
-    match transaction.commit(may_wait) {
+    match transaction.commit(may_wait.then_some(&close as &dyn Fn())) {
         Err(StoreError::MustWait) => return Err(Failure::Waits(Purpose::ThreadAlone)),
         Ok(Some(seqno)) => call.written.note(seqno),
         Ok(None) => {}

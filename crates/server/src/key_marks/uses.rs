@@ -54,7 +54,8 @@ impl Uses {
         }
         let (word, bit) = self.bit(hash);
         if word.load(Relaxed) & bit == 0 {
-            word.fetch_or(bit, Relaxed);
+            // A reader of the bit sees the second that it is of.
+            word.fetch_or(bit, Release);
         }
     }
 

@@ -269,7 +269,7 @@ impl Durable for Database {
     fn write(
         &self,
         steps: &mut dyn Iterator<Item = Step>,
-        may_wait: bool,
+        has_room: Option<&dyn Fn()>,
     ) -> Result<SeqNo, StoreError> {
         let mut batch = Batch::new();
         for step in steps {
@@ -279,9 +279,12 @@ impl Durable for Database {
                 None => batch.delete(keyspace, &step.key),
             };
         }
-        let written = match may_wait {
-            true => self.db.write(&batch).map(Some),
-            false => self.db.try_write(&batch),
+        let written = match has_room {
+            Some(has_room) => self.db.wait_to_write(&batch).and_then(|()| {
+                has_room();
+                self.db.write(&batch).map(Some)
+            }),
+            None => self.db.try_write(&batch),
         };
         written.map_err(|error| self.failed(error))?.ok_or(StoreError::MustWait)
     }

@@ -69,18 +69,19 @@ impl<'a> Transaction<'a> {
         Ok(value.is_some())
     }
 
-    /// Writes all changes as one; `None` if there were none.
+    /// Writes all changes as one, as [`Durable::write`] does with `has_room`; `None` if there were
+    /// none.
     ///
     /// # Errors
-    /// The store's; then nothing was written. [`StoreError::MustWait`] only unless it `may_wait`.
-    pub(crate) fn commit(self, may_wait: bool) -> Result<Option<SeqNo>, StoreError> {
+    /// The store's; then nothing was written. [`StoreError::MustWait`] only without `has_room`.
+    pub(crate) fn commit(self, has_room: Option<&dyn Fn()>) -> Result<Option<SeqNo>, StoreError> {
         let changes = self.changes.into_inner();
         if changes.is_empty() {
             return Ok(None);
         }
         // Each is freed once the batch has taken it.
         let mut steps = changes.into_iter().map(|((db, _, key), value)| Step { db, key, value });
-        self.below.write(&mut steps, may_wait).map(Some)
+        self.below.write(&mut steps, has_room).map(Some)
     }
 
     fn change(&self, db: DbIndex, key: &[u8], value: Option<Vec<u8>>) -> Result<SeqNo, StoreError> {

@@ -407,12 +407,13 @@ impl Durable for MapStore {
     fn write(
         &self,
         steps: &mut dyn Iterator<Item = Step>,
-        may_wait: bool,
+        has_room: Option<&dyn Fn()>,
     ) -> Result<SeqNo, StoreError> {
         let steps: Vec<Step> = steps.collect();
         let mut databases = steps.iter().map(|step| step.db);
-        if may_wait {
+        if let Some(has_room) = has_room {
             databases.for_each(|db| self.room.wait(db));
+            has_room();
         } else if databases.any(|db| self.room.is_full(db)) {
             return Err(StoreError::MustWait);
         }

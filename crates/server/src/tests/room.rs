@@ -231,10 +231,10 @@ fn a_thread_that_writes_keeps_a_command_from_being_alone_and_no_loop_waits_for_i
         (is_entered, reservation.open())
     };
     let alone = Environment::real().spawn("alone", alone).expect("a thread");
-    while gate.is_open() {
+    for _ in 0..1000 {
         std::thread::yield_now();
+        assert!(gate.is_open(), "loops write until the thread has left");
     }
-    (0..1000).for_each(|_| std::thread::yield_now());
     assert!(!reserving.load(SeqCst), "a command is alone next to a write");
     drop(entered);
     assert_eq!(alone.join().expect("ends"), (false, vec![]));
@@ -286,6 +286,45 @@ fn a_write_that_waits_for_a_lock_of_a_real_database_holds_up_no_other_client() {
             assert_eq!(waits.reply(), "+PONG", "{engine}: {lines}");
         }
     }
+}
+
+/// The removal of an expired value waits for a lock, as it may for room.
+#[test]
+fn a_removal_that_waits_holds_up_no_client() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = Db::open(dir.path(), thermocline::Options::default()).expect("opens");
+    let options = Options { threads: 2, engine: EngineKind::Memory, ..options() };
+    let server = Server::start(&db, options, Environment::real()).expect("starts");
+    let mut others = [(); 2].map(|()| Client::connect(server.addr()));
+    assert_eq!(others[0].run("SET ends 1 PX 200"), "+OK");
+    let keyspace = db.keyspaces().into_iter().find(|one| one.name() == "redis-0");
+    let keyspace = keyspace.expect("it is there");
+    let ((held, holding), (release, released)) = (channel(), channel::<()>());
+    let holder = db.clone();
+    let section = move || {
+        holder.atomically(&[(&keyspace, b"ends")], |_| {
+            held.send(()).expect("the test listens");
+            let _until_the_test_ends = released.recv_timeout(Duration::from_secs(15));
+            Ok::<(), thermocline::Error>(())
+        })
+    };
+    let section = Environment::real().spawn("section", section).expect("a thread");
+    holding.recv().expect("the lock is held");
+    while db.removal_hold().try_hold().is_some() {
+        std::thread::yield_now();
+    }
+    let mut alone = Client::connect(server.addr());
+    send(&mut alone, "MSET a 1 b 2");
+    for number in 0..20 {
+        for other in &mut others {
+            assert_eq!(other.run("PING"), "+PONG");
+            assert_eq!(other.run(&format!("SET other {number}")), "+OK");
+        }
+    }
+    assert!(!section.is_finished(), "the removal still waits");
+    drop(release);
+    section.join().expect("ends").expect("holds the lock");
+    assert_eq!(alone.reply(), "+OK");
 }
 
 /// Whether no reply but those of MULTI and of commands that it queues has come.

@@ -159,6 +159,14 @@ impl RemovalHold {
         HeldRemoval(self.process.is_current().then(|| self.lock.lock()))
     }
 
+    /// The same if no removal of a key is under way, which may wait for room or a lock.
+    pub fn try_hold(&self) -> Option<HeldRemoval<'_>> {
+        if !self.process.is_current() {
+            return Some(HeldRemoval(None));
+        }
+        self.lock.try_lock().map(|held| HeldRemoval(Some(held)))
+    }
+
     /// The same, unless `is_stopped` says so first.
     fn hold_unless(&self, is_stopped: impl Fn() -> bool) -> Option<HeldRemoval<'_>> {
         loop {

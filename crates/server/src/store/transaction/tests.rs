@@ -52,7 +52,7 @@ fn reads_like_the_store_after_its_commit(store: MapStore) {
     let shown: Vec<_> = [&b""[..], b"d", b"dd", b"g", b"zz"].map(|from| all(&overlay, from)).into();
     let (count, everything) = (overlay.counted_keys(0), whole(&overlay));
     assert_eq!(whole(&*store).len(), 4, "nothing is written before the commit");
-    overlay.commit(true).expect("commits");
+    overlay.commit(Some(&|| ())).expect("commits");
     let written: Vec<_> =
         [&b""[..], b"d", b"dd", b"g", b"zz"].map(|from| all(&*store, from)).into();
     assert_eq!(shown, written);
@@ -72,7 +72,7 @@ fn reads_like_the_store_after_its_commit(store: MapStore) {
     });
     scanned.expect("scans");
     assert_eq!(seen, 1, "a scan that was broken off goes on");
-    overlay.commit(true).expect("commits");
+    overlay.commit(Some(&|| ())).expect("commits");
     assert_eq!(whole(&*store), [(b"m".to_vec(), b"1".to_vec())]);
     assert_eq!(store.get(1, b"c", &mut Vec::new()), Ok(true), "another database was cleared");
 }
@@ -93,7 +93,7 @@ fn a_walk_goes_on_over_the_store_after_the_commit() {
         let (mut met, mut from) = (Vec::new(), None::<Vec<u8>>);
         for slice in 0.. {
             if slice == 7 {
-                overlay.take().expect("it is open").commit(true).expect("commits");
+                overlay.take().expect("it is open").commit(Some(&|| ())).expect("commits");
             }
             let shown: &dyn Store = overlay.as_ref().map_or(&store, |overlay| overlay);
             let (begin, until) = (from.take(), met.len() + 10);
