@@ -497,6 +497,8 @@ fn no_flush_is_queued_beside_one_and_what_is_sealed_meanwhile_is_flushed() {
         assert_eq!(shared.state.load().due(), 2, "the first one is not in its table yet");
         assert_eq!(crank.ready(), 0, "the flush that is under way sees to it");
     };
+    // The plan that an opening makes.
+    bench.crank.run_all();
     *journal.0.lock() = Some(Box::new(hook));
     bench.put(b"first", b"1");
     bench.store.shared.seal_where(&|active| !active.is_empty());

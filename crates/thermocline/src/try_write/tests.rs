@@ -261,7 +261,8 @@ fn writes_give_up_before_their_engine_has_them_wait_for_a_flush() {
         let detail = space.stats().unwrap().detail;
         let waits = detail.iter().filter(|(name, _)| ["stalls", "paced_waits"].contains(name));
         let waits: u64 = waits.map(|(_, count)| count).sum();
-        let is_held = holding.try_recv().is_ok();
+        // The flush may not have come so far yet.
+        let is_held = holding.recv_timeout(LONG).is_ok();
         drop(release);
         assert_eq!(filled, Ok(Ok(true)), "{engine}: a write waits, or the memory has no end");
         assert!(is_held, "{engine}: nothing was flushed");
