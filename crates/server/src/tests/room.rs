@@ -3,10 +3,10 @@
 use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use environment::Environment;
+use environment::{Environment, JoinHandle};
 use thermocline::{Db, EngineKind};
 
 use super::client::{Client, encode};
@@ -243,6 +243,25 @@ fn a_thread_that_writes_keeps_a_command_from_being_alone_and_no_loop_waits_for_i
     assert_eq!(gate.enter(0).alone(|| 7), Some(7));
 }
 
+/// Holds the lock of a key on another thread, until the sender is dropped.
+fn hold_key(db: &Db, key: &'static [u8]) -> (Sender<()>, JoinHandle<()>) {
+    let keyspace = db.keyspaces().into_iter().find(|one| one.name() == "redis-0");
+    let keyspace = keyspace.expect("it is there");
+    let ((held, holding), (release, released)) = (channel(), channel::<()>());
+    let holder = db.clone();
+    let section = move || {
+        let held = holder.atomically(&[(&keyspace, key)], |_| {
+            held.send(()).expect("the test listens");
+            let _until_the_test_ends = released.recv_timeout(Duration::from_secs(15));
+            Ok::<(), thermocline::Error>(())
+        });
+        held.expect("holds the lock");
+    };
+    let section = Environment::real().spawn("section", section).expect("a thread");
+    holding.recv().expect("the lock is held");
+    (release, section)
+}
+
 /// The program that serves its own database holds the lock of a key.
 #[test]
 fn a_write_that_waits_for_a_lock_of_a_real_database_holds_up_no_other_client() {
@@ -259,19 +278,7 @@ fn a_write_that_waits_for_a_lock_of_a_real_database_holds_up_no_other_client() {
             let server = Server::start(&db, options, Environment::real()).expect("starts");
             let mut other = Client::connect(server.addr());
             assert_eq!(other.run("SET n 1"), "+OK");
-            let keyspace = db.keyspaces().into_iter().find(|one| one.name() == "redis-0");
-            let keyspace = keyspace.expect("it is there");
-            let ((held, holding), (release, released)) = (channel(), channel::<()>());
-            let holder = db.clone();
-            let section = move || {
-                holder.atomically(&[(&keyspace, b"n")], |_| {
-                    held.send(()).expect("the test listens");
-                    let _until_the_test_ends = released.recv_timeout(Duration::from_secs(15));
-                    Ok::<(), thermocline::Error>(())
-                })
-            };
-            let section = Environment::real().spawn("section", section).expect("a thread");
-            holding.recv().expect("the lock is held");
+            let (release, section) = hold_key(&db, b"n");
             let mut waits = Client::connect(server.addr());
             send(&mut waits, &format!("{lines}; PING"));
             // The loop has run the first command by then.
@@ -280,7 +287,7 @@ fn a_write_that_waits_for_a_lock_of_a_real_database_holds_up_no_other_client() {
             }
             assert!(has_nothing_but_queued(&mut waits), "{engine}: {lines}");
             drop(release);
-            section.join().expect("ends").expect("holds the lock");
+            section.join().expect("ends");
             let reply = replies(&mut waits, lines).pop();
             assert_eq!(reply.as_deref(), Some(expected), "{engine}: {lines}");
             assert_eq!(waits.reply(), "+PONG", "{engine}: {lines}");
@@ -297,19 +304,7 @@ fn a_removal_that_waits_holds_up_no_client() {
     let server = Server::start(&db, options, Environment::real()).expect("starts");
     let mut others = [(); 2].map(|()| Client::connect(server.addr()));
     assert_eq!(others[0].run("SET ends 1 PX 200"), "+OK");
-    let keyspace = db.keyspaces().into_iter().find(|one| one.name() == "redis-0");
-    let keyspace = keyspace.expect("it is there");
-    let ((held, holding), (release, released)) = (channel(), channel::<()>());
-    let holder = db.clone();
-    let section = move || {
-        holder.atomically(&[(&keyspace, b"ends")], |_| {
-            held.send(()).expect("the test listens");
-            let _until_the_test_ends = released.recv_timeout(Duration::from_secs(15));
-            Ok::<(), thermocline::Error>(())
-        })
-    };
-    let section = Environment::real().spawn("section", section).expect("a thread");
-    holding.recv().expect("the lock is held");
+    let (release, section) = hold_key(&db, b"ends");
     while db.removal_hold().try_hold().is_some() {
         std::thread::yield_now();
     }
@@ -323,7 +318,7 @@ fn a_removal_that_waits_holds_up_no_client() {
     }
     assert!(!section.is_finished(), "the removal still waits");
     drop(release);
-    section.join().expect("ends").expect("holds the lock");
+    section.join().expect("ends");
     assert_eq!(alone.reply(), "+OK");
 }
 
