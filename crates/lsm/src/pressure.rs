@@ -247,6 +247,11 @@ impl Shared {
             if let Some(aside) = set_aside() {
                 return aside;
             }
+            // The write alone is above the share. A memtable that waits for its flush may be
+            // empty: a flush of it gives nothing back, and may not run before this write ends.
+            if self.family.bytes() == 0 {
+                return self.family.set_aside_anyway(bytes);
+            }
             // First of all: what these insert meanwhile can be flushed.
             let others = self.family.has_set_aside();
             self.seal_for(bytes);

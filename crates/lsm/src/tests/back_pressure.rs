@@ -3,6 +3,7 @@
 
 use engine::{Engine, Op};
 
+use super::dranges::install;
 use super::stores::{Bench, key, small};
 use crate::Options;
 
@@ -88,4 +89,20 @@ fn what_those_owe_who_must_not_wait_others_pay() {
     assert_eq!(slowed(&bench), 0);
     bench.store.admit(&[Op::Put { key: b"k", value: b"" }]).expect("there is room");
     assert_eq!(slowed(&bench), owed(BYTES + 1, 2));
+}
+
+/// A reorganisation seals memtables that nothing was written to. A flush of them gives no memory back.
+#[test]
+fn a_write_above_the_share_waits_for_no_flush_of_an_empty_memtable() {
+    let bench = Bench::of(Options { slots_max: 2, ..small() });
+    install(&bench, &[(b"", 1), (b"m", 1)]);
+    let shared = &bench.store.shared;
+    assert_eq!((shared.family.bytes(), shared.state.load().due()), (0, 1));
+    let value = vec![7; shared.memory_split().memtables_bytes as usize];
+    // The flush is queued, and runs only if the write waits for it.
+    bench.put(b"k", &value);
+    assert_eq!(shared.state.load().due(), 1, "the flush has not run");
+    assert_eq!(bench.get(b"k"), Some(value));
+    bench.settle();
+    assert_eq!(shared.state.load().due(), 0);
 }
