@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use environment::{Environment, Monotonic};
 use indicatif::{ProgressBar, ProgressStyle};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::run::Progress;
 

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use environment::{Environment, JoinHandle, ManualClock, Monotonic};
-use parking_lot::{Mutex, MutexGuard};
 use small_run::small_run;
 use stores::Maps;
+use sync::locks::{Mutex, MutexGuard};
 use thermocline_bench::measure::resident_bytes;
 use thermocline_bench::memory::Budget;
 use thermocline_bench::report::{Mark, Report, run_table};

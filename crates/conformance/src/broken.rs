@@ -15,7 +15,7 @@ use std::time::Duration;
 use ::engine::{Engine, Error, Host, NoJournal, Result};
 use device::{Device, Mode, SyncKind};
 use environment::Environment;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::model::Pair;
 use crate::reference::{self, Reference};

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::Device;
 use crate::error::{Error, Result};

@@ -28,7 +28,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::Device;
 use crate::accounting::Accounting;

@@ -65,7 +65,7 @@ pub use name::{check_name, join};
 pub use observed::ObservedDevice;
 pub use overlay::overlay;
 pub use pool::OnDemandFile;
-pub use process::{Forked, OfProcess, Process};
+pub use process::{Forked, OfProcess, PerProcess, Process};
 pub use queue::{Completion, Queue, Request, Work};
 pub use recorder::{Recorded, Recorder, Recording};
 pub use room::RoomDevice;

@@ -6,14 +6,16 @@
 
 use std::io;
 
-use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
+use sync::locks::Mutex;
 
 use crate::error::is_out_of_files;
+use crate::process::PerProcess;
 
 /// What closes files that can be spared.
-static SPARE: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
+static SPARE: PerProcess<Mutex<Closers>> = PerProcess::new(Mutex::default);
+type Closers = Vec<fn()>;
 
 /// Files and sockets that this process may have open at once, by now; `None` if there is no limit.
 pub fn open_files_limit() -> Option<u64> {
@@ -21,7 +23,7 @@ pub fn open_files_limit() -> Option<u64> {
 }
 
 /// Has `close` called wherever a file cannot be opened since there are too many. It is called on
-/// the thread that opens one, and must open none itself.
+/// the thread that opens one, and must open none itself. A child of a fork calls this again for its own files.
 pub fn close_when_out_of_files(close: fn()) {
     SPARE.lock().push(close);
 }

@@ -14,7 +14,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use sync::locks::RwLock;
 
 use crate::Device;
 use crate::accounting::Accounting;

@@ -19,7 +19,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use sync::locks::RwLock;
 
 use crate::Device;
 use crate::accounting::Accounting;

@@ -19,15 +19,16 @@ mod tests;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, LazyLock, Weak};
+use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::Device;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::file::{File, Mode, SyncKind};
 use crate::limit::{close_when_out_of_files, open_files_limit};
+use crate::process::PerProcess;
 use crate::queue::{Request, Work};
 
 /// Files that a process keeps open in this way, at most: with tables of 16 MiB these are 4 GiB.
@@ -36,7 +37,7 @@ const FILES_MAX: u64 = 256;
 const LIMIT_SHARE: u64 = 4;
 
 /// The files of this process.
-static PROCESS: LazyLock<Arc<Pool>> = LazyLock::new(|| {
+static PROCESS: PerProcess<Arc<Pool>> = PerProcess::new(|| {
     close_when_out_of_files(|| PROCESS.close_all());
     let limit = open_files_limit().unwrap_or(u64::MAX);
     Arc::new(Pool::new((limit / LIMIT_SHARE).min(FILES_MAX) as usize))

@@ -11,15 +11,20 @@
 //!   another thread of the parent may have held any lock at the fork, and files, locks of files and
 //!   rings are shared with the parent.
 //! - P2. So a child forgets such a value ([`OfProcess`]). Its memory is freed when the child ends.
+//! - P3. A child makes statics again ([`PerProcess`]).
 //!
 //! A fork by a bare system call does not run the handler and is not noticed.
-#![expect(unsafe_code, reason = "the handler is registered by a C function")]
+#![expect(
+    unsafe_code,
+    reason = "a C function registers the handler, and statics are read without a lock"
+)]
 
 use std::fmt;
 use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::sync::Once;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 /// Number of forks between the first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -132,6 +137,55 @@ impl<T> Drop for OfProcess<T> {
 impl<T: fmt::Debug> fmt::Debug for OfProcess<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.value.fmt(f)
+    }
+}
+
+/// A static value that each process makes for itself when it first needs the value (P3). A child leaves the value of its
+/// parent in memory, where no thread of the child uses it.
+#[derive(Debug)]
+pub struct PerProcess<T> {
+    /// Null, or a [`Made`] that is never freed.
+    newest: AtomicPtr<Made<T>>,
+    make: fn() -> T,
+}
+
+#[derive(Debug)]
+struct Made<T> {
+    process: Process,
+    value: T,
+}
+
+impl<T> PerProcess<T> {
+    /// Returns a static that holds what `make` returns. Threads that need the value first at the same time may
+    /// all call `make`, and use one of the results.
+    pub const fn new(make: fn() -> T) -> Self {
+        Self { newest: AtomicPtr::new(std::ptr::null_mut()), make }
+    }
+}
+
+impl<T: Send + Sync + 'static> Deref for PerProcess<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        let newest = self.newest.load(Acquire);
+        // SAFETY: it is null, or from `Box::into_raw` below, written before it was published, and never freed.
+        if let Some(made) = unsafe { newest.as_ref() }
+            && made.process.is_current()
+        {
+            return &made.value;
+        }
+        let own = Box::new(Made { process: Process::current(), value: (self.make)() });
+        let own = Box::into_raw(own);
+        match self.newest.compare_exchange(newest, own, AcqRel, Acquire) {
+            // SAFETY: it has just been published, and is never freed.
+            Ok(_) => unsafe { &(*own).value },
+            Err(others) => {
+                // SAFETY: no other thread has seen it.
+                drop(unsafe { Box::from_raw(own) });
+                // SAFETY: as of the first look. Another thread of this process has published it since.
+                unsafe { &(*others).value }
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::Device;
 use crate::accounting::Accounting;

@@ -44,8 +44,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rustix::io::Errno;
+use sync::locks::Mutex;
 
 use crate::Device;
 use crate::accounting::Accounting;

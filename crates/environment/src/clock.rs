@@ -6,7 +6,7 @@ use std::ops::{Add, Sub};
 use std::sync::{OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use parking_lot::{Condvar, Mutex};
+use sync::locks::{Condvar, Mutex};
 
 /// A point on a monotonic clock, in nanoseconds since an origin that is fixed per process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -25,7 +25,7 @@ mod plan_split;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use engine::MemoryGain;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::cold_index::Digests;
 use crate::hybrid_log::{Geometry, GhostHits};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::MemoryBudget;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::store::Shared;
 

@@ -20,9 +20,9 @@ use codec::Corruption;
 use device::{Ballast, Device};
 use engine::{Health, Host, Result, Retries, Superblock};
 use environment::Environment;
-use parking_lot::{Mutex, RwLock};
 use rand::Rng;
 use sync::epoch::Epochs;
+use sync::locks::{Mutex, RwLock};
 use workers::{Group, Stopped};
 
 use crate::address::LogAddress;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use engine::{Error, Result};
-use parking_lot::{Condvar, Mutex};
+use sync::locks::{Condvar, Mutex};
 
 /// How far compaction is behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use engine::{
     Capabilities, Engine, GoOn, Health, Host, InOrder, MemoryNeeds, Op, Operator, Pin, Ranges,
     Result, Retries, Seat, SeqNo, Stats, Trouble, View, Visit,
 };
-use parking_lot::{Mutex, RwLock};
 use sync::epoch::Epochs;
+use sync::locks::{Mutex, RwLock};
 use workers::{Group, StopToken};
 
 use crate::checkpoint::{Checkpoint, Checkpointer, Frontier, GivingBack};

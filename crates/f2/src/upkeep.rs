@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use workers::{Class, Next, StopToken, Stopped};
 
 use crate::address::LogAddress;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use codec::SeqNo;
 use engine::{DeadRuns, IdleLooks, WaitingDeletes, has_many_tombstones, is_long_run};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use workers::Class;
 
 use crate::memtable::Memtable;

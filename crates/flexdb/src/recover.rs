@@ -19,7 +19,7 @@ use codec::{Corruption, Reader};
 use device::Device;
 use engine::{Error, Host, MemoryBudget, Result};
 use flexspace::space::Snapshot;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use workers::{Class, Group};
 
 use crate::error::{DATA, from_space};

@@ -19,7 +19,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use workers::{Class, StopToken};
 
 use crate::index::Key;

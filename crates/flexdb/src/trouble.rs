@@ -8,7 +8,7 @@
 
 use engine::{Error, Result, Trouble};
 use flexspace::space::Collected;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::error::from_space;
 use crate::store::Shared;

@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use codec::SeqNo;
 use engine::{Charge, Ghosts, MemoryBudget, MemoryGain};
 use pairs::Pairs;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use sync::pieces::{self, Pool};
 
 use crate::background::give_back::Freed;

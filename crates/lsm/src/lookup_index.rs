@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use engine::{Charge, MemoryBudget};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::planted::{Planted, is_planted};
 

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use engine::{Error, Result, Retries};
-use parking_lot::{Condvar, Mutex};
+use sync::locks::{Condvar, Mutex};
 use workers::WaitError;
 
 use crate::memtable::{SetAside, entry_bytes};

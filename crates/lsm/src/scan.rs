@@ -17,7 +17,7 @@
 
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use codec::SeqNo;
 use engine::{Cursor, Direction, Error, KeyRange, Pin, Result, View};

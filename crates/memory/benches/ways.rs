@@ -12,8 +12,8 @@ use std::sync::Arc;
 use crossbeam_skiplist::SkipMap;
 use engine::{Direction, Engine, Host, KeyRange, MemoryBudget, NoJournal, Op, Sequence};
 use environment::Environment;
-use parking_lot::RwLock;
 use rand::RngExt;
+use sync::locks::RwLock;
 use thermocline_memory::{Options, Store};
 
 const VALUE: [u8; 100] = [7; 100];

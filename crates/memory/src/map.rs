@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::MemoryBudget;
-use parking_lot::{Mutex, RwLockReadGuard, RwLockWriteGuard};
+use sync::locks::{Mutex, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::trim::Trim;
 pub(crate) use collect::Rules;

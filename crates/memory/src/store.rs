@@ -8,7 +8,7 @@ use engine::{
     Capabilities, Engine, GoOn, Health, Host, IdleLooks, KeyRange, Op, Operator, Pin, Ranges,
     Result, Retries, Rounds, SeqNo, Stats, Trouble, View, Visit, walk_in_order,
 };
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use workers::Group;
 
 use crate::flush::{Flusher, LastSnapshot};

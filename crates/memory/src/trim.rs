@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use engine::MemoryBudget;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use telemetry::Shards;
 use workers::Class;
 

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 /// Pairs leave room for the blocks that they are found in.
 pub const PART_MAX: f64 = 0.75;

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize};
 
 use environment::Monotonic;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::commands::COMMANDS;
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use environment::Monotonic;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 /// Samples kept: the rates are of about two seconds.
 const SAMPLES_KEPT: usize = 5;

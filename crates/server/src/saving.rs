@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 
 use codec::SeqNo;
 use environment::{Environment, JoinHandle};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::store::Durable;
 

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::store::DbIndex;
 

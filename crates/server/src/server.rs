@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use environment::{Environment, JoinHandle};
 use mio::Poll;
-use parking_lot::Mutex;
 use rand::Rng as _;
+use sync::locks::Mutex;
 use telemetry::Registry;
 use thermocline::Db;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use environment::{Environment, Monotonic};
-use parking_lot::{Mutex, RwLock};
+use sync::locks::{Mutex, RwLock};
 
 use crate::client_memory::ClientMemory;
 use crate::clients::Clients;
@@ -98,7 +98,7 @@ impl Settings {
 pub(crate) struct Stop {
     asked: AtomicBool,
     lock: Mutex<()>,
-    changed: parking_lot::Condvar,
+    changed: sync::locks::Condvar,
 }
 
 impl Stop {

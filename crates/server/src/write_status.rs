@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 /// The outcome of the last write, and the first failure since the start.
 #[derive(Debug, Default)]

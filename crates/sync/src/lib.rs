@@ -1,12 +1,12 @@
-//! Atomics and cells switchable between std, loom and shuttle, memory for atomics, a skip list in
-//! it, memory for the pieces of a cache, and the epoch framework.
+//! Locks, atomics and cells switchable between std, loom and shuttle, memory for atomics, a skip list
+//! in it, memory for the pieces of a cache, and the epoch framework.
 //!
 //! Latch-free code anywhere in Thermocline takes its atomics, cells and locks from here, so that
 //! the same source runs in production and under two checkers:
 //!
 //! | built with | what the names mean | finds |
 //! |---|---|---|
-//! | nothing | std, `parking_lot` | - |
+//! | nothing | std, [`locks`] | - |
 //! | `RUSTFLAGS="--cfg loom"` | [loom](https://docs.rs/loom) | missing memory order, data races |
 //! | `RUSTFLAGS="--cfg shuttle"` | [shuttle](https://docs.rs/shuttle) | interleavings, at scale |
 //!
@@ -22,6 +22,8 @@
 //! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-sync --profile models --test shuttle --target-dir target/shuttle
 //! ```
 //!
+//! Code that no model checks takes its locks from [`locks`] by name.
+//!
 //! To follow the epoch framework, start at [`epoch`].
 
 mod arena;
@@ -29,6 +31,7 @@ pub mod atomic;
 pub mod cell;
 pub mod epoch;
 mod heaps;
+pub mod locks;
 mod mutex;
 pub mod pieces;
 #[doc(hidden)]

@@ -1,7 +1,7 @@
-//! Mutex and condition variable with `parking_lot`'s interface: a guard without poisoning.
+//! The mutex and the condition variable that a model sees. In an ordinary build they are those of [`crate::locks`].
 
 #[cfg(not(any(loom, shuttle)))]
-pub use parking_lot::{Condvar, Mutex, MutexGuard};
+pub use crate::locks::{Condvar, Mutex, MutexGuard};
 
 #[cfg(any(loom, shuttle))]
 pub use modelled::{Condvar, Mutex, MutexGuard};

@@ -1,7 +1,7 @@
-//! Reader-writer lock with `parking_lot`'s interface: guards without poisoning.
+//! The reader-writer lock that a model sees. In an ordinary build it is that of [`crate::locks`].
 
 #[cfg(not(any(loom, shuttle)))]
-pub use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use crate::locks::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 #[cfg(any(loom, shuttle))]
 pub use modelled::{RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -6,6 +6,7 @@
 mod arena;
 mod epoch;
 mod kept;
+mod locks;
 mod pieces;
 mod random;
 mod skip_list;

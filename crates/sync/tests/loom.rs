@@ -13,6 +13,7 @@
 mod kept;
 mod models;
 
+use models::locks::Broken;
 use thermocline_sync::Planted;
 use thermocline_sync::planted::model_must_find;
 
@@ -221,4 +222,55 @@ fn without_a_second_look() {
 fn with_a_relaxed_end_of_replacing() {
     let bug = Planted::RelaxedReplace;
     must_be_found(bug, HALF, 2, models::skip_list::a_reader_beside_one_who_replaces);
+}
+
+/// How loom says that a thread sleeps forever.
+const ASLEEP: &str = "deadlock";
+
+#[test]
+fn mutexes() {
+    check(3, models::locks::mutex_of_two);
+    check(2, models::locks::mutex_of_three);
+    check(3, models::locks::mutex_handed_over);
+    check(2, models::locks::mutex_handed_over_of_three);
+    check(2, models::locks::mutex_with_timeout);
+}
+
+#[test]
+fn reader_writer_locks() {
+    check(3, models::locks::rwlock_of_writers);
+    check(3, models::locks::rwlock_of_writer_and_reader);
+    check(2, models::locks::rwlock_of_three);
+    check(2, models::locks::rwlock_of_two_writers_and_reader);
+    check(3, models::locks::rwlock_with_timeout);
+    check(3, models::locks::rwlock_writer_with_timeout);
+}
+
+#[test]
+fn condition_variables() {
+    check(3, models::locks::condvar_notified_under_lock);
+    check(3, models::locks::condvar_notified_after);
+    check(2, models::locks::condvar_of_three);
+}
+
+/// A lock over a broken word fails in the expected way.
+fn broken(bug: Broken, how: &str, model: fn()) {
+    model_must_find(bug, how, || check(3, model));
+}
+
+#[test]
+fn locks_over_a_broken_word() {
+    broken(Broken::RelaxedTake, RACE, models::locks::mutex_of_two);
+    broken(Broken::RelaxedTake, RACE, models::locks::rwlock_of_writer_and_reader);
+    broken(Broken::RelaxedUnlock, RACE, models::locks::mutex_of_two);
+    broken(Broken::RelaxedUnlock, RACE, models::locks::rwlock_of_writer_and_reader);
+    broken(Broken::ValueNotCompared, ASLEEP, models::locks::mutex_of_two);
+    broken(Broken::ValueNotCompared, ASLEEP, models::locks::rwlock_of_writers);
+    broken(Broken::ValueNotCompared, ASLEEP, models::locks::condvar_notified_after);
+    broken(Broken::NotMarked, ASLEEP, models::locks::mutex_of_two);
+    broken(Broken::NotTakenBack, "nobody holds it", models::locks::mutex_handed_over);
+    broken(Broken::NoSecondWake, ASLEEP, models::locks::mutex_handed_over);
+    broken(Broken::NotWoken, ASLEEP, models::locks::rwlock_of_writers);
+    broken(Broken::LeftClosed, "nobody holds it", models::locks::rwlock_writer_with_timeout);
+    broken(Broken::NotAdded, ASLEEP, models::locks::condvar_notified_after);
 }

@@ -12,6 +12,7 @@
 mod kept;
 mod models;
 
+use models::locks::Broken;
 use thermocline_sync::Planted;
 use thermocline_sync::planted::must_fail;
 use thermocline_sync::schedules::{Schedules, finds};
@@ -145,4 +146,34 @@ fn what_a_model_does_not_find_is_told() {
     must_fail("a model that fails by itself", "by itself", || {
         finds(Planted::NoBaton, "", || panic!("by itself"));
     });
+}
+
+#[test]
+fn mutexes() {
+    SCHEDULES.check("mutexes", models::locks::mutex_of_three);
+    SCHEDULES.check("mutexes", models::locks::mutex_handed_over_of_three);
+    SCHEDULES.check("mutexes", models::locks::mutex_with_timeout);
+}
+
+#[test]
+fn reader_writer_locks() {
+    SCHEDULES.check("reader_writer_locks", models::locks::rwlock_of_three);
+    SCHEDULES.check("reader_writer_locks", models::locks::rwlock_of_two_writers_and_reader);
+    SCHEDULES.check("reader_writer_locks", models::locks::rwlock_with_timeout);
+    SCHEDULES.check("reader_writer_locks", models::locks::rwlock_writer_with_timeout);
+}
+
+#[test]
+fn condition_variables() {
+    SCHEDULES.check("condition_variables", models::locks::condvar_notified_under_lock);
+    SCHEDULES.check("condition_variables", models::locks::condvar_of_three);
+}
+
+#[test]
+fn locks_over_a_broken_word() {
+    finds(Broken::ValueNotCompared, "deadlock", models::locks::mutex_of_three);
+    finds(Broken::NotMarked, "deadlock", models::locks::mutex_of_two);
+    finds(Broken::NotTakenBack, "nobody holds it", models::locks::mutex_handed_over);
+    finds(Broken::NotWoken, "deadlock", models::locks::rwlock_of_two_writers_and_reader);
+    finds(Broken::NotAdded, "deadlock", models::locks::condvar_notified_after);
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::{Counter, Gauge, Histogram, Metric, Snapshot, Unit, Value};
 

@@ -14,7 +14,7 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 
-use parking_lot::{Condvar, Mutex};
+use sync::locks::{Condvar, Mutex};
 
 use crate::database::{Db, Inner};
 use crate::directory::leave_closed_mark;

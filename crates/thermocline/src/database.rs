@@ -10,7 +10,7 @@ use codec::SeqNo;
 use device::{Device, File, Process};
 use engine::{MemoryBudget, RecentWrites, Retries, Sequence};
 use journal::{Durability, Journal};
-use parking_lot::{Mutex, RwLock};
+use sync::locks::{Mutex, RwLock};
 use telemetry::Registry;
 
 use crate::async_writes::desk::Writers;

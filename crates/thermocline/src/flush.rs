@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use engine::IdleLooks;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::database::Inner;
 use crate::error::Result;

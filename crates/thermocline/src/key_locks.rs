@@ -21,7 +21,7 @@
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use sync::locks::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Stripes; a power of two, well above the number of threads that write at once.
 const STRIPES: usize = 1024;

@@ -25,7 +25,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use engine::MemoryNeeds;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::database::Inner;
 use crate::error::Result;

@@ -26,8 +26,8 @@ use device::{Device, File, Process};
 use engine::{Barrier, Engine, Host, MemoryBudget, Op, RecentWrites, Retries, Sequence};
 use environment::Environment;
 use journal::{Durability, Journal, ReplayError};
-use parking_lot::{Mutex, RwLock};
 use rand::Rng;
+use sync::locks::{Mutex, RwLock};
 use telemetry::Registry;
 use workers::Pool;
 

@@ -22,8 +22,8 @@
 use std::fmt;
 
 use codec::{Corruption, FileHeader, Format, HeaderError, Reader, Writer};
-use device::{Device, Mode, SyncKind};
-use parking_lot::Mutex;
+use device::{Device, Mode, PerProcess, SyncKind};
+use sync::locks::Mutex;
 
 use crate::catalog::{self, Catalog, Entry};
 use crate::error::{Error, Result};
@@ -39,8 +39,8 @@ const FORMAT: Format = Format::new(*b"TCKEYSPC", 1, 0);
 const FILE_BYTES_MAX: u64 = 4096;
 
 /// Locked while the directory of a keyspace's name is made together with one in it, and while one is removed that
-/// is empty. Nothing else is locked meanwhile. One for all databases: it is rare, and takes a moment.
-static NAMES: Mutex<()> = Mutex::new(());
+/// is empty. Nothing else is locked meanwhile. One for all databases of a process: it is rare, and takes a moment.
+static NAMES: PerProcess<Mutex<()>> = PerProcess::new(Mutex::default);
 
 /// The fields of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use arc_swap::{ArcSwap, Guard};
 use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::Engine;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use workers::Gate;
 
 use crate::async_writes::desk::Desk as WriteDesk;

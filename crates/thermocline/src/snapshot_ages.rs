@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use codec::SeqNo;
 use environment::Monotonic;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 /// The numbers that are pinned, and when each was met first.
 #[derive(Debug, Default)]

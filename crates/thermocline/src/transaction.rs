@@ -42,7 +42,7 @@ use codec::SeqNo;
 use device::OfProcess;
 use engine::{Direction, InOrder, KeyRange, Op, Pin, Watch, check_key, check_value};
 use journal::Durability;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::database::{Db, Opened};
 use crate::error::{Error, Result};

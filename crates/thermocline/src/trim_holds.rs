@@ -8,7 +8,7 @@
 //! The lock is held while the journal is trimmed, and for a moment where a hold begins or ends: so nothing is
 //! trimmed once one has begun.
 
-use parking_lot::{Mutex, MutexGuard};
+use sync::locks::{Mutex, MutexGuard};
 
 /// How many holds there are.
 #[derive(Debug, Default)]

@@ -4,7 +4,10 @@
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::sync_channel;
 use std::task::{Context, Poll, Waker};
+use std::thread;
 
 use device::process::testing::{Child, exit_without_destructors};
 use thermocline::{
@@ -250,17 +253,76 @@ fn a_daemon_opens_the_database_again(engine: EngineKind) {
     assert_eq!(space.get(b"key").unwrap().as_deref(), Some(&b"daemon"[..]), "{engine}");
 }
 
-#[test]
-fn children_are_refused_and_change_nothing() {
-    ENGINES.into_iter().for_each(a_child_is_refused_and_changes_nothing);
+/// Threads of the parent use one database while children open others. A lock that such a thread holds at the fork stays
+/// held in the child, so a database must need no lock that it has in common with the parent.
+fn children_open_other_databases(engine: EngineKind) {
+    const FORKS: u32 = 6;
+    let dir = tempfile::tempdir().unwrap();
+    let (db, space) = open(&dir.path().join("parent"), engine);
+    let is_over = AtomicBool::new(false);
+    let (db, space, is_over) = (&db, &space, &is_over);
+    let said: Vec<String> = thread::scope(|scope| {
+        let (runs, running) = sync_channel(2);
+        for thread in 0..2 {
+            let runs = runs.clone();
+            scope.spawn(move || {
+                runs.send(()).unwrap();
+                while !is_over.load(Relaxed) {
+                    write_and_read(space, "parent");
+                    let name = format!("made{thread}");
+                    db.keyspace(&name, KeyspaceOptions { engine, ..KeyspaceOptions::default() })
+                        .unwrap();
+                    db.drop_keyspace(&name).unwrap();
+                }
+            });
+        }
+        let fork = |number: u32| {
+            let place = dir.path().join(format!("child{number}"));
+            Child::fork(|_| {
+                let (db, space) = open(&place, engine);
+                write_and_read(&space, "child");
+                drop(space);
+                db.close().unwrap();
+                let (_db, space) = open(&place, engine);
+                let found = (0..WRITES).filter(|number| read(&space, "child", *number)).count();
+                found.to_string()
+            })
+        };
+        let _end = AtEnd(is_over);
+        running.iter().take(2).for_each(drop);
+        (0..FORKS).map(|number| fork(number).join()).collect()
+    });
+    assert_eq!(said, vec![WRITES.to_string(); FORKS as usize], "{engine}");
 }
 
-#[test]
-fn last_handles_go_in_children() {
-    ENGINES.into_iter().for_each(the_last_handle_goes_in_a_child);
+/// Ends the threads of a test, also if the test fails.
+struct AtEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
 }
 
+fn write_and_read(space: &Keyspace, value: &str) {
+    for number in 0..WRITES {
+        space.put(&key("key", number), value.as_bytes()).unwrap();
+        assert!(read(space, value, number), "{value} reads {number}");
+    }
+}
+
+fn read(space: &Keyspace, value: &str, number: u32) -> bool {
+    space.get(&key("key", number)).unwrap().as_deref() == Some(value.as_bytes())
+}
+
+/// One test, as no thread of the process may start or end during a fork: a child that has a copy of the standard
+/// library's lock for that, held, can start no thread.
 #[test]
-fn daemons_open_the_database_again() {
-    ENGINES.into_iter().for_each(a_daemon_opens_the_database_again);
+fn forks() {
+    for engine in ENGINES {
+        a_child_is_refused_and_changes_nothing(engine);
+        the_last_handle_goes_in_a_child(engine);
+        a_daemon_opens_the_database_again(engine);
+        children_open_other_databases(engine);
+    }
 }

@@ -4,7 +4,7 @@
 //! executions.
 
 #[cfg(loom)]
-pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+pub(crate) use sync::locks::{Condvar, Mutex, MutexGuard};
 #[cfg(not(loom))]
 pub(crate) use sync::{Condvar, Mutex, MutexGuard};
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use environment::{Environment, JoinHandle};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::command::{ends_tracing, trace_lines};
 use super::{Message, Parser};

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use thermocline::{
     Begun, BegunRmw, Change, Completed, Db, Durability as Reached, EngineKind, Io as DeviceIo,
     KeyRange, Keyspace, KeyspaceOptions, Operator, Options, Seat,

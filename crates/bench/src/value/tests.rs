@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use environment::Environment;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::*;
 

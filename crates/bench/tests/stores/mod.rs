@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::RwLock;
+use sync::locks::RwLock;
 use thermocline_bench::stores::{
     Background, Catalog, DeviceCounts, OpenOptions, Pairs, Session, Store, StoreError,
 };

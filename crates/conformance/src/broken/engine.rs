@@ -11,7 +11,7 @@ use engine::{
     View,
 };
 use environment::Seed;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::seats::ConfirmingSeat;
 use super::views::BrokenView;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier};
 use device::Device;
 use engine::{Change, Engine, NoJournal, Op, Operator, SeqNo};
 use environment::{Environment, JoinHandle};
-use parking_lot::{Mutex, MutexGuard};
+use sync::locks::{Mutex, MutexGuard};
 
 use crate::Fixture;
 use crate::failure::catch;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use device::Doorbell;
 use engine::{Begun, BegunOld, Error, Listener, Old, Result, Seat};
-use parking_lot::{Mutex, RwLock};
+use sync::locks::{Mutex, RwLock};
 
 use super::versions::Versions;
 

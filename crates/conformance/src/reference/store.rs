@@ -8,7 +8,7 @@ use engine::{
     Capabilities, Change, Cursor, Direction, Engine, Error, GoOn, Host, KeyRange, Op, Operator,
     Pin, Result, Seat, SeqNo, Stats, View, check_key, check_value,
 };
-use parking_lot::{Mutex, RwLock};
+use sync::locks::{Mutex, RwLock};
 
 use super::seat::{ReferenceSeat, is_on_disk};
 use super::snapshot;

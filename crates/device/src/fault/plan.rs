@@ -3,8 +3,8 @@
 use std::fmt;
 use std::thread::ThreadId;
 
-use parking_lot::Mutex;
 use rustix::io::Errno;
+use sync::locks::Mutex;
 
 use crate::error::{Error, Operation, Result};
 

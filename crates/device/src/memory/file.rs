@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::RwLock;
+use sync::locks::RwLock;
 
 use crate::accounting::Accounting;
 use crate::error::{Error, Operation, Result};

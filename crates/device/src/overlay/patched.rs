@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use sync::locks::RwLock;
 
 use crate::error::{Error, Operation, Result};
 use crate::file::{File, Mode, SyncKind};

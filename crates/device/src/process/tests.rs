@@ -1,6 +1,10 @@
 //! A child of a fork leaves values of its parent alone.
 
 use std::cell::Cell;
+use std::sync::Barrier;
+use std::thread;
+
+use sync::locks::Mutex;
 
 use super::testing::Child;
 use super::*;
@@ -44,4 +48,34 @@ fn a_child_does_not_unlock_its_parents_file() {
     assert_eq!(child.join(), format!("{refused:?}"));
     let other = open(dir.path(), crate::Options::default()).unwrap();
     assert!(matches!(other.lock("LOCK"), Err(Error::Locked { .. })), "it is locked still");
+}
+
+/// A fork leaves what another thread holds locked in the child. Nothing that a child needs may be so.
+#[test]
+fn a_child_makes_statics_again() {
+    static LOCKED: PerProcess<Mutex<Vec<u32>>> = PerProcess::new(Mutex::default);
+    let mut held = LOCKED.lock();
+    held.push(1);
+    let child = Child::fork(|_| {
+        LOCKED.lock().push(2);
+        format!("{:?}", *LOCKED.lock())
+    });
+    assert_eq!(child.join(), "[2]", "the child has a value of its own");
+    assert_eq!(*held, [1]);
+}
+
+#[test]
+fn threads_share_a_static_of_their_process() {
+    static COUNT: PerProcess<AtomicU32> = PerProcess::new(AtomicU32::default);
+    const THREADS: u32 = 4;
+    let start = Barrier::new(THREADS as usize);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                start.wait();
+                COUNT.fetch_add(1, Relaxed);
+            });
+        }
+    });
+    assert_eq!(COUNT.load(Relaxed), THREADS);
 }

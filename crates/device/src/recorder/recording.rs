@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::Device;
 use crate::error::{Error, Operation, Result};

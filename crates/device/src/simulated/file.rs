@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rustix::io::Errno;
+use sync::locks::Mutex;
 
 use crate::accounting::Accounting;
 use crate::error::{Error, Operation, Result};

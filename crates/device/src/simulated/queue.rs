@@ -8,7 +8,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::blocking_queue::perform;
 use crate::doorbell::Doorbell;

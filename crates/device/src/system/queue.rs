@@ -7,14 +7,15 @@
 //! Making a ring takes longer than a read, so a few that are idle are kept for the whole process. If
 //! a descriptor is missing for anything else, they are closed.
 
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::blocking_queue::BlockingQueue;
 use crate::doorbell::Doorbell;
 use crate::error::Result;
 use crate::limit::close_when_out_of_files;
+use crate::process::PerProcess;
 use crate::queue::{Completion, Queue, Request};
 
 use super::uring::UringQueue;
@@ -26,7 +27,11 @@ const REQUESTS_BEFORE_RETRY: u32 = 256;
 const SPARE_MAX: usize = 8;
 
 /// Idle rings, each with its depth. Nothing rings a bell for them.
-static SPARE: Mutex<Vec<(usize, Box<UringQueue>)>> = Mutex::new(Vec::new());
+static SPARE: PerProcess<Mutex<Spare>> = PerProcess::new(|| {
+    close_when_out_of_files(|| SPARE.lock().clear());
+    Mutex::default()
+});
+type Spare = Vec<(usize, Box<UringQueue>)>;
 
 /// A ring, or its substitute.
 pub(super) struct SystemQueue {
@@ -117,8 +122,6 @@ impl Drop for SystemQueue {
         if ring.in_flight() > 0 || self.has_bell {
             return;
         }
-        static REGISTERED: Once = Once::new();
-        REGISTERED.call_once(|| close_when_out_of_files(|| SPARE.lock().clear()));
         let mut spare = SPARE.lock();
         if spare.len() < SPARE_MAX {
             spare.push((self.depth, ring));
@@ -139,8 +142,9 @@ mod tests {
 
     use super::*;
     use crate::buffer::Buffer;
-    use crate::file::Mode;
+    use crate::file::{File, Mode};
     use crate::memory;
+    use crate::process::testing::Child;
     use crate::queue::Work;
 
     #[test]
@@ -161,5 +165,35 @@ mod tests {
         }
         assert!(matches!(queue.way, Way::Ring(_)));
         assert!(done.iter().all(|one| one.buffer.as_deref() == Some(&[1; 8][..])));
+    }
+
+    fn read_of(file: &Arc<dyn File>, depth: usize) -> String {
+        let mut queue = SystemQueue::new(depth);
+        let work = Work::Read { offset: 0, buffer: Buffer::zeroed(8) };
+        assert!(queue.submit(Request { tag: 1, file: file.clone(), work }).is_ok());
+        let mut done = Vec::new();
+        assert_eq!(queue.wait(1, &mut done).unwrap(), 1);
+        format!("{:?}", done[0].buffer.as_deref())
+    }
+
+    /// The rings that a process keeps are shared with no other process.
+    #[test]
+    fn a_child_takes_no_idle_ring_of_its_parent() {
+        // No other test uses this depth, so the ring stays idle until the fork.
+        const DEPTH: usize = 13;
+        let dir = tempfile::tempdir().unwrap();
+        let device = crate::open(dir.path(), crate::Options::default()).unwrap();
+        let file = device.open("file", Mode::CreateNew).unwrap();
+        file.write_at(0, &[1; 8]).unwrap();
+        let read = read_of(&file, DEPTH);
+        let child = Child::fork(|_| {
+            let device = crate::open(dir.path(), crate::Options::default()).unwrap();
+            let file = device.open("file", Mode::Read).unwrap();
+            let parents = take_spare(DEPTH).is_some();
+            let read = read_of(&file, DEPTH);
+            format!("{parents} {read} {}", take_spare(DEPTH).is_some())
+        });
+        assert_eq!(child.join(), format!("false {read} true"), "it makes its own, and keeps that");
+        assert_eq!(read_of(&file, DEPTH), read, "the parent's ring works on");
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::{Error, Result};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use workers::Group;
 
 use crate::address::LogAddress;

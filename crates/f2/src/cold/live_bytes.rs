@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::address::LogAddress;
 use crate::checkpoint::Span;

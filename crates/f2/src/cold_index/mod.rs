@@ -61,7 +61,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use engine::MemoryBudget;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::hybrid_log::HybridLog;
 

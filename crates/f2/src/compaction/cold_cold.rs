@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::{Error, Result};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use workers::StopToken;
 
 use super::judge::{Judged, in_groups};

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::thread::panicking;
 
-use parking_lot::{Condvar, Mutex};
+use sync::locks::{Condvar, Mutex};
 use workers::{Class, Group};
 
 /// Who is at it.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use engine::Error;
 use environment::Monotonic;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::plan::Failed;
 use crate::address::LogAddress;

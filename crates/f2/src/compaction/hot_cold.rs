@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::Result;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use workers::StopToken;
 
 use super::crew::together;

@@ -20,8 +20,8 @@ use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
 use device::{Buffer, Device, File, Mode, OnDemandFile, Queue, SyncKind};
 use engine::{Error, Result};
 use environment::Random;
-use parking_lot::{Mutex, RwLock};
 use rand::Rng;
+use sync::locks::{Mutex, RwLock};
 
 use super::{BLOCK_BYTES, Gaps, Geometry};
 use crate::address::LogAddress;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use device::{Device, FaultDevice, Mode, OperationKind};
 use engine::{Engine, Stats};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::planted::at_each;
 use super::stores::{Bench, key, value};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use device::{Device, FaultDevice, Faults, OperationKind, SimulatedDisk};
 use engine::{Engine, Op};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use sync::planted::must_fail;
 use workers::StopToken;
 

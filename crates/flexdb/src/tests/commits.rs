@@ -7,8 +7,8 @@ use codec::SeqNo;
 use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
 use engine::{Barrier, Direction, Engine, Error, KeyRange, NoJournal, Op, Result};
 use environment::Random;
-use parking_lot::Mutex;
 use rand::RngExt;
+use sync::locks::Mutex;
 
 use super::stores::{Bench, key, scan, small};
 use crate::Options;

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use engine::{Error, IdleLooks, Result, Rounds};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use workers::{Class, Next, Stopped};
 
 use super::plan_compaction::{Claim, Job};

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::Charge;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::dranges::Dranges;
 use crate::dranges::construct::{Layout, Wanted, construct};

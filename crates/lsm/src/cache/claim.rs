@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 /// See the file's head. All in bytes.
 #[derive(Debug, Default)]

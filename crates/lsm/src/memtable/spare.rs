@@ -15,8 +15,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use parking_lot::Mutex;
 use sync::Arena;
+use sync::locks::Mutex;
 use sync::skip_list::Reuse;
 
 use super::family::Family;

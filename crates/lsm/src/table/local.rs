@@ -11,7 +11,7 @@ use std::sync::Arc;
 use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
 use device::{Buffer, Device, File, Mode, OnDemandFile, SyncKind};
 use engine::{Error, Result};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::held::Home;
 use super::metadata::Metadata;

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use engine::{Direction, Engine, KeyRange, NoJournal, Op};
 use environment::{Environment, Seed};
-use parking_lot::RwLock;
 use rand::RngExt;
+use sync::locks::RwLock;
 
 use super::dranges::install;
 use super::stores::{Bench, key, scan, small};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use codec::SeqNo;
 use engine::{Barrier, Direction, Engine, KeyRange, Result, Sequence};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::stores::{Bench, both, key, scan, small};
 use crate::Options;

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::Map;
 use super::slab::LeafId;

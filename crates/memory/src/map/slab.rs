@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use parking_lot::{Mutex, RwLock};
+use sync::locks::{Mutex, RwLock};
 
 use super::leaf::Leaf;
 

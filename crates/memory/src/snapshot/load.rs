@@ -14,7 +14,7 @@ use std::sync::Arc;
 use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::{Error, Result};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use workers::{Class, Group, StopToken, WaitError};
 
 use super::format::{Identity, Summary};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use engine::{Change, Direction, Engine, KeyRange, Op};
-use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng};
+use sync::locks::Mutex;
 
 use super::stores::{Bench, key, scan};
 

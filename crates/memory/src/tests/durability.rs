@@ -5,7 +5,7 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, Mode, SimulatedDisk};
 use engine::{Barrier, Engine, Error, NoJournal, Op, Result};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::stores::{Bench, Pairs, key};
 use crate::check;

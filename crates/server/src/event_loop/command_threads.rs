@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use sync::locks::{Condvar, Mutex};
 
 use super::{Asker, Letter, SCRATCH_BYTES_KEPT};
 use crate::commands::dispatch::run_on_thread;

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use environment::Environment;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::Gate;
 

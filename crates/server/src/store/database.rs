@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use codec::SeqNo;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 use thermocline::{
     Backups, Batch, Db, Doorbell, Durability, EngineKind, Error, ExpiryStats, Keyspace,
     KeyspaceOptions, Progress, RemovalHold,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use environment::Environment;
-use parking_lot::{Condvar, Mutex};
+use sync::locks::{Condvar, Mutex};
 use thermocline::Doorbell;
 
 use super::map_store::Written;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use codec::SeqNo;
-use parking_lot::{Condvar, Mutex};
+use sync::locks::{Condvar, Mutex};
 use thermocline::Doorbell;
 
 use super::cold::Cold;

@@ -4,7 +4,7 @@
 //! 2. Each loop executes the commands that it left for later before the thread runs its next one.
 
 use environment::Environment;
-use parking_lot::MutexGuard;
+use sync::locks::MutexGuard;
 
 use super::client::Client;
 use super::map_store::MapStore;

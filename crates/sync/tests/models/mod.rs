@@ -5,6 +5,7 @@
 //! still looks is a data race, which loom reports; it also clears a value, so that shuttle sees it.
 #![expect(unsafe_code, reason = "the cells' accesses are what the models check")]
 
+pub mod locks;
 pub mod pieces;
 pub mod skip_list;
 

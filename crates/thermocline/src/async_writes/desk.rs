@@ -31,7 +31,7 @@ use codec::SeqNo;
 use engine::Operator;
 use environment::JoinHandle;
 use journal::Durability;
-use parking_lot::{Condvar, Mutex};
+use sync::locks::{Condvar, Mutex};
 
 use super::serve::serve;
 use crate::batch::Batch;

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::{AsyncUpdate, Writing};
 use crate::compare_and_swap::{LaterSwap, Swap};

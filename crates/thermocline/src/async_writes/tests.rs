@@ -10,7 +10,7 @@ use std::time::Duration;
 use device::Doorbell;
 use engine::{Begun, BegunOld, Change, Listener, Seat};
 use journal::Durability;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::database::Db;
 use crate::keyspace::Keyspace;

@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 
 use codec::SeqNo;
 use environment::Environment;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::*;
 use crate::database::Db;

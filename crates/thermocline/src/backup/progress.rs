@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use device::{Device, IoCounts};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 /// What is being done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use device::Process;
 use engine::Op;
 use environment::{Environment, JoinHandle, Monotonic};
 use journal::Durability;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use sync::locks::{Condvar, Mutex, MutexGuard};
 use telemetry::{Counter, Registry};
 
 use super::format::WithEnd;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use environment::Environment;
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::removal::Pass;
 

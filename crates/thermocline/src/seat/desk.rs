@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 
 use engine::{Begun, Engine, Seat};
 use environment::Environment;
-use parking_lot::{Condvar, Mutex};
+use sync::locks::{Condvar, Mutex};
 
 use crate::close::begin_to_wake;
 use crate::error::{Error, Result};

@@ -8,7 +8,7 @@
 //! Nobody who has a seat waits for another one, nor holds a lock while waiting for a seat.
 
 use engine::Seat;
-use parking_lot::{Condvar, Mutex};
+use sync::locks::{Condvar, Mutex};
 
 /// Seats at once: reads of those who wait for them. More keep few devices busier.
 const SEATS_MAX: usize = 32;

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::*;
 use crate::options::{EngineKind, KeyspaceOptions, Options};

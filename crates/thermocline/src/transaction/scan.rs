@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use device::OfProcess;
 use engine::{Cursor, Direction};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::State;
 use super::reads::RangePlace;

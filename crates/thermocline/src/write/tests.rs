@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use device::{FaultDevice, OperationKind};
 use engine::{Change, KeyRange};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use super::*;
 use crate::keyspace::Keyspace;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use conformance::{Check, Fixture, Suite};
 use device::Device;
 use engine::{Engine, Host, Result};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::fixture::F2Fixture;
 

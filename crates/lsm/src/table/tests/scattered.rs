@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{Corruption, Result};
-use parking_lot::Mutex;
+use sync::locks::Mutex;
 
 use crate::table::source::{Span, TableSink, TableSource, TableStore};
 use crate::table::summary::{Summary, TableId};
