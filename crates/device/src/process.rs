@@ -182,7 +182,7 @@ impl<T: Send + Sync + 'static> Deref for PerProcess<T> {
             Err(others) => {
                 // SAFETY: no other thread has seen it.
                 drop(unsafe { Box::from_raw(own) });
-                // SAFETY: as of the first look. Another thread of this process has published it since.
+                // SAFETY: as for `newest` above. Another thread of this process has published it since.
                 unsafe { &(*others).value }
             }
         }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use engine::{Error, Result};
-use sync::locks::{Condvar, Mutex};
+use sync::locks::{Condvar, Mutex, MutexGuard};
 
 /// How far compaction is behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,12 +191,18 @@ impl Pressure {
         if self.add_owed(units) < WAIT_LEAST_NANOS {
             return;
         }
-        let Some(_turn) = self.turn.try_lock_for(TURN_WAIT_MOST) else { return };
+        let Some(turn) = self.turn.try_lock_for(TURN_WAIT_MOST) else { return };
+        self.pay_slice();
+        // This writer runs, so without a hand-over it would take each turn before the writers that sleep.
+        MutexGuard::unlock_fair(turn);
+    }
+
+    /// Waits for one slice of the debt. The next writer pays the rest.
+    fn pay_slice(&self) {
         let mut waiting = self.waiting.lock();
         if !self.is_behind() {
             return;
         }
-        // Who comes next pays the rest.
         let slice = SLICE.as_nanos() as u64;
         let owed = self.change_owed(|owed| owed.saturating_sub(slice)).min(slice);
         if owed > 0 {

@@ -10,8 +10,8 @@
 //!
 //! # Fairness
 //! A thread that finds a lock free takes it, even if others sleep on it: that is much faster than to wait until one of
-//! them runs. A sleeper that was woken several times and never found its lock free ends that: the next unlock hands
-//! the lock over. `MutexGuard::unlock_fair` does the same by request.
+//! them runs. After several vain wakes of a sleeper, or one after a millisecond, the next unlock hands the lock to
+//! the thread that has slept longest. `MutexGuard::unlock_fair` does the same by request.
 //!
 //! # Concurrency
 //! The protocols are written against [`Word`], an atomic integer with a queue of sleepers. Models run them with a word
@@ -31,8 +31,31 @@ use std::time::{Duration, Instant};
 
 /// Looks at a word before a thread sleeps on it. Most locks are held for less time than a sleep takes.
 const SPINS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 100 };
-/// Wakes after which a thread that never found its lock free gets it handed over.
-const LOST_MOST: u32 = 4;
+/// Wakes after which a thread that never found its lock free has lost too often.
+const LOST_MOST: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
+/// Time after which one such wake is too many.
+const LOST_TIME: Duration = Duration::from_millis(1);
+
+/// How often, and since when, a thread that waits has lost its lock to others.
+struct Losses {
+    wakes: u32,
+    /// None in models, which must run the same way each time.
+    since: Option<Instant>,
+}
+
+#[expect(clippy::disallowed_methods, reason = "the time of a wait in the kernel's own clock")]
+impl Losses {
+    fn new() -> Self {
+        let since = if cfg!(any(loom, shuttle)) { None } else { Some(Instant::now()) };
+        Self { wakes: 0, since }
+    }
+
+    /// Whether the next unlock must hand the lock over.
+    fn are_many(&self) -> bool {
+        let is_late = || self.since.is_some_and(|since| since.elapsed() >= LOST_TIME);
+        self.wakes >= LOST_MOST || self.wakes > 0 && is_late()
+    }
+}
 
 /// When `timeout` will have passed, or `None` if that is beyond what the clock can express.
 #[expect(clippy::disallowed_methods, reason = "a deadline for the kernel, in its own clock")]

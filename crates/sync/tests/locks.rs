@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use thermocline_sync::locks::{
-    Condvar, Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, Wake, Word,
+    Condvar, Mutex, MutexGuard, RawCondvar, RawMutex, RawRwLock, RwLock, Wake, Word,
 };
 
 const THREADS: usize = 4;
@@ -148,6 +148,19 @@ fn a_writer_that_waits_keeps_new_readers_out() {
     assert!(lock.try_read(), "the lock is open again");
 }
 
+#[test]
+fn a_signal_ends_no_wait_for_a_notification() {
+    let word = leaked();
+    let condvar = RawCondvar::new(word, leaked());
+    let mutex = RawMutex::new(leaked());
+    // The last one is the first.
+    let outcomes = [Wake::Woken, Wake::Changed, Wake::Changed];
+    word.waits.borrow_mut().extend(outcomes.map(|wake| Box::new(move || wake) as Box<_>));
+    assert!(mutex.lock(None));
+    assert_eq!(condvar.wait(&mutex, None), Wake::Woken);
+    assert!(word.waits.borrow().is_empty() && mutex.is_locked());
+}
+
 /// Runs `work` on several threads.
 fn on_threads(work: impl Fn(usize) + Sync) {
     thread::scope(|scope| {
@@ -187,7 +200,7 @@ fn a_reader_writer_lock_keeps_threads_apart() {
         for round in 0..ROUNDS {
             if (round + thread) % 4 != 0 {
                 let (one, two) = *pair.try_read_for(LONG).expect("it becomes free");
-                assert_eq!(one, two, "a writer wrote beside a reader");
+                assert_eq!(one, two, "a writer wrote during a read");
             } else if let Some(mut pair) = pair.try_write_for(Duration::from_nanos(1)) {
                 pair.0 += 1;
                 pair.1 += 1;

@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use sync::locks::{Condvar, Mutex};
+use sync::locks::{Condvar, Mutex, MutexGuard};
 
 use super::{Asker, Letter, SCRATCH_BYTES_KEPT};
 use crate::commands::dispatch::run_on_thread;
@@ -208,7 +208,8 @@ impl Job {
             }
         };
         self.run(None, shared, own);
-        drop(entered);
+        // A command that is to run alone may wait for the slot, and the next write is ready.
+        MutexGuard::unlock_fair(entered);
     }
 
     /// Runs the command, and sends its reply to the loop.

@@ -1,7 +1,7 @@
 //! The condition variable.
 //!
 //! - C1. A thread that waits counts itself and reads the number of notifications while it holds the mutex. A
-//!   notification that comes after the mutex is unlocked changes the number, so the thread does not sleep, or it is
+//!   notification that comes after the mutex is unlocked changes the number, so the thread either does not sleep or is
 //!   woken.
 //! - C2. A notification that finds no thread counted makes no system call.
 #![expect(unsafe_code, reason = "a wait unlocks the mutex of a guard")]
@@ -29,7 +29,11 @@ impl<W: Word> RawCondvar<W> {
         self.waiters.fetch_add(1, Relaxed);
         let seen = self.notifications.load(Relaxed);
         mutex.unlock();
-        let wake = self.notifications.wait(seen, deadline);
+        // A signal ends a sleep, but is no notification.
+        let mut wake = self.notifications.wait(seen, deadline);
+        while wake == Wake::Changed && self.notifications.load(Relaxed) == seen {
+            wake = self.notifications.wait(seen, deadline);
+        }
         self.waiters.fetch_sub(1, Relaxed);
         mutex.lock(None);
         wake
@@ -59,7 +63,7 @@ impl WaitTimeoutResult {
 
 /// Lets threads wait until a value under a [`super::Mutex`] changes. All of them use the same mutex.
 ///
-/// A wait may also end with no notification, so its caller looks at the value again.
+/// A notification may come for another change, so the caller of a wait looks at the value again.
 #[derive(Debug)]
 pub struct Condvar(RawCondvar);
 

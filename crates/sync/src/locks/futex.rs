@@ -87,7 +87,7 @@ impl Word for Futex {
         if left.is_some_and(|left| left.is_zero()) {
             return Wake::TimedOut;
         }
-        // A time that the kernel cannot express lies beyond the age of the machine.
+        // The kernel cannot express such a long time, so the thread waits without a deadline.
         let left = left.and_then(|left| left.try_into().ok());
         match futex::wait(&self.0, Flags::PRIVATE, expected, left.as_ref()) {
             Ok(()) => Wake::Woken,

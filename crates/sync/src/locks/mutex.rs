@@ -10,7 +10,7 @@
 //!
 //! - M1. A thread sleeps only on `AWAITED`, `STARVED` or `GIVEN`. The unlock of the first two wakes a sleeper.
 //! - M2. A thread that has waited takes the mutex as `AWAITED`, since more threads may sleep.
-//! - M3. A thread that was woken marks the mutex before it sleeps again or gives up: its wake may have been the only
+//! - M3. A thread that was woken marks the mutex before it sleeps again or times out: its wake may have been the only
 //!   one, and a thread that came in between may hold the mutex as `HELD`.
 //! - M4. `GIVEN` is taken by a thread that a wake has counted. If a wake counts no thread, the mutex becomes `FREE`, and
 //!   a second wake is for threads that went to sleep on `GIVEN` in the meantime.
@@ -20,7 +20,7 @@ use std::hint::spin_loop;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-use super::{Futex, LOST_MOST, SPINS, Wake, Word, deadline_after};
+use super::{Futex, Losses, SPINS, Wake, Word, deadline_after};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -68,17 +68,17 @@ impl<W: Word> RawMutex<W> {
         if self.spin() {
             return true;
         }
-        let mut wakes = 0;
+        let mut losses = Losses::new();
         loop {
             let state = self.word.load(Relaxed);
-            if state == FREE || state == GIVEN && wakes > 0 {
+            if state == FREE || state == GIVEN && losses.wakes > 0 {
                 match self.word.exchange(state, AWAITED, Acquire) {
                     Ok(_) => return true,
                     Err(_) => continue,
                 }
             }
             let marked = match state {
-                HELD | AWAITED if wakes >= LOST_MOST => STARVED,
+                HELD | AWAITED if losses.are_many() => STARVED,
                 HELD => AWAITED,
                 other => other,
             };
@@ -86,7 +86,7 @@ impl<W: Word> RawMutex<W> {
                 continue;
             }
             match self.word.wait(marked, deadline) {
-                Wake::Woken => wakes += 1,
+                Wake::Woken => losses.wakes += 1,
                 Wake::Changed => {}
                 Wake::TimedOut => return false,
             }
@@ -121,7 +121,8 @@ impl<W: Word> RawMutex<W> {
         }
     }
 
-    /// Unlocks it, and hands it over if a thread sleeps. The caller holds it.
+    /// Unlocks it, and hands it over if a thread sleeps. The caller holds it, and keeps it in memory until this returns:
+    /// the word may change after another thread has had the mutex.
     pub fn unlock_fair(&self) {
         if self.word.exchange(HELD, FREE, Release).is_err() {
             self.hand_over();

@@ -10,7 +10,7 @@
 //! | `CLOSED` | no other thread takes the lock before the one that has the turn |
 //!
 //! - R1. Only the thread that has the turn sets `WAITER` and `CLOSED`. It clears both when it takes the lock or
-//!   gives up. The unlock of a writer clears `WAITER`, too: the thread sets it again before it sleeps again.
+//!   times out. The unlock of a writer clears `WAITER`, too: the thread sets it again before it sleeps again.
 //! - R2. The unlock that leaves the word without readers and writer wakes the sleeper if `WAITER` is set.
 //! - R3. A writer that waits for readers closes the lock. So new readers cannot keep it out. A thread that
 //!   was woken several times in vain closes it as well.
@@ -20,7 +20,7 @@ use std::hint::spin_loop;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-use super::{Futex, LOST_MOST, RawMutex, SPINS, Wake, Word, deadline_after};
+use super::{Futex, Losses, RawMutex, SPINS, Wake, Word, deadline_after};
 
 const WRITER: u32 = 1 << 31;
 const CLOSED: u32 = 1 << 30;
@@ -138,11 +138,11 @@ impl<W: Word> RawRwLock<W> {
         closes_for: u32,
         deadline: Option<Instant>,
     ) -> bool {
-        let mut wakes = 0;
+        let mut losses = Losses::new();
         let next = |state: u32| next(state).map(|next| next & !(WAITER | CLOSED));
         while !self.take(next) {
             let state = self.state.load(Relaxed);
-            let closed = wakes >= LOST_MOST || state & closes_for != 0;
+            let closed = losses.are_many() || state & closes_for != 0;
             let marked = state | WAITER | if closed { CLOSED } else { 0 };
             // A lock that became free in the meantime has no unlock to come.
             if next(state).is_some()
@@ -151,7 +151,7 @@ impl<W: Word> RawRwLock<W> {
                 continue;
             }
             match self.state.wait(marked, deadline) {
-                Wake::Woken => wakes += 1,
+                Wake::Woken => losses.wakes += 1,
                 Wake::Changed => {}
                 Wake::TimedOut => {
                     self.state.fetch_and(!(WAITER | CLOSED), Relaxed);

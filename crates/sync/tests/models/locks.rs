@@ -17,7 +17,7 @@ use thermocline_sync::{Condvar, Mutex};
 pub enum Broken {
     /// Taking a lock orders nothing.
     RelaxedTake,
-    /// Nor does an unlock.
+    /// An unlock orders nothing.
     RelaxedUnlock,
     /// A thread sleeps even if the value has changed.
     ValueNotCompared,
@@ -307,7 +307,7 @@ pub fn rwlock_with_timeout() {
     rwlock(1, 1, soon());
 }
 
-/// A writer that waits for a time only, beside readers that must get in after it gave up.
+/// A writer waits for a time only. Readers must get in after the writer has timed out.
 pub fn rwlock_writer_with_timeout() {
     let counted = Counted::new(RawRwLock::new(word(), word()));
     let writer = {
