@@ -272,18 +272,27 @@ impl Inner {
         let _if_stopped = self.background.wait_until(is_done);
     }
 
-    /// Has others give; whether it is worth waiting on.
+    /// Has others give until enough is free, or one of them needs time. Returns whether to wait for that.
     fn go_on_making(&self, state: &mut State, engine: EngineKind) -> bool {
-        if state.giving.is_some() {
-            self.go_on_giving(state);
+        loop {
+            if state.giving.is_some() {
+                self.go_on_giving(state);
+            }
+            let missing = self.nursery.shares.missing_for_new(engine);
+            if missing == 0 || self.check_staying_open().is_err() {
+                return false;
+            }
+            if state.giving.is_some() {
+                return true;
+            }
+            if !self.begin_freeing(state, missing) {
+                return false;
+            }
         }
-        let missing = self.nursery.shares.missing_for_new(engine);
-        if missing == 0 || self.check_staying_open().is_err() {
-            return false;
-        }
-        if state.giving.is_some() {
-            return true;
-        }
+    }
+
+    /// Asks the keyspace with most memory to spare to free up to `missing` bytes. Returns whether one does.
+    fn begin_freeing(&self, state: &mut State, missing: u64) -> bool {
         let may_give = |member: &Member| member.limit().saturating_sub(member.least());
         let is_resting = |member: &&Member| !state.resting.contains_key(&member.id());
         let members = self.members();
@@ -296,7 +305,6 @@ impl Inner {
         if bytes == 0 || !resized.is_ok_and(|now| now < before) {
             return false;
         }
-        // To nobody: it is free then.
         let (from, to) = (Arc::downgrade(&from.slot), Weak::new());
         state.giving = Some(Giving { from, to, before, looks_left: PATIENCE_LOOKS });
         true

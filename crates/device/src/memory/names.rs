@@ -72,10 +72,19 @@ impl Names {
         if !self.is_dir(full) {
             return Err(not_found(dir));
         }
-        let inside = |name: &&String| !name.is_empty() && split(name).0 == full;
-        let entry = |name: &String, is_dir| Entry { name: split(name).1.to_owned(), is_dir };
-        let files = self.files.keys().filter(inside).map(|name| entry(name, false));
-        let dirs = self.dirs.iter().filter(inside).map(|name| entry(name, true));
+        // Names of one directory lie together, with those of its directories among them.
+        let front = if full.is_empty() { String::new() } else { format!("{full}/") };
+        let rest = |name: &String| {
+            name.strip_prefix(&front)
+                .filter(|rest| !rest.is_empty() && !rest.contains('/'))
+                .map(str::to_owned)
+        };
+        let below = |name: &&String| name.starts_with(&front);
+        let files = self.files.range(front.clone()..).map(|(name, _)| name).take_while(below);
+        let dirs = self.dirs.range(front.clone()..).take_while(below);
+        let entry = |name, is_dir| Entry { name, is_dir };
+        let files = files.filter_map(rest).map(|name| entry(name, false));
+        let dirs = dirs.filter_map(rest).map(|name| entry(name, true));
         let mut entries: Vec<Entry> = files.chain(dirs).collect();
         entries.sort();
         Ok(entries)
