@@ -313,7 +313,7 @@ pub(crate) struct Dump {
 
 #[derive(Debug, Args)]
 pub(crate) struct Load {
-    /// The new database's directory, which must not be there
+    /// The new database's directory, which must be empty if it is there
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
     #[command(flatten)]

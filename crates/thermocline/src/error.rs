@@ -495,12 +495,9 @@ impl Error {
         }
     }
 
-    /// Returns whether the file system is mounted to be read.
-    pub fn is_read_only_storage(&self) -> bool {
-        let Self::Engine(engine::Error::Device(device::Error::Io { code, .. })) = self else {
-            return false;
-        };
-        std::io::Error::from_raw_os_error(*code).kind() == std::io::ErrorKind::ReadOnlyFilesystem
+    /// Returns whether the file system is mounted to be read, or the files let this user only read them.
+    pub fn is_write_protected(&self) -> bool {
+        matches!(self, Self::Engine(engine::Error::Device(error)) if error.is_write_protected())
     }
 
     /// Whether the same may succeed later, as it failed for want of room or of file descriptors: what was

@@ -29,6 +29,12 @@ const BATCH_BYTES: usize = 1 << 20;
 pub(super) fn run(context: &Context, arguments: &Load) -> Outcome {
     let target = &arguments.dir;
     let loading = beside(target)?;
+    if target.is_symlink() && !target.exists() {
+        return Err(Failure::usage(format_args!(
+            "{} is a symbolic link whose target does not exist",
+            target.display()
+        )));
+    }
     if target.symlink_metadata().is_ok() && !is_empty_directory(target) {
         return Err(Failure::usage(format_args!(
             "{} exists already and is not an empty directory; load makes a new database",

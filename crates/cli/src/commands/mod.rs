@@ -167,8 +167,8 @@ impl Context {
         closing(self.open(dir, create)?, work)
     }
 
-    /// Runs `work`, which copies the database, and closes it. On a file system that takes no writes the
-    /// database is opened to be read.
+    /// Runs `work`, which copies the database, and closes it. A user who cannot write to it gets the database
+    /// open for reads.
     fn copying<T>(
         &self,
         dir: &Path,
@@ -179,7 +179,7 @@ impl Context {
         options.merge_operators = MergeOperators::elsewhere();
         match Db::open(dir, options) {
             Ok(db) => closing(db, work),
-            Err(error) if error.is_read_only_storage() => self.reading(dir, work),
+            Err(error) if error.is_write_protected() => self.reading(dir, work),
             Err(error) => Err(Failure::opening(dir, error)),
         }
     }

@@ -133,6 +133,9 @@ fn another_user_reads_what_a_user_has_restored() {
     let opened = Command::new("chmod").args(["-R", "a+rX"]).arg(dir.path()).status().unwrap();
     assert!(opened.success());
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let theirs = dir.path().join("theirs");
+    std::fs::create_dir(&theirs).unwrap();
+    std::fs::set_permissions(&theirs, std::fs::Permissions::from_mode(0o777)).unwrap();
     let as_nobody = |name: &str, rest: &[&str]| {
         let mut command = Command::new(&program);
         command.uid(NOBODY).gid(NOBODY).arg(name).arg(&copy).args(rest);
@@ -148,6 +151,9 @@ fn another_user_reads_what_a_user_has_restored() {
             let said = as_nobody(command[0], &command[1..]);
             assert_eq!(said.code, 0, "{has_lock}: {said:?}");
         }
+        let theirs = theirs.join(has_lock.to_string());
+        let said = as_nobody("backup", &[theirs.to_str().unwrap()]);
+        assert_eq!(said.code, 0, "{has_lock}: {said:?}");
         let said = as_nobody("put", &["k", "other", "-k", "lsm"]);
         assert_ne!(said.code, 0, "{has_lock}: {said:?}");
         assert_eq!(copy.join("LOCK").exists(), has_lock);

@@ -230,6 +230,7 @@ fn an_empty_directory_is_loaded_into_and_a_full_one_is_not() {
     std::os::unix::fs::symlink("nowhere", &dangling).unwrap();
     let said = load(&dangling, &dump(&db));
     assert_eq!((said.code, dangling.is_symlink()), (2, true), "{said:?}");
+    assert!(said.err.contains("a symbolic link whose target does not exist"), "{said:?}");
 }
 
 /// What is loaded is compressed as is asked for, and is read whatever is asked for then.
