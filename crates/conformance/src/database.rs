@@ -40,7 +40,7 @@ impl Barrier for JournalBarrier {
         let upto = seqno.min(journal.last_record());
         let reached = journal.wait(seqno, Durability::Synced);
         reached.map(|()| upto).map_err(|error| match error {
-            journal::Error::NoRoom { cause } => engine::Error::Device(cause),
+            journal::Error::NoRoom { cause } => engine::Error::NoRoomForJournal { cause },
             journal::Error::Stopped { cause } => engine::Error::of_journal(cause),
             // A wait has no other failure.
             _ => engine::Error::of_journal(engine::Error::Closed),

@@ -42,6 +42,11 @@ pub trait Fixture: Send + Sync {
         0
     }
 
+    /// Stores of the same engine that share the usual number of cases: each runs this part of it.
+    fn variants(&self) -> u64 {
+        1
+    }
+
     /// Whether the engine's files may hold writes above what it says is persisted, beside the absence
     /// of others: those of some keys are flushed before those of others. The journal has them all.
     fn flushes_keys_apart(&self) -> bool {

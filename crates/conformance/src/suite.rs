@@ -127,7 +127,8 @@ impl<'a> Suite<'a> {
 
     /// Runs the cases of one check, up to the first that fails. Answers how many passed.
     pub fn run(&self, check: Check) -> Result<u64, Box<Failure>> {
-        let cases = self.cases.unwrap_or(check.default_cases());
+        let usual = check.default_cases().div_ceil(self.fixture.variants());
+        let cases = self.cases.unwrap_or(usual);
         for case in 0..cases {
             let seed = self.seed.wrapping_add(case);
             let found = self.case(check, seed);

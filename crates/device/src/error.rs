@@ -4,6 +4,8 @@ use std::io;
 
 use rustix::io::Errno;
 
+use crate::limit::open_files_limit;
+
 /// The device's result.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -98,7 +100,7 @@ pub enum Error {
         alignment: usize,
     },
     /// Anything else that the operating system said.
-    #[error("{operation:?} of {name} failed: {}", io::Error::from_raw_os_error(*code))]
+    #[error("{operation:?} of {name} failed: {}{}", io::Error::from_raw_os_error(*code), limit_of_files(*code))]
     Io {
         /// What was being done.
         operation: Operation,
@@ -162,6 +164,13 @@ impl Error {
             other => other,
         }
     }
+}
+
+/// Returns what to say of a failure for lack of descriptors: the limit of this process, where that is the cause.
+fn limit_of_files(code: i32) -> String {
+    let is_own = code == Errno::MFILE.raw_os_error();
+    let limit = open_files_limit().filter(|_| is_own);
+    limit.map_or_else(String::new, |limit| format!("; this process may have {limit} (`ulimit -n`)"))
 }
 
 /// Returns whether the operating system's error number says that there is no descriptor left.

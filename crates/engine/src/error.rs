@@ -152,6 +152,14 @@ pub enum Error {
         #[source]
         cause: Arc<Error>,
     },
+    /// The journal has no room on the device, or no file descriptor, for records that an engine's file would
+    /// hold effects of. The engine's file is not made durable for now. A later attempt may succeed.
+    #[error("the journal has no room for now: {cause}")]
+    NoRoomForJournal {
+        /// The failure of the device. The files that it names are the journal's.
+        #[source]
+        cause: device::Error,
+    },
     /// A task in the background panicked: a mistake of ours. It does not run again; what is stored can be read, and
     /// writes are refused until the store is opened again.
     #[error(transparent)]
@@ -224,7 +232,9 @@ impl Error {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Device(error) => error.may_pass(),
-            Self::OutOfMemory { .. } | Self::SpaceUsedUp { .. } => true,
+            Self::OutOfMemory { .. } | Self::SpaceUsedUp { .. } | Self::NoRoomForJournal { .. } => {
+                true
+            }
             _ => false,
         }
     }

@@ -61,11 +61,11 @@ pub(crate) fn explore_orders(name: &str, interruptions: usize, model: fn(Order))
     }
 }
 
-/// Random schedules of a model of a few steps, and of one with whole operations of a store.
+/// Random schedules of a model of a few steps, and of one with whole operations of a store. Each run explores others.
 #[cfg(all(shuttle, not(loom)))]
-const SCHEDULES: Schedules = Schedules::new(10_000);
+const SCHEDULES: Schedules = Schedules::new(5_000);
 #[cfg(all(shuttle, not(loom)))]
-const STORE_SCHEDULES: Schedules = Schedules::new(5_000);
+const STORE_SCHEDULES: Schedules = Schedules::new(2_500);
 
 /// Explores `model` with at most `interruptions` switches away from a thread that could go on.
 #[cfg(loom)]

@@ -60,7 +60,7 @@ pub fn check_in(store: &dyn SegmentStore) -> Result<Report, OpenError> {
     let indices = files::list(store)?;
     let end = report.note(end::load(store))?;
     for index in &indices {
-        if let Some(segment) = report.note(files::open(store, *index))? {
+        if let Some(segment) = report.note(files::found_at(store, *index))? {
             found.push(segment);
         }
     }
@@ -71,9 +71,9 @@ pub fn check_in(store: &dyn SegmentStore) -> Result<Report, OpenError> {
                 report.note(files::follows(segment, next))?.map(|()| next.ending_before())
             }
         };
-        let scanned = files::verify(segment, ending, &mut |_, _, _| Ok(()));
+        let scanned = files::verify(store, segment, ending, &mut |_, _, _| Ok(()));
         if let Some(scanned) = report.note(scanned)? {
-            let bytes = segment.file.len()?;
+            let bytes = segment.open(store)?.len()?;
             report.segments.push(SegmentReport {
                 file: segment.name.clone(),
                 bytes,
@@ -140,7 +140,7 @@ pub fn read_in(
     visit: &mut Visit<'_>,
 ) -> Result<(), OpenError> {
     let mut indices = files::list(store)?.into_iter();
-    let mut open = || indices.next().map(|index| files::open(store, index)).transpose();
+    let mut open = || indices.next().map(|index| files::found_at(store, index)).transpose();
     let Some(mut segment) = open()? else { return Ok(()) };
     let gap = files::missing_before(&segment, from);
     loop {
@@ -151,7 +151,7 @@ pub fn read_in(
         // What is wrong with the next one is no reason to leave this one out.
         let ending = follower.iter().flatten().map(Found::ending_before).next();
         if ending.is_none_or(|ending| ending.last >= from) {
-            files::verify(&segment, ending, &mut |seqno, _, payload| {
+            files::verify(store, &segment, ending, &mut |seqno, _, payload| {
                 if seqno >= from { visit(seqno, payload) } else { Ok(()) }
             })?;
         }

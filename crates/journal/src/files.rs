@@ -12,12 +12,12 @@ use crate::segment::{
 };
 use crate::store::SegmentStore;
 
-/// A segment that was found.
+/// A segment that was found. Its file is open only while it is read: a journal may have more segments than the
+/// process may have files open.
 #[derive(Debug)]
 pub(crate) struct Found {
     /// What it is called in reports.
     pub(crate) name: String,
-    pub(crate) file: Arc<dyn File>,
     pub(crate) header: SegmentHeader,
 }
 
@@ -26,11 +26,11 @@ pub(crate) fn list(store: &dyn SegmentStore) -> Result<Vec<u64>, OpenError> {
     Ok(store.list()?.iter().filter_map(|name| index_of(name)).collect())
 }
 
-/// Opens the segments, to read, and puts them in order.
+/// Reads the headers of the segments, and puts them in order.
 pub(crate) fn find(store: &dyn SegmentStore) -> Result<Vec<Found>, OpenError> {
     let mut found: Vec<Found> = Vec::new();
     for index in list(store)? {
-        let segment = open(store, index)?;
+        let segment = found_at(store, index)?;
         if let Some(before) = found.last() {
             follows(before, &segment)?;
         }
@@ -39,14 +39,14 @@ pub(crate) fn find(store: &dyn SegmentStore) -> Result<Vec<Found>, OpenError> {
     Ok(found)
 }
 
-/// Opens one segment, to read, and reads its header.
-pub(crate) fn open(store: &dyn SegmentStore, index: u64) -> Result<Found, OpenError> {
+/// Reads the header of one segment.
+pub(crate) fn found_at(store: &dyn SegmentStore, index: u64) -> Result<Found, OpenError> {
     let name = file_name(index);
     let file = store.open(&name, Mode::Read)?;
     let name = store.place_of(&name);
     let mut reader = SegmentReader::new(&*file)?;
     match reader.header(index)? {
-        Ok(header) => Ok(Found { name, file, header }),
+        Ok(header) => Ok(Found { name, header }),
         Err(HeaderFault::Unsupported(source)) => Err(OpenError::Unsupported { file: name, source }),
         Err(HeaderFault::Damaged(corruption)) => Err(corruption.at(&name, 0).into()),
     }
@@ -89,6 +89,11 @@ pub(crate) struct Ending {
 }
 
 impl Found {
+    /// Opens the segment to read it.
+    pub(crate) fn open(&self, store: &dyn SegmentStore) -> device::Result<Arc<dyn File>> {
+        store.open(&file_name(self.header.index), Mode::Read)
+    }
+
     /// Where this segment's header says that the one before ends.
     pub(crate) fn ending_before(&self) -> Ending {
         let header = &self.header;
@@ -103,11 +108,13 @@ impl Found {
 /// Reads a segment from its first to its last frame. If it is known where it ends, it must end
 /// exactly so.
 pub(crate) fn verify(
+    store: &dyn SegmentStore,
     segment: &Found,
     ending: Option<Ending>,
     visit: &mut Each<'_, ReplayError>,
 ) -> Result<Scanned, OpenError> {
-    let mut reader = SegmentReader::new(&*segment.file)?;
+    let file = segment.open(store)?;
+    let mut reader = SegmentReader::new(&*file)?;
     let until = ending.map(|ending| ending.end);
     let nothing = Scanned::nothing(&segment.header);
     let scanned = scan(&mut reader, &segment.header, nothing, until, visit)

@@ -170,6 +170,11 @@ impl Journal {
         self.begun.load(Relaxed)
     }
 
+    /// Whether records are kept in memory that could not be written, for lack of room or of a file descriptor.
+    pub fn lacks_room(&self) -> bool {
+        self.state.lock().unwritten.is_some()
+    }
+
     /// Bytes in all segments, and waiting in memory to be written to them.
     pub fn bytes(&self) -> u64 {
         self.stats().bytes

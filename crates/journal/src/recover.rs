@@ -80,14 +80,14 @@ pub(crate) fn recover(
     let end = end::load(store)?;
     let mut segments = files::find(store)?;
     let needed = needed(&segments, after)?;
-    let scanned = verify(&segments, needed)?;
+    let scanned = verify(store, &segments, needed)?;
     let newest = segments.last().zip(scanned);
     let mut recovery = Recovery {
         last: newest.map_or(SeqNo::ZERO, |(_, scanned)| scanned.last),
         replayed: 0,
         segments: segments.len() as u64,
         closed: newest.is_none_or(|(_, scanned)| scanned.closed),
-        cut: newest.map(|(newest, scanned)| cut(newest, &scanned)).transpose()?.flatten(),
+        cut: newest.map(|(newest, scanned)| cut(store, newest, &scanned)).transpose()?.flatten(),
     };
     end::check(store, end.as_ref(), newest.map(|(found, _)| found), Some(recovery.last), reached)?;
     files::remove_unfinished(store)?;
@@ -133,7 +133,7 @@ pub(crate) fn recover(
         // The new segment holds what was just written, or the device did not do as it said.
         let written = Ending { end: active.start(), chain: active.chain(), last };
         let ending = segments.get(at + 1).map_or(written, Found::ending_before);
-        files::verify(segment, Some(ending), &mut |seqno, _, payload| {
+        files::verify(store, segment, Some(ending), &mut |seqno, _, payload| {
             if seqno > after {
                 replay(seqno, payload)?;
                 recovery.replayed += 1;
@@ -167,7 +167,7 @@ pub fn refuse_newer(device: &dyn Device, dir: &str) -> Result<(), OpenError> {
     let store = LocalSegments::new(device, dir);
     let indices = if store.exists()? { files::list(&store)? } else { Vec::new() };
     for index in indices {
-        let opened = files::open(&store, index);
+        let opened = files::found_at(&store, index);
         if let Err(error @ (OpenError::Unsupported { .. } | OpenError::Device(_))) = opened {
             return Err(error);
         }
@@ -213,7 +213,7 @@ pub fn missing_from(
     let store = LocalSegments::new(device, dir);
     let indices = if store.exists()? { files::list(&store)? } else { Vec::new() };
     let Some(oldest) = indices.first() else { return Ok(None) };
-    let oldest = match files::open(&store, *oldest) {
+    let oldest = match files::found_at(&store, *oldest) {
         Err(OpenError::Damaged(_)) => return Ok(None),
         opened => opened?,
     };
@@ -235,18 +235,22 @@ fn needed(found: &[Found], after: SeqNo) -> Result<usize, OpenError> {
 }
 
 /// Verifies the segments from the one at `needed` on. Returns what the newest holds.
-fn verify(found: &[Found], needed: usize) -> Result<Option<Scanned>, OpenError> {
+fn verify(
+    store: &dyn SegmentStore,
+    found: &[Found],
+    needed: usize,
+) -> Result<Option<Scanned>, OpenError> {
     let mut newest = None;
     for (at, segment) in found.iter().enumerate().skip(needed) {
         let ending = found.get(at + 1).map(Found::ending_before);
-        newest = Some(files::verify(segment, ending, &mut |_, _, _| Ok(()))?);
+        newest = Some(files::verify(store, segment, ending, &mut |_, _, _| Ok(()))?);
     }
     Ok(newest)
 }
 
 /// What the newest segment holds after its last whole frame.
-fn cut(newest: &Found, scanned: &Scanned) -> device::Result<Option<Cut>> {
-    let bytes = newest.file.len()?.saturating_sub(scanned.end);
+fn cut(store: &dyn SegmentStore, newest: &Found, scanned: &Scanned) -> device::Result<Option<Cut>> {
+    let bytes = newest.open(store)?.len()?.saturating_sub(scanned.end);
     let cut = Cut { file: newest.name.clone(), offset: scanned.end, bytes };
     Ok((bytes > 0).then_some(cut))
 }
@@ -279,26 +283,26 @@ fn begin(
             unfinished.begin(&segment)?;
             segment.first_group(Vec::new())
         }
-        Some((newest, scanned)) => {
-            carry(&unfinished, newest, &scanned, &mut header).map_err(|fault| match fault {
+        Some((newest, scanned)) => carry((store, &unfinished), newest, &scanned, &mut header)
+            .map_err(|fault| match fault {
                 Fault::Device(error) | Fault::Refused(_, _, error) => error.into(),
                 Fault::Damaged(corruption) => OpenError::from(corruption.at(&newest.name, 0)),
-            })?
-        }
+            })?,
     };
     let file = unfinished.finish()?;
-    Ok((files::open(store, index)?, file, active))
+    Ok((files::found_at(store, index)?, file, active))
 }
 
 /// Begins the new segment with the records of the newest that lie beyond its highest watermark,
 /// and completes the new one's header. Returns an empty group at the new one's end.
 fn carry(
-    unfinished: &Unfinished<'_>,
+    (store, unfinished): (&dyn SegmentStore, &Unfinished<'_>),
     newest: &Found,
     scanned: &Scanned,
     header: &mut SegmentHeader,
 ) -> Result<Group, Fault<device::Error>> {
-    let mut reader = SegmentReader::new(&*newest.file)?;
+    let file = newest.open(store)?;
+    let mut reader = SegmentReader::new(&*file)?;
     let nothing = Scanned::nothing(&newest.header);
     let until = Some(scanned.synced_end);
     let kept = scan(&mut reader, &newest.header, nothing, until, &mut |_, _, _| Ok(()))?;

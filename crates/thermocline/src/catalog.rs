@@ -13,7 +13,7 @@ use device::{Device, File, Mode, SyncKind};
 
 use crate::error::{Error, Result};
 use crate::merge::MergeName;
-use crate::open::KEYSPACES_DIR;
+use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, LOCK_FILE};
 use crate::options::{EngineKind, KeyspaceOptions};
 use crate::owner;
 use crate::planted::{Planted, is_planted};
@@ -187,6 +187,21 @@ impl Catalog {
             Err(error) => return Err(error.into()),
         };
         Self::decode(&read_whole(&*file, FILE, &FORMAT, FILE_BYTES_MAX)?).map(Some)
+    }
+
+    /// Reads the file of a database that must exist; `place` is what messages call it.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`] with an entry of the directory, a database's own if there is one; as [`Self::load`].
+    pub(crate) fn existing(device: &dyn Device, place: &str) -> Result<Self> {
+        if let Some(catalog) = Self::load(device)? {
+            return Ok(catalog);
+        }
+        let mut names: Vec<String> = device.list("")?.into_iter().map(|entry| entry.name).collect();
+        names.retain(|name| name != LOCK_FILE);
+        let own = names.iter().position(|name| [KEYSPACES_DIR, JOURNAL_DIR].contains(&&**name));
+        let found = own.map(|at| names.swap_remove(at)).or_else(|| names.pop());
+        Err(Error::NotADatabase { path: place.to_owned(), found })
     }
 
     /// Replaces the file; durable when this returns.

@@ -137,9 +137,8 @@ pub fn check(path: impl AsRef<Path>) -> Result<Report> {
 /// As [`check`].
 pub fn check_on(device: Arc<dyn Device>, place: &str) -> Result<Report> {
     let mut report = Report::default();
-    let catalog = match Catalog::load(&*device) {
-        Ok(Some(catalog)) => catalog,
-        Ok(None) => return Err(Error::NotADatabase { path: place.to_owned(), found: None }),
+    let catalog = match Catalog::existing(&*device, place) {
+        Ok(catalog) => catalog,
         Err(error) => {
             return match error.corruption() {
                 Some(corruption) => {

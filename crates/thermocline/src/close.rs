@@ -131,7 +131,11 @@ impl Inner {
             outcome = outcome.and(generation.engine.close().map_err(Error::from));
             generation.desk.stop();
         }
-        outcome = outcome.and(self.journal.close().map_err(Error::from));
+        let closed = match self.nursery.barrier.room() {
+            Some(room) => room.close(&self.journal),
+            None => self.journal.close().map_err(Error::from),
+        };
+        outcome = outcome.and(closed);
         if outcome.is_ok() && is_settled {
             leave_closed_mark(&*self.device);
         }

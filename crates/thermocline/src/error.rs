@@ -19,7 +19,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The directory holds no database and none was to be made.
     #[error("{path} holds no database: it has no file THERMOCLINE{}", found.as_deref()
-        .map(|name| format!(", but {name}; a database wants an empty directory"))
+        .map(|name| format!(", but {name}; a database is made only in an empty directory"))
         .unwrap_or_default())]
     NotADatabase {
         /// The directory.
@@ -482,7 +482,9 @@ impl Error {
     pub(crate) fn device_cause(&self) -> Option<&device::Error> {
         match self {
             Self::Engine(error) => match error.root_cause() {
-                engine::Error::Device(error) => Some(error),
+                engine::Error::Device(error) | engine::Error::NoRoomForJournal { cause: error } => {
+                    Some(error)
+                }
                 _ => None,
             },
             Self::Journal(journal::Error::Stopped { cause } | journal::Error::NoRoom { cause }) => {

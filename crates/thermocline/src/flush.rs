@@ -66,12 +66,12 @@ impl Inner {
             .try_for_each(|one| self.flush_in_background(one).map(drop))
     }
 
-    /// Flushes the keyspaces that hold back most of the journal, if that is more than it may be: up
-    /// to the first one that has to write its data for it, and that one only if it is worth it. It may be put
+    /// Flushes the keyspaces that hold back most of the journal, if that is more than it may be or has no room on
+    /// the device: up to the first one that has to write its data for it, and that one only if it is worth it. It may be put
     /// off until the next time, for a write that is under way.
     pub(crate) fn flush_what_holds_back(&self) -> Result<()> {
         let journal_bytes = self.journal.bytes();
-        if journal_bytes <= self.options.journal_bytes {
+        if journal_bytes <= self.options.journal_bytes && !self.journal.lacks_room() {
             return Ok(());
         }
         let mut generations = self.journaled_generations();
@@ -177,7 +177,11 @@ impl Inner {
         {
             return Ok(());
         }
-        Ok(self.journal.trim(floor)?)
+        self.journal.trim(floor)?;
+        if let Some(room) = self.nursery.barrier.room() {
+            room.take_back();
+        }
+        Ok(())
     }
 }
 

@@ -114,6 +114,7 @@ mod error;
 mod expiry;
 mod flush;
 mod ingestion;
+mod journal_barrier;
 mod key_locks;
 mod keyspace;
 mod keyspaces;

@@ -17,15 +17,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use codec::{Corruption, SeqNo};
 use device::{Device, File, Process};
 use engine::{Barrier, Engine, Host, MemoryBudget, Op, RecentWrites, Retries, Sequence};
 use environment::Environment;
-use journal::{Durability, Journal, ReplayError};
+use journal::{Journal, ReplayError};
 use rand::Rng;
 use sync::locks::{Mutex, RwLock};
 use telemetry::Registry;
@@ -40,6 +39,7 @@ use crate::database::{Db, Inner, Opened};
 use crate::directory::without_closed_mark;
 use crate::error::{Error, Result};
 use crate::expiry::{Expiry, Removal};
+use crate::journal_barrier::JournalBarrier;
 use crate::key_locks::KeyLocks;
 use crate::memory_limit::{self, Journaled};
 use crate::memory_shares::{MemoryShare, MemoryShares};
@@ -50,7 +50,7 @@ use crate::planted::{InDatabase, Planted, is_planted};
 use crate::read_only::Access;
 use crate::record;
 use crate::refusals;
-use crate::room_to_open;
+use crate::room_to_open::{self, JournalRoom};
 use crate::slot::{Generation, Slot};
 use crate::snapshot_ages::SnapshotAges;
 use crate::trim_holds::TrimHolds;
@@ -108,7 +108,8 @@ impl Db {
             Self::open_locked(device, place, options.clone(), lock, Access::Write)
         };
         let db = room_to_open::open_with_room(&device, open)?;
-        room_to_open::hold(&device, &db.inner.catalog.lock())?;
+        let room = JournalRoom::hold(&device, &db.inner.catalog.lock())?;
+        db.inner.nursery.barrier.set_room(room);
         Ok(db)
     }
 
@@ -290,7 +291,7 @@ pub(crate) struct Nursery {
     device: Arc<dyn Device>,
     environment: Environment,
     sequence: Arc<Sequence>,
-    barrier: Arc<JournalBarrier>,
+    pub(crate) barrier: Arc<JournalBarrier>,
     memory: Arc<MemoryBudget>,
     pub(crate) shares: Arc<MemoryShares>,
     telemetry: Registry,
@@ -411,53 +412,6 @@ fn placed<E: Engine + 'static>(
 ) -> engine::Result<Box<dyn Engine>> {
     let engine = opened.map_err(|error| error.in_dir(dir))?;
     Ok(Box::new(Placed::new(engine, dir)))
-}
-
-/// Holds engines' files back until the journal has what they say. The journal is opened after the
-/// engines that its records go to, so it comes later.
-#[derive(Debug, Default)]
-pub(crate) struct JournalBarrier {
-    journal: OnceLock<Arc<Journal>>,
-    /// The newest write of which an engine's files are known to hold an effect, while there is no
-    /// journal: engines found it in their files, or it was replayed.
-    held: AtomicU64,
-}
-
-impl JournalBarrier {
-    fn set(&self, journal: Arc<Journal>) {
-        let _ = self.journal.set(journal);
-    }
-
-    fn held(&self) -> SeqNo {
-        SeqNo::new(self.held.load(Relaxed))
-    }
-}
-
-impl Barrier for JournalBarrier {
-    fn reach(&self, seqno: SeqNo) -> engine::Result<SeqNo> {
-        // During replay there is no journal yet, and no need: opening it syncs the records that it hands
-        // out. Numbers above them are in no journal, whatever the sequence has reached.
-        let Some(journal) = self.journal.get() else { return Ok(seqno.min(self.held())) };
-        if is_planted(Planted::BarrierUnasked) {
-            return Ok(seqno);
-        }
-        let upto = seqno.min(journal.last_record());
-        let reached = journal.wait(seqno, Durability::Synced);
-        reached.map(|()| upto).map_err(|error| match error {
-            journal::Error::NoRoom { cause } => engine::Error::Device(cause),
-            journal::Error::Stopped { cause } => engine::Error::of_journal(cause),
-            // A wait has no other failure.
-            _ => engine::Error::of_journal(engine::Error::Closed),
-        })
-    }
-
-    fn is_journaled(&self) -> bool {
-        true
-    }
-
-    fn holds(&self, newest: SeqNo) {
-        self.held.fetch_max(newest.get(), Relaxed);
-    }
 }
 
 /// Step 4. Answers how many records of the journal were applied, too.

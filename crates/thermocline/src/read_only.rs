@@ -92,9 +92,7 @@ impl Db {
     ) -> Result<Self> {
         memory_limit::check_setting(&options)?;
         // Before a file is made to lock.
-        if Catalog::load(&*device)?.is_none() {
-            return Err(Error::NotADatabase { path: place.to_owned(), found: None });
-        }
+        Catalog::existing(&*device, place)?;
         let lock = lock_to_read(&*device, place)?;
         let is_locked = lock.is_some();
         let options = Options { create_if_missing: false, ..options };

@@ -1,14 +1,18 @@
-//! Room that an opening needs on the device: what the database holds for it, and how much to free if that is too
-//! little.
+//! Room that an opening, and the journal of a full device, need: what the database holds for it, and how much to
+//! free if that is too little.
 //!
 //! 1. An open database holds a little room in a file of its own ([`device::Ballast`]), for the next opening's
 //!    superblocks and its journal segment. Engines hold room for their replays.
 //! 2. An opening that finds the device full gives that room back and is tried once more.
 //! 3. If it fails for lack of room then, the error says how many bytes are enough.
+//! 4. On a full device the journal keeps records that it cannot write. A flush of an engine waits until the journal
+//!    has written them, and the journal is only trimmed after flushes. So a flush that meets a full journal gives the
+//!    room to the device. A trim, or the next opening, takes it back. So does a close with the journal's end.
 
 use std::sync::Arc;
 
 use device::{Ballast, Device, Mode, join};
+use journal::{Durability, Journal};
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
@@ -31,16 +35,66 @@ const REPLAY_FACTOR: u64 = 3;
 /// Bytes for the logs and the tree of a `flexdb` keyspace, of an engine whose own ballast is gone.
 const SPACE_BYTES: u64 = 4 << 20;
 
+/// Bytes that are given to a full device in one step, for records that the journal could not write.
+const GIVEN_BYTES: u64 = 256 << 10;
+/// Bytes for the journal's end: two marks, and the file that says how far the journal reaches.
+const END_BYTES: u64 = 64 << 10;
+
 fn held_bytes(catalog: &Catalog) -> u64 {
     JOURNAL_BYTES + KEYSPACE_BYTES * catalog.keyspaces.len() as u64
 }
 
-/// Holds room for the next opening, as far as there is any.
-///
-/// # Errors
-/// The device's, but not that it is full.
-pub(crate) fn hold(device: &Arc<dyn Device>, catalog: &Catalog) -> Result<()> {
-    Ok(Ballast::found(Arc::clone(device), BALLAST)?.fit(held_bytes(catalog))?)
+/// The room that an open database holds.
+#[derive(Debug)]
+pub(crate) struct JournalRoom {
+    ballast: Ballast,
+    /// Bytes that it should hold.
+    bytes: u64,
+}
+
+impl JournalRoom {
+    /// Holds room for the next opening, as far as there is any.
+    ///
+    /// # Errors
+    /// The device's, but not that it is full.
+    pub(crate) fn hold(device: &Arc<dyn Device>, catalog: &Catalog) -> Result<Self> {
+        let ballast = Ballast::found(Arc::clone(device), BALLAST)?;
+        let bytes = held_bytes(catalog);
+        ballast.fit(bytes)?;
+        Ok(Self { ballast, bytes })
+    }
+
+    /// Does `work`, which waits for the journal, with room from the ballast if the journal has none.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub(crate) fn spend(&self, work: impl FnMut() -> Result<()>) -> Result<()> {
+        self.ballast.spend((0, GIVEN_BYTES), Error::is_no_space, work)
+    }
+
+    /// Holds again what was given, as far as there is room. Costs one load if nothing was. If the device fails, it
+    /// holds less than it should, and the next opening takes that back.
+    pub(crate) fn take_back(&self) {
+        let given = self.bytes.saturating_sub(self.ballast.bytes());
+        let _taken = self.ballast.take_back(given);
+    }
+
+    /// Closes the journal. If there is no room for its end, that takes the place of a part of the ballast.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub(crate) fn close(&self, journal: &Journal) -> Result<()> {
+        // Writes what there was no room for. The close reports a failure of this, too.
+        let _written = self.spend(|| Ok(journal.wait(journal.last(), Durability::Flushed)?));
+        let has_room = self.ballast.hold(self.ballast.bytes() + END_BYTES).is_ok();
+        // The journal is closed even if the ballast fails.
+        let _given = self.ballast.give(END_BYTES);
+        let closed = journal.close();
+        if !has_room {
+            self.take_back();
+        }
+        Ok(closed?)
+    }
 }
 
 /// Opens by `open`, if need be with the room that is held for it.

@@ -114,7 +114,7 @@ pub fn salvage(
         |path| device::open(path, device::Options { io: options.io, ..device::Options::default() });
     let old = device(from)?;
     // So that nothing is made where there is nothing to salvage.
-    load(&*old, &from.display().to_string())?;
+    Catalog::existing(&*old, &from.display().to_string())?;
     let new = device(into)?;
     let names = [from, into].map(|path| path.display().to_string());
     let salvaged = salvage_on((old, &names[0]), (new, &names[1]), options)?;
@@ -131,7 +131,7 @@ pub fn salvage_on(
     (new, into): (Arc<dyn Device>, &str),
     options: Options,
 ) -> Result<Salvage> {
-    let catalog = load(&*old, from)?;
+    let catalog = Catalog::existing(&*old, from)?;
     let lock = lock_to_read(&*old, from)?;
     let source = Arc::clone(&old);
     // What is opened as if it were to be written may lie where nothing can be.
@@ -157,11 +157,6 @@ pub fn salvage_on(
     let moved = unwritten.and_then(|()| move_up(&*target.device()));
     target.attribute(moved, from)?;
     Ok(work.found)
-}
-
-fn load(old: &dyn Device, place: &str) -> Result<Catalog> {
-    let missing = || Error::NotADatabase { path: place.to_owned(), found: None };
-    Catalog::load(old)?.ok_or_else(missing)
 }
 
 /// A salvage under way.

@@ -75,6 +75,26 @@ fn keyspaces_hold_few_descriptors() {
     });
 }
 
+/// Each opening that writes a little leaves a segment of the journal. An opening holds the files of none of them.
+#[test]
+fn a_journal_of_many_segments_opens_with_few_descriptors() {
+    in_child("a_journal_of_many_segments_opens_with_few_descriptors", 32, || {
+        for engine in [EngineKind::Memory, EngineKind::Lsm] {
+            let (dir, before) = (directory(), open_files());
+            let mut segments = 0;
+            for number in 0..40_u32 {
+                let db = Db::open(dir.path(), options()).unwrap();
+                let space = db.keyspace("space", of(engine)).unwrap();
+                space.put(&number.to_le_bytes(), b"value").unwrap();
+                assert!(open_files() < before + 16, "{engine}: {}", open_files());
+                segments = db.stats().journal.segments.max(segments);
+                db.close().unwrap();
+            }
+            assert!(segments > 20, "{engine}: {segments}");
+        }
+    });
+}
+
 /// A thousand keyspaces of `lsm` are made and opened again with the usual limit.
 #[test]
 fn a_thousand_keyspaces_of_lsm_open_within_the_usual_limit() {

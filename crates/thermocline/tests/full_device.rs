@@ -364,3 +364,57 @@ fn a_small_device_that_was_filled_goes_on_and_opens_again() {
         db.close().unwrap();
     }
 }
+
+/// The journal has no room for a record, and no keyspace was ever flushed. The room that the database holds
+/// suffices to write that record. So flushes succeed, the journal gives its room back, and writes go on.
+#[test]
+fn a_full_journal_is_flushed_and_trimmed() {
+    for engine in ENGINES {
+        // The journal alone would not ask for a flush.
+        let options = || Options { memory_bytes: 32 << 20, ..options() };
+        let device = RoomDevice::new(device::memory(), 96 << 20).unwrap();
+        let db = Db::open_on(device.clone(), "small", options()).unwrap();
+        let keyspace = KeyspaceOptions { engine, ..Default::default() };
+        let space = db.keyspace("space", keyspace).unwrap();
+        // The data of an engine in memory fit there.
+        let keys = if engine == EngineKind::Memory { 2000 } else { 20_000 };
+        let (mut taken, mut refused) = (Vec::new(), 0);
+        while refused < 20 && taken.len() < 60_000 {
+            let key = (taken.len() + refused) as u32 % keys;
+            match space.put(&key.to_be_bytes(), &[key as u8; 4096]) {
+                Ok(_) => taken.push(key),
+                Err(error) => {
+                    assert!(error.is_no_space(), "{engine}: {error}");
+                    refused += 1;
+                    Environment::real().sleep(Duration::from_millis(20));
+                }
+            }
+        }
+        assert_eq!(db.failure(), None, "{engine}");
+        db.close().unwrap_or_else(|error| panic!("{engine}: {error}"));
+        let db = Db::open_on(device.clone(), "small", options()).unwrap();
+        let space = db.existing_keyspace("space").unwrap();
+        for key in taken.iter().step_by(97) {
+            let found = space.get(&key.to_be_bytes()).unwrap();
+            assert_eq!(found, Some(vec![*key as u8; 4096]), "{engine} {key}");
+        }
+        db.close().unwrap();
+    }
+}
+
+/// Another program takes the room that is held for the journal. The error of a flush names the journal.
+#[test]
+fn a_flush_without_room_for_the_journal_names_the_journal() {
+    let mut full = Full::new(EngineKind::F2, true);
+    full.device.remove("ballast").unwrap();
+    full.device.fill();
+    let refused = std::iter::from_fn(|| Some(full.put())).find_map(Result::err).unwrap();
+    assert!(refused.to_string().contains("writing journal/"), "{refused}");
+    let error = full.space.flush().unwrap_err();
+    assert!(error.is_no_space(), "{error}");
+    assert!(matches!(error, Error::Engine(engine::Error::NoRoomForJournal { .. })), "{error:?}");
+    assert!(error.to_string().contains("writing journal/"), "{error}");
+    full.stays_writable();
+    full.device.grow(64 << 20);
+    full.goes_on();
+}

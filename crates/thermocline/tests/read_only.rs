@@ -160,6 +160,27 @@ fn whatever_writes_is_refused() {
     assert!(!dir.path().join("journal/LOCK").exists(), "a lock was made in what is no database");
 }
 
+/// The file THERMOCLINE is gone. Each function says what is there of the database.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "another program removes a file")]
+fn a_database_without_its_catalog_is_named() {
+    let dir = TempDir::new().unwrap();
+    let db = Db::open(dir.path(), options()).unwrap();
+    fill(&db);
+    db.close().unwrap();
+    std::fs::remove_file(dir.path().join("THERMOCLINE")).unwrap();
+    let target = dir.path().join("target");
+    let refusals = [
+        Db::open_read_only(dir.path(), options()).map(drop),
+        thermocline::check(dir.path()).map(drop),
+        thermocline::salvage(dir.path(), &target, options()).map(drop),
+    ];
+    for refused in refusals {
+        let Err(Error::NotADatabase { found, .. }) = &refused else { panic!("{refused:?}") };
+        assert!(matches!(found.as_deref(), Some("keyspaces" | "journal")), "{found:?}");
+    }
+}
+
 /// What a power cut left is recovered in memory: the images stay as they are.
 #[test]
 fn what_a_crash_left_is_recovered_beside_the_files() {

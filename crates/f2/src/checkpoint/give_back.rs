@@ -75,13 +75,21 @@ impl Shared {
     /// end. Without a journal the space waits for a whole checkpoint. It is made when the space
     /// exceeds the limit of the hot log, or when the hot log is as the last checkpoint left it.
     ///
+    /// With a journal, a checkpoint that ends before the log begins would have the journal replay records of
+    /// which a compaction has made copies. They would take room twice, at most that of all copies since the
+    /// checkpoint, which a full device does not have. So a whole checkpoint is made once compactions have passed
+    /// the end of the one before. That is once for each time that the hot log is compacted from end to end.
+    ///
     /// With a single log the copies are at its end, so the checkpoint is a whole one.
     fn give_back_in(&self, checkpointer: &mut Checkpointer) -> Result<()> {
         if self.cold.is_none() {
             return self.commit(checkpointer, Self::fold_over);
         }
         if self.host.barrier.is_journaled() {
-            return self.commit(checkpointer, Self::advance_begins);
+            let [hot, ..] = checkpointer.standing.spans();
+            let has_passed = self.log.gaps.bytes_between(hot.end, self.log.begin()) > 0;
+            let make = if has_passed { Self::fold_over } else { Self::advance_begins };
+            return self.commit(checkpointer, make);
         }
         let waiting = |(log, named): (Option<&Arc<HybridLog>>, Span)| {
             log.map_or(0, |log| log.gaps.bytes_between(named.begin, log.begin()))

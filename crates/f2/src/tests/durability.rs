@@ -233,3 +233,34 @@ fn a_copy_that_takes_long_holds_nobody_up() {
         assert_eq!(copy.get(&key(number)), Some(value(number, 0, 8)), "{number}");
     }
 }
+
+/// A journal that has everything.
+struct Reaching;
+
+impl Barrier for Reaching {
+    fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
+        Ok(seqno)
+    }
+
+    fn is_journaled(&self) -> bool {
+        true
+    }
+}
+
+/// The journal is replayed above the newest checkpoint. Records that were compacted since would have another copy then.
+#[test]
+fn no_record_behind_a_checkpoint_is_compacted_before_the_next_one() {
+    let bench = Bench::open_by_hand_behind(Arc::new(Reaching), device::memory(), small_cold(), 3);
+    let mut compacted = 0;
+    for number in 0..KEYS {
+        bench.put(&key(number), &[number as u8; 1000]);
+        bench.advance();
+        let standing = bench.store.shared.checkpointer.lock().standing_if_known();
+        let [hot, ..] = standing.expect("no commit has failed").spans();
+        let log = &bench.store.shared.log;
+        assert_eq!(log.gaps.bytes_between(hot.end, log.begin()), 0, "after {number}");
+        compacted = bench.figure("compacted_bytes");
+    }
+    assert!(compacted > 0, "nothing was compacted");
+    assert!(bench.store.persisted() > SeqNo::ZERO, "no flush was asked for");
+}

@@ -26,7 +26,7 @@ use crate::background::flush::Wanted;
 use crate::dranges::construct::{Layout, Part};
 
 /// All planted bugs together are found in less time than one model is explored in by these.
-const SCHEDULES: Schedules = Schedules::new(2_000);
+const SCHEDULES: Schedules = Schedules::new(1_000);
 const WRITES: u64 = 4;
 /// Keys, in order, with a boundary of Dranges between them in every layout.
 const KEYS: [&[u8]; 2] = [b"c", b"p"];

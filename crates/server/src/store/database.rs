@@ -47,6 +47,7 @@ impl From<Error> for StoreError {
                 engine::Error::ReadOnly { .. }
                 | engine::Error::SpaceUsedUp { .. }
                 | engine::Error::Journal { .. }
+                | engine::Error::NoRoomForJournal { .. }
                 | engine::Error::Panicked(_),
             ) => Self::ReadOnly(text),
             _ => Self::Refused(text),

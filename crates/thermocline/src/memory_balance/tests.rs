@@ -28,6 +28,36 @@ fn make(db: &Db) -> mpsc::Receiver<Result<()>> {
     told
 }
 
+/// Deals all memory out, and adds a keyspace that has most of it and gives back what `resize` does. Returns the
+/// other shares.
+fn add_giver(
+    db: &Db,
+    is_settled: bool,
+    resize: impl Fn(&MemoryShare, u64) -> u64 + Send + Sync + 'static,
+) -> Vec<Arc<MemoryShare>> {
+    let inner = &db.inner;
+    let shares = || inner.nursery.shares.share_of_new(lsm()).ok().flatten();
+    let mut dealt: Vec<_> = std::iter::from_fn(shares).collect();
+    let share = dealt.remove(0);
+    let needs = MemoryNeeds {
+        least_bytes: MIB,
+        most_bytes: u64::MAX,
+        is_settled,
+        gain: Default::default(),
+    };
+    let of_engine = Arc::clone(&share);
+    let engine = StandIn {
+        needs: Some(needs),
+        resize: Box::new(move |limit| resize(&of_engine, limit)),
+        ..StandIn::default()
+    };
+    let (dir, device) = ("keyspaces/giver/9".to_owned(), Arc::clone(&inner.device));
+    let generation = Generation::new(9, false, Box::new(engine), dir, device, Some(share), None);
+    let slot = Arc::new(Slot::new("giver", lsm(), generation));
+    inner.slots.write().insert("giver".to_owned(), slot);
+    dealt
+}
+
 #[test]
 fn a_new_keyspace_takes_its_share_before_a_step_or_after_it() {
     let db = open();
@@ -48,31 +78,28 @@ fn a_new_keyspace_takes_its_share_before_a_step_or_after_it() {
 #[test]
 fn a_close_does_not_wait_for_the_memory_that_a_new_keyspace_waits_for() {
     let db = open();
-    let inner = &db.inner;
-    // All memory has been dealt out, and who has most of it cannot give it back.
-    let shares = || inner.nursery.shares.share_of_new(lsm()).ok().flatten();
-    let mut dealt: Vec<_> = std::iter::from_fn(shares).collect();
-    let share = dealt.remove(0);
     let (ask, asked) = mpsc::channel();
-    let engine = StandIn {
-        needs: Some(MemoryNeeds {
-            least_bytes: MIB,
-            most_bytes: u64::MAX,
-            is_settled: false,
-            gain: Default::default(),
-        }),
-        resize: Box::new(move |limit| {
-            let _if_nobody_listens = ask.send(limit);
-            limit
-        }),
-        ..StandIn::default()
-    };
-    let (dir, device) = ("keyspaces/giver/9".to_owned(), Arc::clone(&inner.device));
-    let generation = Generation::new(9, false, Box::new(engine), dir, device, Some(share), None);
-    let slot = Arc::new(Slot::new("giver", lsm(), generation));
-    inner.slots.write().insert("giver".to_owned(), slot);
+    let _no_others = add_giver(&db, false, move |_, limit| {
+        let _if_nobody_listens = ask.send(limit);
+        limit
+    });
     let made = make(&db);
     assert!(asked.recv().unwrap() >= MIB);
     db.close().unwrap();
     assert_eq!(made.recv().unwrap(), Err(Error::Closed), "it has waited to the end");
+}
+
+/// The next look at the shares comes after up to 100 ms.
+#[test]
+fn a_new_keyspace_waits_for_no_look_if_another_one_gives_immediately() {
+    let db = open();
+    let _others = add_giver(&db, true, |share, limit| {
+        share.budget.set_limit(limit);
+        limit
+    });
+    let inner = &db.inner;
+    let mut state = inner.memory_balance.state.lock();
+    assert!(inner.nursery.shares.missing_for_new(EngineKind::Lsm) > 0);
+    assert!(!inner.go_on_making(&mut state, EngineKind::Lsm), "it would wait");
+    assert_eq!(inner.nursery.shares.missing_for_new(EngineKind::Lsm), 0);
 }
