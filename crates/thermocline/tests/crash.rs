@@ -441,7 +441,11 @@ fn power_cuts_over_engines_tuned_in_every_way_leave_batches_whole() {
     println!("{crashes} power cuts of {count} runs over tuned engines");
 }
 
+/// Holds the usual seeds to it. One that is chosen may draw few writes to a keyspace.
 fn assert_not_idle(of: u64, beside: [u64; BESIDE.len()]) {
+    if setting("THERMOCLINE_SEED").is_some() {
+        return;
+    }
     let idle: Vec<_> = BESIDE.iter().zip(beside).filter(|(_, most)| *most == 0).collect();
     assert!(idle.is_empty(), "{of}: there was nothing of {idle:?}");
 }

@@ -6,11 +6,13 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::{Break, Continue};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
 use engine::InOrder;
 use tempfile::TempDir;
 use thermocline::{
-    Batch, Change, Db, Durability, EngineKind, Error, KeyRange, Keyspace, KeyspaceOptions, Options,
+    Batch, Change, Db, Durability, EngineKind, Environment, Error, KeyRange, Keyspace,
+    KeyspaceOptions, Options,
 };
 
 const MIB: u64 = 1 << 20;
@@ -193,7 +195,7 @@ fn unjournaled_counters_lose_nothing_beside_sections_and_a_close() {
             });
         }
         while counted.iter().any(|count| count.load(SeqCst) < 20_000) {
-            std::thread::yield_now();
+            Environment::real().sleep(Duration::from_millis(1));
         }
         db.close().unwrap();
     });

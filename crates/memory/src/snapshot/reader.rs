@@ -245,7 +245,8 @@ struct Window {
 
 impl Window {
     fn new(file: Arc<dyn File>, len: u64) -> Self {
-        Self { file, len, offset: 0, buffer: Buffer::zeroed(READ_BYTES), filled: 0..0 }
+        let bytes = usize::try_from(len).map_or(READ_BYTES, |len| len.min(READ_BYTES));
+        Self { file, len, offset: 0, buffer: Buffer::zeroed(bytes), filled: 0..0 }
     }
 
     /// The next `bytes` bytes, which stay.

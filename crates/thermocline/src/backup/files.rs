@@ -42,10 +42,15 @@ pub(super) fn under(dir: &str, name: &str) -> String {
     if name.is_empty() { dir.to_owned() } else { device::join(dir, name) }
 }
 
+/// Memory for each piece of a file of `len` bytes.
+fn piece_of(len: u64) -> Vec<u8> {
+    vec![0; PIECE_BYTES.min(usize::try_from(len).unwrap_or(PIECE_BYTES))]
+}
+
 /// Hands the pieces of a file to `visit`, in order, and answers its length.
 fn each_piece(file: &dyn File, mut visit: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<u64> {
     let len = file.len()?;
-    let mut piece = vec![0; PIECE_BYTES.min(usize::try_from(len).unwrap_or(PIECE_BYTES))];
+    let mut piece = piece_of(len);
     let mut offset = 0;
     while offset < len {
         let bytes = usize::try_from(len - offset).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
@@ -116,10 +121,11 @@ pub(super) fn copy(
 /// Whether two files hold the same bytes.
 pub(super) fn same(device: &dyn Device, one: &str, other: &str) -> Result<bool> {
     let (one, other) = (device.open(one, Mode::Read)?, device.open(other, Mode::Read)?);
-    if one.len()? != other.len()? {
+    let len = one.len()?;
+    if len != other.len()? {
         return Ok(false);
     }
-    let mut beside = vec![0; PIECE_BYTES];
+    let mut beside = piece_of(len);
     let mut same = true;
     each_piece(&*one, |offset, piece| {
         if same {

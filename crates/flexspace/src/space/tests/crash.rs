@@ -110,7 +110,10 @@ fn run(disk: &Arc<SimulatedDisk>, options: &Options, random: &mut Random) -> Cou
     for step in 0..STEPS {
         if is_long && step % 20 == 9 {
             course.met.emptied += space.collect().expect("an honest disk").segments;
-            synced = course.states.len() - 1;
+            // An opening that has changed nothing syncs nothing.
+            if space.has_begun() {
+                synced = course.states.len() - 1;
+            }
         } else if random.random_range(0..20) == 0 {
             // Killed, or closed: what the page cache holds is found again.
             if random.random_range(0..2) == 0 {
@@ -156,7 +159,7 @@ fn run(disk: &Arc<SimulatedDisk>, options: &Options, random: &mut Random) -> Cou
             if *course.states.last().expect("one") != model {
                 course.states.push(model.clone());
             }
-            if operation.is_durable() {
+            if operation.is_durable() && space.has_begun() {
                 synced = course.states.len() - 1;
             }
         }
