@@ -12,7 +12,7 @@ use clap::Parser;
 use environment::Environment;
 use thermocline_bench::cli::{BenchCommand, execute};
 use thermocline_bench::compare::{
-    CompareConfig, Comparison, Programs, Verdict, execute as compare_stores,
+    CompareConfig, Comparison, Place, Programs, Verdict, execute as compare_stores,
 };
 use thermocline_bench::report::fills_budget;
 
@@ -42,6 +42,9 @@ fn main() -> ExitCode {
         ("two_builds_are_compared_round_by_round", two_builds_are_compared),
         ("other_programs_are_refused_before_anything_is_loaded", other_programs_are_refused),
         ("a_report_of_a_killed_comparison_is_no_result", stale_reports_are_no_results),
+        ("workloads_share_an_opening_and_the_load_is_a_row", workloads_share_an_opening),
+        ("a_search_of_several_workloads_uses_one_load_in_place", searches_run_in_place),
+        ("an_interrupted_page_goes_on_where_it_was", interrupted_pages_go_on),
     ] {
         test();
         println!("test {name} ... ok");
@@ -66,7 +69,7 @@ fn compare(arguments: &[&str]) -> (Option<i32>, String, Option<Comparison>) {
         .unwrap();
     let said = [output.stdout, output.stderr].concat();
     let comparison = std::fs::read(&json).ok().map(|text| serde_json::from_slice(&text).unwrap());
-    if comparison.is_some() {
+    if comparison.as_ref().is_some_and(|comparison: &Comparison| !comparison.runs.is_empty()) {
         assert!(std::fs::read_to_string(&html).unwrap().contains("<svg"));
     }
     (output.status.code(), String::from_utf8(said).unwrap(), comparison)
@@ -236,12 +239,102 @@ fn stale_reports_are_no_results() {
         seed: 1,
         options: Vec::new(),
         shares_loads: false,
+        has_one_opening: false,
         searches_caches: true,
         has_baseline: false,
     };
     // A process that was killed, and had the same number, left this.
     thermocline_bench::report::write_json(&scratch.path().join("0.json"), &wrong).unwrap();
     let programs = Programs { ours: this.clone(), peers: this, baseline: None };
-    let comparison = compare_stores(&config, &programs, scratch.path(), |_, _| {}).unwrap();
+    let comparison =
+        compare_stores(&config, &programs, Place::scratch(scratch.path()), |_, _| {}).unwrap();
     assert_eq!((comparison.runs.len(), comparison.failures.len()), (0, 1));
+}
+
+fn workloads_share_an_opening() {
+    let workloads = "--workload=ycsb-d,ycsb-c@distribution=uniform,ycsb-a@ops=500";
+    let arguments =
+        ["--engine=map", "--with=map@threads=1", workloads, "--rounds=2", "--one-opening"];
+    let (code, said, comparison) = compare(&arguments);
+    assert_eq!(code, Some(0), "{said}");
+    let comparison = comparison.unwrap();
+    let rows: Vec<&str> = comparison.summary.iter().map(|row| row.workload.as_str()).collect();
+    let names = ["load", "ycsb-d", "ycsb-c@distribution=uniform", "ycsb-a@ops=500"];
+    assert_eq!(rows, names.iter().flat_map(|name| [*name, *name]).collect::<Vec<_>>());
+    assert!(comparison.summary.iter().all(|row| row.rounds == 2 && row.wrong_reads == 0), "{said}");
+    assert_eq!(comparison.runs.len(), 16);
+    let runs = &comparison.runs[..4];
+    assert!(runs.iter().all(|run| run.engine == "map" && run.round == 0));
+    assert_eq!((runs[0].ops, runs[3].ops), (500, 500));
+    assert_eq!(runs[2].distribution, "uniform");
+    // One load, in all rows of an opening.
+    assert!(runs.iter().all(|run| run.load == runs[0].load && !run.load.is_shared));
+    // The keys that the first workload has inserted are there in the next ones.
+    assert!(runs[1].live_bytes > 500 * 28 && runs[3].live_bytes >= runs[1].live_bytes);
+    let (code, said, _) =
+        compare(&["--engine=map", "--workload=ycsb-a,load", "--rounds=1", "--one-opening"]);
+    assert!(
+        code == Some(3) && said.contains("load cannot follow ycsb-a on the same store"),
+        "{said}"
+    );
+}
+
+fn searches_run_in_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let below = format!("--dir={}", dir.path().display());
+    let (code, said, comparison) = compare(&[
+        "--engine=cached",
+        "--workload=ycsb-a,ycsb-c",
+        "--memory=128MiB",
+        "--page-cache=free",
+        "--rounds=1",
+        "--one-opening",
+        &below,
+    ]);
+    assert_eq!(code, Some(0), "{said}");
+    let comparison = comparison.unwrap();
+    let [search] = comparison.searches.as_slice() else { panic!("{:?}", comparison.searches) };
+    assert_eq!((search.workload.as_str(), search.verdict), ("ycsb-a,ycsb-c", Verdict::Fills));
+    assert!(search.trials.len() > 1);
+    assert!(comparison.runs.iter().all(|run| !run.load.is_shared && run.wrong_reads == 0));
+    assert!(comparison.summary.iter().all(|row| row.is_quotable), "{said}");
+    assert_eq!(dir.path().read_dir().unwrap().count(), 0, "nothing is left behind");
+}
+
+fn interrupted_pages_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let this = std::env::current_exe().unwrap();
+    let suite = dir.path().join("page.toml");
+    let options = "[\"--keys=500\", \"--ops=2000\", \"--shape=8+20\"]";
+    let text = format!(
+        "title = \"A page\"\nrounds = 2\noptions = {options}\n[[comparison]]\ntitle = \"One\"\n\
+         engine = \"memory\"\nwith = [\"map\", \"failing\"]\nworkloads = [\"ycsb-a\"]\n"
+    );
+    std::fs::write(&suite, text).unwrap();
+    let kept = dir.path().join("kept");
+    let tables = |may_run: &str| {
+        let output = Command::new(&this)
+            .env("THERMOCLINE_PEERS", &this)
+            .env(stores::MAY_RUN, may_run)
+            .args(["bench", "tables", "--keep"])
+            .args([&kept, &suite])
+            .output()
+            .unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code(), said)
+    };
+    let runs = |said: &str| said.lines().filter(|line| line.ends_with(" ops/s")).count();
+    let (code, said) = tables("no");
+    assert!(said.contains("page: 1 comparisons, about "), "{said}");
+    assert_eq!((code, runs(&said)), (Some(3), 4), "{said}");
+    let page = || std::fs::read_to_string(dir.path().join("page.md")).unwrap();
+    assert!(page().contains("a round failed"), "{}", page());
+    // A run that has succeeded is not repeated.
+    let (code, said) = tables("yes");
+    assert_eq!((code, runs(&said)), (Some(0), 2), "{said}");
+    assert!(!page().contains("failed") && page().contains("| ycsb-a | failing |"), "{}", page());
+    assert!(!kept.join("page").exists(), "a whole page keeps nothing");
+    // Then the page is measured from its beginning.
+    let (code, said) = tables("yes");
+    assert_eq!((code, runs(&said)), (Some(0), 6), "{said}");
 }

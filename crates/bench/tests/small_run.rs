@@ -30,6 +30,7 @@ pub(crate) fn small_run(engine: &str, workload: &str) -> Config {
         seed: 7,
         dir: None,
         loads: None,
+        is_in_place: false,
         durability: Durability::None,
         io: None,
         page_cache: Some(PageCache::Free),

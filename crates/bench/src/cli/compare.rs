@@ -5,11 +5,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::options::named_workload;
 use super::{BenchError, EXIT_WRONG, WorkArgs};
-use crate::compare::{Abilities, ChildError, CompareConfig, Programs, Turn, check_ours, parted};
+use crate::compare::{
+    Abilities, ChildError, CompareConfig, Place, Programs, Turn, check_ours, parted,
+};
 use crate::report::{Report, builds_table, bytes, comparison_table, write_json, write_page};
 use crate::stores::{Catalog, StoreError, is_ours};
-use crate::workload::{Workload, WorkloadError};
+use crate::workload::WorkloadError;
 
 /// Ours beside theirs.
 #[derive(Args, Clone, Debug)]
@@ -23,7 +26,7 @@ pub struct CompareArgs {
     pub with: Vec<String>,
     /// A workload; give several, or part them by commas; of each, options of its runs alone, as
     /// rw50@distribution=uniform
-    #[arg(long, required = true, value_delimiter = ',', value_parser = workload)]
+    #[arg(long, required = true, value_delimiter = ',', value_parser = named_workload)]
     pub workload: Vec<String>,
     /// How often each store runs each workload
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
@@ -39,6 +42,10 @@ pub struct CompareArgs {
     /// Load each store once for all its runs that begin alike, and begin each from a copy
     #[arg(long)]
     pub share_loads: bool,
+    /// Run all workloads of a round one after another on one store, which is opened and warmed up once.
+    /// Without --share-loads each round also loads the store, and the load is a row of the summary
+    #[arg(long)]
+    pub one_opening: bool,
     /// The seed of the first round; each round has the next
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -53,11 +60,6 @@ pub struct CompareArgs {
     pub work: WorkArgs,
 }
 
-/// A workload's name and its options, if there is such a workload.
-fn workload(text: &str) -> Result<String, WorkloadError> {
-    parted(text).0.parse::<Workload>().map(|_| text.to_owned())
-}
-
 pub(super) fn execute(args: &CompareArgs, catalog: &dyn Catalog) -> Result<ExitCode, BenchError> {
     check(args, catalog)?;
     let config = CompareConfig {
@@ -68,6 +70,7 @@ pub(super) fn execute(args: &CompareArgs, catalog: &dyn Catalog) -> Result<ExitC
         seed: args.seed,
         options: args.work.words(),
         shares_loads: args.share_loads,
+        has_one_opening: args.one_opening,
         searches_caches: !args.default_caches,
         has_baseline: args.baseline.is_some(),
     };
@@ -79,7 +82,7 @@ pub(super) fn execute(args: &CompareArgs, catalog: &dyn Catalog) -> Result<ExitC
         return Err(BenchError::Usage(format!("{store:?} is none of our engines, and {missing}")));
     }
     let scratch = std::env::temp_dir().join(format!("thermocline-compare-{}", std::process::id()));
-    let result = crate::compare::execute(&config, &programs, &scratch, tell);
+    let result = crate::compare::execute(&config, &programs, Place::scratch(&scratch), tell);
     // Only reports that have been read are in it.
     let _ = std::fs::remove_dir_all(&scratch);
     let comparison = result?;
@@ -108,31 +111,33 @@ fn check(args: &CompareArgs, catalog: &dyn Catalog) -> Result<(), BenchError> {
     check_ours(args.with.iter(), &args.workload).map_err(BenchError::Usage)
 }
 
-/// A line for each turn, on standard error.
-pub(super) fn tell(turn: &Turn, result: &Result<Report, ChildError>) {
+/// A line for each report of a turn, on standard error.
+pub(super) fn tell(turn: &Turn, result: &Result<Vec<Report>, ChildError>) {
+    let name = |workload: &str| match turn.is_trial {
+        true => format!("{workload} search {}", turn.store),
+        false => format!("{workload} round {} {}", turn.round + 1, turn.store),
+    };
+    let reports = match result {
+        Ok(reports) => reports,
+        Err(error) => return eprintln!("{}: {error}", name(&turn.workload())),
+    };
     if turn.is_trial {
-        return tell_trial(turn, result);
+        let Some(report) = reports.iter().max_by_key(|report| report.rss_peak_bytes) else {
+            return;
+        };
+        let cache = report.cache_bytes.map_or("no cache".to_owned(), bytes);
+        let (peak, budget) = (bytes(report.rss_peak_bytes), bytes(report.memory_budget_bytes));
+        return eprintln!(
+            "{}: cache {cache}, resident peak {peak} of {budget}",
+            name(&turn.workload())
+        );
     }
-    let name = format!("{} round {} {}", turn.workload, turn.round + 1, turn.store);
-    match result {
-        Ok(report) if report.is_right() => {
-            eprintln!("{name}: {:.0} ops/s", report.ops_per_s);
+    for report in reports {
+        let name = name(&report.workload);
+        match report.is_right() {
+            true => eprintln!("{name}: {:.0} ops/s", report.ops_per_s),
+            false => eprintln!("{name}: {} WRONG answers", report.wrong_reads),
         }
-        Ok(report) => eprintln!("{name}: {} WRONG answers", report.wrong_reads),
-        Err(error) => eprintln!("{name}: {error}"),
-    }
-}
-
-/// A line for each run of the search for a cache.
-fn tell_trial(turn: &Turn, result: &Result<Report, ChildError>) {
-    let name = format!("{} search {}", turn.workload, turn.store);
-    match result {
-        Ok(report) => {
-            let cache = report.cache_bytes.map_or("no cache".to_owned(), bytes);
-            let (peak, budget) = (bytes(report.rss_peak_bytes), bytes(report.memory_budget_bytes));
-            eprintln!("{name}: cache {cache}, resident peak {peak} of {budget}");
-        }
-        Err(error) => eprintln!("{name}: {error}"),
     }
 }
 

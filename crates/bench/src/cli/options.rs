@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Parser};
 
+use crate::compare::{merged, parted};
 use crate::distribution::{Distribution, DistributionError, theta_from_alpha};
 use crate::memory::{Budget, PageCache, parse_count};
 use crate::run::{Config, QUIET, WARM_UP_MAX_SECONDS, WarmUp};
 use crate::shape::Shape;
 use crate::stores::{Durability, Io};
-use crate::workload::{Extent, Workload};
+use crate::workload::{Extent, Workload, WorkloadError};
 
 /// YCSB's skew.
 const THETA: f64 = 0.99;
@@ -85,6 +86,18 @@ pub struct WorkArgs {
     pub page_cache: Option<PageCache>,
 }
 
+/// A command line with these options alone.
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    work: WorkArgs,
+}
+
+/// A workload's name and its options, if there is such a workload.
+pub(super) fn named_workload(text: &str) -> Result<String, WorkloadError> {
+    parted(text).0.parse::<Workload>().map(|_| text.to_owned())
+}
+
 impl WorkArgs {
     /// The run of `workload` on `engine` that these options describe.
     ///
@@ -129,10 +142,20 @@ impl WorkArgs {
             seed,
             dir: self.dir.clone(),
             loads: None,
+            is_in_place: false,
             durability: self.durability,
             io: self.io,
             page_cache: self.page_cache,
         })
+    }
+
+    /// These options, with `more` in place of those of the same name.
+    ///
+    /// # Errors
+    /// An option that there is not, or a value that it does not take.
+    pub fn with(&self, more: impl IntoIterator<Item = String>) -> Result<Self, clap::Error> {
+        let words = merged(self.words().into_iter().chain(more));
+        Line::try_parse_from(std::iter::once(String::new()).chain(words)).map(|line| line.work)
     }
 
     /// The same options as words, for a child process.

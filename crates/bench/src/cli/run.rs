@@ -1,18 +1,20 @@
 //! `bench run`, and `bench prepare`, which makes the load that runs begin from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use environment::Environment;
 
+use super::options::named_workload;
 use super::{BenchError, EXIT_WRONG, WorkArgs};
+use crate::compare::parted;
 use crate::memory::parse_bytes;
 use crate::progress::TerminalProgress;
 use crate::report::{run_table, write_json, write_page};
 use crate::run::Config;
 use crate::stores::Catalog;
-use crate::workload::Workload;
+use crate::workload::{Workload, WorkloadError};
 
 /// One run.
 #[derive(Args, Clone, Debug)]
@@ -21,9 +23,11 @@ pub struct RunArgs {
     #[arg(long)]
     pub engine: String,
     /// ycsb-a to ycsb-f, ycsb-w, mixgraph-all, mixgraph-prefix (both also with -points), hashkv-p0 to -p3, r100, rw50,
-    /// sw50, w100, s100, flexdb-put, flexdb-get, flexdb-scan, load, trace:FILE
-    #[arg(long)]
-    pub workload: Workload,
+    /// sw50, w100, s100, flexdb-put, flexdb-get, flexdb-scan, load, trace:FILE. Several, parted by commas, run one
+    /// after another on one store, which is opened and warmed up once; of each but the first, options of its
+    /// own, as rw50@distribution=uniform. The JSON then is a list of reports
+    #[arg(long, required = true, value_delimiter = ',', value_parser = named_workload)]
+    pub workload: Vec<String>,
     /// The seed of the operations: the same seed does the same
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -34,6 +38,9 @@ pub struct RunArgs {
     /// it
     #[arg(long)]
     pub loads: Option<PathBuf>,
+    /// Open the load in --loads where it lies, with no copy, and leave there what the run makes of it
+    #[arg(long, requires = "loads")]
+    pub in_place: bool,
     /// Bytes of the store's cache, or of the whole that it splits by itself, as 64MiB [default: the part of
     /// --memory that the store's guide gives to it]
     #[arg(long, value_parser = parse_bytes)]
@@ -54,22 +61,35 @@ pub(super) fn execute(
     catalog: &dyn Catalog,
     env: &Environment,
 ) -> Result<ExitCode, BenchError> {
-    let config = config(args)?;
-    let report = crate::run::execute(&config, catalog, env, &TerminalProgress::new(env))?;
-    print!("{}", run_table(&report));
+    let (first, then) = configs(args)?;
+    let progress = TerminalProgress::new(env);
+    let reports = crate::run::execute_rows(&first, &then, catalog, env, &progress)?;
+    for report in &reports {
+        print!("{}", run_table(report));
+    }
+    let written = |path: &Path, result: std::io::Result<()>| {
+        result.map_err(|error| BenchError::Io(path.display().to_string(), error))
+    };
     if let Some(path) = &args.json {
-        write_json(path, &report)
-            .map_err(|error| BenchError::Io(path.display().to_string(), error))?;
+        written(
+            path,
+            match &reports[..] {
+                [report] => write_json(path, report),
+                reports => write_json(path, &reports),
+            },
+        )?;
     }
     if let Some(path) = &args.html {
-        let title = format!("{} on {}", report.engine, report.workload);
-        write_page(path, &title, std::slice::from_ref(&report))
-            .map_err(|error| BenchError::Io(path.display().to_string(), error))?;
+        let title = format!("{} on {}", first.engine, args.workload.join(", "));
+        written(path, write_page(path, &title, &reports))?;
     }
-    if report.is_right() {
+    let (wrong, verified) = reports.iter().fold((0, 0), |(wrong, verified), report| {
+        (wrong + report.wrong_reads, verified + report.verified_reads)
+    });
+    if wrong == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("{} of {} answers were wrong", report.wrong_reads, report.verified_reads);
+    eprintln!("{wrong} of {verified} answers were wrong");
     Ok(ExitCode::from(EXIT_WRONG))
 }
 
@@ -81,13 +101,27 @@ pub(super) fn prepare(
     if args.loads.is_none() {
         return Err(BenchError::Usage("--loads: where is the load to be kept?".to_owned()));
     }
-    let is_shared = crate::run::prepare(&config(args)?, catalog, env, &TerminalProgress::new(env))?;
+    let (first, _) = configs(args)?;
+    let is_shared = crate::run::prepare(&first, catalog, env, &TerminalProgress::new(env))?;
     println!("{}", if is_shared { "prepared" } else { "each run loads for itself" });
     Ok(ExitCode::SUCCESS)
 }
 
-fn config(args: &RunArgs) -> Result<Config, BenchError> {
-    let config = args.work.config(&args.engine, &args.workload, args.seed);
-    let config = config.map_err(|error| BenchError::Usage(error.to_string()))?;
-    Ok(Config { loads: args.loads.clone(), cache_bytes: args.cache, ..config })
+/// The run of the first workload, and those of the others on the same store.
+pub(super) fn configs(args: &RunArgs) -> Result<(Config, Vec<Config>), BenchError> {
+    let config = |named: &String| -> Result<Config, BenchError> {
+        let usage = |error: &dyn std::error::Error| BenchError::Usage(error.to_string());
+        let (name, own) = parted(named);
+        let workload: Workload = name.parse().map_err(|error: WorkloadError| usage(&error))?;
+        let work = args.work.with(own).map_err(|error| usage(&error))?;
+        let config = work.config(&args.engine, &workload, args.seed);
+        let config = config.map_err(|error| usage(&error))?;
+        let (loads, is_in_place) = (args.loads.clone(), args.in_place);
+        Ok(Config { loads, is_in_place, cache_bytes: args.cache, ..config })
+    };
+    let mut configs = args.workload.iter().map(config).collect::<Result<Vec<_>, _>>()?;
+    let first = configs.remove(0);
+    // Each row has the shape of the first, whatever the shape of its own workload.
+    let then = configs.into_iter().map(|row| Config { shape: first.shape, ..row }).collect();
+    Ok((first, then))
 }

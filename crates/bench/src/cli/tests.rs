@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser};
 
 use super::*;
 use crate::memory::{Budget, PageCache};
-use crate::run::{WARM_UP_MAX_SECONDS, WarmUp};
+use crate::run::{Config, WARM_UP_MAX_SECONDS, WarmUp};
 use crate::stores::{Durability, Io};
 
 #[derive(Debug, Parser)]
@@ -25,6 +25,26 @@ fn run_args(line: &str) -> RunArgs {
     }
 }
 
+fn config(args: &RunArgs) -> Config {
+    run::configs(args).expect("configurations").0
+}
+
+#[test]
+fn several_workloads_have_options_of_their_own() {
+    let args = run_args(
+        "run --engine lsm --workload r100,rw50@distribution=uniform@seconds=2,w100 --seconds 9",
+    );
+    let (first, then) = run::configs(&args).expect("configurations");
+    let seconds: Vec<Option<f64>> = then.iter().map(|row| row.seconds).collect();
+    assert_eq!((first.seconds, seconds), (Some(9.0), vec![Some(2.0), Some(9.0)]));
+    let distributions: Vec<String> = then.iter().map(|row| row.distribution.to_string()).collect();
+    assert_eq!(distributions, ["uniform", "zipfian"]);
+    let unknown = run_args("run --engine lsm --workload r100,rw50@colour=red");
+    assert!(
+        matches!(run::configs(&unknown), Err(BenchError::Usage(said)) if said.contains("colour"))
+    );
+}
+
 #[test]
 fn the_definitions_are_well_formed() {
     Program::command().debug_assert();
@@ -37,7 +57,7 @@ fn the_contracts_example_is_understood() {
          --threads 2 --seconds 30 --seed 1 --json out.json --html out.html --dir D \
          --durability synced --page-cache counted --io direct --rate 1000 --interval 0.5",
     );
-    let config = args.work.config(&args.engine, &args.workload, args.seed).unwrap();
+    let config = config(&args);
     assert_eq!((config.engine.as_str(), config.keys, config.threads), ("f2", 10_000_000, 2));
     assert_eq!(config.memory, Budget::Percent(10.0));
     assert_eq!(config.durability, Durability::Synced);
@@ -49,7 +69,7 @@ fn the_contracts_example_is_understood() {
 #[test]
 fn what_is_left_out_is_the_workloads_own() {
     let args = run_args("run --engine memory --workload hashkv-p2 --alpha 100");
-    let config = args.work.config(&args.engine, &args.workload, args.seed).unwrap();
+    let config = config(&args);
     assert_eq!(config.shape.to_string(), "24+1000");
     assert!((config.theta - 0.99).abs() < 1e-12);
     let none = WarmUp::Seconds(0.0);

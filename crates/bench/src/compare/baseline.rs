@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CompareConfig, Side, turns};
+use super::{CompareConfig, Side, Turn, turns};
 use crate::report::Report;
 
 /// The median of some ratios, the smallest and the largest.
@@ -60,29 +60,34 @@ pub fn compare_builds(config: &CompareConfig, runs: &[Report]) -> Vec<BuildRatio
     let mut rows = Vec::new();
     for turns in turns(config) {
         let Some(turn) = turns.iter().find(|turn| turn.side == Side::Baseline) else { continue };
-        let store = turn.twin.clone().unwrap_or_default();
-        let run = |store: &str, round: u32| {
-            runs.iter().find(|run| {
-                run.engine == store && run.workload == turn.workload && run.round == round
-            })
-        };
-        let pairs: Vec<(&Report, &Report)> = (0..config.rounds)
-            .filter_map(|round| run(&store, round).zip(run(&turn.store, round)))
-            .collect();
-        let spread = |figure: fn(&Report) -> f64| {
-            let ratio = |&(this, base): &(&Report, &Report)| figure(this) / figure(base);
-            Spread::of(pairs.iter().map(ratio).filter(|ratio| ratio.is_finite()).collect())
-        };
-        rows.push(BuildRatio {
-            workload: turn.workload.clone(),
-            rounds: pairs.len(),
-            ops_per_s: spread(|run| run.ops_per_s),
-            cpu_us_per_op: spread(|run| run.cpu_us_per_op),
-            device_ops_per_op: spread(|run| {
-                (run.device.read_ops + run.device.write_ops) as f64 / run.ops.max(1) as f64
-            }),
-            store,
-        });
+        rows.extend(config.rows(turn).iter().map(|workload| ratio(config, turn, workload, runs)));
     }
     rows
+}
+
+/// The ratios of the two builds on one workload of `turn`, which is the baseline's.
+fn ratio(config: &CompareConfig, turn: &Turn, workload: &str, runs: &[Report]) -> BuildRatio {
+    let store = turn.twin.clone().unwrap_or_default();
+    let run = |store: &str, round: u32| {
+        let is_it =
+            |run: &&Report| run.engine == store && run.workload == workload && run.round == round;
+        runs.iter().find(is_it)
+    };
+    let pairs: Vec<(&Report, &Report)> = (0..config.rounds)
+        .filter_map(|round| run(&store, round).zip(run(&turn.store, round)))
+        .collect();
+    let spread = |figure: fn(&Report) -> f64| {
+        let ratio = |&(this, base): &(&Report, &Report)| figure(this) / figure(base);
+        Spread::of(pairs.iter().map(ratio).filter(|ratio| ratio.is_finite()).collect())
+    };
+    BuildRatio {
+        workload: workload.to_owned(),
+        rounds: pairs.len(),
+        ops_per_s: spread(|run| run.ops_per_s),
+        cpu_us_per_op: spread(|run| run.cpu_us_per_op),
+        device_ops_per_op: spread(|run| {
+            (run.device.read_ops + run.device.write_ops) as f64 / run.ops.max(1) as f64
+        }),
+        store,
+    }
 }

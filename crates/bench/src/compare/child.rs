@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use super::{Abilities, CompareConfig, PROTOCOL, Side, Turn, parted};
-use crate::report::{Report, read_json};
+use crate::report::{Report, read_reports};
 use crate::run::data_dir;
 use crate::stores::is_ours;
 
@@ -94,42 +94,47 @@ impl Programs {
         Ok(Known { ours: Abilities::ask(&self.ours)?, peers, baseline })
     }
 
-    /// Runs a turn, and reads its report, which a run with wrong answers writes too. With `loads` it
+    /// Runs a turn, and reads its reports, which a run with wrong answers writes too. With `loads` it
     /// begins from the load there that is right for it, which is made if it is missing.
     pub(super) fn run(
         &self,
         turn: &Turn,
         report: &Path,
-        loads: Option<&Path>,
-    ) -> Result<Report, ChildError> {
-        // Two builds may load stores that differ, and each begins from its own.
-        let loads = loads.map(|loads| match turn.side {
-            Side::Baseline => loads.join("baseline"),
-            Side::Ours | Side::Peers => loads.to_owned(),
-        });
-        let loads = loads.map(|loads| format!("--loads={}", loads.display()));
-        if let Some(loads) = &loads {
-            let ended = self.start(turn, "prepare", std::slice::from_ref(loads))?;
+        loads: Option<Loads<'_>>,
+    ) -> Result<Vec<Report>, ChildError> {
+        let mut more = Vec::new();
+        if let Some(Loads { path, is_in_place }) = loads {
+            // Two builds may load stores that differ, and each begins from its own.
+            let path = match turn.side {
+                Side::Baseline => path.join("baseline"),
+                Side::Ours | Side::Peers => path.to_owned(),
+            };
+            more.push(format!("--loads={}", path.display()));
+            let ended = self.start(turn, "prepare", &more)?;
             if !ended.status.success() {
                 return Err(match ended.failure() {
                     ChildError::Killed => ChildError::KilledInLoad,
                     other => other,
                 });
             }
+            more.extend(is_in_place.then(|| "--in-place".to_owned()));
         }
-        let json = format!("--json={}", report.display());
-        let more: Vec<String> = loads.into_iter().chain([json]).collect();
+        more.push(format!("--json={}", report.display()));
         let ended = self.start(turn, "run", &more)?;
-        match read_json(report) {
-            Ok(report) if ended.status.success() || !report.is_right() => Ok(report),
+        let is_right = |reports: &Vec<Report>| reports.iter().all(Report::is_right);
+        match read_reports(report) {
+            Ok(reports) if reports.len() != turn.workloads.len() => {
+                Err(ChildError::Report(io::ErrorKind::InvalidData.into()))
+            }
+            Ok(reports) if ended.status.success() || !is_right(&reports) => Ok(reports),
             _ if !ended.status.success() => Err(ended.failure()),
-            Ok(report) => Ok(report),
+            Ok(reports) => Ok(reports),
             Err(error) => Err(ChildError::Report(error)),
         }
     }
 
     /// The program of `side`.
-    fn program(&self, side: Side) -> &Path {
+    pub(super) fn program(&self, side: Side) -> &Path {
         match side {
             Side::Ours => &self.ours,
             Side::Peers => &self.peers,
@@ -157,7 +162,7 @@ impl Programs {
             let Ok(line) = line else { break };
             let line = String::from_utf8_lossy(&line);
             if !line.trim().is_empty() {
-                eprintln!("  {} {}: {line}", turn.workload, turn.store);
+                eprintln!("  {} {}: {line}", turn.workload(), turn.store);
                 said = line.trim().to_owned();
             }
         }
@@ -166,6 +171,14 @@ impl Programs {
         let _ = std::fs::remove_dir_all(data);
         Ok(Ended { status, said })
     }
+}
+
+/// A directory with loads that a child begins from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loads<'a> {
+    pub(super) path: &'a Path,
+    /// Whether the child opens the load where it lies.
+    pub(super) is_in_place: bool,
 }
 
 /// A child that has ended.

@@ -1,11 +1,16 @@
-//! Finds the cache of each store before its measured rounds, by whole runs of the workload.
+//! Finds the cache of each store before its measured rounds, by whole runs of the workload, or by shorter ones
+//! of all workloads if they share an opening.
 
 use serde::{Deserialize, Serialize};
 
 use super::search::{Step, Trial, Verdict, next};
-use super::{ChildError, Children, CompareConfig, Side, Turn, parted};
+use super::{ChildError, Children, CompareConfig, Side, Turn, merged, parted};
 use crate::memory::{Budget, parse_count};
+use crate::report::Report;
 use crate::workload::Workload;
+
+/// Seconds that a trial gives to each of several workloads.
+const TRIAL_SECONDS: f64 = 10.0;
 
 /// The search of one store on one workload, as a comparison reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +34,7 @@ impl Search {
     /// this build, so that a build that takes more memory than the other shows it.
     pub(super) fn is_of(&self, turn: &Turn) -> bool {
         let is_baseline = turn.side == Side::Baseline && turn.twin.as_ref() == Some(&self.store);
-        self.workload == turn.workload && (self.store == turn.store || is_baseline)
+        self.workload == turn.workload() && (self.store == turn.store || is_baseline)
     }
 }
 
@@ -49,7 +54,29 @@ pub(super) fn search_all(
             && children.known.sizes_cache(turn)
     };
     let searched: Vec<&Turn> = turns.iter().filter(is_searched).collect();
-    searched.into_iter().filter_map(|turn| search(turn, children)).collect()
+    let search = |turn: &Turn| {
+        let found = search(&trial_of(turn), children);
+        children.end_search();
+        found
+    };
+    searched.into_iter().filter_map(search).collect()
+}
+
+/// The turn of a trial. With one opening, its workloads take [`TRIAL_SECONDS`] each: the peak comes early.
+fn trial_of(turn: &Turn) -> Turn {
+    let mut trial = Turn { is_trial: true, ..turn.clone() };
+    let given = trial.options.iter().rev().find_map(|option| option.strip_prefix("--seconds="));
+    let seconds: f64 = given.and_then(|text| text.parse().ok()).unwrap_or(f64::MAX);
+    if turn.has_one_opening() && seconds > TRIAL_SECONDS {
+        trial.options =
+            merged(trial.options.into_iter().chain([format!("--seconds={TRIAL_SECONDS}")]));
+    }
+    trial
+}
+
+/// The largest resident peak of the reports, with what all have in common.
+fn peak(reports: &[Report]) -> Option<&Report> {
+    reports.iter().max_by_key(|report| report.rss_peak_bytes)
 }
 
 /// The budget of a turn's run.
@@ -58,13 +85,13 @@ fn budget(turn: &Turn) -> Budget {
     given.and_then(|text| text.parse().ok()).unwrap_or(Budget::All)
 }
 
-/// Searches for the cache of one store; none if the first trial fails, since the rounds then fail in
+/// Searches for the cache of one store with runs like `turn`; none if the first trial fails, since the rounds then fail in
 /// the same way.
 fn search(turn: &Turn, children: &mut Children<'_>) -> Option<Search> {
     let mut trials = Vec::new();
-    let first = children.run(&Turn { is_trial: true, ..turn.clone() });
-    let (first_cache, budget_bytes, resident_bytes) = match first {
-        Ok(report) => {
+    let (first_cache, budget_bytes, resident_bytes) = match children.run(turn) {
+        Ok(reports) => {
+            let report = peak(&reports)?;
             (report.cache_bytes?, report.memory_budget_bytes, Some(report.rss_peak_bytes))
         }
         // A run that was killed has no report, which would name the cache: begin from the budget.
@@ -80,23 +107,23 @@ fn search(turn: &Turn, children: &mut Children<'_>) -> Option<Search> {
             Step::Try(cache_bytes) => cache_bytes,
             Step::End(cache_bytes, verdict) => break (cache_bytes, verdict),
         };
-        let mut trial = Turn { is_trial: true, ..turn.clone() };
+        let mut trial = turn.clone();
         trial.options.push(format!("--cache={cache_bytes}"));
         let resident_bytes = match children.run(&trial) {
-            Ok(report) => Some(report.rss_peak_bytes),
+            Ok(reports) => peak(&reports).map(|report| report.rss_peak_bytes),
             Err(ChildError::Killed) => None,
             Err(_) => break (first_cache, Verdict::Failed),
         };
         trials.push(Trial { cache_bytes, resident_bytes });
     };
-    let (workload, store) = (turn.workload.clone(), turn.store.clone());
+    let (workload, store) = (turn.workload(), turn.store.clone());
     Some(Search { workload, store, budget_bytes, cache_bytes, verdict, trials })
 }
 
 /// The budget in bytes, from the options alone.
 fn data_budget(turn: &Turn) -> Option<u64> {
     let value = |name: &str| turn.options.iter().rev().find_map(|it| it.strip_prefix(name));
-    let workload: Workload = parted(&turn.workload).0.parse().ok()?;
+    let workload: Workload = parted(turn.workloads.first()?).0.parse().ok()?;
     let shape = value("--shape=").map_or(Some(workload.shape()), |text| text.parse().ok())?;
     let keys = parse_count(value("--keys=")?).ok()?;
     Some(budget(turn).bytes(keys as f64 * shape.pair_bytes()))

@@ -3,11 +3,12 @@
 //! 1. Ask each program whether it speaks the same protocol, before anything is loaded.
 //! 2. For each workload, find for each store the largest cache with which its resident peak stays within
 //!    the budget (`search`), unless the budget is one in which everything fits.
-//! 3. For each round, for each store in turn: run a child process, with the same options and the round's
+//! 3. For each round, for each store in turn: run a child process, with one workload, or with all of them if
+//!    they share an opening, with the same options and the round's
 //!    own seed. Ours are run by this program, theirs by the peers' program, and a baseline runs ours
 //!    again. If loads are shared, a child before it makes the load that it begins from, unless that load
 //!    is already there.
-//! 4. Read the report that each writes. A child that fails, or is killed for its memory, is a failure
+//! 4. Read the reports that each writes, or take those of an earlier run that was interrupted (`kept`). A child that fails, or is killed for its memory, is a failure
 //!    next to the store's name, and the comparison continues.
 //! 5. Summarise: medians, spread, ours over theirs, and the ratios of the two builds round by round.
 //!
@@ -17,6 +18,7 @@
 mod baseline;
 mod child;
 mod find_cache;
+mod kept;
 mod plan;
 mod protocol;
 mod search;
@@ -27,16 +29,39 @@ mod tests;
 pub use baseline::{BuildRatio, Spread, compare_builds};
 pub use child::{ChildError, Programs};
 pub use find_cache::Search;
+pub use kept::{Kept, KeptError, Section};
 pub use plan::{CompareConfig, Side, Turn, merged, turns};
 pub(crate) use plan::{check_ours, parted};
 pub use protocol::{Abilities, PROTOCOL, StoreAbilities};
 pub use search::{Trial, Verdict};
 pub use summary::{Comparison, Failure, SummaryRow, summarise};
 
+use std::io;
 use std::path::{Path, PathBuf};
 
+use environment::Environment;
+
 use crate::report::Report;
-use child::Known;
+use child::{Known, Loads};
+
+/// A report for each workload of a turn, or the reason why there is none.
+pub type Outcome = Result<Vec<Report>, ChildError>;
+
+/// The directories of a comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// A directory for reports, which the comparison removes first.
+    pub scratch: &'a Path,
+    /// Results of an earlier run of the same comparison, which was interrupted.
+    pub kept: Option<Section<'a>>,
+}
+
+impl<'a> Place<'a> {
+    /// A comparison that keeps nothing.
+    pub fn scratch(scratch: &'a Path) -> Self {
+        Self { scratch, kept: None }
+    }
+}
 
 /// Runs a comparison. `tell` is called with the outcome of each run.
 ///
@@ -45,48 +70,55 @@ use child::Known;
 pub fn execute(
     config: &CompareConfig,
     programs: &Programs,
-    scratch: &Path,
-    mut tell: impl FnMut(&Turn, &Result<Report, ChildError>),
+    place: Place<'_>,
+    mut tell: impl FnMut(&Turn, &Outcome),
 ) -> Result<Comparison, ChildError> {
     let known = programs.ask(config)?;
-    let failed = |error| ChildError::Scratch(scratch.to_owned(), error);
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error| ChildError::Scratch(path, error)
+    };
     // A report of a process that was killed is none of this comparison's.
-    let _ = std::fs::remove_dir_all(scratch);
-    std::fs::create_dir_all(scratch).map_err(failed)?;
-    let loads = config.shares_loads.then(|| Loads::create(config, scratch)).transpose();
-    let loads = loads.map_err(failed)?;
+    let _ = std::fs::remove_dir_all(place.scratch);
+    std::fs::create_dir_all(place.scratch).map_err(failed(place.scratch))?;
+    let loads = LoadsDir::create(config, place).map_err(failed(place.scratch))?;
     let mut children = Children {
         programs,
         known: &known,
-        scratch,
-        loads: loads.as_ref().map(Loads::path),
+        place,
+        shares_loads: config.shares_loads,
+        loads: &loads,
         number: 0,
         tell: &mut tell,
     };
     let mut comparison = Comparison::default();
-    for workload in turns(config) {
-        let searches = find_cache::search_all(config, &workload, &mut children);
-        for mut turn in workload {
+    for turns in turns(config) {
+        let searches = find_cache::search_all(config, &turns, &mut children);
+        for mut turn in turns {
             let found = searches.iter().find(|search| search.is_of(&turn));
             turn.options.extend(found.map(|search| format!("--cache={}", search.cache_bytes)));
             match children.run(&turn) {
-                // Two of one name may differ in their options alone.
-                Ok(report) => comparison.runs.push(Report {
-                    engine: turn.store,
-                    workload: turn.workload,
-                    round: turn.round,
-                    ..report
-                }),
-                Err(error) => comparison.failures.push(Failure {
-                    workload: turn.workload,
-                    store: turn.store,
-                    round: turn.round,
-                    problem: error.to_string(),
-                }),
+                Ok(reports) => {
+                    let first = reports.first().filter(|_| config.measures_loads());
+                    comparison.runs.extend(first.map(Report::of_load));
+                    comparison.runs.extend(reports);
+                }
+                Err(error) => {
+                    let problem = error.to_string();
+                    comparison.failures.extend(config.rows(&turn).into_iter().map(|workload| {
+                        Failure {
+                            workload,
+                            store: turn.store.clone(),
+                            round: turn.round,
+                            problem: problem.clone(),
+                        }
+                    }));
+                }
             }
         }
         comparison.searches.extend(searches);
     }
+    loads.remove();
     comparison.summary = summarise(config, &comparison);
     comparison.builds = compare_builds(config, &comparison.runs);
     Ok(comparison)
@@ -96,45 +128,97 @@ pub fn execute(
 struct Children<'a> {
     programs: &'a Programs,
     known: &'a Known,
-    scratch: &'a Path,
-    loads: Option<&'a Path>,
+    place: Place<'a>,
+    shares_loads: bool,
+    loads: &'a LoadsDir,
     /// Children that were run.
     number: usize,
-    tell: &'a mut dyn FnMut(&Turn, &Result<Report, ChildError>),
+    tell: &'a mut dyn FnMut(&Turn, &Outcome),
 }
 
 impl Children<'_> {
-    fn run(&mut self, turn: &Turn) -> Result<Report, ChildError> {
-        let report = self.scratch.join(format!("{}.json", self.number));
+    fn run(&mut self, turn: &Turn) -> Outcome {
+        let program = self.programs.program(turn.side);
+        let kept = self.place.kept.as_ref();
+        if let Some(result) = kept.and_then(|kept| kept.find(program, turn)) {
+            return result;
+        }
+        let report = self.place.scratch.join(format!("{}.json", self.number));
         self.number += 1;
-        let result = self.programs.run(turn, &report, self.loads);
+        let loads = match (self.shares_loads, turn.is_trial && turn.has_one_opening()) {
+            (true, _) => Some(Loads { path: self.loads.path(), is_in_place: false }),
+            (false, true) => Some(Loads { path: self.loads.path(), is_in_place: true }),
+            (false, false) => None,
+        };
+        let environment = Environment::real();
+        let began = environment.now();
+        let result = self.programs.run(turn, &report, loads).map(|reports| named(reports, turn));
+        if let Some(kept) = kept {
+            kept.note(program, turn, &result, environment.now() - began);
+        }
         (self.tell)(turn, &result);
         result
     }
+
+    /// Removes the loads of a search, which no round begins from.
+    fn end_search(&self) {
+        if !self.shares_loads {
+            self.loads.clear();
+        }
+    }
 }
 
-/// The loads of one comparison, next to the data of its runs; removed on drop.
-struct Loads(PathBuf);
+/// The reports under the names of `turn`: two of one name may differ in their options alone.
+fn named(reports: Vec<Report>, turn: &Turn) -> Vec<Report> {
+    let named = reports.into_iter().zip(&turn.workloads).map(|(report, workload)| Report {
+        engine: turn.store.clone(),
+        workload: workload.clone(),
+        round: turn.round,
+        ..report
+    });
+    named.collect()
+}
 
-impl Loads {
-    fn create(config: &CompareConfig, scratch: &Path) -> std::io::Result<Self> {
+/// The loads of one comparison, next to the data of its runs. Removed on drop, unless an interrupted run is to
+/// go on with them.
+struct LoadsDir {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl LoadsDir {
+    fn create(config: &CompareConfig, place: Place<'_>) -> io::Result<Self> {
         let dir = config.options.iter().rev().find_map(|option| option.strip_prefix("--dir="));
-        let path = match dir {
-            Some(dir) => Path::new(dir).join(format!("thermocline-loads-{}", std::process::id())),
-            None => scratch.join("loads"),
+        let path = match (&place.kept, dir) {
+            (Some(kept), _) => kept.loads(),
+            (None, Some(dir)) => {
+                Path::new(dir).join(format!("thermocline-loads-{}", std::process::id()))
+            }
+            (None, None) => place.scratch.join("loads"),
         };
         std::fs::create_dir_all(&path)?;
-        Ok(Self(path))
+        Ok(Self { path, is_kept: place.kept.is_some() })
     }
 
     fn path(&self) -> &Path {
-        &self.0
+        &self.path
+    }
+
+    fn clear(&self) {
+        // In scratch space; if it stays, no run begins from it.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+
+    /// Removes the loads of a comparison that has all its results.
+    fn remove(self) {
+        self.clear();
     }
 }
 
-impl Drop for Loads {
+impl Drop for LoadsDir {
     fn drop(&mut self) {
-        // In scratch space; if it stays, no run begins from it.
-        let _ = std::fs::remove_dir_all(&self.0);
+        if !self.is_kept {
+            self.clear();
+        }
     }
 }

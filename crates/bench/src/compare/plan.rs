@@ -21,10 +21,28 @@ pub struct CompareConfig {
     pub options: Vec<String>,
     /// Whether runs of a store begin from copies of one load, where they can.
     pub shares_loads: bool,
+    /// Whether a round runs its workloads one after another on one store, which is opened and warmed up once.
+    pub has_one_opening: bool,
     /// Whether each store gets the largest cache with which it keeps the budget, or the one of its guide.
     pub searches_caches: bool,
     /// Whether another build of ours takes turns with this one.
     pub has_baseline: bool,
+}
+
+/// The row of a load that is part of a round.
+pub(super) const LOAD: &str = "load";
+
+impl CompareConfig {
+    /// Whether each round loads the store and reports the load.
+    pub(super) fn measures_loads(&self) -> bool {
+        self.has_one_opening && !self.shares_loads
+    }
+
+    /// The rows to which the reports of `turn` belong.
+    pub(super) fn rows(&self, turn: &Turn) -> Vec<String> {
+        let load = self.measures_loads().then(|| LOAD.to_owned());
+        load.into_iter().chain(turn.workloads.iter().cloned()).collect()
+    }
 }
 
 /// The program that runs a store.
@@ -38,7 +56,7 @@ pub enum Side {
     Baseline,
 }
 
-/// One run of a comparison.
+/// One process of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The store, with its own options, as the comparison names it.
@@ -47,8 +65,8 @@ pub struct Turn {
     pub side: Side,
     /// Of a baseline, the name of the same store of this build.
     pub twin: Option<String>,
-    /// The workload, likewise.
-    pub workload: String,
+    /// The workloads, likewise. There are several if a round has one opening.
+    pub workloads: Vec<String>,
     /// From 0.
     pub round: u32,
     /// Whether it is a run of the search for a cache, before the rounds.
@@ -57,7 +75,20 @@ pub struct Turn {
     pub options: Vec<String>,
 }
 
-/// All runs, in order, by workload; within one the stores take turns.
+impl Turn {
+    /// The workloads in one word.
+    pub fn workload(&self) -> String {
+        self.workloads.join(",")
+    }
+
+    /// Whether the store is opened once for several workloads.
+    pub(super) fn has_one_opening(&self) -> bool {
+        self.workloads.len() > 1
+    }
+}
+
+/// All runs, in order, by workload, or by round if all workloads share an opening. Within each the stores take
+/// turns.
 pub fn turns(config: &CompareConfig) -> Vec<Vec<Turn>> {
     let mut stores = vec![(config.engine.clone(), Side::Ours, None)];
     if config.has_baseline {
@@ -68,23 +99,40 @@ pub fn turns(config: &CompareConfig) -> Vec<Vec<Turn>> {
         let side = if is_ours(store) { Side::Ours } else { Side::Peers };
         (store.clone(), side, None)
     }));
-    let of_workload = |workload: &String| {
+    let of_workloads = |workloads: &[String]| {
         let of_round = |round| {
-            let turn = move |store: &Store| turn(config, workload, store, round);
+            let turn = move |store: &Store| turn(config, workloads, store, round);
             stores.iter().map(turn).collect::<Vec<_>>()
         };
         (0..config.rounds).flat_map(of_round).collect()
     };
-    config.workloads.iter().map(of_workload).collect()
+    match config.has_one_opening {
+        true => vec![of_workloads(&config.workloads)],
+        false => {
+            config.workloads.iter().map(|one| of_workloads(std::slice::from_ref(one))).collect()
+        }
+    }
 }
 
 /// A name, the program that runs it, and of a baseline the name of its twin.
 type Store = (String, Side, Option<String>);
 
-fn turn(config: &CompareConfig, workload: &str, (store, side, twin): &Store, round: u32) -> Turn {
+fn turn(
+    config: &CompareConfig,
+    workloads: &[String],
+    (store, side, twin): &Store,
+    round: u32,
+) -> Turn {
     let (name, own) = parted(twin.as_ref().unwrap_or(store));
-    let (verbs, of_workload) = parted(workload);
     let seed = config.seed.wrapping_add(u64::from(round));
+    // Each of several workloads keeps its own options. The child applies them to that workload alone.
+    let (verbs, of_workload) = match workloads {
+        [workload] => {
+            let (verbs, own) = parted(workload);
+            (verbs.to_owned(), own.collect())
+        }
+        workloads => (workloads.join(","), Vec::new()),
+    };
     let options =
         [format!("--engine={name}"), format!("--workload={verbs}"), format!("--seed={seed}")];
     let options = options.into_iter().chain(config.options.iter().cloned());
@@ -92,7 +140,7 @@ fn turn(config: &CompareConfig, workload: &str, (store, side, twin): &Store, rou
         store: store.clone(),
         side: *side,
         twin: twin.clone(),
-        workload: workload.to_owned(),
+        workloads: workloads.to_vec(),
         round,
         is_trial: false,
         options: merged(options.chain(of_workload).chain(own)),

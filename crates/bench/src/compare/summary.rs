@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::plan::LOAD;
 use super::{BuildRatio, CompareConfig, Search, Turn, Verdict, turns};
 use crate::memory::Budget;
 use crate::report::{Mark, Report};
@@ -27,6 +28,9 @@ pub struct SummaryRow {
     /// Median over the rounds.
     pub space_bytes: u64,
 
+    /// The throughput of each round, in order; none of a round without a report.
+    #[serde(default)]
+    pub ops_per_s_rounds: Vec<Option<f64>>,
     /// Rounds that ran.
     pub rounds: usize,
     /// Median of the rounds' p99 latencies, in microseconds.
@@ -122,9 +126,11 @@ pub fn summarise(config: &CompareConfig, comparison: &Comparison) -> Vec<Summary
     let mut rows = Vec::new();
     for turns in turns(config) {
         let round: Vec<&Turn> = turns.iter().filter(|turn| turn.round == 0).collect();
-        let runs = |turn: &Turn| Runs::of(comparison, turn);
-        let ours = round.first().map(|turn| runs(turn));
-        rows.extend(round.iter().map(|turn| row(&runs(turn), ours.as_ref())));
+        for workload in round.first().map_or_else(Vec::new, |turn| config.rows(turn)) {
+            let runs = |turn: &Turn| Runs::of(config, comparison, turn, &workload);
+            let ours = round.first().map(|turn| runs(turn));
+            rows.extend(round.iter().map(|turn| row(&runs(turn), ours.as_ref())));
+        }
     }
     rows
 }
@@ -132,14 +138,17 @@ pub fn summarise(config: &CompareConfig, comparison: &Comparison) -> Vec<Summary
 /// All results of a store on a workload.
 struct Runs<'a> {
     turn: Turn,
+    workload: String,
+    /// Rounds of the comparison.
+    rounds: u32,
     reports: Vec<&'a Report>,
     failure: Option<String>,
     search: Option<&'a Search>,
 }
 
 impl<'a> Runs<'a> {
-    fn of(comparison: &'a Comparison, turn: &Turn) -> Self {
-        let is_of = |workload: &str, store: &str| workload == turn.workload && store == turn.store;
+    fn of(config: &CompareConfig, comparison: &'a Comparison, turn: &Turn, workload: &str) -> Self {
+        let is_of = |of: &str, store: &str| of == workload && store == turn.store;
         let runs = comparison.runs.iter();
         let failure = comparison.failures.iter().rfind(|it| is_of(&it.workload, &it.store));
         Self {
@@ -147,7 +156,15 @@ impl<'a> Runs<'a> {
             failure: failure.map(|failure| failure.problem.clone()),
             search: comparison.searches.iter().find(|search| search.is_of(turn)),
             turn: turn.clone(),
+            workload: workload.to_owned(),
+            rounds: config.rounds,
         }
+    }
+
+    /// The throughput of each round.
+    fn rates(&self) -> Vec<Option<f64>> {
+        let of_round = |round| self.reports.iter().find(|run| run.round == round);
+        (0..self.rounds).map(|round| of_round(round).map(|run| run.ops_per_s)).collect()
     }
 
     /// Whether a round wrote under a read-only workload.
@@ -185,7 +202,7 @@ impl<'a> Runs<'a> {
     fn fills_budget(&self) -> Option<bool> {
         let first = self.reports.first()?;
         let is_off = |mark: &Mark| matches!(mark, Mark::OffBudget { .. });
-        let has_budget = first.memory != Budget::All.to_string();
+        let has_budget = first.memory != Budget::All.to_string() && self.workload != LOAD;
         has_budget.then(|| !self.reports.iter().any(|run| run.marks.iter().any(is_off)))
     }
 }
@@ -199,7 +216,7 @@ fn row(runs: &Runs<'_>, ours: Option<&Runs<'_>>) -> SummaryRow {
     let comparable = ours.filter(|ours| !ours.wrote_under_reads() && !runs.wrote_under_reads());
     let ratio = comparable.and_then(rate).zip(this).filter(|&(_, this)| this > 0.0);
     SummaryRow {
-        workload: runs.turn.workload.clone(),
+        workload: runs.workload.clone(),
         store: runs.turn.store.clone(),
         ops_per_s_median: this.unwrap_or(0.0),
         ops_per_s_min: rates().reduce(f64::min).unwrap_or(0.0),
@@ -207,6 +224,7 @@ fn row(runs: &Runs<'_>, ours: Option<&Runs<'_>>) -> SummaryRow {
         ratio_ours_to_this: ratio.map(|(ours, this)| ours / this),
         write_amplification: median(reports, |run| run.write_amplification),
         space_bytes: of(|run| run.space_bytes as f64) as u64,
+        ops_per_s_rounds: runs.rates(),
         rounds: reports.len(),
         p99_us_median: of(|run| run.latency_us.p99),
         p999_us_median: of(|run| run.latency_us.p999),

@@ -13,12 +13,13 @@ fn stores_take_turns_within_a_workload() {
         seed: 5,
         options: vec!["--keys=10".to_owned()],
         shares_loads: false,
+        has_one_opening: false,
         searches_caches: true,
         has_baseline: false,
     };
     let turns = turns(&config).concat();
     let order: Vec<(&str, &str, u32)> =
-        turns.iter().map(|turn| (&*turn.workload, &*turn.store, turn.round)).collect();
+        turns.iter().map(|turn| (&*turn.workloads[0], &*turn.store, turn.round)).collect();
     assert_eq!(
         order,
         [
@@ -47,6 +48,7 @@ fn a_store_may_have_options_of_its_own() {
         seed: 1,
         options: vec!["--threads=2".to_owned(), "--depth=1".to_owned()],
         shares_loads: false,
+        has_one_opening: false,
         searches_caches: true,
         has_baseline: false,
     };
@@ -75,11 +77,12 @@ fn a_workload_may_have_options_of_its_own_but_a_trace_has_a_file() {
         seed: 1,
         options: vec!["--theta=0.9".to_owned()],
         shares_loads: false,
+        has_one_opening: false,
         searches_caches: true,
         has_baseline: false,
     };
     let turns = turns(&config).concat();
-    assert_eq!(turns[0].workload, "rw50@distribution=uniform@theta=0");
+    assert_eq!(turns[0].workload(), "rw50@distribution=uniform@theta=0");
     let common = ["--engine=memory", "--workload=rw50", "--seed=1"];
     assert_eq!(turns[0].options[..3], common);
     assert_eq!(turns[0].options[3..], ["--distribution=uniform", "--theta=0"]);
@@ -101,6 +104,7 @@ fn two_builds_take_turns_with_the_same_operations() {
         seed: 5,
         options: Vec::new(),
         shares_loads: false,
+        has_one_opening: false,
         searches_caches: true,
         has_baseline: true,
     };
@@ -142,6 +146,7 @@ fn builds_are_compared_round_by_round() {
         seed: 1,
         options: Vec::new(),
         shares_loads: false,
+        has_one_opening: false,
         searches_caches: true,
         has_baseline: true,
     };

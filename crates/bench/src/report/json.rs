@@ -333,6 +333,50 @@ impl Report {
         };
     }
 
+    /// The load of this run as a run of its own, which ends when the store is at rest. Its latencies are
+    /// unknown, and whether it kept the budget is not judged.
+    pub(crate) fn of_load(&self) -> Self {
+        let load = &self.load;
+        let seconds = load.seconds + load.rest_seconds;
+        Self {
+            engine: self.engine.clone(),
+            workload: "load".to_owned(),
+            round: self.round,
+            keys: self.keys,
+            shape: self.shape.clone(),
+            threads: self.threads,
+            depth: self.depth,
+            ops: self.keys,
+            seconds,
+            ops_per_s: per(self.keys as f64, seconds),
+            cpu_us_per_op: load.cpu_us_per_op,
+            rss_peak_bytes: load.rss_process_peak_bytes.saturating_sub(self.harness_bytes),
+            memory_budget_bytes: self.memory_budget_bytes,
+            device: Device {
+                read_bytes: load.device_read_bytes,
+                write_bytes: load.device_write_bytes,
+                ..Device::default()
+            },
+            user: Traffic { read_bytes: 0, write_bytes: load.user_write_bytes },
+            write_amplification: load.write_amplification,
+            read_amplification: load.read_amplification,
+            space_bytes: self.space_bytes,
+            space_peak_bytes: load.space_peak_bytes,
+            live_bytes: self.live_bytes,
+            load: load.clone(),
+            versions: self.versions.clone(),
+            distribution: self.distribution.clone(),
+            theta: self.theta,
+            seed: self.seed,
+            durability: self.durability,
+            io: self.io,
+            memory: self.memory.clone(),
+            page_cache: self.page_cache,
+            cache_bytes: self.cache_bytes,
+            ..Self::default()
+        }
+    }
+
     /// Counts the answers of a phase that is not measured.
     pub(crate) fn count_check(&mut self, outcome: &Outcome) {
         let verdict = &outcome.tally.verdict;
@@ -425,10 +469,14 @@ pub(crate) fn write_whole(path: &Path, text: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Reads a run's report.
+/// Reads the reports of a run: one object, or a list of several.
 ///
 /// # Errors
 /// The file cannot be read, or is no report.
-pub fn read_json(path: &Path) -> io::Result<Report> {
-    Ok(serde_json::from_slice(&fs::read(path)?)?)
+pub fn read_reports(path: &Path) -> io::Result<Vec<Report>> {
+    let text = fs::read(path)?;
+    Ok(match serde_json::from_slice(&text)? {
+        list @ serde_json::Value::Array(_) => serde_json::from_value(list)?,
+        object => vec![serde_json::from_value(object)?],
+    })
 }

@@ -35,14 +35,15 @@ pub enum Mark {
 }
 
 impl Report {
-    /// Marks the run as `config` and the figures have it. The memory is already known.
-    pub(crate) fn mark(&mut self, config: &Config) {
+    /// Marks the run as `config` and the figures have it. `resident_bytes` is the largest resident peak
+    /// since the store was opened.
+    pub(crate) fn mark(&mut self, config: &Config, resident_bytes: u64) {
         self.marks.clear();
         let bytes_per_s = self.device.write_bytes as f64 / self.seconds.max(f64::MIN_POSITIVE);
         if config.workload.is_read_only() && bytes_per_s > READ_ONLY_WRITE_BYTES_PER_S {
             self.marks.push(Mark::WroteUnderReads { bytes_per_s });
         }
-        let (resident_bytes, budget_bytes) = (self.rss_peak_bytes, self.memory_budget_bytes);
+        let budget_bytes = self.memory_budget_bytes;
         // A budget in which everything fits is none that a store has to fill.
         if config.memory != Budget::All && !fills_budget(resident_bytes, budget_bytes) {
             self.marks.push(Mark::OffBudget { resident_bytes, budget_bytes });

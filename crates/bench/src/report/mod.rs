@@ -11,7 +11,7 @@ mod tests;
 pub(crate) use html::setting;
 pub use html::{page, write_page};
 pub(crate) use json::write_whole;
-pub use json::{Cpu, Device, LatencyUs, LoadReport, Report, Traffic, read_json, write_json};
+pub use json::{Cpu, Device, LatencyUs, LoadReport, Report, Traffic, read_reports, write_json};
 pub use marks::{Mark, RESIDENT_SHARE_MIN, fills_budget};
 pub use table::{builds_table, comparison_table, run_table};
 pub(crate) use table::{bytes, count, micros};

@@ -18,9 +18,9 @@ fn a_report_is_there_whole_or_not_at_all() {
     write_json(&path, &Report::default()).unwrap();
     // An interrupted program leaves a file of another name, which the next one replaces.
     std::fs::write(dir.path().join("out.json.partial"), b"{\"engine\":").unwrap();
-    assert_eq!(read_json(&path).unwrap(), Report::default());
+    assert_eq!(read_reports(&path).unwrap(), [Report::default()]);
     write_json(&path, &Report { ops: 7, ..Report::default() }).unwrap();
-    assert_eq!(read_json(&path).unwrap().ops, 7);
+    assert_eq!(read_reports(&path).unwrap()[0].ops, 7);
     assert_eq!(dir.path().read_dir().unwrap().count(), 1);
     let taken = dir.path().join("taken");
     std::fs::create_dir_all(taken.join("below")).unwrap();

@@ -77,6 +77,8 @@ pub struct Config {
     pub dir: Option<PathBuf>,
     /// Where loads are kept that runs begin from; `None` to load anew.
     pub loads: Option<PathBuf>,
+    /// Whether the load there is opened where it lies, and keeps what the run makes of it.
+    pub is_in_place: bool,
     /// What acknowledged writes survive.
     pub durability: Durability,
     /// How to do I/O.
@@ -110,6 +112,16 @@ pub enum ConfigError {
     /// Zipf's exponent.
     #[error("theta: {0}, want 0 to 10")]
     Theta(f64),
+    /// A workload that cannot follow another one on the same store.
+    #[error("{workload} cannot follow {first} on the same store: {problem}")]
+    Row {
+        /// The workload that comes later.
+        workload: String,
+        /// The first one.
+        first: String,
+        /// The difference that forbids it.
+        problem: &'static str,
+    },
     /// The trace cannot be opened.
     #[error("trace {0}: {1}")]
     TraceFile(String, io::Error),
@@ -190,6 +202,30 @@ impl Plan {
             trace,
             loads,
         })
+    }
+
+    /// Checks that `row` can run on the store on which `first` has run.
+    pub(crate) fn check_row(
+        &self,
+        first: &Config,
+        row: &Config,
+        catalog: &dyn Catalog,
+    ) -> Result<(), ConfigError> {
+        catalog.check(&row.engine, &row.workload).map_err(ConfigError::Store)?;
+        row.validate()?;
+        let order = |config: &Config| config.workload.key_order(config.distribution);
+        let is_timed = |config: &Config| config.workload.extent() == Extent::Time;
+        let problem = if !is_timed(first) || !is_timed(row) {
+            Some("only workloads that end by time or by operations can share a store")
+        } else if order(first) != order(row) {
+            Some("its keys are others")
+        } else if (first.threads, first.depth) != (row.threads, row.depth) {
+            Some("it has other threads or another depth")
+        } else {
+            None
+        };
+        let (workload, first) = (row.workload.to_string(), first.workload.to_string());
+        problem.map_or(Ok(()), |problem| Err(ConfigError::Row { workload, first, problem }))
     }
 
     /// Whether the run must be held to its budget, page cache included.

@@ -5,7 +5,8 @@
 //! 2. Load all keys (phase `load`) if they are not there, flush, and wait until the store is at rest. Age
 //!    it if that is wanted, and wait again. For HashKV's later phases update as often as there are keys.
 //! 3. Warm up, then measure; the threads' streams run on from one phase to the next.
-//! 4. Measure space, close, remove the directory, leave the cgroup.
+//! 4. Measure the other workloads of the run, if it has several ([`execute_rows`]).
+//! 5. Measure space, close, remove the directory, leave the cgroup.
 
 mod config;
 mod load;
@@ -54,44 +55,89 @@ pub fn execute(
     env: &Environment,
     progress: &dyn Progress,
 ) -> Result<Report, RunError> {
-    let plan = Plan::new(config, catalog)?;
-    let loaded = loads::find(config, &plan)?;
-    let dir = DataDir::create(config)?;
-    room::check(&dir.0, &plan, config, loaded.as_ref().map_or(0, loads::Loaded::disk_bytes))?;
-    if let Some(loaded) = &loaded {
-        loaded.unpack(&dir.0, &plan, config)?;
+    let mut reports = execute_rows(config, &[], catalog, env, progress)?;
+    Ok(reports.swap_remove(0))
+}
+
+/// Runs `first`, and on the same open store the workloads of `then`, in order. Returns a report for each.
+///
+/// The store is warmed up once, before the first workload. Whether the resident peak keeps the budget is
+/// judged for all rows alike, by the largest peak: the store has one configuration for all.
+///
+/// # Errors
+/// As [`execute`], and if a configuration of `then` is not like `first` in everything that shapes the store.
+pub fn execute_rows(
+    first: &Config,
+    then: &[Config],
+    catalog: &dyn Catalog,
+    env: &Environment,
+    progress: &dyn Progress,
+) -> Result<Vec<Report>, RunError> {
+    let plan = Plan::new(first, catalog)?;
+    for row in then {
+        plan.check_row(first, row, catalog)?;
     }
-    let group = enter_group(config, &plan)?;
+    let loaded = loads::find(first, &plan)?;
+    let dir = DataDir::create(first)?;
+    room::check(&dir.0, &plan, first, loaded.as_ref().map_or(0, loads::Loaded::disk_bytes))?;
+    if let Some(loaded) = &loaded {
+        loaded.unpack(&dir.0, &plan, first)?;
+    }
+    let group = enter_group(first, &plan)?;
     let page_cache = if group.is_some() { PageCache::Counted } else { PageCache::Free };
     let space = SpacePeak::watch(env, &dir.0).map_err(RunError::Thread)?;
-    let store = open(config, &plan, &dir.0, config.cache_bytes, catalog)?;
-    let mut team = Team::new(config, &plan, store.clone(), env);
-    let mut report = Report::new(config, &plan, page_cache);
-    match loaded {
+    let store = open(first, &plan, &dir.0, first.cache_bytes, catalog)?;
+    let mut team = Team::new(first, &plan, store.clone(), env);
+    let mut report = Report::new(first, &plan, page_cache);
+    match &loaded {
         Some(loaded) => {
-            report.load = loaded.report;
+            report.load = loaded.report.clone();
             // Opening a store may begin work of its own.
-            wait_for_rest(config, &*store, env, progress)?;
+            wait_for_rest(first, &*store, env, progress)?;
         }
-        None if config.workload.starts_empty() => {}
-        None => load(config, &*store, &mut team, &mut report, (env, &space, progress))?,
+        None if first.workload.starts_empty() => {}
+        None => load(first, &*store, &mut team, &mut report, (env, &space, progress))?,
     }
-    if config.workload.extent() != Extent::LoadItself {
-        measure(config, &plan, &*store, &mut team, &mut report, progress)?;
+    if first.workload.extent() != Extent::LoadItself {
+        measure(first, &plan, &*store, &mut team, &mut report, progress)?;
     }
-    report.rss_process_peak_bytes = peak_rss();
-    report.cache_bytes = store.cache_bytes();
-    report.finish_memory(team.harness_bytes(), group.as_ref());
-    report.mark(config);
-    report.live_bytes = team.live_bytes();
-    report.figures = store.figures();
+    let load_report = report.load.clone();
+    let finish = |mut report: Report, team: &Team| {
+        report.rss_process_peak_bytes = peak_rss();
+        report.cache_bytes = store.cache_bytes();
+        report.finish_memory(team.harness_bytes(), group.as_ref());
+        report.live_bytes = team.live_bytes();
+        report.figures = store.figures();
+        report.space_bytes = disk_bytes(&dir.0);
+        report.space_peak_bytes = space.bytes();
+        report
+    };
+    let mut reports = vec![finish(report, &team)];
+    for row in then {
+        let mut report =
+            Report { load: load_report.clone(), ..Report::new(row, &plan, page_cache) };
+        team.turn_to(row, &plan);
+        measure_now(row, &plan, &*store, &mut team, &mut report, progress)?;
+        reports.push(finish(report, &team));
+    }
     store.flush().map_err(RunError::Store)?;
-    report.space_bytes = disk_bytes(&dir.0);
-    space.note(report.space_bytes);
-    report.space_peak_bytes = space.bytes();
+    if let Some(last) = reports.last_mut() {
+        last.space_bytes = disk_bytes(&dir.0);
+        space.note(last.space_bytes);
+        last.space_peak_bytes = space.bytes();
+    }
+    let resident_bytes = reports.iter().map(|report| report.rss_peak_bytes).max().unwrap_or(0);
+    for (report, row) in reports.iter_mut().zip(std::iter::once(first).chain(then)) {
+        report.mark(row, resident_bytes);
+    }
     drop(team);
     store.close().map_err(RunError::Store)?;
-    Ok(report)
+    // Some stores close when nothing holds them any more.
+    drop(store);
+    if let Some(loaded) = loaded.filter(|_| first.is_in_place) {
+        loaded.put_back(&dir.0, &plan)?;
+    }
+    Ok(reports)
 }
 
 fn open(
@@ -173,6 +219,18 @@ fn measure(
         report.count_check(&team.run(&Phase::warm_up(&name, limit), progress)?);
     }
     warm_up(config, store, team, report, progress)?;
+    measure_now(config, plan, store, team, report, progress)
+}
+
+/// The measured phase.
+fn measure_now(
+    config: &Config,
+    plan: &Plan,
+    store: &dyn Store,
+    team: &mut Team,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<(), RunError> {
     reset_peak_rss();
     let phase = Phase::measured(plan.limit(config), config.rate, config.workload.starts_empty());
     let measured = phase_measured(store, || team.run(&phase, progress))?;

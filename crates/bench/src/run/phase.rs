@@ -130,6 +130,15 @@ impl Team {
         }
     }
 
+    /// Gives each thread the operations of `config`, another workload on the same store. Keys that were
+    /// inserted before stay known.
+    pub(crate) fn turn_to(&mut self, config: &Config, plan: &Plan) {
+        let options = plan.stream_options(config);
+        for worker in &mut self.workers {
+            worker.stream = worker.stream.followed_by(&options);
+        }
+    }
+
     /// Bytes that the harness holds for checking and for the trace.
     pub(crate) fn harness_bytes(&self) -> u64 {
         self.versions.bytes() + self.trace.as_ref().map_or(0, |trace| trace.bytes())

@@ -1,168 +1,214 @@
-//! The page: for each comparison a table with a line for each workload and a column for each store, and one
-//! with a line for each of their runs that says what it took.
+//! The page. Each comparison has a table with a line for each workload and peer, one with the cost of each run,
+//! and one with the loads.
 
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
 use super::{Found, Suite};
-use crate::compare::SummaryRow;
-use crate::report::{bytes, count, micros, write_whole};
+use crate::compare::{Spread, SummaryRow};
+use crate::report::{bytes, count, micros, write_json, write_whole};
 
-/// Writes [`page`] to a file.
+/// The meaning of the columns.
+const LEGEND: &str = "\
+Made by `{command}`. **Ratio**: our operations a second over the peer's, the median of the rounds with the smallest and \
+the largest round; rows in which the peer leads come first. p99 and p99.9 are medians of the rounds, and the longest \
+operation is that of all rounds. w-amp: bytes written at the device for each byte that the workload wrote. Resident: the \
+largest resident peak of the rounds, also as a share of the budget (**bold** outside 95 to 100%; workloads that share an \
+opening are judged by the largest of their peaks). A load ends when the store is at rest: the second number is the time after its flush. \
+A row with † may not be quoted; the reasons are below it. What the words mean: [README.md](README.md).";
+
+/// Writes [`page`] to `NAME.md` in `dir`, and the figures to `NAME.json`.
 ///
 /// # Errors
-/// It cannot be written.
-pub fn write(path: &Path, suite: &Suite, found: &[Found], command: &str) -> io::Result<()> {
-    write_whole(path, page(suite, found, command).as_bytes())
+/// A file cannot be written.
+pub fn write(
+    dir: &Path,
+    name: &str,
+    suite: &Suite,
+    found: &[Found],
+    command: &str,
+) -> io::Result<()> {
+    write_json(&dir.join(format!("{name}.json")), &found)?;
+    write_whole(&dir.join(format!("{name}.md")), page(suite, found, command).as_bytes())
 }
 
-/// The page of `suite`, whose first comparisons have come out as `found`. `command` made it.
+/// The page of `suite`, with the comparisons that have come out as `found`. `command` made it.
 pub fn page(suite: &Suite, found: &[Found], command: &str) -> String {
     let mut out = format!("# {}\n\n", suite.title);
     if !suite.about.is_empty() {
         let _ = writeln!(out, "{}\n", suite.about.trim());
     }
-    let _ = writeln!(
-        out,
-        "Made by `{command}`. Each cell: the median of the rounds in operations a second, the slowest \
-         and the fastest round, how many times as fast as the store ours is, the median of the rounds' \
-         99th percentile and 99.9th, the longest operation of all rounds, and bytes written to the device for \
-         each byte that the workload wrote. Below: the most that the files took up, the cache, the most memory \
-         that was resident in any round, and that as a share of the budget (**bold** outside 95 to 100%); \
-         processor time of an operation, and bytes read and written at the device; of the load the seconds, \
-         those after it until the store was at rest, keys a second, processor time of a key, and bytes that it \
-         wrote to the device and read from it for each byte loaded. A row marked with † may not be quoted; \
-         the reasons are below it. What the words mean: [README.md](README.md).\n",
-    );
-    for (wanted, found) in suite.comparison.iter().zip(found) {
+    let _ = writeln!(out, "{}\n", LEGEND.replace("{command}", command));
+    let mut missing = 0;
+    for wanted in &suite.comparison {
+        let Some(found) = found.iter().find(|found| found.title == wanted.title) else {
+            missing += 1;
+            continue;
+        };
         let _ = writeln!(out, "## {}\n", wanted.title);
         if !wanted.about.is_empty() {
             let _ = writeln!(out, "{}\n", wanted.about.trim());
         }
         if let Some(setting) = &found.setting {
-            let _ = writeln!(out, "{setting}. [Plots]({}).\n", found.plots);
+            let _ = writeln!(out, "{setting}.\n");
         }
-        table(&mut out, &found.rows);
+        tables(&mut out, &found.rows, &wanted.engine);
     }
-    let missing = suite.comparison.len().saturating_sub(found.len());
     if missing > 0 {
         let _ = writeln!(out, "{missing} comparisons of this page were not run.\n");
+    }
+    if !suite.notes.is_empty() {
+        let _ = writeln!(out, "{}", suite.notes.trim());
     }
     out
 }
 
-fn table(out: &mut String, rows: &[SummaryRow]) {
-    let mut stores: Vec<&str> = Vec::new();
-    let mut workloads: Vec<&str> = Vec::new();
-    for row in rows {
-        if !stores.contains(&row.store.as_str()) {
-            stores.push(&row.store);
-        }
-        if !workloads.contains(&row.workload.as_str()) {
-            workloads.push(&row.workload);
-        }
+fn tables(out: &mut String, rows: &[SummaryRow], engine: &str) {
+    if rows.iter().any(|row| row.store != engine) {
+        ratios(out, rows, engine);
     }
-    let _ = writeln!(out, "| workload | {} |", stores.join(" | "));
-    let _ = writeln!(out, "|---|{}", "---|".repeat(stores.len()));
-    for workload in workloads {
-        let of_store = |store: &&str| {
-            rows.iter().find(|row| row.workload == workload && row.store == *store).map(cell)
-        };
-        let cells: Vec<String> =
-            stores.iter().map(|store| of_store(store).unwrap_or_default()).collect();
-        let _ = writeln!(out, "| {workload} | {} |", cells.join(" | "));
-    }
-    resources(out, rows);
-}
-
-/// The disk, memory and processor time that each run took, and the cost of its load.
-fn resources(out: &mut String, rows: &[SummaryRow]) {
-    const COLUMNS: [&str; 14] = [
-        "workload",
-        "store",
-        "on disk at most",
-        "cache",
-        "resident at most",
-        "of its budget",
-        "CPU/op",
-        "read",
-        "written",
-        "load",
-        "load, keys/s",
-        "load, CPU/key",
-        "load, w-amp",
-        "load, r-amp",
-    ];
-    let _ = writeln!(out, "\n| {} |", COLUMNS.join(" | "));
-    let _ = writeln!(out, "|{}", "---|".repeat(COLUMNS.len()));
-    let ratio = |of: Option<f64>| of.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
-    for row in rows.iter().filter(|row| row.rounds > 0) {
-        let share = row.rss_peak_max_bytes as f64 * 100.0 / row.memory_budget_bytes.max(1) as f64;
-        let has_load = row.load_ops_per_s > 0.0;
-        let of_load = |text: String| if has_load { text } else { "-".to_owned() };
-        let cells = [
-            row.workload.clone(),
-            format!("{}{}", row.store, mark(row)),
-            bytes(row.space_peak_bytes),
-            row.cache_bytes.map_or("-".to_owned(), bytes),
-            bytes(row.rss_peak_max_bytes),
-            match row.fills_budget {
-                Some(false) => format!("**{share:.0}%**"),
-                Some(true) | None => format!("{share:.0}%"),
-            },
-            micros(row.cpu_us_per_op_median),
-            bytes(row.device_read_bytes),
-            bytes(row.device_write_bytes),
-            of_load(format!("{:.1} + {:.1} s", row.load_seconds, row.load_rest_seconds)),
-            of_load(count(row.load_ops_per_s)),
-            of_load(micros(row.load_cpu_us_per_op)),
-            ratio(row.load_write_amplification),
-            ratio(row.load_read_amplification),
-        ];
-        let _ = writeln!(out, "| {} |", cells.join(" | "));
-    }
-    out.push('\n');
+    speeds(out, rows);
+    loads(out, rows);
     for row in rows {
         for note in &row.notes {
             let _ = writeln!(out, "- {}, {}: {note}.", row.workload, row.store);
         }
+        if let Some(failure) = &row.failure {
+            let failure = failure.replace(['|', '\n'], " ");
+            let _ = writeln!(out, "- {}, {}: a round failed: {failure}.", row.workload, row.store);
+        }
+        if row.wrong_reads > 0 {
+            let wrong = row.wrong_reads;
+            let _ = writeln!(out, "- {}, {}: **{wrong} wrong answers**.", row.workload, row.store);
+        }
     }
-    if rows.iter().any(|row| !row.notes.is_empty()) {
+    if rows.iter().any(|row| !row.notes.is_empty() || row.failure.is_some()) {
         out.push('\n');
     }
+}
+
+/// Ours over each peer, the smallest ratio first.
+fn ratios(out: &mut String, rows: &[SummaryRow], engine: &str) {
+    let ours =
+        |workload: &str| rows.iter().find(|row| row.store == engine && row.workload == workload);
+    let mut lines: Vec<(&SummaryRow, &SummaryRow)> = rows
+        .iter()
+        .filter(|row| row.store != engine)
+        .filter_map(|row| Some((ours(&row.workload)?, row)))
+        .collect();
+    let key = |row: &SummaryRow| row.ratio_ours_to_this.unwrap_or(f64::INFINITY);
+    lines.sort_by(|(_, one), (_, other)| key(one).total_cmp(&key(other)));
+    let _ = writeln!(out, "| workload | peer | ratio | ours, ops/s | peer, ops/s |");
+    let _ = writeln!(out, "|---|---|---|---|---|");
+    for (ours, peer) in lines {
+        let ratio = match peer.ratio_ours_to_this {
+            Some(ratio) => match of_rounds(ours, peer) {
+                Some(Spread { min, max, .. }) => format!("**{ratio:.2}** ({min:.2} - {max:.2})"),
+                None => format!("**{ratio:.2}**"),
+            },
+            None => "-".to_owned(),
+        };
+        let rate = |row: &SummaryRow| match row.rounds {
+            0 => "failed".to_owned(),
+            _ => format!("{}{}", count(row.ops_per_s_median), mark(row)),
+        };
+        let cells = [peer.workload.clone(), peer.store.clone(), ratio, rate(ours), rate(peer)];
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+    out.push('\n');
+}
+
+/// The ratios of the rounds that both have.
+fn of_rounds(ours: &SummaryRow, peer: &SummaryRow) -> Option<Spread> {
+    let rounds = ours.ops_per_s_rounds.iter().zip(&peer.ops_per_s_rounds);
+    let ratios = rounds.filter_map(|(ours, peer)| Some((*ours)? / (*peer)?));
+    Spread::of(ratios.filter(|ratio| ratio.is_finite()).collect())
+}
+
+/// The speed and the cost of each store in each workload.
+fn speeds(out: &mut String, rows: &[SummaryRow]) {
+    const COLUMNS: [&str; 14] = [
+        "workload",
+        "store",
+        "ops/s",
+        "slowest - fastest round",
+        "p99",
+        "p99.9",
+        "longest",
+        "CPU/op",
+        "w-amp",
+        "read",
+        "written",
+        "cache",
+        "resident",
+        "on disk at most",
+    ];
+    header(out, &COLUMNS);
+    for row in rows.iter().filter(|row| row.rounds > 0) {
+        let latency = |us: f64| if row.max_us > 0.0 { micros(us) } else { "-".to_owned() };
+        let share = row.rss_peak_max_bytes as f64 * 100.0 / row.memory_budget_bytes.max(1) as f64;
+        let share = match row.fills_budget {
+            Some(false) => format!("**{share:.0}%**"),
+            Some(true) | None => format!("{share:.0}%"),
+        };
+        let cells = [
+            row.workload.clone(),
+            format!("{}{}", row.store, mark(row)),
+            count(row.ops_per_s_median),
+            format!("{} - {}", count(row.ops_per_s_min), count(row.ops_per_s_max)),
+            latency(row.p99_us_median),
+            latency(row.p999_us_median),
+            latency(row.max_us),
+            micros(row.cpu_us_per_op_median),
+            row.write_amplification.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+            bytes(row.device_read_bytes),
+            bytes(row.device_write_bytes),
+            row.cache_bytes.map_or("-".to_owned(), bytes),
+            format!("{}, {share}", bytes(row.rss_peak_max_bytes)),
+            bytes(row.space_peak_bytes),
+        ];
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+    out.push('\n');
+}
+
+/// The load of each store; one line, since all its runs begin from loads of the same data.
+fn loads(out: &mut String, rows: &[SummaryRow]) {
+    const COLUMNS: [&str; 7] =
+        ["store", "load", "keys/s until the flush", "CPU/key", "w-amp", "read", "written"];
+    let mut shown: Vec<&str> = Vec::new();
+    let loaded = |row: &&SummaryRow| row.rounds > 0 && row.load_ops_per_s > 0.0;
+    for row in rows.iter().filter(loaded) {
+        if shown.contains(&row.store.as_str()) {
+            continue;
+        }
+        if shown.is_empty() {
+            header(out, &COLUMNS);
+        }
+        shown.push(&row.store);
+        let cells = [
+            row.store.clone(),
+            format!("{:.1} + {:.1} s", row.load_seconds, row.load_rest_seconds),
+            count(row.load_ops_per_s),
+            micros(row.load_cpu_us_per_op),
+            row.load_write_amplification.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+            bytes(row.load_device_read_bytes),
+            bytes(row.load_device_write_bytes),
+        ];
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+    if !shown.is_empty() {
+        out.push('\n');
+    }
+}
+
+fn header(out: &mut String, columns: &[&str]) {
+    let _ = writeln!(out, "| {} |", columns.join(" | "));
+    let _ = writeln!(out, "|{}", "---|".repeat(columns.len()));
 }
 
 /// The sign of a row that may not be quoted.
 fn mark(row: &SummaryRow) -> &'static str {
     if row.is_quotable { "" } else { "†" }
-}
-
-fn cell(row: &SummaryRow) -> String {
-    if row.rounds == 0 {
-        let problem = row.failure.as_deref().unwrap_or("no run");
-        return format!("failed: {}", problem.replace(['|', '\n'], " "));
-    }
-    let mut cell = format!(
-        "**{}**{} ({} - {})",
-        count(row.ops_per_s_median),
-        mark(row),
-        count(row.ops_per_s_min),
-        count(row.ops_per_s_max)
-    );
-    if let Some(ratio) = row.ratio_ours_to_this {
-        let _ = write!(cell, ", {ratio:.2}x");
-    }
-    let (p99, p999) = (micros(row.p99_us_median), micros(row.p999_us_median));
-    let _ = write!(cell, ", p99 {p99}, p99.9 {p999}, longest {}", micros(row.max_us));
-    if let Some(amplification) = row.write_amplification {
-        let _ = write!(cell, ", w-amp {amplification:.2}");
-    }
-    if row.wrong_reads > 0 {
-        let _ = write!(cell, ", **{} wrong answers**", row.wrong_reads);
-    }
-    if row.failure.is_some() {
-        let _ = write!(cell, ", {} rounds only", row.rounds);
-    }
-    cell
 }

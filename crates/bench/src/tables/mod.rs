@@ -1,37 +1,61 @@
-//! Pages of results: a suite of comparisons in a file, run one after the other, and written as tables
-//! and plots.
+//! Pages of results. A suite is a file with comparisons that run in order.
 //!
-//! 1. A [`Suite`] is read from TOML (`docs/benchmarks/*.toml`), and checked as a whole: a
-//!    workload or a store of ours that is wrong in the last comparison is told before the first runs.
-//! 2. Each comparison runs as `bench compare` would run it.
-//! 3. After each, the page is written anew with what is known by then, so that a suite that is ended
-//!    half way leaves what it has found.
+//! 1. A [`Suite`] is read from TOML (`docs/benchmarks/*.toml`), and checked as a whole: a workload or a store
+//!    of ours that is wrong in the last comparison is an error before the first runs.
+//! 2. [`estimate`] says how long the suite takes.
+//! 3. Each comparison runs as `bench compare` would run it. Its results are kept until the page is whole, so that a
+//!    suite that is interrupted goes on where it was.
+//! 4. After each comparison, the page `NAME.md` and the figures `NAME.json` are written. Another page can take a
+//!    comparison from the figures.
 
+mod estimate;
 mod markdown;
 mod suite;
 #[cfg(test)]
 mod tests;
 
+pub use estimate::{estimate, in_words};
 pub use markdown::{page, write};
 pub use suite::{Suite, SuiteError, Wanted};
+
+use serde::{Deserialize, Serialize};
 
 use crate::compare::{Comparison, SummaryRow};
 
 /// A comparison that was run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Found {
+    /// Its title.
+    pub title: String,
     /// Its rows.
     pub rows: Vec<SummaryRow>,
-    /// The first run, for what all have in common; none if every run failed.
+    /// The common options of all runs; none if every run failed.
     pub setting: Option<String>,
-    /// Where its plots are, beside the page.
-    pub plots: String,
 }
 
 impl Found {
-    /// What is told of `comparison`, whose plots are in the file `plots`.
-    pub fn of(comparison: &Comparison, plots: String) -> Self {
+    /// The figures of `comparison`.
+    pub fn of(title: &str, comparison: &Comparison) -> Self {
         let setting = comparison.runs.first().map(crate::report::setting);
-        Self { rows: comparison.summary.clone(), setting, plots }
+        Self { title: title.to_owned(), rows: comparison.summary.clone(), setting }
+    }
+
+    /// The rows of `engine` and of the stores of `with`, with ratios to `engine`.
+    #[must_use]
+    pub fn beside(&self, engine: &str, with: &[String]) -> Self {
+        let is_wanted = |row: &&SummaryRow| row.store == engine || with.contains(&row.store);
+        let ours = |workload: &str| {
+            self.rows.iter().find(|row| row.store == engine && row.workload == workload)
+        };
+        let beside = |row: &SummaryRow| {
+            // A row without a ratio has figures that cannot be compared.
+            let ours = ours(&row.workload).filter(|ours| ours.ratio_ours_to_this.is_some());
+            let ratio = ours.zip(row.ratio_ours_to_this).map(|(ours, _)| {
+                ours.ops_per_s_median / row.ops_per_s_median.max(f64::MIN_POSITIVE)
+            });
+            SummaryRow { ratio_ours_to_this: ratio, ..row.clone() }
+        };
+        let rows = self.rows.iter().filter(is_wanted).map(beside).collect();
+        Self { title: self.title.clone(), rows, setting: self.setting.clone() }
     }
 }

@@ -14,6 +14,9 @@ pub struct Suite {
     /// A paragraph below it.
     #[serde(default)]
     pub about: String,
+    /// Paragraphs at the end.
+    #[serde(default)]
+    pub notes: String,
     /// Options of every run, as `--threads=2`.
     #[serde(default)]
     pub options: Vec<String>,
@@ -22,6 +25,9 @@ pub struct Suite {
     /// Whether each store is loaded once in a comparison, for all its runs that begin alike.
     #[serde(default)]
     pub share_loads: bool,
+    /// Whether a round runs all workloads of a comparison on one store, which is opened and warmed up once.
+    #[serde(default)]
+    pub one_opening: bool,
     /// The comparisons, in order.
     pub comparison: Vec<Wanted>,
 }
@@ -43,6 +49,12 @@ pub struct Wanted {
     pub workloads: Vec<String>,
     /// How often each store runs each of them, if not as often as in the rest of the suite.
     pub rounds: Option<u32>,
+    /// In place of the suite's.
+    pub share_loads: Option<bool>,
+    /// In place of the suite's.
+    pub one_opening: Option<bool>,
+    /// Another page in the same directory. Its comparison of the same title has the figures, and nothing is run.
+    pub from: Option<String>,
     /// Options of its runs, in place of the suite's where both have one.
     #[serde(default)]
     pub options: Vec<String>,
@@ -105,7 +117,8 @@ impl Suite {
             rounds,
             seed: 1,
             options,
-            shares_loads: self.share_loads,
+            shares_loads: wanted.share_loads.unwrap_or(self.share_loads),
+            has_one_opening: wanted.one_opening.unwrap_or(self.one_opening),
             searches_caches: true,
             has_baseline: false,
         }

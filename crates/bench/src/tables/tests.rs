@@ -1,6 +1,8 @@
 //! Suites, good and bad, and the page that is made of them.
 
-use super::{Found, Suite, page};
+use std::time::Duration;
+
+use super::{Found, Suite, estimate, in_words, page};
 use crate::compare::SummaryRow;
 use crate::report::comparison_table;
 
@@ -35,6 +37,7 @@ fn row(store: &str) -> SummaryRow {
         ratio_ours_to_this: Some(2.5),
         write_amplification: Some(1.25),
         space_bytes: 1 << 20,
+        ops_per_s_rounds: vec![Some(900.0), Some(1000.0), Some(1100.0)],
         rounds: 3,
         p99_us_median: 250.0,
         p999_us_median: 900.0,
@@ -120,28 +123,64 @@ fn a_page_shows_what_was_found_and_says_what_was_not() {
         notes: vec!["round 1: too much".to_owned()],
         fills_budget: Some(false),
         is_quotable: false,
+        ratio_ours_to_this: Some(0.5),
+        ops_per_s_rounds: vec![Some(1000.0), Some(2000.0), None],
         ..row("lmdb")
     };
-    let failed = SummaryRow { rounds: 0, failure: Some("it | fell".to_owned()), ..row("rocksdb") };
+    let failed = SummaryRow {
+        rounds: 0,
+        failure: Some("it | fell".to_owned()),
+        ratio_ours_to_this: None,
+        ..row("rocksdb")
+    };
+    let fjall = row("fjall");
     let found = Found {
-        rows: vec![row("f2"), failed, greedy],
+        title: "First".to_owned(),
+        rows: vec![row("f2"), failed, fjall, greedy],
         setting: Some("ten keys".to_owned()),
-        plots: "page-1.html".to_owned(),
     };
     let text = page(&suite, &[found], "./dev tables");
     for part in [
         "# A page",
-        "| workload | f2 | rocksdb | lmdb |",
-        "**1000** (900 - 1100), 2.50x, p99 250 us, p99.9 900 us, longest 12.00 ms, w-amp 1.25",
-        "failed: it   fell",
-        "| ycsb-a | f2 | 7.0 MiB | 1.5 MiB | 3.0 MiB | 75% | 1.00 us | 5.0 MiB | 6.0 MiB |",
-        "| 6.0 MiB | 20.0 + 1.5 s | 50.0 k | 3.00 us | 7.50 | 0.25 |",
-        "| ycsb-a | lmdb† | 7.0 MiB | - | 21.0 MiB | **525%** |",
-        "**1000**† (900 - 1100)",
+        "| workload | peer | ratio | ours, ops/s | peer, ops/s |",
+        "| ycsb-a | lmdb | **0.50** (0.50 - 0.90) | 1000 | 1000† |",
+        "| ycsb-a | fjall | **2.50** (1.00 - 1.00) | 1000 | 1000 |",
+        "| ycsb-a | rocksdb | - | 1000 | failed |",
+        "| ycsb-a | f2 | 1000 | 900 - 1100 | 250 us | 900 us | 12.00 ms | 1.00 us | 1.25 | 5.0 MiB |",
+        "| 6.0 MiB | 1.5 MiB | 3.0 MiB, 75% | 7.0 MiB |",
+        "| - | 21.0 MiB, **525%** | 7.0 MiB |",
+        "| f2 | 20.0 + 1.5 s | 50.0 k | 3.00 us | 7.50 |",
         "- ycsb-a, lmdb: round 1: too much.",
-        "[Plots](page-1.html)",
+        "- ycsb-a, rocksdb: a round failed: it   fell.",
         "1 comparisons of this page were not run",
     ] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
     }
+    // Rows in which the peer leads come first.
+    let place = |peer: &str| text.find(&format!("| ycsb-a | {peer} |")).expect("a row");
+    assert!(place("lmdb") < place("fjall") && place("fjall") < place("rocksdb"), "{text}");
+}
+
+#[test]
+fn a_comparison_of_another_page_has_ratios_of_its_own() {
+    let flexdb = SummaryRow { ops_per_s_median: 500.0, ..row("flexdb") };
+    let rows = vec![row("lsm"), flexdb, row("rocksdb"), row("fjall")];
+    let found = Found { title: "First".to_owned(), rows, setting: None };
+    let beside = found.beside("flexdb", &["rocksdb".to_owned()]);
+    let rows: Vec<(&str, Option<f64>)> =
+        beside.rows.iter().map(|row| (row.store.as_str(), row.ratio_ours_to_this)).collect();
+    assert_eq!(rows, [("flexdb", Some(1.0)), ("rocksdb", Some(0.5))]);
+}
+
+#[test]
+fn a_suite_says_how_long_it_takes() {
+    let suite = Suite::parse(SUITE).expect("a suite");
+    let time = estimate(&suite, None, &["--seconds=10".to_owned()]);
+    let longer = estimate(&suite, Some(9), &["--seconds=10".to_owned()]);
+    assert!(time > Duration::from_secs(600) && longer > time * 2, "{time:?}, {longer:?}");
+    let one_opening = SUITE.replace("rounds = 3", "rounds = 3\n one_opening = true");
+    let suite = Suite::parse(&one_opening).expect("a suite");
+    assert!(suite.config(&suite.comparison[0], None, &[]).has_one_opening);
+    assert_eq!(in_words(Duration::from_secs(3601)), "1 h 1 min");
+    assert_eq!(in_words(Duration::from_secs(59)), "1 min");
 }

@@ -88,6 +88,16 @@ impl Stream {
         Self { place, source }
     }
 
+    /// The same thread's stream of another workload, which knows the keys that this one has inserted.
+    #[must_use]
+    pub fn followed_by(&self, options: &StreamOptions) -> Self {
+        let mut next = Self::new(options, self.place);
+        if let Source::Drawn(drawn) = &mut next.source {
+            drawn.inserted = self.inserted();
+        }
+        next
+    }
+
     /// Keys that this stream has inserted so far.
     pub fn inserted(&self) -> u64 {
         match &self.source {

@@ -40,8 +40,10 @@ pub(crate) const CACHED: &str = "cached";
 pub(crate) const HUNGRY: &str = "hungry";
 
 /// The names by which [`Maps`] opens them.
-const NAMES: [(&str, Lie); 10] = [
+const NAMES: [(&str, Lie); 12] = [
     ("map", Lie::None),
+    ("memory", Lie::None),
+    (FAILING, Lie::None),
     ("stale", Lie::Stale),
     ("wrong-key", Lie::WrongKey),
     ("torn", Lie::Torn),
@@ -52,6 +54,11 @@ const NAMES: [(&str, Lie); 10] = [
     (CACHED, Lie::None),
     (HUNGRY, Lie::None),
 ];
+
+/// A map that opens only if [`MAY_RUN`] is `yes`.
+pub(crate) const FAILING: &str = "failing";
+/// The variable of the environment that lets [`FAILING`] open.
+pub(crate) const MAY_RUN: &str = "THERMOCLINE_TEST_MAY_RUN";
 
 /// Known, and refused when it is opened.
 pub(crate) const UNOPENED: &str = "unopened";
@@ -82,6 +89,8 @@ impl Catalog for Maps {
     fn names(&self) -> &'static [&'static str] {
         &[
             "map",
+            "memory",
+            FAILING,
             "stale",
             "wrong-key",
             "torn",
@@ -99,6 +108,9 @@ impl Catalog for Maps {
         assert!(options.dir.is_dir());
         let found = NAMES.into_iter().find(|(known, _)| *known == name);
         let (_, lie) = found.ok_or_else(|| format!("{name} does not open"))?;
+        if name == FAILING && std::env::var(MAY_RUN).is_ok_and(|may| may != "yes") {
+            return Err(format!("{name} may not run").into());
+        }
         let (asked, written, read) = Default::default();
         let dir = options.dir.clone();
         let pairs = RwLock::new(read_pairs(&dir)?);

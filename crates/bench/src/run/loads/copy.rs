@@ -22,6 +22,17 @@ pub(super) fn directory(from: &Path, to: &Path) -> io::Result<()> {
     })
 }
 
+/// Moves all files and folders of `from` to the empty directory `to`, which may be on another file system.
+pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            directory(from, to)?;
+            fs::remove_dir_all(from)
+        }
+        renamed => renamed,
+    }
+}
+
 /// Makes the files below `dir` durable, so that nobody has to write them back while something is measured;
 /// and has the page cache forget them if it `forgets`: whoever reads them then pays for it.
 pub(super) fn sync(dir: &Path, forgets: bool) -> io::Result<()> {

@@ -8,11 +8,15 @@
 //!    durable and has the page cache forget them, takes over the table, and opens the copy: it begins like a
 //!    process that was started anew, with nothing cached.
 //!
+//! A run with `--in-place` moves the load to where its own data would lie, and moves it back at its end. The trials
+//! of a search for a cache do so where a copy of the load would take longer than the trial.
+//!
 //! # Invariants
-//! - I1: a load is never opened where it lies. Even a run that only reads leaves another store behind: what
-//!   it has compacted meanwhile would be a gift to the next.
+//! - I1: a load is opened where it lies only by a run with `--in-place`. Even a run that only reads leaves another
+//!   store behind: the next run would begin with the compactions that this one has done.
 //! - I2: a run begins from a load only if everything that shapes a loaded store is the same ([`Kind`]).
-//! - I3: what has its whole name is whole: a load is made under another, and renamed.
+//! - I3: a load with an `about.json` is whole. [`prepare`] makes a load under another name, and renames it. A run
+//!   in place removes `about.json` first, and writes it last.
 //!
 //! # Format
 //! Below the directory of loads, each in a folder named by its kind's hash: `about.json` (the kind, and the
@@ -105,6 +109,7 @@ struct About {
 #[derive(Debug)]
 pub(super) struct Loaded {
     folder: PathBuf,
+    kind: Kind,
     /// What making it has cost.
     pub(super) report: LoadReport,
 }
@@ -122,25 +127,44 @@ pub(super) fn find(config: &Config, plan: &Plan) -> Result<Option<Loaded>, RunEr
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let loaded = Loaded { folder, report: LoadReport { is_shared: true, ..about.load } };
-        Ok((about.kind == kind).then_some(loaded))
+        if about.kind != kind {
+            return Ok(None);
+        }
+        let report = LoadReport { is_shared: true, ..about.load };
+        Ok(Some(Loaded { folder, kind: about.kind, report }))
     };
     read().map_err(|error| RunError::Loads(loads.to_owned(), error))
 }
 
 impl Loaded {
-    /// Copies the store's files to the directory `dir`, which is there, and what is known of their
-    /// contents to the plan's versions. What is copied does not stay in the page cache if that counts.
+    /// Copies the store's files to the empty directory `dir`, or moves them there if the run is in place. Restores
+    /// the plan's versions. The files do not stay in the page cache if that counts.
     pub(super) fn unpack(&self, dir: &Path, plan: &Plan, config: &Config) -> Result<(), RunError> {
         let unpack = || {
-            copy::directory(&self.folder.join(DATA), dir)?;
-            copy::sync(dir, plan.limits_page_cache(config))?;
             if plan.versions.is_exact() {
                 plan.versions.restore(&words(&fs::read(self.folder.join(VERSIONS))?, plan.loads)?);
             }
-            Ok(())
+            if config.is_in_place {
+                fs::remove_file(self.folder.join(ABOUT))?;
+                copy::rename(&self.folder.join(DATA), dir)?;
+            } else {
+                copy::directory(&self.folder.join(DATA), dir)?;
+            }
+            copy::sync(dir, plan.limits_page_cache(config))
         };
         unpack().map_err(|error| RunError::Loads(self.folder.clone(), error))
+    }
+
+    /// Moves the files of a closed store back from `dir`, after a run in place.
+    pub(super) fn put_back(&self, dir: &Path, plan: &Plan) -> Result<(), RunError> {
+        let data = self.folder.join(DATA);
+        let put_back = || {
+            fs::create_dir_all(&data)?;
+            copy::rename(dir, &data)?;
+            let about = About { kind: self.kind.clone(), load: self.report.clone() };
+            write(&self.folder, plan, &about)
+        };
+        put_back().map_err(|error| RunError::Loads(self.folder.clone(), error))
     }
 
     /// Bytes of the store's files.
@@ -193,6 +217,8 @@ pub fn prepare(
     let folder = kind.folder(loads).map_err(failed)?;
     let partial = folder.with_extension("partial");
     let made = make(config, &plan, catalog, env, progress, (kind, &partial));
+    // A run in place that was killed leaves a folder without data.
+    let _ = fs::remove_dir_all(&folder);
     if let Err(error) = made.and_then(|()| fs::rename(&partial, &folder).map_err(failed)) {
         let _ = fs::remove_dir_all(&partial);
         return Err(error);
@@ -226,13 +252,14 @@ fn make(
     // Some stores close when nobody holds them any more.
     drop(store);
     drop(group);
-    let write = || {
-        if let Some(words) = plan.versions.words(plan.loads) {
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            fs::write(folder.join(VERSIONS), bytes)?;
-        }
-        let about = About { kind, load: report.load };
-        fs::write(folder.join(ABOUT), serde_json::to_vec_pretty(&about)?)
-    };
-    write().map_err(failed)
+    write(folder, plan, &About { kind, load: report.load }).map_err(failed)
+}
+
+/// Writes what belongs to the data in `folder`; `about.json` last (I3).
+fn write(folder: &Path, plan: &Plan, about: &About) -> io::Result<()> {
+    if let Some(words) = plan.versions.words(plan.loads) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        fs::write(folder.join(VERSIONS), bytes)?;
+    }
+    fs::write(folder.join(ABOUT), serde_json::to_vec_pretty(about)?)
 }
