@@ -154,7 +154,7 @@ pub enum Error {
     },
     /// The journal has no room on the device, or no file descriptor, for records that an engine's file would
     /// hold effects of. The engine's file is not made durable for now. A later attempt may succeed.
-    #[error("the journal has no room for now: {cause}")]
+    #[error("the journal cannot be written for now: {cause}")]
     NoRoomForJournal {
         /// The failure of the device. The files that it names are the journal's.
         #[source]

@@ -9,6 +9,11 @@
 //! 5. An engine may drop a version of a key once a newer one is at or below [`Sequence::horizon`],
 //!    or as soon as nobody [sees](Sequence::is_seen) the older one.
 //!
+//! A database that replays a journal opens its engines first. An engine without a journal may have larger numbers in
+//! its files than the record that is replayed. They must not be visible before the replay has ended: an engine
+//! that makes a checkpoint during the replay claims that it has all writes up to `visible`. So in
+//! a sequence that is [in recovery](Sequence::in_recovery), such numbers wait for [`Sequence::end_recovery`].
+//!
 //! # Invariants
 //! - I1. A pin's number is at least that of every write acknowledged before the pin was taken.
 //! - I2. No write at or below a pin's number finishes after the pin was taken.
@@ -34,7 +39,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use sync::thread::{spin_loop, yield_now};
 use sync::{Condvar, Mutex};
 
@@ -52,6 +57,10 @@ const YIELDS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 64 };
 pub struct Sequence {
     next: AtomicU64,
     visible: AtomicU64,
+    /// Whether a journal is replayed, or is about to be.
+    is_recovering: AtomicBool,
+    /// The largest number that [`Sequence::found`] was called with during the recovery.
+    found: AtomicU64,
     /// Slot `n % OPEN_TICKETS_MAX` holds `n` once write `n` is finished.
     finished: Box<[AtomicU64]>,
     /// Pins that are held or about to be; see [`Sequence::horizon`] for why it is apart.
@@ -80,6 +89,8 @@ impl Sequence {
         Self {
             next: AtomicU64::new(1),
             visible: AtomicU64::new(0),
+            is_recovering: AtomicBool::new(false),
+            found: AtomicU64::new(0),
             finished,
             pin_count: AtomicUsize::new(0),
             pinning: AtomicUsize::new(0),
@@ -91,11 +102,31 @@ impl Sequence {
         }
     }
 
+    /// A sequence at the beginning of a recovery, before the first engine is opened.
+    pub fn in_recovery() -> Self {
+        Self { is_recovering: AtomicBool::new(true), ..Self::new() }
+    }
+
     /// Recovery only, while no ticket is open: everything up to `last` was written and is applied.
     /// Never goes back.
     pub fn recover_to(&self, last: SeqNo) {
         self.next.fetch_max(last.get() + 1, SeqCst);
         self.visible.fetch_max(last.get(), SeqCst);
+    }
+
+    /// An engine without a journal has `last` in its files. The sequence goes up to it, at the end of the
+    /// recovery if there is one.
+    pub fn found(&self, last: SeqNo) {
+        self.found.fetch_max(last.get(), SeqCst);
+        if !self.is_recovering.load(SeqCst) {
+            self.recover_to(last);
+        }
+    }
+
+    /// Ends a recovery, after which everything up to `last` and up to all that was found is applied.
+    pub fn end_recovery(&self, last: SeqNo) {
+        self.is_recovering.store(false, SeqCst);
+        self.recover_to(last.max(SeqNo::new(self.found.load(SeqCst))));
     }
 
     /// Takes the next number. Waits while [`OPEN_TICKETS_MAX`] numbers are in use, so not for who

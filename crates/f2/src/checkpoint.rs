@@ -42,6 +42,7 @@
 mod format;
 mod frontier;
 mod give_back;
+mod in_part;
 pub(crate) mod recover;
 
 use std::sync::Arc;
@@ -61,6 +62,7 @@ use crate::store::{Shared, Store};
 pub(crate) use format::{Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing};
 pub(crate) use frontier::Frontier;
 pub(crate) use give_back::GivingBack;
+pub(crate) use in_part::Marks;
 
 /// A whole checkpoint, as a store tells of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,11 +133,14 @@ impl Shared {
         flushed
     }
 
-    /// Tries a flush again that has failed for a reason that may pass, after pauses that grow. Returns without
-    /// waiting if another flush has the superblock.
+    /// Tries a flush again that has failed for a reason that may pass, after pauses that grow. Also flushes while
+    /// the device has no room for writes: the journal can be trimmed after it. Returns without waiting if
+    /// another flush has the superblock.
     pub(crate) fn flush_again(&self) {
         let environment = &self.host.environment;
-        if !self.flushes.is_failing() || self.flushes.pausing(environment).is_some() {
+        let lacks_room = self.host.barrier.is_journaled() && self.room.retries.is_failing();
+        let is_wanted = self.flushes.is_failing() || lacks_room;
+        if !is_wanted || self.flushes.pausing(environment).is_some() {
             return;
         }
         let Some(mut checkpointer) = self.checkpointer.try_lock() else { return };
@@ -177,7 +182,7 @@ impl Shared {
         }
     }
 
-    fn fold_over(&self, checkpointer: &mut Checkpointer) -> Result<()> {
+    fn fold_over_whole(&self, checkpointer: &mut Checkpointer) -> Result<()> {
         // No pin, which would wait for writes that are under way: one of them may wait for a page to be
         // flushed, by the thread that this runs on. What they are about to write needs no place here,
         // and what was applied beside them is below the cuts, whatever number is named.

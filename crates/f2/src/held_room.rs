@@ -71,7 +71,8 @@ impl HeldRoom {
         })
     }
 
-    /// Does `work`, which may take up to `bytes` bytes from the ballast.
+    /// Does `work`, a flush, which may take up to `bytes` bytes from the ballast. The room for a superblock stays:
+    /// without it, no checkpoint can name what was flushed.
     ///
     /// # Errors
     /// Those of `work`.
@@ -80,7 +81,7 @@ impl HeldRoom {
         bytes: u64,
         work: impl FnMut() -> Result<T>,
     ) -> Result<T> {
-        ballast.spend((0, bytes), is_full, work)
+        ballast.spend((Superblock::FILE_BYTES, bytes), is_full, work)
     }
 
     /// Settles the superblock, whose file is replaced. The room of the new file may come from the ballast,

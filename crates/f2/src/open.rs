@@ -28,7 +28,7 @@ use workers::{Group, Stopped};
 use crate::address::LogAddress;
 use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{
-    Checkpoint, Checkpointer, Frontier, GivingBack, Identity, LogUnits, OfEach, SUPERBLOCK,
+    Checkpoint, Checkpointer, Frontier, GivingBack, Identity, LogUnits, Marks, OfEach, SUPERBLOCK,
     SUPERBLOCK_KIND, Span, Standing,
 };
 use crate::cold::{Cold, LiveBytes, Unnamed};
@@ -268,8 +268,8 @@ impl Store {
         let tails = recovered.tails();
         let Recovered { hot, index, tombstones, cold, hot_log_time, chunk_log_time } = recovered;
         if !host.barrier.is_journaled() {
-            // Nobody replays anything, so what is written from now on is newer than what is here.
-            host.sequence.recover_to(standing.persisted);
+            // Without a journal, each write from now on is newer than all writes in the files.
+            host.sequence.found(standing.persisted);
         }
         let dead = dead_bytes(tombstones, &index, &standing);
         let cold = cold.map(|cold| go_on_cold(cold, &*host.device, &standing, &plan, &parts));
@@ -309,6 +309,7 @@ impl Store {
             split: MemorySplit::new(plan),
             persisted: AtomicU64::new(standing.persisted.get()),
             frontier: Frontier::default(),
+            marks: Marks::default(),
             recovered: told(&standing),
             recovery: Recovery {
                 time: host.environment.now() - begun,

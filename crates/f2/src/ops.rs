@@ -201,6 +201,7 @@ impl Shared {
         if seqno <= self.persisted() {
             return Ok(());
         }
+        self.marks.note(&self.log, &self.host.sequence);
         // One step fails wholly or not at all; several must not fail in between.
         let room = match ops {
             [] | [_] => None,

@@ -13,7 +13,7 @@ use sync::epoch::Epochs;
 use sync::locks::{Mutex, RwLock};
 use workers::{Group, StopToken};
 
-use crate::checkpoint::{Checkpoint, Checkpointer, Frontier, GivingBack};
+use crate::checkpoint::{Checkpoint, Checkpointer, Frontier, GivingBack, Marks};
 use crate::cold::Cold;
 use crate::cold_index::DigestFigures;
 use crate::compaction::{CompactionFigures, DeadBytes, Work};
@@ -90,6 +90,7 @@ pub(crate) struct Shared {
     /// One checkpoint at a time.
     pub(crate) checkpointer: Mutex<Checkpointer>,
     pub(crate) frontier: Frontier,
+    pub(crate) marks: Marks,
     /// Room on the device for what memory has to write.
     pub(crate) room: HeldRoom,
     /// Flushes that fail for a reason that may pass.

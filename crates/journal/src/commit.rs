@@ -210,6 +210,7 @@ impl Journal {
             }
             Err(cause) if cause.may_pass() => {
                 state.unwritten = Some(taken);
+                state.has_lacked_room = true;
                 Err(Error::NoRoom { cause })
             }
             Err(cause) => Err(state.stop(cause)),

@@ -19,7 +19,7 @@ pub enum Error {
     /// Nothing is lost: they stay in memory, and the next append, wait or close writes them before
     /// anything else. An appended record is in the journal then, also if its wait failed so; until
     /// then nothing more is appended.
-    #[error("the journal has no room for now: {cause}")]
+    #[error("the journal cannot be written for now: {cause}")]
     NoRoom {
         /// What the device says.
         cause: device::Error,

@@ -60,6 +60,8 @@ pub(crate) struct State {
     pub(crate) active: Group,
     /// A group that there was no room for: it is written before any other, as it is.
     pub(crate) unwritten: Option<Taken>,
+    /// Whether there was such a group since a segment was last ended or removed.
+    pub(crate) has_lacked_room: bool,
     /// The segment that must be created before the active group is written.
     pub(crate) opens: Option<NewSegment>,
     /// The other buffer, unless a writer has it.
@@ -173,6 +175,18 @@ impl Journal {
     /// Whether records are kept in memory that could not be written, for lack of room or of a file descriptor.
     pub fn lacks_room(&self) -> bool {
         self.state.lock().unwritten.is_some()
+    }
+
+    /// Whether records could not be written since the last trim that gave room back. Such a journal is trimmed
+    /// however short it is.
+    pub fn has_lacked_room(&self) -> bool {
+        let state = self.state.lock();
+        state.has_lacked_room || state.unwritten.is_some()
+    }
+
+    /// Bytes of the records that could not be written.
+    pub fn unwritten_bytes(&self) -> u64 {
+        self.state.lock().unwritten.as_ref().map_or(0, Taken::bytes)
     }
 
     /// Bytes in all segments, and waiting in memory to be written to them.

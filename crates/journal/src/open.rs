@@ -113,6 +113,7 @@ impl State {
             synced_end: active.start(),
             marked_end: active.start(),
             unwritten: None,
+            has_lacked_room: false,
             opens: None,
             memory: Vec::new(),
             file,

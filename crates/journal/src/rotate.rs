@@ -35,6 +35,13 @@ pub(crate) struct Taken {
     last: SeqNo,
 }
 
+impl Taken {
+    /// Bytes that are written to the file.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.group.len() as u64
+    }
+}
+
 impl Journal {
     /// Ends the active group with a mark of the kind `end` and takes it away; an empty one succeeds
     /// it. A seal is left out where it would tell nothing new and nothing needs padding; at the

@@ -6,14 +6,14 @@ use crate::error::{Error, Result};
 use crate::journal::{Journal, State};
 use crate::segment::file_name;
 
-/// A newest segment that is not needed is ended, so that it can be removed, once it holds this
-/// share of what a segment may.
+/// The newest segment is ended and removed if its records are not needed and it has this share of a segment's
+/// bytes. After a lack of room, its length has no effect.
 const WORTH_ENDING: u64 = 4;
 
 impl Journal {
     /// Removes every segment all of whose records are at or below `persisted`, oldest first, each
     /// durably before the next: so a crash leaves no gap. If nothing in the journal is needed and
-    /// the newest segment is large, a new one is begun so that it can be removed too.
+    /// the newest segment is large, or the journal has lacked room, a new one is begun so that it can be removed too.
     ///
     /// The caller promises that `persisted` stays so after a crash: the records are gone.
     ///
@@ -55,7 +55,9 @@ impl Journal {
         // A segment that has reached its size is ended, but exists until its follower is begun.
         let is_ended = state.opens.is_some();
         let large = state.active.end() >= self.options.segment_bytes / WORTH_ENDING;
-        (large || is_ended) && state.last_record <= persisted
+        // Records that could not be written are in memory, and have to be written first.
+        let lacked_room = state.has_lacked_room && state.unwritten.is_none();
+        (large || is_ended || lacked_room) && state.last_record <= persisted
     }
 
     /// Removes a segment durably. An attempt before may have come as far as the file.
@@ -74,7 +76,9 @@ impl Journal {
         }
         let last = state.last;
         self.sync_upto(&mut state, last)?;
-        self.begin_segment(&mut state)
+        self.begin_segment(&mut state)?;
+        state.has_lacked_room = false;
+        Ok(())
     }
 
     /// The oldest segment, if it is not needed and a newer one exists.

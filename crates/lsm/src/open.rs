@@ -157,6 +157,6 @@ fn recover_numbers<'a>(
     }
     match host.barrier.is_journaled() {
         true => host.barrier.holds(newest),
-        false => host.sequence.recover_to(newest),
+        false => host.sequence.found(newest),
     }
 }

@@ -281,7 +281,9 @@ impl Inner {
                 Some(_) => Ok(()),
                 None => self.flush_what_holds_back().and_then(|()| self.flush_dead_journal()),
             };
-            if let Err(error) = flushed.and_then(|()| self.trim_journal()) {
+            // A flush without room for all may have flushed a part.
+            let trimmed = self.trim_journal();
+            if let Err(error) = flushed.and(trimmed) {
                 self.fail(error);
                 return;
             }

@@ -1,7 +1,9 @@
 //! A write of many steps, over any keyspaces of one database, atomic.
 
+use codec::SeqNo;
 use engine::{KeyRange, Op};
 
+use crate::database::Db;
 use crate::error::Result;
 use crate::expiry::{Moment, WithEnd};
 use crate::keyspace::Keyspace;
@@ -214,5 +216,35 @@ impl Batch {
     /// Whether any of it is journaled.
     pub(crate) fn is_journaled(&self) -> bool {
         self.steps.iter().any(|step| step.keyspace.slot.options.journaled)
+    }
+}
+
+impl Db {
+    /// Writes a batch: all of it or nothing, also across a crash. When this returns it is visible
+    /// and has reached this handle's durability.
+    ///
+    /// Steps in keyspaces without a journal are atomic with the others as long as the process
+    /// lives, but not across a crash.
+    ///
+    /// # Errors
+    /// As each step's own call; [`WriteTooLarge`](crate::Error::WriteTooLarge);
+    /// [`NoKeyspace`](crate::Error::NoKeyspace) also of a keyspace of another database. Nothing was written then,
+    /// unless the storage failed ([`ReadOnly`](crate::Error::ReadOnly) from then on).
+    pub fn write(&self, batch: &Batch) -> Result<SeqNo> {
+        self.write_after(batch, || {})
+    }
+
+    /// The same, with a call of `has_room` once the batch has waited for room in its engines and for a journal
+    /// that is far too long. A caller that must hold something during the write takes it there, and holds it
+    /// for no such wait.
+    ///
+    /// # Errors
+    /// As [`Db::write`]. If the batch is refused before it has room, `has_room` is not called.
+    pub fn write_after(&self, batch: &Batch, has_room: impl FnOnce()) -> Result<SeqNo> {
+        let inner = &*self.inner;
+        match inner.write_batch(batch, has_room)? {
+            Some(seqno) => inner.settle(seqno, batch.is_journaled(), self.durability),
+            None => Ok(inner.sequence.visible()),
+        }
     }
 }

@@ -19,7 +19,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The directory holds no database and none was to be made.
     #[error("{path} holds no database: it has no file THERMOCLINE{}", found.as_deref()
-        .map(|name| format!(", but {name}; a database is made only in an empty directory"))
+        .map(|name| format!(", but {name}; without that file the others cannot be read, and a new database \
+            is made only in an empty directory"))
         .unwrap_or_default())]
     NotADatabase {
         /// The directory.
@@ -58,7 +59,8 @@ pub enum Error {
     /// The device has no room for what an opening has to write. Nothing is lost, and the database can be opened to be
     /// read ([`crate::Db::open_read_only`]).
     #[error(
-        "the database cannot be opened for lack of room: with {needed_bytes} bytes free on the device it can: {cause}"
+        "the database cannot be opened for lack of room: {needed_bytes} bytes free on the device are enough, and often \
+         far fewer are: {cause}"
     )]
     NoRoomToOpen {
         /// Free bytes with which an opening succeeds. Fewer may be enough.

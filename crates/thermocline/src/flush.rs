@@ -71,7 +71,7 @@ impl Inner {
     /// off until the next time, for a write that is under way.
     pub(crate) fn flush_what_holds_back(&self) -> Result<()> {
         let journal_bytes = self.journal.bytes();
-        if journal_bytes <= self.options.journal_bytes && !self.journal.lacks_room() {
+        if journal_bytes <= self.options.journal_bytes && !self.lacks_room() {
             return Ok(());
         }
         let mut generations = self.journaled_generations();
@@ -92,12 +92,22 @@ impl Inner {
         Ok(())
     }
 
+    /// Whether the journal or a journaled keyspace has found no room on the device: a flush and a trim may give some
+    /// back.
+    fn lacks_room(&self) -> bool {
+        let refuses = |generation: &Arc<Generation>| {
+            let troubles = generation.engine.troubles();
+            troubles.iter().any(|trouble| trouble.refuses_writes && trouble.cause.may_pass())
+        };
+        self.journal.has_lacked_room() || self.journaled_generations().iter().any(refuses)
+    }
+
     /// Flushes it from a task of the pool; `false` if that was put off.
     fn flush_in_background(&self, generation: &Generation) -> Result<bool> {
         // A flush may wait for a write, and a write for a flush, which the only thread must not do.
         let flushed = match self.background.has_thread_for_flushes() {
-            true => generation.engine.flush().map(|()| true),
-            false => generation.engine.try_flush(),
+            true => self.flush_with_room(generation, || generation.engine.flush()).map(|()| true),
+            false => self.flush_with_room(generation, || generation.engine.try_flush()),
         };
         if flushed != Ok(false) {
             self.flushes.note(&flushed, &self.options.environment);
@@ -114,6 +124,23 @@ impl Inner {
             }
         }
         self.trim_journal()
+    }
+
+    /// Flushes every journaled keyspace and trims the journal, after an opening that finds the device full. A keyspace
+    /// that has no room for a whole flush may have some for a part. The background tries failed flushes again, and
+    /// reports them.
+    pub(crate) fn give_room_back(&self) {
+        loop {
+            let segments = self.journal.stats().segments;
+            for generation in self.journaled_generations() {
+                let _flushed = self.flush_if_possible(&generation);
+            }
+            let _trimmed = self.trim_journal();
+            // The segments that this has freed are room for more.
+            if self.journal.stats().segments >= segments {
+                return;
+            }
+        }
     }
 
     /// What a clean close does, so that the next opening has little to read and to apply: trims. Where
@@ -140,10 +167,28 @@ impl Inner {
 
     /// Flushes it, unless there is no room for that: the journal has it all.
     fn flush_if_possible(&self, generation: &Generation) -> Result<()> {
-        match generation.engine.flush() {
+        match self.flush_with_room(generation, || generation.engine.flush()) {
             Err(error) if error.may_pass() => Ok(()),
             flushed => Ok(flushed?),
         }
+    }
+
+    /// Does `flush` of a keyspace, if need be with the room that is held on the device for the journal's records. Then
+    /// the journal is trimmed soon, if it has lacked room: what it gives back is for the next records.
+    pub(crate) fn flush_with_room<T>(
+        &self,
+        generation: &Generation,
+        mut flush: impl FnMut() -> engine::Result<T>,
+    ) -> engine::Result<T> {
+        let flushed = match self.nursery.barrier.room().filter(|_| generation.journaled) {
+            Some(room) => room.spend_on_flush(flush),
+            None => flush(),
+        };
+        if self.journal.has_lacked_room() {
+            // The background reports a failure of this.
+            let _trimmed = self.trim_journal();
+        }
+        flushed
     }
 
     pub(crate) fn journaled_generations(&self) -> Vec<Arc<Generation>> {
@@ -179,6 +224,14 @@ impl Inner {
         }
         self.journal.trim(floor)?;
         if let Some(room) = self.nursery.barrier.room() {
+            // To give back its newest segment, the trim has to begin another one, which takes a few blocks.
+            let newest = self.journal.last_record();
+            if floor >= newest
+                && self.journal.lacks_room()
+                && room.write_last(&self.journal).is_ok()
+            {
+                self.journal.trim(floor)?;
+            }
             room.take_back();
         }
         Ok(())

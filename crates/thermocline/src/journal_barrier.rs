@@ -41,7 +41,7 @@ impl JournalBarrier {
     /// Waits until the journal has synced everything up to `seqno`, if need be with the room that is held for it.
     fn wait(&self, journal: &Journal, seqno: SeqNo) -> Result<()> {
         let wait = || Ok(journal.wait(seqno, Durability::Synced)?);
-        self.room().map_or_else(wait, |room| room.spend(wait))
+        self.room().map_or_else(wait, |room| room.spend(journal, wait))
     }
 
     pub(crate) fn held(&self) -> SeqNo {

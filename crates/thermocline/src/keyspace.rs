@@ -325,7 +325,8 @@ impl Keyspace {
     pub fn flush(&self) -> Result<()> {
         self.inner.check_writable()?;
         let generation = self.slot.current()?;
-        generation.engine.flush().map_err(|error| self.inner.fail(error.into()))
+        let flushed = self.inner.flush_with_room(&generation, || generation.engine.flush());
+        flushed.map_err(|error| self.inner.fail(error.into()))
     }
 
     /// Flushes the keyspace and rewrites its files. Afterwards nothing that was deleted or

@@ -253,7 +253,11 @@ impl Inner {
 
     pub(crate) fn clear(&self, slot: &Slot) -> Result<()> {
         self.check_open()?;
-        let old = self.begin_anew(slot)?;
+        // A new engine takes little room, and the old one gives back all that it has.
+        let old = match self.nursery.barrier.room() {
+            Some(room) => room.spend_on_clear(|| self.begin_anew(slot))?,
+            None => self.begin_anew(slot)?,
+        };
         // As of a keyspace that is dropped.
         drop(old);
         self.release_journal().map_err(|error| self.fail(error))

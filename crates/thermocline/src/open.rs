@@ -108,8 +108,13 @@ impl Db {
             Self::open_locked(device, place, options.clone(), lock, Access::Write)
         };
         let db = room_to_open::open_with_room(&device, open)?;
-        let room = JournalRoom::hold(&device, &db.inner.catalog.lock())?;
+        let group_bytes = journal_options(&db.inner.options, SeqNo::ZERO).buffer_bytes as u64;
+        let room = JournalRoom::hold(&device, &db.inner.catalog.lock(), group_bytes)?;
+        let is_short = room.is_short();
         db.inner.nursery.barrier.set_room(room);
+        if is_short {
+            db.inner.give_room_back();
+        }
         Ok(db)
     }
 
@@ -132,7 +137,7 @@ impl Db {
         let nursery = Nursery {
             device: Arc::clone(&device),
             environment: options.environment.clone(),
-            sequence: Arc::new(Sequence::new()),
+            sequence: Arc::new(Sequence::in_recovery()),
             barrier: Arc::new(JournalBarrier::default()),
             shares: MemoryShares::new(Arc::clone(&memory)),
             memory: Arc::clone(&memory),
@@ -464,7 +469,7 @@ fn recover(
     let journal = Arc::new(journal);
     // Before the sequence goes above what the journal has: numbers of writes that are not journaled.
     barrier.set(Arc::clone(&journal));
-    sequence.recover_to(newest.max(journal.last()));
+    sequence.end_recovery(newest.max(journal.last()));
     Ok((journal, recovery.replayed))
 }
 

@@ -1,13 +1,18 @@
 //! Room that an opening, and the journal of a full device, need: what the database holds for it, and how much to
 //! free if that is too little.
 //!
-//! 1. An open database holds a little room in a file of its own ([`device::Ballast`]), for the next opening's
-//!    superblocks and its journal segment. Engines hold room for their replays.
+//! 1. An open database holds a little room in a file of its own ([`device::Ballast`]): a part for the next opening's
+//!    superblocks and its journal segment, and a part for records of the journal. Engines hold room for their
+//!    replays.
 //! 2. An opening that finds the device full gives that room back and is tried once more.
 //! 3. If it fails for lack of room then, the error says how many bytes are enough.
 //! 4. On a full device the journal keeps records that it cannot write. A flush of an engine waits until the journal
 //!    has written them, and the journal is only trimmed after flushes. So a flush that meets a full journal gives the
-//!    room to the device. A trim, or the next opening, takes it back. So does a close with the journal's end.
+//!    second part to the device, if it is enough for those records. A trim, or the next opening, takes it back. So
+//!    does a close with the journal's end.
+//!
+//! # Invariants
+//! - I1: only an opening spends the first part. However often a flush fails, the next opening has the same room.
 
 use std::sync::Arc;
 
@@ -35,8 +40,13 @@ const REPLAY_FACTOR: u64 = 3;
 /// Bytes for the logs and the tree of a `flexdb` keyspace, of an engine whose own ballast is gone.
 const SPACE_BYTES: u64 = 4 << 20;
 
-/// Bytes that are given to a full device in one step, for records that the journal could not write.
+/// Bytes that are held beyond those for the journal's records, or for a new `flexdb` keyspace in place of one that
+/// is cleared.
+const SPARE_BYTES: u64 = 1 << 20;
+/// Bytes that are given to a full device in one step, for a flush or a clearing.
 const GIVEN_BYTES: u64 = 256 << 10;
+/// The same for the journal, with the bytes of the records that it could not write.
+const RECORDS_BYTES: u64 = 16 << 10;
 /// Bytes for the journal's end: two marks, and the file that says how far the journal reaches.
 const END_BYTES: u64 = 64 << 10;
 
@@ -48,28 +58,79 @@ fn held_bytes(catalog: &Catalog) -> u64 {
 #[derive(Debug)]
 pub(crate) struct JournalRoom {
     ballast: Ballast,
+    /// Bytes for the next opening.
+    kept: u64,
     /// Bytes that it should hold.
     bytes: u64,
 }
 
 impl JournalRoom {
-    /// Holds room for the next opening, as far as there is any.
+    /// Holds room for the next opening, and for a group of records of up to `group_bytes`, as far as there is any.
     ///
     /// # Errors
     /// The device's, but not that it is full.
-    pub(crate) fn hold(device: &Arc<dyn Device>, catalog: &Catalog) -> Result<Self> {
+    pub(crate) fn hold(
+        device: &Arc<dyn Device>,
+        catalog: &Catalog,
+        group_bytes: u64,
+    ) -> Result<Self> {
         let ballast = Ballast::found(Arc::clone(device), BALLAST)?;
-        let bytes = held_bytes(catalog);
+        let kept = held_bytes(catalog);
+        let bytes = kept + group_bytes.max(SPACE_BYTES) + SPARE_BYTES;
+        ballast.fit(kept)?;
         ballast.fit(bytes)?;
-        Ok(Self { ballast, bytes })
+        Ok(Self { ballast, kept, bytes })
     }
 
-    /// Does `work`, which waits for the journal, with room from the ballast if the journal has none.
+    /// Whether the device had no room for all that it should hold.
+    pub(crate) fn is_short(&self) -> bool {
+        self.ballast.bytes() < self.bytes
+    }
+
+    /// Does `work`, which waits for `journal`, with room from the ballast if the journal has none. Gives nothing if
+    /// that would not be enough for the records that the journal could not write.
     ///
     /// # Errors
     /// Those of `work`.
-    pub(crate) fn spend(&self, work: impl FnMut() -> Result<()>) -> Result<()> {
-        self.ballast.spend((0, GIVEN_BYTES), Error::is_no_space, work)
+    pub(crate) fn spend(&self, journal: &Journal, work: impl FnMut() -> Result<()>) -> Result<()> {
+        let is_enough = |error: &Error| {
+            let left = self.ballast.bytes().saturating_sub(self.kept);
+            error.is_no_space() && journal.unwritten_bytes() <= left
+        };
+        // Other writers use up the bytes that are given beyond these records.
+        let bytes = journal.unwritten_bytes() + RECORDS_BYTES;
+        self.ballast.spend((self.kept, bytes), is_enough, work)
+    }
+
+    /// Does `flush`, of a journaled keyspace, with room from the ballast if the device has none. The journal can be
+    /// trimmed after it, and the trim takes the room back.
+    ///
+    /// # Errors
+    /// Those of `flush`.
+    pub(crate) fn spend_on_flush<T>(
+        &self,
+        flush: impl FnMut() -> engine::Result<T>,
+    ) -> engine::Result<T> {
+        let is_full = |error: &engine::Error| {
+            matches!(error, engine::Error::Device(device::Error::NoSpace { .. }))
+        };
+        self.ballast.spend((self.kept, GIVEN_BYTES), is_full, flush)
+    }
+
+    /// Does `clear`, of a keyspace, with room from the ballast if the device has none.
+    ///
+    /// # Errors
+    /// Those of `clear`.
+    pub(crate) fn spend_on_clear<T>(&self, clear: impl FnMut() -> Result<T>) -> Result<T> {
+        self.ballast.spend((self.kept, GIVEN_BYTES), Error::is_no_space, clear)
+    }
+
+    /// Has `journal` write the records that it had no room for.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub(crate) fn write_last(&self, journal: &Journal) -> Result<()> {
+        self.spend(journal, || Ok(journal.wait(journal.last(), Durability::Flushed)?))
     }
 
     /// Holds again what was given, as far as there is room. Costs one load if nothing was. If the device fails, it
@@ -84,15 +145,13 @@ impl JournalRoom {
     /// # Errors
     /// The journal's.
     pub(crate) fn close(&self, journal: &Journal) -> Result<()> {
-        // Writes what there was no room for. The close reports a failure of this, too.
-        let _written = self.spend(|| Ok(journal.wait(journal.last(), Durability::Flushed)?));
-        let has_room = self.ballast.hold(self.ballast.bytes() + END_BYTES).is_ok();
-        // The journal is closed even if the ballast fails.
+        // The close reports a failure of this, too.
+        let _written = self.write_last(journal);
+        // The end takes the place of this part, and the journal is closed even if the ballast fails.
+        let _held = self.ballast.hold(self.ballast.bytes() + END_BYTES);
         let _given = self.ballast.give(END_BYTES);
         let closed = journal.close();
-        if !has_room {
-            self.take_back();
-        }
+        self.take_back();
         Ok(closed?)
     }
 }

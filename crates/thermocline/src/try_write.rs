@@ -108,17 +108,6 @@ impl Db {
         }
         self.inner.try_write_batch(batch, Limits::CALL)
     }
-
-    /// Waits for room for a batch in its engines, and while the journal is far too long. It holds
-    /// nothing, so other writers may take the room before [`Db::write`] does.
-    ///
-    /// # Errors
-    /// As [`Db::write`].
-    pub fn wait_to_write(&self, batch: &Batch) -> Result<()> {
-        let steps = batch.steps();
-        let moment = self.inner.check_steps(steps)?;
-        self.inner.admit_steps(steps, moment)
-    }
 }
 
 impl Inner {

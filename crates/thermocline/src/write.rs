@@ -41,7 +41,7 @@ use engine::{Op, Ticket};
 use journal::Durability;
 
 use crate::batch::{Batch, Step};
-use crate::database::{Db, Inner};
+use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
@@ -374,34 +374,21 @@ pub(crate) fn in_parts<T>(
     with(&parts)
 }
 
-impl Db {
-    /// Writes a batch: all of it or nothing, also across a crash. When this returns it is visible
-    /// and has reached this handle's durability.
-    ///
-    /// Steps in keyspaces without a journal are atomic with the others as long as the process
-    /// lives, but not across a crash.
-    ///
-    /// # Errors
-    /// As each step's own call; [`Error::WriteTooLarge`]; [`Error::NoKeyspace`] also of a keyspace of another
-    /// database. Nothing was written then, unless the storage failed ([`Error::ReadOnly`] from then on).
-    pub fn write(&self, batch: &Batch) -> Result<SeqNo> {
-        let inner = &*self.inner;
-        match inner.write_batch(batch)? {
-            Some(seqno) => inner.settle(seqno, batch.is_journaled(), self.durability),
-            None => Ok(inner.sequence.visible()),
-        }
-    }
-}
-
 impl Inner {
     /// Steps 1 to 4 of a batch; none if there is nothing to write.
-    pub(crate) fn write_batch(&self, batch: &Batch) -> Result<Option<SeqNo>> {
+    pub(crate) fn write_batch(
+        &self,
+        batch: &Batch,
+        has_room: impl FnOnce(),
+    ) -> Result<Option<SeqNo>> {
         let steps = batch.steps();
         let moment = self.check_steps(steps)?;
         if steps.is_empty() {
+            has_room();
             return Ok(None);
         }
         self.admit_steps(steps, moment)?;
+        has_room();
         let merges = steps.iter().any(|step| step.operand().is_some());
         let mut waited = Waited::default();
         loop {

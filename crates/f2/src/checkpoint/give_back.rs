@@ -11,7 +11,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use engine::{Error, Result, Retries};
 
-use super::{Checkpointer, Span, Standing, moved};
+use super::{Checkpointer, OfEach, Span, Standing, moved};
+use crate::address::LogAddress;
 use crate::hybrid_log::HybridLog;
 use crate::store::Shared;
 
@@ -87,9 +88,12 @@ impl Shared {
         }
         if self.host.barrier.is_journaled() {
             let [hot, ..] = checkpointer.standing.spans();
-            let has_passed = self.log.gaps.bytes_between(hot.end, self.log.begin()) > 0;
-            let make = if has_passed { Self::fold_over } else { Self::advance_begins };
-            return self.commit(checkpointer, make);
+            // Read once: a compaction that goes on must not pass the end in between.
+            let begins = self.begins();
+            if self.log.gaps.bytes_between(hot.end, begins[0].unwrap_or_default()) > 0 {
+                return self.commit(checkpointer, Self::fold_over);
+            }
+            return self.commit(checkpointer, |store, one| store.advance_begins(one, begins));
         }
         let waiting = |(log, named): (Option<&Arc<HybridLog>>, Span)| {
             log.map_or(0, |log| log.gaps.bytes_between(named.begin, log.begin()))
@@ -104,8 +108,11 @@ impl Shared {
         self.commit(checkpointer, Self::fold_over)
     }
 
-    fn advance_begins(&self, checkpointer: &mut Checkpointer) -> Result<()> {
-        let begins = self.begins();
+    fn advance_begins(
+        &self,
+        checkpointer: &mut Checkpointer,
+        begins: OfEach<Option<LogAddress>>,
+    ) -> Result<()> {
         let directory = self.snapshot_directory(checkpointer)?;
         let ([cold, chunks], counts) = self.cut_cold(checkpointer.durable_tails);
         let cuts = [None, cold, chunks];

@@ -281,10 +281,7 @@ impl Durable for Database {
             };
         }
         let written = match has_room {
-            Some(has_room) => self.db.wait_to_write(&batch).and_then(|()| {
-                has_room();
-                self.db.write(&batch).map(Some)
-            }),
+            Some(has_room) => self.db.write_after(&batch, has_room).map(Some),
             None => self.db.try_write(&batch),
         };
         written.map_err(|error| self.failed(error))?.ok_or(StoreError::MustWait)

@@ -117,7 +117,7 @@ impl Thread {
 
     /// A batch may ask operators of merges [S2].
     fn write_batch(&self, batch: &Batch, waiting: &Waiting) -> Result<Option<SeqNo>> {
-        let write = || self.target.inner.write_batch(batch);
+        let write = || self.target.inner.write_batch(batch, || {});
         catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| {
             waiting.panicked(panic);
             Ok(None)

@@ -118,7 +118,7 @@ pub(super) fn copy(
     Ok(FileSum { name: name.to_owned(), bytes, sum })
 }
 
-/// Whether two files hold the same bytes.
+/// Whether two files hold the same bytes. Nothing writes to them meanwhile; a file that grows nevertheless is another.
 pub(super) fn same(device: &dyn Device, one: &str, other: &str) -> Result<bool> {
     let (one, other) = (device.open(one, Mode::Read)?, device.open(other, Mode::Read)?);
     let len = one.len()?;
@@ -128,11 +128,14 @@ pub(super) fn same(device: &dyn Device, one: &str, other: &str) -> Result<bool> 
     let mut beside = piece_of(len);
     let mut same = true;
     each_piece(&*one, |offset, piece| {
-        if same {
-            let beside = &mut beside[..piece.len()];
-            other.read_at(offset, beside)?;
-            same = beside == piece;
-        }
+        same = same
+            && match beside.get_mut(..piece.len()) {
+                Some(beside) => {
+                    other.read_at(offset, beside)?;
+                    beside == piece
+                }
+                None => false,
+            };
         Ok(())
     })?;
     Ok(same)

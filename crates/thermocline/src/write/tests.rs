@@ -9,6 +9,7 @@ use engine::{Change, KeyRange};
 use sync::locks::Mutex;
 
 use super::*;
+use crate::database::Db;
 use crate::keyspace::Keyspace;
 use crate::merge::MergeOperators;
 use crate::options::{EngineKind, KeyspaceOptions, Options};
