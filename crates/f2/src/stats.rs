@@ -19,6 +19,7 @@ impl Shared {
             ("charged_bytes", self.host.memory.used()),
             ("checkpoint", self.newest_checkpoint.read().number),
             ("recovered_checkpoint", self.recovered.number),
+            ("checkpoints_in_part", self.marks.parts()),
             ("recovery_us", self.recovery.time.as_micros() as u64),
             ("recovery_hot_log_us", self.recovery.hot_log_time.as_micros() as u64),
             ("recovery_chunk_log_us", self.recovery.chunk_log_time.as_micros() as u64),

@@ -66,6 +66,10 @@ const RECENT_WRITES_PART: u64 = 64;
 const SEGMENTS_MIN: u64 = 4;
 /// Bytes of the smallest segment: one costs some five syncs.
 const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+/// Segments of the journal for which a device has room at least, unless they are no longer than
+/// [`SMALL_DEVICE_SEGMENT_BYTES`].
+const DEVICE_SEGMENTS: u64 = 64;
+const SMALL_DEVICE_SEGMENT_BYTES: u64 = 1 << 20;
 /// The directory of all keyspaces.
 pub(crate) const KEYSPACES_DIR: &str = "keyspaces";
 
@@ -108,7 +112,8 @@ impl Db {
             Self::open_locked(device, place, options.clone(), lock, Access::Write)
         };
         let db = room_to_open::open_with_room(&device, open)?;
-        let group_bytes = journal_options(&db.inner.options, SeqNo::ZERO).buffer_bytes as u64;
+        let journal = journal_options_on(&*device, &db.inner.options, SeqNo::ZERO);
+        let group_bytes = journal.buffer_bytes as u64;
         let room = JournalRoom::hold(&device, &db.inner.catalog.lock(), group_bytes)?;
         let is_short = room.is_short();
         db.inner.nursery.barrier.set_room(room);
@@ -283,6 +288,17 @@ pub(crate) fn journal_options(options: &Options, reached: SeqNo) -> journal::Opt
     let buffer_bytes = usize::try_from(segment_bytes)
         .map_or(default.buffer_bytes, |bytes| bytes.min(default.buffer_bytes));
     journal::Options { record_bytes_max, reached, segment_bytes, buffer_bytes }
+}
+
+/// The same for a device of some size. A device that is full is left by a trim of whole segments, so these are small on
+/// a small device.
+fn journal_options_on(device: &dyn Device, options: &Options, reached: SeqNo) -> journal::Options {
+    let usual = journal_options(options, reached);
+    let total = device.space().map_or(u64::MAX, |space| space.total);
+    let most = (total / DEVICE_SEGMENTS).max(SMALL_DEVICE_SEGMENT_BYTES);
+    let segment_bytes = usual.segment_bytes.min(most);
+    let buffer_bytes = usual.buffer_bytes.min(segment_bytes as usize);
+    journal::Options { segment_bytes, buffer_bytes, ..usual }
 }
 
 /// Bytes of a segment of the journal. Whole segments are trimmed, so a journal of its size has several.
@@ -461,7 +477,7 @@ fn recover(
     let (journal, recovery) = Journal::open(
         Arc::clone(&nursery.device),
         JOURNAL_DIR,
-        journal_options(options, barrier.held()),
+        journal_options_on(device, options, barrier.held()),
         &options.environment,
         oldest,
         &mut replay,

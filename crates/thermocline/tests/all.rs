@@ -17,6 +17,7 @@ mod database;
 mod expiry;
 mod few_pages;
 mod first_changes;
+mod full_crash;
 mod full_device;
 mod held_room;
 mod ingestion;

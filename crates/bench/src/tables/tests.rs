@@ -108,6 +108,9 @@ fn the_suites_of_the_documents_can_be_run() {
         include_str!("../../../../docs/benchmarks/flexdb-micro.toml"),
         include_str!("../../../../docs/benchmarks/lsm.toml"),
         include_str!("../../../../docs/benchmarks/lsm-itself.toml"),
+        include_str!("../../../../docs/benchmarks/memory.toml"),
+        include_str!("../../../../docs/benchmarks/quoted.toml"),
+        include_str!("../../../../docs/benchmarks/growth.toml"),
     ] {
         let suite = Suite::parse(text).expect("a suite");
         assert!(!suite.comparison.is_empty(), "{}", suite.title);

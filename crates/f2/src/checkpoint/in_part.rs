@@ -32,6 +32,8 @@ pub(crate) struct Marks {
     next: AtomicU64,
     /// The tail, and the number up to which each write was applied. Oldest first, one for each page in memory.
     marks: Mutex<VecDeque<(LogAddress, SeqNo)>>,
+    /// Checkpoints that were made of a part.
+    parts: AtomicU64,
 }
 
 impl Marks {
@@ -56,6 +58,11 @@ impl Marks {
         }
         marks.push_back((tail, visible));
         self.next.store(tail.get() + log.geometry.page_bytes(), Relaxed);
+    }
+
+    /// Checkpoints that were made of a part.
+    pub(crate) fn parts(&self) -> u64 {
+        self.parts.load(Relaxed)
     }
 
     /// The number up to which each write is below `end`, if it is known.
@@ -111,6 +118,8 @@ impl Shared {
         let cold_live_bytes = self.cold_live_bytes(spans);
         let standing =
             super::Standing { persisted, counts, cold_live_bytes, ..named.with_spans(spans) };
-        self.name(checkpointer, standing, cuts)
+        self.name(checkpointer, standing, cuts)?;
+        self.marks.parts.fetch_add(1, Relaxed);
+        Ok(())
     }
 }

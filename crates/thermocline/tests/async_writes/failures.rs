@@ -9,27 +9,35 @@ use thermocline::{Batch, Durability, EngineKind, Error};
 
 use super::{ENGINES, add_one, filled, key, open_on, options, pending, read, value};
 
+/// Has the third read from now on fail while updates are under way. Returns how many of them failed.
+fn updates_that_fail(journaled: bool) -> u64 {
+    let device = FaultDevice::new(device::memory());
+    let (db, space) = filled(&(Arc::clone(&device) as Arc<dyn Device>), journaled);
+    let (kind, failure) = (Some(OperationKind::Read), Failure::Io);
+    let nth = device.count(kind) + 3;
+    device.fail(Fault { kind, nth, failure, lasting: Lasting::Once });
+    let mut failed = 0;
+    for (at, future) in pending(&space, 0, 8) {
+        match block_on(future) {
+            Ok(seqno) => assert!(seqno.is_some() && read(&space, at) == at + 1),
+            Err(Error::Engine(engine::Error::Device(_))) => {
+                failed += 1;
+                assert_eq!(read(&space, at), at);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!((device.failed(), db.failure()), (1, None));
+    assert!(block_on(space.rmw_async(&key(2), add_one)).unwrap().is_some(), "writes go on");
+    failed
+}
+
 #[test]
 fn a_read_that_fails_is_told_to_its_future_alone() {
     for journaled in [false, true] {
-        let device = FaultDevice::new(device::memory());
-        let (db, space) = filled(&(Arc::clone(&device) as Arc<dyn Device>), journaled);
-        let (kind, failure) = (Some(OperationKind::Read), Failure::Io);
-        let nth = device.count(kind) + 3;
-        device.fail(Fault { kind, nth, failure, lasting: Lasting::Once });
-        let mut failed = 0;
-        for (at, future) in pending(&space, 0, 8) {
-            match block_on(future) {
-                Ok(seqno) => assert!(seqno.is_some() && read(&space, at) == at + 1),
-                Err(Error::Engine(engine::Error::Device(_))) => {
-                    failed += 1;
-                    assert_eq!(read(&space, at), at);
-                }
-                Err(error) => panic!("{error}"),
-            }
-        }
-        assert_eq!((failed, device.failed(), db.failure()), (1, 1, None));
-        assert!(block_on(space.rmw_async(&key(2), add_one)).unwrap().is_some(), "writes go on");
+        // The read that fails may be one of the background, which tries it again.
+        let failed = (0..20).map(|_| updates_that_fail(journaled)).find(|failed| *failed > 0);
+        assert_eq!(failed, Some(1));
     }
 }
 
