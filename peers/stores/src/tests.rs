@@ -40,6 +40,7 @@ fn config(store: &str, workload: &str, change: impl FnOnce(&mut Config)) -> Conf
         seed: 3,
         dir: None,
         loads: None,
+        is_in_place: false,
         durability: Durability::Buffered,
         io: None,
         page_cache: Some(PageCache::Free),
