@@ -33,7 +33,10 @@ impl Journal {
             let removed = self.remove_segment(index);
             let mut state = self.state.lock();
             match removed {
-                Ok(()) => state.segments.pop_front(),
+                Ok(()) => {
+                    state.has_lacked_room = false;
+                    state.segments.pop_front()
+                }
                 // It is tried again.
                 Err(cause) if cause.may_pass() => return Err(Error::NoRoom { cause }),
                 Err(cause) => return Err(state.stop(cause)),

@@ -92,12 +92,20 @@ impl JournalRoom {
     ///
     /// # Errors
     /// Those of `work`.
-    pub(crate) fn spend(&self, journal: &Journal, work: impl FnMut() -> Result<()>) -> Result<()> {
+    pub(crate) fn spend(
+        &self,
+        journal: &Journal,
+        mut work: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
         let is_enough = |error: &Error| {
             let left = self.ballast.bytes().saturating_sub(self.kept);
             error.is_no_space() && journal.unwritten_bytes() <= left
         };
-        // Other writers use up the bytes that are given beyond these records.
+        match work() {
+            Err(error) if is_enough(&error) => {}
+            done => return done,
+        }
+        // The first gift is enough for the records, which are known by now. Other writers use up the rest.
         let bytes = journal.unwritten_bytes() + RECORDS_BYTES;
         self.ballast.spend((self.kept, bytes), is_enough, work)
     }

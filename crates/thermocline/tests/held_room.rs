@@ -82,6 +82,21 @@ fn a_record_that_never_fits_leaves_the_room_for_the_next_opening() {
     }
 }
 
+/// The held room is enough for a record of more than half of it.
+#[test]
+fn a_long_record_is_written_by_a_close() {
+    for engine in ENGINES {
+        let (_device, db, space) = full(engine);
+        let mut batch = Batch::new();
+        for key in 0..7_u32 {
+            batch.put(&space, &key.to_be_bytes(), &vec![9; 512 << 10]);
+        }
+        let refused = db.durability(Durability::Flushed).write(&batch).unwrap_err();
+        assert!(refused.is_no_space(), "{engine}: {refused}");
+        db.close().unwrap_or_else(|error| panic!("{engine}: {error}"));
+    }
+}
+
 /// A group of records of which the journal has no room for a part takes the room that is held for it, and no more. (A
 /// flush in the background may spend more meanwhile, so it is tried a few times.)
 #[test]
