@@ -356,7 +356,8 @@ fn a_warm_up_that_finds_no_end_ends_at_its_limit_and_the_report_says_so() {
     let (report, _) = run(&Config { warm_up, ..config("fills-memory", "ycsb-c") });
     assert_eq!(report.warmup_is_steady, Some(false));
     assert_eq!(report.warmup_limit_seconds, Some(25.0));
-    assert!(report.warmup_seconds >= 25.0, "{}", report.warmup_seconds);
+    // Both ends are sums of many steps in floating point, so the time may be just less.
+    assert!(report.warmup_seconds > 24.99, "{}", report.warmup_seconds);
     assert!(run_table(&report).contains("not steady at its limit of 25 s"));
 }
 

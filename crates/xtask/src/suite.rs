@@ -1,9 +1,9 @@
 //! Runs the steps of a test command and reports each test that failed.
 //!
 //! 1. Arguments are three groups, parted by `--`: steps *in front*, steps *beside*, and *last* steps.
-//!    Steps in front run sequentially. Steps beside run next to them at low priority, one at a time:
-//!    they take the processor time that tests leave when they wait. When the steps in front have
-//!    ended, two steps beside run at a time. The last steps run when all others have ended.
+//!    Steps in front run sequentially. Steps beside run next to them, two at a time. They take only
+//!    the processor time that the steps in front leave (`priority.rs`). The last steps run when all
+//!    others have ended.
 //! 2. A step is `NAME=COMMAND` and is run by `sh -c` from the root. Before the name, `build:` marks a
 //!    step that only compiles, and `tests:` a `cargo test` command whose programs run one by one
 //!    (`programs.rs`).
@@ -18,6 +18,7 @@
 
 mod count;
 mod limited;
+mod priority;
 mod programs;
 
 use std::collections::VecDeque;
@@ -29,15 +30,11 @@ use std::{iter, thread};
 
 use count::{Count, Outcome};
 use limited::End;
+use priority::Priority;
 
 /// Time for which a test program or a step may print nothing. A test prints a line when it ends, so
 /// this is the most that the tests which run at one time may take.
 const SILENCE_MAX: Duration = Duration::from_secs(900);
-/// The priority of a step beside others, as `nice` takes it: a tenth of the processor time if both
-/// want it.
-const LOW_PRIORITY: &str = "10";
-const USUAL_PRIORITY: &str = "0";
-
 /// The work of a step's command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -83,10 +80,10 @@ enum Place {
 }
 
 impl Place {
-    fn priority(self) -> &'static str {
+    fn priority(self) -> Priority {
         match self {
-            Self::InFront => USUAL_PRIORITY,
-            Self::Beside => LOW_PRIORITY,
+            Self::InFront => Priority::Usual,
+            Self::Beside => Priority::Idle,
         }
     }
 }
@@ -164,10 +161,11 @@ fn run_all<'a>(
     };
     let in_front = |step: &Step<'a>| run_step(*step, Place::InFront, silence_max);
     thread::scope(|scope| {
-        let others = scope.spawn(run_waiting);
+        let others = [scope.spawn(run_waiting), scope.spawn(run_waiting)];
         let mut ended: Vec<Ended<'a>> = front.iter().map(in_front).collect();
-        ended.extend(run_waiting());
-        ended.extend(others.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        for other in others {
+            ended.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
         ended.extend(last.iter().map(in_front));
         ended
     })
@@ -227,8 +225,8 @@ fn run_shell(
 }
 
 fn shell(command: &str, place: Place) -> Command {
-    let mut shell = Command::new("nice");
-    shell.args(["-n", place.priority(), "sh", "-c", &format!("exec 2>&1; {command}")]);
+    let mut shell = place.priority().command("sh");
+    shell.args(["-c", &format!("exec 2>&1; {command}")]);
     shell
 }
 

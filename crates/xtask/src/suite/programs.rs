@@ -1,8 +1,8 @@
 //! Builds the programs of a `cargo test` command, and then runs each of them with a limit of its own.
 //!
 //! 1. `--no-run` builds all programs without a limit, and cargo's messages name them.
-//! 2. Two programs run at a time. The second one has low priority and comes from the end of the list:
-//!    it takes the processor time that the tests of the first one leave.
+//! 2. Two programs run at a time. The second one comes from the end of the list, and takes only the
+//!    processor time that the tests of the first one leave.
 //! 3. The output of a program is printed only if a test failed.
 //! 4. If a program prints nothing for too long, it is ended. libtest runs the tests in the order of
 //!    `--list`, on a known number of threads, and prints each one that ends. So the first tests of the
@@ -20,7 +20,7 @@ use environment::Environment;
 
 use super::count::{Outcome, ended_test};
 use super::limited::{self, End};
-use super::{LOW_PRIORITY, Place, shell};
+use super::{Place, Priority, shell};
 
 /// Time for a program to list its tests.
 const LIST_MAX: Duration = Duration::from_secs(60);
@@ -97,7 +97,7 @@ pub(super) fn run_programs(
 ) -> Outcome {
     let waiting: Mutex<VecDeque<&Program>> = Mutex::new(programs.iter().collect());
     let (total, out) = (Mutex::new(Outcome::default()), Mutex::new(out));
-    let run_some = |take: fn(&mut VecDeque<&'_ Program>) -> Option<usize>, priority: &str| {
+    let run_some = |take: fn(&mut VecDeque<&'_ Program>) -> Option<usize>, priority: Priority| {
         let next = || {
             let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
             let at = take(&mut waiting)?;
@@ -112,7 +112,7 @@ pub(super) fn run_programs(
         }
     };
     thread::scope(|scope| {
-        scope.spawn(|| run_some(|waiting| waiting.len().checked_sub(1), LOW_PRIORITY));
+        scope.spawn(|| run_some(|waiting| waiting.len().checked_sub(1), Priority::Idle));
         run_some(|waiting| (!waiting.is_empty()).then_some(0), place.priority());
     });
     total.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -122,7 +122,7 @@ pub(super) fn run_programs(
 fn run_program(
     program: &Program,
     words: &[&str],
-    priority: &str,
+    priority: Priority,
     silence_max: Duration,
 ) -> (Outcome, String) {
     let clock = Environment::real();
@@ -136,7 +136,7 @@ fn run_program(
     if let End::Silent = end
         && output.lines().any(|line| line.starts_with("running "))
     {
-        let begun = begun(&listed(program, words), &output, threads());
+        let begun = begun(&listed(program, words), &output, threads(words));
         outcome.failures.extend(begun.into_iter().map(|test| format!("{test} had not ended")));
     }
     let seconds = (clock.now() - began).as_secs();
@@ -148,10 +148,10 @@ fn run_program(
     (outcome, text)
 }
 
-fn command(program: &Program, words: &[&str], priority: &str) -> Command {
-    let mut command = Command::new("nice");
+fn command(program: &Program, words: &[&str], priority: Priority) -> Command {
+    let mut command = priority.command("sh");
     command
-        .args(["-n", priority, "sh", "-c", "exec 2>&1; exec \"$0\" \"$@\""])
+        .args(["-c", "exec 2>&1; exec \"$0\" \"$@\""])
         .arg(&program.path)
         .args(words)
         .env("CARGO_MANIFEST_DIR", &program.folder)
@@ -163,18 +163,21 @@ fn command(program: &Program, words: &[&str], priority: &str) -> Command {
 fn listed(program: &Program, words: &[&str]) -> Vec<String> {
     let words = [words, &["--list", "--format=terse"]].concat();
     let mut tests = Vec::new();
-    let end = limited::run(&mut command(program, &words, LOW_PRIORITY), Some(LIST_MAX), |line| {
-        let line = String::from_utf8_lossy(line);
-        tests.extend(line.trim_end().strip_suffix(": test").map(str::to_owned));
-    });
+    let end =
+        limited::run(&mut command(program, &words, Priority::Usual), Some(LIST_MAX), |line| {
+            let line = String::from_utf8_lossy(line);
+            tests.extend(line.trim_end().strip_suffix(": test").map(str::to_owned));
+        });
     drop(end);
     tests
 }
 
-/// Returns the number of tests that libtest runs at a time.
-fn threads() -> usize {
-    let set = std::env::var("RUST_TEST_THREADS").ok().and_then(|threads| threads.parse().ok());
-    set.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
+/// Returns the number of tests that libtest runs at a time, if it is given `words`.
+pub(super) fn threads(words: &[&str]) -> usize {
+    let given = words.iter().find_map(|word| word.strip_prefix("--test-threads="));
+    let set = given.map(str::to_owned).or_else(|| std::env::var("RUST_TEST_THREADS").ok());
+    set.and_then(|threads| threads.parse().ok())
+        .unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// Returns the tests that had begun and not ended.

@@ -1,0 +1,42 @@
+//! The scheduling of a process: usual, or only while a processor is idle.
+//!
+//! Linux has a class of processes (`SCHED_IDLE`) that run only on a processor with nothing else to do,
+//! and that give it up as soon as another process wakes up there. A low niceness is not enough: tests
+//! whose threads wait for each other took 1.3 times as long beside a process of niceness 10, and 1.04
+//! times as long beside one of this class.
+
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+/// How a process is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Priority {
+    Usual,
+    /// Runs only while a processor is idle, or at the lowest niceness if the system has no such class.
+    Idle,
+}
+
+const IDLE: &[&str] = &["chrt", "--idle", "0"];
+const LOWEST: &[&str] = &["nice", "-n", "19"];
+
+static HAS_IDLE: LazyLock<bool> = LazyLock::new(|| {
+    let tried = started_by(IDLE, "true").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    tried.is_ok_and(|status| status.success())
+});
+
+impl Priority {
+    /// Returns a command that runs `program` at this priority.
+    pub(super) fn command(self, program: &str) -> Command {
+        match self {
+            Self::Usual => Command::new(program),
+            Self::Idle if *HAS_IDLE => started_by(IDLE, program),
+            Self::Idle => started_by(LOWEST, program),
+        }
+    }
+}
+
+fn started_by(starter: &[&str], program: &str) -> Command {
+    let mut command = Command::new(starter[0]);
+    command.args(&starter[1..]).arg(program);
+    command
+}
