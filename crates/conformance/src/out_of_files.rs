@@ -6,6 +6,8 @@
 //! 3. Each call that fails must do so with an error that may pass ([`engine::Error::may_pass`]). The
 //!    same call must then succeed: no store stays read-only.
 //! 4. At the end everything is flushed and closed, and opening finds every write.
+//! 5. After one more run, no queue of the device can be made once the store is open: every read
+//!    must succeed without one.
 
 use std::sync::Arc;
 
@@ -138,11 +140,17 @@ impl Run<'_> {
         database.close().map_err(|error| format!("closing: {error}"))
     }
 
-    /// Everything is there.
-    fn compare(&self) -> Result<(), String> {
+    /// Everything is there, also if reads get no queue of the device.
+    fn compare(&self, queues: Queues) -> Result<(), String> {
         self.device.heal();
         let device: Arc<dyn Device> = self.device.clone();
         let database = self.open()?;
+        if queues == Queues::None {
+            let kind = OperationKind::Queue;
+            let nth = self.device.count(Some(kind)) + 1;
+            let (failure, lasting) = (Failure::OutOfFiles, Lasting::ForGood);
+            self.device.fail(Fault { kind: Some(kind), nth, failure, lasting });
+        }
         let (found, last) = (database.recovered, self.model.last());
         if found != last {
             return Err(format!("found write {found} of {last}"));
@@ -150,29 +158,43 @@ impl Run<'_> {
         let opened = &database.opened;
         compare_everything(opened.engine.as_ref(), &opened.sequence, &self.model, last)?;
         drop(database);
+        self.device.heal();
         crate::database::check(self.fixture, &device)
     }
 }
 
-fn run(fixture: &dyn Fixture, seed: u64, fault: Option<Fault>) -> Result<Arc<FaultDevice>, String> {
+/// Whether queues of the device can be made for the reads at the end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Queues {
+    Some,
+    None,
+}
+
+fn run(
+    fixture: &dyn Fixture,
+    seed: u64,
+    fault: Option<Fault>,
+    queues: Queues,
+) -> Result<Arc<FaultDevice>, String> {
     let device = FaultDevice::new(device::memory());
     let mut run = Run { fixture, device: Arc::clone(&device), seed, model: Model::default() };
     fault.into_iter().for_each(|fault| device.fail(fault));
     catch(|| run.work())?;
-    catch(|| run.compare())?;
+    catch(|| run.compare(queues))?;
     Ok(device)
 }
 
 /// Runs the workload of `seed` with each of its operations in turn. Returns how many runs there were.
 pub(crate) fn out_of_files(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
-    let whole = run(fixture, seed, None)?;
-    let mut runs = 0;
+    let whole = run(fixture, seed, None, Queues::Some)?;
+    run(fixture, seed, None, Queues::None).map_err(|what| format!("without queues: {what}"))?;
+    let mut runs = 1;
     for kind in OperationKind::ALL.into_iter().filter(|kind| kind.needs_descriptor()) {
         for nth in 1..=whole.count(Some(kind)) {
             for lasting in [Lasting::Once, Lasting::ForGood] {
                 let failure = Failure::OutOfFiles;
                 let fault = Fault { kind: Some(kind), nth, failure, lasting };
-                run(fixture, seed, Some(fault))
+                run(fixture, seed, Some(fault), Queues::Some)
                     .map_err(|what| format!("{kind:?} {nth} finds no descriptor: {what}"))?;
                 runs += 1;
             }

@@ -53,7 +53,7 @@ pub use error::{Error, OpenError, ReplayError, Result, Visit};
 pub use journal::Journal;
 pub use open::{Cut, Recovery};
 pub use options::{Durability, Options};
-pub use recover::{begins_behind, check_newest, is_missing, missing_from, refuse_newer};
+pub use recover::{begins_behind, check_newest, id, is_missing, missing_from, refuse_newer};
 pub use segment::decode_segment;
 pub use stats::Stats;
 pub use store::{LocalSegments, SegmentStore};

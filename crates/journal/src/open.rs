@@ -80,8 +80,8 @@ impl Journal {
         after: SeqNo,
         replay: &mut Visit<'_>,
     ) -> Result<(Self, Recovery), OpenError> {
-        let recovered =
-            recover(&*store, environment, &Known { after, reached: options.reached }, replay)?;
+        let known = Known { after, reached: options.reached, id: options.id };
+        let recovered = recover(&*store, environment, &known, replay)?;
         let recovery = recovered.recovery.clone();
         let alignment = recovered.file.alignment();
         let journal = Self {

@@ -30,6 +30,9 @@ pub struct Options {
     /// A record that the caller knows the journal to have had, since it has made an effect of it durable;
     /// default zero. Opening refuses a journal that ends before it ([`crate::OpenError::Missing`]).
     pub reached: SeqNo,
+    /// The id that a new journal gets; default `None`, a random one. [`crate::id`] returns that of a journal, by
+    /// which its caller knows it for its own.
+    pub id: Option<u64>,
 }
 
 impl Options {
@@ -52,6 +55,7 @@ impl Default for Options {
             buffer_bytes: 4 << 20,
             record_bytes_max: 256 << 20,
             reached: SeqNo::ZERO,
+            id: None,
         }
     }
 }

@@ -66,6 +66,8 @@ pub(crate) struct Known {
     pub(crate) after: SeqNo,
     /// This record was in the journal.
     pub(crate) reached: SeqNo,
+    /// The id of a new journal; a random one without.
+    pub(crate) id: Option<u64>,
 }
 
 /// Recovers the journal in `store`, or creates it.
@@ -75,7 +77,7 @@ pub(crate) fn recover(
     known: &Known,
     replay: &mut Visit<'_>,
 ) -> Result<Recovered, OpenError> {
-    let Known { after, reached } = *known;
+    let Known { after, reached, id } = *known;
     store.prepare()?;
     let end = end::load(store)?;
     let mut segments = files::find(store)?;
@@ -119,7 +121,7 @@ pub(crate) fn recover(
         }
         _ => {
             let replaces = replaced.is_some();
-            let (segment, file, active) = begin(store, newest, (index, after), &mut random)?;
+            let (segment, file, active) = begin(store, newest, (index, after), (id, &mut random))?;
             if replaces {
                 segments.pop();
             }
@@ -183,6 +185,24 @@ pub fn refuse_newer(device: &dyn Device, dir: &str) -> Result<(), OpenError> {
 pub fn is_missing(device: &dyn Device, dir: &str) -> Result<bool, OpenError> {
     let store = LocalSegments::new(device, dir);
     Ok(!store.exists()? || files::list(&store)?.is_empty())
+}
+
+/// Returns the id of the journal in the directory `dir`: that of its newest segment with a header that can be read.
+/// `None` if it has no such segment.
+///
+/// # Errors
+/// The storage's.
+pub fn id(device: &dyn Device, dir: &str) -> Result<Option<u64>, OpenError> {
+    let store = LocalSegments::new(device, dir);
+    let indices = if store.exists()? { files::list(&store)? } else { Vec::new() };
+    for index in indices.into_iter().rev() {
+        match files::found_at(&store, index) {
+            Ok(segment) => return Ok(Some(segment.header.journal)),
+            Err(OpenError::Damaged(_) | OpenError::Unsupported { .. }) => {}
+            Err(failed) => return Err(failed),
+        }
+    }
+    Ok(None)
 }
 
 /// Refuses a journal in the directory `dir` whose newest segments are lost, as opening does, without reading
@@ -260,11 +280,12 @@ fn begin(
     store: &dyn SegmentStore,
     newest: Option<(&Found, Scanned)>,
     (index, after): (u64, SeqNo),
-    random: &mut Random,
+    (id, random): (Option<u64>, &mut Random),
 ) -> Result<(Found, Arc<dyn File>, Group), OpenError> {
     let unfinished = Unfinished::new(store, index)?;
+    let drawn = random.next_u64();
     let mut header = SegmentHeader {
-        journal: random.next_u64(),
+        journal: id.unwrap_or(drawn),
         index,
         salt: random.next_u64(),
         previous_end: 0,

@@ -126,6 +126,11 @@ impl Catalog {
         Self { id, next_keyspace: 1, newest: SeqNo::ZERO, keyspaces: Vec::new() }
     }
 
+    /// The id of the database's journal.
+    pub(crate) fn journal_id(&self) -> u64 {
+        codec::hash64(0, &self.id)
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
         let mut writer = Writer::new(&mut body);

@@ -12,7 +12,7 @@ use crate::catalog::{self, Catalog, Entry};
 use crate::damaged;
 use crate::directory::{check_still_unlocked, lock_to_read};
 use crate::error::{Error, Result};
-use crate::open::{JOURNAL_DIR, check_place, missing_journal, unknown_keyspace};
+use crate::open::{JOURNAL_DIR, check_place, foreign_journal, missing_journal, unknown_keyspace};
 use crate::options::EngineKind;
 use crate::owner;
 use crate::record;
@@ -167,6 +167,7 @@ pub(crate) fn check_content(
     report.checked.push(Checked::Catalog { keyspaces: catalog.keyspaces.len() as u64 });
     report.extend(owner::older_than(&**device, catalog)?);
     report.extend(missing_journal(&**device, catalog)?);
+    report.extend(foreign_journal(&**device, catalog)?);
     let last = check_journal(device, report)?;
     let mut oldest: Option<SeqNo> = None;
     for entry in &catalog.keyspaces {

@@ -93,7 +93,7 @@ impl Inner {
             }
         }
         if let Some(after) = oldest {
-            self.copy_journal(after, target)?;
+            self.copy_journal(catalog.journal_id(), after, target)?;
         }
         if !is_planted(Planted::CheckpointUnnamed) {
             target.sync_dir(KEYSPACES_DIR)?;
@@ -119,13 +119,13 @@ impl Inner {
         Ok(())
     }
 
-    fn copy_journal(&self, after: SeqNo, target: &Arc<dyn Device>) -> Result<()> {
+    fn copy_journal(&self, id: u64, after: SeqNo, target: &Arc<dyn Device>) -> Result<()> {
         self.settle(self.sequence.last(), true, Durability::Flushed)?;
         let mut nothing = |_: SeqNo, _: &[u8]| Ok(());
         let (copy, _) = Journal::open(
             Arc::clone(target),
             JOURNAL_DIR,
-            journal_options(&self.options, SeqNo::ZERO),
+            journal_options(&self.options, id, SeqNo::ZERO),
             &self.options.environment,
             after,
             &mut nothing,

@@ -112,7 +112,8 @@ impl Db {
             Self::open_locked(device, place, options.clone(), lock, Access::Write)
         };
         let db = room_to_open::open_with_room(&device, open)?;
-        let journal = journal_options_on(&*device, &db.inner.options, SeqNo::ZERO);
+        let id = db.inner.catalog.lock().journal_id();
+        let journal = journal_options_on(&*device, &db.inner.options, id, SeqNo::ZERO);
         let group_bytes = journal.buffer_bytes as u64;
         let room = JournalRoom::hold(&device, &db.inner.catalog.lock(), group_bytes)?;
         let is_short = room.is_short();
@@ -278,22 +279,38 @@ pub(crate) fn missing_journal(
     Ok(is_missing.then(|| Corruption::new("the journal is missing", 0).at(JOURNAL_DIR, 0)))
 }
 
-/// How the journal is opened. It takes any record that its format can express: a value may be half of
+/// The damage, if the journal is that of another database, by its id. Its records say nothing of these keyspaces.
+pub(crate) fn foreign_journal(
+    device: &dyn Device,
+    catalog: &Catalog,
+) -> Result<Option<Corruption>> {
+    let found = journal::id(device, JOURNAL_DIR)?;
+    let is_foreign = found.is_some_and(|id| id != catalog.journal_id());
+    let what = "the journal belongs to another database";
+    Ok(is_foreign.then(|| Corruption::new(what, 0).at(JOURNAL_DIR, 0)))
+}
+
+/// How the journal of this id is opened. It takes any record that its format can express: a value may be half of
 /// that.
-pub(crate) fn journal_options(options: &Options, reached: SeqNo) -> journal::Options {
+pub(crate) fn journal_options(options: &Options, id: u64, reached: SeqNo) -> journal::Options {
     let record_bytes_max = journal::Options::RECORD_BYTES_MAX;
     let default = journal::Options::default();
     let segment_bytes = segment_bytes(options);
     // A group is at most as long as a segment, or it would make a longer one.
     let buffer_bytes = usize::try_from(segment_bytes)
         .map_or(default.buffer_bytes, |bytes| bytes.min(default.buffer_bytes));
-    journal::Options { record_bytes_max, reached, segment_bytes, buffer_bytes }
+    journal::Options { record_bytes_max, reached, segment_bytes, buffer_bytes, id: Some(id) }
 }
 
 /// The same for a device of some size. A device that is full is left by a trim of whole segments, so these are small on
 /// a small device.
-fn journal_options_on(device: &dyn Device, options: &Options, reached: SeqNo) -> journal::Options {
-    let usual = journal_options(options, reached);
+fn journal_options_on(
+    device: &dyn Device,
+    options: &Options,
+    id: u64,
+    reached: SeqNo,
+) -> journal::Options {
+    let usual = journal_options(options, id, reached);
     let total = device.space().map_or(u64::MAX, |space| space.total);
     let most = (total / DEVICE_SEGMENTS).max(SMALL_DEVICE_SEGMENT_BYTES);
     let segment_bytes = usual.segment_bytes.min(most);
@@ -477,7 +494,7 @@ fn recover(
     let (journal, recovery) = Journal::open(
         Arc::clone(&nursery.device),
         JOURNAL_DIR,
-        journal_options_on(device, options, barrier.held()),
+        journal_options_on(device, options, catalog.journal_id(), barrier.held()),
         &options.environment,
         oldest,
         &mut replay,

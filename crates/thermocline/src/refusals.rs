@@ -4,7 +4,7 @@ use device::Device;
 
 use crate::catalog::{Catalog, Entry};
 use crate::error::{Error, Result};
-use crate::open::{JOURNAL_DIR, missing_journal};
+use crate::open::{JOURNAL_DIR, foreign_journal, missing_journal};
 use crate::options::EngineKind;
 use crate::owner;
 
@@ -14,6 +14,9 @@ pub(crate) fn refuse_first(device: &dyn Device, catalog: &Catalog) -> Result<()>
         return Err(missing.into());
     }
     journal::refuse_newer(device, JOURNAL_DIR)?;
+    if let Some(foreign) = foreign_journal(device, catalog)? {
+        return Err(foreign.into());
+    }
     for entry in &catalog.keyspaces {
         refuse_newer_files(device, entry)?;
     }

@@ -28,7 +28,9 @@ use crate::directory::{check_still_unlocked, lock_to_read, make_lock_file};
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 use crate::merge::MergeOperators;
-use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, check_place, journal_options, missing_journal};
+use crate::open::{
+    JOURNAL_DIR, KEYSPACES_DIR, check_place, foreign_journal, journal_options, missing_journal,
+};
 use crate::options::{EngineKind, Options};
 use crate::owner::{self, Unnamed};
 use crate::record;
@@ -141,7 +143,8 @@ pub fn salvage_on(
     }
     let (found, newest) = (Salvage::default(), catalog.newest);
     let (persisted, newest_of, damaged) = Default::default();
-    let mut work = Work { old, catalog, found, persisted, newest_of, damaged, newest };
+    let has_journal = true;
+    let mut work = Work { old, catalog, found, persisted, newest_of, damaged, newest, has_journal };
     work.adopt_newer()?;
     let target = CopyTarget::new(Arc::clone(&new), into);
     let unfinished = target.device().subdevice(UNFINISHED);
@@ -173,6 +176,8 @@ struct Work {
     /// The newest number that is known to have been given: none is given again, since files that are
     /// copied have writes by their old numbers.
     newest: SeqNo,
+    /// Whether the journal is this database's, or not there.
+    has_journal: bool,
 }
 
 impl Work {
@@ -203,7 +208,7 @@ impl Work {
         new.sync_dir(KEYSPACES_DIR)?;
         self.check_journal()?;
         let keyspaces = self.entries(|way| way == Way::Copied);
-        begin_journal(new, &options, self.newest)?;
+        begin_journal(new, &options, self.catalog.journal_id(), self.newest)?;
         Catalog { keyspaces, newest: self.newest, ..self.catalog.clone() }.store(&**new)?;
         // Keyspaces keep the names of their operators, and nothing is merged here.
         let options = Options { merge_operators: MergeOperators::elsewhere(), ..options };
@@ -300,7 +305,11 @@ impl Work {
     /// Notes what is damaged in the journal, and the newest write that it has.
     fn check_journal(&mut self) -> Result<()> {
         self.found.extend(missing_journal(&*self.old, &self.catalog)?);
-        if !self.old.exists(JOURNAL_DIR)? {
+        if let Some(foreign) = foreign_journal(&*self.old, &self.catalog)? {
+            self.found.extend([foreign]);
+            self.has_journal = false;
+        }
+        if !self.has_journal || !self.old.exists(JOURNAL_DIR)? {
             return Ok(());
         }
         let found = journal::check(&*self.old, JOURNAL_DIR)?;
@@ -320,6 +329,9 @@ impl Work {
 
     /// Step 4.
     fn replay(&mut self, keyspaces: &BTreeMap<u32, Keyspace>) -> Result<()> {
+        if !self.has_journal {
+            return Ok(());
+        }
         let journaled: BTreeMap<u32, (&Keyspace, SeqNo)> = keyspaces
             .iter()
             .filter(|(_, keyspace)| keyspace.options().journaled)
@@ -372,13 +384,13 @@ impl Work {
 
 /// Makes a journal without which no keyspace is opened that is written to it. It reaches `newest`, by a record
 /// that says nothing, as the files that are copied have writes up to there.
-fn begin_journal(new: &Arc<dyn Device>, options: &Options, newest: SeqNo) -> Result<()> {
+fn begin_journal(new: &Arc<dyn Device>, options: &Options, id: u64, newest: SeqNo) -> Result<()> {
     let mut nothing = |_: SeqNo, _: &[u8]| Ok(());
     let (device, environment) = (Arc::clone(new), &options.environment);
     let opened = Journal::open(
         device,
         JOURNAL_DIR,
-        journal_options(options, SeqNo::ZERO),
+        journal_options(options, id, SeqNo::ZERO),
         environment,
         SeqNo::ZERO,
         &mut nothing,

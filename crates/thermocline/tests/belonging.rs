@@ -404,6 +404,38 @@ fn files_of_another_keyspace_are_refused() {
     }
 }
 
+/// The whole journal of another database, whose records name keyspaces of the same ids and follow
+/// what these have persisted.
+#[test]
+fn the_journal_of_another_database_is_refused() {
+    for engine in ENGINES {
+        let device = closed(engine);
+        let other = device::memory();
+        let db = open(&other).unwrap();
+        for name in ["a", "b"] {
+            let space = db.keyspace(name, of(engine)).unwrap();
+            for key in 0..50 {
+                space.put(&[key], b"foreign").unwrap();
+            }
+        }
+        drop(db);
+        for name in device.list("journal").unwrap() {
+            device.remove(&format!("journal/{}", name.name)).unwrap();
+        }
+        let mut journal = BTreeMap::new();
+        files(&*other, "journal", &mut journal);
+        journal.iter().for_each(|(name, content)| put_file(&*device, name, content));
+        let (found, db) = refused(&device, "journal", &format!("{engine}"));
+        assert_eq!(found.journal_records, 0, "{engine}");
+        for name in ["a", "b"] {
+            let keyspace = db.existing_keyspace(name).unwrap();
+            for key in 0..50 {
+                assert_ne!(keyspace.get(&[key]).unwrap().as_deref(), Some(&b"foreign"[..]));
+            }
+        }
+    }
+}
+
 /// The same database under another id: the id is random, so another seed makes one.
 fn other_database(_like: &Arc<dyn Device>) -> Arc<dyn Device> {
     let device = device::memory();

@@ -581,3 +581,31 @@ fn check_reads_and_salvage_agree_on_a_file_of_another_length() {
         assert!(wrong.is_empty(), "{} cases: {wrong:#?}", wrong.len());
     }
 }
+
+/// One of many files is lost: a table, a segment of a log, a part of an index.
+#[test]
+fn the_loss_of_any_file_is_reported() {
+    for engine in ENGINES {
+        let whole = in_many_files(engine);
+        let mut wrong = Vec::new();
+        for name in some_of_each_kind(files(&whole)) {
+            let case = format!("{engine}: without {name}");
+            let device = copy_of(&whole);
+            Damage::Remove.do_to(&device, &name);
+            let report = check_on(Arc::clone(&device), "copy").unwrap();
+            let (found, others) = salvage(&device, &case);
+            let failure = failure_to_read(&device, &case);
+            // Without an index `flexdb` makes one; ballast and a lock have no data.
+            let holds_data = !["index", "ballast", "lock"].iter().any(|it| name.ends_with(it));
+            let are_whole = [report.is_whole(), found.damage_count() == 0 && others == 0];
+            let is_right = match holds_data {
+                true => are_whole == [false; 2] && failure.is_some(),
+                false => are_whole[0] == are_whole[1] && (!are_whole[0] || failure.is_none()),
+            };
+            if !is_right {
+                wrong.push(format!("{case}: {report:?}, read {failure:?}, salvaged {found:?}"));
+            }
+        }
+        assert!(wrong.is_empty(), "{} cases: {wrong:#?}", wrong.len());
+    }
+}

@@ -11,8 +11,8 @@ use std::thread;
 
 use device::process::testing::{Child, exit_without_destructors};
 use thermocline::{
-    Backups, Batch, Change, Db, Durability, EngineKind, Error, KeyRange, Keyspace, KeyspaceOptions,
-    Options, Progress, Result, check,
+    Backups, Batch, Change, ChangeWithEnd, Db, Durability, EngineKind, Error, KeyRange, Keyspace,
+    KeyspaceOptions, MergeName, MergeOperators, Options, Progress, Result, check,
 };
 
 const ENGINES: [EngineKind; 4] =
@@ -21,8 +21,13 @@ const ENGINES: [EngineKind; 4] =
 const WRITES: u32 = 100;
 
 fn open(dir: &std::path::Path, engine: EngineKind) -> (Db, Keyspace) {
-    let db = Db::open(dir, Options { memory_bytes: 64 << 20, ..Options::default() }).unwrap();
-    let options = KeyspaceOptions { engine, ..KeyspaceOptions::default() };
+    let name: MergeName = "replace".parse().unwrap();
+    let merge_operators =
+        MergeOperators::new().with(name, |_, _, operand: &[u8]| Ok(Change::Put(operand.to_vec())));
+    let options = Options { memory_bytes: 64 << 20, merge_operators, ..Options::default() };
+    let db = Db::open(dir, options).unwrap();
+    let options =
+        KeyspaceOptions { engine, values_end: true, merge: Some(name), ..Default::default() };
     let space = db.keyspace("space", options).unwrap().durability(Durability::Synced);
     (db, space)
 }
@@ -75,6 +80,19 @@ fn calls_of_keyspace(space: &Keyspace, unlike: &mut Unlike) {
         space.delete_range(&KeyRange::of::<&[u8]>(&b"b"[..]..&b"a"[..])),
     );
     unlike.check("scan", space.scan(KeyRange::all()).map(drop));
+    calls_of_values_that_end(space, unlike);
+    unlike.check("get_into", space.get_into(b"before1", &mut Vec::new()));
+    unlike.check("contains_key", space.contains_key(b"before1"));
+    unlike.check("multi_get_with", space.multi_get_with(&[b"before1"], &mut |_, _| {}));
+    unlike.check("try_put", space.try_put(b"child", b"c"));
+    unlike.check("wait_to_write", space.wait_to_write());
+    unlike.check("merge", space.merge(b"child", b"c"));
+    unlike.check("scan_prefix", space.scan_prefix(b"b").map(drop));
+    unlike.check("scan_reverse", space.scan_reverse(KeyRange::all()).map(drop));
+    unlike.check("compact", space.compact());
+    unlike.check("compact_range", space.compact_range(&KeyRange::all()));
+    unlike.check("approximate_bytes", space.approximate_bytes(&KeyRange::all()));
+    unlike.check("ingest", space.ingest([(b"child", b"c")]));
     unlike.check("walk", space.walk(None, |_, _| ControlFlow::Continue(())));
     unlike.check("position", space.position(b"before1"));
     unlike.check("flush", space.flush());
@@ -88,6 +106,31 @@ fn calls_of_keyspace(space: &Keyspace, unlike: &mut Unlike) {
     unlike.poll("rmw_async", space.rmw_async(b"child", |_| Change::Delete));
     unlike.poll("compare_and_swap_async", space.compare_and_swap_async(b"before1", None, None));
     unlike.poll("multi_get_async", space.multi_get_async(&[b"before1"]));
+    unlike.poll("delete_async", space.delete_async(b"before1"));
+    unlike.poll("merge_async", space.merge_async(b"child", b"c"));
+}
+
+fn calls_of_values_that_end(space: &Keyspace, unlike: &mut Unlike) {
+    let (never, hour) = (u64::MAX, std::time::Duration::from_secs(3600));
+    unlike.check("put_until", space.put_until(b"child", b"c", never));
+    unlike.check("put_for", space.put_for(b"child", b"c", hour));
+    unlike.check("get_with_end", space.get_with_end(b"before1"));
+    unlike.check("expire_at", space.expire_at(b"before1", 1));
+    unlike.check("persist", space.persist(b"before1"));
+    unlike.check("rmw_with_end", space.rmw_with_end(b"before1", |_| ChangeWithEnd::Delete));
+    unlike.check("compare_and_swap_until", space.compare_and_swap_until(b"a", None, b"c", never));
+    unlike.check("expiry_stats", space.expiry_stats());
+    unlike.check("remove_ended", space.remove_ended());
+    unlike.poll("put_until_async", space.put_until_async(b"child", b"c", never));
+    unlike.poll("put_for_async", space.put_for_async(b"child", b"c", hour));
+    unlike.poll(
+        "rmw_with_end_async",
+        space.rmw_with_end_async(b"before1", |_| ChangeWithEnd::Delete),
+    );
+    unlike.poll(
+        "compare_and_swap_until_async",
+        space.compare_and_swap_until_async(b"a", None, b"c", never),
+    );
 }
 
 fn calls_of_database(db: &Db, space: &Keyspace, place: &std::path::Path, unlike: &mut Unlike) {
@@ -95,6 +138,11 @@ fn calls_of_database(db: &Db, space: &Keyspace, place: &std::path::Path, unlike:
     batch.put(space, b"child", b"c");
     unlike.check("write", db.write(&batch));
     unlike.check("write of nothing", db.write(&Batch::new()));
+    unlike.check("write_after", db.write_after(&batch, || ()));
+    unlike.check("try_write", db.try_write(&batch));
+    unlike.check("try_write of nothing", db.try_write(&Batch::new()));
+    unlike.check("wait", db.wait(db.last(), Durability::Synced));
+    unlike.check("transaction", db.transaction(|_| Ok(())));
     unlike.poll("write_async", db.write_async(batch));
     unlike.check("sync", db.sync());
     unlike.check("flush", db.flush());
@@ -105,12 +153,15 @@ fn calls_of_database(db: &Db, space: &Keyspace, place: &std::path::Path, unlike:
     unlike.check("existing_keyspace", db.existing_keyspace("space").map(drop));
     unlike.check("drop_keyspace", db.drop_keyspace("space"));
     unlike.check("checkpoint", db.checkpoint(place.join("copy")));
+    unlike.check("checkpoint_on", db.checkpoint_on(device::memory(), "copy"));
     let backups = Backups::open(place.join("backups")).unwrap();
     unlike.check("backup", db.backup(&backups, &Progress::default()).map(drop));
     unlike.check("failure", db.failure().map_or(Ok(()), Err));
     assert!(db.keyspaces().is_empty() && db.troubles().is_empty());
     assert!(db.stats().keyspaces.is_empty());
     drop(db.removal_hold().hold());
+    // These read figures in memory.
+    let _figures = (db.last(), db.now_ms(), db.memory_bytes());
     unlike.check("close", db.close());
 }
 
@@ -136,6 +187,12 @@ fn calls_of_open_values(db: &Db, space: &Keyspace) -> impl FnOnce(&mut Unlike) +
         unlike.check("snapshot.get", snapshot.get(&space, b"before1"));
         unlike.check("transaction.get", transaction.get(&space, b"before1"));
         unlike.check("transaction.put", transaction.put(&space, b"child", b"c"));
+        unlike.check("transaction.delete", transaction.delete(&space, b"before1"));
+        unlike.check("transaction.merge", transaction.merge(&space, b"child", b"c"));
+        unlike.check("transaction.multi_get", transaction.multi_get(&space, &[b"before1"]));
+        unlike.check("transaction.put_until", transaction.put_until(&space, b"child", b"c", 1));
+        let all = KeyRange::all();
+        unlike.check("transaction.delete_range", transaction.delete_range(&space, &all));
         unlike.check("transaction.commit", committed.commit());
         unlike.check("seat.begin_get", seat.begin_get(0, b"before1", &mut Vec::new()).map(drop));
         let operator = Box::new(|_: Option<&[u8]>| Change::Delete);
@@ -143,6 +200,7 @@ fn calls_of_open_values(db: &Db, space: &Keyspace) -> impl FnOnce(&mut Unlike) +
         unlike.check("seat.begin_old", seat.begin_old(0, b"before1").map(drop));
         unlike.check("seat.complete", seat.complete(true, &mut |_, _| {}));
         if let Some(mut scan) = scan {
+            scan.seek(b"before2");
             unlike.check("scan.next", scan.next().transpose());
             assert!(scan.next().is_none(), "an error ends the scan");
             unlike.check("snapshot.scan", snapshot.scan(&space, KeyRange::all()).map(drop));
@@ -150,6 +208,7 @@ fn calls_of_open_values(db: &Db, space: &Keyspace) -> impl FnOnce(&mut Unlike) +
         }
         if let Some(mut ingestion) = ingestion {
             unlike.check("ingestion.push", ingestion.push(b"child2", b"c"));
+            unlike.check("ingestion.push_until", ingestion.push_until(b"child3", b"c", u64::MAX));
             unlike.check("ingestion.commit", ingestion.commit());
         }
     }

@@ -6,11 +6,13 @@
 //! |---|---|---|
 //! | `style` | `style.rs`, `test_files.rs` | file headers, lengths, names, forbidden words, test files that no program compiles |
 //! | `links` | `links.rs` | every path and function that a document names exists |
+//! | `figures` | `figures.rs` | README quotes no figure that a page of benchmarks does not have |
 //! | `unsafe [--write]` | `unsafety.rs` | unsafe blocks per file against the committed allowance |
 //! | `policy` | `policy.rs` | licences, sources and bans of `deny.toml` over `cargo metadata` |
 //! | `soak MINUTES` | `soak.rs` | crash harnesses in turn; appends to the ledger |
 //! | `suite STEP... [-- STEP... [-- STEP...]]` | `suite.rs` | runs test commands, and reports the count and each failed test |
 
+mod figures;
 mod links;
 mod policy;
 mod soak;
@@ -40,10 +42,12 @@ fn main() -> ExitCode {
     let findings = match command {
         "style" => style::check(),
         "links" => links::check(),
+        "figures" => figures::check(),
         "unsafe" => unsafety::check(rest.iter().any(|argument| argument == "--write")),
         "policy" => policy::check(),
         other => {
-            Err(format!("no command {other:?}: one of style, links, unsafe, policy, soak, suite"))
+            let all = "style, links, figures, unsafe, policy, soak, suite";
+            Err(format!("no command {other:?}: one of {all}"))
         }
     };
     match findings {

@@ -109,7 +109,8 @@ fn the_suites_of_the_documents_can_be_run() {
         include_str!("../../../../docs/benchmarks/lsm.toml"),
         include_str!("../../../../docs/benchmarks/lsm-itself.toml"),
         include_str!("../../../../docs/benchmarks/memory.toml"),
-        include_str!("../../../../docs/benchmarks/quoted.toml"),
+        include_str!("../../../../docs/benchmarks/quoted-ordered.toml"),
+        include_str!("../../../../docs/benchmarks/quoted-f2.toml"),
         include_str!("../../../../docs/benchmarks/growth.toml"),
     ] {
         let suite = Suite::parse(text).expect("a suite");

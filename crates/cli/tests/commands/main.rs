@@ -6,6 +6,7 @@ mod configuration;
 mod data;
 mod dumps;
 mod flexspace;
+mod full_devices;
 mod help;
 mod mounts;
 mod program;

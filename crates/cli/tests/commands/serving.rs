@@ -7,13 +7,14 @@ use std::process::{Child, ChildStdout, Stdio};
 
 use crate::program::{command, on};
 
-struct Served {
+/// A server process, killed when dropped.
+pub(crate) struct Served {
     child: Child,
     out: BufReader<ChildStdout>,
 }
 
 impl Served {
-    fn start(dir: &Path, options: &[&str]) -> Self {
+    pub(crate) fn start(dir: &Path, options: &[&str]) -> Self {
         let mut child = command()
             .args(["serve", "--dir"])
             .arg(dir)
@@ -32,8 +33,16 @@ impl Served {
         line.trim_end().to_owned()
     }
 
-    /// Asks it to stop, as Ctrl-C does, and answers its exit code and what it said at the end.
-    fn interrupt(mut self) -> (Option<i32>, String) {
+    /// Reads the address of a server that was started with `--json`.
+    pub(crate) fn addr(&mut self) -> String {
+        let line = self.line();
+        let listening: serde_json::Value =
+            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+        listening["listening"].as_str().unwrap().to_owned()
+    }
+
+    /// Asks it to stop, as Ctrl-C does. Returns its exit code and its messages at the end.
+    pub(crate) fn interrupt(mut self) -> (Option<i32>, String) {
         let pid = self.child.id().to_string();
         let asked = std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap();
         assert!(asked.success());

@@ -88,7 +88,9 @@ impl Shared {
             chains = versions.next_chains(chains);
             chunks = match versions.len() {
                 _ if versions.is_overfull() => (chunks / 2).max(1),
-                few if few < PAIRS_MIN => (chunks * 2).min(CHUNKS_MAX),
+                few if few < PAIRS_MIN && versions.has_room_for_twice() => {
+                    (chunks * 2).min(CHUNKS_MAX)
+                }
                 many if many > PAIRS_MAX => (chunks / 2).max(1),
                 _ => chunks,
             };

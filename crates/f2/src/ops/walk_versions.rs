@@ -104,7 +104,7 @@ impl Versions {
     pub(super) fn next_chains(&self, chains: usize) -> usize {
         match () {
             () if self.has_left_out || self.is_overfull() => (chains / 2).max(1),
-            () if self.bytes < self.room / 2 => (chains * 2).min(CHAINS_MAX),
+            () if self.has_room_for_twice() => (chains * 2).min(CHAINS_MAX),
             () => chains,
         }
     }
@@ -112,6 +112,11 @@ impl Versions {
     /// Pairs, tombstones included.
     pub(super) fn len(&self) -> usize {
         self.pairs.len()
+    }
+
+    /// Returns whether the room is enough for twice the bytes that were collected.
+    pub(super) fn has_room_for_twice(&self) -> bool {
+        !self.has_left_out && self.bytes < self.room / 2
     }
 
     /// Whether what was collected takes more than there is room for, without values that were left out.

@@ -138,3 +138,41 @@ fn a_walk_over_records_on_disk_takes_few_reads() {
         assert!(count < KEYS / 2, "{count} reads for {KEYS} keys, single log: {single_log}");
     }
 }
+
+/// Records that lie far apart are read without what lies between them, which other stretches read.
+#[test]
+fn a_walk_over_long_records_reads_little_more_than_these() {
+    const KEYS: u64 = 4000;
+    const WORDS: usize = 375;
+    for single_log in [false, true] {
+        let options = Options {
+            log_memory_bytes: Some(8 << 16),
+            page_bytes: Some(1 << 16),
+            segment_bytes: 1 << 18,
+            // A single log is not compacted here.
+            disk_bytes_max: (!single_log).then_some(1 << 20),
+            read_cache_bytes: Some(0),
+            single_log,
+            ..tiny()
+        };
+        let bench = Bench::open_by_hand(device::memory(), options, 7);
+        for number in 0..KEYS {
+            bench.put(&key(number), &value(number, 0, WORDS));
+            if number % 10 == 0 && !single_log {
+                bench.advance();
+            }
+        }
+        let counts = || bench.store.shared.host.device.accounting().counts();
+        let (before, mut met) = (counts(), 0);
+        let walked = bench.store.walk(None, &mut |_, _| {
+            met += 1;
+            ControlFlow::Continue(())
+        });
+        walked.expect("the walk is made");
+        let after = counts();
+        assert_eq!(met, KEYS);
+        let times =
+            (after.read_bytes - before.read_bytes) as f64 / (KEYS * 8 * WORDS as u64) as f64;
+        assert!(times < 5.0, "{times:.2} times the data, single log: {single_log}");
+    }
+}

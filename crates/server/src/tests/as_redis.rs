@@ -293,15 +293,16 @@ fn config_get_knows_what_frameworks_ask_for() {
 fn commands_that_are_not_built_are_refused_and_listed() {
     let (_server, mut client) = serve();
     let listed = include_str!("../../../../docs/redis.md");
+    let words: Vec<&str> = listed.split(|one: char| !one.is_ascii_alphanumeric()).collect();
     for name in ["MOVE", "SWAPDB", "ROLE", "WAIT", "LCS", "SLOWLOG", "LATENCY", "LOLWUT"] {
         let want = format!("-ERR unknown command '{name}', with args beginning with: 'a' 'b' ");
         assert_eq!(client.run(&format!("{name} a b")), want);
-        assert!(listed.contains(name), "{name}");
+        assert!(words.contains(&name), "{name}");
     }
     for name in ["CLIENT PAUSE", "CLIENT UNPAUSE", "CLIENT TRACKING", "CLIENT CACHING"] {
         let word = name.trim_start_matches("CLIENT ");
         let want = format!("-ERR unknown subcommand '{word}'. Try CLIENT HELP.");
         assert_eq!(client.run(&format!("{name} 1")), want);
-        assert!(listed.contains(word), "{name}");
+        assert!(words.contains(&word), "{name}");
     }
 }

@@ -1,8 +1,8 @@
 //! Builds the programs of a `cargo test` command, and then runs each of them with a limit of its own.
 //!
 //! 1. `--no-run` builds all programs without a limit, and cargo's messages name them.
-//! 2. Two programs run at a time. The second one comes from the end of the list, and takes only the
-//!    processor time that the tests of the first one leave.
+//! 2. Two programs run at a time. The second one has low priority and comes from the end of the list:
+//!    it takes the processor time that the tests of the first one leave.
 //! 3. The output of a program is printed only if a test failed.
 //! 4. If a program prints nothing for too long, it is ended. libtest runs the tests in the order of
 //!    `--list`, on a known number of threads, and prints each one that ends. So the first tests of the
@@ -112,7 +112,7 @@ pub(super) fn run_programs(
         }
     };
     thread::scope(|scope| {
-        scope.spawn(|| run_some(|waiting| waiting.len().checked_sub(1), Priority::Idle));
+        scope.spawn(|| run_some(|waiting| waiting.len().checked_sub(1), place.priority().second()));
         run_some(|waiting| (!waiting.is_empty()).then_some(0), place.priority());
     });
     total.into_inner().unwrap_or_else(PoisonError::into_inner)
