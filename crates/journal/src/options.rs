@@ -30,8 +30,8 @@ pub struct Options {
     /// A record that the caller knows the journal to have had, since it has made an effect of it durable;
     /// default zero. Opening refuses a journal that ends before it ([`crate::OpenError::Missing`]).
     pub reached: SeqNo,
-    /// The id that a new journal gets; default `None`, a random one. [`crate::id`] returns that of a journal, by
-    /// which its caller knows it for its own.
+    /// The journal's id; default `None`. Opening refuses a journal that has another one, and a new journal gets this
+    /// id. With `None` opening takes any journal, and a new one gets a random id. See [`crate::id`].
     pub id: Option<u64>,
 }
 

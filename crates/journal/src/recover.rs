@@ -66,7 +66,7 @@ pub(crate) struct Known {
     pub(crate) after: SeqNo,
     /// This record was in the journal.
     pub(crate) reached: SeqNo,
-    /// The id of a new journal; a random one without.
+    /// The journal's id, and that of a new one. Without it any journal is opened, and a new one gets a random id.
     pub(crate) id: Option<u64>,
 }
 
@@ -81,6 +81,12 @@ pub(crate) fn recover(
     store.prepare()?;
     let end = end::load(store)?;
     let mut segments = files::find(store)?;
+    if let (Some(id), Some(oldest)) = (id, segments.first())
+        && oldest.header.journal != id
+    {
+        let what = "the segment belongs to another journal than the caller's";
+        return Err(Corruption::new(what, 0).at(&oldest.name, 0).into());
+    }
     let needed = needed(&segments, after)?;
     let scanned = verify(store, &segments, needed)?;
     let newest = segments.last().zip(scanned);
@@ -187,7 +193,7 @@ pub fn is_missing(device: &dyn Device, dir: &str) -> Result<bool, OpenError> {
     Ok(!store.exists()? || files::list(&store)?.is_empty())
 }
 
-/// Returns the id of the journal in the directory `dir`: that of its newest segment with a header that can be read.
+/// Returns the id of the journal in the directory `dir`: that of its oldest segment with a header that can be read.
 /// `None` if it has no such segment.
 ///
 /// # Errors
@@ -195,7 +201,7 @@ pub fn is_missing(device: &dyn Device, dir: &str) -> Result<bool, OpenError> {
 pub fn id(device: &dyn Device, dir: &str) -> Result<Option<u64>, OpenError> {
     let store = LocalSegments::new(device, dir);
     let indices = if store.exists()? { files::list(&store)? } else { Vec::new() };
-    for index in indices.into_iter().rev() {
+    for index in indices {
         match files::found_at(&store, index) {
             Ok(segment) => return Ok(Some(segment.header.journal)),
             Err(OpenError::Damaged(_) | OpenError::Unsupported { .. }) => {}

@@ -167,14 +167,19 @@ pub(crate) fn check_content(
     report.checked.push(Checked::Catalog { keyspaces: catalog.keyspaces.len() as u64 });
     report.extend(owner::older_than(&**device, catalog)?);
     report.extend(missing_journal(&**device, catalog)?);
-    report.extend(foreign_journal(&**device, catalog)?);
-    let last = check_journal(device, report)?;
+    let foreign = foreign_journal(&**device, catalog)?;
+    let is_own = foreign.is_none();
+    report.extend(foreign);
+    let last = if is_own { check_journal(device, report)? } else { None };
     let mut oldest: Option<SeqNo> = None;
     for entry in &catalog.keyspaces {
         let files = check_keyspace(device, catalog.id, entry, report)?;
         let Some(files) = files.filter(|_| entry.options.journaled) else { continue };
         report.extend(last.as_ref().and_then(|last| last.is_behind(entry, files.newest)));
         oldest = oldest.into_iter().chain([files.persisted]).min();
+    }
+    if !is_own {
+        return Ok(());
     }
     report.extend(missing_behind(&**device, oldest)?);
     report.extend(unknown_keyspaces(&**device, catalog, oldest)?);

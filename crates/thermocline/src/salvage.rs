@@ -176,7 +176,7 @@ struct Work {
     /// The newest number that is known to have been given: none is given again, since files that are
     /// copied have writes by their old numbers.
     newest: SeqNo,
-    /// Whether the journal is this database's, or not there.
+    /// Whether the journal is that of this database. `true` also of a database without a journal.
     has_journal: bool,
 }
 

@@ -35,6 +35,9 @@ use priority::Priority;
 /// Time for which a test program or a step may print nothing. A test prints a line when it ends, so
 /// this is the most that the tests which run at one time may take.
 const SILENCE_MAX: Duration = Duration::from_secs(900);
+/// A step beside others may print nothing for this many times [`SILENCE_MAX`].
+const SILENCE_BESIDE_TIMES: u32 = 4;
+
 /// The work of a step's command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -183,6 +186,8 @@ fn run_step<'a>(step: Step<'a>, place: Place, silence_max: Duration) -> Ended<'a
         Place::Beside => {
             println!("\n=== {name}, beside, begins");
             let mut output = Vec::new();
+            // It may get no processor for as long as the steps in front take.
+            let silence_max = silence_max.saturating_mul(SILENCE_BESIDE_TIMES);
             let outcome = run_command(step, place, silence_max, &mut output);
             let output = String::from_utf8_lossy(&output);
             println!("\n=== {name}, beside: {command}\n{output}=== {name}, beside, has ended");

@@ -55,6 +55,8 @@ impl Shared {
                 chains /= 2;
                 continue;
             };
+            // By the hot log's part alone: fewer chains would only read the same chunk more often.
+            chains = versions.next_chains(chains);
             // If the hot log has more chains here, the stretch ends behind these.
             let end = match cut {
                 Cut::Behind(chain) => {
@@ -68,8 +70,13 @@ impl Shared {
             }
             let walked = cold.index.next_chunks(begin, chunks)?;
             let end = [end, walked.next].into_iter().flatten().min();
-            // An entry has the upper bits of its key's position, so it lies before the end if the key does.
-            let named = walked.entries.iter().filter(|(at, _)| end.is_none_or(|end| *at < end));
+            // An entry has the upper bits of its key's position. So it lies before the end if the key does, and keys
+            // of an entry before `first` lie before the begin.
+            let first = walked.entries.iter().map(|(at, _)| *at).filter(|at| *at <= begin).max();
+            let is_named = |at: Position| {
+                first.is_none_or(|first| at >= first) && end.is_none_or(|end| at < end)
+            };
+            let named = walked.entries.iter().filter(|(at, _)| is_named(*at));
             let named: Vec<LogAddress> = named.map(|(_, at)| *at).collect();
             match self.cold_versions(cold, &named, may_end, &mut versions)? {
                 Collected::All => {}
@@ -85,9 +92,8 @@ impl Shared {
             let place = |key: &[u8]| self.index.position(self.hash(key));
             let is_there = |at: Position| at >= begin && end.is_none_or(|end| at < end);
             versions.retain(|key| is_there(place(key)));
-            chains = versions.next_chains(chains);
             chunks = match versions.len() {
-                _ if versions.is_overfull() => (chunks / 2).max(1),
+                _ if versions.has_no_room() => (chunks / 2).max(1),
                 few if few < PAIRS_MIN && versions.has_room_for_twice() => {
                     (chunks * 2).min(CHUNKS_MAX)
                 }

@@ -103,7 +103,7 @@ impl Versions {
     /// had no room, more if half of the room was left.
     pub(super) fn next_chains(&self, chains: usize) -> usize {
         match () {
-            () if self.has_left_out || self.is_overfull() => (chains / 2).max(1),
+            () if self.has_no_room() => (chains / 2).max(1),
             () if self.has_room_for_twice() => (chains * 2).min(CHAINS_MAX),
             () => chains,
         }
@@ -112,6 +112,11 @@ impl Versions {
     /// Pairs, tombstones included.
     pub(super) fn len(&self) -> usize {
         self.pairs.len()
+    }
+
+    /// Returns whether a value was left out, or the keys alone take more than the room.
+    pub(super) fn has_no_room(&self) -> bool {
+        self.has_left_out || self.is_overfull()
     }
 
     /// Returns whether the room is enough for twice the bytes that were collected.

@@ -139,7 +139,7 @@ fn a_walk_over_records_on_disk_takes_few_reads() {
     }
 }
 
-/// Records that lie far apart are read without what lies between them, which other stretches read.
+/// A walk reads a long record once or twice, and little beside it.
 #[test]
 fn a_walk_over_long_records_reads_little_more_than_these() {
     const KEYS: u64 = 4000;
@@ -173,6 +173,6 @@ fn a_walk_over_long_records_reads_little_more_than_these() {
         assert_eq!(met, KEYS);
         let times =
             (after.read_bytes - before.read_bytes) as f64 / (KEYS * 8 * WORDS as u64) as f64;
-        assert!(times < 5.0, "{times:.2} times the data, single log: {single_log}");
+        assert!(times < 4.5, "{times:.2} times the data, single log: {single_log}");
     }
 }

@@ -122,7 +122,7 @@ fn transfers_keep_the_sum_of_every_view() {
     let transfer = |thread: u64| {
         let mut dice = random(100 + thread);
         for transfer in 0.. {
-            let is_enough = views.load(Relaxed) > VIEWS_MIN || transfer >= 100 * TRANSFERS;
+            let is_enough = views.load(Relaxed) >= VIEWS_MIN || transfer >= 100 * TRANSFERS;
             if transfer >= TRANSFERS && is_enough {
                 break;
             }
@@ -160,6 +160,7 @@ fn transfers_keep_the_sum_of_every_view() {
         workers.into_iter().for_each(|worker| worker.join().expect("the worker ends"));
         done.store(true, Relaxed);
     });
+    assert!(views.load(Relaxed) >= VIEWS_MIN, "{} views", views.load(Relaxed));
 }
 
 #[test]
