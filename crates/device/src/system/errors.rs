@@ -22,3 +22,23 @@ pub(super) fn explain(operation: Operation, name: &str, errno: Errno) -> Error {
         other => Error::Io { operation, name, code: other.raw_os_error() },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process at its limit, and a system at its own.
+    #[test]
+    fn a_want_of_descriptors_may_pass_whatever_needed_one() {
+        for errno in [Errno::MFILE, Errno::NFILE] {
+            for operation in
+                [Operation::Open, Operation::Metadata, Operation::Queue, Operation::Sync]
+            {
+                let error = explain(operation, "file", errno);
+                assert!(error.is_out_of_files() && error.may_pass(), "{operation:?}: {error}");
+            }
+            let written = explain(Operation::Write, "file", errno);
+            assert!(!written.may_pass(), "a write of an open file needs none: {written}");
+        }
+    }
+}

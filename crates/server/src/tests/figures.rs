@@ -45,6 +45,11 @@ fn the_metrics_of_the_database_and_the_process_are_served() {
     let mut client = Client::connect(server.addr());
     let value = "v".repeat(1000);
     (0..100).for_each(|key| assert_eq!(client.run(&format!("SET key:{key} {value}")), "+OK"));
+    for number in 1..=5 {
+        assert_eq!(client.run("INCR counter"), format!(":{number}"));
+    }
+    assert_eq!(figure(&mut client, "redis-0_updates_written"), 5);
+    assert!(figure(&mut client, "redis-0_updates_written_bytes") >= 5 * 8);
     assert_eq!(client.run("SAVE"), "+OK");
     let first = page(&server, "/metrics");
     for (name, least) in [
@@ -63,6 +68,8 @@ fn the_metrics_of_the_database_and_the_process_are_served() {
         ("keyspace_live_keys{keyspace=\"redis-0\"}", 100.0),
         ("keyspace_live_bytes{keyspace=\"redis-0\"}", 100_000.0),
         ("keyspace_memory_bytes{keyspace=\"redis-0\"}", 100_000.0),
+        ("keyspace_updates_written{keyspace=\"redis-0\"}", 5.0),
+        ("keyspace_updates_written_bytes{keyspace=\"redis-0\"}", 40.0),
         ("keyspace_engine_figure{figure=\"leaves\",keyspace=\"redis-0\"}", 1.0),
         ("process_resident_memory_bytes", 1_000_000.0),
         ("process_cpu_seconds_total", 0.0),
