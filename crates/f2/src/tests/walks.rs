@@ -63,6 +63,19 @@ fn a_walk_over_a_single_log_meets_what_was_copied_to_its_tail() {
     assert_eq!(walk_past(options, |_, _| ()), [value(1, 0, 8)]);
 }
 
+/// Makes a store with `keys` values of `words` words each. With two logs most of them are in the cold log.
+fn filled(keys: u64, words: usize, options: Options) -> Bench {
+    let has_cold_log = !options.single_log;
+    let bench = Bench::open_by_hand(device::memory(), options, 7);
+    for number in 0..keys {
+        bench.put(&key(number), &value(number, 0, words));
+        if number % 10 == 0 && has_cold_log {
+            bench.advance();
+        }
+    }
+    bench
+}
+
 /// What is longer than there is room for is not held until it is visited, and what is held is counted.
 #[test]
 fn a_walk_over_long_values_holds_few_of_them() {
@@ -82,13 +95,7 @@ fn a_walk_over_long_values_holds_few_of_them() {
             single_log,
             ..tiny()
         };
-        let bench = Bench::open_by_hand(device::memory(), options, 7);
-        for number in 0..KEYS {
-            bench.put(&key(number), &value(number, 0, WORDS));
-            if number % 10 == 0 && !single_log {
-                bench.advance();
-            }
-        }
+        let bench = filled(KEYS, WORDS, options);
         bench.delete(&key(3));
         let before = bench.memory.used();
         let mut most = 0;
@@ -155,13 +162,7 @@ fn a_walk_over_long_records_reads_little_more_than_these() {
             single_log,
             ..tiny()
         };
-        let bench = Bench::open_by_hand(device::memory(), options, 7);
-        for number in 0..KEYS {
-            bench.put(&key(number), &value(number, 0, WORDS));
-            if number % 10 == 0 && !single_log {
-                bench.advance();
-            }
-        }
+        let bench = filled(KEYS, WORDS, options);
         let counts = || bench.store.shared.host.device.accounting().counts();
         let (before, mut met) = (counts(), 0);
         let walked = bench.store.walk(None, &mut |_, _| {
