@@ -2,10 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use device::Mode;
+use device::{Device, File, Mode};
 use futures::executor::block_on;
 use thermocline::{
     Backups, Begun, Change, Completed, Db, EngineKind, Error, KeyRange, Keyspace, KeyspaceOptions,
@@ -42,20 +43,40 @@ fn damaged(engine: EngineKind) -> (Db, Keyspace) {
     let db = Db::open_on(Arc::clone(&device), "place", options()).unwrap();
     let space = db.existing_keyspace("space").unwrap();
     let dir = format!("keyspaces/space/{}", device.list("keyspaces/space").unwrap()[0].name);
-    for file in device.list(&dir).unwrap() {
-        if file.name == "superblock" || file.is_dir {
-            continue;
+    damage_each_file(&*device, &dir);
+    (db, space)
+}
+
+/// Background work makes files and removes them, so the directory is listed until no file is new.
+fn damage_each_file(device: &dyn Device, dir: &str) {
+    let mut damaged = BTreeSet::new();
+    loop {
+        let files = device.list(dir).unwrap().into_iter();
+        let is_new = |name: &String| name != "superblock" && !damaged.contains(name);
+        let new: Vec<String> =
+            files.filter(|file| !file.is_dir).map(|file| file.name).filter(is_new).collect();
+        if new.is_empty() {
+            return;
         }
-        let file = device.open(&format!("{dir}/{}", file.name), Mode::Write).unwrap();
-        let mut at = 100;
-        while at < file.len().unwrap() {
-            let mut byte = [0];
-            file.read_at(at, &mut byte).unwrap();
-            file.write_at(at, &[byte[0] ^ 1]).unwrap();
-            at += DAMAGE_EVERY;
+        for name in new {
+            match device.open(&format!("{dir}/{name}"), Mode::Write) {
+                Ok(file) => damage(&*file),
+                Err(device::Error::NotFound { .. }) => {}
+                Err(error) => panic!("{name}: {error}"),
+            }
+            damaged.insert(name);
         }
     }
-    (db, space)
+}
+
+fn damage(file: &dyn File) {
+    let mut at = 100;
+    while at < file.len().unwrap() {
+        let mut byte = [0];
+        file.read_at(at, &mut byte).unwrap();
+        file.write_at(at, &[byte[0] ^ 1]).unwrap();
+        at += DAMAGE_EVERY;
+    }
 }
 
 /// Runs `call` for keys until one finds damage, whose file must be named from the database on.
