@@ -6,14 +6,16 @@
 //! the measured rounds:
 //!
 //! 1. The first trial has the cache that the store's own guide gives.
-//! 2. A peak outside 95 to 100% of the budget gives the next size, along the line through the nearest
-//!    peaks below and above. As long as one is missing, the size changes by the bytes that the peak is off.
-//! 3. It ends with a peak inside, at the smallest cache with a peak above, with a larger cache that the
-//!    store does not use, or after [`TRIALS_MAX`] trials.
+//! 2. The next size follows the line through the nearest peaks below and above the target, 97.5% of the
+//!    budget. As long as one is missing, the size changes by the bytes that the peak is off.
+//! 3. It ends with a peak within [`CLOSE`] of the target, with [`REFINEMENTS_MAX`] trials after the first
+//!    peak of 95 to 100%, at the smallest cache with a peak above, with a larger cache that the store does
+//!    not use, or after [`TRIALS_MAX`] trials. Of the peaks of 95 to 100%, the one nearest to the target
+//!    counts: a measured run differs from its trial by a percent or two, and must still be inside.
 //!
 //! # Invariants
-//! - S1: a size is tried once. It is strictly between the largest with a peak below and the smallest with
-//!   a peak above.
+//! - S1: a size is tried once. It is strictly between the largest with a peak below the target and the
+//!   smallest with a peak above it.
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,10 @@ const CACHE_BYTES_MIN: u64 = 1 << 20;
 const CACHE_BUDGETS_MAX: u64 = 4;
 /// Share of the budget that the search aims at, in the middle of the allowed ones.
 const TARGET: f64 = (RESIDENT_SHARE_MIN + 1.0) / 2.0;
+/// Share of the budget by which a peak may differ from the target without another trial.
+const CLOSE: f64 = 0.0125;
+/// Trials after the first whose peak is 95 to 100% of the budget.
+const REFINEMENTS_MAX: usize = 2;
 /// Share of a cache's growth by which the peak has to grow, or else the store does not use it.
 const USED_SHARE: f64 = 0.1;
 /// Parts of the budget between sizes that are not worth a trial.
@@ -69,13 +75,36 @@ pub(super) enum Step {
 
 /// Returns the step after `trials`, of which there is at least one.
 pub(super) fn next(budget_bytes: u64, trials: &[Trial]) -> Step {
-    let inside = |trial: &&Trial| {
+    let step = narrow(budget_bytes, trials);
+    let is_inside = |trial: &Trial| {
         trial.resident_bytes.is_some_and(|resident| fills_budget(resident, budget_bytes))
     };
-    if let Some(found) = trials.iter().find(inside) {
-        return Step::End(found.cache_bytes, Verdict::Fills);
+    let Some(first) = trials.iter().position(is_inside) else { return step };
+    let nearest = trials
+        .iter()
+        .filter(|trial| is_inside(trial))
+        .min_by(|one, other| distance(budget_bytes, one).total_cmp(&distance(budget_bytes, other)));
+    let is_last = matches!(step, Step::End(..))
+        || trials.len() > first + REFINEMENTS_MAX
+        || trials.len() >= TRIALS_MAX;
+    match nearest {
+        Some(nearest) if is_last || distance(budget_bytes, nearest) <= CLOSE => {
+            Step::End(nearest.cache_bytes, Verdict::Fills)
+        }
+        _ => step,
     }
-    let is_below = |trial: &&Trial| trial.resident_bytes.is_some_and(|peak| peak <= budget_bytes);
+}
+
+/// How far the peak is from the target, as a share of the budget.
+fn distance(budget_bytes: u64, trial: &Trial) -> f64 {
+    trial.resident_bytes.map_or(f64::MAX, |peak| (peak as f64 / budget_bytes as f64 - TARGET).abs())
+}
+
+/// Returns the next size between the sizes that were tried, or the end of a search without a peak of 95 to 100% of
+/// the budget.
+fn narrow(budget_bytes: u64, trials: &[Trial]) -> Step {
+    let target = budget_bytes as f64 * TARGET;
+    let is_below = |trial: &&Trial| trial.resident_bytes.is_some_and(|peak| peak as f64 <= target);
     let below = trials.iter().filter(is_below).max_by_key(|trial| trial.cache_bytes);
     let above = trials.iter().filter(|trial| !is_below(trial)).min_by_key(|it| it.cache_bytes);
     let aimed = aim(budget_bytes, below, above);

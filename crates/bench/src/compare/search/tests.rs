@@ -37,6 +37,26 @@ fn a_peak_inside_the_budget_ends_the_search() {
 }
 
 #[test]
+fn a_peak_at_the_edge_is_moved_inwards() {
+    for (first, overhead) in [(50, 45), (50, 50), (70, 29)] {
+        let (cache, verdict, trials) = search(first * MIB, |cache| Some(cache + overhead * MIB));
+        assert_eq!((verdict, trials.len()), (Verdict::Fills, 2), "{trials:?}");
+        let peak = (cache + overhead * MIB) as f64 / BUDGET as f64;
+        assert!((peak - TARGET).abs() <= CLOSE, "{peak}");
+    }
+}
+
+#[test]
+fn the_nearest_peak_counts_where_none_is_close() {
+    // In steps, of which none is close to the target.
+    let stairs = |cache: u64| Some(if cache < 52 * MIB { 95 * MIB } else { 99 * MIB + MIB / 2 });
+    let (cache, verdict, trials) = search(50 * MIB, stairs);
+    assert_eq!(verdict, Verdict::Fills, "{trials:?}");
+    assert!(cache >= 52 * MIB, "{trials:?}");
+    assert!(trials.len() <= 1 + REFINEMENTS_MAX, "{trials:?}");
+}
+
+#[test]
 fn a_store_that_takes_twice_its_cache_gets_half() {
     let (cache, verdict, _) = search(100 * MIB, |cache| Some(2 * cache + 10 * MIB));
     assert_eq!(verdict, Verdict::Fills);
