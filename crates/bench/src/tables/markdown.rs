@@ -51,7 +51,13 @@ pub fn page(suite: &Suite, found: &[Found], command: &str) -> String {
             let _ = writeln!(out, "{}\n", wanted.about.trim());
         }
         if let Some(setting) = &found.setting {
-            let _ = writeln!(out, "{setting}.\n");
+            let _ = writeln!(out, "{setting}.");
+        }
+        if let Some(origin) = &found.origin {
+            let _ = writeln!(out, "{origin}.");
+        }
+        if found.setting.is_some() || found.origin.is_some() {
+            let _ = writeln!(out);
         }
         tables(&mut out, &found.rows, &wanted.engine);
     }

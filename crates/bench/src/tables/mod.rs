@@ -10,12 +10,14 @@
 
 mod estimate;
 mod markdown;
+mod origin;
 mod suite;
 #[cfg(test)]
 mod tests;
 
 pub use estimate::{estimate, in_words};
 pub use markdown::{page, write};
+pub use origin::Origin;
 pub use suite::{Suite, SuiteError, Wanted};
 
 use serde::{Deserialize, Serialize};
@@ -31,13 +33,16 @@ pub struct Found {
     pub rows: Vec<SummaryRow>,
     /// The common options of all runs; none if every run failed.
     pub setting: Option<String>,
+    /// The build, the machine and the date.
+    pub origin: Option<Origin>,
 }
 
 impl Found {
     /// The figures of `comparison`.
     pub fn of(title: &str, comparison: &Comparison) -> Self {
         let setting = comparison.runs.first().map(crate::report::setting);
-        Self { title: title.to_owned(), rows: comparison.summary.clone(), setting }
+        let rows = comparison.summary.clone();
+        Self { title: title.to_owned(), rows, setting, origin: Some(Origin::here()) }
     }
 
     /// The rows of `engine` and of the stores of `with`, with ratios to `engine`.
@@ -56,6 +61,11 @@ impl Found {
             SummaryRow { ratio_ours_to_this: ratio, ..row.clone() }
         };
         let rows = self.rows.iter().filter(is_wanted).map(beside).collect();
-        Self { title: self.title.clone(), rows, setting: self.setting.clone() }
+        Self {
+            title: self.title.clone(),
+            rows,
+            setting: self.setting.clone(),
+            origin: self.origin.clone(),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Found, Suite, estimate, in_words, page};
+use super::{Found, Origin, Suite, estimate, in_words, page};
 use crate::compare::SummaryRow;
 use crate::report::comparison_table;
 
@@ -142,10 +142,16 @@ fn a_page_shows_what_was_found_and_says_what_was_not() {
         title: "First".to_owned(),
         rows: vec![row("f2"), failed, fjall, greedy],
         setting: Some("ten keys".to_owned()),
+        origin: Some(Origin {
+            commit: "0123456789ab".to_owned(),
+            machine: "2 x processor, 24 GiB".to_owned(),
+            date: "2026-11-28".to_owned(),
+        }),
     };
     let text = page(&suite, &[found], "./dev tables");
     for part in [
         "# A page",
+        "ten keys.\nCommit 0123456789ab, 2026-11-28, 2 x processor, 24 GiB.\n\n",
         "| workload | peer | ratio | ours, ops/s | peer, ops/s |",
         "| ycsb-a | lmdb | **0.50** (0.50 - 0.90) | 1000 | 1000† |",
         "| ycsb-a | fjall | **2.50** (1.00 - 1.00) | 1000 | 1000 |",
@@ -166,10 +172,18 @@ fn a_page_shows_what_was_found_and_says_what_was_not() {
 }
 
 #[test]
+fn a_comparison_knows_where_it_was_made() {
+    let origin = Origin::here();
+    assert!(origin.machine.contains("GiB") && !origin.machine.contains("unknown,"), "{origin}");
+    assert_eq!(origin.date.len(), "2026-11-28".len(), "{origin}");
+    assert!(origin.commit.len() >= 12 || origin.commit == "unknown", "{origin}");
+}
+
+#[test]
 fn a_comparison_of_another_page_has_ratios_of_its_own() {
     let flexdb = SummaryRow { ops_per_s_median: 500.0, ..row("flexdb") };
     let rows = vec![row("lsm"), flexdb, row("rocksdb"), row("fjall")];
-    let found = Found { title: "First".to_owned(), rows, setting: None };
+    let found = Found { title: "First".to_owned(), rows, setting: None, origin: None };
     let beside = found.beside("flexdb", &["rocksdb".to_owned()]);
     let rows: Vec<(&str, Option<f64>)> =
         beside.rows.iter().map(|row| (row.store.as_str(), row.ratio_ours_to_this)).collect();
