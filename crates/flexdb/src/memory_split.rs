@@ -1,13 +1,13 @@
 //! How the budget is shared out: memtables, the sparse index, and the interval cache.
 //!
-//! Memtables may take a quarter: one that is written to, one that is committed, and two that wait. Ten
-//! parts of 32, and a little that goes with no budget, are for what nobody counts: segments that are filled,
-//! records of the log, what lies between blocks (`block/memory.rs`), and what the allocator loses, as a commit takes and
-//! frees many pieces of many sizes (`tests/memory.rs` says how much that is). Memtables and blocks have memory of their own. While a store has committed little since it was
-//! opened, that loss is small, and what memtables do not use is lent to the cache. The index takes what it needs, with the nodes of
-//! its tree and of the space's; where intervals take more than an eighth, they are made larger, so that there
-//! are fewer (`commit/thinning.rs`), as long as they may be larger. The rest is the cache's, which gives way
-//! where the index takes more.
+//! Memtables may take a quarter: one is written to, one is being committed, two wait. Ten parts of 32, plus up to
+//! [`UNCOUNTED_BYTES`], are for memory that no account counts: segments being filled, log records, gaps between blocks
+//! (`block/memory.rs`) and the allocator's loss, since a commit takes and frees pieces of many sizes (`tests/memory.rs`
+//! measures it). The pieces have the same sizes under any budget, so of a budget above [`LARGE_BYTES`] it is a smaller
+//! share. Memtables and blocks have their own memory. While a store has committed little since it was opened, that loss is
+//! small, and the cache borrows the memory that memtables do not use. The index takes what it needs, the nodes of both
+//! trees included. If intervals take more than an eighth, they grow (`commit/thinning.rs`) up to their maximum. The cache
+//! gets the rest and shrinks if the index takes more.
 
 use crate::options::Options;
 
@@ -15,9 +15,12 @@ use crate::options::Options;
 const MEMTABLE_PARTS: u64 = 16;
 /// Memtables that may be there at once.
 pub(crate) const MEMTABLES: u64 = 4;
-/// Parts of 32 of the budget that are for what is not counted, and the most that is so beside them.
+/// Parts of 32 of the budget that no account counts, and bytes next to them, at most.
 const UNCOUNTED_PARTS: u64 = 10;
 const UNCOUNTED_BYTES: u64 = 4 << 20;
+/// Bytes of a budget above which less is not counted, and the parts of 32 of the bytes above it.
+const LARGE_BYTES: u64 = 128 << 20;
+const UNCOUNTED_PARTS_OF_LARGE: u64 = 6;
 /// Parts of the budget of which the index may be one before intervals grow.
 const INDEX_PARTS: u64 = 8;
 /// What an interval takes of the index, with its place in the tree and its extents in the space's.
@@ -77,7 +80,10 @@ impl MemorySplit {
     /// were committed, so many since the store was opened. Twice as much is kept for them, as nobody looks again
     /// before the next commit; the rest of their share is lent.
     pub(crate) fn cache_bytes(&self, index_bytes: u64, memtables_used: u64) -> u64 {
-        let uncounted = self.limit / 32 * UNCOUNTED_PARTS + UNCOUNTED_BYTES.min(self.limit / 8);
+        let large = self.limit.saturating_sub(LARGE_BYTES);
+        let uncounted = (self.limit - large) / 32 * UNCOUNTED_PARTS
+            + large / 32 * UNCOUNTED_PARTS_OF_LARGE
+            + UNCOUNTED_BYTES.min(self.limit / 8);
         let memtables = memtables_used.saturating_mul(2).min(self.memtables_bytes);
         self.limit.saturating_sub(memtables + uncounted + index_bytes)
     }

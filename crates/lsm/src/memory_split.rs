@@ -2,10 +2,9 @@
 //!
 //! Memtables may take three eighths: for each slot of the Dranges the one that is written to, and
 //! as many and one more that wait for their flush. There are as many slots as have large memtables.
-//! An eighth is for flushes and compactions, in equal parts for as many jobs as run at once. The
-//! rest is the cache's, which gives way where something else takes more. What memtables leave of
-//! their share is lent to it, but for one memtable: stores that are read and not written have nothing in
-//! memtables.
+//! Each flush and compaction has a fortieth for its buffers, up to a size above which longer reads and writes
+//! gain nothing. The cache has the rest, and shrinks if another part takes more. It also has the memory that
+//! memtables leave of their share, except for one memtable: a store that is only read has nothing in memtables.
 //!
 //! A table's size goes with the budget too: its metadata have to fit the cache, and who builds it
 //! remembers eight bytes of each key.
@@ -23,6 +22,8 @@ const SLOT_BYTES_MIN: u64 = 2 << 20;
 pub(crate) const JOBS_MAX: usize = 4;
 /// Parts that the budget is cut into.
 const PARTS: u64 = 8;
+/// Bytes of buffers of one flush or compaction, at most.
+const JOB_BYTES_MAX: u64 = 12 << 20;
 /// Parts of the budget of which the lookup index may be one.
 const LOOKUP_INDEX_PARTS: u64 = 64;
 /// Parts of the budget of which a table's data may be one.
@@ -62,8 +63,9 @@ impl MemorySplit {
             (share / count).min(options.memtable_bytes_max).max(MEMTABLE_BYTES_MIN);
         let table_bytes = options.table_bytes.min((limit / TABLE_PARTS).max(TABLE_BYTES_MIN));
         let memtables_bytes = memtable_bytes.saturating_mul(count);
-        let cache_bytes = limit.saturating_sub(memtables_bytes).saturating_sub(part);
-        let job_bytes = part / (JOBS_MAX as u64 + 1);
+        let jobs = JOBS_MAX as u64 + 1;
+        let job_bytes = (part / jobs).min(JOB_BYTES_MAX);
+        let cache_bytes = limit.saturating_sub(memtables_bytes).saturating_sub(job_bytes * jobs);
         let lookup_index_bytes = (limit / LOOKUP_INDEX_PARTS).min(options.lookup_index_bytes_max);
         let cache_bytes = cache_bytes.saturating_sub(lookup_index_bytes);
         Self {

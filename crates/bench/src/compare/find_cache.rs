@@ -1,16 +1,13 @@
-//! Finds the cache of each store before its measured rounds, by whole runs of the workload, or by shorter ones
-//! of all workloads if they share an opening.
+//! Finds the cache of each store before its measured rounds, by whole runs of the workload, or of all workloads that
+//! share an opening.
 
 use serde::{Deserialize, Serialize};
 
 use super::search::{Step, Trial, Verdict, next};
-use super::{ChildError, Children, CompareConfig, Side, Turn, merged, parted};
+use super::{ChildError, Children, CompareConfig, Side, Turn, parted};
 use crate::memory::{Budget, parse_count};
 use crate::report::Report;
 use crate::workload::Workload;
-
-/// Seconds that a trial gives to each of several workloads.
-const TRIAL_SECONDS: f64 = 10.0;
 
 /// The search of one store on one workload, as a comparison reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,23 +52,11 @@ pub(super) fn search_all(
     };
     let searched: Vec<&Turn> = turns.iter().filter(is_searched).collect();
     let search = |turn: &Turn| {
-        let found = search(&trial_of(turn), children);
+        let found = search(&Turn { is_trial: true, ..turn.clone() }, children);
         children.end_search();
         found
     };
     searched.into_iter().filter_map(search).collect()
-}
-
-/// The turn of a trial. With one opening, its workloads take [`TRIAL_SECONDS`] each: the peak comes early.
-fn trial_of(turn: &Turn) -> Turn {
-    let mut trial = Turn { is_trial: true, ..turn.clone() };
-    let given = trial.options.iter().rev().find_map(|option| option.strip_prefix("--seconds="));
-    let seconds: f64 = given.and_then(|text| text.parse().ok()).unwrap_or(f64::MAX);
-    if turn.has_one_opening() && seconds > TRIAL_SECONDS {
-        trial.options =
-            merged(trial.options.into_iter().chain([format!("--seconds={TRIAL_SECONDS}")]));
-    }
-    trial
 }
 
 /// The largest resident peak of the reports, with what all have in common.

@@ -145,14 +145,19 @@ impl Children<'_> {
         }
         let report = self.place.scratch.join(format!("{}.json", self.number));
         self.number += 1;
-        let loads = match (self.shares_loads, turn.is_trial && turn.has_one_opening()) {
-            (true, _) => Some(Loads { path: self.loads.path(), is_in_place: false }),
-            (false, true) => Some(Loads { path: self.loads.path(), is_in_place: true }),
-            (false, false) => None,
-        };
+        let has_load = self.shares_loads || turn.has_one_opening();
+        let is_in_place = !self.shares_loads;
+        let loads = has_load.then(|| Loads { path: self.loads.path(), is_in_place });
+        let is_round = is_in_place && !turn.is_trial;
+        if is_round {
+            self.loads.clear();
+        }
         let environment = Environment::real();
         let began = environment.now();
         let result = self.programs.run(turn, &report, loads).map(|reports| named(reports, turn));
+        if is_round {
+            self.loads.clear();
+        }
         if let Some(kept) = kept {
             kept.note(program, turn, &result, environment.now() - began);
         }

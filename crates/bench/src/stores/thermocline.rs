@@ -69,12 +69,11 @@ impl Catalog for Ours {
                 ..Options::default()
             },
         )?;
-        // It is the only one, so nothing is left for others.
-        let share = Some(memory_bytes);
         let options = KeyspaceOptions {
             engine,
             journaled,
-            memory_bytes: share,
+            // All of it, also if the database is opened with another budget than it was made with.
+            memory_bytes: Some(u64::MAX),
             ..KeyspaceOptions::default()
         };
         let keyspace = db.keyspace("bench", options)?;

@@ -8,8 +8,8 @@
 //!    durable and has the page cache forget them, takes over the table, and opens the copy: it begins like a
 //!    process that was started anew, with nothing cached.
 //!
-//! A run with `--in-place` moves the load to where its own data would lie, and moves it back at its end. The trials
-//! of a search for a cache do so where a copy of the load would take longer than the trial.
+//! A run with `--in-place` moves the load to the place of its own data, and moves it back at its end. The runs of several
+//! workloads do so: each round has a load of its own, and all trials of a search for a cache have one.
 //!
 //! # Invariants
 //! - I1: a load is opened where it lies only by a run with `--in-place`. Even a run that only reads leaves another
@@ -130,7 +130,7 @@ pub(super) fn find(config: &Config, plan: &Plan) -> Result<Option<Loaded>, RunEr
         if about.kind != kind {
             return Ok(None);
         }
-        let report = LoadReport { is_shared: true, ..about.load };
+        let report = LoadReport { is_shared: !config.is_in_place, ..about.load };
         Ok(Some(Loaded { folder, kind: about.kind, report }))
     };
     read().map_err(|error| RunError::Loads(loads.to_owned(), error))
