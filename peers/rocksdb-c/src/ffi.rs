@@ -25,6 +25,7 @@ opaque!(
     rocksdb_pinnableslice_t,
     rocksdb_readoptions_t,
     rocksdb_wait_for_compact_options_t,
+    rocksdb_write_buffer_manager_t,
     rocksdb_writebatch_t,
     rocksdb_writeoptions_t
 );
@@ -109,4 +110,7 @@ unsafe extern "C" {
     pub(crate) fn rocksdb_filterpolicy_create_bloom_full(bits_per_key: c_double) -> *mut rocksdb_filterpolicy_t;
     pub(crate) fn rocksdb_cache_create_hyper_clock(bytes: usize, entry_bytes: usize) -> *mut rocksdb_cache_t;
     pub(crate) fn rocksdb_cache_destroy(cache: *mut rocksdb_cache_t);
+    pub(crate) fn rocksdb_write_buffer_manager_create_with_cache(bytes: usize, cache: *const rocksdb_cache_t, stalls: bool) -> *mut rocksdb_write_buffer_manager_t;
+    pub(crate) fn rocksdb_write_buffer_manager_destroy(manager: *mut rocksdb_write_buffer_manager_t);
+    pub(crate) fn rocksdb_options_set_write_buffer_manager(options: *mut rocksdb_options_t, manager: *mut rocksdb_write_buffer_manager_t);
 }

@@ -36,7 +36,7 @@ pub struct Blobs {
 /// How a database is tuned.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Block cache, for data, index and filter blocks and blobs, in bytes.
+    /// Block cache, for data, index and filter blocks and blobs, in bytes. Memtables are charged to it.
     pub cache_bytes: usize,
     /// One memtable, in bytes; there are at most two.
     pub memtable_bytes: usize,
@@ -152,10 +152,23 @@ impl Options {
             // SAFETY: both are alive; the options count a reference of their own.
             unsafe { ffi::rocksdb_options_set_blob_cache(self.0, cache) };
         }
+        self.charge_memtables(settings, cache);
         // SAFETY: owned here, and not used again.
         unsafe { ffi::rocksdb_block_based_options_destroy(table) };
         // SAFETY: owned here, and not used again; the options keep their own references.
         unsafe { ffi::rocksdb_cache_destroy(cache) };
+    }
+
+    /// Charges memtables to `cache`, so that blocks have the memory that memtables leave.
+    fn charge_memtables(&self, settings: &Settings, cache: *mut ffi::rocksdb_cache_t) {
+        let bytes = 2 * settings.memtable_bytes;
+        // SAFETY: the cache is alive; the manager counts a reference of its own.
+        let manager =
+            unsafe { ffi::rocksdb_write_buffer_manager_create_with_cache(bytes, cache, false) };
+        // SAFETY: both are alive; the options count a reference of their own.
+        unsafe { ffi::rocksdb_options_set_write_buffer_manager(self.0, manager) };
+        // SAFETY: owned here, and not used again.
+        unsafe { ffi::rocksdb_write_buffer_manager_destroy(manager) };
     }
 
     pub(crate) fn raw(&self) -> *const ffi::rocksdb_options_t {

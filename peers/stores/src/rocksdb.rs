@@ -37,7 +37,9 @@ impl RocksDb {
         let left = memory.saturating_sub(2 * memtable);
         // Past the page cache nothing else caches; through it, the guide leaves most memory to it.
         // What compactions read and write, and what the allocator keeps, is in no limit of RocksDB's own.
-        let guide = if direct { left / 2 } else { left.min(memory / 2) };
+        let blocks = if direct { left / 2 } else { left.min(memory / 2) };
+        // Memtables are charged to the cache.
+        let guide = blocks + 2 * memtable;
         let cache_bytes = options.cache_bytes.unwrap_or(guide).max(1 << 20);
         let (table_bytes, level_base_tables) = if blobs {
             let pairs = memtable as f64 / options.pair_bytes;
