@@ -1,5 +1,6 @@
 //! Suites, good and bad, and the page that is made of them.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Found, Origin, Suite, estimate, in_words, page};
@@ -96,25 +97,15 @@ fn what_is_wrong_is_told_before_anything_runs() {
 
 #[test]
 fn the_suites_of_the_documents_can_be_run() {
-    for text in [
-        include_str!("../../../../docs/benchmarks/f2.toml"),
-        include_str!("../../../../docs/benchmarks/f2-budgets.toml"),
-        include_str!("../../../../docs/benchmarks/f2-budgets-most.toml"),
-        include_str!("../../../../docs/benchmarks/f2-faster.toml"),
-        include_str!("../../../../docs/benchmarks/f2-itself.toml"),
-        include_str!("../../../../docs/benchmarks/f2-mixgraph.toml"),
-        include_str!("../../../../docs/benchmarks/f2-single-log.toml"),
-        include_str!("../../../../docs/benchmarks/flexdb.toml"),
-        include_str!("../../../../docs/benchmarks/flexdb-micro.toml"),
-        include_str!("../../../../docs/benchmarks/lsm.toml"),
-        include_str!("../../../../docs/benchmarks/lsm-itself.toml"),
-        include_str!("../../../../docs/benchmarks/memory.toml"),
-        include_str!("../../../../docs/benchmarks/quoted-ordered.toml"),
-        include_str!("../../../../docs/benchmarks/quoted-f2.toml"),
-        include_str!("../../../../docs/benchmarks/growth.toml"),
-    ] {
-        let suite = Suite::parse(text).expect("a suite");
-        assert!(!suite.comparison.is_empty(), "{}", suite.title);
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/benchmarks");
+    let files = std::fs::read_dir(dir).expect("the directory").map(|entry| entry.expect("a file"));
+    let is_suite = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "toml");
+    let suites: Vec<PathBuf> = files.map(|file| file.path()).filter(is_suite).collect();
+    assert!(suites.len() >= 8, "{suites:?}");
+    for path in suites {
+        let text = std::fs::read_to_string(&path).expect("a text");
+        let suite = Suite::parse(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        assert!(!suite.comparison.is_empty(), "{path:?}");
     }
 }
 
