@@ -4,5 +4,5 @@ pub mod files;
 pub mod work;
 
 /// As the tests of databases have it.
-#[path = "../../crates/thermocline/tests/small_parts/mod.rs"]
+#[path = "../../crates/database/thermocline/tests/small_parts.rs"]
 mod small_parts;

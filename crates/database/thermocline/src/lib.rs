@@ -1,0 +1,209 @@
+//! Thermocline: a key-value store for data that is larger than memory and skewed.
+//!
+//! A [`Db`] is a directory. It holds [`Keyspace`]s, each with its own keys and the engine that its
+//! data wants; a [`Batch`] over several of them is one atomic write, also across a crash; a
+//! [`Snapshot`] shows all ordered ones at one moment.
+//!
+//! ```
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path();
+//! use thermocline::{Db, KeyRange, Options};
+//!
+//! let db = Db::open(path, Options::default())?;
+//! let users = db.keyspace("users", Default::default())?;
+//! users.put(b"ada", b"analyst")?;
+//! assert_eq!(users.get(b"ada")?.as_deref(), Some(&b"analyst"[..]));
+//! for pair in users.scan(KeyRange::prefix(b"a"))? {
+//!     let (key, value) = pair?;
+//!     println!("{} is {}", key.escape_ascii(), value.escape_ascii());
+//! }
+//! db.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Engines
+//! [`EngineKind::Memory`] keeps its keys in order and all of its data in memory. [`EngineKind::Lsm`]
+//! and [`EngineKind::FlexDb`] keep their keys in order too, and on disk what does not fit; the former is
+//! for many writes, the latter for reads and scans of small pairs. [`EngineKind::F2`]
+//! keeps what does not fit on disk, and no order: its keyspaces take puts, gets, deletes,
+//! read-modify-writes and their part in batches and checkpoints, and are walked over
+//! ([`Keyspace::walk`]); scans and snapshots of them are refused.
+//!
+//! # Reading and then writing
+//! [`Keyspace::compare_and_swap`] and [`Keyspace::rmw`] change one key by its value,
+//! [`Db::atomically`] several that are known beforehand. [`Keyspace::merge`], [`Batch::merge`] and [`Transaction::merge`] change
+//! keys by an operator that the keyspace has by name ([`KeyspaceOptions::merge`]). A transaction ([`Db::transaction`],
+//! [`Db::begin`]) reads and scans what it likes, of any keyspaces, and commits if that still stands:
+//! transactions are serializable with each other and with every other write.
+//!
+//! # Values that end
+//! In a keyspace that is made for it ([`KeyspaceOptions::values_end`]) a value may have an end
+//! ([`Keyspace::put_until`], [`Keyspace::put_for`]), from which on no read shows it.
+//!
+//! # Much at once
+//! [`Keyspace::ingest`] puts sorted pairs into a keyspace of `lsm` as one write, [`Keyspace::delete_range`] deletes a
+//! range of keys of `lsm` or `memory`.
+//!
+//! # Copies, checks, damage
+//! [`Db::backup`] adds a backup of a running database to [`Backups`], [`Db::checkpoint`] makes a database of
+//! its own. [`fn@check`] verifies every byte, [`Db::open_read_only`] changes none, and [`fn@salvage`] makes a new database
+//! of what is sound in a damaged one.
+//!
+//! # Memory
+//! [`Options::memory_bytes`] bounds what a database keeps in memory. What a keyspace has of it moves to where it
+//! saves most I/O ([`Options::balance_memory`]).
+//!
+//! # Many operations at once
+//! A get of what is on disk waits for the device, and so does a read-modify-write.
+//! [`Keyspace::multi_get`] overlaps the gets that it is given, and [`Keyspace::seat`] is a thread's seat on
+//! which gets and read-modify-writes are pending and told of as they come.
+//!
+//! Futures, for any executor, are [`Keyspace::get_async`], [`Keyspace::multi_get_async`],
+//! [`Keyspace::put_async`], [`Keyspace::delete_async`], [`Keyspace::rmw_async`], [`Keyspace::merge_async`],
+//! [`Keyspace::compare_and_swap_async`] and [`Db::write_async`] of a [`Batch`]; where values end also
+//! [`Keyspace::put_until_async`], [`Keyspace::rmw_with_end_async`] and [`Keyspace::compare_and_swap_until_async`].
+//! No poll waits for the device, the journal, or what slows writers down. What each means when it is dropped, and
+//! in which order they take place, is said at [`Keyspace::put_async`].
+//!
+//! # Durability
+//! Every write waits for a [`Durability`]: `Buffered` (in the process), `Flushed` (in the kernel:
+//! survives a killed process) or `Synced` (on the device: survives a power cut). A handle carries
+//! the one that its writes wait for. Whatever it was, after a crash the database holds exactly the
+//! first N writes, N at least the last one that was acknowledged at `Synced`.
+//!
+//! # To follow the code
+//! A put starts at [`Keyspace::put`] and goes through `write.rs`; recovery starts at
+//! [`Db::open`] in `open.rs`. The engines are behind [`engine::Engine`].
+
+/// The examples of the page for users of RocksDB, run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/from-rocksdb.md")]
+struct FromRocksDb;
+
+/// The example of the page for users of fjall.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/from-fjall.md")]
+struct FromFjall;
+
+/// The examples of the page that everybody reads first; they are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../README.md")]
+struct Readme;
+
+/// The example of the page about values that end.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/expiry.md")]
+struct ExpiryPage;
+
+mod async_writes;
+mod atomically;
+mod background;
+mod backup;
+mod batch;
+mod catalog;
+mod check;
+mod checkpoint;
+mod close;
+mod compare_and_swap;
+mod copy_side;
+mod damaged;
+mod database;
+mod descriptors;
+mod directory;
+mod error;
+mod expiry;
+mod flush;
+mod ingestion;
+mod journal_barrier;
+mod key_locks;
+mod keyspace;
+mod keyspaces;
+mod memory_balance;
+mod memory_limit;
+mod memory_needed;
+mod memory_shares;
+mod merge;
+mod open;
+mod options;
+mod owner;
+mod placed;
+mod plan_move;
+#[doc(hidden)]
+pub mod planted;
+mod read_only;
+mod record;
+mod refusals;
+mod rmw;
+mod room_to_open;
+mod salvage;
+mod scan;
+mod seat;
+mod slot;
+mod snapshot;
+mod snapshot_ages;
+#[cfg(test)]
+mod stand_in;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod transaction;
+mod trim_holds;
+mod try_write;
+mod tuning;
+mod updates;
+mod write;
+
+pub use async_writes::{AsyncBatch, AsyncSwap, AsyncUpdate, AsyncWrite};
+pub use atomically::Section;
+pub use backup::{Backup, Backups, Progress, Stage};
+pub use batch::{Batch, BatchStep};
+pub use catalog::decode_catalog;
+pub use check::{Checked, DAMAGE_MAX, Report, check, check_on};
+pub use compare_and_swap::Swap;
+pub use copy_side::CopySide;
+pub use database::Db;
+pub use error::{Error, Result};
+pub use expiry::{ChangeWithEnd, ExpiryStats, HeldRemoval, RemovalHold, WithEnd};
+pub use ingestion::Ingestion;
+pub use keyspace::Keyspace;
+pub use memory_balance::MemoryMoves;
+pub use merge::{MergeName, MergeOperators};
+pub use options::{EngineKind, KeyspaceOptions, Options};
+pub use owner::decode_owner;
+pub use record::decode_write;
+pub use rmw::Tried;
+pub use salvage::{Salvage, SalvagedKeyspace, Way, salvage, salvage_on};
+pub use scan::Scan;
+pub use seat::{AsyncGet, AsyncMultiGet, BegunRmw, Completed, Looked, Seat, Told};
+pub use snapshot::Snapshot;
+pub use stats::{KeyspaceStats, Stats};
+pub use transaction::{Transaction, TransactionOptions, TransactionScan};
+pub use tuning::Tuning;
+pub use updates::UpdateStats;
+
+/// The options of the engine `f2`.
+pub mod f2 {
+    pub use crate::tuning::F2Tuning as Tuning;
+    pub use ::f2::Options;
+}
+
+/// The options of the engine `lsm`.
+pub mod lsm {
+    pub use crate::tuning::LsmTuning as Tuning;
+    pub use ::lsm::{Compression, FilterKind, Options, Routing, UnknownCompression};
+}
+
+/// The options of the engine `flexdb`.
+pub mod flexdb {
+    pub use crate::tuning::FlexDbTuning as Tuning;
+    pub use ::flexdb::Options;
+}
+
+pub use codec::{Corruption, Newer, NewerVersion, SeqNo};
+pub use device::{Doorbell, Io};
+pub use engine::{
+    Begun, BegunOld, Change, Direction, KEY_BYTES_MAX, KeyRange, Lost, LostKeys, Operator, Trouble,
+    VALUE_BYTES_MAX, Visit,
+};
+pub use environment::Environment;
+pub use journal::Durability;
