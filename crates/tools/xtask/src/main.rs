@@ -1,10 +1,13 @@
 //! The small programs behind `./dev`: repository rules, dependency policy, test counting.
 //!
-//! `./dev` is the way in; this binary is what it calls. Each subcommand is one file:
+//! `./dev` calls this program. Each subcommand is one file:
 //!
 //! | command | file | does |
 //! |---|---|---|
-//! | `style` | `style.rs`, `test_files.rs` | file headers, lengths, names, forbidden words, test files that no program compiles |
+//! | `style [--write]` | `style.rs`, `test_files.rs`, `ratchets.rs` | file headers, lengths, names, forbidden words, test files that no program compiles, counts that may not rise |
+//! | `style --list CRATE NAME` | `ratchets.rs` | the places that one count is made of |
+//! | `style --report` | `report.rs`, `similar.rs` | counts that describe the code base |
+//! | `facts BASE` | `facts.rs` | labels and numbers of comments that the change since BASE loses |
 //! | `links` | `links.rs` | every path and function that a document names exists |
 //! | `figures` | `figures.rs` | README quotes no figure that a page of benchmarks does not have |
 //! | `unsafe [--write]` | `unsafety.rs` | unsafe blocks per file against the committed allowance |
@@ -12,11 +15,17 @@
 //! | `soak MINUTES` | `soak.rs` | crash harnesses in turn; appends to the ledger |
 //! | `suite STEP... [-- STEP... [-- STEP...]]` | `suite.rs` | runs test commands, and reports the count and each failed test |
 
+mod facts;
 mod figures;
 mod links;
 mod policy;
+mod prose;
+mod ratchets;
+mod report;
+mod similar;
 mod soak;
 mod sources;
+mod structs;
 mod style;
 mod suite;
 mod test_files;
@@ -24,7 +33,7 @@ mod unsafety;
 
 use std::process::ExitCode;
 
-/// What a subcommand answers: the rules that were broken, one line each, or why it could not run.
+/// The result of a subcommand: the broken rules, one line each, or the reason why it could not run.
 type Findings = Result<Vec<String>, String>;
 
 fn main() -> ExitCode {
@@ -40,13 +49,14 @@ fn main() -> ExitCode {
         return soak::run(rest);
     }
     let findings = match command {
-        "style" => style::check(),
+        "style" => style::run(rest),
+        "facts" => facts::run(rest.first().map_or("HEAD", String::as_str)).map(|()| Vec::new()),
         "links" => links::check(),
         "figures" => figures::check(),
         "unsafe" => unsafety::check(rest.iter().any(|argument| argument == "--write")),
         "policy" => policy::check(),
         other => {
-            let all = "style, links, figures, unsafe, policy, soak, suite";
+            let all = "style, facts, links, figures, unsafe, policy, soak, suite";
             Err(format!("no command {other:?}: one of {all}"))
         }
     };

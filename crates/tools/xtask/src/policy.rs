@@ -1,8 +1,8 @@
 //! The dependency policy of `deny.toml`, applied to `cargo metadata` without the network.
 //!
-//! It judges what `cargo deny check bans licenses sources` judges, for those who have no
-//! cargo-deny (building it takes longer than the rest of the checks together); the one file of
-//! rules serves both. What it leaves to cargo-deny is the advisory database, which is online.
+//! It checks the same rules as `cargo deny check bans licenses sources`, for a machine without
+//! cargo-deny: building that takes longer than all other checks together. One file of rules serves
+//! both. Only cargo-deny checks the advisory database, which is online.
 //!
 //! It reads all four workspaces: the shipped one, the fuzz targets, the peers and the cases.
 //!
@@ -28,7 +28,7 @@ struct Policy {
 
 /// The workspace that is shipped.
 const SHIPPED: &str = "Cargo.toml";
-/// What it is shipped for; packages that only others need are left out.
+/// The platform that it is shipped for. Packages that only other platforms need are left out.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 /// The workspaces that are not.
 const OTHERS: [&str; 3] = ["fuzz/Cargo.toml", "peers/Cargo.toml", "cases/Cargo.toml"];

@@ -1,10 +1,11 @@
-//! Runs the crash harnesses in turn until the time is up, and writes down what they saw.
+//! Runs the crash harnesses in turn until the time is up, and records their counts.
 //!
 //! 1. Every harness is built first; the clock starts after that.
-//! 2. Turns of half a minute to two minutes each go round; of two are those in which all background work has
-//!    to have been beside the kills, which is asked for after one. The first seed follows from the commit, so that
-//!    another commit sees other crashes; each turn goes on where the last one ended.
-//! 3. What a harness saw in all goes to `reliability/ledger.jsonl`, one line a harness.
+//! 2. Each harness has turns of half a minute to two minutes. A turn takes two minutes if each kind of
+//!    background work must have run next to the kills, which the harness checks after one minute. The
+//!    first seed follows from the commit, so that another commit sees other crashes. Each turn
+//!    continues with the seed after the last one.
+//! 3. The counts of a harness go to `reliability/ledger.jsonl`, one line a harness.
 //! 4. A failure is printed with the command that replays it, counted, and ends the soak with 1.
 
 use std::process::{Command, ExitCode};
@@ -21,11 +22,11 @@ struct Harness {
     build: &'static str,
     /// A turn; `{seed}` is replaced by its first seed.
     run: &'static str,
-    /// The figures of a turn, from a line of what it printed.
+    /// Reads the figures of a turn from a line that it printed.
     figures: fn(&str) -> Option<Figures>,
 }
 
-/// What a turn counted.
+/// The counts of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Figures {
     seeds: u64,
@@ -177,7 +178,7 @@ fn kill_figures(line: &str) -> Option<Figures> {
     Some(Figures { seeds: 1, crashes: passed.parse().ok()?, simulated_seconds: 0 })
 }
 
-/// What one harness saw.
+/// The counts of one harness.
 #[derive(Default)]
 struct Seen {
     figures: Figures,

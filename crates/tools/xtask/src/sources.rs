@@ -1,4 +1,4 @@
-//! The files of the repository: those that git tracks or would track.
+//! The files of the repository that git tracks or would track.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use std::process::Command;
 pub(crate) struct Source {
     /// Its path from the root, with `/`.
     pub(crate) path: String,
-    /// What it says.
+    /// Its content.
     pub(crate) text: String,
 }
 

@@ -3,7 +3,7 @@
 //! Function lengths are clippy's (`too_many_lines`, threshold in `clippy.toml`), widths rustfmt's.
 
 use crate::sources::{self, Source};
-use crate::{Findings, test_files};
+use crate::{Findings, ratchets, report, test_files};
 
 /// Lines a production file may have; tests may have twice as many.
 const FILE_LINES_MAX: usize = 550;
@@ -11,8 +11,8 @@ const FILE_LINES_MAX: usize = 550;
 /// Names that say nothing about what is inside.
 const VAGUE_NAMES: [&str; 6] = ["utils", "util", "common", "helpers", "helper", "misc"];
 
-/// What must not stand in Rust sources, and what to write instead. The pieces are joined at run
-/// time so that this file does not break its own rules.
+/// Words that Rust sources may not have, and the advice for each. The pieces are joined at run time,
+/// so that this file does not break its own rules.
 fn forbidden() -> Vec<(String, &'static str)> {
     let word = |pieces: [&str; 2]| pieces.concat();
     vec![
@@ -29,8 +29,24 @@ fn forbidden() -> Vec<(String, &'static str)> {
     ]
 }
 
+/// Runs `style` with its options.
+pub(crate) fn run(options: &[String]) -> Findings {
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    match options.as_slice() {
+        [] => check(),
+        ["--write"] => ratchets::check(&sources::texts()?, true),
+        ["--report"] => report::print(&sources::texts()?).map(|()| Vec::new()),
+        ["--list", crate_name, name] => {
+            let places = ratchets::list(&sources::texts()?, crate_name, name)?;
+            places.iter().for_each(|place| println!("{place}"));
+            Ok(Vec::new())
+        }
+        _ => Err("usage: style [--write | --report | --list CRATE NAME]".to_owned()),
+    }
+}
+
 /// Checks every file of the repository.
-pub(crate) fn check() -> Findings {
+fn check() -> Findings {
     let mut findings = Vec::new();
     let forbidden = forbidden();
     for path in sources::paths()? {
@@ -46,6 +62,7 @@ pub(crate) fn check() -> Findings {
         check_whitespace(source, &mut findings);
     }
     test_files::check(&sources, &mut findings);
+    findings.extend(ratchets::check(&sources, false)?);
     Ok(findings)
 }
 
