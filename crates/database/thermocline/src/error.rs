@@ -1,6 +1,14 @@
 //! What can go wrong with a database, by what the caller does about it.
 
+mod kind;
+
 use std::sync::Arc;
+
+pub use device::{Error as Device, FailedOperation};
+pub use engine::{Error as Engine, InOrder};
+pub use journal::Error as Journal;
+pub use kind::ErrorKind;
+pub use workers::TaskPanic;
 
 use codec::{Corruption, NewerVersion};
 use engine::Overtaken;

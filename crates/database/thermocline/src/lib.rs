@@ -110,7 +110,7 @@ mod damaged;
 mod database;
 mod descriptors;
 mod directory;
-mod error;
+pub mod error;
 mod expiry;
 mod flush;
 mod ingestion;
@@ -162,7 +162,7 @@ pub use check::{Checked, DAMAGE_MAX, Report, check, check_on};
 pub use compare_and_swap::Swap;
 pub use copy_side::CopySide;
 pub use database::Db;
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use expiry::{ChangeWithEnd, ExpiryStats, HeldRemoval, RemovalHold, WithEnd};
 pub use ingestion::Ingestion;
 pub use keyspace::Keyspace;
@@ -199,11 +199,22 @@ pub mod flexdb {
     pub use ::flexdb::Options;
 }
 
+pub use ::environment;
+#[doc(hidden)]
+pub use ::sync;
+pub use ::telemetry;
+#[doc(hidden)]
+pub use codec::hash64;
 pub use codec::{Corruption, Newer, NewerVersion, SeqNo};
-pub use device::{Doorbell, Io};
+pub use device::{Device, Doorbell, Io, IoCounts};
+pub use engine::Stats as EngineStats;
 pub use engine::{
-    Begun, BegunOld, Change, Direction, KEY_BYTES_MAX, KeyRange, Lost, LostKeys, Operator, Trouble,
-    VALUE_BYTES_MAX, Visit,
+    Begun, BegunOld, Change, Direction, KEY_BYTES_MAX, KeyRange, Lost, LostKeys, Old, Op, Operator,
+    Trouble, VALUE_BYTES_MAX, Visit,
 };
 pub use environment::Environment;
-pub use journal::Durability;
+pub use journal::{Durability, Stats as JournalStats};
+pub use telemetry::Registry;
+
+/// Bytes of the keys and values of one write or batch to journaled keyspaces, at most.
+pub const WRITE_BYTES_MAX: usize = journal::Options::RECORD_BYTES_MAX;

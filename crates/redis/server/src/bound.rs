@@ -6,10 +6,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use environment::Environment;
 use mio::net::TcpListener;
-use telemetry::Registry;
 use thermocline::Db;
+use thermocline::environment::Environment;
+use thermocline::telemetry::Registry;
 
 use crate::open_files;
 use crate::options::Options;

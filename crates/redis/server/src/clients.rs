@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize};
 
-use environment::Monotonic;
-use sync::locks::Mutex;
+use thermocline::environment::Monotonic;
+use thermocline::sync::locks::Mutex;
 
 use crate::commands::COMMANDS;
 

@@ -11,8 +11,8 @@ mod waits;
 use std::io::{self, Read as _};
 use std::net::Shutdown;
 
-use environment::Monotonic;
 use mio::net::TcpStream;
+use thermocline::environment::Monotonic;
 
 use crate::client_memory::ClientMemory;
 use crate::commands::transactions::forget_transaction;

@@ -34,11 +34,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use environment::Monotonic;
 use mio::net::{TcpListener, TcpStream};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use thermocline::Doorbell;
+use thermocline::environment::Monotonic;
 
 use crate::clients::Client;
 use crate::commands::failure::store_error;

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use sync::locks::{Condvar, Mutex, MutexGuard};
+use thermocline::sync::locks::{Condvar, Mutex, MutexGuard};
 use thermocline::{HeldRemoval, RemovalHold};
 
 /// Every command may execute.

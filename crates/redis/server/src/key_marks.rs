@@ -13,7 +13,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use telemetry::Shards;
+use thermocline::telemetry::Shards;
 
 use crate::store::DbIndex;
 use uses::Uses;
@@ -49,7 +49,7 @@ pub(crate) struct KeyMarks {
 const RAW: u32 = 1;
 
 fn hash(db: DbIndex, key: &[u8]) -> u64 {
-    codec::hash64(u64::from(db), key)
+    thermocline::hash64(u64::from(db), key)
 }
 
 /// Returns the fingerprint in a slot of encodings, which is not 0.

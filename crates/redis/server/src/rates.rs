@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use environment::Monotonic;
-use sync::locks::Mutex;
+use thermocline::environment::Monotonic;
+use thermocline::sync::locks::Mutex;
 
 /// Samples kept: the rates are of about two seconds.
 const SAMPLES_KEPT: usize = 5;

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use codec::SeqNo;
-use environment::{Environment, JoinHandle};
-use sync::locks::Mutex;
+use thermocline::SeqNo;
+use thermocline::environment::{Environment, JoinHandle};
+use thermocline::sync::locks::Mutex;
 
 use crate::store::Durable;
 

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use sync::locks::Mutex;
+use thermocline::sync::locks::Mutex;
 
 use crate::store::DbIndex;
 

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use environment::{Environment, JoinHandle};
 use mio::Poll;
 use rand::Rng as _;
-use sync::locks::Mutex;
-use telemetry::Registry;
 use thermocline::Db;
+use thermocline::environment::{Environment, JoinHandle};
+use thermocline::sync::locks::Mutex;
+use thermocline::telemetry::Registry;
 
 use crate::bound::Bound;
 use crate::client_memory::ClientMemory;
@@ -94,7 +94,7 @@ impl Server {
     /// use std::net::{SocketAddr, TcpStream};
     /// # let dir = tempfile::tempdir()?;
     /// # let path = dir.path();
-    /// let env = environment::Environment::real();
+    /// let env = thermocline::environment::Environment::real();
     /// let db = thermocline::Db::open(path, thermocline::Options::default())?;
     /// let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     /// let options = thermocline_server::Options { listen, ..Default::default() };
@@ -203,7 +203,7 @@ impl Server {
         work: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> Result<(), Error> {
         self.spawn(name.to_owned(), move || {
-            telemetry::note_background_thread();
+            thermocline::telemetry::note_background_thread();
             work()
         })
     }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use environment::Random;
 use rand::Rng as _;
+use thermocline::environment::Random;
 
 use crate::clients::Client;
 use crate::connection::LARGE_COMMAND_BYTES;

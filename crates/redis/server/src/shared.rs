@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use environment::{Environment, Monotonic};
-use sync::locks::{Mutex, RwLock};
+use thermocline::environment::{Environment, Monotonic};
+use thermocline::sync::locks::{Mutex, RwLock};
 
 use crate::client_memory::ClientMemory;
 use crate::clients::Clients;
@@ -98,7 +98,7 @@ impl Settings {
 pub(crate) struct Stop {
     asked: AtomicBool,
     lock: Mutex<()>,
-    changed: sync::locks::Condvar,
+    changed: thermocline::sync::locks::Condvar,
 }
 
 impl Stop {

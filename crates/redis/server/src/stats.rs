@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use telemetry::{Counter, Gauge, Histogram, Registry, Unit};
+use thermocline::telemetry::{Counter, Gauge, Histogram, Registry, Unit};
 
 use crate::commands::COMMANDS;
 use crate::commands::failure::{ERROR_CODES, error_code};

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use codec::SeqNo;
+use thermocline::SeqNo;
 use thermocline::{Doorbell, ExpiryStats, RemovalHold};
 
 /// Which of the 16 numbered databases.
@@ -42,7 +42,7 @@ pub(crate) enum StoreError {
 }
 
 /// What an update decides. The same as the engines' own.
-pub(crate) use engine::Change;
+pub(crate) use thermocline::Change;
 
 /// One step of a [`Store::write`].
 #[derive(Debug)]

@@ -28,8 +28,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use environment::Environment;
 use thermocline::Db;
+use thermocline::environment::Environment;
 
 use crate::{Bound, Options, Server};
 use client::Client;
@@ -43,7 +43,7 @@ fn options() -> Options {
 /// A server on an empty map, and the map.
 fn start(options: Options) -> (Server, Arc<MapStore>) {
     let store = Arc::new(MapStore::default());
-    let registry = telemetry::Registry::default();
+    let registry = thermocline::telemetry::Registry::default();
     let bound = Bound::new(options).expect("the ports are free");
     let server = bound.serve_on(store.clone(), Environment::real(), registry).expect("starts");
     (server, store)

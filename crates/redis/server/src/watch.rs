@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use sync::locks::Mutex;
+use thermocline::sync::locks::Mutex;
 
 use crate::store::DbIndex;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use sync::locks::Mutex;
+use thermocline::sync::locks::Mutex;
 
 /// The outcome of the last write, and the first failure since the start.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Facts of comments that a change deletes: labels of laws and invariants, and numbers.
 //!
-//! A fact of a deleted comment line is lost if no comment of the tree has it any more. Each lost fact needs a reason: its code is
-//! deleted too, or its number is derived from a constant.
+//! A fact of a deleted comment line is lost if no comment of the tree has it any more. Each lost
+//! fact needs a reason: its code is deleted too, or its number is derived from a constant.
 
 use std::collections::BTreeSet;
 use std::process::Command;

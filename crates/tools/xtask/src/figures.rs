@@ -1,8 +1,8 @@
 //! README quotes only figures that a page of benchmarks has.
 //!
-//! 1. A row of a table that links to a page below `docs/benchmarks/` quotes that page. One row of the
-//!    page must have each cell of the quoting row that is a figure. Emphasis does not count. A row with
-//!    the sign † may not be quoted.
+//! 1. A row of a table that links to a page below `docs/benchmarks/` quotes that page. One row of
+//!    the page must have each cell of the quoting row that is a figure. Emphasis does not count. A
+//!    row with the sign † may not be quoted.
 //! 2. A figure in another row is refused, and so is a line that gives a number before a word like
 //!    `times` or `ops/s`, or a percentage.
 

@@ -2,7 +2,8 @@
 //!
 //! 1. A Markdown link to a relative target must lead to a file or directory of the repository.
 //! 2. A path in backquotes that begins with a folder of the root must exist.
-//! 3. A page below `docs/` is linked from a README in or above its folder, so that a reader finds it.
+//! 3. A page below `docs/` is linked from a README in or above its folder, so that a reader finds
+//!    it.
 //! 4. A function named as `` `path/file.rs`: `name` `` must be defined in that file.
 
 use crate::Findings;

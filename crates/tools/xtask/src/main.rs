@@ -4,7 +4,7 @@
 //!
 //! | command | file | does |
 //! |---|---|---|
-//! | `style [--write]` | `style.rs`, `test_files.rs`, `ratchets.rs` | file headers, lengths, names, forbidden words, test files that no program compiles, counts that may not rise |
+//! | `style [--write]` | `style.rs`, `test_files.rs`, `exports.rs`, `ratchets.rs` | file headers, lengths, names, forbidden words, test files that no program compiles, types that `thermocline` does not export, counts that may not rise |
 //! | `style --list CRATE NAME` | `ratchets.rs` | the places that one count is made of |
 //! | `style --report` | `report.rs`, `similar.rs` | counts that describe the code base |
 //! | `facts BASE` | `facts.rs` | labels and numbers of comments that the change since BASE loses |
@@ -15,6 +15,7 @@
 //! | `soak MINUTES` | `soak.rs` | crash harnesses in turn; appends to the ledger |
 //! | `suite STEP... [-- STEP... [-- STEP...]]` | `suite.rs` | runs test commands, and reports the count and each failed test |
 
+mod exports;
 mod facts;
 mod figures;
 mod links;

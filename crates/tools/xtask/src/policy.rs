@@ -8,8 +8,8 @@
 //!
 //! 1. Every package's licence expression must be satisfiable with the allowed licences.
 //! 2. Every package must come from crates.io or from this repository.
-//! 3. No banned package, and no two versions of one package unless its reason is written down. (Of the
-//!    last two workspaces nothing is shipped, so there versions may differ.)
+//! 3. No banned package, and no two versions of one package unless its reason is written down. (Of
+//!    the last two workspaces nothing is shipped, so there versions may differ.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

@@ -104,7 +104,8 @@ impl Sentence {
     }
 }
 
-/// Returns the sentences of a Rust file's comments, or of a Markdown file without its tables and code.
+/// Returns the sentences of a Rust file's comments, or of a Markdown file without its tables and
+/// code.
 pub(crate) fn sentences(source: &Source) -> Vec<Sentence> {
     let mut found = Vec::new();
     let (mut block, mut first, mut is_code) = (String::new(), 0, false);
@@ -148,8 +149,8 @@ fn prose<'a>(line: &'a str, source: &Source) -> Option<&'a str> {
     Some(text).filter(|text| !text.starts_with(['|', '#']))
 }
 
-/// Splits a block at the ends of sentences: white space between a sign of punctuation and a capital, a
-/// bracket or a backtick.
+/// Splits a block at the ends of sentences: white space between a sign of punctuation and a
+/// capital, a bracket or a backtick.
 fn split(block: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;

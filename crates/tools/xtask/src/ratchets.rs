@@ -1,7 +1,9 @@
-//! Counts of faults that may fall and never rise: hard sentences, wide comments, wide structs and more.
+//! Counts of faults that may fall and never rise: hard sentences, wide comments, wide structs and
+//! more.
 //!
-//! `reliability/style.toml` has the counts of each crate. A count that differs is reported. `--write` commits lower counts. A count
-//! rises in one crate only if code has moved there: then the count over all crates does not rise.
+//! `reliability/style.toml` has the counts of each crate. A count that differs is reported.
+//! `--write` commits lower counts. A count rises in one crate only if code has moved there: then
+//! the count over all crates does not rise.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,9 +1,10 @@
 //! Files of two engines that share code lines.
 //!
-//! 1. Files of the same name are compared, if both have enough code lines. `lib.rs` and `driver.rs` are left out: each engine has one
-//!    of a given form.
-//! 2. The common lines are the longest common sequence of code lines, as a share of the shorter file's. Comments, blank lines and the headers of
-//!    functions in a trait's implementation do not count.
+//! 1. Files of the same name are compared, if both have enough code lines. `lib.rs` and `driver.rs`
+//!    are left out: each engine has one of a given form.
+//! 2. The common lines are the longest common sequence of code lines, as a share of the shorter
+//!    file's. Comments, blank lines and the headers of functions in a trait's implementation do not
+//!    count.
 
 use crate::sources::Source;
 

@@ -1,10 +1,10 @@
 //! Runs the crash harnesses in turn until the time is up, and records their counts.
 //!
 //! 1. Every harness is built first; the clock starts after that.
-//! 2. Each harness has turns of half a minute to two minutes. A turn takes two minutes if each kind of
-//!    background work must have run next to the kills, which the harness checks after one minute. The
-//!    first seed follows from the commit, so that another commit sees other crashes. Each turn
-//!    continues with the seed after the last one.
+//! 2. Each harness has turns of half a minute to two minutes. A turn takes two minutes if each kind
+//!    of background work must have run next to the kills, which the harness checks after one
+//!    minute. The first seed follows from the commit, so that another commit sees other crashes.
+//!    Each turn continues with the seed after the last one.
 //! 3. The counts of a harness go to `reliability/ledger.jsonl`, one line a harness.
 //! 4. A failure is printed with the command that replays it, counted, and ends the soak with 1.
 
@@ -36,8 +36,8 @@ struct Figures {
 
 const BUILD_KILL: &str = "cargo test -q --release --locked -p thermocline-cli --test kill --no-run";
 
-/// Crashes of an engine on a simulated disk. Its own entry tells what its last line leaves out; it is read here
-/// and goes no further.
+/// Crashes of an engine on a simulated disk. Its own entry tells what its last line leaves out; it
+/// is read here and goes no further.
 macro_rules! simulated_disk {
     ($engine:literal) => {
         Harness {
@@ -146,8 +146,8 @@ fn journal_figures(line: &str) -> Option<Figures> {
     Some(Figures { seeds, crashes: crashes.parse().ok()?, simulated_seconds: 0 })
 }
 
-/// `N power cuts of M runs over small parts`, `of a space` or `with little room`, a seed each; or `over tuned engines`,
-/// of which there are several with one seed.
+/// `N power cuts of M runs over small parts`, `of a space` or `with little room`, a seed each; or
+/// `over tuned engines`, of which there are several with one seed.
 fn database_figures(line: &str) -> Option<Figures> {
     let (crashes, rest) = line.split_once(" power cuts of ")?;
     let seeds = match rest.strip_suffix(" runs over tuned engines") {

@@ -3,7 +3,7 @@
 //! Function lengths are clippy's (`too_many_lines`, threshold in `clippy.toml`), widths rustfmt's.
 
 use crate::sources::{self, Source};
-use crate::{Findings, ratchets, report, test_files};
+use crate::{Findings, exports, ratchets, report, test_files};
 
 /// Lines a production file may have; tests may have twice as many.
 const FILE_LINES_MAX: usize = 550;
@@ -11,8 +11,8 @@ const FILE_LINES_MAX: usize = 550;
 /// Names that say nothing about what is inside.
 const VAGUE_NAMES: [&str; 6] = ["utils", "util", "common", "helpers", "helper", "misc"];
 
-/// Words that Rust sources may not have, and the advice for each. The pieces are joined at run time,
-/// so that this file does not break its own rules.
+/// Words that Rust sources may not have, and the advice for each. The pieces are joined at run
+/// time, so that this file does not break its own rules.
 fn forbidden() -> Vec<(String, &'static str)> {
     let word = |pieces: [&str; 2]| pieces.concat();
     vec![
@@ -62,6 +62,7 @@ fn check() -> Findings {
         check_whitespace(source, &mut findings);
     }
     test_files::check(&sources, &mut findings);
+    findings.extend(exports::check(&sources)?);
     findings.extend(ratchets::check(&sources, false)?);
     Ok(findings)
 }

@@ -1,20 +1,20 @@
 //! Runs the steps of a test command and reports each test that failed.
 //!
-//! 1. Arguments are three groups, parted by `--`: steps *in front*, steps *beside*, and *last* steps.
-//!    Steps in front run sequentially. Steps beside run next to them, two at a time. They take only
-//!    the processor time that the steps in front leave (`priority.rs`). The last steps run when all
-//!    others have ended.
-//! 2. A step is `NAME=COMMAND` and is run by `sh -c` from the root. Before the name, `build:` marks a
-//!    step that only compiles, and `tests:` a `cargo test` command whose programs run one by one
+//! 1. Arguments are three groups, parted by `--`: steps *in front*, steps *beside*, and *last*
+//!    steps. Steps in front run sequentially. Steps beside run next to them, two at a time. They
+//!    take only the processor time that the steps in front leave (`priority.rs`). The last steps
+//!    run when all others have ended.
+//! 2. A step is `NAME=COMMAND` and is run by `sh -c` from the root. Before the name, `build:` marks
+//!    a step that only compiles, and `tests:` a `cargo test` command whose programs run one by one
 //!    (`programs.rs`).
 //! 3. Compilation has no limit. A test program, or a step without a mark, is ended with all that it
-//!    started when it has printed nothing for [`SILENCE_MAX`]. The report names the tests that it had
-//!    begun.
+//!    started when it has printed nothing for [`SILENCE_MAX`]. The report names the tests that it
+//!    had begun.
 //! 4. Lines of a known form are counted: Rust's `test result:`, and `N passed, N failed` with an
 //!    optional `, N skipped` from scripts. A command that fails without a counted failure counts as
 //!    one failed, and one that passes without a count as one passed. So no step is left out.
-//! 5. At the end come a table of the steps with their seconds, the name of each failed test, and the
-//!    line `N passed, N failed`.
+//! 5. At the end come a table of the steps with their seconds, the name of each failed test, and
+//!    the line `N passed, N failed`.
 
 mod count;
 mod limited;

@@ -11,8 +11,8 @@ use crate::sources;
 
 const ALLOWANCE: &str = "reliability/unsafe.toml";
 
-/// The folders that may have unsafe code. The peers, which call C, and the cases, one of which forks,
-/// are not shipped.
+/// The folders that may have unsafe code. The peers, which call C, and the cases, one of which
+/// forks, are not shipped.
 const HOMES: [&str; 4] =
     ["crates/base/device/", "crates/base/sync/", "peers/", "cases/src/database/forked.rs"];
 

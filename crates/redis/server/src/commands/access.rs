@@ -1,6 +1,6 @@
 //! How handlers reach keys: expiry, counting and WATCH included.
 
-use codec::SeqNo;
+use thermocline::SeqNo;
 use thermocline::WithEnd;
 
 use super::call::Means;
@@ -11,7 +11,7 @@ use crate::store::seat::{Looked, Purpose};
 use crate::store::{Change, DbIndex, Store, StoreError};
 
 /// The error for stored bytes that are no value.
-fn damaged(key: &[u8], error: &codec::Corruption) -> Failure {
+fn damaged(key: &[u8], error: &thermocline::Corruption) -> Failure {
     Failure::made(format!("ERR damaged value of key '{}': {error}", key.escape_ascii()))
 }
 

@@ -1,7 +1,7 @@
 //! One command being executed: everything a handler may use.
 
-use codec::SeqNo;
-use environment::Monotonic;
+use thermocline::SeqNo;
+use thermocline::environment::Monotonic;
 
 use super::failure::error_code;
 use super::walk::Walk;

@@ -13,7 +13,7 @@
 //! ([`resume`]), until it does not end so. A command that a thread runs ends in the same way, and
 //! the thread runs its handler ([`run_on_thread`]).
 
-use environment::Monotonic;
+use thermocline::environment::Monotonic;
 
 use super::call::{Alone, Call, Means};
 use super::command::Command;

@@ -3,8 +3,8 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use environment::Environment;
 use mio::net::TcpStream;
+use thermocline::environment::Environment;
 
 use super::behind::Waiting;
 use super::{CLOSING_TICKS_MAX, Connection};

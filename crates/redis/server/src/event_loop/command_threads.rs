@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use sync::locks::{Condvar, Mutex, MutexGuard};
+use thermocline::sync::locks::{Condvar, Mutex, MutexGuard};
 
 use super::{Asker, Letter, SCRATCH_BYTES_KEPT};
 use crate::commands::dispatch::run_on_thread;

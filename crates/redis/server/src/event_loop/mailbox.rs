@@ -4,7 +4,7 @@ use std::io;
 
 use mio::net::TcpStream;
 use mio::{Poll, Waker};
-use sync::locks::Mutex;
+use thermocline::sync::locks::Mutex;
 
 use super::{LETTERS, Ran, Walked};
 use crate::store::StoreError;

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use sync::locks::{Condvar, Mutex};
+use thermocline::sync::locks::{Condvar, Mutex};
 
 use super::{Asker, Letter};
 use crate::shared::Shared;

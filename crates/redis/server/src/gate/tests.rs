@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, O
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use environment::Environment;
-use sync::locks::Mutex;
+use thermocline::environment::Environment;
+use thermocline::sync::locks::Mutex;
 
 use super::Gate;
 

@@ -16,7 +16,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use sync::locks::Mutex;
+use thermocline::sync::locks::Mutex;
 
 /// Slots of the table.
 pub(super) const SLOTS: usize = 1 << 14;

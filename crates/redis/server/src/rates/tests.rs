@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use environment::Monotonic;
+use thermocline::environment::Monotonic;
 
 use super::{Counts, Rates};
 

@@ -6,10 +6,10 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use codec::SeqNo;
-use sync::locks::Mutex;
+use thermocline::SeqNo;
+use thermocline::sync::locks::Mutex;
 use thermocline::{
-    Backups, Batch, Db, Doorbell, Durability, EngineKind, Error, ExpiryStats, Keyspace,
+    Backups, Batch, Db, Doorbell, Durability, EngineKind, Error, ErrorKind, ExpiryStats, Keyspace,
     KeyspaceOptions, Progress, RemovalHold,
 };
 
@@ -37,19 +37,11 @@ pub(crate) struct Database {
 impl From<Error> for StoreError {
     fn from(error: Error) -> Self {
         let text = error.to_string();
-        match error {
-            // The last two have just stopped all writes.
-            Error::ReadOnly { .. } | Error::Closed | Error::Journal(_) | Error::Background(_) => {
+        match error.kind() {
+            ErrorKind::OutOfMemory => Self::Full(text),
+            ErrorKind::ReadOnly | ErrorKind::NoSpace | ErrorKind::Closed | ErrorKind::Internal => {
                 Self::ReadOnly(text)
             }
-            Error::Engine(engine::Error::OutOfMemory { .. }) => Self::Full(text),
-            Error::Engine(
-                engine::Error::ReadOnly { .. }
-                | engine::Error::SpaceUsedUp { .. }
-                | engine::Error::Journal { .. }
-                | engine::Error::NoRoomForJournal { .. }
-                | engine::Error::Panicked(_),
-            ) => Self::ReadOnly(text),
             _ => Self::Refused(text),
         }
     }
@@ -295,7 +287,7 @@ impl Durable for Database {
         // While it is committed a write is there as a batch, as a record and in the engine.
         let (used, limit) = self.memory();
         let room = (limit.saturating_sub(used) / 3).max(WRITE_ROOM_LEAST_BYTES);
-        room.min(journal::Options::RECORD_BYTES_MAX as u64)
+        room.min(thermocline::WRITE_BYTES_MAX as u64)
     }
 
     fn wait(&self, seqno: SeqNo) -> Result<(), StoreError> {

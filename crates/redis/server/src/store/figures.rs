@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use telemetry::{Counter, Registry};
+use thermocline::telemetry::{Counter, Registry};
 use thermocline::{KeyspaceStats, Stats};
 
 /// A counter that follows one which is kept elsewhere and only grows.

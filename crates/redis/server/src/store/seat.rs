@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use codec::SeqNo;
+use thermocline::SeqNo;
 use thermocline::{Begun as BegunGet, BegunOld, Completed, Doorbell, Keyspace, Tried};
 
 use super::{Change, StoreError};

@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::ops::ControlFlow::{Break, Continue};
 
-use codec::SeqNo;
 use thermocline::ExpiryStats;
+use thermocline::SeqNo;
 
 use super::known::Known;
 use super::{Change, DbIndex, Durable, Found, Step, Store, StoreError, Visit};

@@ -75,7 +75,7 @@ impl Picks {
     /// Returns a number below `count`; 0 if that is 0.
     fn pick(&mut self, count: usize) -> usize {
         self.0 = self.0.wrapping_add(1);
-        (codec::hash64(0, &self.0.to_le_bytes()) % count.max(1) as u64) as usize
+        (thermocline::hash64(0, &self.0.to_le_bytes()) % count.max(1) as u64) as usize
     }
 }
 

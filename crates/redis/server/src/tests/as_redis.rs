@@ -3,7 +3,7 @@
 use std::io::BufRead as _;
 use std::time::Duration;
 
-use environment::Environment;
+use thermocline::environment::Environment;
 
 use super::client::Client;
 use super::serve;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use environment::Environment;
+use thermocline::environment::Environment;
 use thermocline::{Db, EngineKind};
 
 use super::client::{Client, encode};
@@ -17,7 +17,7 @@ const VALUE_BYTES: u64 = 10_000;
 
 /// Nothing that compression makes shorter.
 fn value(number: u64) -> Vec<u8> {
-    let words = (0..VALUE_BYTES / 8).map(|word| codec::hash64(number, &word.to_le_bytes()));
+    let words = (0..VALUE_BYTES / 8).map(|word| thermocline::hash64(number, &word.to_le_bytes()));
     words.flat_map(u64::to_le_bytes).collect()
 }
 

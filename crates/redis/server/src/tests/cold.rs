@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use codec::SeqNo;
-use environment::Environment;
-use sync::locks::{Condvar, Mutex};
 use thermocline::Doorbell;
+use thermocline::SeqNo;
+use thermocline::environment::Environment;
+use thermocline::sync::locks::{Condvar, Mutex};
 
 use super::map_store::Written;
 use crate::store::seat::{Begun, Looked, OldValue, Purpose, Seat, Told};

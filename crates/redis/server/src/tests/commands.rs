@@ -318,14 +318,14 @@ fn keys_end_when_their_time_has_come_and_are_removed() {
         client.run(&format!("SET short:{index} v PX 30"));
     }
     client.run("SET long v PX 100000");
-    environment::Environment::real().sleep(std::time::Duration::from_millis(60));
+    thermocline::environment::Environment::real().sleep(std::time::Duration::from_millis(60));
     assert_eq!(client.run("GET short:1"), "nil");
     assert_eq!(client.run("KEYS *"), "[\"long\"]");
     assert_eq!(client.run("SCAN 0 COUNT 5000"), "[\"0\", [\"long\"]]");
     assert_eq!(client.run("RANDOMKEY"), "\"long\"");
     let keys = db.existing_keyspace("redis-0").expect("is there");
     let counted = (0..100).find(|_| {
-        environment::Environment::real().sleep(std::time::Duration::from_millis(50));
+        thermocline::environment::Environment::real().sleep(std::time::Duration::from_millis(50));
         keys.live_keys() == Ok(Some(1))
     });
     assert!(counted.is_some(), "{:?} keys are left", keys.live_keys());

@@ -4,8 +4,8 @@ use std::io::Read as _;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
-use environment::Environment;
 use thermocline::Db;
+use thermocline::environment::Environment;
 
 use super::client::Client;
 use super::{model, options};

@@ -4,8 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use environment::Environment;
 use thermocline::Db;
+use thermocline::environment::Environment;
 
 use super::client::Client;
 use super::memory::figure;

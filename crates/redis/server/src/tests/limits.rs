@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use environment::Environment;
+use thermocline::environment::Environment;
 
 use super::client::{Client, encode};
 use super::figures::page;
@@ -72,7 +72,7 @@ fn a_stranger_gets_little_room_and_little_time() {
 fn another_address_wants_a_password() {
     let store = || std::sync::Arc::new(MapStore::default());
     let begin = |options| {
-        let registry = telemetry::Registry::default();
+        let registry = thermocline::telemetry::Registry::default();
         Bound::new(options)?.serve_on(store(), Environment::real(), registry)
     };
     let anywhere = SocketAddr::from(([0, 0, 0, 0], 0));

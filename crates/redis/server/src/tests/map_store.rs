@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use codec::SeqNo;
-use sync::locks::{Condvar, Mutex};
 use thermocline::Doorbell;
+use thermocline::SeqNo;
+use thermocline::sync::locks::{Condvar, Mutex};
 
 use super::cold::Cold;
 use crate::store::seat::Seat;
@@ -179,7 +179,7 @@ impl MapStore {
     }
 
     fn place(&self, key: &[u8]) -> u64 {
-        if self.is_hashed.load(SeqCst) { codec::hash64(7, key) >> 60 << 60 } else { 0 }
+        if self.is_hashed.load(SeqCst) { thermocline::hash64(7, key) >> 60 << 60 } else { 0 }
     }
 
     fn check_database(&self, db: DbIndex) -> Result<(), StoreError> {

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use environment::Environment;
 use thermocline::WithEnd;
+use thermocline::environment::Environment;
 
 use super::client::{Client, encode};
 use super::{options, start};

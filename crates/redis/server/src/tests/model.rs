@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use environment::{Environment, Random, Seed};
 use rand::Rng as _;
+use thermocline::environment::{Environment, Random, Seed};
 
 use super::client::Client;
 use super::{options, start};

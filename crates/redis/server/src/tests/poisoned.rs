@@ -130,6 +130,6 @@ fn an_update_that_has_waited_is_not_acknowledged_before_it_is_durable() {
 
 #[test]
 fn a_journal_that_fails_has_stopped_all_writes() {
-    let failed = thermocline::Error::Journal(journal::Error::Closed);
+    let failed = thermocline::Error::Journal(thermocline::error::Journal::Closed);
     assert!(matches!(StoreError::from(failed), StoreError::ReadOnly(_)));
 }

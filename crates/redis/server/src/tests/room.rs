@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use environment::{Environment, JoinHandle};
+use thermocline::environment::{Environment, JoinHandle};
 use thermocline::{Db, EngineKind};
 
 use super::client::{Client, encode};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use environment::Environment;
+use thermocline::environment::Environment;
 use thermocline::{Backups, Db, Progress};
 
 use super::client::Client;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use environment::Environment;
+use thermocline::environment::Environment;
 use thermocline::{Db, EngineKind};
 
 use super::client::{Client, encode};
@@ -566,7 +566,7 @@ fn a_command_of_a_client_that_has_left_is_charged_until_it_has_run() {
 
 /// Nothing that compression makes shorter.
 fn value(number: u64) -> Vec<u8> {
-    let words = (0..1000_u64).map(|word| codec::hash64(number, &word.to_le_bytes()));
+    let words = (0..1000_u64).map(|word| thermocline::hash64(number, &word.to_le_bytes()));
     words.flat_map(u64::to_le_bytes).collect()
 }
 

@@ -108,7 +108,7 @@ fn a_watched_key_that_changes_aborts() {
 #[test]
 fn a_watched_key_that_ends_aborts_and_one_that_had_ended_does_not() {
     let (server, mut client) = serve();
-    let environment = environment::Environment::real();
+    let environment = thermocline::environment::Environment::real();
     let mut other = Client::connect(server.addr());
     // In one piece, so that the value has not ended yet when it is watched.
     client.send(b"SET k 1 PX 20\r\nWATCH k\r\n");
@@ -129,7 +129,7 @@ fn a_watched_key_that_ends_aborts_and_one_that_had_ended_does_not() {
 fn shows_whole_transactions(server: &Server) {
     let addr = server.addr();
     Client::connect(addr).run("MSET a 500 b 500");
-    let environment = environment::Environment::real();
+    let environment = thermocline::environment::Environment::real();
     let movers: Vec<_> = (0..3)
         .map(|mover| {
             let work = move || {
@@ -166,7 +166,7 @@ fn counts_optimistically(server: &Server) {
     let addr = server.addr();
     let mut client = Client::connect(addr);
     client.run("SET n 0");
-    let environment = environment::Environment::real();
+    let environment = thermocline::environment::Environment::real();
     let count = move || {
         let mut client = Client::connect(addr);
         let mut done = 0;

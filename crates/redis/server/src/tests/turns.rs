@@ -3,8 +3,8 @@
 //! 1. No command of a thread misses a transaction of a loop.
 //! 2. Each loop executes the commands that it left for later before the thread runs its next one.
 
-use environment::Environment;
-use sync::locks::MutexGuard;
+use thermocline::environment::Environment;
+use thermocline::sync::locks::MutexGuard;
 
 use super::client::Client;
 use super::map_store::MapStore;

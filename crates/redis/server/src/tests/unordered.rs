@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use environment::{Environment, Random};
 use rand::Rng as _;
+use thermocline::environment::{Environment, Random};
 use thermocline::{Db, EngineKind};
 
 use super::client::{Client, encode};

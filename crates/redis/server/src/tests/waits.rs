@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use environment::Environment;
+use thermocline::environment::Environment;
 
 use super::client::Client;
 use super::memory::figure;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use environment::Environment;
+use thermocline::environment::Environment;
 
 use super::client::{Client, encode};
 use super::{MapStore, options};
@@ -15,7 +15,7 @@ const KEYS: usize = 25_000;
 fn serve(store: MapStore) -> (Server, Arc<MapStore>) {
     let store = Arc::new(store);
     let bound = Bound::new(Options { threads: 1, ..options() }).expect("the ports are free");
-    let registry = telemetry::Registry::default();
+    let registry = thermocline::telemetry::Registry::default();
     let server = bound.serve_on(store.clone(), Environment::real(), registry).expect("starts");
     (server, store)
 }
@@ -220,7 +220,7 @@ fn values_of_several_keys_without_room_are_an_error() {
     const MIB: usize = 1 << 20;
     let store = Arc::new(MapStore::default());
     let limits = Options { threads: 1, client_memory_bytes: 4 * MIB, ..options() };
-    let registry = telemetry::Registry::default();
+    let registry = thermocline::telemetry::Registry::default();
     let bound = Bound::new(limits).expect("the ports are free");
     let server = bound.serve_on(store.clone(), Environment::real(), registry).expect("starts");
     let mut client = Client::connect(server.addr());

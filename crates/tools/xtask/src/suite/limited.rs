@@ -1,4 +1,5 @@
-//! Runs a process in a group of its own, and ends the whole group if it prints nothing for too long.
+//! Runs a process in a group of its own, and ends the whole group if it prints nothing for too
+//! long.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -11,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Time between two looks at whether the process has ended.
 const SLICE: Duration = Duration::from_millis(100);
-/// Time for the lines that are still in the pipe when the process has ended. A process that outlives
-/// its parent can keep the pipe open.
+/// Time for the lines that are still in the pipe when the process has ended. A process that
+/// outlives its parent can keep the pipe open.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
 /// How a process ended.

@@ -1,11 +1,11 @@
 //! The scheduling of a process: usual, low, or only while a processor is idle.
 //!
-//! Linux has a class of processes (`SCHED_IDLE`) that run only on a processor with nothing else to do.
-//! A process that wakes up there gets the processor immediately. Tests whose threads wait for each
-//! other took 1.3 times as long beside a process of niceness 10, and 1.04 times as long beside one of
-//! this class. Only models and builds run in it: a test with a deadline would miss it beside a test
-//! that takes all processors. In a container with a quota of processor time, these processes take a
-//! part of the quota.
+//! Linux has a class of processes (`SCHED_IDLE`) that run only on a processor with nothing else to
+//! do. A process that wakes up there gets the processor immediately. Tests whose threads wait for
+//! each other took 1.3 times as long beside a process of niceness 10, and 1.04 times as long beside
+//! one of this class. Only models and builds run in it: a test with a deadline would miss it beside
+//! a test that takes all processors. In a container with a quota of processor time, these processes
+//! take a part of the quota.
 
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
@@ -16,7 +16,8 @@ pub(super) enum Priority {
     Usual,
     /// Gets a tenth of the processor time where a usual process wants all of it.
     Low,
-    /// Runs only while a processor is idle, or at the lowest niceness if the system has no such class.
+    /// Runs only while a processor is idle, or at the lowest niceness if the system has no such
+    /// class.
     Idle,
 }
 

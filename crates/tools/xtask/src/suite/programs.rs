@@ -1,12 +1,13 @@
-//! Builds the programs of a `cargo test` command, and then runs each of them with a limit of its own.
+//! Builds the programs of a `cargo test` command, and then runs each of them with a limit of its
+//! own.
 //!
 //! 1. `--no-run` builds all programs without a limit, and cargo's messages name them.
-//! 2. Two programs run at a time. The second one has low priority and comes from the end of the list:
-//!    it takes the processor time that the tests of the first one leave.
+//! 2. Two programs run at a time. The second one has low priority and comes from the end of the
+//!    list: it takes the processor time that the tests of the first one leave.
 //! 3. The output of a program is printed only if a test failed.
 //! 4. If a program prints nothing for too long, it is ended. libtest runs the tests in the order of
-//!    `--list`, on a known number of threads, and prints each one that ends. So the first tests of the
-//!    list that have not ended are the running ones.
+//!    `--list`, on a known number of threads, and prints each one that ends. So the first tests of
+//!    the list that have not ended are the running ones.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Write;
@@ -118,7 +119,8 @@ pub(super) fn run_programs(
     total.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a program. Returns its outcome and the text to print: one line, and its output if it failed.
+/// Runs a program. Returns its outcome and the text to print: one line, and its output if it
+/// failed.
 fn run_program(
     program: &Program,
     words: &[&str],

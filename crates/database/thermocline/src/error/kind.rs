@@ -1,0 +1,153 @@
+//! The kinds of errors, by the action of the caller.
+
+use super::{Device, Engine, Error, Journal};
+
+/// The kind of an [`Error`], by the action of its caller. Match kinds; the texts of errors are for
+/// people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The call is wrong: a name, a size, an option, an order of calls. The same call fails again.
+    InvalidInput,
+    /// The database, keyspace, backup, file or merge operator does not exist.
+    NotFound,
+    /// A file, a directory or a keyspace exists already, or exists with other options.
+    Exists,
+    /// Another process or handle has the database open.
+    InUse,
+    /// The engine or this version cannot do it.
+    Unsupported,
+    /// Another writer was first. Nothing was written; run the transaction again.
+    Conflict,
+    /// The device has no room. The call succeeds once there is room.
+    NoSpace,
+    /// The memory budget is used up. Raise it, write less in one call, or delete data.
+    OutOfMemory,
+    /// A resource of the system is missing for now, such as a file descriptor or a thread.
+    Unavailable,
+    /// Stored bytes are not the bytes that were written ([`Error::corruption`]).
+    Corruption,
+    /// The database takes no writes: an earlier write failed, or the handle only reads.
+    ReadOnly,
+    /// The operating system reported a failure of the storage.
+    Io,
+    /// The database, the store or the journal is closed.
+    Closed,
+    /// A defect of this program: a background task panicked, or records came in a wrong order.
+    Internal,
+}
+
+impl Error {
+    /// Returns the kind, of the failure of a copy or an opening the kind of its cause.
+    pub fn kind(&self) -> ErrorKind {
+        use ErrorKind as Kind;
+        match self {
+            Self::NotADatabase { .. }
+            | Self::NoKeyspace { .. }
+            | Self::UnknownMergeOperator { .. }
+            | Self::NoBackup { .. } => Kind::NotFound,
+            Self::KeyspaceExists { .. }
+            | Self::OtherMergeOperator { .. }
+            | Self::NotEmpty { .. } => Kind::Exists,
+            Self::InUse { .. } => Kind::InUse,
+            Self::NewerVersion(_) | Self::NotBuilt { .. } | Self::NoEnds { .. } => {
+                Kind::Unsupported
+            }
+            Self::Conflict { .. } | Self::TransactionTooOld { .. } | Self::Cleared { .. } => {
+                Kind::Conflict
+            }
+            Self::NoRoomToOpen { .. } => Kind::NoSpace,
+            Self::MemoryTooSmall { .. }
+            | Self::NoMemoryLeft { .. }
+            | Self::TransactionTooLarge { .. } => Kind::OutOfMemory,
+            Self::TooManyDescriptors { .. } | Self::Thread(_) => Kind::Unavailable,
+            Self::DamagedKeyspace { .. } | Self::OlderCatalog { .. } => Kind::Corruption,
+            Self::ReadOnly { .. } | Self::OpenedReadOnly { .. } => Kind::ReadOnly,
+            Self::Closed => Kind::Closed,
+            Self::Background(_) => Kind::Internal,
+            Self::NotADirectory { .. }
+            | Self::UnknownEngine { .. }
+            | Self::BadKeyspaceName { .. }
+            | Self::OtherEngine { .. }
+            | Self::FixedOption { .. }
+            | Self::BadMergeName { .. }
+            | Self::NoMergeOperator { .. }
+            | Self::MergeRefused { .. }
+            | Self::NotStored(_)
+            | Self::WriteTooLarge { .. }
+            | Self::UndeclaredKey
+            | Self::RolledBack
+            | Self::NotBackups { .. }
+            | Self::AmongBackups { .. }
+            | Self::OtherDatabase { .. }
+            | Self::Forked { .. } => Kind::InvalidInput,
+            Self::Copy { cause, .. } => cause.kind(),
+            Self::Journal(error) => of_journal(error),
+            Self::Engine(error) => of_engine(error),
+        }
+    }
+
+    /// Returns whether the same call may succeed later, while the database stays open. The call
+    /// changed nothing.
+    pub fn is_retryable(&self) -> bool {
+        matches!(
+            self.kind(),
+            ErrorKind::Conflict
+                | ErrorKind::InUse
+                | ErrorKind::NoSpace
+                | ErrorKind::OutOfMemory
+                | ErrorKind::Unavailable
+        )
+    }
+}
+
+fn of_journal(error: &Journal) -> ErrorKind {
+    match error {
+        Journal::Stopped { .. } => ErrorKind::ReadOnly,
+        Journal::NoRoom { cause } => of_device(cause),
+        Journal::TooLarge { .. } => ErrorKind::InvalidInput,
+        Journal::OutOfOrder { .. } => ErrorKind::Internal,
+        Journal::Closed => ErrorKind::Closed,
+    }
+}
+
+fn of_engine(error: &Engine) -> ErrorKind {
+    match error {
+        Engine::KeyTooLong { .. }
+        | Engine::ValueTooLong { .. }
+        | Engine::RecordTooLong { .. }
+        | Engine::BadOption { .. }
+        | Engine::NotAscending { .. }
+        | Engine::WriteTooLarge { .. } => ErrorKind::InvalidInput,
+        Engine::Unordered { .. }
+        | Engine::NoRangeDeletes { .. }
+        | Engine::NoIngestion { .. }
+        | Engine::FixedMemory { .. }
+        | Engine::NewerVersion(_) => ErrorKind::Unsupported,
+        Engine::OutOfMemory { .. } => ErrorKind::OutOfMemory,
+        Engine::Corruption(_) => ErrorKind::Corruption,
+        Engine::Device(error) | Engine::NoRoomForJournal { cause: error } => of_device(error),
+        Engine::ReadOnly { .. }
+        | Engine::SpaceUsedUp { .. }
+        | Engine::LogEnded
+        | Engine::Journal { .. } => ErrorKind::ReadOnly,
+        Engine::Closed => ErrorKind::Closed,
+        Engine::Panicked(_) => ErrorKind::Internal,
+    }
+}
+
+fn of_device(error: &Device) -> ErrorKind {
+    match error {
+        Device::NotFound { .. } => ErrorKind::NotFound,
+        Device::AlreadyExists { .. } => ErrorKind::Exists,
+        Device::Locked { .. } => ErrorKind::InUse,
+        Device::NoSpace { .. } => ErrorKind::NoSpace,
+        Device::UnexpectedEnd { .. } => ErrorKind::Corruption,
+        Device::SymbolicLink { .. } | Device::DanglingLink { .. } | Device::BadName { .. } => {
+            ErrorKind::InvalidInput
+        }
+        Device::Unaligned { .. } => ErrorKind::Internal,
+        Device::Io { .. } if error.is_out_of_files() => ErrorKind::Unavailable,
+        Device::Io { .. } => ErrorKind::Io,
+    }
+}
