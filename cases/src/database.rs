@@ -35,7 +35,7 @@ fn of(engine: EngineKind) -> KeyspaceOptions {
     KeyspaceOptions { engine, ..KeyspaceOptions::default() }
 }
 
-/// A program drops keyspaces and keeps a handle of each. A drop must give back files, memory and
+/// A program drops keyspaces and keeps a handle of each. A drop must release files, memory and
 /// descriptors even so.
 fn dropped_handles(place: &Place) -> Outcome {
     const TENANTS: usize = 40;

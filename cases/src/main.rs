@@ -2,10 +2,11 @@
 //!
 //! 1. `cases` runs all cases, and `cases WORD` those with the word in their name. The last line is
 //!    `N of M cases right`; the exit code is 1 if one is wrong.
-//! 2. Each case runs in a process of its own (`cases --run NAME DIRECTORY`) with an empty directory,
-//!    and prints its verdict. A process that fails, or takes longer than [`CASE_MAX`], is wrong.
-//! 3. A verdict has the wanted and the seen behaviour. A case that cannot run here is skipped, with the
-//!    reason.
+//! 2. Each case runs in a process of its own (`cases --run NAME DIRECTORY`) with an empty
+//!    directory, and prints its verdict. A process that fails, or takes longer than [`CASE_MAX`],
+//!    is wrong.
+//! 3. A verdict has the wanted and the seen behaviour. A case that cannot run here is skipped, with
+//!    the reason.
 
 mod database;
 mod files;

@@ -70,7 +70,7 @@ fn same(place: &Place, commands: &[&str]) -> Outcome {
     let Some((ours, theirs)) = both(place)? else { return Ok(no_redis()) };
     let (mut our, mut their) = (ours.client()?, theirs.client()?);
     for command in commands {
-        // A char above ASCII stands for the byte of its number.
+        // A char above ASCII means the byte of its number.
         let words: Vec<Vec<u8>> = command
             .split(' ')
             .map(|word| word.chars().filter_map(|letter| u8::try_from(letter).ok()).collect())
@@ -201,7 +201,8 @@ fn config_get(place: &Place) -> Outcome {
     Ok(Verdict::of(missing.is_empty(), wanted, got))
 }
 
-/// A value that SET accepts must be read by GET, and `proto-max-bulk-len` must be the limit of both.
+/// A value that SET accepts must be read by GET, and `proto-max-bulk-len` must be the limit of
+/// both.
 fn large_value(place: &Place) -> Outcome {
     const BYTES: usize = 40 << 20;
     let server = Server::thermocline(place, "256mb")?;

@@ -11,7 +11,7 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 /// One change of one byte: which file, where, and the bits that flip.
 pub type Change = (u8, u16, u8);
 
-/// All files of a device in memory.
+/// Returns all files of a device in memory.
 pub fn collect(device: &dyn Device) -> Files {
     let mut files = Files::new();
     collect_in(device, "", &mut files);
@@ -32,7 +32,7 @@ fn collect_in(device: &dyn Device, dir: &str, files: &mut Files) {
     }
 }
 
-/// A device in memory with these files.
+/// Returns a device in memory with these files.
 pub fn lay_out(files: &Files) -> Arc<dyn Device> {
     let device = device::memory();
     for (name, bytes) in files {

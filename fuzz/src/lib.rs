@@ -1,4 +1,5 @@
-//! What fuzz targets share that go over whole databases: random work on one, compared with a map, and its files.
+//! The common part of fuzz targets for whole databases.
+//! It does random work on a database, compares it with a map, and lays out its files.
 
 pub mod files;
 pub mod work;

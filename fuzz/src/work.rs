@@ -1,7 +1,7 @@
-//! Random work on a database with a keyspace of each engine, compared with maps that are plainly right.
+//! Random work on a database with a keyspace of each engine, compared with obviously right maps.
 //!
-//! A step is four bytes: what is done, in which keyspace, with which key, and what else there is to be said. Parts
-//! are small, so that little work flushes, compacts and splits.
+//! A step is four bytes: the operation, its keyspace, its key, and further arguments. Parts are
+//! small, so that little work flushes, compacts and splits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow::Continue;
@@ -23,7 +23,7 @@ pub type Step = [u8; 4];
 const ENGINES: [EngineKind; 4] =
     [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 const KEYS: u8 = 24;
-/// Keeps what is longer than this from growing on.
+/// Bytes above which values do not grow further.
 const BYTES_MAX: usize = 6000;
 /// Steps of one input that are done.
 const STEPS_MAX: usize = 200;
@@ -31,14 +31,14 @@ const STEPS_MAX: usize = 200;
 /// Each key's value and when it ends.
 type Stored = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
-/// What is there, by keyspace: pairs that have not ended, in the order of their keys.
+/// The content by keyspace: pairs that have not ended, in the order of their keys.
 pub type Content = BTreeMap<String, Vec<(Vec<u8>, Vec<u8>)>>;
 
-/// What was there at some moment, by keyspace.
+/// The content at some moment, by keyspace.
 pub struct Kept(BTreeMap<String, Stored>);
 
 impl Kept {
-    /// What of it has not ended by then.
+    /// Returns the pairs of it that have not ended at `now_ms`.
     pub fn living(&self, now_ms: u64) -> Content {
         let pairs = |stored: &Stored| {
             let living = stored.iter().filter(|(_, (_, end))| end.is_none_or(|end| end > now_ms));
@@ -51,7 +51,7 @@ impl Kept {
 /// Every value that a key of a keyspace has had.
 pub type Written = BTreeMap<(String, Vec<u8>), BTreeSet<Vec<u8>>>;
 
-/// A keyspace, and what it should hold.
+/// A keyspace, and its expected content.
 struct Space {
     options: KeyspaceOptions,
     /// None until it is used, and after it was dropped.
@@ -84,7 +84,7 @@ pub struct Work {
     pub db: Db,
     spaces: Vec<Space>,
     written: Written,
-    /// What is gathered for one write.
+    /// The steps that are gathered for one write.
     gathered: Vec<(usize, Write)>,
 }
 
@@ -97,7 +97,7 @@ fn appended(value: Option<&[u8]>, operand: &[u8]) -> Vec<u8> {
     [value, operand].concat()
 }
 
-/// How databases are opened that are worked on.
+/// Returns the options of the databases that targets work on.
 pub fn options(environment: Environment) -> Options {
     let merge_operators = MergeOperators::new()
         .with(merge_name(), |_, value, operand| Ok(Change::Put(appended(value, operand))));
@@ -132,8 +132,8 @@ fn tuning(engine: EngineKind) -> Option<Tuning> {
 }
 
 impl Work {
-    /// An empty database. The lower bits of `shape` say which keyspaces have a journal, the others whether values
-    /// may end and whether engines are tuned.
+    /// Returns an empty database. The lower bits of `shape` say which keyspaces have a journal, the
+    /// others whether values may end and whether engines are tuned.
     pub fn new(shape: u8) -> Self {
         let (environment, clock) = Environment::simulated(u64::from(shape));
         let (options, device) = (options(environment), device::memory());
@@ -193,7 +193,7 @@ impl Work {
         }
     }
 
-    /// The keyspace of an engine, which is made where there is none.
+    /// Returns the keyspace of an engine, which is made if there is none.
     fn keyspace(&mut self, at: usize) -> Keyspace {
         let Space { options, keyspace, .. } = &mut self.spaces[at];
         let make = || self.db.keyspace(options.engine.name(), *options).expect("there is room");
@@ -238,7 +238,7 @@ impl Work {
         matches!(self.spaces[at].options.engine, EngineKind::Memory | EngineKind::Lsm)
     }
 
-    /// Makes what was gathered as one write.
+    /// Makes the gathered steps as one write.
     fn write_together(&mut self, together: Together) {
         let gathered = std::mem::take(&mut self.gathered);
         let keyspaces: Vec<_> = gathered.iter().map(|(at, _)| self.keyspace(*at)).collect();
@@ -364,7 +364,7 @@ impl Work {
         self.compare();
     }
 
-    /// What a write makes of what there should be.
+    /// Applies a write to the expected content.
     fn note(&mut self, at: usize, write: &Write) {
         let now_ms = self.db.now_ms();
         let old = self.living(at, key_of(write));
@@ -400,7 +400,7 @@ impl Work {
         assert_eq!(found, expected, "{} has another value", self.spaces[at].options.engine);
     }
 
-    /// What should be there from now on, if nobody writes.
+    /// Returns the expected content from now on, without further writes.
     pub fn kept(&self) -> Kept {
         let present = self.spaces.iter().filter(|space| space.keyspace.is_some());
         let of = |space: &Space| (space.options.engine.name().to_owned(), space.stored.clone());
@@ -412,7 +412,8 @@ impl Work {
         assert_eq!(content(&self.db), Ok(expected), "there is something else");
     }
 
-    /// Closes it. Answers its device and how it is opened, and every value that was ever written.
+    /// Closes it. Returns its device, the options of its opening, and every value that was ever
+    /// written.
     pub fn close(self) -> (Arc<dyn Device>, Options, Written) {
         self.db.close().expect("a memory device does not fail");
         (self.device, self.options, self.written)
@@ -460,10 +461,11 @@ fn add_to_transaction(transaction: &Transaction, keyspace: &Keyspace, write: &Wr
     added.expect("there is room");
 }
 
-/// What a database shows: by a walk, and where there is an order by a scan from the end.
+/// Returns the content that a database shows: by a walk, and by a scan from the end if there is an
+/// order.
 ///
 /// # Errors
-/// What it says of damage.
+/// The failure that it reports for damage.
 pub fn content(db: &Db) -> Result<Content, thermocline::Error> {
     db.keyspaces()
         .iter()

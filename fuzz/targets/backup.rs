@@ -1,6 +1,8 @@
-//! Fuzzes a directory of backups: two of a database with keyspaces of all engines, with work between them, are
-//! restored as they were; then some bytes of the files are changed, and they are listed, verified and restored; and a
-//! manifest of any bytes is read. Nothing may panic, and what is restored is what was there.
+//! Fuzzes a directory of backups.
+//! Two backups of a database with keyspaces of all engines, with work between them, are restored
+//! and compared with its content. Then some bytes of the files are changed, and the backups are
+//! listed, verified and restored. A manifest of any bytes is read, too. Nothing may panic, and
+//! restored content is the content that was backed up.
 #![no_main]
 
 use std::sync::Arc;
@@ -10,7 +12,8 @@ use thermocline::{Backups, Db, Options, Progress};
 use thermocline_fuzz::files::{self, Change, Files};
 use thermocline_fuzz::work::{Kept, Step, Work, content};
 
-/// Restores a backup, if that is let, and compares it with what was there when it was made. Answers whether it was.
+/// Restores a backup, if that succeeds, and compares it with the content when it was made. Returns
+/// whether it was restored.
 fn is_restored(files: &Files, number: u64, expected: &Kept, options: &Options) -> bool {
     let Ok(backups) = Backups::open_on(files::lay_out(files), "fuzzed") else { return false };
     let number = Some(number);
@@ -51,7 +54,7 @@ fuzz_target!(|input: (u8, [Vec<Step>; 2], Vec<Change>, Vec<u8>)| {
     for (number, expected) in &made {
         let _ = is_restored(&files, *number, expected, &options);
     }
-    // With a sound header and checksum, so that what is behind them is read.
+    // With a header and checksum that are right, so that the bytes behind them are read.
     let name = "backup-000001/BACKUP";
     let mut manifest = files::collect(&*device)[name][..16].to_vec();
     manifest.extend_from_slice(&codec::crc32c(&raw).to_le_bytes());

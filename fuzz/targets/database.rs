@@ -1,7 +1,7 @@
-//! Fuzzes whole databases: work over keyspaces of all engines, alone, in batches and in transactions, with
-//! clearings, drops and reopenings, compared with maps; then some bytes of the files are changed, and what is
-//! left is checked, read, opened and salvaged. Nothing may panic, and no value may be served that was not
-//! written.
+//! Fuzzes whole databases: work over keyspaces of all engines is compared with maps.
+//! The work is single writes, batches and transactions, with clearings, drops and reopenings. Then
+//! some bytes of the files are changed, and the rest is checked, read, opened and salvaged. Nothing
+//! may panic, and no value may be returned that was not written.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ use thermocline::{Db, check_on, salvage_on};
 use thermocline_fuzz::files::{self, Change};
 use thermocline_fuzz::work::{Step, Work, Written, content};
 
-/// Whatever can be read was written once.
+/// Checks that all readable pairs were written once.
 fn judge(db: &Db, written: &Written) {
     for keyspace in db.keyspaces() {
         let is_known = |key: &[u8], value: &[u8]| {

@@ -1,12 +1,13 @@
-//! Fuzzes the reader of dumps: raw bytes, a whole dump with some bytes changed, and frames of any content
-//! behind checksums that would be right. What is read of a keyspace is written as it was.
+//! Fuzzes the reader of dumps: raw bytes, a whole dump with some bytes changed, and frames.
+//! The frames have any content behind checksums that would be right. Keyspaces that were read are
+//! written again as the same bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use thermocline::{EngineKind, KeyspaceOptions, Tuning, f2, flexdb, lsm};
 use thermocline_cli::dump::{Frame, Reader, Writer};
 
-/// A dump of a keyspace of each engine, with all options.
+/// Returns a dump of a keyspace of each engine, with all options.
 fn whole() -> Vec<u8> {
     let f2 = f2::Tuning { chunk_bytes: Some(128), ..Default::default() };
     let lsm = lsm::Tuning {
@@ -39,7 +40,7 @@ fn whole() -> Vec<u8> {
     writer.finish().expect("memory does not fail").0
 }
 
-/// A dump of these frames, each of a kind and a payload, as they come.
+/// Returns a dump of these frames, each of a kind and a payload, in this order.
 fn framed(frames: &[(u8, &[u8])]) -> Vec<u8> {
     let mut bytes = whole();
     bytes.truncate(codec::FileHeader::LEN);

@@ -1,7 +1,7 @@
-//! Fuzzes what reads chunks of the engine `f2`: a name of 8 bytes, then entries of 8 bytes.
+//! Fuzzes the reader of chunks of the engine `f2`: a name of 8 bytes, then entries of 8 bytes.
 //!
-//! What is taken for a chunk is written again as the same bytes. Input is read as it is; as entries
-//! of a chunk without doublings; and in the order that entries are to have.
+//! An accepted chunk is written again as the same bytes. Input is read in three ways: directly; as
+//! entries of a chunk without doublings; and in the order that entries must have.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
-//! Fuzzes what reads snapshots of the directory of the engine `f2`.
+//! Fuzzes the reader of snapshots of the directory of the engine `f2`.
 //!
-//! Input is read as it is, and once more behind the head of a snapshot without doublings, so that its
-//! words are come to.
+//! Input is read directly, and once more behind the head of a snapshot without doublings, so that
+//! its words are reached.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

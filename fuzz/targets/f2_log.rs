@@ -1,6 +1,6 @@
-//! Fuzzes what reads the log of the engine `f2`: records, segments' heads, superblocks' payloads.
+//! Fuzzes readers of the log of the engine `f2`: records, segments' heads, superblocks' payloads.
 //!
-//! Records are judged as they are, and once more behind one that is whole, so that the walk goes on.
+//! Records are checked directly, and once more behind a whole one, so that the walk continues.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
-//! Fuzzes what reads the log of a FlexSpace: heads, and the records of a frame.
+//! Fuzzes the reader of the log of a FlexSpace: heads, and the records of a frame.
 //!
-//! Records that decode come back in the same bytes.
+//! Decoded records are encoded to the same bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
-//! Fuzzes what reads the nodes of a FlexSpace's tree, behind a checksum that is right.
+//! Fuzzes the reader of the nodes of a FlexSpace's tree, behind a checksum that is right.
 //!
-//! A page that decodes comes back in the same bytes.
+//! A decoded page is encoded to the same bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

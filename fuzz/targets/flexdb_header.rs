@@ -1,5 +1,5 @@
-//! Fuzzes the decoder of a store's header of the engine `flexdb`, which has one encoding: the decoder
-//! asserts that.
+//! Fuzzes the decoder of a store's header of the engine `flexdb`.
+//! A header has one encoding: the decoder asserts that.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,6 @@
-//! Fuzzes the decoder of the stored index of the engine `flexdb`: the intervals of a block, behind a checksum
-//! that would be right. What was decoded comes back, which the decoder asserts.
+//! Fuzzes the decoder of the stored index of the engine `flexdb`.
+//! The input is the intervals of a block, behind a checksum that would be right. A decoded block is
+//! encoded to the same bytes, which the decoder asserts.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,6 @@
-//! Fuzzes the decoder of the pairs of the engine `flexdb`: an interval's bytes, as they lie in the space
-//! behind checksums that would be right. Each pair has one encoding, which the decoder asserts.
+//! Fuzzes the decoder of the pairs of the engine `flexdb`: an interval's bytes.
+//! They are in the form in which the space has them behind checksums that would be right. Each pair
+//! has one encoding, which the decoder asserts.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -11,7 +11,7 @@ fuzz_target!(|input: (&[u8], &[u8])| {
         assert_eq!(matched, pattern == text);
     }
     let around = [b"*", pattern, b"*"].concat();
-    // Whatever matches does so between two stars; but a trailing backslash takes the star.
+    // A text that matches also matches between two stars; but a trailing backslash takes the star.
     if matched && pattern.last() != Some(&b'\\') && !pattern.contains(&b'[') {
         assert!(glob_matches(&around, text), "{around:?}");
     }

@@ -1,7 +1,7 @@
 //! Fuzzes the decoder of journal segments: raw bytes, and a whole segment with some bytes changed.
 //!
-//! Of a changed segment only records of the whole one may be shown, in order, from the first on:
-//! damage may cut the end of it, or be reported, but never change or skip a record. The raw bytes are
+//! For a changed segment only records of the whole one may be shown, in order, from the first on.
+//! Damage may cut its end, or be reported, but never change or skip a record. The raw bytes are
 //! also read as the file `END`, behind a header and a checksum that are right.
 #![no_main]
 
@@ -23,7 +23,7 @@ struct Whole {
 fn records(index: u64, bytes: &[u8]) -> Vec<(SeqNo, Vec<u8>)> {
     let mut found = Vec::new();
     let mut visit = |seqno, payload: &[u8]| found.push((seqno, payload.to_vec()));
-    // Whether it ends with an error is the caller's to judge; here what was shown counts.
+    // The caller judges whether it ends with an error; here only the shown records count.
     let _ = journal::decode_segment(index, bytes, &mut visit);
     found
 }
@@ -66,7 +66,8 @@ fn read_segment(device: &dyn Device) -> Whole {
         for index in 0..4 {
             let records = records(index, &bytes);
             if records.len() == 8 {
-                // What is reserved behind the frames is zeros, and would only slow the fuzzer.
+                // The room that is reserved behind the frames is zeros, and would only slow the
+                // fuzzer.
                 let used = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
                 bytes.truncate(used + 16);
                 return Whole { index, bytes, records };

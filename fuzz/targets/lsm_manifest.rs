@@ -1,5 +1,6 @@
-//! Fuzzes the decoders of the manifest of the engine `lsm`, chains of edits, and of its superblock's payload, behind
-//! checksums that would be right. Each edit has one encoding, and so has the payload, which the decoders assert.
+//! Fuzzes the decoders of the manifest of the engine `lsm`, and of its superblock's payload.
+//! A manifest is chains of edits; all input is behind checksums that would be right. Each edit has
+//! one encoding, and so has the payload, which the decoders assert.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,7 @@
-//! Fuzzes what reads tables of the engine `lsm`: metadata, with the index, which is a block, walked
-//! both ways; and blocks as they are stored, decompressed and walked. The input is also compressed
-//! in each way, comes back the same, and is read with some bytes of it changed. Footers say what they can.
+//! Fuzzes the readers of tables of the engine `lsm`: metadata, blocks and footers.
+//! Metadata is read with the index, which is a block, walked both ways. Blocks are read in their
+//! stored form, decompressed and walked. The input is also compressed in each way, decompresses to
+//! the same bytes, and is read with some bytes of it changed. Footers are decoded.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -21,7 +22,7 @@ fuzz_target!(|input: &[u8]| {
         let mut sealed = lsm::recode_block(block, compression);
         for edit in edits.chunks_exact(2).take(usize::from(count % 5)) {
             let [at, byte] = [edit[0], edit[1]].map(usize::from);
-            // Most of what can be wrong is said at the beginning.
+            // Most fields that can be wrong are at the beginning.
             let at = at % sealed.len();
             sealed[at] = byte as u8;
         }

@@ -1,5 +1,5 @@
-//! Fuzzes the fields of hostile bytes: whatever is taken, the reader stays within them, and what
-//! it took is encoded again to the bytes it came from.
+//! Fuzzes the fields of hostile bytes: the reader stays within them, whatever it takes.
+//! Taken fields are encoded again to the bytes that they were read from.
 #![no_main]
 
 use codec::{Reader, Writer};

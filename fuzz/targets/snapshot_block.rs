@@ -1,7 +1,8 @@
-//! Fuzzes the decoder of the memory engine's snapshot blocks: raw bytes, and any payload under a
-//! checksum that is right, so that what lies behind the checksum is reached.
+//! Fuzzes the decoder of the memory engine's snapshot blocks.
+//! The input is raw bytes, and any payload under a checksum that is right, so that the code behind
+//! the checksum is reached.
 //!
-//! What decodes comes back byte for byte, and its keys ascend.
+//! Decoded blocks are encoded to the same bytes, and their keys ascend.
 #![no_main]
 
 use codec::{Place, Writer};
@@ -10,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 const PLACE: Place = Place { file: 1, offset: 4096, generation: 2 };
 const UNIT_BYTES: usize = 4096;
 
-/// A block as the page docs/formats/memory-snapshot.md has it.
+/// Returns a block as the page docs/formats/memory-snapshot.md has it.
 fn block(kind: u32, pairs: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     let mut out = Writer::new(&mut bytes);

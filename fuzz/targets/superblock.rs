@@ -1,5 +1,6 @@
-//! Fuzzes what reads a superblock: slots of any bytes behind checksums that are right, which is what
-//! the code behind the checksums meets; and a file of which some bytes were changed, which is damage.
+//! Fuzzes the reader of superblocks: slots of any bytes, and files with changed bytes.
+//! The slots are behind checksums that are right, as the code behind the checksums meets them. A
+//! file of which some bytes were changed is damage.
 #![no_main]
 
 use device::Mode;
@@ -9,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 const KIND: [u8; 8] = *b"FUZZED\0\0";
 const BLOCK: usize = 4096;
 
-/// The file of a superblock of this payload, after one more commit of it.
+/// Returns the file of a superblock of this payload, after one more commit of it.
 fn whole(payload: &[u8]) -> Vec<u8> {
     let device = device::memory();
     let mut made = Superblock::create(&*device, "fuzzed", KIND, b"the first").expect("a new file");
@@ -49,7 +50,8 @@ fuzz_target!(|input: (&[u8], &[u8], Vec<(u16, u8)>)| {
         assert_eq!(payload, block[24..24 + payload.len()], "its slot's bytes");
     }
 
-    // Two changed bytes at most: with five, a change and a checksum that is right for it would be among them.
+    // Two changed bytes at most: with five, a change and a checksum that is right for it would be
+    // among them.
     let mut damaged = sound.clone();
     for (at, by) in changes.iter().take(2) {
         damaged[*at as usize % sound.len()] ^= by;

@@ -1,4 +1,4 @@
-//! Fuzzes what is stored where values may end: what decodes comes back byte for byte.
+//! Fuzzes the stored form of values that may end: a decoded value is encoded to the same bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Fuzzes the decoder of what a journal record says: the steps of one write. What decodes comes back the same.
+//! Fuzzes the decoder of a journal record's content: the steps of one write.
+//! A decoded record is encoded to the same bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

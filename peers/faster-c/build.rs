@@ -1,5 +1,7 @@
-//! Compiles the shim and the parts of FASTER that are not templates, from the C++ source in the package
-//! `libfaster-sys`, which cargo downloads. `peers/install.sh --faster` installs what they include.
+//! Compiles the shim and the parts of FASTER that are not templates.
+//!
+//! The C++ source is in the package `libfaster-sys`, which cargo downloads.
+//! `peers/install.sh --faster` installs the headers that they include.
 
 use std::path::{Path, PathBuf};
 

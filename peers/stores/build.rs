@@ -1,4 +1,4 @@
-//! Lets the program find RocksDB's library, where `rocksdb-c` has linked it from.
+//! Lets the program find RocksDB's library in the place from which `rocksdb-c` has linked it.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -12,9 +12,9 @@ use crate::verdict::{Outcome, Verdict};
 const ENTRIES: u64 = 100_000;
 /// Entries that are in the queue at a time.
 const LENGTH: u64 = 100;
-/// The lookup of the first entry may take this much longer, as a factor and as a time. A lookup over all
-/// tombstones takes some milliseconds. A scan of `lsm` from the first key passes 64 Dranges, some 2 µs each,
-/// however many entries they had.
+/// The lookup of the first entry may take this much longer, as a factor and as a time. A lookup
+/// over all tombstones takes some milliseconds. A scan of `lsm` from the first key passes 64
+/// Dranges, some 2 µs each, however many entries they had.
 const FACTOR: u32 = 20;
 const SPARE: Duration = Duration::from_micros(250);
 /// Time in which the engine may collect deleted entries.

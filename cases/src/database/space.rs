@@ -1,4 +1,4 @@
-//! Space on the device: a journal that keeps to its setting, and deleted values that give theirs back.
+//! Space on the device: a journal within its setting, and deleted values that release their space.
 
 use std::time::Duration;
 

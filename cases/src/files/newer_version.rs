@@ -1,8 +1,8 @@
 //! Files of a newer version of the format. Such a file must be refused by that name.
 //!
 //! 1. A database is made with one keyspace, and closed.
-//! 2. For each kind of file with a header, one copy of the database gets a file whose header has the
-//!    next version and the right checksum.
+//! 2. For each kind of file with a header, one copy of the database gets a file whose header has
+//!    the next version and the right checksum.
 //! 3. `check`, `get`, `put` and `salvage` of the copy must refuse, name a newer version, and change
 //!    nothing.
 
@@ -61,8 +61,8 @@ fn make(directory: &Path, engine: &str) -> Result<(), Box<dyn std::error::Error>
     Ok(db.close()?)
 }
 
-/// Returns the magic bytes of a file, and the file with the next version in its header. Returns none
-/// if the file has no header.
+/// Returns the magic bytes of a file, and the file with the next version in its header. Returns
+/// none if the file has no header.
 fn with_next_version(file: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (covered, rest) = file.get(..HEADER)?.split_at(CHECKSUM);
     if crc32c::crc32c(covered).to_le_bytes() != rest {

@@ -44,7 +44,7 @@ impl Client {
         Ok(Some(length))
     }
 
-    /// Sends bytes as they are, and returns the first line of the reply.
+    /// Sends bytes unchanged, and returns the first line of the reply.
     pub(super) fn send_raw(&mut self, bytes: &[u8]) -> Result<String> {
         self.stream.get_mut().write_all(bytes)?;
         self.line()

@@ -7,7 +7,7 @@ pub(crate) struct shim_store {
     _private: [u8; 0],
 }
 
-/// What an operation reads or exchanges.
+/// The memory that an operation reads or exchanges.
 #[repr(C)]
 pub(crate) struct shim_slot {
     pub(crate) value: *mut u8,

@@ -1,7 +1,8 @@
 //! FASTER's C++ store, as far as the benchmark needs it, made safe.
 //!
-//! [`Store::open`] opens one over a directory, [`Session`] is a thread's seat in it. Keys have 8 bytes,
-//! values up to [`VALUE_BYTES_MAX`]. Nothing of it survives the process: no checkpoint is ever taken.
+//! [`Store::open`] opens one over a directory, [`Session`] is a thread's seat in it. Keys have 8
+//! bytes, values up to [`VALUE_BYTES_MAX`]. Nothing of it survives the process: no checkpoint is
+//! ever taken.
 #![expect(unsafe_code, reason = "calls C++; the declarations are in ffi.rs")]
 #![allow(non_camel_case_types, reason = "the names of the other side")]
 
@@ -25,10 +26,11 @@ const PAGES_MIN: u64 = 6;
 const PAGES_READ_ONLY: u64 = 4;
 const MUTABLE_SHARE_MAX: f64 = 0.9;
 const BUCKET_BYTES: u64 = 64;
-/// Of the memory, the table takes one part of so many at most.
+/// Parts of the memory of which the table takes one at most.
 const TABLE_PARTS: u64 = 3;
-/// What a key takes of a table that has fewer buckets than it wants: eight bytes in a bucket of which one
-/// place in eight is a link, and what is empty of the last bucket of each chain.
+/// Bytes that a key takes of a table that has fewer buckets than it wants. These are eight bytes in
+/// a bucket of which one place in eight is a link, and the empty places of the last bucket of each
+/// chain.
 const KEY_BYTES: u64 = 16;
 
 /// Why FASTER did not do what it was asked.
@@ -48,15 +50,16 @@ pub struct Store {
     store: *mut ffi::shim_store,
 }
 
-// SAFETY: FASTER is used by many threads; what belongs to one thread is in `Session`, which is neither.
+// SAFETY: FASTER is used by many threads; the state of one thread is in `Session`, which is
+// neither.
 unsafe impl Send for Store {}
 // SAFETY: as above.
 unsafe impl Sync for Store {}
 
 impl Store {
-    /// Opens an empty store for about `keys` keys, whose table and log take up to `memory_bytes`; of the log
-    /// more goes to files in `dir`. The table has a bucket for every two keys, as in FASTER's own
-    /// benchmark.
+    /// Opens an empty store for about `keys` keys, whose table and log take up to `memory_bytes`;
+    /// of the log more goes to files in `dir`. The table has a bucket for every two keys, as in
+    /// FASTER's own benchmark.
     ///
     /// # Errors
     /// `memory_bytes` holds no log: FASTER's smallest has six pages of 32 MiB.

@@ -13,9 +13,9 @@ const REFRESH_EVERY: u64 = 64;
 pub enum Begun {
     /// It is done.
     Done,
-    /// [`Session::complete`] will tell.
+    /// [`Session::complete`] will report it.
     Pending,
-    /// As many are pending as may be; nothing was begun.
+    /// The most operations are pending that may be; nothing was begun.
     Full,
 }
 
@@ -23,9 +23,9 @@ pub enum Begun {
 pub struct Session<'a> {
     store: &'a Store,
     serial: u64,
-    /// For what is waited for.
+    /// For the operation that the caller waits for.
     one: Slot,
-    /// For what is under way, by tag. They stay where they are.
+    /// For operations under way, by tag. They do not move.
     many: Box<[Slot]>,
     pending: Vec<u64>,
     not_send: PhantomData<*mut ()>,
@@ -41,13 +41,13 @@ impl<'a> Session<'a> {
         Self { store, serial: 0, one, many, pending, not_send: PhantomData }
     }
 
-    /// The value of `key`, if it has one.
+    /// Returns the value of `key`, if it has one.
     ///
     /// # Errors
-    /// What FASTER says.
+    /// FASTER's errors.
     pub fn get(&mut self, key: u64) -> Result<Option<&[u8]>, Error> {
         let serial = self.next();
-        // SAFETY: the slot lives until the operation is done, which is waited for below.
+        // SAFETY: the slot lives until the operation is done, which the code below waits for.
         unsafe { ffi::shim_read(self.store.store, key, self.one.begin(), serial) };
         self.wait();
         self.one.outcome()
@@ -56,12 +56,13 @@ impl<'a> Session<'a> {
     /// Writes a pair.
     ///
     /// # Errors
-    /// What FASTER says; a value that is too long.
+    /// FASTER's errors; a value that is too long.
     pub fn put(&mut self, key: u64, value: &[u8]) -> Result<(), Error> {
         let serial = self.next();
         let length = checked_length(value)?;
         let (store, slot) = (self.store.store, self.one.begin());
-        // SAFETY: the slot and the value live until the operation is done, which is waited for below.
+        // SAFETY: the slot and the value live until the operation is done, which the code below
+        // waits for.
         unsafe { ffi::shim_upsert(store, key, value.as_ptr(), length, slot, serial) };
         self.wait();
         self.one.outcome().map(drop)
@@ -70,24 +71,25 @@ impl<'a> Session<'a> {
     /// Removes a key.
     ///
     /// # Errors
-    /// What FASTER says.
+    /// FASTER's errors.
     pub fn delete(&mut self, key: u64) -> Result<(), Error> {
         let serial = self.next();
-        // SAFETY: the slot lives until the operation is done, which is waited for below.
+        // SAFETY: the slot lives until the operation is done, which the code below waits for.
         unsafe { ffi::shim_delete(self.store.store, key, self.one.begin(), serial) };
         self.wait();
         self.one.outcome().map(drop)
     }
 
-    /// Puts `new` in the place of the value of `key`, and answers what that was. One atomic step.
+    /// Puts `new` in the place of the value of `key`, and returns the old value. One atomic step.
     ///
     /// # Errors
-    /// What FASTER says; a value that is too long.
+    /// FASTER's errors; a value that is too long.
     pub fn exchange(&mut self, key: u64, new: &[u8]) -> Result<Option<&[u8]>, Error> {
         let serial = self.next();
         let length = checked_length(new)?;
         let (store, slot) = (self.store.store, self.one.begin());
-        // SAFETY: the slot and the value live until the operation is done, which is waited for below.
+        // SAFETY: the slot and the value live until the operation is done, which the code below
+        // waits for.
         unsafe { ffi::shim_exchange(store, key, new.as_ptr(), length, slot, serial) };
         self.wait();
         self.one.outcome()
@@ -100,7 +102,7 @@ impl<'a> Session<'a> {
         }
         let serial = self.next();
         let slot = self.many[tag as usize].begin();
-        // SAFETY: the slot stays where it is until the operation is told of; drop waits for all.
+        // SAFETY: the slot does not move until the operation is reported; drop waits for all.
         unsafe { ffi::shim_read(self.store.store, key, slot, serial) };
         self.begun(tag)
     }
@@ -118,21 +120,21 @@ impl<'a> Session<'a> {
         let store = self.store.store;
         let slot = &mut self.many[tag as usize];
         let (bytes, length) = slot.keep(new);
-        // SAFETY: the slot, and with it the value, stays where it is until the operation is told of.
+        // SAFETY: the slot, and with it the value, does not move until the operation is reported.
         unsafe { ffi::shim_exchange(store, key, bytes, length, slot.begin(), serial) };
         Ok(self.begun(tag))
     }
 
-    /// What became of the operation by this tag, which is done.
+    /// Returns the outcome of the operation by this tag, which is done.
     ///
     /// # Errors
-    /// What FASTER says.
+    /// FASTER's errors.
     pub fn outcome(&mut self, tag: u64) -> Result<Option<&[u8]>, Error> {
         self.many[tag as usize].outcome()
     }
 
-    /// Gives the tags of all that was pending and is done. Who `waits` does so until something is done, if
-    /// anything is pending.
+    /// Returns the tags of all pending operations that are done. With `waits` it waits until an
+    /// operation is done, if any is pending.
     pub fn complete(&mut self, waits: bool) -> Vec<u64> {
         loop {
             // SAFETY: the store is open, and this thread has its seat.
@@ -179,8 +181,8 @@ impl<'a> Session<'a> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        // SAFETY: the store is open, and this thread has its seat. It waits for what is pending, so no slot
-        // is used any more when it returns.
+        // SAFETY: the store is open, and this thread has its seat. It waits for pending operations,
+        // so no slot is used any more when it returns.
         unsafe { ffi::shim_stop(self.store.store) };
     }
 }

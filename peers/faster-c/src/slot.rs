@@ -4,17 +4,17 @@ use std::cell::UnsafeCell;
 
 use crate::{Error, VALUE_BYTES_MAX, ffi};
 
-/// What FASTER's `Status` says.
+/// Values of FASTER's `Status`.
 const OK: u32 = 0;
 const PENDING: u32 = 1;
 const NOT_FOUND: u32 = 2;
-/// What an exchange of a key that is new tells for the old value's length.
+/// The old value's length after an exchange of a key that is new.
 const NO_VALUE: u32 = u32::MAX;
 
-/// One operation's memory. It stays where it is while the operation is under way.
+/// One operation's memory. It does not move while the operation is under way.
 pub(crate) struct Slot {
     shared: Box<UnsafeCell<ffi::shim_slot>>,
-    /// Where a value is read to.
+    /// The buffer that a value is read to.
     old: Box<[u8]>,
     /// The value to be written.
     new: Vec<u8>,
@@ -38,7 +38,7 @@ impl Slot {
         self.shared.get()
     }
 
-    /// The bytes that an operation writes, kept for as long as it is under way.
+    /// Copies the bytes that an operation writes, to keep them for as long as it is under way.
     pub(crate) fn keep(&mut self, new: &[u8]) -> (*const u8, u32) {
         self.new.clear();
         self.new.extend_from_slice(new);
@@ -51,7 +51,7 @@ impl Slot {
         unsafe { (*self.shared.get()).done != 0 }
     }
 
-    /// What became of it: the value that the key had, if it had one.
+    /// Returns its outcome: the value that the key had, if it had one.
     pub(crate) fn outcome(&mut self) -> Result<Option<&[u8]>, Error> {
         let shared = self.shared.get_mut();
         match (shared.status, shared.length) {

@@ -1,4 +1,4 @@
-//! One thread, and two, against what was written.
+//! One thread, and two, against the written values.
 
 use crate::{Begun, Session, Store};
 
@@ -58,7 +58,7 @@ fn no_exchange_of_two_threads_is_lost() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), KEYS, MEMORY_BYTES).unwrap();
     const EACH: u64 = 20_000;
-    // Every value but the last is told to exactly one exchange.
+    // Exactly one exchange returns each value but the last.
     let told: u64 = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2)
             .map(|thread| {

@@ -1,4 +1,4 @@
-//! A walk over the pairs of a database, in key order, as they were when it began.
+//! A walk over the pairs of a database, in key order, in the state at its start.
 
 use std::marker::PhantomData;
 
@@ -16,10 +16,10 @@ impl Cursor<'_> {
         Self { iterator, _db: PhantomData }
     }
 
-    /// The pair it stands on, or `None` at the end.
+    /// Returns the pair at its position, or `None` at the end.
     ///
     /// # Errors
-    /// What LevelDB says; the walk is then at its end.
+    /// LevelDB's errors; the walk is then at its end.
     pub fn pair(&self) -> Result<Option<(&[u8], &[u8])>, Error> {
         // SAFETY: the iterator lives as long as `self`.
         if unsafe { ffi::leveldb_iter_valid(self.iterator) } == 0 {

@@ -8,7 +8,7 @@ use crate::cursor::Cursor;
 use crate::ffi;
 use crate::settings::{Options, Settings};
 
-/// What LevelDB said went wrong.
+/// LevelDB's message of an error.
 #[derive(Debug)]
 pub struct Error(String);
 
@@ -31,14 +31,14 @@ pub struct Db {
 
 // SAFETY: LevelDB's handles may be used from any thread; the options are only read after `open`.
 unsafe impl Send for Db {}
-// SAFETY: as above, also from many threads at once.
+// SAFETY: as above, also from many threads at the same time.
 unsafe impl Sync for Db {}
 
 impl Db {
     /// Opens or creates the database in the directory `path`.
     ///
     /// # Errors
-    /// What LevelDB says.
+    /// LevelDB's errors.
     pub fn open(path: &Path, settings: &Settings) -> Result<Self, Error> {
         let options = Options::new(settings);
         let name = CString::new(path.as_os_str().as_encoded_bytes())
@@ -59,12 +59,13 @@ impl Db {
     /// Replaces `value` with the value of `key`; `false` if there is none.
     ///
     /// # Errors
-    /// What LevelDB says.
+    /// LevelDB's errors.
     pub fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Error> {
         let mut bytes = 0;
         let place = &raw mut bytes;
         let data = checked(|error| {
-            // SAFETY: database and options live as long as `self`, the key and the place during the call.
+            // SAFETY: database and options live as long as `self`, the key and the place during the
+            // call.
             unsafe { ffi::leveldb_get(self.db, self.read, chars(key), key.len(), place, error) }
         })?;
         if data.is_null() {
@@ -81,7 +82,7 @@ impl Db {
     /// Writes a pair.
     ///
     /// # Errors
-    /// What LevelDB says.
+    /// LevelDB's errors.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let (k, v) = (chars(key), chars(value));
         checked(|error| {
@@ -93,7 +94,7 @@ impl Db {
     /// Removes a key.
     ///
     /// # Errors
-    /// What LevelDB says.
+    /// LevelDB's errors.
     pub fn delete(&self, key: &[u8]) -> Result<(), Error> {
         checked(|error| {
             // SAFETY: database and options live as long as `self`, the key during the call.
@@ -104,7 +105,7 @@ impl Db {
     /// Writes a batch.
     ///
     /// # Errors
-    /// What LevelDB says.
+    /// LevelDB's errors.
     pub fn write(&self, batch: &Batch) -> Result<(), Error> {
         checked(|error| {
             // SAFETY: database and options live as long as `self`, the batch during the call.

@@ -22,7 +22,7 @@ pub struct Settings {
     pub syncs: bool,
 }
 
-/// C options, and what they refer to as long as the database is open; freed on drop.
+/// C options, and the objects they refer to as long as the database is open; freed on drop.
 pub(crate) struct Options {
     options: *mut ffi::leveldb_options_t,
     cache: *mut ffi::leveldb_cache_t,

@@ -1,4 +1,4 @@
-//! What is written is read, in order, also after reopening.
+//! Written pairs are read, in order, also after reopening.
 
 use super::*;
 

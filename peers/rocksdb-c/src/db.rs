@@ -8,7 +8,7 @@ use crate::cursor::Cursor;
 use crate::ffi;
 use crate::settings::{Options, Settings, Wal};
 
-/// What RocksDB said went wrong.
+/// RocksDB's message of an error.
 #[derive(Debug)]
 pub struct Error(String);
 
@@ -29,14 +29,14 @@ pub struct Db {
 
 // SAFETY: RocksDB's handles may be used from any thread; the options are only read after `open`.
 unsafe impl Send for Db {}
-// SAFETY: as above, also from many threads at once.
+// SAFETY: as above, also from many threads at the same time.
 unsafe impl Sync for Db {}
 
 impl Db {
     /// Opens or creates the database in the directory `path`.
     ///
     /// # Errors
-    /// What RocksDB says.
+    /// RocksDB's errors.
     pub fn open(path: &Path, settings: &Settings) -> Result<Self, Error> {
         let options = Options::new(settings);
         let name = CString::new(path.as_os_str().as_encoded_bytes())
@@ -59,7 +59,7 @@ impl Db {
     /// Replaces `value` with the value of `key`; `false` if there is none.
     ///
     /// # Errors
-    /// What RocksDB says.
+    /// RocksDB's errors.
     pub fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Error> {
         let slice = checked(|error| {
             // SAFETY: database and options live as long as `self`, the key during the call.
@@ -82,7 +82,7 @@ impl Db {
     /// Writes a pair.
     ///
     /// # Errors
-    /// What RocksDB says.
+    /// RocksDB's errors.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let (k, v) = (chars(key), chars(value));
         checked(|error| {
@@ -94,7 +94,7 @@ impl Db {
     /// Removes a key.
     ///
     /// # Errors
-    /// What RocksDB says.
+    /// RocksDB's errors.
     pub fn delete(&self, key: &[u8]) -> Result<(), Error> {
         checked(|error| {
             // SAFETY: database and options live as long as `self`, the key during the call.
@@ -105,7 +105,7 @@ impl Db {
     /// Writes a batch.
     ///
     /// # Errors
-    /// What RocksDB says.
+    /// RocksDB's errors.
     pub fn write(&self, batch: &Batch) -> Result<(), Error> {
         checked(|error| {
             // SAFETY: database and options live as long as `self`, the batch during the call.
@@ -116,7 +116,7 @@ impl Db {
     /// Writes the memtables to tables, and waits for it.
     ///
     /// # Errors
-    /// What RocksDB says.
+    /// RocksDB's errors.
     pub fn flush(&self) -> Result<(), Error> {
         // SAFETY: takes nothing; freed below.
         let options = unsafe { ffi::rocksdb_flushoptions_create() };
@@ -131,10 +131,11 @@ impl Db {
         flushed
     }
 
-    /// Waits until no flush and no compaction is queued or under way, also none that another one causes.
+    /// Waits until no flush and no compaction is queued or under way, also none that another one
+    /// causes.
     ///
     /// # Errors
-    /// What RocksDB says.
+    /// RocksDB's errors.
     pub fn wait_for_compactions(&self) -> Result<(), Error> {
         // SAFETY: takes nothing; freed below.
         let options = unsafe { ffi::rocksdb_wait_for_compact_options_create() };

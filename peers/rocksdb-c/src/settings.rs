@@ -11,7 +11,7 @@ const NO_COMPRESSION: c_int = 0;
 /// And for an index of blocks with an index above them.
 const TWO_LEVELS: c_int = 2;
 
-/// What becomes of the write-ahead log.
+/// The use of the write-ahead log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wal {
     /// None is written.
@@ -36,7 +36,8 @@ pub struct Blobs {
 /// How a database is tuned.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Block cache, for data, index and filter blocks and blobs, in bytes. Memtables are charged to it.
+    /// Block cache, for data, index and filter blocks and blobs, in bytes. Memtables are charged to
+    /// it.
     pub cache_bytes: usize,
     /// One memtable, in bytes; there are at most two.
     pub memtable_bytes: usize,
@@ -54,7 +55,7 @@ pub struct Settings {
     pub direct_reads: bool,
     /// Whether flushes and compactions write past it.
     pub direct_writes: bool,
-    /// What a compaction reads ahead in each table, in bytes.
+    /// Bytes that a compaction reads ahead in each table.
     pub readahead_bytes: usize,
     /// Indexes and filters in blocks of their own size, each in the cache for itself.
     pub partitions: bool,
@@ -105,7 +106,7 @@ impl Options {
         options
     }
 
-    /// Block cache, filters, and where blobs go.
+    /// Sets block cache, filters, and the place of blobs.
     fn set_tables(&self, settings: &Settings) {
         // SAFETY: takes two numbers; the result is freed below, and shared with the options, which
         // count references of their own.
@@ -135,7 +136,7 @@ impl Options {
                 ffi::rocksdb_block_based_options_set_pin_top_level_index_and_filter(table, 1);
             }
         }
-        // SAFETY: both are alive; the options copy what they need.
+        // SAFETY: both are alive; the options copy the parts that they need.
         unsafe { ffi::rocksdb_options_set_block_based_table_factory(self.0, table) };
         if let Some(blobs) = settings.blobs {
             // SAFETY: the options are alive.

@@ -1,4 +1,4 @@
-//! What is written is read, in order, also after reopening, with and without blobs.
+//! Written pairs are read, in order, also after reopening, with and without blobs.
 
 use super::*;
 

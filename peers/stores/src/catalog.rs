@@ -13,12 +13,12 @@ use crate::rocksdb::RocksDb;
 /// Opens peers.
 pub(crate) struct Peers;
 
-/// The names of those that can do everything.
+/// The names of the stores that can do everything.
 #[cfg(test)]
 pub(crate) const NAMES: [&str; 7] =
     ["rocksdb", "rocksdb-blob", "leveldb", "lmdb", "redb", "fjall", "fjall-blob"];
 
-/// All their names. `faster` is refused where it is not built.
+/// All their names. `faster` is refused if it is not built.
 const ALL: [&str; 8] =
     ["rocksdb", "rocksdb-blob", "leveldb", "lmdb", "redb", "fjall", "fjall-blob", "faster"];
 
@@ -49,7 +49,7 @@ impl Catalog for Peers {
         name != "lmdb"
     }
 
-    /// FASTER's log is of no use without a checkpoint, which is not among what is measured.
+    /// FASTER's log is of no use without a checkpoint, which is not measured.
     fn reopens(&self, name: &str) -> bool {
         name != "faster"
     }

@@ -1,4 +1,6 @@
-//! FASTER's C++ store. What it is given and why is argued in `peers/README.md`.
+//! FASTER's C++ store.
+//!
+//! `peers/README.md` argues its settings.
 
 use bench::stores::{
     DeviceCounts, Durability, Got, OpenOptions, Pairs, Session, Store, StoreError, Told,
@@ -28,7 +30,7 @@ impl Store for Faster {
     }
 
     fn flush(&self) -> Result<(), StoreError> {
-        // Its pages are written as it fills them; a checkpoint is not among what is measured.
+        // Its pages are written as it fills them; a checkpoint is not measured.
         Ok(())
     }
 

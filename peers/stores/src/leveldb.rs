@@ -7,7 +7,7 @@ use crate::stripes::Stripes;
 
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
-/// Its own default; and where more saves no more calls to sync.
+/// Its own default; and a size above which more saves no more calls to sync.
 const TABLE_BYTES_MIN: u64 = 2 << 20;
 const TABLE_BYTES_MAX: u64 = 16 << 20;
 
@@ -40,7 +40,7 @@ impl Store for LevelDb {
     }
 
     fn flush(&self) -> Result<(), StoreError> {
-        // What is in its memtable is in its log, whatever the durability.
+        // All writes in its memtable are in its log, at any durability.
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use bench::stores::{DeviceCounts, Durability, OpenOptions, Pairs, Session, Store
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
 
-/// Address space for the map: only what is written becomes a file's block.
+/// Address space for the map, as a multiple: only written pages become a file's blocks.
 const MAP_FACTOR: f64 = 8.0;
 const MAP_BYTES_MIN: usize = 1 << 30;
 const READERS_MAX: u32 = 1100;
@@ -24,7 +24,7 @@ impl Lmdb {
         let map = ((data_bytes * MAP_FACTOR) as usize).max(MAP_BYTES_MIN).next_multiple_of(page);
         let mut flags = EnvFlags::NO_MEM_INIT;
         if (options.memory_bytes as f64) < data_bytes {
-            // Reading ahead only evicts what is wanted when the data do not fit.
+            // Reading ahead only evicts wanted pages when the data do not fit.
             flags |= EnvFlags::NO_READ_AHEAD;
         }
         flags |= match options.durability {
@@ -34,8 +34,8 @@ impl Lmdb {
         };
         let mut open = EnvOpenOptions::new();
         open.map_size(map).max_readers(READERS_MAX);
-        // SAFETY: the flags that give up crash safety are what the durability asks for; the map is
-        // of a directory of its own that no other process opens.
+        // SAFETY: the flags that omit crash safety are the ones of the durability; the map is of a
+        // directory of its own that no other process opens.
         unsafe { open.flags(flags) };
         // SAFETY: as above: nothing else changes the file under the map.
         let env = unsafe { open.open(&options.dir) }?;

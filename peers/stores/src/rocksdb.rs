@@ -9,7 +9,7 @@ use crate::stripes::Stripes;
 const BLOB_BYTES_MIN: u64 = 128;
 /// Share of garbage in the oldest blob files from which on they are collected.
 const BLOB_GARBAGE_MAX: f64 = 0.3;
-/// Bytes of a table for each pair of a memtable where values are kept apart, and the smallest table.
+/// Bytes of a table for each pair of a memtable if values are kept apart, and the smallest table.
 const BLOB_TABLE_BYTES_PER_PAIR: f64 = 32.0;
 const BLOB_TABLE_BYTES_MIN: u64 = 1 << 20;
 /// Tables in the first level.
@@ -36,7 +36,8 @@ impl RocksDb {
         let direct = options.io == Some(Io::Direct);
         let left = memory.saturating_sub(2 * memtable);
         // Past the page cache nothing else caches; through it, the guide leaves most memory to it.
-        // What compactions read and write, and what the allocator keeps, is in no limit of RocksDB's own.
+        // No limit of RocksDB's own includes the reads and writes of compactions, and the memory
+        // that the allocator keeps.
         let blocks = if direct { left / 2 } else { left.min(memory / 2) };
         // Memtables are charged to the cache.
         let guide = blocks + 2 * memtable;
@@ -55,14 +56,15 @@ impl RocksDb {
             level_base_bytes: table_bytes * level_base_tables,
             background_jobs: 4,
             filter_bits: 10.0,
-            // Gets find their keys in all that is measured here, but for what a trace may ask.
+            // Gets find their keys in all measurements here, except perhaps in a trace.
             filters_for_hits: true,
             direct_reads: direct,
             direct_writes: direct,
             // For each table of each compaction, and in no limit of RocksDB's own.
             readahead_bytes: (memory / 1024).clamp(READAHEAD_BYTES_MIN, READAHEAD_BYTES_MAX)
                 as usize,
-            // Wholly in the cache, an index and filter of a table would take a hundred blocks' place.
+            // Wholly in the cache, an index and filter of a table would take a hundred blocks'
+            // place.
             partitions: memory < options.keys * options.pair_bytes as u64,
             wal: match options.durability {
                 Durability::None => Wal::Off,

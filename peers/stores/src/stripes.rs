@@ -7,7 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 const STRIPES: usize = 1024;
 
 /// Locks that keys share by their hash. They order read-modify-writes among each other; blind
-/// writes do not take them, which is as much as these stores' users get without transactions.
+/// writes do not take them. These stores' users get no more than that without transactions.
 pub(crate) struct Stripes {
     locks: Box<[Mutex<()>]>,
     hasher: RandomState,

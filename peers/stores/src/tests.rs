@@ -1,4 +1,4 @@
-//! Every peer runs every kind of work, at every durability, without a wrong answer.
+//! Every peer runs every kind of work, at every durability, without a wrong result.
 
 use bench::memory::{Budget, PageCache};
 use bench::progress::NoProgress;

@@ -1,4 +1,4 @@
-//! What a varint and a checksum cost.
+//! The cost of a varint and of a checksum.
 
 use std::hint::black_box;
 

@@ -1,9 +1,9 @@
-//! Checksums: of bytes alone, of bytes and their place, of bytes and what came before.
+//! Checksums: of bytes alone, of bytes and their place, of bytes and the bytes before them.
 //!
-//! A checksum of the content alone does not notice a block that was written to the wrong offset, or
-//! one that the disk never wrote, so that an older and equally valid block is still there. Hence
-//! [`Place`] for pieces that are found by their position, and [`chain`] for pieces that are found
-//! by reading from the start.
+//! A checksum of the content alone does not notice a block that was written to the wrong offset.
+//! Nor does it notice one that the disk never wrote, so that an older and equally valid block is
+//! still there. Hence [`Place`] for pieces that are found by their position, and [`chain`] for
+//! pieces that are found by reading from the start.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -16,7 +16,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     ::crc32c::crc32c(bytes)
 }
 
-/// Where a piece of a file belongs: a piece found anywhere else fails its checksum.
+/// The place that a piece of a file belongs to: a piece found anywhere else fails its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The file's number, unique in its directory.
@@ -50,14 +50,14 @@ impl Place {
 /// not continue the chain. The first record of a file chains from something that is unique to the
 /// file (the checksum of its header, say).
 ///
-/// `previous` goes in as four bytes rather than as the running state of the CRC: the state right
-/// after a message and its own CRC is the same for every message, so a format that happened to lay
-/// a stored checksum just before the next record's bytes would chain nothing.
+/// `previous` goes in as four bytes rather than as the running state of the CRC. The state right
+/// after a message and its own CRC is the same for every message. So a format that stored a
+/// checksum just before the next record's bytes would chain nothing.
 pub fn chain(previous: u32, bytes: &[u8]) -> u32 {
     ::crc32c::crc32c_append(::crc32c::crc32c(&previous.to_le_bytes()), bytes)
 }
 
-/// [`chain`] of bytes that lie in two parts.
+/// [`chain`] of bytes in two parts.
 ///
 /// ```
 /// use thermocline_codec::{chain, chain_parts};

@@ -1,4 +1,4 @@
-//! Stored bytes that are not what was written, and files that a newer release wrote.
+//! Stored bytes that differ from the written ones, and files that a newer release wrote.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use crate::header::HeaderError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} in {file} at byte {offset}")]
 pub struct Corruption {
-    /// What is wrong, in words.
+    /// The damage, in words.
     pub what: String,
-    /// The file, relative to the database directory; empty where only bytes were given.
+    /// The file, relative to the database directory; empty if only bytes were given.
     pub file: String,
     /// The offset in that file (or in those bytes) at which the damaged piece begins.
     pub offset: u64,
@@ -77,7 +77,7 @@ impl Corruption {
         Self { what: what.into(), file: String::new(), offset, newer: None }
     }
 
-    /// The same damage, placed: the bytes lay in `file`, beginning at `base`.
+    /// Returns the same damage, placed: the bytes were in `file`, beginning at `base`.
     #[must_use]
     pub fn at(mut self, file: &str, base: u64) -> Self {
         if self.file.is_empty() {
@@ -105,7 +105,7 @@ impl Corruption {
     }
 }
 
-/// Returns the path of `file`, or of the directory where the file is not known.
+/// Returns the path of `file`, or of the directory if the file is not known.
 fn below(dir: &str, file: &str) -> String {
     if file.is_empty() { dir.to_owned() } else { format!("{dir}/{file}") }
 }

@@ -48,7 +48,7 @@ impl Format {
         FileHeader { magic: self.magic, version: self.version, flags }
     }
 
-    /// Reads the header of a file of this kind from its first bytes; what follows them is ignored.
+    /// Reads the header of a file of this kind from its first bytes; bytes after them are ignored.
     ///
     /// # Errors
     /// [`HeaderError`] says which field is wrong. The magic is judged first and the checksum
@@ -79,7 +79,7 @@ impl Format {
     }
 }
 
-/// What a file's first 16 bytes say.
+/// The content of a file's first 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileHeader {
     /// The kind of file.
@@ -124,7 +124,7 @@ impl FileHeader {
     }
 }
 
-/// Why a file's first bytes are not the header that was looked for.
+/// Why a file's first bytes are not the expected header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The file ends before its header does.
@@ -139,7 +139,7 @@ pub enum HeaderError {
     Magic {
         /// The first eight bytes.
         found: [u8; 8],
-        /// What they should be.
+        /// The expected magic.
         expected: [u8; 8],
     },
     /// The right kind of file, with a damaged header.

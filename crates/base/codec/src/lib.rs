@@ -9,11 +9,11 @@
 //! ```
 //!
 //! - [`Format`] and [`FileHeader`]: the 16 bytes at the start of every file.
-//! - [`Writer`] and [`Reader`]: fields, one after the other. The reader works on hostile bytes.
-//! - [`Place`], [`chain`], [`crc32c()`]: checksums that also cover where a piece belongs, or what
-//!   came before it. [`hash64`] is for hashing keys, and for checksums where a format says so.
+//! - [`Writer`] and [`Reader`]: fields in sequence. The reader works on hostile bytes.
+//! - [`Place`], [`chain`], [`crc32c()`]: checksums that also cover the place of a piece, or the
+//!   record before it. [`hash64`] is for hashing keys, and for checksums where a format says so.
 //! - [`SeqNo`]: the number that orders writes.
-//! - [`Corruption`]: what every decoder answers when the bytes make no sense.
+//! - [`Corruption`]: the error of every decoder when the bytes make no sense.
 //!
 //! # Invariants
 //! - No decoder panics, recurses, or allocates from a length that was only declared.

@@ -1,8 +1,8 @@
-//! Takes fields off the front of bytes that nobody vouches for.
+//! Takes fields off the front of untrusted bytes.
 
 use crate::{Corruption, varint};
 
-/// A cursor over bytes from a disk or a wire. Each `take` answers the next field or a
+/// A cursor over bytes from a disk or a wire. Each `take` returns the next field or a
 /// [`Corruption`] with the field's offset, and never panics; after an error nothing was taken.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {

@@ -34,12 +34,12 @@ impl<'a> Writer<'a> {
         self.put_bytes(&value.to_le_bytes());
     }
 
-    /// Appends a varint; [`crate::varint_len`] tells how many bytes that takes.
+    /// Appends a varint; [`crate::varint_len`] returns how many bytes that takes.
     pub fn put_varint(&mut self, value: u64) {
         varint::put(self.out, value);
     }
 
-    /// Appends bytes as they are.
+    /// Appends bytes unchanged.
     pub fn put_bytes(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }

@@ -1,7 +1,7 @@
-//! Laws of the encodings: what is written is read, and anything else is refused without a panic.
+//! Laws of the encodings: written fields are read, and anything else is refused without a panic.
 //!
-//! A failing case prints its input and is kept in `codec.proptest-regressions`, which
-//! replays first by `cargo test -p thermocline-codec --test codec`.
+//! A failing case prints its input and is kept in `codec.proptest-regressions`, which replays first
+//! by `cargo test -p thermocline-codec --test codec`.
 
 use proptest::prelude::*;
 use thermocline_codec::{
@@ -17,7 +17,7 @@ fn varint(value: u64) -> Vec<u8> {
     bytes
 }
 
-/// A byte that is often one of those at which varints end, go on, or overflow.
+/// Returns a byte that is often one at which varints end, continue, or overflow.
 fn varint_byte() -> impl Strategy<Value = u8> {
     prop_oneof![Just(0), Just(1), Just(0x7f), Just(0x80), Just(0xff), any::<u8>()]
 }
@@ -64,7 +64,7 @@ fn write(fields: &[Field]) -> Vec<u8> {
     bytes
 }
 
-/// Reads what `like` says comes next.
+/// Reads the next field, which is of the kind of `like`.
 fn read(from: &mut Reader<'_>, like: &Field) -> Result<Field, thermocline_codec::Corruption> {
     Ok(match like {
         Field::U8(_) => Field::U8(from.take_u8()?),
@@ -184,7 +184,7 @@ proptest! {
 #[test]
 fn a_chain_over_stored_checksums_still_chains() {
     // The CRC of a message followed by its own CRC is the same for every message; the chain must
-    // not run into that when the stored checksum lies in front of the next record.
+    // not run into that when the stored checksum is in front of the next record.
     let next = |record: &[u8]| {
         let sum = chain(0, record);
         chain(sum, &[&sum.to_le_bytes()[..], b"next"].concat())

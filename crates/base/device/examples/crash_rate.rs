@@ -6,7 +6,7 @@
 //!
 //! A log of records of 100 bytes, synced after every tenth, in files of 64 KiB, is written once
 //! with its history kept. Then it is crashed after every operation, and of every image the names
-//! are listed and the newest file is read whole: what a recovery does at the least.
+//! are listed and the newest file is read whole: the least work of a recovery.
 #![expect(clippy::unwrap_used, reason = "a measurement that goes wrong stops")]
 
 use environment::Environment;

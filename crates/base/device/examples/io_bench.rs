@@ -1,15 +1,15 @@
-//! Measures the io_uring device beside `fio` on the same file, in interleaved rounds.
+//! Compares the io_uring device with `fio` on the same file, in interleaved rounds.
 //!
 //! ```text
 //! cargo run --release -p thermocline-device --example io_bench -- DIR [GIB] [ROUNDS] [SECONDS]
 //! ```
 //!
-//! In each round every workload runs once on the device and once under `fio` with the same block
-//! size, depth and direct I/O, for SECONDS each, and the one that goes first changes from round to
-//! round. The table gives medians, the least and the most over the rounds, the median of the
-//! rounds' ratios, and what a busy machine disturbs less: microseconds of processor time per
-//! operation and, at a depth of one, the median latency. `fio` has to be installed (`apt install
-//! fio`).
+//! In each round every workload runs once on the device and once under `fio`, for SECONDS each,
+//! with the same block size, depth and direct I/O. The one that runs first changes from round to
+//! round. The table gives medians, the least and the most over the rounds, and the median of the
+//! rounds' ratios. It also gives figures that a busy machine disturbs less: microseconds of
+//! processor time per operation and, at a depth of one, the median latency. `fio` has to be
+//! installed (`apt install fio`).
 #![expect(clippy::unwrap_used, reason = "a measurement that goes wrong stops")]
 
 use std::path::Path;
@@ -27,12 +27,12 @@ const FILE: &str = "io_bench.data";
 const READ_BYTES: usize = 4096;
 const WRITE_BYTES: usize = 1 << 20;
 
-/// What is measured.
+/// The measured workload.
 #[derive(Clone, Copy)]
 enum Workload {
     /// Random reads of 4 KiB on a queue of this depth.
     Reads { depth: usize },
-    /// The same by blocking calls of the file, one after the other.
+    /// The same by blocking calls of the file, one by one.
     BlockingReads,
     /// Sequential writes of 1 MiB on a queue of this depth.
     Writes { depth: usize },
@@ -72,7 +72,7 @@ impl Workload {
     }
 }
 
-/// What a run of one workload gave.
+/// The result of a run of one workload.
 #[derive(Clone, Copy)]
 struct Run {
     per_second: f64,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::error::Result;
 
-/// Counters of one device. Reading them costs nothing to those who write.
+/// Counters of one device. Reading them costs writers nothing.
 #[derive(Debug, Default)]
 pub struct Accounting {
     read_ops: AtomicU64,
@@ -15,7 +15,7 @@ pub struct Accounting {
     has_failed: AtomicBool,
 }
 
-/// What an [`Accounting`] held at one moment.
+/// The content of an [`Accounting`] at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoCounts {
     /// Reads that reached the device.

@@ -1,8 +1,8 @@
-//! Room that is held on the device, so that work which must not fail can go on when the device is full.
+//! Room that is held on the device for work that must not fail when the device is full.
 //!
-//! A file holds the room, and nothing that is read. Its length says how much it holds, so an opening needs to
-//! know nothing more. If a step finds no room, the file is made shorter and the step is tried again. How much is
-//! to be held, and for what, is the caller's to decide.
+//! A file holds the room; its content is never read. Its length says how much it holds, so an
+//! opening needs to know nothing more. If a step finds no room, the file is made shorter and the
+//! step is tried again. The caller decides how much is held, and for which work.
 //!
 //! # Concurrency
 //! One lock, held over I/O.
@@ -61,8 +61,8 @@ impl Ballast {
         if bytes > held { self.extend(&mut file, bytes - held) } else { Ok(()) }
     }
 
-    /// Holds `bytes` bytes, or the same as before if there is no room for more. If it holds more than twice
-    /// `bytes`, the rest is given back.
+    /// Holds `bytes` bytes, or the same as before if there is no room for more. If it holds more
+    /// than twice `bytes`, it returns the rest to the device.
     ///
     /// # Errors
     /// The device's, but not [`Error::NoSpace`].
@@ -91,11 +91,13 @@ impl Ballast {
         Ok(given)
     }
 
-    /// Does `work`, which needs up to `bytes` bytes of room. If it fails for lack of room, which `is_full` says of
-    /// its error, room is given back and it is tried again. Keeps at least `kept` bytes.
+    /// Does `work`, which needs up to `bytes` bytes of room. If it fails for lack of room, which
+    /// `is_full` says of its error, room is released and the work is tried again. Keeps at least
+    /// `kept` bytes.
     ///
     /// # Errors
-    /// Those of `work`. An error of which `is_full` is true means that nothing is left to give.
+    /// The errors of `work`. An error of which `is_full` is true means that no room is left to
+    /// release.
     pub fn spend<T, E: From<Error>>(
         &self,
         (kept, bytes): (u64, u64),
@@ -105,9 +107,9 @@ impl Ballast {
         self.spend_counted((kept, bytes), is_full, work).0
     }
 
-    /// Does the same for `work` that leaves the room free that it has taken, whether it succeeds or fails.
-    /// Afterwards it holds again what it has given, as far as there is room. Other threads may spend
-    /// meanwhile: it never holds again what they have spent.
+    /// Does the same for `work` that leaves the room free that it has taken, whether it succeeds or
+    /// fails. Afterwards it holds again what it has given, as far as there is room. Other threads
+    /// may spend meanwhile: it never holds again the bytes that they have spent.
     ///
     /// # Errors
     /// As [`Self::spend`].
@@ -155,7 +157,8 @@ impl Ballast {
         loop {
             match work() {
                 Err(error) if is_full(&error) => {
-                    // A file system may want more than the bytes, so it is asked until all is given.
+                    // A file system may want more than the bytes, so it is asked until all is
+                    // given.
                     let bytes = bytes.max(1).next_multiple_of(GIVEN_AT_ONCE);
                     match self.give(bytes.min(self.bytes().saturating_sub(kept))) {
                         Ok(0) => return (Err(error), given),

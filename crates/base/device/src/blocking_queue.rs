@@ -1,8 +1,8 @@
 //! A queue that does its work by the files' own blocking calls.
 //!
-//! It serves devices whose storage completes at once (memory) and those on which the operating
-//! system offers nothing better. Requests are done in the order in which they came, while the
-//! caller waits, so nothing overlaps.
+//! It serves devices whose storage completes immediately (memory) and devices for which the
+//! operating system offers nothing better. Requests are done in the order in which they came, while
+//! the caller waits, so nothing overlaps.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl BlockingQueue {
         count
     }
 
-    /// What is held is done as soon as anybody looks.
+    /// Rings the bell: requests that are held complete at the next `poll` or `wait`.
     fn tell(&self) {
         self.bell.iter().for_each(|bell| bell.ring());
     }

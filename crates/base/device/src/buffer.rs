@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// An owned byte buffer whose first byte lies on a multiple of [`Buffer::ALIGNMENT`]. It is a
-/// window of an ordinary allocation, so it needs no unsafe code, and it does not move while owned.
+/// An owned byte buffer whose first byte is at a multiple of [`Buffer::ALIGNMENT`]. It is a window
+/// of an ordinary allocation, so it needs no unsafe code, and it does not move while owned.
 pub struct Buffer {
     storage: Vec<u8>,
     start: usize,

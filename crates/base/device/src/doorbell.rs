@@ -1,12 +1,12 @@
-//! What a queue rings when it has something to hand over, so that a thread can wait for sockets and
-//! completions together.
+//! A bell that a queue rings when it has completions.
 //!
-//! It is a descriptor (an eventfd) that becomes readable when it is rung. Whoever waits for edges need
-//! not read it: each ring is one.
+//! It is a descriptor (an eventfd) that becomes readable when it is rung, so that a thread can wait
+//! for sockets and completions together. A thread that waits for edges need not read it: each ring
+//! is one.
 //!
 //! # Invariants
-//! - B1. Between a completion that a queue has and the next call of its `poll` or `wait` the bell is
-//!   rung at least once. It may be rung for nothing.
+//! - B1. Between a completion that a queue has and the next call of its `poll` or `wait` the bell
+//!   is rung at least once. It may be rung for nothing.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -21,7 +21,7 @@ use crate::limit::sparing;
 pub struct Doorbell(OwnedFd);
 
 impl Doorbell {
-    /// One that nobody has rung.
+    /// Makes a bell that was not rung yet.
     ///
     /// # Errors
     /// The process has no descriptor left.
@@ -33,7 +33,8 @@ impl Doorbell {
     /// Rings it.
     #[expect(clippy::host_endian_bytes, reason = "a number of this machine, for its kernel")]
     pub fn ring(&self) {
-        // It fails only where it was rung 2^64 times and never read: whoever waits has been told.
+        // It fails only if it was rung 2^64 times and never read: then the waiting thread was
+        // notified.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong at the storage, by what the caller does about it.
+//! Errors of the storage, by how the caller handles them.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::limit::open_files_limit;
 /// The device's result.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What was being done when it failed.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Operation {
@@ -21,7 +21,7 @@ pub enum Operation {
     Queue,
 }
 
-/// A failure of the storage. Cheap to clone, so that a store can go on reporting the one that
+/// A failure of the storage. Cheap to clone, so that a store can keep reporting the one that
 /// stopped it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -70,7 +70,7 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// The storage is full: what was to be written or made is not, and may be once there is room. A sync
+    /// The storage is full: the write or file was not made, and may be once there is room. A sync
     /// that finds no room is [`Error::Io`]: what it was to make durable may be lost.
     #[error("no space left while writing {name}")]
     NoSpace {
@@ -92,7 +92,7 @@ pub enum Error {
     Unaligned {
         /// The file.
         name: String,
-        /// Where the write was to begin.
+        /// The offset at which the write was to begin.
         offset: u64,
         /// How many bytes it was to carry.
         len: usize,
@@ -102,7 +102,7 @@ pub enum Error {
     /// Anything else that the operating system said.
     #[error("{operation:?} of {name} failed: {}{}", io::Error::from_raw_os_error(*code), limit_of_files(*code))]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         operation: Operation,
         /// The file.
         name: String,
@@ -153,7 +153,8 @@ impl Error {
         self
     }
 
-    /// The same where want of room is a failure like any other, after which nothing is tried again.
+    /// Returns the same if a lack of room is a failure like any other, after which nothing is tried
+    /// again.
     #[must_use]
     pub fn for_good(self) -> Self {
         match self {
@@ -166,7 +167,8 @@ impl Error {
     }
 }
 
-/// Returns what to say of a failure for lack of descriptors: the limit of this process, where that is the cause.
+/// Returns the text for a failure for lack of descriptors: the limit of this process, if that is
+/// the cause.
 fn limit_of_files(code: i32) -> String {
     let is_own = code == Errno::MFILE.raw_os_error();
     let limit = open_files_limit().filter(|_| is_own);

@@ -44,7 +44,7 @@ use queue::FaultQueue;
 
 pub use plan::{Failure, Fault, Lasting, OperationKind};
 
-/// A device whose operations fail when they are told to, and else are another device's.
+/// A wrapper of another device whose operations fail when a test asks for it.
 #[derive(Debug)]
 pub struct FaultDevice {
     inner: Arc<dyn Device>,
@@ -70,15 +70,15 @@ impl FaultDevice {
         self.plan.add(fault);
     }
 
-    /// Has `action` done once, before the next operation of `kind` that the calling thread does here:
-    /// so a test puts what another thread might do exactly there.
+    /// Has `action` done once, before the next operation of `kind` that the calling thread does
+    /// here: so a test puts another thread's possible work exactly there.
     pub fn interpose(&self, kind: OperationKind, action: impl FnOnce() + Send + 'static) {
         let (thread, action) = (Some(std::thread::current().id()), Box::new(action));
         self.plan.interpose(Interposed { thread, kind, action });
     }
 
-    /// The same before the next operation of `kind`, whoever does it: so a test holds up what is done
-    /// in the background.
+    /// The same before the next operation of `kind` on any thread: so a test delays work that is
+    /// done in the background.
     pub fn interpose_anywhere(&self, kind: OperationKind, action: impl FnOnce() + Send + 'static) {
         self.plan.interpose(Interposed { thread: None, kind, action: Box::new(action) });
     }

@@ -22,7 +22,7 @@ pub enum Mode {
 /// How much a sync makes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncKind {
-    /// The bytes and what is needed to read them back (`fdatasync`).
+    /// The bytes and the metadata needed to read them back (`fdatasync`).
     Data,
     /// Everything (`fsync`).
     All,
@@ -46,10 +46,10 @@ pub struct Space {
     pub free: u64,
 }
 
-/// An open file. Calls block, may come from many threads at once, and are whole or an error:
-/// a short transfer is continued or reported, never passed off as success.
+/// An open file. Calls block, may come from many threads at the same time, and are whole or an
+/// error: a short transfer is continued or reported, never passed off as success.
 ///
-/// [`Any`] lets a wrapping device find its own files again among those that a queue is given.
+/// [`Any`] lets a wrapping device find its own files again among the files that a queue is given.
 pub trait File: Any + Send + Sync + Debug {
     /// Fills `into` from `offset`. On a direct device, fastest when offset, length and memory are
     /// multiples of [`File::alignment`]; otherwise it goes through a bounce buffer.
@@ -62,7 +62,7 @@ pub trait File: Any + Send + Sync + Debug {
     /// and length must be multiples of [`File::alignment`].
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Makes durable what was written before the call.
+    /// Makes all writes before the call durable.
     fn sync(&self, kind: SyncKind) -> Result<()>;
 
     /// The length in bytes.
@@ -76,21 +76,21 @@ pub trait File: Any + Send + Sync + Debug {
     /// Cuts or extends (with zeros) to `len` bytes.
     fn set_len(&self, len: u64) -> Result<()>;
 
-    /// Reserves room so that writes below `offset + len` cannot fail for want of it, and extends
+    /// Reserves room so that writes below `offset + len` cannot fail for lack of it, and extends
     /// the file's length to it.
     fn allocate(&self, offset: u64, len: u64) -> Result<()>;
 
-    /// Gives the room of a range back; what of it lies in the file then reads as zeros, and the
-    /// length stays.
+    /// Returns the room of a range to the device; the part of it that is in the file then reads as
+    /// zeros, and the length stays.
     fn punch(&self, offset: u64, len: u64) -> Result<()>;
 
-    /// The unit of direct I/O in bytes: 1 where there is none.
+    /// Returns the unit of direct I/O in bytes: 1 if there is none.
     fn alignment(&self) -> usize;
 
     /// The name it was opened by, relative to its device's root.
     fn name(&self) -> &str;
 
-    /// The descriptor, where the operating system has one.
+    /// Returns the descriptor, if the operating system has one.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -17,10 +17,11 @@
 //!  direct or page cache      the process         corrupts, delays, refuses; crash(seed)
 //! ```
 //!
-//! Where to start: [`open`] for a real directory, [`memory()`] for a test that needs none,
-//! [`SimulatedDisk`] for a test of what a crash leaves, [`FaultDevice`] for one of every error
-//! path, [`RoomDevice`] for one of a device that is full for a while, [`Recorder`] to see what was done, [`overlay()`] to look at a directory without changing it. To follow a read: `system/file.rs` by a blocking call,
-//! `system/uring.rs` on a queue.
+//! Begin here: [`open`] is for a real directory, [`memory()`] for a test that needs none.
+//! [`SimulatedDisk`] tests recovery from a crash, [`FaultDevice`] every error path, and
+//! [`RoomDevice`] a device that is full for a while. [`Recorder`] shows the operations that were
+//! done, and [`overlay()`] shows a directory without changing it. To follow a read:
+//! `system/file.rs` by a blocking call, `system/uring.rs` on a queue.
 //!
 //! # Invariants
 //! - I1. Names are relative and of a strict pattern ([`check_name`]); nothing outside the device's
@@ -80,13 +81,13 @@ pub trait Device: Send + Sync + Debug {
     /// Opens a file.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where `mode` wants an existing file, [`Error::AlreadyExists`] where it
-    /// wants a new one, [`Error::BadName`], [`Error::NoSpace`], [`Error::Io`].
+    /// [`Error::NotFound`] if `mode` wants an existing file, [`Error::AlreadyExists`] if it wants a
+    /// new one, [`Error::BadName`], [`Error::NoSpace`], [`Error::Io`].
     fn open(&self, name: &str, mode: Mode) -> Result<Arc<dyn File>>;
 
-    /// Opens a file that is read and written in whole blocks of 4 KiB alone, and that its user caches
-    /// as it needs: past the page cache where the device is made so, otherwise as
-    /// [`Device::open`] does.
+    /// Opens a file that is read and written only in whole blocks of 4 KiB, and that its user
+    /// caches itself. It bypasses the page cache if the device is made so, and is opened as by
+    /// [`Device::open`] otherwise.
     ///
     /// # Errors
     /// As [`Device::open`].
@@ -94,12 +95,12 @@ pub trait Device: Send + Sync + Debug {
         self.open(name, mode)
     }
 
-    /// Makes a queue on which up to `depth` requests are in flight. A queue belongs to one thread at
-    /// a time; a thread that wants overlapped I/O keeps one. If the process has no descriptor left
-    /// for one, the queue does its requests by the files' blocking calls.
+    /// Makes a queue on which up to `depth` requests are in flight. A queue belongs to one thread
+    /// at a time; a thread that wants overlapped I/O keeps one. If the process has no descriptor
+    /// left for one, the queue does its requests by the files' blocking calls.
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>>;
 
-    /// Makes a directory and those above it; no error where they exist. Not durable until each
+    /// Makes a directory and the ones above it; no error if they exist. Not durable until each
     /// parent is synced.
     fn create_dir(&self, name: &str) -> Result<()>;
 
@@ -113,9 +114,10 @@ pub trait Device: Send + Sync + Debug {
     /// the directories of both names are synced.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
-    /// Renames a file or directory within its directory, replacing a file of the new name atomically. Durable on
-    /// return. If a descriptor is missing ([`Error::is_out_of_files`]), nothing was renamed, so the
-    /// call may be repeated; after any other error both names must be taken for possible.
+    /// Renames a file or directory within its directory, replacing a file of the new name
+    /// atomically. Durable on return. If a descriptor is missing ([`Error::is_out_of_files`]),
+    /// nothing was renamed, so the call may be repeated; after any other error both names must be
+    /// taken for possible.
     ///
     /// # Errors
     /// The storage's.
@@ -124,13 +126,13 @@ pub trait Device: Send + Sync + Debug {
         self.sync_dir(name::split(to).0)
     }
 
-    /// Gives a file a second name (a hard link), or copies it where the storage has no links.
+    /// Gives a file a second name (a hard link), or copies it if the storage has no links.
     fn link(&self, from: &str, to: &str) -> Result<()>;
 
     /// Removes a file. Handles that are open stay readable.
     fn remove(&self, name: &str) -> Result<()>;
 
-    /// Removes a directory and all that is in it; no error where there is none.
+    /// Removes a directory and all that is in it; no error if there is none.
     fn remove_dir(&self, name: &str) -> Result<()>;
 
     /// Removes a directory if nothing is in it. Returns whether there is no such directory now.
@@ -154,12 +156,12 @@ pub trait Device: Send + Sync + Debug {
     /// [`Error::Locked`] if another holds it.
     fn lock(&self, name: &str) -> Result<Arc<dyn File>>;
 
-    /// Takes a lock that others may share by this call, and that keeps out who would take it by
-    /// [`Device::lock`]; as exclusive as that one where the storage cannot share it. The file is made if
-    /// it is missing.
+    /// Takes a lock that other callers may share by this call, and that excludes callers of
+    /// [`Device::lock`]. It is as exclusive as that one if the storage cannot share it. The file is
+    /// made if it is missing.
     ///
     /// # Errors
-    /// [`Error::Locked`] if somebody holds it alone.
+    /// [`Error::Locked`] if another caller holds it exclusively.
     fn lock_shared(&self, name: &str) -> Result<Arc<dyn File>> {
         self.lock(name)
     }
@@ -167,10 +169,10 @@ pub trait Device: Send + Sync + Debug {
     /// Bytes in all and free on the storage beneath.
     fn space(&self) -> Result<Space>;
 
-    /// What was read, written and synced through this device so far.
+    /// Returns counters of the bytes and operations of this device so far.
     fn accounting(&self) -> &Accounting;
 
-    /// What this device is, for stats: `io_uring direct`, `buffered`, `memory`, ...
+    /// Returns the kind of this device, for stats: `io_uring direct`, `buffered`, `memory`, ...
     fn kind(&self) -> &'static str;
 
     /// A device whose root is a directory of this one (made if missing), sharing its accounting

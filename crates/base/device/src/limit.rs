@@ -1,8 +1,8 @@
-//! How many files a process may have open, and what it does where it has as many.
+//! The limit of open files of a process, and what happens at that limit.
 //!
-//! Whoever keeps files open only to have them at hand says how these are closed. Where there is no
-//! descriptor left all of them are, and what was to be opened is opened once more: it may be the
-//! next file of a journal, which would end for want of it.
+//! A component that keeps files open only for speed registers a function that closes them. If no
+//! descriptor is left, all these files are closed, and the open is tried once more: the file may be
+//! the next one of a journal, which would end for lack of it.
 
 use std::io;
 
@@ -13,17 +13,19 @@ use sync::locks::Mutex;
 use crate::error::is_out_of_files;
 use crate::process::PerProcess;
 
-/// What closes files that can be spared.
+/// Functions that close files which can be spared.
 static SPARE: PerProcess<Mutex<Closers>> = PerProcess::new(Mutex::default);
 type Closers = Vec<fn()>;
 
-/// Files and sockets that this process may have open at once, by now; `None` if there is no limit.
+/// Files and sockets that this process may have open at the same time, under the present limit;
+/// `None` if there is no limit.
 pub fn open_files_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Has `close` called wherever a file cannot be opened since there are too many. It is called on
-/// the thread that opens one, and must open none itself. A child of a fork calls this again for its own files.
+/// Has `close` called whenever a file cannot be opened since there are too many. It is called on
+/// the thread that opens one, and must open none itself. A child of a fork calls this again for its
+/// own files.
 pub fn close_when_out_of_files(close: fn()) {
     SPARE.lock().push(close);
 }

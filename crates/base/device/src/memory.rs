@@ -30,10 +30,11 @@ use names::Names;
 /// The operating system's number for "there is a directory of that name".
 const IS_DIRECTORY: i32 = rustix::io::Errno::ISDIR.raw_os_error();
 
-/// How much room a memory device says it has: what memory there really is, it does not know.
+/// Bytes of room that a memory device reports: it does not know how much memory there really is.
 const SPACE_BYTES: u64 = 1 << 40;
 
-/// A new, empty device in memory. Clones of the `Arc` share it; it is gone with the last of them.
+/// Returns a new, empty device in memory. Clones of the `Arc` share it; it is freed with the last
+/// of them.
 ///
 /// ```
 /// use thermocline_device::{Device, File, Mode};

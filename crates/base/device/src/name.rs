@@ -33,7 +33,7 @@ pub(crate) fn check_below_root(name: &str) -> Result<()> {
     if name.is_empty() { Err(Error::BadName { name: String::new() }) } else { check_name(name) }
 }
 
-/// The directory that a checked name lies in, and its last part.
+/// Returns the directory that contains a checked name, and the name's last part.
 pub(crate) fn split(name: &str) -> (&str, &str) {
     name.rsplit_once('/').unwrap_or(("", name))
 }

@@ -1,16 +1,17 @@
-//! A device that shows another one and changes nothing of it: what is written stays in memory.
+//! A device that shows another one and changes nothing of it: writes stay in memory.
 //!
-//! It serves who looks at a store without touching it: opening one cleans up and begins new files, and here
-//! does so for itself alone. What is read comes from the device beneath, by its own files and queues.
+//! It serves tools that look at a store without touching it: opening a store cleans up and begins
+//! new files, and here it does so for itself alone. Reads of unchanged files go to the device
+//! beneath, by its own files and queues.
 //!
-//! 1. A name is looked for among the changed ones, in a device in memory, and then beneath, unless it or a
-//!    directory above it was removed.
-//! 2. A file that is opened to be written is copied to memory. One that is larger than [`COPIED_BYTES_MAX`],
-//!    or is opened by blocks, is not: only the blocks that are written to are (`patched.rs`). Such a file
-//!    keeps its name, and queues serve it by its blocking calls.
+//! 1. A lookup of a name searches the changed ones, in a device in memory, and then the device
+//!    beneath, unless the name or a directory above it was removed.
+//! 2. A file that is opened to be written is copied to memory. One that is larger than
+//!    [`COPIED_BYTES_MAX`], or is opened by blocks, is not: only the blocks that are written to are
+//!    (`patched.rs`). Such a file keeps its name, and queues serve it by its blocking calls.
 //!
 //! # Concurrency
-//! One lock guards which names are gone; it is held over each change of names.
+//! One lock guards the set of removed names; it is held over each change of names.
 
 mod patched;
 #[cfg(test)]
@@ -60,9 +61,10 @@ pub fn overlay(base: Arc<dyn Device>) -> Arc<dyn Device> {
 #[derive(Debug)]
 struct Overlay {
     base: Arc<dyn Device>,
-    /// The directory whose names these are, if `base` has it: files are called by their names in it.
+    /// The directory whose names these are, if `base` has it: files are called by their names in
+    /// it.
     base_here: Option<Arc<dyn Device>>,
-    /// What is not as it is in `base`, by full names.
+    /// Files and directories that differ from `base`, by full names.
     changed: Arc<dyn Device>,
     /// The same directory among these.
     changed_here: Arc<dyn Device>,
@@ -74,7 +76,7 @@ struct Overlay {
     root: String,
 }
 
-/// The names that are gone.
+/// The removed names.
 type Gone = BTreeSet<String>;
 /// Locked after them.
 type Patched = RwLock<BTreeMap<String, Arc<Changes>>>;
@@ -108,7 +110,7 @@ impl Overlay {
         Ok(self.is_beneath(gone, full)? && self.base.list(full).is_ok())
     }
 
-    /// Makes the directory that `full` lies in, among the changed ones.
+    /// Makes the directory that contains `full`, among the changed ones.
     fn make_room(&self, gone: &Gone, full: &str) -> Result<()> {
         let (dir, _) = split(full);
         if dir.is_empty() || !self.is_beneath(gone, dir)? {
@@ -170,7 +172,7 @@ impl Overlay {
         Ok(Arc::new(PatchedFile { base, changes, mode }))
     }
 
-    /// What cannot be done without changing `base`.
+    /// Refuses an operation that cannot be done without changing `base`.
     fn refused<T>(name: &str) -> Result<T> {
         let code = rustix::io::Errno::ROFS.raw_os_error();
         Err(Error::Io { operation: Operation::Metadata, name: name.to_owned(), code })
@@ -187,7 +189,7 @@ impl Device for Overlay {
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
-        // It does what is none of its own files' by their blocking calls.
+        // It serves files that are not its own by their blocking calls.
         self.base.queue(depth)
     }
 
@@ -306,7 +308,7 @@ impl Device for Overlay {
     fn lock(&self, name: &str) -> Result<Arc<dyn File>> {
         let full = self.below(name)?;
         self.make_room(&self.gone.read(), &full)?;
-        // Of this view alone: whoever looks at the device beneath is kept out by nobody here.
+        // A lock of this view alone: it excludes no user of the device beneath.
         self.changed.lock(&full)
     }
 

@@ -1,14 +1,15 @@
 //! Files that are open only while they are used, or while there are descriptors to spare.
 //!
-//! An [`OnDemandFile`] opens its file when a caller wants it. The process keeps such files open up to
-//! a number that follows from its limit, all stores together, and closes the files that were not
+//! An [`OnDemandFile`] opens its file when a caller wants it. The process keeps such files open up
+//! to a number that follows from its limit, all stores together, and closes the files that were not
 //! used for longest (a clock). If no descriptor is left for anything else, all of them are closed.
 //!
 //! # Invariants
-//! - P1. A file that was written to stays open until it is synced: if it were closed in between, the
-//!   sync might not report that the system could not write. A sync releases the file only if no write
-//!   was in progress when the sync began, and none has begun since. Of a write on a queue the file only
-//!   sees the beginning: the caller collects its completion before any thread syncs the file.
+//! - P1. A file that was written to stays open until it is synced: if it were closed in between,
+//!   the sync might not report that the system could not write. A sync releases the file only if no
+//!   write was in progress when the sync began, and none has begun since. Of a write on a queue the
+//!   file only sees the beginning: the caller collects its completion before any thread syncs the
+//!   file.
 //!
 //! # Concurrency
 //! Lock order: the clock, then a file's place. A place is never locked while its file is closed.
@@ -89,7 +90,8 @@ struct Pool {
 }
 
 impl OnDemandFile {
-    /// The file `name` of `device`, which holds whole blocks ([`Device::open_blocks`]). Opens nothing.
+    /// The file `name` of `device`, which holds whole blocks ([`Device::open_blocks`]). Opens
+    /// nothing.
     pub fn new(device: &Arc<dyn Device>, name: String, mode: Mode) -> Self {
         Self::of(&PROCESS, device, name, mode)
     }
@@ -151,7 +153,7 @@ impl OnDemandFile {
 
     fn open(&self) -> Result<Arc<dyn File>> {
         match self.device.open_blocks(&self.name, self.mode) {
-            // The system's device has closed all others by now; one of a test has not.
+            // The system's device has already closed all others; one of a test has not.
             Err(error) if error.is_out_of_files() => {
                 self.pool.close_all();
                 self.device.open_blocks(&self.name, self.mode)

@@ -1,5 +1,6 @@
-//! Which process made a value: after a fork the child has a copy of everything in memory, and none
-//! of the threads.
+//! The process that made a value.
+//!
+//! After a fork the child has a copy of everything in memory, and none of the threads.
 //!
 //! 1. The first [`Process::current`] registers a handler that the C library runs in each child of a
 //!    fork. It adds one to a counter, so the counter's value is different in each process of a line
@@ -7,9 +8,9 @@
 //! 2. A value that belongs to a process remembers the counter. A check is one relaxed load.
 //!
 //! # Invariants
-//! - P1. A child never unlocks, completes or waits for anything that its parent made:
-//!   another thread of the parent may have held any lock at the fork, and files, locks of files and
-//!   rings are shared with the parent.
+//! - P1. A child never unlocks, completes or waits for anything that its parent made. Another
+//!   thread of the parent may have held any lock at the fork, and files, locks of files and rings
+//!   are shared with the parent.
 //! - P2. So a child forgets such a value ([`OfProcess`]). Its memory is freed when the child ends.
 //! - P3. A child makes statics again ([`PerProcess`]).
 //!
@@ -140,8 +141,8 @@ impl<T: fmt::Debug> fmt::Debug for OfProcess<T> {
     }
 }
 
-/// A static value that each process makes for itself when it first needs the value (P3). A child leaves the value of its
-/// parent in memory, where no thread of the child uses it.
+/// A static value that each process makes for itself when it first needs the value (P3). A child
+/// leaves the value of its parent in memory, where no thread of the child uses it.
 #[derive(Debug)]
 pub struct PerProcess<T> {
     /// Null, or a [`Made`] that is never freed.
@@ -156,8 +157,8 @@ struct Made<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// Returns a static that holds what `make` returns. Threads that need the value first at the same time may
-    /// all call `make`, and use one of the results.
+    /// Returns a static that holds what `make` returns. Threads that need the value first at the
+    /// same time may all call `make`, and use one of the results.
     pub const fn new(make: fn() -> T) -> Self {
         Self { newest: AtomicPtr::new(std::ptr::null_mut()), make }
     }
@@ -168,7 +169,8 @@ impl<T: Send + Sync + 'static> Deref for PerProcess<T> {
 
     fn deref(&self) -> &T {
         let newest = self.newest.load(Acquire);
-        // SAFETY: it is null, or from `Box::into_raw` below, written before it was published, and never freed.
+        // SAFETY: it is null, or from `Box::into_raw` below, written before it was published, and
+        // never freed.
         if let Some(made) = unsafe { newest.as_ref() }
             && made.process.is_current()
         {
@@ -182,7 +184,8 @@ impl<T: Send + Sync + 'static> Deref for PerProcess<T> {
             Err(others) => {
                 // SAFETY: no other thread has seen it.
                 drop(unsafe { Box::from_raw(own) });
-                // SAFETY: as for `newest` above. Another thread of this process has published it since.
+                // SAFETY: as for `newest` above. Another thread of this process has published it
+                // since.
                 unsafe { &(*others).value }
             }
         }

@@ -7,24 +7,24 @@ use crate::doorbell::Doorbell;
 use crate::error::Result;
 use crate::file::{File, SyncKind};
 
-/// What a request does.
+/// The work of a request.
 #[derive(Debug)]
 pub enum Work {
     /// Fill the buffer from `offset`.
     Read {
-        /// Where to begin.
+        /// The offset of the first byte.
         offset: u64,
         /// How much, and where to.
         buffer: Buffer,
     },
     /// Write the buffer at `offset`.
     Write {
-        /// Where to begin.
+        /// The offset of the first byte.
         offset: u64,
-        /// What to write.
+        /// The bytes to write.
         buffer: Buffer,
     },
-    /// Make durable what completed before this was submitted.
+    /// Make durable all work that completed before this was submitted.
     Sync(SyncKind),
 }
 
@@ -51,17 +51,17 @@ pub struct Completion {
 }
 
 /// A place to submit requests and collect completions, which may come in any order. Dropping a
-/// queue waits for what is in flight.
+/// queue waits for its requests in flight.
 pub trait Queue: Send {
-    /// Takes a request. It may be held back until [`Queue::poll`] or [`Queue::wait`], so that
-    /// many go to the kernel in one call.
+    /// Takes a request. It may be held back until [`Queue::poll`] or [`Queue::wait`], so that many
+    /// go to the kernel in one call.
     ///
     /// # Errors
-    /// `Err` hands the request back when as many are in flight as the queue has room for.
+    /// `Err` hands the request back if the queue is full.
     fn submit(&mut self, request: Request) -> std::result::Result<(), Request>;
 
-    /// Starts what was held back and moves the completions that are there to `into`, without
-    /// blocking. Returns how many.
+    /// Starts requests that were held back and moves the completions that are there to `into`,
+    /// without blocking. Returns how many.
     fn poll(&mut self, into: &mut Vec<Completion>) -> Result<usize>;
 
     /// The same, but blocks until at least `count` (or all that is in flight, if fewer) are done.
@@ -70,9 +70,9 @@ pub trait Queue: Send {
     /// How many requests were taken and not yet handed back.
     fn in_flight(&self) -> usize;
 
-    /// Has `bell` rung from now on whenever there is something that [`Queue::poll`] would hand over, and
-    /// that was submitted before the last call of it, or is done already. It may be rung for nothing.
-    /// For a queue on which nothing is in flight.
+    /// Has `bell` rung from now on whenever there is something that [`Queue::poll`] would hand
+    /// over, and that was submitted before the last call of it, or is done already. It may be rung
+    /// for nothing. For a queue on which nothing is in flight.
     ///
     /// # Errors
     /// The system's.

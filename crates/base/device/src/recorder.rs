@@ -1,6 +1,6 @@
-//! A device over another one that writes down what was done.
+//! A device over another one that records its operations.
 //!
-//! What it gives is a value, a [`Recording`], that prints one line an operation and can be played
+//! The result is a value, a [`Recording`], that prints one line an operation and can be played
 //! again on another device.
 //!
 //! ```
@@ -42,12 +42,13 @@ use recording::Log;
 
 pub use recording::{Recorded, Recording};
 
-/// A device that writes down what succeeds on another one. What fails is not written down.
+/// A device that writes down the operations that succeed on another one. Operations that fail are
+/// not written down.
 #[derive(Debug)]
 pub struct Recorder {
     inner: Arc<dyn Device>,
     log: Arc<Log>,
-    /// Where `inner` lies beneath the device that was wrapped.
+    /// The place of `inner` beneath the device that was wrapped.
     root: String,
 }
 
@@ -57,7 +58,7 @@ impl Recorder {
         Arc::new(Self { inner, log: Arc::default(), root: String::new() })
     }
 
-    /// What was done so far.
+    /// Returns the operations so far.
     pub fn recording(&self) -> Recording {
         self.log.recording()
     }

@@ -1,8 +1,8 @@
-//! A device over another one with so much room and no more, which stays full until something is given back.
+//! A device over another one with a limited room, which stays full until something is released.
 //!
-//! Room is given in blocks of 4 KiB, to a file by its name: what is written or allocated anew takes some,
-//! and what is written over does not. A write for which there is too little takes what there is, as on a file
-//! system, and nothing of it is done.
+//! Room is given in blocks of 4 KiB, to a file by its name: a write or an allocation of new blocks
+//! takes some, and an overwrite takes none. A write for which there is too little room takes the
+//! room that there is, as on a file system, and nothing of it is done.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::file::{Entry, File, Mode, Space, SyncKind};
 use crate::name::join;
 use crate::queue::Queue;
 
-/// What room is given in.
+/// Bytes of a unit of room.
 const BLOCK_BYTES: u64 = 4096;
 
 /// Which blocks of which file take room.
@@ -49,7 +49,7 @@ impl Room {
         Ok(())
     }
 
-    /// Moves what a name and all names below it have.
+    /// Moves the blocks of a name and of all names below it.
     fn rename(&mut self, from: &str, to: &str) {
         let below = format!("{from}/");
         let moves = |name: &&String| *name == from || name.starts_with(&below);
@@ -72,10 +72,11 @@ pub struct RoomDevice {
 }
 
 impl RoomDevice {
-    /// A wrapper of `inner` with `bytes` of room in all, of which what is there takes its part.
+    /// Returns a wrapper of `inner` with `bytes` of room in all, part of which its present files
+    /// take.
     ///
     /// # Errors
-    /// Those of `inner`, as its files are looked at.
+    /// The errors of `inner`, when its files are opened and listed.
     pub fn new(inner: Arc<dyn Device>, bytes: u64) -> Result<Arc<Self>> {
         let mut taken = BTreeMap::new();
         let mut dirs = vec![String::new()];
@@ -94,7 +95,7 @@ impl RoomDevice {
         Ok(Arc::new(Self { inner, room: Arc::new(Mutex::new(room)), dir: String::new() }))
     }
 
-    /// Others take what is left.
+    /// Takes the rest of the room, as if other users of the device took it.
     pub fn fill(&self) {
         let mut room = self.room.lock();
         room.blocks = room.used();
@@ -105,7 +106,7 @@ impl RoomDevice {
         self.room.lock().used() as u64 * BLOCK_BYTES
     }
 
-    /// Others give so many bytes back.
+    /// Adds `bytes` bytes of room, as if other users of the device released them.
     pub fn grow(&self, bytes: u64) {
         self.room.lock().blocks += (bytes / BLOCK_BYTES) as usize;
     }
@@ -125,7 +126,7 @@ impl Device for RoomDevice {
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
-        // By the files' own calls, which count what is written.
+        // By the files' own calls, which count the blocks of writes.
         Ok(Box::new(BlockingQueue::new(depth)))
     }
 

@@ -7,23 +7,23 @@
 //!                  └─ history ──> Replay ───────┘                  as a machine may find it
 //! ```
 //!
-//! What readers see, what is durable and the changes between are kept apart, in pages that are
-//! shared until one side writes. So an image of the disk after a crash costs about as much as the
-//! changes that were pending, and any number of them can be taken at any moment, without
-//! disturbing the run. How an image is drawn is told in `simulated/crash.rs`.
+//! The bytes that readers see, the durable bytes and the changes between the two are kept apart, in
+//! pages that are shared until one side writes. So an image of the disk after a crash costs about
+//! the changes that were pending, and any number of images can be taken at any moment, without
+//! disturbing the run. `simulated/crash.rs` describes how an image is drawn.
 //!
-//! Where to start: [`SimulatedDisk::new`], run the store on it, [`SimulatedDisk::crash`], open the
-//! store again on what that returns. To crash at every operation of one run,
+//! Begin here: [`SimulatedDisk::new`], run the store on it, [`SimulatedDisk::crash`], open the
+//! store again on the disk that it returns. To crash at every operation of one run,
 //! [`SimulatedDisk::keep_history`] and [`History::replay`]. To stop the run itself at an operation,
 //! [`SimulatedDisk::power_cut_at`].
 //!
-//! What it does not do: latency is counted in polls of a queue, not in time, since the disk has no
-//! clock; it never refuses memory; and a short transfer shows only as a failed write that was done
-//! in part, because a [`crate::File`] is whole or an error ([`crate::Failure::Short`] fails such a
-//! transfer at a chosen operation).
+//! Limits: latency is counted in polls of a queue, not in time, since the disk has no clock; and it
+//! never refuses memory. A short transfer shows only as a failed write that was done in part,
+//! because a [`crate::File`] is whole or an error ([`crate::Failure::Short`] fails such a transfer
+//! at a chosen operation).
 //!
 //! # Invariants
-//! - I1. The same seed, faults and calls give the same answers and the same
+//! - I1. The same seed, faults and calls give the same results and the same
 //!   [`SimulatedDisk::trace`].
 //! - I2. With [`Faults::none`], an image holds all that was synced: bytes whose file was synced
 //!   after them, under names whose directory was synced after them.
@@ -111,9 +111,9 @@ impl SimulatedDisk {
         Arc::new(Self { disk, root: ROOT, alignment, accounting: Arc::default() })
     }
 
-    /// A disk as the machine may find it if the power went now; `image_seed` chooses among all
-    /// such disks. It has the same faults, no locks, no history and its own count of operations.
-    /// This disk goes on undisturbed. The image can crash in turn.
+    /// Returns a disk as the machine may find it if the power went now; `image_seed` chooses among
+    /// all such disks. It has the same faults, no locks, no history and its own count of
+    /// operations. This disk continues undisturbed. The image can crash in turn.
     pub fn crash(&self, image_seed: u64) -> Arc<Self> {
         let disk = self.disk.lock();
         let state = crash::crash(&disk.state, image_seed);
@@ -121,20 +121,21 @@ impl SimulatedDisk {
     }
 
     /// Cuts the power during operation number `operation` (the first is 1): that one may leave
-    /// traces but is not acknowledged, and everything after it fails with `ENODEV`. Cut at a
-    /// number that has passed, it is off at once.
+    /// traces but is not acknowledged, and everything after it fails with `ENODEV`. If that number
+    /// has passed, the power is off immediately.
     pub fn power_cut_at(&self, operation: u64) {
         self.disk.lock().cut_at = Some(operation);
     }
 
     /// How many operations changed something, or tried to: made, moved or removed names, wrote,
-    /// cut, synced. Reads and look-ups are not counted, since a crash between them is no other
+    /// cut, synced. Reads and lookups are not counted, since a crash between them is no other
     /// crash.
     pub fn operations(&self) -> u64 {
         self.disk.lock().operations
     }
 
-    /// A hash over all that was asked of this disk and what it answered: the same for the same run.
+    /// Returns a hash over all requests to this disk and all its results: the same for the same
+    /// run.
     pub fn trace(&self) -> u64 {
         self.disk.lock().trace
     }
@@ -144,15 +145,15 @@ impl SimulatedDisk {
         self.disk.lock().faults = faults;
     }
 
-    /// From now on keeps what happens, for [`SimulatedDisk::history`]. Costs as much memory as is
-    /// written.
+    /// From now on keeps what happens, for [`SimulatedDisk::history`]. Takes memory for every byte
+    /// that is written.
     pub fn keep_history(&self) {
         let mut disk = self.disk.lock();
         disk.history_from = disk.state.clone();
         disk.history = Some(Vec::new());
     }
 
-    /// What happened since [`SimulatedDisk::keep_history`]; nothing if that was not called.
+    /// Returns the events since [`SimulatedDisk::keep_history`]; none if that was not called.
     pub fn history(&self) -> History {
         let disk = self.disk.lock();
         History {
@@ -164,7 +165,7 @@ impl SimulatedDisk {
         }
     }
 
-    /// Flips a bit of the byte at `offset` of a file, on the medium and in what is read.
+    /// Flips a bit of the byte at `offset` of a file, on the medium and in the view of readers.
     pub fn flip_bit(&self, name: &str, offset: u64, bit: u8) -> Result<()> {
         let mut disk = self.disk.lock();
         let node = disk.state.find_file(self.root, name)?;
@@ -172,7 +173,8 @@ impl SimulatedDisk {
         Ok(())
     }
 
-    /// Turns the sector that holds `offset` of a file to zeros, on the medium and in what is read.
+    /// Turns the sector that holds `offset` of a file to zeros, on the medium and in the view of
+    /// readers.
     pub fn zero_sector(&self, name: &str, offset: u64) -> Result<()> {
         let mut disk = self.disk.lock();
         let node = disk.state.find_file(self.root, name)?;

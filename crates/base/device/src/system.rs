@@ -35,17 +35,17 @@ use root::Root;
 /// How bytes move between the process and the storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Io {
-    /// Through the operating system's page cache: memory that lies idle serves as a cache, and a
-    /// write may begin and end anywhere.
+    /// Through the operating system's page cache: idle memory serves as a cache, and a write may
+    /// begin and end anywhere.
     #[default]
     Buffered,
-    /// Past the page cache (`O_DIRECT`): reads and writes are what the storage does, in multiples
-    /// of [`File::alignment`]. Where the file system refuses it, the page cache is used after all,
-    /// and [`Device::kind`] says so.
+    /// Past the page cache (`O_DIRECT`): reads and writes go to the storage unchanged, in multiples
+    /// of [`File::alignment`]. If the file system refuses it, the page cache is used after all, and
+    /// [`Device::kind`] says so.
     Direct,
-    /// Past the page cache for files that were opened with [`Device::open_blocks`], through it for all
-    /// others: an engine with a cache of its own and files of whole blocks shares a device with
-    /// files that are small or end anywhere.
+    /// Past the page cache for files that were opened with [`Device::open_blocks`], through it for
+    /// all others. So an engine with a cache of its own and files of whole blocks shares a device
+    /// with files that are small or end anywhere.
     DirectBlocks,
 }
 
@@ -54,9 +54,9 @@ pub enum Io {
 pub struct Options {
     /// Through the page cache or past it. Default: through it.
     pub io: Io,
-    /// Whether queues use io_uring where the kernel allows it. Default: they do. Without it, and
-    /// where it is refused, a queue does one request after the other by positional calls; turn it
-    /// off to compare the two, or where io_uring is not trusted.
+    /// Whether queues use io_uring if the kernel allows it. Default: they do. Without it, and if it
+    /// is refused, a queue does requests one by one by positional calls; turn it off to compare the
+    /// two, or if io_uring is not trusted.
     pub uring: bool,
 }
 
@@ -66,7 +66,8 @@ impl Default for Options {
     }
 }
 
-/// Opens the directory at `path` (made, with those above it and with durable names, if missing) as a device.
+/// Opens the directory at `path` (made, with those above it and with durable names, if missing) as
+/// a device.
 ///
 /// # Errors
 /// [`Error::Io`] if it is no directory or must not be opened.
@@ -93,8 +94,9 @@ pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<dyn Device>>
     Ok(Arc::new(SystemDevice { root, alignment, io, uring, accounting: Arc::default() }))
 }
 
-/// Makes the name of the directory at `path` durable, which it need not be if somebody else has made it, or a process that
-/// was killed; [`open`] does so with those that it makes. Costs a sync of the directory above it.
+/// Makes the name of the directory at `path` durable. It need not be durable if another process has
+/// made the directory, or one that was killed; [`open`] does so with directories that it makes.
+/// Costs a sync of the directory above it.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::NotFound`].
@@ -205,7 +207,7 @@ impl Device for SystemDevice {
     }
 
     fn lock_shared(&self, name: &str) -> Result<Arc<dyn File>> {
-        // Where nothing may be written it may still be there.
+        // On storage that refuses writes the file may still be there.
         let file = match self.open_file(name, Mode::Read, None) {
             Err(Error::NotFound { .. }) => self.open_file(name, Mode::Create, None),
             opened => opened,

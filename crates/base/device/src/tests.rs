@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use crate::{Device, File, Mode};
 
-/// What the checks write in: a multiple of every device's alignment.
+/// Bytes of the checks' writes: a multiple of every device's alignment.
 pub(crate) const BLOCK: usize = 4096;
 
-/// Runs every check against the device that `$make` makes. `$make` gives the device and whatever
-/// must live as long as it.
+/// Runs every check against the device that `$make` makes. `$make` returns the device and
+/// everything that must live as long as it.
 macro_rules! suite {
     ($name:ident, $make:expr) => {
         mod $name {

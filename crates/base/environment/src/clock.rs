@@ -40,7 +40,7 @@ impl Add<Duration> for Monotonic {
     }
 }
 
-/// What tells the time.
+/// A source of time.
 pub trait Clock: Send + Sync + Debug {
     /// Now, on a clock that never runs backwards.
     fn monotonic(&self) -> Monotonic;
@@ -50,7 +50,8 @@ pub trait Clock: Send + Sync + Debug {
     fn sleep(&self, duration: Duration);
 
     /// Calls `waiter` each time this clock has been moved by hand, for as long as it lives, so that
-    /// what waits for a time may look at the clock again. A clock that only runs never calls.
+    /// a thread that waits for a time may look at the clock again. A clock that only runs never
+    /// calls.
     fn on_move(&self, waiter: Weak<dyn Wake>) {
         drop(waiter);
     }
@@ -82,8 +83,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved. Its wall clock can be moved apart from its
-/// monotonic one, to play a machine whose date jumps.
+/// A clock that stops until it is moved. Its wall clock can be moved apart from its monotonic one,
+/// to play a machine whose date jumps.
 ///
 /// A [`Clock::sleep`] on it waits for another thread to move it.
 #[derive(Debug)]
@@ -109,7 +110,7 @@ impl Default for ManualClock {
 }
 
 impl ManualClock {
-    /// Moves both clocks forward, and wakes the sleepers whose time has come.
+    /// Moves both clocks forward, and wakes the sleepers whose time is reached.
     pub fn advance(&self, by: Duration) {
         let mut state = self.state.lock();
         state.monotonic = state.monotonic + by;

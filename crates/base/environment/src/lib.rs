@@ -2,8 +2,8 @@
 //!
 //! Everything that would make a run differ from its replay comes through an [`Environment`] that is
 //! handed in. The lint `disallowed_methods` (see `clippy.toml`) refuses the standard library's own
-//! clocks, sleeps and spawns everywhere else. [`Environment::real`] is what a process uses;
-//! [`Environment::simulated`] is what a test uses: its clock moves only when told, and its
+//! clocks, sleeps and spawns everywhere else. [`Environment::real`] is for a process;
+//! [`Environment::simulated`] is for a test: its clock moves only when the test moves it, and its
 //! randomness follows from one seed.
 //!
 //! Nothing here touches storage; that is the `device` crate's.
@@ -19,7 +19,7 @@ pub use threads::{JoinHandle, Threads};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Where a component gets its time, its randomness and its threads. Cheap to clone.
+/// The source of a component's time, randomness and threads. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Environment {
     clock: Arc<dyn Clock>,
@@ -48,7 +48,8 @@ impl Environment {
         (env, clock)
     }
 
-    /// The real environment with a seed that is chosen, so that what is random can be replayed.
+    /// Returns the real environment with a seed that is chosen, so that its randomness can be
+    /// replayed.
     pub fn seeded(seed: u64) -> Self {
         Self { seed: Seed::from(seed), ..Self::real() }
     }
@@ -79,7 +80,7 @@ impl Environment {
     }
 
     /// A generator for one purpose. The same seed and the same `purpose` give the same numbers,
-    /// whatever other generators were made before.
+    /// independent of other generators made before.
     pub fn random(&self, purpose: &str) -> Random {
         self.seed.stream(purpose)
     }

@@ -23,7 +23,7 @@ impl Seed {
         Self(RandomState::new().hash_one(0_u64))
     }
 
-    /// The seed's number, to print beside a failure.
+    /// Returns the seed's number, to print with a failure.
     pub fn get(self) -> u64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! What replays from a seed, how the clocks move, and what a thread gives back.
+//! Replays from a seed, the moves of clocks, and the result of a thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,7 +77,7 @@ fn a_sleeper_wakes_when_its_time_has_come_and_not_before() {
     });
     clock.advance(Duration::from_secs(4));
     assert!(wakes.recv_timeout(Duration::from_millis(10)).is_err());
-    // On a busy machine the sleeper may not even have begun, so the clock goes on until it wakes.
+    // On a busy machine the sleeper may not even have begun, so the clock advances until it wakes.
     let slept = (0..1000).find_map(|_| {
         clock.advance(Duration::from_secs(3));
         wakes.recv_timeout(Duration::from_millis(20)).ok()

@@ -1,4 +1,4 @@
-//! What protection costs on a path, and what a bump costs.
+//! The cost of protection on a path, and the cost of a bump.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use thermocline_sync::epoch::Epochs;

@@ -1,5 +1,7 @@
-//! What a piece of a block's length costs, filled, beside one of the allocator; and with threads that want the same
-//! class at once.
+//! The cost of a piece of a block's length.
+//!
+//! It is filled, and compared with one of the allocator; and with threads that want the same class
+//! at the same time.
 
 use std::thread::scope;
 
@@ -8,11 +10,11 @@ use thermocline_sync::pieces::Pool;
 
 /// A block of 4 KiB and a little.
 const LEN: usize = 4200;
-/// Pieces that a thread holds, and lets go in turns.
+/// Pieces that a thread holds, and drops in turns.
 const HELD: usize = 1000;
 const TURNS: usize = 10_000;
 
-/// Each of so many threads lets the oldest of its pieces go and takes one, again and again.
+/// Runs `threads` threads, each of which drops its oldest piece and takes one, again and again.
 fn turns<T>(threads: usize, take: impl Fn() -> T + Sync) {
     scope(|scope| {
         for _ in 0..threads {

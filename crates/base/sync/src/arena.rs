@@ -1,17 +1,16 @@
-//! Atomic words in memory of their own, which is taken from the system as it is touched and can be
-//! given back in parts.
+//! Atomic words in memory of their own, which can be released in parts.
 //!
-//! On the system it is an anonymous mapping without a reserve: addresses cost nothing, a page of the
-//! system is taken at the first store to it, and [`Arena::give_back`] returns pages. Under the
-//! checkers it is a boxed slice of their atomics.
+//! The system provides the memory when it is touched. There it is an anonymous mapping without a
+//! reserve: addresses cost nothing, a page of the system is taken at the first store to it, and
+//! [`Arena::give_back`] returns pages. Under the checkers it is a boxed slice of their atomics.
 //!
 //! # Invariants
 //! - A1. The mapping is made whole, readable and writable, and stays so at the same place until the
-//!   arena is dropped. So every word can be read and written at any time, whatever was given back.
-//! - A2. Nobody has anything but shared references to the words, and they are atomics: every word is
-//!   always a valid value, and what the system does to it is like a store of zero by another thread.
-//!   But for [`pieces`](crate::pieces): its arenas are used as bytes, each part by one owner alone, and no part
-//!   that has an owner is given back.
+//!   arena is dropped. So every word can be read and written at any time, even after any release.
+//! - A2. All access is by shared references to the words, and they are atomics. So every word is
+//!   always a valid value, and a change by the system is like a store of zero by another thread.
+//!   The exception is [`pieces`](crate::pieces): its arenas are used as bytes, each part by one
+//!   owner alone, and no part that has an owner is released.
 #![cfg_attr(
     not(any(loom, shuttle)),
     expect(unsafe_code, reason = "the system is asked for memory and to take it back")
@@ -34,7 +33,7 @@ mod mapped {
 
     use crate::atomic::AtomicU64;
 
-    /// The least unit in which memory is given back: a page of the system here, or a multiple.
+    /// The least unit in which memory is released: a page of the system here, or a multiple.
     const UNIT_BYTES: usize = 4096;
     /// A huge page of the system.
     const HUGE_BYTES: usize = 2 << 20;
@@ -62,14 +61,14 @@ mod mapped {
     unsafe impl Sync for Arena {}
 
     impl Arena {
-        /// An arena of so many words, which begins at a multiple of 4 KiB, and of 2 MiB where it
-        /// is that long. Takes addresses only. If the system has none left the process ends, as
-        /// for every allocation.
+        /// Makes an arena of `words` words, which begins at a multiple of 4 KiB, and of 2 MiB if it
+        /// is at least 2 MiB long. Takes addresses only. If the system has none left the process
+        /// ends, as for every allocation.
         pub fn new(words: usize) -> Self {
             let layout =
                 Layout::array::<AtomicU64>(words).expect("as many words as can be numbered");
             let bytes = layout.size().max(1);
-            // A mapping begins where the system likes, so one that wants huge pages is longer.
+            // The system chooses where a mapping begins, so one that wants huge pages is longer.
             let alignment = if bytes >= HUGE_BYTES { HUGE_BYTES } else { UNIT_BYTES };
             let mapped_bytes = bytes.saturating_add(alignment - UNIT_BYTES);
             let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -88,15 +87,15 @@ mod mapped {
         /// All of them.
         #[inline]
         pub fn words(&self) -> &[AtomicU64] {
-            // SAFETY: so many words lie in the mapping from there on, aligned; they are zero or what
-            // was stored, readable and writable [A1], and only shared until the arena is dropped [A2].
+            // SAFETY: the mapping has `words` words from there on, aligned; they are zero or the
+            // values that were stored, readable and writable [A1], and only shared until the arena
+            // is dropped [A2].
             unsafe { slice::from_raw_parts(self.begin.as_ptr(), self.words) }
         }
 
-        /// Gives the memory of the words in `range` back to the system; they are zero afterwards, or
-        /// what they were where the system keeps it (locked memory).
-        /// Whoever uses them during the call finds what was there or zero, and what it stores may be
-        /// lost.
+        /// Releases the memory of the words in `range` to the system; they are zero afterwards, or
+        /// unchanged if the system keeps the memory (locked memory). A thread that uses the words
+        /// during the call finds the old values or zero, and its stores may be lost.
         ///
         /// Words that share a page of the system with others outside the range are left alone.
         ///
@@ -112,10 +111,10 @@ mod mapped {
             }
             let words = &words[begin / size_of::<AtomicU64>()..];
             let begin = words.as_ptr().cast_mut().cast();
-            // SAFETY: the range lies in the mapping, which stays readable and writable [A1]; what
-            // is in it becomes zero, which is a value that any atomic may take at any time [A2].
+            // SAFETY: the range is in the mapping, which stays readable and writable [A1]; its
+            // words become zero, which is a value that any atomic may take at any time [A2].
             let given = unsafe { madvise(begin, bytes, Advice::LinuxDontNeed) };
-            // A system that was told to keep all memory of the process refuses.
+            // A system that is set to keep all memory of the process refuses.
             let _: rustix::io::Result<()> = given;
         }
 
@@ -130,15 +129,15 @@ mod mapped {
             self.advise(Advice::LinuxHugepage);
         }
 
-        /// Asks for no huge pages, whatever the system likes to do: nothing is taken but what is
-        /// touched. Best effort.
+        /// Asks for no huge pages, against any default of the system: only touched memory is taken.
+        /// Best effort.
         pub fn advise_small(&self) {
             self.advise(Advice::LinuxNoHugepage);
         }
 
         fn advise(&self, advice: Advice) {
             let bytes = self.words * size_of::<AtomicU64>();
-            // SAFETY: the range lies in the mapping, and such advice changes no contents.
+            // SAFETY: the range is in the mapping, and such advice changes no contents.
             let advised = unsafe { madvise(self.begin.as_ptr().cast(), bytes, advice) };
             // A system without huge pages refuses, and works as well.
             let _: rustix::io::Result<()> = advised;
@@ -147,7 +146,7 @@ mod mapped {
 
     impl Drop for Arena {
         fn drop(&mut self) {
-            // SAFETY: the mapping is ours alone, and nobody borrows from the arena any more.
+            // SAFETY: this arena alone owns the mapping, and no borrow of it is left.
             let unmapped = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped_bytes) };
             debug_assert!(unmapped.is_ok(), "the mapping is ours: {unmapped:?}");
         }
@@ -171,7 +170,7 @@ mod boxed {
     pub struct Arena(Box<[AtomicU64]>);
 
     impl Arena {
-        /// An arena of so many words.
+        /// Makes an arena of `words` words.
         pub fn new(words: usize) -> Self {
             Self((0..words).map(|_| AtomicU64::new(0)).collect())
         }

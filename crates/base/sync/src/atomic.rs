@@ -14,13 +14,13 @@ pub use loom::sync::atomic::{
 
 #[cfg(loom)]
 loom::lazy_static! {
-    /// What all sequentially consistent fences of an execution touch.
+    /// A location that all sequentially consistent fences of an execution touch.
     static ref FENCES: AtomicUsize = AtomicUsize::new(0);
 }
 
 /// A fence, whose place in the order of all such fences loom explores.
 ///
-/// Loom's own fence is glued to the operation before it: another thread never runs in between, and
+/// Loom's own fence is glued to the operation before it: another thread never runs in between. And
 /// two fences do not count as depending on each other, so executions that differ only in their
 /// order are skipped. Touching one location makes them differ. It synchronizes nothing that loom
 /// does not take these fences to synchronize anyway.
@@ -32,7 +32,8 @@ pub fn fence(order: Ordering) {
     loom::sync::atomic::fence(order);
 }
 
-/// Makes `FENCES` before there are threads: who makes it synchronizes with all who touch it.
+/// Makes `FENCES` before there are threads: the thread that makes it synchronizes with all threads
+/// that touch it.
 #[cfg(loom)]
 pub(crate) fn prepare_fences() {
     let _: &AtomicUsize = &FENCES;

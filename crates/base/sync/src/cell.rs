@@ -20,14 +20,14 @@ mod plain {
             Self(std::cell::UnsafeCell::new(value))
         }
 
-        /// Calls `read` with a pointer to the value. Dereferencing it needs that nobody writes
-        /// meanwhile.
+        /// Calls `read` with a pointer to the value. The caller may dereference it only if no
+        /// thread writes meanwhile.
         pub fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
             read(self.0.get().cast_const())
         }
 
-        /// Calls `write` with a pointer to the value. Dereferencing it needs that nobody else reads
-        /// or writes meanwhile.
+        /// Calls `write` with a pointer to the value. The caller may dereference it only if no
+        /// other thread reads or writes meanwhile.
         pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
             write(self.0.get())
         }

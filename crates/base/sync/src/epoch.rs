@@ -34,7 +34,7 @@
 //! assert!(freed.load(Ordering::Relaxed), "the reader has moved on");
 //! ```
 //!
-//! What was found under a guard cannot outlive a refresh, because a refresh borrows the guard
+//! A reference found under a guard cannot outlive a refresh, because a refresh borrows the guard
 //! mutably:
 //!
 //! ```compile_fail,E0502
@@ -54,7 +54,7 @@
 //!
 //! 1. *Protect*: read the global epoch, store it in the slot, fence (F1).
 //! 2. *Refresh*: read the global epoch; if it differs from the slot's, swap it in. *Release*: swap
-//!    in idle or free. Whoever swaps out an awaited bit drains.
+//!    in idle or free. A thread that swaps out an awaited bit drains.
 //! 3. *Bump*: add one to the global epoch; put (the epoch before, action) into the drain list;
 //!    drain.
 //! 4. *Drain*: read the global epoch, fence (F2), read all slots. The *horizon* is the smallest
@@ -63,35 +63,37 @@
 //!    bit, or start again if it has moved meanwhile.
 //!
 //! # Invariants
-//! - E1: an action runs exactly once: it is taken out of the list by one compare-and-swap.
-//! - E2: an action of epoch `e` runs only when nobody is protected in `e` or before, and everything
-//!   that those threads did while they were happens before it.
-//! - E3: no action is forgotten: from the end of the bump that brought it until it runs, somebody
-//!   is draining or a slot that blocks it is awaited. The last thread to leave runs what is left,
-//!   and nobody has to come by later.
-//! - E4: a thread never waits for another one here, except for the mutex of the overflow list,
+//! - E1. An action runs exactly once: it is taken out of the list by one compare-and-swap.
+//! - E2. An action of epoch `e` runs only when no thread is protected in `e` or before, and
+//!   everything that those threads did while they were happens before it.
+//! - E3. No action is forgotten: from the end of the bump that brought it until it runs, a thread
+//!   is draining or a slot that blocks it is awaited. The last thread to leave runs the remaining
+//!   actions, and no later visit is needed.
+//! - E4. A thread never waits for another one here, except for the mutex of the overflow list,
 //!   under which nothing of the caller's runs.
 //!
 //! # Memory order, pair by pair
 //! - F1 with F2, sequentially consistent fences: the protector stores its slot, fences, and reads
-//!   what is shared; the drainer has unlinked (or knows by acquire of an unlink), fences, and reads
-//!   the slots. One of the fences is first. If F1 is, the drainer sees the slot and waits; if F2 is,
-//!   the protector sees that the thing is unlinked. Acquire and release alone would allow both to
-//!   miss each other. The protector may have read an old epoch; that only makes it block more.
-//! - P1, release store of the slot on protect with the acquire read of slots in a drain: a drainer
-//!   that reads the new epoch instead of the release that came before it must know of that too.
-//! - P2, release swap on refresh and release with the same read: what the thread did under the
-//!   older epoch happens before the action (E2).
+//!   shared memory; the drainer has unlinked (or knows by acquire of an unlink), fences, and reads
+//!   the slots. One of the fences is first. If F1 is, the drainer sees the slot and waits; if F2
+//!   is, the protector sees that the thing is unlinked. Acquire and release alone would allow both
+//!   to miss each other. The protector may have read an old epoch; that only makes it block more.
+//! - P1, release store of the slot on protect with the acquire read of slots in a drain. A drainer
+//!   may read the new epoch instead of the release that came before it, and must know of that
+//!   release too.
+//! - P2, release swap on refresh and release with the same read: the thread's work under the older
+//!   epoch happens before the action (E2).
 //! - P3, release half of adding to the global epoch with the acquire read of it on protect and
-//!   refresh: who is in the new epoch, and so does not block the action, sees what was unlinked
-//!   before. With the acquire read in a drain: the horizon is never above what the drainer knows.
+//!   refresh. A thread in the new epoch does not block the action, so it must see the earlier
+//!   unlinking. With the acquire read in a drain: the horizon is never above the epochs that the
+//!   drainer knows.
 //! - P4, acquire claim of a free slot with the release swap that freed it: the new owner's store
-//!   (P1) also stands for what the old owner did.
+//!   (P1) also covers the old owner's work.
 //! - P5, release compare-and-swap of the awaited bit with the acquire half of the swap that takes
-//!   it out: the blocker that now drains knows of the epoch that the action waits for, and of the
-//!   action. Otherwise it might read an old global epoch, find nothing below it and nobody in its
-//!   way, and go. The compare-and-swap is done also if the bit is set already, because the bit
-//!   speaks only for those who set it.
+//!   it out. The blocker that now drains knows of the epoch that the action waits for, and of the
+//!   action. Otherwise it might read an old global epoch, find nothing below it and no blocker, and
+//!   go. The compare-and-swap is done also if the bit is set already, because the bit speaks only
+//!   for the thread that set it.
 //! - The drain list's own pairs are in `drain_list`.
 //!
 //! Each of these has a model that fails when it is weakened; see `tests/models`.
@@ -114,7 +116,7 @@ use slots::{Block, Slot};
 
 pub use guard::{Guard, Participant};
 
-/// A set of threads that protect what they share. Cheap to clone; clones are the same set.
+/// A set of threads that protect shared memory. Cheap to clone; clones are the same set.
 ///
 /// One engine has one. Two that wait for each other's threads should share it.
 #[derive(Clone)]
@@ -127,11 +129,11 @@ struct Shared {
     actions: DrainList,
 }
 
-/// What a drainer learned from the slots.
+/// The result of a drainer's scan of the slots.
 struct Horizon<'a> {
     /// Every action of a smaller epoch may run.
     epoch: u64,
-    /// A slot at that epoch, and its state as it was seen; none if nobody is protected in an epoch
+    /// A slot at that epoch, and its state at the scan; none if no thread is protected in an epoch
     /// before the global one.
     blocker: Option<(&'a Slot, u64)>,
 }
@@ -146,8 +148,8 @@ impl Epochs {
         }))
     }
 
-    /// A seat for a thread that will be protected again and again; the seat is given back when it
-    /// is dropped. Any number of threads may join at any time.
+    /// Returns a seat for a thread that will be protected again and again; dropping the seat frees
+    /// it. Any number of threads may join at any time.
     pub fn join(&self) -> Participant {
         let (block, index) = Block::claim(&self.0.slots, slots::IDLE);
         Participant::new(self.clone(), block.clone(), index)
@@ -165,10 +167,10 @@ impl Epochs {
     /// has refreshed or released. That may be now, in this call, or later, on whichever thread is
     /// the last; a protected caller's own turn comes when it refreshes or releases.
     ///
-    /// What must no longer be found has to be unlinked before this call. Actions run in no
-    /// particular order, also beside each other on several threads. An action should be short, as
-    /// it runs on a user's thread; it may call anything here, but not wait for other threads to
-    /// leave. If it panics, the others still run, and the panic goes on in the thread that ran it
+    /// The caller must unlink the thing to be taken away before this call. Actions run in no
+    /// particular order, also concurrently on several threads. An action should be short, as it
+    /// runs on a user's thread; it may call anything here, but not wait for other threads to leave.
+    /// If it panics, the others still run, and the panic continues in the thread that ran it
     /// (unless that thread is panicking already).
     pub fn bump_with(&self, action: impl FnOnce() + Send + 'static) {
         // [P3]
@@ -183,14 +185,14 @@ impl Epochs {
         self.0.global.load(relaxed_if(Planted::RelaxedEpoch, Ordering::Acquire))
     }
 
-    /// [F1]: between the store of the slot and whatever the caller reads under protection.
+    /// [F1]: between the store of the slot and every read of the caller under protection.
     fn fence_after_entering(&self) {
         if !is_planted(Planted::NoFenceInProtect) {
             fence(Ordering::SeqCst);
         }
     }
 
-    /// Runs every action that may run, and sees to it that somebody will run the rest (E3).
+    /// Runs every action that may run, and ensures that some thread will run the rest (E3).
     ///
     /// If the scan shows no blocker, an action that is still listed was pushed after the scan read
     /// the global epoch, and its own bump drains after it pushed.

@@ -1,5 +1,7 @@
-//! Locks, atomics and cells switchable between std, loom and shuttle, memory for atomics, a skip list
-//! in it, memory for the pieces of a cache, and the epoch framework.
+//! Locks, atomics, memory for concurrent structures, and the epoch framework.
+//!
+//! Locks, atomics and cells are switchable between std, loom and shuttle. There are memory for
+//! atomics, a skip list in it, and memory for the pieces of a cache.
 //!
 //! Latch-free code anywhere in Thermocline takes its atomics, cells and locks from here, so that
 //! the same source runs in production and under two checkers:
@@ -11,7 +13,7 @@
 //! | `RUSTFLAGS="--cfg shuttle"` | [shuttle](https://docs.rs/shuttle) | interleavings, at scale |
 //!
 //! Both are needed. Loom enumerates what the memory model allows, for two or three threads and a
-//! few steps; it takes a sequentially consistent *access* for acquire/release, so code that needs
+//! few steps. It takes a sequentially consistent *access* for acquire/release, so code that needs
 //! the total order says so by a fence. Shuttle runs large models at random, but every run of it is
 //! sequentially consistent, so it never sees a missing fence.
 //!

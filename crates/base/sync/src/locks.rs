@@ -1,21 +1,24 @@
-//! Mutex, reader-writer lock and condition variable on futexes, with no state outside of themselves.
+//! Mutex, reader-writer lock and condition variable on futexes, without any other state.
 //!
-//! A lock is one or two words, and a thread sleeps in the kernel on such a word. No table of sleeping threads
-//! exists in the process, so a child of a fork inherits none: the threads of its parent do not exist in the child, and
-//! a table that still lists them would let new threads of the child wait forever. Locks that a thread of the parent
-//! held at the fork stay held in the child, as everywhere.
+//! A lock is one or two words, and a thread sleeps in the kernel on such a word. The process has no
+//! table of sleeping threads, so a child of a fork inherits none. The threads of its parent do not
+//! exist in the child, and a table that still lists them would let new threads of the child wait
+//! forever. Locks that a thread of the parent held at the fork stay held in the child, as
+//! everywhere.
 //!
-//! Guards, and mutexes without poisoning, come from `lock_api`. Code that a model checks takes [`crate::Mutex`] and
-//! [`crate::RwLock`] instead: these are the same locks in an ordinary build, and the checker's in a model.
+//! Guards, and mutexes without poisoning, come from `lock_api`. Code that a model checks takes
+//! [`crate::Mutex`] and [`crate::RwLock`] instead: these are the same locks in an ordinary build,
+//! and the checker's in a model.
 //!
 //! # Fairness
-//! A thread that finds a lock free takes it, even if others sleep on it: that is much faster than to wait until one of
-//! them runs. After several vain wakes of a sleeper, or one after a millisecond, the next unlock hands the lock to
-//! the thread that has slept longest. `MutexGuard::unlock_fair` does the same by request.
+//! A thread that finds a lock free takes it, even if others sleep on it: that is much faster than
+//! to wait until one of them runs. After several vain wakes of a sleeper, or one after a
+//! millisecond, the next unlock hands the lock to the thread that has slept longest.
+//! `MutexGuard::unlock_fair` does the same by request.
 //!
 //! # Concurrency
-//! The protocols are written against [`Word`], an atomic integer with a queue of sleepers. Models run them with a word
-//! that loom and shuttle see (`tests/models/locks.rs`).
+//! The protocols are written against [`Word`], an atomic integer with a queue of sleepers. Models
+//! run them with a word that loom and shuttle see (`tests/models/locks.rs`).
 
 mod condvar;
 mod futex;
@@ -29,7 +32,8 @@ pub use rwlock::{RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use std::time::{Duration, Instant};
 
-/// Looks at a word before a thread sleeps on it. Most locks are held for less time than a sleep takes.
+/// Looks at a word before a thread sleeps on it. Most locks are held for less time than a sleep
+/// takes.
 const SPINS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 100 };
 /// Wakes after which a thread that never found its lock free has lost too often.
 const LOST_MOST: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
@@ -57,7 +61,8 @@ impl Losses {
     }
 }
 
-/// When `timeout` will have passed, or `None` if that is beyond what the clock can express.
+/// Returns the moment at which `timeout` will have passed, or `None` if the clock cannot express
+/// it.
 #[expect(clippy::disallowed_methods, reason = "a deadline for the kernel, in its own clock")]
 fn deadline_after(timeout: Duration) -> Option<Instant> {
     Instant::now().checked_add(timeout)

@@ -1,4 +1,6 @@
-//! The mutex and the condition variable that a model sees. In an ordinary build they are those of [`crate::locks`].
+//! The mutex and the condition variable that a model sees.
+//!
+//! In an ordinary build they are those of [`crate::locks`].
 
 #[cfg(not(any(loom, shuttle)))]
 pub use crate::locks::{Condvar, Mutex, MutexGuard};
@@ -54,7 +56,7 @@ mod modelled {
         /// Releases the mutex, works, and takes it again.
         pub fn unlocked<U>(guard: &mut Self, work: impl FnOnce() -> U) -> U {
             guard.held = None;
-            // What `work` does may be nothing the checker sees; others must get to run before it.
+            // `work` may do nothing that the checker sees; others must get to run before it.
             crate::thread::yield_now();
             let result = work();
             guard.held = Some(guard.mutex.lock().expect(UNPOISONED));
@@ -99,8 +101,8 @@ mod modelled {
             guard.held = Some(self.0.wait(held).expect(UNPOISONED));
         }
 
-        /// Releases the mutex, waits to be notified or for a time to pass, and takes it again. A checker has
-        /// no time: it passes at once.
+        /// Releases the mutex, waits to be notified or for a time to pass, and takes it again. A
+        /// checker has no time: it passes immediately.
         pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _time: std::time::Duration) {
             MutexGuard::unlocked(guard, || ());
         }

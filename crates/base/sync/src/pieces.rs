@@ -1,7 +1,8 @@
-//! Memory for pieces of any length that come and go in any order, of which it is known what is resident.
+//! Memory for pieces of any length, taken and dropped in any order, with a count of its residence.
 //!
-//! A cache that has its pieces from the system's allocator holds more memory than it knows of: what it frees
-//! lies between what stays, and is resident all the same. Here pieces have memory of their own:
+//! A cache that has its pieces from the system's allocator holds more memory than it knows of:
+//! freed pieces are between pieces that stay, and are resident nevertheless. Here pieces have
+//! memory of their own:
 //!
 //! ```text
 //!  class of 4096  | slab: slot slot slot ... | slab | ...
@@ -9,29 +10,33 @@
 //!  ...                 pages of the system: | in memory | in memory, idle | not in memory |
 //! ```
 //!
-//! 1. A piece is cut to the next length that has a *class* (`size`): steps of 64 bytes, above 2 KiB of a 32nd
-//!    part, and 16 KiB, for example, exactly. A longer one has a mapping of its own.
-//! 2. It takes a slot that is in memory as a whole, of its class or else of one that is a little longer; else one of
-//!    which not all is; else the first one of a new slab. By slabs the lowest, so that the highest become empty.
-//! 3. When it goes, its slot is free. What is free stays in memory, to be filled again without a fault. Of slabs that are
-//!    empty one a class is kept, the others go back to the system.
-//! 4. Pages on which no piece lies are *idle*. Whoever has to take less gives them back ([`Pool::give_back`]), also
-//!    where other pages of their slab are in use.
+//! 1. A piece is cut to the next length that has a *class* (`size`): steps of 64 bytes, above 2 KiB
+//!    of a 32nd part, and 16 KiB, for example, exactly. A longer one has a mapping of its own.
+//! 2. It takes a slot that is in memory as a whole, of its class or else of one that is a little
+//!    longer. If there is none, it takes a slot that is partly in memory, and else the first one of
+//!    a new slab. By slabs the lowest, so that the highest become empty.
+//! 3. When the piece is dropped, its slot is free. Free memory stays resident, to be filled again
+//!    without a fault. Each class keeps one empty slab; the other empty slabs are returned to the
+//!    system.
+//! 4. Pages without a piece are *idle*. A cache that has to take less memory releases them
+//!    ([`Pool::give_back`]), also if other pages of their slab are in use.
 //!
-//! What is resident less what is idle are the pages that pieces lie on. Pieces of about a page share one with
-//! each neighbour: where a part f of them went at random, about f times f of the memory is idle, and the rest waits for
-//! the next pieces. So whoever needs memory at once, and knows its pieces by a mark, copies those of the highest slabs
-//! into what is free in lower ones ([`Pool::sparse`]).
+//! Resident bytes minus idle bytes are the pages that hold pieces. Pieces of about a page share one
+//! with each neighbour. If a part f of them was dropped at random, about f times f of the memory is
+//! idle, and the rest waits for the next pieces. So a cache that needs memory immediately, and
+//! knows its pieces by a mark, copies those of the highest slabs into free slots of lower ones
+//! ([`Pool::sparse`]).
 //!
 //! # Invariants
-//! - P1. Of a slot there is one piece at most, and no page that a piece lies on is given back.
-//! - P2. [`Pool::resident`] counts a page from before a piece is on it for the first time until it is given back; and
-//!   so does the meter.
+//! - P1. A slot has one piece at most, and no page that holds a part of a piece is released.
+//! - P2. [`Pool::resident`] counts a page from before a piece is on it for the first time until the
+//!   page is released; and so does the meter.
 //! - P3. A piece has left its slot before the slot is free.
 //!
 //! # Concurrency
-//! A lock for each class, and no two are held at once. Memory is mapped, and unmapped, without one. A piece may
-//! go on another thread than it came on, and after its pool.
+//! A lock for each class, and no thread holds two at the same time. Memory is mapped, and unmapped,
+//! without one. A piece may be dropped on another thread than the one that took it, and after its
+//! pool.
 #![expect(unsafe_code, reason = "slots are handed out as bytes")]
 
 mod bits;
@@ -58,16 +63,16 @@ const SLOTS_MAX: usize = 1024;
 /// Classes above its own from which a piece may have a slot: they are an eighth longer at most.
 const NEAR: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
 
-/// Is told what is resident of a pool, for example to count it in a budget. It must call nothing of the pool: a lock
-/// of it may be held.
+/// A callback for changes of a pool's resident bytes, for example to count them in a budget. It
+/// must call nothing of the pool: a lock of it may be held.
 pub trait Meter: fmt::Debug + Send + Sync {
-    /// So many bytes more.
+    /// Adds `bytes` bytes.
     fn add(&self, bytes: u64);
-    /// So many bytes less.
+    /// Subtracts `bytes` bytes.
     fn subtract(&self, bytes: u64);
 }
 
-/// Where pieces come from. See the module's head.
+/// A source of pieces. See the module's head.
 ///
 /// ```
 /// use thermocline_sync::pieces::Pool;
@@ -85,7 +90,7 @@ pub trait Meter: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub struct Pool(Arc<Shared>);
 
-/// What a pool and its pieces share.
+/// State that a pool and its pieces share.
 #[derive(Debug)]
 struct Shared {
     slab_bytes: usize,
@@ -97,8 +102,8 @@ struct Shared {
     meter: Option<Arc<dyn Meter>>,
 }
 
-/// Bytes in a slot of its own, until it is dropped. It is as long as was asked for, and may become longer, up to its
-/// capacity; what nobody has stored in it may be anything.
+/// Bytes in a slot of its own, until it is dropped. It has the length that was requested, and may
+/// become longer, up to its capacity; bytes that the owner has not stored may be anything.
 #[derive(Debug)]
 pub struct Piece {
     bytes: SlotBytes,
@@ -108,13 +113,14 @@ pub struct Piece {
 }
 
 impl Pool {
-    /// An empty one, with slabs of about so many bytes. They take addresses, and memory as pieces come; a process may
-    /// have some 65,000 mappings, so a cache of many GiB wants slabs of some MiB.
+    /// Makes an empty pool, with slabs of about `slab_bytes` bytes. They take addresses, and memory
+    /// as pieces come; a process may have some 65,000 mappings, so a cache of many GiB wants slabs
+    /// of some MiB.
     pub fn new(slab_bytes: usize) -> Self {
         Self::of(slab_bytes, None)
     }
 
-    /// The same, and `meter` is told what is resident.
+    /// Makes the same, and `meter` counts the resident bytes.
     pub fn metered(slab_bytes: usize, meter: Arc<dyn Meter>) -> Self {
         Self::of(slab_bytes, Some(meter))
     }
@@ -125,8 +131,8 @@ impl Pool {
         Self(Arc::new(Shared { slab_bytes, classes, resident, idle, used, meter }))
     }
 
-    /// A piece of `len` bytes; anything may be in it. If the system has no addresses left the process ends, as for
-    /// every allocation.
+    /// Returns a piece of `len` bytes; anything may be in it. If the system has no addresses left
+    /// the process ends, as for every allocation.
     pub fn take(&self, len: usize) -> Piece {
         let shared = &self.0;
         let Some(class) = size::class(len) else { return shared.take_own(len) };
@@ -134,8 +140,8 @@ impl Pool {
         let warm = near.clone().find_map(|class| shared.take(class, Class::take_warm));
         let taken = warm.or_else(|| shared.take(class, Class::take_cold));
         let (class, taken) = taken.unwrap_or_else(|| shared.take_of_new_slab(class));
-        // SAFETY: the class has just handed the slot out, and does so once until this piece is dropped; nor is
-        // anything of it given back before [P1].
+        // SAFETY: the class has just handed the slot out, and until this piece is dropped it
+        // neither hands the slot out again nor releases a page of it [P1].
         let bytes = unsafe { SlotBytes::new(taken.memory, taken.slot, len) };
         shared.used.fetch_add(bytes.capacity() as u64, Relaxed);
         let place = Some((class as u16, taken.slab as u32));
@@ -149,7 +155,8 @@ impl Pool {
         piece
     }
 
-    /// Whether a piece of `len` bytes can be had without more memory of the system. Another thread may take it first.
+    /// Returns whether a piece of `len` bytes can be had without more memory of the system. Another
+    /// thread may take it first.
     pub fn has_room(&self, len: usize) -> bool {
         size::class(len).is_some_and(|class| {
             let near = class..(class + NEAR + 1).min(size::CLASSES);
@@ -169,7 +176,7 @@ impl Pool {
         self.0.resident.load(Relaxed)
     }
 
-    /// Of these, those of pages on which no piece lies: what [`Pool::give_back`] can give back.
+    /// Returns the resident bytes of pages without a piece, which [`Pool::give_back`] can release.
     pub fn idle(&self) -> u64 {
         self.0.idle.load(Relaxed)
     }
@@ -179,9 +186,9 @@ impl Pool {
         self.0.used.load(Relaxed)
     }
 
-    /// Of the slabs whose pieces have room in lower ones of their class, of that class of which most is free: what their
-    /// owners call the pieces in it ([`Piece::mark`]), which are added to `marks`. Whoever copies these to
-    /// new pieces has all of the slab idle. Answers whether there is one.
+    /// Adds the marks ([`Piece::mark`]) of a slab's pieces to `marks`. The slab is one whose pieces
+    /// have room in lower slabs of its class, in the class that has most free bytes. A caller that
+    /// copies these to new pieces has all of the slab idle. Returns whether there is such a slab.
     pub fn sparse(&self, marks: &mut Vec<u64>) -> bool {
         let mut most = (0, None);
         for (number, class) in self.0.classes.iter().enumerate() {
@@ -205,9 +212,9 @@ impl Pool {
         self.0.slab_bytes
     }
 
-    /// Gives idle pages back to the system: `bytes` of them, up to a whole slab more, or all there are. Answers how
-    /// many bytes. A call of the system for each run of pages, about a microsecond; pieces of the class that is looked
-    /// at wait meanwhile.
+    /// Returns idle pages to the system: `bytes` of them, up to a whole slab more, or all there
+    /// are. Returns how many bytes. It makes a call of the system for each run of pages, about a
+    /// microsecond; pieces of the same class wait meanwhile.
     pub fn give_back(&self, bytes: u64) -> u64 {
         let mut given_back = 0;
         for class in &self.0.classes {
@@ -259,7 +266,7 @@ impl Shared {
         let capacity = Pool::capacity_of(len);
         self.note(Change { pages: (capacity / PAGE_BYTES) as isize, idle: 0 });
         self.used.fetch_add(capacity as u64, Relaxed);
-        // SAFETY: it is the only slot of a memory that nobody else knows [P1].
+        // SAFETY: it is the only slot of a memory that no other owner knows [P1].
         let bytes = unsafe { SlotBytes::new(Arc::new(Memory::new(capacity, 1)), 0, len) };
         Piece { bytes, place: None, shared: Arc::clone(self) }
     }
@@ -302,7 +309,7 @@ impl Piece {
         self.bytes.marks().set(self.bytes.slot(), mark);
     }
 
-    /// From now on it has so many bytes.
+    /// Sets its length to `len` bytes.
     ///
     /// # Panics
     /// If its capacity is less.

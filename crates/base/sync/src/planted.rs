@@ -1,8 +1,10 @@
-//! Bugs that tests plant to show that they would be found: those of this crate, and how crates above plant theirs.
+//! Bugs that tests plant to show that they would be found.
 //!
-//! Models plant one for all threads of a model (`model_must_find`, under loom and shuttle), ordinary tests on their own
-//! thread ([`must_be_found`]). Outside of tests nothing is planted. The bugs of a crate are told of on a page, which
-//! its tests hold to them ([`page`]).
+//! These are the bugs of this crate, and the means by which crates above plant theirs.
+//!
+//! Models plant one for all threads of a model (`model_must_find`, under loom and shuttle),
+//! ordinary tests on their own thread ([`must_be_found`]). Outside of tests nothing is planted. A
+//! page describes the bugs of a crate, and the crate's tests compare the two ([`page`]).
 
 pub mod page;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -16,31 +18,31 @@ use std::thread::LocalKey;
 /// A way to break the epoch protocol, the skip list, or the pool of pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
-    /// F1 is left out: a protector may miss both the drainer and what was unlinked.
+    /// F1 is left out: a protector may miss both the drainer and the unlinking.
     NoFenceInProtect,
-    /// F2 is left out: a drainer may miss a protector that misses what was unlinked.
+    /// F2 is left out: a drainer may miss a protector that misses the unlinking.
     NoFenceInScan,
-    /// P1 is relaxed: what a thread read before it left and came back is not known to be over.
+    /// P1 is relaxed: reads of a thread before it left and came back are not known to be over.
     RelaxedEnter,
-    /// P2 is relaxed: what a thread read before it left or moved on is not known to be over.
+    /// P2 is relaxed: reads of a thread before it left or moved on are not known to be over.
     RelaxedLeave,
-    /// P3 is relaxed: a protector may know of the new epoch and not of what was unlinked.
+    /// P3 is relaxed: a protector may know of the new epoch and not of the unlinking.
     RelaxedEpoch,
     /// P4 is relaxed: a recycled slot forgets what its last owner read.
     RelaxedClaim,
-    /// Nobody is asked to drain when a blocker leaves.
+    /// No thread is made to drain when a blocker leaves.
     NoBaton,
-    /// P5 is relaxed: the blocker that drains does not know of the epoch it was asked to end.
+    /// P5 is relaxed: the blocker that drains does not know of the epoch that it must end.
     RelaxedBaton,
-    /// P5 is skipped where another action's bit is set already.
+    /// P5 is skipped if another action's bit is set already.
     SharedBaton,
-    /// The horizon may lie above the newest epoch that was known before the slots were read.
+    /// The horizon may be above the newest epoch that was known before the slots were read.
     UnboundedHorizon,
-    /// S1 is relaxed: who follows a link may find a node that is not written.
+    /// S1 is relaxed: a reader that follows a link may find a node that is not written.
     RelaxedLink,
     /// S2 the other way round: a search may go down in a node that is not linked there.
     TopLinkedFirst,
-    /// S3 without the exchange: a node that has come in between is lost.
+    /// S3 without the exchange: a node that was linked in between is lost.
     LinkStored,
     /// S3 with the link of the first try: the same.
     LinkNotSetAgain,
@@ -48,17 +50,18 @@ pub enum Planted {
     SameNotSeen,
     /// P3 the other way round: a slot is handed out again while a piece is in it.
     PieceLeftLate,
-    /// The first fence of R2 is left out: a reader may meet a part of what replaces an entry, and not know.
+    /// The first fence of R2 is left out: a reader may meet a part of a replacement, and not know.
     NoFenceInReplace,
     /// The second one is left out: the same.
     NoFenceInRead,
     /// R2 without the second look at the state.
     NotLookedAgain,
-    /// R2 is relaxed: a reader may find the state of what has replaced an entry, and not all of it.
+    /// R2 is relaxed: a reader may find the state of a replacement, and not all of its words.
     RelaxedReplace,
 }
 
-/// Where the ordinary tests of a crate plant its bugs: the thread on which one runs has the bug, and no other.
+/// The place in which the ordinary tests of a crate plant its bugs: the thread on which one runs
+/// has the bug, and no other.
 pub type Ground<B> = LocalKey<Cell<Option<B>>>;
 
 /// `test` fails with the bug planted on this thread, and says `how`.
@@ -72,7 +75,7 @@ pub fn must_be_found<B: Copy + Debug + 'static>(
     test: impl FnOnce(),
 ) {
     must_fail(&format!("{bug:?}"), how, || {
-        // Also where the test panics.
+        // Also if the test panics.
         struct Uproot<B: 'static>(&'static Ground<B>);
         impl<B: 'static> Drop for Uproot<B> {
             fn drop(&mut self) {

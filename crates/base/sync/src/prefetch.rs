@@ -4,14 +4,14 @@
     expect(unsafe_code, reason = "the instruction takes an address, and the intrinsic a pointer")
 )]
 
-/// Bytes that the processor's cache fetches at once.
+/// Bytes that the processor's cache fetches in one step.
 #[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;
 
 /// Asks for all of `value`, which is best no larger than a KiB, and does not wait for it.
 ///
-/// Pays where more than one line is going to be read, and which ones is known only when the first is
-/// there: then they come together. Does nothing on processors other than x86-64.
+/// Pays if more than one line is going to be read, and which ones is known only when the first is
+/// there: then they arrive together. Does nothing on processors other than x86-64.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]

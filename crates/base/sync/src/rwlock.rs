@@ -29,12 +29,12 @@ mod modelled {
             Self(checker::RwLock::new(value))
         }
 
-        /// Blocks until nobody has it exclusively, and shares it.
+        /// Blocks until no thread has it exclusively, and shares it.
         pub fn read(&self) -> RwLockReadGuard<'_, T> {
             self.0.read().expect(UNPOISONED)
         }
 
-        /// Blocks until nobody has it, and takes it exclusively.
+        /// Blocks until no thread has it, and takes it exclusively.
         pub fn write(&self) -> RwLockWriteGuard<'_, T> {
             self.0.write().expect(UNPOISONED)
         }

@@ -9,7 +9,8 @@ use shuttle::{Config, FailurePersistence, Runner};
 
 use crate::planted::model_must_find;
 
-/// Of each kind: in which a planted bug must be found, and in which the same model passes without it.
+/// Schedules of each kind: in which a planted bug must be found, and in which the same model passes
+/// without it.
 const TO_FIND: Schedules = Schedules::new(5_000);
 const WITHOUT: Schedules = Schedules::new(20);
 /// Room on each stack for whole operations of a store.
@@ -18,19 +19,20 @@ const STACK_BYTES: usize = 1 << 20;
 /// In how many schedules a model is explored.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedules {
-    /// So many random ones, and as many of PCT.
+    /// Number of random schedules, and equally of PCT schedules.
     pub count: usize,
     /// PCT finds bugs of up to this many ordering constraints with a known chance a schedule.
     pub depth: usize,
 }
 
 impl Schedules {
-    /// So many, for bugs of up to three constraints.
+    /// Makes `count` schedules of each kind, for bugs of up to three constraints.
     pub const fn new(count: usize) -> Self {
         Self { count, depth: 3 }
     }
 
-    /// Explores a model that must not fail, by other schedules each time, and prints how to have the same again.
+    /// Explores a model that must not fail, by other schedules each time, and prints how to have
+    /// the same again.
     ///
     /// # Panics
     /// The model fails.
@@ -56,7 +58,8 @@ impl Schedules {
     }
 }
 
-/// Explores a model, by the same schedules each time, with a planted bug that it must find, and of which it says `how`.
+/// Explores a model, by the same schedules each time, with a planted bug that it must find, and of
+/// which it says `how`.
 ///
 /// # Panics
 /// The model does not fail, says something else, or fails without the bug, too.

@@ -45,7 +45,7 @@ impl<T> SetOnce<T> {
         unsafe { value.as_ref() }
     }
 
-    /// The value: what another thread has set, or else `value`.
+    /// Returns the value that another thread has set, or else sets `value` and returns it.
     pub fn get_or_set(&self, value: T) -> &T {
         let ours = Box::into_raw(Box::new(value));
         let order = (Ordering::Release, Ordering::Acquire);
@@ -76,9 +76,9 @@ impl<T> SetOnce<T> {
 
     /// Takes the value out, if it was set; the place is empty again.
     pub fn take(&mut self) -> Option<T> {
-        // Whoever takes it has it alone, after everyone else's accesses.
+        // The thread that takes it has it alone, after everyone else's accesses.
         let value = self.value.swap(null_mut(), Ordering::Acquire);
-        // SAFETY: from `Box::into_raw` unless it is null, and nobody borrows `self`.
+        // SAFETY: from `Box::into_raw` unless it is null, and there is no borrow of `self`.
         (!value.is_null()).then(|| *unsafe { Box::from_raw(value) })
     }
 }

@@ -1,30 +1,36 @@
-//! Entries in order, in memory of their own: a skip list that threads add to and read at once, without a
-//! lock, and that nothing is removed from before it goes as a whole.
+//! A skip list: entries in order, in memory of their own.
 //!
-//! Entries lie by key, those of one key by number, the largest first. Each has a value or none. One that was
-//! [put](SkipList::put), rather than inserted, may be replaced by a newer one of its key (`replacing`).
+//! Threads add to it and read it concurrently, without a lock. Entries are removed only with the
+//! whole list.
 //!
-//! 1. Who inserts looks, on each level, for the last node before the place and the first behind it. If that one
-//!    is of this key and number, nothing is done.
-//! 2. The node is written to words that nobody else has (`chunks`, `node`): keys and values lie in it. No
-//!    allocation is made but that of a chunk, and nothing is freed before all is.
-//! 3. Level by level, from the bottom, its link is set to the one behind it, and the link of the one before
-//!    it is exchanged. Where others have come in between, the two are looked for again from there.
-//! 4. A search goes from the top to the right as long as nodes lie before the place, and then one level down.
+//! Entries are ordered by key, and entries of one key by number, the largest first. Each has a
+//! value or none. One that was [put](SkipList::put), rather than inserted, may be replaced by a
+//! newer one of its key (`replacing`).
+//!
+//! 1. An insertion finds, on each level, the last node before the place and the first one after it.
+//!    If that one has this key and number, nothing is done.
+//! 2. The node is written to words that no other thread has (`chunks`, `node`): they hold its key
+//!    and value. Only a new chunk allocates memory, and no memory is freed before the list is.
+//! 3. Level by level, from the bottom, its link is set to the one behind it, and the link of the
+//!    one before it is exchanged. If another node was linked in between, the two are searched again
+//!    from there.
+//! 4. A search moves from the top to the right as long as nodes are before the place, and then one
+//!    level down.
 //!
 //! # Invariants
-//! - S1. But for its links, and what `replacing` says, a node is written before it is linked, and never after that.
-//!   The exchange that links it releases, and who follows a link acquires: it finds all of the node, and its chunk.
-//! - S2. A node is linked on a level after it was on all below it: who has come to it on one finds its links
-//!   on those below set.
-//! - S3. On each level nodes are in order. A node is put between two of which the first one lies before it
-//!   and the second behind, while they are neighbours; what lies behind a node only comes nearer.
-//! - S4. No two nodes are of the same key and number: who finds that another one has come in between looks whether it
-//!   is that one before it tries again.
+//! - S1. Except for its links, and for changes by `replacing`, a node is written before it is
+//!   linked, and never after that. The exchange that links it releases, and a thread that follows a
+//!   link acquires: it finds all of the node, and its chunk.
+//! - S2. A node is linked on a level after it was linked on all levels below: a thread that reaches
+//!   it on one level finds its lower links set.
+//! - S3. On each level nodes are in order. A node is put between two neighbours, the first before
+//!   it and the second after it; the next node of a node only comes nearer.
+//! - S4. No two nodes have the same key and number: an insertion that finds a new node in between
+//!   checks whether it is the same before it tries again.
 //!
 //! # Concurrency
-//! Whoever sees that an insertion has returned finds its entry: the bottom level has it, and a search goes along
-//! that to its place wherever it has come down to it.
+//! A thread that sees that an insertion has returned finds its entry. The bottom level has it, and
+//! a search follows that level to the entry's place, wherever it reaches that level.
 
 mod chunks;
 mod node;
@@ -41,13 +47,14 @@ use chunks::Chunks;
 pub use node::Entry;
 use node::{Content, words_without_links};
 
-/// Levels: one more for each four times as many nodes, so these are for millions.
+/// Levels: a list of four times the nodes has one more, so these are for millions.
 const HEIGHT_MAX: usize = if cfg!(any(loom, shuttle)) { 2 } else { 12 };
-/// Of the nodes of a level, one in two to the power of this is on the next one too. Models have few nodes.
+/// Of the nodes of a level, one in two to the power of this is on the next one too. Models have few
+/// nodes.
 const LEVEL_BITS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 2 };
-/// What links take on average: eight bytes, and a quarter of that for each further level.
+/// Bytes that links take on average: eight, and a quarter of that for each further level.
 const LINK_BYTES: u64 = 11;
-/// Stands for what lies before the first node, and behind the last one.
+/// The position before the first node, and after the last one.
 const NONE: u64 = 0;
 
 /// A skip list; see the file's head.
@@ -71,22 +78,23 @@ pub struct SkipList {
     chunks: Chunks,
 }
 
-/// Where a list gets chunks of words that another one has left, and leaves its own. Chunks are of powers of
-/// two of words, a page of the system at least.
+/// A store of chunks of words: a list takes chunks that another list has left, and leaves its own.
+/// Chunks are of powers of two of words, a page of the system at least.
 pub trait Reuse: Send + Sync + fmt::Debug {
-    /// A chunk of so many words, and how many of its first words are in memory; anything may be in them.
-    /// None: it is taken from the system, and zero.
+    /// Takes a chunk of `words` words, and returns it with the number of its first words that are
+    /// in memory; anything may be in them. If there is none, the list takes one from the system,
+    /// and its words are zero.
     fn take(&self, words: usize) -> Option<(Arena, usize)>;
 
-    /// So many of the words in memory of chunks that were taken are filled by now, or their list is going.
-    /// Comes for all of a chunk before it is given.
+    /// Notes that `words` more words in memory of chunks that were taken are filled, or that their
+    /// list is dropped. It is called for all of a chunk before the chunk is given.
     fn note_filled(&self, words: usize);
 
     /// A list that goes leaves a chunk, of which the first `touched` words are in memory.
     fn give(&self, chunk: Arena, touched: usize);
 }
 
-/// Where a node goes: the positions between which it lies, on each level.
+/// The place of a node: the positions of its neighbours on each level.
 struct Place {
     before: [u64; HEIGHT_MAX],
     behind: [u64; HEIGHT_MAX],
@@ -177,7 +185,7 @@ impl SkipList {
         link.compare_exchange(place.behind[level], at, order, Relaxed).is_ok()
     }
 
-    /// Others have come into the place on this level: it lies behind some of them.
+    /// Moves the place past nodes that other threads have linked before it on this level.
     fn find_again(&self, place: &mut Place, level: usize, is_before: &impl Fn(Entry<'_>) -> bool) {
         loop {
             let next = self.links(place.before[level])[level].load(Ordering::Acquire);
@@ -189,8 +197,8 @@ impl SkipList {
         }
     }
 
-    /// Step 4: tells, of each level from the top, the last position that lies before the place, and the next
-    /// one.
+    /// Step 4: reports, for each level from the top, the last position before the place, and the
+    /// next one.
     #[inline]
     fn search(
         &self,
@@ -202,7 +210,7 @@ impl SkipList {
         for level in (0..self.height.load(Relaxed)).rev() {
             loop {
                 let next = links[level].load(Ordering::Acquire);
-                // On the level above it was found to lie behind.
+                // The level above found it to be after the place.
                 if next == NONE || next == behind {
                     break;
                 }
@@ -258,12 +266,12 @@ impl SkipList {
         self.entry_at(entry.links()[0].load(Ordering::Acquire))
     }
 
-    /// All entries in order, and whatever comes meanwhile behind the one where it stands.
+    /// Returns all entries in order, and entries that are added meanwhile after its position.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         std::iter::successors(self.first(), |entry| self.next(*entry))
     }
 
-    /// How many entries there are, and those that are just coming.
+    /// Returns the number of entries, including entries that are just being added.
     pub fn len(&self) -> usize {
         self.len.load(Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Giving way to other threads; and, under a checker, starting them.
+//! Yielding to other threads; and, under a checker, starting them.
 //!
 //! Outside the checkers threads come from the `environment` crate alone.
 
@@ -30,16 +30,17 @@ const STACK_WORDS: usize = 64 << 10;
 #[cfg(all(shuttle, not(loom)))]
 pub use shuttle::thread::{JoinHandle, spawn, yield_now};
 
-/// Says that a device is at work, which takes its time: under shuttle others may run meanwhile, of which it would not
-/// think by itself. Unlike [`yield_now`] it does not put the caller behind all others.
+/// Says that a device is at work, which takes its time: under shuttle others may run meanwhile, of
+/// which it would not think by itself. Unlike [`yield_now`] it does not put the caller behind all
+/// others.
 #[inline]
 pub fn at_device() {
     #[cfg(all(shuttle, not(loom)))]
     crate::atomic::AtomicBool::new(false).load(crate::atomic::Ordering::SeqCst);
 }
 
-/// Tells the processor that the caller spins; under a checker, lets another thread run, because a
-/// checker explores no schedule in which a spinning thread waits for luck.
+/// Hints to the processor that the caller spins; under a checker, lets another thread run, because
+/// a checker explores no schedule in which a spinning thread waits for luck.
 pub fn spin_loop() {
     #[cfg(not(any(loom, shuttle)))]
     std::hint::spin_loop();

@@ -1,4 +1,4 @@
-//! An arena's words: zero, stored, given back beside use, and aligned for huge pages.
+//! An arena's words: zero, stored, released while in use, and aligned for huge pages.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::scope;
@@ -67,7 +67,7 @@ fn long_arenas_begin_at_a_huge_page() {
     }
 }
 
-/// Threads use words that are given back all the while, and find what they stored or zero.
+/// Threads use words that are released all the while, and find their stored values or zero.
 #[test]
 fn words_may_be_used_while_they_are_given_back() {
     let arena = Arena::new(64 * PAGE);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use thermocline_sync::Arena;
 use thermocline_sync::skip_list::Reuse;
 
-/// Chunks, and how much of those that were taken was in memory, and is filled.
+/// Chunks, and how many words of the taken ones were in memory, and are filled.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     chunks: Mutex<Vec<(Arena, usize)>>,

@@ -1,4 +1,6 @@
-//! The locks on threads of the system. Scripted words show step by step that a lock serves a thread that waits in vain.
+//! The locks on threads of the system.
+//!
+//! Scripted words show step by step that a lock serves a thread that waits in vain.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -65,7 +67,8 @@ impl Word for &Scripted {
     }
 }
 
-/// Keeps a value until the process ends. The list has its address, so that no check for leaks reports it.
+/// Keeps a value until the process ends. The list has its address, so that no check for leaks
+/// reports it.
 fn keep<T>(value: T) -> &'static T {
     static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
     let kept = Box::leak(Box::new(value));
@@ -94,7 +97,8 @@ fn a_fair_unlock_keeps_the_mutex_for_a_sleeper() {
     assert!(mutex.try_lock(), "it is free");
 }
 
-/// How many wakes a thread needs to get a lock that other threads take again and again, as fast as they can.
+/// How many wakes a thread needs to get a lock that other threads take again and again, as fast as
+/// they can.
 fn wakes_until_it_is_served(
     word: &'static Scripted,
     lock: impl FnOnce() -> bool,
@@ -186,7 +190,7 @@ fn a_mutex_keeps_threads_apart() {
                 0 => count.lock(),
                 1 => count.try_lock_for(LONG).expect("it becomes free"),
                 _ => loop {
-                    // A thread that gives up must leave no other thread asleep.
+                    // A thread that times out must leave no other thread asleep.
                     if let Some(held) = count.try_lock_for(Duration::from_nanos(1)) {
                         break held;
                     }

@@ -1,5 +1,7 @@
-//! The models under loom: every execution that the memory model allows, within a bound on how often
-//! a thread is interrupted; and every planted bug found.
+//! The models under loom.
+//!
+//! They run every execution that the memory model allows, within a bound on how often a thread is
+//! interrupted; and every planted bug is found.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p thermocline-sync --profile models --test loom --target-dir target/loom
@@ -17,8 +19,8 @@ use models::locks::Broken;
 use thermocline_sync::Planted;
 use thermocline_sync::planted::model_must_find;
 
-/// Explores `model` with at most `interruptions` switches away from a thread that could go on. Two
-/// or three are where bugs of this kind show; the models of two threads can afford more.
+/// Explores `model` with at most `interruptions` switches away from a thread that could continue.
+/// Two or three are where bugs of this kind show; the models of two threads can afford more.
 fn check(interruptions: usize, model: fn()) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(interruptions);
@@ -30,13 +32,14 @@ const RACE: &str = "Causality violation";
 /// How a model says that an action was forgotten.
 const FORGOTTEN: &str = "the action ran 0 times";
 
-/// What happens to whoever follows a link of a skip list and knows nothing of what is there: nor of its chunk.
+/// Panic of a thread that follows a link of a skip list and does not see its target: it does not
+/// see the chunk either.
 const NOT_THERE: &str = "before the position was published";
-/// How models of the skip list say that an entry is not where it should be.
+/// How models of the skip list say that an entry is not in its place.
 const LOST: &str = "lost";
-/// What happens to whoever is handed a slot of the pool of pieces that another one has.
+/// Panic of a thread that is handed a slot of the pool of pieces that another piece has.
 const TWICE: &str = "handed out twice";
-/// And that what was read of one is of two versions.
+/// And that the bytes read from one are of two versions.
 const HALF: &str = "half an entry";
 
 /// The model fails in the expected way with the bug planted.

@@ -1,4 +1,6 @@
-//! Models of the epoch protocol (those of the skip list in `skip_list`, of the pool in `pieces`), each a few threads and a few steps, for both checkers.
+//! Models of the epoch protocol, each a few threads and a few steps, for both checkers.
+//!
+//! The models of the skip list are in `skip_list`, the models of the pool in `pieces`.
 //!
 //! In all of them a reader looks at a *page* while it can be reached, and a writer unlinks the page
 //! and has it taken away by an action. Taking away writes the page's cell, so that a reader that
@@ -39,7 +41,7 @@ impl Page {
         })
     }
 
-    /// What a protected thread does. Relaxed: only the protocol orders it.
+    /// Reads the page as a protected thread does. Relaxed: only the protocol orders it.
     fn look(&self, _guard: &Guard<'_>) {
         if !self.unlinked.load(Ordering::Relaxed) {
             // Shuttle switches threads only at modelled operations: this is one.
@@ -48,7 +50,7 @@ impl Page {
         }
     }
 
-    /// What a thread may rely on that has found the page under the protection it still has.
+    /// Checks the page: a thread that has found it under its present protection may rely on it.
     fn must_be_whole(&self) {
         self.whole.with(|whole| {
             // SAFETY: reachable under protection, so not taken away.
@@ -59,7 +61,7 @@ impl Page {
 
     fn take_away(&self) {
         self.whole.with_mut(|whole| {
-            // SAFETY: nobody who could reach it is protected any more.
+            // SAFETY: no thread that could reach it is protected any more.
             unsafe { *whole = false };
         });
         self.taken.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -79,7 +81,7 @@ impl Page {
     }
 }
 
-/// A reader without a seat beside a bump.
+/// A reader without a seat, concurrent with a bump.
 pub(crate) fn protect_against_bump() {
     let (epochs, page) = (Epochs::new(), Page::new());
     let reader = {
@@ -91,7 +93,7 @@ pub(crate) fn protect_against_bump() {
     page.must_be_taken_once();
 }
 
-/// A reader that leaves and comes back beside a bump.
+/// A reader that leaves and comes back, concurrent with a bump.
 pub(crate) fn leaving_and_coming_back() {
     let (epochs, page) = (Epochs::new(), Page::new());
     let reader = {
@@ -107,7 +109,7 @@ pub(crate) fn leaving_and_coming_back() {
     page.must_be_taken_once();
 }
 
-/// A reader that refreshes, with a nested guard on the way, beside a bump.
+/// A reader that refreshes, with a nested guard on the way, concurrent with a bump.
 pub(crate) fn refreshing_and_nesting() {
     let (epochs, page) = (Epochs::new(), Page::new());
     let reader = {
@@ -133,7 +135,7 @@ pub(crate) fn refreshing_and_nesting() {
     page.must_be_taken_once();
 }
 
-/// Two readers, so that a slot changes hands or the list of slots grows, beside a bump.
+/// Two readers, so that a slot changes hands or the list of slots grows, concurrent with a bump.
 pub(crate) fn threads_come_and_go() {
     let (epochs, page) = (Epochs::new(), Page::new());
     let readers = [(); 2].map(|()| {
@@ -150,8 +152,8 @@ pub(crate) fn threads_come_and_go() {
     page.must_be_taken_once();
 }
 
-/// Two bumps on two threads beside a reader: the drain list (of one entry) overflows, and each
-/// drainer may run the other's action.
+/// Two bumps on two threads, concurrent with a reader: the drain list (of one entry) overflows, and
+/// each drainer may run the other's action.
 pub(crate) fn two_bumps() {
     let epochs = Epochs::new();
     let pages = [Page::new(), Page::new()];

@@ -14,7 +14,7 @@ use thermocline_sync::pieces::{Meter, Piece, Pool};
 const PAGE: usize = 4096;
 const SLAB: usize = 256 << 10;
 
-/// What it was told, at present and at most.
+/// The bytes reported to the meter, at present and at most.
 #[derive(Debug, Default)]
 struct Told {
     bytes: AtomicU64,
@@ -70,7 +70,7 @@ fn figures_are_exact_and_pieces_apart_whatever_comes_and_goes() {
         let slab_bytes = [32 << 10, 64 << 10, SLAB, 4 << 20][random.below(4)];
         let pool = Pool::metered(slab_bytes, Arc::clone(&told) as _);
         let mut held: Vec<Held> = Vec::new();
-        // Lengths lie together for a while, and then others do.
+        // Lengths are similar for a while, and then others are.
         let mut longest = 1;
         for step in 0..2000 {
             if step % 250 == 0 {
@@ -93,7 +93,7 @@ fn figures_are_exact_and_pieces_apart_whatever_comes_and_goes() {
                     assert_eq!(pool.resident(), resident - given_back);
                     assert_eq!(pool.idle(), idle - given_back);
                 }
-                // Most of them, at random or what came last.
+                // Most of them, at random or the last ones.
                 _ if random.below(20) == 0 => {
                     let at_random = random.below(2) == 0;
                     for _ in 0..held.len() * 3 / 4 {
@@ -190,7 +190,7 @@ fn as_much_is_given_back_as_was_asked_for() {
     let resident = pool.resident();
     assert_eq!((resident, pool.idle()), (304 * (16 << 10), 0));
     assert_eq!(pool.give_back(u64::MAX), 0, "every page has a piece");
-    // Of each slab one stays: no slab is empty.
+    // Each slab keeps one piece: no slab is empty.
     let mut count = 0;
     held.retain(|_| {
         count += 1;
@@ -238,7 +238,7 @@ fn pieces_outlive_their_pool() {
     assert_eq!(left, 0, "{left} bytes are told to be resident");
 }
 
-/// Threads take pieces, hand them to others, which look at them and let them go; one gives back.
+/// Threads take pieces, hand them to others, which look at them and drop them; one releases pages.
 #[test]
 fn threads_hand_pieces_to_each_other() {
     let told = Arc::new(Told::default());
@@ -274,7 +274,8 @@ fn threads_hand_pieces_to_each_other() {
     assert!(told.most.load(Relaxed) < 8 << 20, "40 pieces of 21 KB on average, and what is free");
 }
 
-/// Of pieces that went at random the others are copied together, one for each that went, and all of that is idle.
+/// Of pieces that went at random the others are copied together, one for each that went, and all of
+/// that is idle.
 #[test]
 fn what_is_copied_out_of_sparse_slabs_leaves_them_idle() {
     let mut random = Random::new("what_is_copied_out_of_sparse_slabs_leaves_them_idle");
@@ -285,7 +286,7 @@ fn what_is_copied_out_of_sparse_slabs_leaves_them_idle() {
         Some(held)
     };
     let mut pieces: Vec<Option<Held>> = (0..4000).map(held).collect();
-    // One that has no mark, and one of another class, are nobody's business.
+    // A piece without a mark, and one of another class, which must not be reported.
     let others = [pool.take(4200), pool.take(9000)];
     let (in_use, mut marks) = (|| pool.resident() - pool.idle(), Vec::new());
     assert!(!pool.sparse(&mut marks) && marks.is_empty(), "nothing is free");

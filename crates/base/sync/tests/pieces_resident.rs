@@ -1,5 +1,6 @@
-//! What a pool of pieces takes of memory, as the system counts it, against what it says. One test, in a process of its
-//! own, so that nothing else is in the resident set.
+//! Memory that a pool of pieces takes, as the system counts it, against the pool's own count.
+//!
+//! One test, in a process of its own, so that nothing else is in the resident set.
 #![cfg(not(any(loom, shuttle)))]
 
 mod system;
@@ -7,7 +8,7 @@ mod system;
 use system::resident_bytes;
 use thermocline_sync::pieces::{Piece, Pool};
 
-/// Beside the pool: the list of pieces, and what is known of slabs.
+/// Bytes of memory other than the pool: the list of pieces, and data on slabs.
 const BESIDE: u64 = 3 << 20;
 
 fn check(pool: &Pool, before: u64, what: &str) {
@@ -35,7 +36,7 @@ fn what_is_resident_is_what_is_said() {
     check(&pool, before, "blocks of 4 KiB and a little");
     (0..8000).for_each(|_| drop(held.swap_remove(below(held.len()))));
     check(&pool, before, "half of them at random");
-    // A quarter: where two that lie on the same page are gone.
+    // A quarter: pages of which both pieces were dropped.
     assert!(pool.give_back(u64::MAX) > 12 << 20);
     check(&pool, before, "and what is idle given back");
     held.extend((0..2000).map(|_| filled(16 << 10)));

@@ -1,5 +1,6 @@
-//! What an arena takes of memory, as the system counts it. One test, in a process of its own, so that
-//! nothing else is in the resident set.
+//! Memory that an arena takes, as the system counts it.
+//!
+//! One test, in a process of its own, so that nothing else is in the resident set.
 #![cfg(not(any(loom, shuttle)))]
 
 mod system;

@@ -1,4 +1,4 @@
-//! The skip list against a `BTreeMap`, and with threads that add to it and read it at once.
+//! The skip list against a `BTreeMap`, and with threads that add to it and read it concurrently.
 //!
 //! Each test prints its seed; with `SEED=<seed>` and the test's name it is replayed.
 
@@ -15,10 +15,10 @@ use thermocline_sync::skip_list::{Entry, SkipList};
 
 /// Key, number.
 type Place = (Vec<u8>, Reverse<u64>);
-/// As it lies in a map, and perhaps a value.
+/// A place as in the map, and perhaps a value.
 type Copied = (Place, Option<Vec<u8>>);
 
-/// Bytes of which many are alike, and end in zeros: where a key is the beginning of others.
+/// Returns bytes of which many are alike, and end in zeros: then a key is the beginning of others.
 fn random_key(random: &mut Random) -> Vec<u8> {
     let len = random.below(20);
     (0..len).map(|_| [0, 0, 1, 255][random.below(4)]).collect()
@@ -62,7 +62,7 @@ fn it_is_as_a_map() {
     let mut random = Random::new("it_is_as_a_map");
     let kept = Arc::new(Kept::default());
     for round in 0..120 {
-        // Every other one in memory that those before it have left.
+        // Every other one in memory that earlier ones have left.
         let list = match round % 2 {
             0 => SkipList::new(),
             _ => SkipList::reusing(Arc::clone(&kept) as _),
@@ -90,7 +90,8 @@ fn it_is_as_a_map() {
     assert_eq!(kept.found.load(SeqCst), kept.filled.load(SeqCst));
 }
 
-/// What is put replaces what nobody sees, and nothing else: whoever holds a number finds what was there then.
+/// A put replaces an entry that no reader sees, and nothing else: the holder of a number finds the
+/// entries of that moment.
 #[test]
 fn what_is_put_is_as_a_map_of_all_versions() {
     let mut random = Random::new("what_is_put_is_as_a_map_of_all_versions");
@@ -124,7 +125,7 @@ fn what_is_put_is_as_a_map_of_all_versions() {
     assert!(entries < versions / 2, "{entries} of {versions} are left");
 }
 
-/// Values of all lengths that come in no order: some are added for want of room, ever fewer.
+/// Values of all lengths that come in no order: some are added for lack of room, ever fewer.
 #[test]
 fn what_is_put_over_and_over_takes_a_few_times_its_longest_value() {
     let mut random = Random::new("what_is_put_over_and_over_takes_a_few_times_its_longest_value");
@@ -149,8 +150,8 @@ fn what_is_put_over_and_over_takes_a_few_times_its_longest_value() {
     assert!(newest.mark() && !newest.mark() && newest.is_marked());
 }
 
-/// Whoever reads an entry that is replaced again and again finds one of those that were put, whole, and none that is
-/// older than one found before.
+/// A reader of an entry that is replaced again and again finds one of the values that were put,
+/// whole, and none that is older than one found before.
 #[test]
 fn readers_find_whole_entries_while_these_are_replaced() {
     const KEYS: u64 = 4;
@@ -204,8 +205,8 @@ fn longer_ones_are_not() {
     SkipList::new().insert(&[0; 1 << 16], 1, None);
 }
 
-/// What an insertion has returned for is found by all from then on, whatever else comes; and what walks
-/// find is in order.
+/// All readers find an entry from the return of its insertion on, whatever else is added; and walks
+/// find entries in order.
 #[test]
 fn readers_find_what_was_inserted() {
     const THREADS: u64 = 3;

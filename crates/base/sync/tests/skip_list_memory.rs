@@ -1,5 +1,7 @@
-//! What a skip list takes of memory: of the allocator next to nothing, of the system what its entries are
-//! said to take. One test, in a process of its own, so that nobody else allocates.
+//! Memory that a skip list takes.
+//!
+//! It takes next to none of the allocator, and of the system the bytes that its entries are said to
+//! take. One test, in a process of its own, so that no other code allocates.
 #![cfg(not(any(loom, shuttle)))]
 
 mod system;
@@ -22,7 +24,7 @@ fn entries_take_what_is_said_and_no_allocation() {
             list.insert(&key(nth), nth, Some(&VALUE));
         }
     });
-    // Those that are put, and replaced.
+    // Entries that are put, and replaced.
     takes(PUT * SkipList::put_bytes(8, VALUE.len()), |list| {
         for nth in 0..2 * PUT {
             list.put(&key(nth % PUT), nth + 1, Some(&VALUE), |_| true);

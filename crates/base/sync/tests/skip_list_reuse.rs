@@ -1,5 +1,7 @@
-//! Memory of a skip list that another one has left: pages that are there are not asked of the system again.
-//! One test, in a process of its own, so that nobody else takes any.
+//! Memory of a skip list that another one has left.
+//!
+//! Pages that are there are not requested from the system again. One test, in a process of its own,
+//! so that no other code takes any.
 #![cfg(not(any(loom, shuttle)))]
 
 mod kept;

@@ -1,4 +1,4 @@
-//! What the system tells of this process.
+//! Figures of the system about this process.
 
 /// Bytes of the process that are in memory, of addresses like ours.
 pub(crate) fn resident_bytes() -> u64 {

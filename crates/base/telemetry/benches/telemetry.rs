@@ -1,4 +1,4 @@
-//! What counting and recording cost on a path.
+//! The cost of counting and recording on a path.
 
 use std::hint::black_box;
 

@@ -18,7 +18,7 @@ const SUB_BUCKETS: u64 = 1 << SUB_BITS;
 /// Values with their top bit at `SUB_BITS..64` have `SUB_BUCKETS` each, after the single ones.
 const BUCKETS: usize = ((64 - SUB_BITS + 1) << SUB_BITS) as usize;
 
-/// What a histogram's values are.
+/// The unit of a histogram's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -80,7 +80,7 @@ impl Histogram {
         self.record(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// What the values are.
+    /// Returns the unit of the values.
     pub fn unit(&self) -> Unit {
         self.0.unit
     }

@@ -30,12 +30,12 @@
 //! # Invariants
 //! - One name and one set of labels is one metric: asking again gives the same handle.
 //! - One name is one kind and one unit, whatever its labels; anything else is our own mistake and
-//!   panics where the second kind is asked for.
+//!   panics at the request for the second kind.
 //!
 //! # Concurrency
 //! Handles and the registry may be used by any number of threads. Numbers are relaxed atomics: they
 //! count, they never order anything. A snapshot is not one instant; each number in it is at least
-//! what had been counted when the snapshot began.
+//! the number that had been counted when the snapshot began.
 
 mod counter;
 mod gauge;

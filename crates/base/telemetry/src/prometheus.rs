@@ -10,7 +10,8 @@ use std::fmt::{self, Write};
 use crate::snapshot::{Distribution, Metric, Value};
 use crate::{Unit, registry::HISTOGRAM_BOUND_LABEL};
 
-/// The bounds are one below `2^exponent`, where the histogram's own buckets end as well.
+/// Returns exponents of the bounds, which are one below `2^exponent`, as the bounds of the
+/// histogram's own buckets.
 fn bound_exponents(unit: Unit) -> impl Iterator<Item = u32> {
     match unit {
         // 1 us to 69 s.

@@ -16,7 +16,7 @@ pub(crate) const HISTOGRAM_BOUND_LABEL: &str = "le";
 
 type Labels = BTreeMap<String, String>;
 
-/// Where metrics are registered, under the labels of whoever holds this registry. Cheap to clone.
+/// A registry of metrics, under the labels of its holder. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     families: Arc<Mutex<BTreeMap<String, Family>>>,
@@ -121,7 +121,7 @@ impl Registry {
     }
 
     /// Takes out every metric that carries all of this registry's labels (without labels: every
-    /// metric), when what they measured is gone for good. Handles go on counting, unseen.
+    /// metric), when the thing they measured no longer exists. Handles continue to count, unseen.
     pub fn forget(&self) {
         let mut families = self.families.lock();
         for family in families.values_mut() {
@@ -132,7 +132,7 @@ impl Registry {
         families.retain(|_, family| !family.members.is_empty());
     }
 
-    /// The numbers of all metrics, whatever this registry's own labels are.
+    /// Returns the numbers of all metrics, independent of this registry's own labels.
     pub fn snapshot(&self) -> Snapshot {
         let families = self.families.lock();
         let metrics = families.iter().flat_map(|(name, family)| {

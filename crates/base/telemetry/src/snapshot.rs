@@ -9,7 +9,7 @@ use crate::Unit;
 /// Every metric of a registry, by name and then by labels.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The metrics; those of one name stand together.
+    /// The metrics; those of one name are adjacent.
     pub metrics: Vec<Metric>,
 }
 
@@ -18,9 +18,9 @@ pub struct Snapshot {
 pub struct Metric {
     /// Its name, in snake case, ending in its unit, or in `total` if it counts.
     pub name: String,
-    /// What it tells, one sentence.
+    /// Its meaning, in one sentence.
     pub help: String,
-    /// What tells it apart from others of its name.
+    /// Labels that distinguish it from others of its name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Its number or numbers.
@@ -42,7 +42,7 @@ pub enum Value {
 /// The values that a histogram recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// What the values are.
+    /// The unit of the values.
     pub unit: Unit,
     /// How many there are.
     pub count: u64,
@@ -92,7 +92,7 @@ impl Distribution {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// How many values are at most `limit`, where `limit` is one below a power of two (or any
+    /// Returns the number of values up to `limit`, if `limit` is one below a power of two (or any
     /// other bucket's upper bound).
     pub(crate) fn count_up_to(&self, limit: u64) -> u64 {
         let within = self.buckets.iter().take_while(|bucket| bucket.upper <= limit);

@@ -1,4 +1,4 @@
-//! The hand-cranked pool's handle: runs nothing until told, in an order that a seed decides.
+//! The hand-cranked pool's handle: runs a task only on request, in an order that a seed decides.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::task::Job;
 pub enum Order {
     /// As one worker's thread would: by class, then by age.
     InOrder,
-    /// Any queued task with equal chance, as the environment's seed decides. Classes say what
-    /// should run first, not what will have ended, so any order may happen.
+    /// Any queued task with equal chance, as the environment's seed decides. Classes say which task
+    /// should run first, not which will have ended, so any order may happen.
     Random,
 }
 
@@ -78,7 +78,7 @@ impl HandCranked {
         self.0.crank()
     }
 
-    /// Runs tasks, also those that these submit, until none is ready. Gives their number.
+    /// Runs tasks, also the tasks that these submit, until none is ready. Returns their number.
     pub fn run_all(&self) -> usize {
         std::iter::from_fn(|| self.run_one()).count()
     }

@@ -1,7 +1,8 @@
 //! A gate that holds periodic tasks back until their owner may begin to work by itself.
 //!
-//! A host opens many engines, and each begins its periodic tasks. Until all are open the host may have to give
-//! up, and then no task must have changed anything. So the host makes the groups of each engine behind a gate.
+//! A host opens many engines, and each begins its periodic tasks. Until all are open the host may
+//! have to stop, and then no task must have changed anything. So the host makes the groups of each
+//! engine behind a gate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire};
@@ -14,7 +15,8 @@ pub(crate) struct GateId(pub(crate) u64);
 
 /// Holds back the periodic tasks of the groups behind it ([`crate::Pool::behind_gate`]).
 ///
-/// A gate that is dropped before it was opened drops the tasks that it holds. Stop its groups first.
+/// A gate that is dropped before it was opened drops the tasks that it holds. Stop its groups
+/// first.
 #[derive(Debug)]
 pub struct Gate {
     runner: Arc<Runner>,

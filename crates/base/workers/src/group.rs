@@ -10,7 +10,8 @@ use crate::task::{
     Class, GroupId, Job, Next, OnPanic, Periodic, StopToken, Stopped, TaskPanic, Work,
 };
 
-/// How long another thread has that is about to queue a task in a hand-cranked pool, and how often that.
+/// How long another thread has that is about to queue a task in a hand-cranked pool, and how often
+/// that.
 const IDLE_LOOK: Duration = Duration::from_millis(10);
 const IDLE_LOOKS_MAX: u32 = 200;
 
@@ -25,13 +26,13 @@ pub struct Group {
     token: StopToken,
 }
 
-/// Why a wait ended without what was waited for.
+/// Why a wait ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WaitError {
     /// The group was stopped, and all its tasks have ended.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// One of its tasks panicked, perhaps the one that was waited for.
+    /// One of its tasks panicked, perhaps the awaited one.
     #[error(transparent)]
     Panicked(#[from] TaskPanic),
 }
@@ -79,8 +80,8 @@ impl Group {
         self.repeat(class, name, interval, work)
     }
 
-    /// Does the same for a task of which each round decides when the next one comes: a task that finds
-    /// nothing to do comes less often, or ends.
+    /// Does the same for a task of which each round decides when the next one comes: a task that
+    /// finds nothing to do comes less often, or ends.
     ///
     /// # Errors
     /// The same.
@@ -95,7 +96,8 @@ impl Group {
         self.runner.arm(Job { group: self.id, class, name, work })
     }
 
-    /// The token that this group's tasks are given, for what runs on their behalf elsewhere.
+    /// Returns the token that this group's tasks are given, for work that runs on their behalf
+    /// elsewhere.
     pub fn token(&self) -> StopToken {
         self.token.clone()
     }
@@ -105,8 +107,9 @@ impl Group {
         self.runner.state.lock().group(self.id).unfinished
     }
 
-    /// From now on `told` is called with each panic of a task of this group, by the thread on which the
-    /// task ran, before [`Group::stop`] returns. It should not keep the group's owner from being dropped.
+    /// From now on `told` is called with each panic of a task of this group, by the thread on which
+    /// the task ran, before [`Group::stop`] returns. It should not keep the group's owner from
+    /// being dropped.
     pub fn on_panic(&self, told: impl Fn(&TaskPanic) + Send + Sync + 'static) {
         let told = OnPanic(Arc::new(told));
         self.runner.state.lock().group(self.id).on_panic = Some(told);
@@ -117,8 +120,8 @@ impl Group {
         self.runner.state.lock().group(self.id).first_panic.clone()
     }
 
-    /// Has all callers of [`Group::wait_until`] ask again, as the end of a task does. So a long task can
-    /// report a part of its work.
+    /// Has all callers of [`Group::wait_until`] ask again, as the end of a task does. So a long
+    /// task can report a part of its work.
     pub fn note_progress(&self) {
         self.runner.state.lock().note_progress();
         self.runner.ended.notify_all();
@@ -136,8 +139,8 @@ impl Group {
     /// has no task left.
     ///
     /// # Panics
-    /// In a hand-cranked pool, if nothing is queued, due or running on another thread, and for two seconds
-    /// no other thread queues anything: the wait would never end.
+    /// In a hand-cranked pool, if nothing is queued, due or running on another thread, and for two
+    /// seconds no other thread queues anything: the wait would never end.
     pub fn wait_until(&self, mut met: impl FnMut() -> bool) -> Result<(), WaitError> {
         let mut idle_looks = 0;
         loop {
@@ -168,7 +171,7 @@ impl Group {
                     continue;
                 }
                 let elsewhere = state.running() > self.runner.depth();
-                // Shuttle has no such time, and tells of a wait without end by itself.
+                // Shuttle has no such time, and reports a wait without end by itself.
                 if !elsewhere && !cfg!(shuttle) {
                     assert!(idle_looks < IDLE_LOOKS_MAX, "a wait for which no task is left to run");
                     idle_looks += 1;
@@ -180,9 +183,10 @@ impl Group {
         }
     }
 
-    /// Accepts no more tasks, tells the running ones by their token, runs what is still queued
-    /// (helping on the calling thread) and returns when all have ended and what they had captured
-    /// is gone. Gives the panics that have not been reported yet. Stopping again does no harm.
+    /// Stops the group. It accepts no more tasks, notifies the running ones by their token, runs
+    /// the queued ones (helping on the calling thread), and returns when all have ended and the
+    /// values they had captured are dropped. Returns the panics that have not been reported yet.
+    /// Stopping again does no harm.
     ///
     /// # Panics
     /// If called from a task of this group, which would wait for itself.

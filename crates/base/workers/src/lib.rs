@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Under test nothing drives the pool but a [`HandCranked`], which runs one task at a time on the
-//! thread that cranks it, in an order that follows from the environment's seed. The engine cannot
-//! tell the difference.
+//! thread that cranks it, in an order that follows from the environment's seed. For the engine
+//! there is no difference.
 //!
 //! ```
 //! use std::sync::atomic::{AtomicU32, Ordering};
@@ -41,15 +41,16 @@
 //!
 //! # Invariants
 //! - A task that was accepted runs exactly once, also if its group or its pool is stopped before it
-//!   began: it then sees its [`StopToken`] and decides what is still worth doing.
-//! - A periodic task never runs beside itself, never after its group's `stop` has returned, and
-//!   never again after it panicked.
-//! - When `stop` has returned, the tasks and everything they had captured are gone.
+//!   began: it then sees its [`StopToken`] and decides which work is still worth doing.
+//! - A periodic task never runs concurrently with itself, never after its group's `stop` has
+//!   returned, and never again after it panicked.
+//! - When `stop` has returned, the tasks and everything they had captured are dropped.
 //! - A panic ends its task, nothing else; the group's owner learns of it ([`Group::on_panic`]).
 //!
 //! # Concurrency
-//! One mutex guards the queues. It is never held while a task, or the destructor of what a task had
-//! captured, runs; so a task may use the pool, and locks of its own around it, as it likes.
+//! One mutex guards the queues. It is never held while a task, or the destructor of a value that a
+//! task had captured, runs. So a task may use the pool, and locks of its own around it, as it
+//! likes.
 
 mod crank;
 mod gate;

@@ -1,7 +1,7 @@
-//! The locks of a pool, which shuttle schedules as it does those of what its tasks are of.
+//! The locks of a pool, which shuttle schedules like the locks of the tasks' data.
 //!
-//! Not so loom: its models are of a few steps of a store, and each lock of the pool on the way would multiply their
-//! executions.
+//! Not so loom: its models are of a few steps of a store, and each lock of the pool on the way
+//! would multiply their executions.
 
 #[cfg(loom)]
 pub(crate) use sync::locks::{Condvar, Mutex, MutexGuard};

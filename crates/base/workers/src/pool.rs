@@ -13,10 +13,10 @@ use crate::locks::Mutex;
 use crate::runner::Runner;
 use crate::task::TaskPanic;
 
-/// Where background work runs. Cheap to clone; one pool serves a whole database.
+/// A pool of threads for background work. Cheap to clone; one pool serves a whole database.
 ///
-/// Whoever starts it calls [`Pool::stop`]; if nobody does, the last handle that is dropped stops it
-/// and waits, except on one of its own threads.
+/// The owner that starts it calls [`Pool::stop`]; if it does not, the last handle that is dropped
+/// stops the pool and waits, except on one of its own threads.
 #[derive(Clone, Debug)]
 pub struct Pool {
     owner: Arc<Owner>,
@@ -38,7 +38,7 @@ impl Pool {
     /// `worker_task_panics_total`.
     ///
     /// # Errors
-    /// The operating system refuses a thread. Those that had started are stopped.
+    /// The operating system refuses a thread. Threads that had started are stopped.
     pub fn start(env: &Environment, threads: usize, registry: &Registry) -> io::Result<Self> {
         let threads = threads.max(1);
         let runner = Runner::new(env, (threads - 1).max(1), None, registry);
@@ -72,16 +72,16 @@ impl Pool {
         Group::new(&self.owner.runner, name, self.gate)
     }
 
-    /// A handle to this pool whose groups are behind a gate: their periodic tasks do not run before it is
-    /// opened. Their one-time tasks do.
+    /// A handle to this pool whose groups are behind a gate: their periodic tasks do not run before
+    /// it is opened. Their one-time tasks do.
     pub fn behind_gate(&self) -> (Self, Gate) {
         let (id, gate) = Gate::closed(&self.owner.runner);
         (Self { owner: Arc::clone(&self.owner), gate: Some(id) }, gate)
     }
 
-    /// Stops all groups: accepts no more tasks, tells the running ones by their tokens, runs what
-    /// is still queued, and returns when all have ended and the threads are joined. Gives the
-    /// panics that no group's owner was told of. Stopping again does no harm.
+    /// Stops all groups: accepts no more tasks, notifies the running ones by their tokens, runs the
+    /// queued ones, and returns when all have ended and the threads are joined. Returns the panics
+    /// that were reported to no group's owner. Stopping again does no harm.
     ///
     /// # Panics
     /// If called from a task, which would wait for itself.
@@ -102,7 +102,7 @@ impl Owner {
             // Tasks cannot unwind a worker's thread, so a panic there is a fault in this crate.
             thread.join().expect("a worker's thread ends by itself");
         }
-        // Those who stop a group help on their own threads.
+        // Threads that stop a group help on their own threads.
         self.runner.wait_for_end();
         self.runner.ended.notify_all();
         self.runner.state.lock().take_panics()
@@ -117,7 +117,7 @@ impl Drop for Owner {
             self.runner.discard(periodic);
             self.runner.work.notify_all();
         } else {
-            // Owners who want to know of panics call `stop`; the panic hook has shown them.
+            // An owner that wants to know of panics calls `stop`; the panic hook has shown them.
             let _ = self.stop();
         }
     }

@@ -1,4 +1,4 @@
-//! Runs the tasks of a schedule, on whatever thread drives it.
+//! Runs the tasks of a schedule, on any thread that drives it.
 //!
 //! # Concurrency
 //! `state` is the one mutex. `work` is signalled when a task is queued or may be taken, `ended`
@@ -16,7 +16,8 @@ use crate::schedule::Schedule;
 use crate::task::{Class, GroupId, Job, OnPanic, Stopped, Work, contain};
 
 thread_local! {
-    /// Whose tasks run on this thread, outermost first: the pool (by its address) and the group.
+    /// The owners of the tasks that run on this thread, outermost first: the pool (by its address)
+    /// and the group.
     static RUNNING: RefCell<Vec<(usize, GroupId)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -26,7 +27,7 @@ pub(crate) struct Runner {
     pub(crate) state: Mutex<Schedule>,
     pub(crate) work: Condvar,
     pub(crate) ended: Condvar,
-    /// How the next task is picked where the pool is cranked by hand.
+    /// How the next task is picked if the pool is cranked by hand.
     pub(crate) picker: Option<Mutex<Picker>>,
     metrics: Metrics,
 }
@@ -79,7 +80,7 @@ impl Runner {
         self.metrics.queued.add(1);
         self.work.notify_one();
         if self.picker.is_some() {
-            // Whoever waits there may be the one that runs it.
+            // A thread that waits there may be the one that runs it.
             self.ended.notify_all();
         }
         Ok(())
@@ -123,7 +124,7 @@ impl Runner {
             let due = due.max(self.env.now());
             let job = Job { group, class, name, work: Work::Periodic(periodic) };
             if let Err((_, job)) = state.arm(due, job) {
-                // Gone before the group's `stop` returns, so not after `finished`.
+                // Dropped before the group's `stop` returns, so not after `finished`.
                 let dropped = MutexGuard::unlocked(&mut state, || contain(|| drop(job)));
                 if let Err(message) = dropped {
                     self.record_panic(&mut state, group, name, message);
@@ -147,7 +148,8 @@ impl Runner {
     ) {
         self.metrics.panics.increment();
         if let Some((OnPanic(told), panic)) = state.panicked(id, task, text) {
-            // Not under the mutex, and before the group's `stop` returns. Its own panic is nobody's.
+            // Not under the mutex, and before the group's `stop` returns. A panic of the callback
+            // itself is dropped.
             let _: Result<(), String> = MutexGuard::unlocked(state, || contain(|| told(&panic)));
         }
     }
@@ -174,7 +176,7 @@ impl Runner {
         }
     }
 
-    /// What a worker's thread does: runs tasks until the pool is stopping and nothing is queued.
+    /// Runs tasks on a worker's thread until the pool is stopping and nothing is queued.
     pub(crate) fn work_until_stopped(&self) {
         let mut state = self.state.lock();
         loop {
@@ -185,7 +187,7 @@ impl Runner {
                 return;
             } else if let Some(due) = state.next_due() {
                 // Under a clock that is moved by hand this may wake early, which does no harm, and
-                // `wake` sees to it that it does not wake late.
+                // `wake` ensures that it does not wake late.
                 self.work.wait_for(&mut state, due - self.env.now());
             } else {
                 self.work.wait(&mut state);

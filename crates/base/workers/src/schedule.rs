@@ -1,10 +1,10 @@
 //! The queues of a pool: plain data under the pool's mutex, no threads and no clock.
 //!
 //! # Invariants
-//! - S1: a group's `unfinished` is the number of its one-time tasks that are queued or running plus
+//! - S1. A group's `unfinished` is the number of its one-time tasks that are queued or running plus
 //!   its periodic tasks that are running. A periodic task that waits or is due does not count.
-//! - S2: a stopping group has no periodic task in `timers` or `ready`.
-//! - S3: a group is listed while its handle lives or `unfinished` is above zero.
+//! - S2. A stopping group has no periodic task in `timers` or `ready`.
+//! - S3. A group is listed while its handle lives or `unfinished` is above zero.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,9 +19,10 @@ pub(crate) struct Schedule {
     /// Periodic tasks by the time they are due; the number keeps equal times apart and in order.
     timers: BTreeMap<(Monotonic, u64), Job>,
     groups: BTreeMap<GroupId, GroupState>,
-    /// Gates that are closed, and the periodic tasks that they hold, with the time that each is due.
+    /// Gates that are closed, and the periodic tasks that they hold, with the time that each is
+    /// due.
     closed: BTreeMap<GateId, Vec<(Monotonic, Job)>>,
-    /// Panics of groups whose handle is gone, for the pool's owner.
+    /// Panics of groups whose handle was dropped, for the pool's owner.
     orphaned_panics: Vec<TaskPanic>,
     stopping: bool,
     /// Tasks that were taken and have not ended.
@@ -160,14 +161,16 @@ impl Schedule {
         }
     }
 
-    /// Forgets a gate that was not opened. Returns the tasks that it holds, to be dropped outside the lock.
+    /// Forgets a gate that was not opened. Returns the tasks that it holds, to be dropped outside
+    /// the lock.
     pub(crate) fn remove_gate(&mut self, id: GateId) -> Vec<Job> {
         let held = self.closed.remove(&id).unwrap_or_default();
         held.into_iter().map(|(_, job)| job).collect()
     }
 
-    /// Moves the periodic tasks whose time has come into the queues, and with them the tasks that are due
-    /// soon after. So the threads of a pool with hundreds of idle stores wake for all of them together.
+    /// Moves the periodic tasks whose time is reached into the queues, and with them the tasks that
+    /// are due soon after. So the threads of a pool with hundreds of idle stores wake for all of
+    /// them together.
     pub(crate) fn promote(&mut self, now: Monotonic) {
         if self.next_due().is_none_or(|due| due > now) {
             return;
@@ -190,7 +193,7 @@ impl Schedule {
         Some(self.started(job))
     }
 
-    /// Takes the `index`th queued task, whatever its class.
+    /// Takes the `index`th queued task, of any class.
     pub(crate) fn take_nth(&mut self, mut index: usize) -> Option<Job> {
         for queue in &mut self.ready {
             if index < queue.len() {
@@ -222,7 +225,8 @@ impl Schedule {
         job
     }
 
-    /// A task that was taken has ended, and what it had captured is gone or armed again.
+    /// Notes that a task that was taken has ended, and that the values it had captured are dropped
+    /// or armed again.
     pub(crate) fn finished(&mut self, id: GroupId, class: Class) {
         self.running -= 1;
         if class != Class::Flush {
@@ -233,7 +237,7 @@ impl Schedule {
         self.unlist_if_done(id);
     }
 
-    /// Answers whom to tell of it.
+    /// Returns the callback for the panic.
     pub(crate) fn panicked(
         &mut self,
         id: GroupId,
@@ -259,7 +263,7 @@ impl Schedule {
         self.remove_periodic(|job| job.group == id)
     }
 
-    /// The same for every group, and for those that are made later.
+    /// Does the same for every group, and for groups that are made later.
     pub(crate) fn stop_all(&mut self) -> Vec<Job> {
         self.stopping = true;
         self.groups.values().for_each(|group| group.token.stop());
@@ -283,7 +287,7 @@ impl Schedule {
         removed
     }
 
-    /// The group's handle is gone.
+    /// Notes that the group's handle was dropped.
     pub(crate) fn drop_handle(&mut self, id: GroupId) {
         self.group(id).handle_dropped = true;
         self.unlist_if_done(id);
@@ -298,7 +302,7 @@ impl Schedule {
         }
     }
 
-    /// The panics that no group's owner was told of.
+    /// Returns the panics that were reported to no group's owner.
     pub(crate) fn take_panics(&mut self) -> Vec<TaskPanic> {
         let mut panics = std::mem::take(&mut self.orphaned_panics);
         self.groups.values_mut().for_each(|group| panics.append(&mut group.panics));

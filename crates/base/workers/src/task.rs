@@ -1,4 +1,4 @@
-//! What a task is: its class, its work, its token, and how it can end.
+//! A task: its class, its work, its token, and how it can end.
 
 use std::any::Any;
 use std::fmt;
@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What a task is for, which decides what runs first. Where the pool has more than one thread, one
-/// is kept free of everything but [`Class::Flush`], so that no writer waits for a compaction.
+/// The purpose of a task, which decides the order of tasks. If the pool has more than one thread,
+/// one is kept free of everything but [`Class::Flush`], so that no writer waits for a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// Memory to disk: writers wait for it. Short.
     Flush,
     /// Merging or copying forward: readers and space wait for it.
     Compact,
-    /// Reclaiming, statistics, checks: nobody waits for it. It runs when nothing above is queued.
+    /// Reclaiming, statistics, checks: no user waits for it. It runs when nothing above is queued.
     Collect,
 }
 
@@ -31,8 +31,8 @@ impl Class {
     }
 }
 
-/// Tells a task that its group is stopping. A long task looks at it between steps and returns as
-/// soon as what it has done is consistent.
+/// Shows a task that its group is stopping. A long task looks at it between steps and returns as
+/// soon as its work so far is consistent.
 #[derive(Clone, Debug, Default)]
 pub struct StopToken(Arc<AtomicBool>);
 
@@ -60,11 +60,11 @@ pub struct TaskPanic {
     pub group: String,
     /// Its name.
     pub task: &'static str,
-    /// What it said.
+    /// The panic's message.
     pub message: String,
 }
 
-/// Is told of a panic by the thread on which the task ran.
+/// A callback for a panic, called by the thread on which the task ran.
 #[derive(Clone)]
 pub(crate) struct OnPanic(pub(crate) Arc<dyn Fn(&TaskPanic) + Send + Sync>);
 
@@ -127,8 +127,8 @@ impl Work {
         }
     }
 
-    /// Runs the task, and gives back what must run again. What a one-time task had captured is
-    /// gone on return, as it is after a panic. An error is the panic's message.
+    /// Runs the task, and returns the work that must run again. The values that a one-time task had
+    /// captured are dropped on return, also after a panic. An error is the panic's message.
     pub(crate) fn run(self, token: &StopToken) -> Result<Option<Periodic>, String> {
         match self {
             Self::Once(work) => contain(|| work(token)).map(|()| None),
@@ -165,7 +165,8 @@ impl fmt::Debug for Work {
 
 /// Runs `work`; a panic becomes its message.
 pub(crate) fn contain(work: impl FnOnce()) -> Result<(), String> {
-    // What the closure shares with others is theirs to keep consistent: they learn of the panic.
+    // State that the closure shares with others is theirs to keep consistent: they learn of the
+    // panic.
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| message_of(&*payload))
 }
 

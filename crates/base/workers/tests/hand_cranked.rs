@@ -1,4 +1,4 @@
-//! The hand-cranked pool: nothing runs until told, and a seed replays the schedule.
+//! The hand-cranked pool: a task runs only on request, and a seed replays the schedule.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -9,7 +9,8 @@ use environment::Environment;
 use telemetry::Registry;
 use thermocline_workers::{Class, Group, Next, Order, Pool, Ran};
 
-/// What happens, task by task, when a pool with tasks that submit tasks is cranked to its end.
+/// Returns the events, task by task, when a pool with tasks that submit tasks is cranked to its
+/// end.
 fn schedule(seed: u64, order: Order) -> Vec<Ran> {
     let (env, clock) = Environment::simulated(seed);
     let (pool, crank) = Pool::hand_cranked(&env, &Registry::default(), order);

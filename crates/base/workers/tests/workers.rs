@@ -134,7 +134,7 @@ fn a_panic_is_counted_reported_and_contained() {
     assert!(tells.try_recv().is_err(), "it was told once");
     assert_eq!(registry.snapshot().counter("worker_task_panics_total"), 1);
 
-    // Without an owner left, the pool's owner is told.
+    // Without an owner left, the pool's owner receives the panic.
     let dropped = pool.group("dropped");
     dropped.submit(Class::Flush, "bad", |_| panic!("nobody looks")).unwrap();
     drop(dropped);

@@ -1,5 +1,7 @@
-//! What the database adds to its engine: a get, a put, a read-modify-write and a transaction over 1 M
-//! keys of `8+100` in memory, journaled but not waited for; and a put while a transaction is open.
+//! Costs that the database adds to its engine.
+//!
+//! These are a get, a put, a read-modify-write and a transaction over 1 M keys of `8+100` in
+//! memory, journaled but not waited for; and a put while a transaction is open.
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use rand::RngExt;

@@ -1,15 +1,18 @@
-//! Gets of uniform keys over ten times the memory by each way of asking for many at once, beside `fio` on the same
-//! files: a seat, `multi_get`, and futures; then updates of such keys on a seat and as futures.
+//! Gets of uniform keys over ten times the memory, by each way of asking for many at the same time.
+//!
+//! `fio` runs on the same files for comparison. The ways are a seat, `multi_get`, and futures; then
+//! come updates of such keys on a seat and as futures.
 //!
 //! ```text
 //! cargo run --release -p thermocline --example cold_gets -- DIR [KEYS [DEPTH [ROUNDS [SECONDS]]]]
 //! ```
 //!
-//! Keys of 8 bytes, values of 100, engine `f2` with a tenth of that as memory. In each round a seat, `multi_get` of as
-//! many keys as the seat is deep, as many futures on one thread, and `fio` (random reads of 4 KiB, direct, by io_uring,
-//! as deep) take turns. A cold get takes two reads of the device, the chunk and the record, so what is compared is the
-//! device's reads per second. `fio` has to be installed (`apt install fio`). Updates change what is on disk, and
-//! compactions read beside them, so these are compared with each other: updates per second, in turns as well.
+//! Keys of 8 bytes, values of 100, engine `f2` with a tenth of that as memory. In each round a
+//! seat, `multi_get`, futures on one thread, and `fio` (random reads of 4 KiB, direct, by io_uring)
+//! take turns, each at the depth of the seat. A cold get takes two reads of the device, the chunk
+//! and the record, so the device's reads per second are compared. `fio` has to be installed (`apt
+//! install fio`). Updates change the data on disk, and compactions read meanwhile, so these are
+//! compared with each other: updates per second, in turns as well.
 #![expect(clippy::unwrap_used, reason = "a measurement that goes wrong stops")]
 
 use std::path::{Path, PathBuf};
@@ -26,7 +29,7 @@ use thermocline::{
 };
 
 const PAIR_BYTES: u64 = 108;
-/// What a database has beside its keyspaces: the journal's buffers.
+/// Bytes that a database needs in addition to its keyspaces: the journal's buffers.
 const JOURNAL_BYTES: u64 = Options::MEMORY_BYTES_MIN;
 const WAYS: [(&str, Way); 3] =
     [("seat", Bench::seat), ("multi_get", Bench::multi_get), ("futures", Bench::futures)];
@@ -37,7 +40,7 @@ const UPDATES: [Way; 2] = [Bench::seat_updates, Bench::future_updates];
 /// One turn of gets or updates, chosen by a seed.
 type Way = fn(&Bench, u64) -> Turn;
 
-/// What one turn of a way of asking did.
+/// The result of one turn of a way.
 struct Turn {
     done_per_s: f64,
     reads_per_s: f64,
@@ -79,7 +82,7 @@ impl Bench {
         self.keyspace.flush().unwrap();
     }
 
-    /// What a key of the cold log takes of memory: the directory of its index.
+    /// Prints the memory that a key of the cold log takes: the directory of its index.
     fn tell_memory(&self) {
         let detail = self.keyspace.stats().unwrap().detail;
         let figure = |name| detail.iter().find(|(known, _)| *known == name).unwrap().1;
@@ -90,7 +93,8 @@ impl Bench {
         );
     }
 
-    /// Calls `some`, which answers how many gets or updates it has done, for a while, and at the end for what is left.
+    /// Calls `some`, which returns the number of gets or updates that it has done, for a while, and
+    /// at the end for the rest.
     fn turn(&self, mut some: impl FnMut(bool) -> u64) -> Turn {
         let (start, before) = (self.environment.now(), self.db.stats().io.read_ops);
         let length = Duration::from_secs(self.seconds);
@@ -246,7 +250,7 @@ fn cold_files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Waits for at least one of those that are pending, and answers how many are over.
+/// Waits for at least one of the pending operations, and returns the number of completed ones.
 fn complete(seat: &mut Seat) -> u64 {
     let told = seat.complete(true, &mut |_, outcome| {
         let is_there =

@@ -1,6 +1,6 @@
-//! The time, syncs and descriptors of opening a database with many keyspaces after an orderly close, and
-//! the costs of the idle database: `many_keyspaces DIRECTORY [KEYSPACES] [ENGINE]`. The directory must
-//! be new.
+//! The time, syncs and descriptors of opening a database with many keyspaces after an orderly
+//! close, and the costs of the idle database: `many_keyspaces DIRECTORY [KEYSPACES] [ENGINE]`. The
+//! directory must be new.
 
 #![expect(clippy::unwrap_used, reason = "an example ends at its first error")]
 #![expect(clippy::disallowed_methods, reason = "it measures")]
@@ -52,7 +52,8 @@ fn main() {
     db.close().unwrap();
 }
 
-/// How often the threads of this process have waited, and hundredths of a second that they have run.
+/// How often the threads of this process have waited, and hundredths of a second that they have
+/// run.
 fn idle_costs() -> (u64, u64) {
     let wakes = std::fs::read_dir("/proc/self/task").unwrap().map(|task| {
         let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();

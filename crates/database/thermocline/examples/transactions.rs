@@ -1,5 +1,5 @@
-//! Transactions: transfers between accounts from several threads, an audit beside them, a queue that
-//! is scanned, and a lease taken by a compare-and-swap.
+//! Transactions: transfers between accounts from several threads, an audit next to them, a queue
+//! that is scanned, and a lease taken by a compare-and-swap.
 //!
 //! `cargo run -p thermocline --example transactions -- DIRECTORY`
 
@@ -22,7 +22,7 @@ fn pay(db: &Db, spaces: [&Keyspace; 2], parties: [&str; 2], amount: u64) -> Resu
         let more = balance(tx, accounts, payee)? + amount;
         tx.put(accounts, payer.as_bytes(), left.to_string().as_bytes())?;
         tx.put(accounts, payee.as_bytes(), more.to_string().as_bytes())?;
-        // The next number of the queue: who adds one at the same time begins anew.
+        // The next number of the queue: a transaction that adds one at the same time begins again.
         let last = tx.scan_reverse(queue, KeyRange::all())?.next().transpose()?;
         let number = match last {
             Some((key, _)) => u64::from_be_bytes(key.try_into().unwrap_or_default()) + 1,
@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         outcomes.iter().filter(|one| one.as_ref().is_err_and(Error::is_conflict)).count();
     println!("{done} of {} transfers, {conflicts} given up after conflicts", outcomes.len());
 
-    // What only reads is of one moment, and needs no second attempt.
+    // A transaction that only reads is of one moment, and needs no second attempt.
     let total = db.transaction(|tx| {
         let balances = ACCOUNTS.iter().map(|name| balance(tx, &accounts, name));
         balances.sum::<Result<u64, _>>()

@@ -1,16 +1,18 @@
-//! Background work of a database: it syncs the journal, and has it trimmed (`flush.rs`) once a second, and
-//! when the journal has grown by a segment beyond its size.
+//! Background work of a database: it syncs the journal, and trims it (`flush.rs`).
 //!
-//! While the flush for a trim runs, writers go on until the journal has twice its size and a segment
-//! more. Then each waits, before it is admitted, until the journal is shorter or the flush has ended.
-//! A writer that waits has locked no key and taken no number, so the flush never waits for it. A flush
-//! of an engine that writes all its data takes long, and begins when the journal is as long as the
-//! data. So its writers wait only when the journal has doubled since it began.
+//! The journal is trimmed once a second, and when it has grown by a segment beyond its size.
+//!
+//! While the flush for a trim runs, writers continue until the journal has twice its size and a
+//! segment more. Then each waits, before it is admitted, until the journal is shorter or the flush
+//! has ended. A writer that waits has locked no key and taken no number, so the flush never waits
+//! for it. A flush of an engine that writes all its data takes long, and begins when the journal is
+//! as long as the data. So its writers wait only when the journal has doubled since it began.
 //!
 //! # Invariants
-//! - O1. The periodic tasks of an engine run only once the opening has succeeded, or the replay has applied a
-//!   record to the engine ([`Generation::begin_background`]). One-time tasks run for a call that waits for
-//!   them. So no task changes a file of an engine before an opening is refused that has replayed nothing.
+//! - O1. The periodic tasks of an engine run only once the opening has succeeded, or the replay has
+//!   applied a record to the engine ([`Generation::begin_background`]). One-time tasks run for a
+//!   call that waits for them. So an opening that is refused before it replays anything lets no
+//!   task change a file of an engine.
 
 #[cfg(test)]
 mod tests;
@@ -32,21 +34,21 @@ use crate::options::Options;
 use crate::read_only::Access;
 use crate::slot::Generation;
 
-/// How often the journal is looked at for trimming.
+/// Interval at which the journal is checked for a trim.
 const TRIM_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often what snapshots are held is looked at.
+/// Interval at which the held snapshots are checked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Share of the journal by which it grows before another try to free some, after one that freed nothing: it
-/// asks every engine for its figures.
+/// Share of the journal by which it grows before another try to free some, after one that freed
+/// nothing: a try asks every engine for its figures.
 const RETRY_PARTS: u64 = 8;
 
 /// Syncs do not come more often than this, or nothing else would run.
 const SYNC_INTERVAL_MIN: Duration = Duration::from_millis(1);
 
-/// Has the journal maintained soon after it has grown by a segment, once however often that happens while the
-/// task waits for its turn.
+/// A request to maintain the journal soon after it has grown by a segment. Requests that arrive
+/// while the task waits for its turn share one run.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
     /// Segments begun when a writer last looked.
@@ -98,7 +100,8 @@ impl Background {
         let pool = match access {
             Access::Write => Pool::start(&options.environment, threads, telemetry)
                 .map_err(|error| Error::Thread(error.to_string()))?,
-            // What opening waits for is done by who waits; nothing else is done.
+            // A thread that waits for work of the opening does this work itself; nothing else is
+            // done.
             Access::Read => Pool::hand_cranked(&options.environment, telemetry, Order::InOrder).0,
         };
         let group = pool.group("database");
@@ -109,12 +112,14 @@ impl Background {
         &self.pool
     }
 
-    /// Whether a thread is left for what writers wait for, whatever the others wait for ([`Class::Flush`]).
+    /// Returns whether a thread is left for work that writers wait for, whatever the others wait
+    /// for ([`Class::Flush`]).
     pub(crate) fn has_thread_for_flushes(&self) -> bool {
         self.threads > 1
     }
 
-    /// Waits until `met`, which is asked after each task of the pool; not from one.
+    /// Waits until `met` returns true. It is called after each task of the pool. A task of the pool
+    /// must not wait here.
     pub(crate) fn wait_until(
         &self,
         met: impl FnMut() -> bool,
@@ -122,7 +127,7 @@ impl Background {
         self.group.wait_until(met)
     }
 
-    /// Stops all of it and waits for what runs. A task that panicked left its work undone.
+    /// Stops all of it and waits for running tasks. A task that panicked left its work undone.
     pub(crate) fn stop(&self) -> Result<()> {
         let mut panics = self.group.stop();
         panics.extend(self.pool.stop());
@@ -145,7 +150,7 @@ impl Inner {
             inner.oldest_snapshot_age();
         })?;
         if self.options.balance_memory {
-            // Of the class whose threads no long work takes: a look is short.
+            // In the class whose threads no long work takes: a look is short.
             let interval = memory_balance::LOOK_INTERVAL;
             self.every(Class::Flush, "memory balance", interval, Inner::balance_memory)?;
         }
@@ -157,7 +162,7 @@ impl Inner {
         self.slots.read().values().for_each(|slot| slot.last_generation().begin_background());
     }
 
-    /// For how long the oldest snapshot or scan is held, at least.
+    /// Returns for how long the oldest snapshot or scan is held, at least.
     pub(crate) fn oldest_snapshot_age(&self) -> Option<Duration> {
         self.snapshot_ages.look(self.sequence.pinned(), self.options.environment.now())
     }
@@ -180,13 +185,13 @@ impl Inner {
 
     fn sync_journal(&self) {
         if self.check_writable().is_ok() {
-            // A failure stops all later writes, which report it; there is nobody to tell here.
+            // A failure stops all later writes, which report it; no caller is here to get it.
             let _ = self.settle(self.sequence.last(), true, Durability::Synced);
         }
     }
 
-    /// Looks, after a write, whether the journal has grown by a segment, and has it maintained then. Costs two
-    /// loads.
+    /// Checks, after a write, whether the journal has grown by a segment, and has it maintained
+    /// then. Costs two loads.
     #[inline]
     pub(crate) fn look_at_journal(&self) {
         let begun = self.journal.segments_begun();
@@ -206,7 +211,7 @@ impl Inner {
         let database = upkeep.database.get().cloned().unwrap_or_default();
         let work = move |_: &StopToken| {
             if let Some(inner) = database.upgrade() {
-                // A segment that is begun from here on has it done again.
+                // A segment that is begun from here on requests it again.
                 inner.upkeep.is_queued.store(false, SeqCst);
                 inner.maintain_journal();
             }
@@ -216,7 +221,7 @@ impl Inner {
         }
     }
 
-    /// Waits while the journal is far longer than it may be and a flush that makes a part of it free is
+    /// Waits while the journal is far longer than allowed and a flush that frees a part of it is
     /// under way. The caller holds nothing that others wait for. Costs one load otherwise.
     #[inline]
     pub(crate) fn wait_for_journal(&self) {
@@ -231,7 +236,7 @@ impl Inner {
         self.upkeep.running.load(Relaxed) > 0 && !self.is_journal_short()
     }
 
-    /// Whether no writer has to wait for the journal.
+    /// Returns whether no writer has to wait for the journal.
     #[cold]
     fn is_journal_short(&self) -> bool {
         self.upkeep.running.load(SeqCst) == 0
@@ -243,7 +248,7 @@ impl Inner {
     fn wait_for_shorter_journal(&self) {
         if !self.is_journal_short() {
             let is_short = || self.is_journal_short();
-            // A pool that stops, or whose task has panicked, makes nothing free any more.
+            // A pool that stops, or whose task has panicked, frees nothing any more.
             let _: std::result::Result<(), WaitError> = self.background.wait_until(is_short);
         }
     }
@@ -260,7 +265,7 @@ impl Inner {
     fn maintain_journal(&self) {
         let upkeep = &self.upkeep;
         if upkeep.running.load(SeqCst) == 0 {
-            // Not again while a flush runs: the journal is longer by then.
+            // Not again while a flush runs: the journal is longer during it.
             upkeep.writers_wait_at.store(self.bytes_to_wait_at(), Relaxed);
         }
         upkeep.running.fetch_add(1, SeqCst);
@@ -270,7 +275,7 @@ impl Inner {
     }
 
     fn shorten_journal(&self) {
-        // What is flushed to trim the journal would be flushed for nothing while it must stay.
+        // A flush to trim the journal is useless while the journal must stay.
         if self.check_writable().is_err() || self.trim_holds.is_held() {
             return;
         }
@@ -287,7 +292,7 @@ impl Inner {
                 self.fail(error);
                 return;
             }
-            // Writers that wait may go on although the next flush has not ended.
+            // Writers that wait may continue although the next flush has not ended.
             self.background.group.note_progress();
             let bytes = self.journal.bytes();
             let is_large = bytes > self.options.journal_bytes;

@@ -9,19 +9,20 @@
 //!   backup-000002.unfinished/   one that was cut off, or is being made or removed
 //! ```
 //!
-//! 1. *Make* (`make.rs`): the database is copied to an unfinished backup; each of its files is read
-//!    again and summed, and one that the backup before has as well becomes a link to it; the manifest is
-//!    written; a rename makes the backup a whole one.
-//! 2. *Restore* (`restore.rs`): each file is copied and compared with its sum, everything is then verified
-//!    where it was written to, and the catalog comes last. Until then the new directory is no database.
-//! 3. *Remove*: renamed to an unfinished one, then removed.
+//! 1. *Make* (`make.rs`): The database is copied to an unfinished backup. Each of its files is read
+//!    again and summed. A file that the backup before has as well becomes a link to it. Then the
+//!    manifest is written, and a rename makes the backup a whole one.
+//! 2. *Restore* (`restore.rs`): Each file is copied and compared with its sum. Everything is then
+//!    verified where it was written to, and the catalog comes last. Until then the new directory is
+//!    no database.
+//! 3. *Remove*: The backup is renamed to an unfinished one, then removed.
 //!
 //! # Invariants
-//! - B1. A directory of a whole backup's name holds a manifest and all that it names, durable: the name
-//!   is given last and taken first.
+//! - B1. A directory with the name of a whole backup holds a manifest and all that it names,
+//!   durable: the name is given last and taken first.
 //! - B2. Files of a whole backup are never written to, so backups may share them.
-//! - B3. A backup is no database and cannot be opened as one: its catalog is in the manifest. Who opened it
-//!   would write to what other backups share.
+//! - B3. A backup is no database and cannot be opened as one: its catalog is in the manifest. A
+//!   program that opened it would write to files that other backups share.
 //! - B4. The backups of a directory are of one database, by the id in its catalog.
 
 mod files;
@@ -43,9 +44,9 @@ use crate::open::{LOCK_FILE, in_use};
 use manifest::Manifest;
 pub use progress::{Progress, Stage};
 
-/// What the names of backups begin with; six digits or more follow.
+/// Prefix of the names of backups; six digits or more follow.
 const PREFIX: &str = "backup-";
-/// What the name of one ends with that is not whole.
+/// Suffix of the name of a backup that is not whole.
 const UNFINISHED: &str = ".unfinished";
 
 /// A directory of backups.
@@ -72,11 +73,11 @@ const UNFINISHED: &str = ".unfinished";
 #[derive(Clone, Debug)]
 pub struct Backups {
     device: Arc<dyn Device>,
-    /// What the directory is called in messages.
+    /// The directory's name in messages.
     place: String,
 }
 
-/// What is known of one whole backup.
+/// A description of one whole backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
     /// Each has a higher one than those before it.
@@ -91,11 +92,11 @@ pub struct Backup {
     pub files: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// Bytes of those that were the same in the backup before, and take no space of their own.
+    /// Bytes of the files that the backup before had as well; they take no space of their own.
     pub shared_bytes: u64,
 }
 
-/// A whole backup, and what its manifest says.
+/// A whole backup, and the contents of its manifest.
 #[derive(Debug)]
 struct Whole {
     /// The name of its directory.
@@ -105,7 +106,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// What is known of it.
+    /// Returns the description of this backup.
     fn tell(&self) -> Result<Backup> {
         let Manifest { made_at_ms, newest, shared_bytes, files, .. } = &self.manifest;
         Ok(Backup {
@@ -119,13 +120,13 @@ impl Whole {
         })
     }
 
-    /// The catalog of the database that it is of.
+    /// Returns the catalog of the database that it is of.
     fn catalog(&self) -> Result<Catalog> {
         Catalog::decode(&self.manifest.catalog)
     }
 }
 
-/// A backup's name and whether it is whole; `None` for a name of another kind.
+/// Returns a backup's number and whether it is whole; `None` for a name of another kind.
 fn parse(name: &str) -> Option<(u64, bool)> {
     let numbered = name.strip_suffix(UNFINISHED).unwrap_or(name);
     let digits = numbered.strip_prefix(PREFIX)?;
@@ -146,7 +147,7 @@ fn entry_name(number: u64, named_whole: bool) -> String {
 }
 
 impl Backups {
-    /// The backups in the directory `path`, which is made if there is none.
+    /// Opens the backups in the directory `path`, which is made if there is none.
     ///
     /// # Errors
     /// [`Error::NotADirectory`], [`Error::NotBackups`].
@@ -161,8 +162,8 @@ impl Backups {
         Ok(backups)
     }
 
-    /// The backups in the directory `path`, if there are any; a directory that holds none is not made, nor is
-    /// it an error.
+    /// Returns the backups in the directory `path`, if there are any. A directory that holds none
+    /// is not made, nor is it an error.
     ///
     /// # Errors
     /// Those of the device.
@@ -179,7 +180,7 @@ impl Backups {
         }
     }
 
-    /// The backups on any device; `place` is what messages call it.
+    /// Opens the backups on any device; `place` is its name in messages.
     ///
     /// # Errors
     /// [`Error::NotBackups`].
@@ -189,8 +190,8 @@ impl Backups {
         Ok(backups)
     }
 
-    /// The whole backups, oldest first. Reads their manifests, and leaves those out that are damaged
-    /// ([`Backups::damaged`]).
+    /// Returns the whole backups, oldest first. Reads their manifests, and leaves out the ones
+    /// whose manifest is damaged ([`Backups::damaged`]).
     ///
     /// # Errors
     /// Those of the device.
@@ -198,7 +199,8 @@ impl Backups {
         Ok(self.told()?.into_iter().filter_map(|(_, told)| told.ok()).collect())
     }
 
-    /// The backups whose manifests are damaged, by their numbers, and the damage with its place.
+    /// Returns the backups whose manifests are damaged, by their numbers, and the damage with its
+    /// place.
     ///
     /// # Errors
     /// Those of the device.
@@ -207,7 +209,7 @@ impl Backups {
         Ok(told.filter_map(|(number, told)| Some((number, told.err()?))).collect())
     }
 
-    /// What every manifest tells, or its damage.
+    /// Returns the description in every manifest, or its damage.
     fn told(&self) -> Result<Vec<(u64, Result<Backup>)>> {
         let mut all = Vec::new();
         for number in self.numbers()? {
@@ -220,7 +222,8 @@ impl Backups {
         Ok(all)
     }
 
-    /// Reads every file of a backup, the newest unless its number is given, and compares it with its sum.
+    /// Reads every file of a backup, the newest unless its number is given, and compares it with
+    /// its sum.
     ///
     /// # Errors
     /// [`Error::NoBackup`]; damage with its place.
@@ -234,8 +237,8 @@ impl Backups {
         whole.tell()
     }
 
-    /// Removes what is older than the newest `count` whole backups, and answers how many were removed. One
-    /// whose manifest is missing or damaged does not count.
+    /// Removes all backups older than the newest `count` whole ones, and returns the number of
+    /// removed ones. A backup whose manifest is missing or damaged does not count.
     ///
     /// # Errors
     /// [`Error::InUse`] while a backup is made; failures of the device.
@@ -256,12 +259,12 @@ impl Backups {
         Ok(numbers.len())
     }
 
-    /// One process at a time makes and removes backups.
+    /// Takes the lock by which one process at a time makes and removes backups.
     fn lock(&self) -> Result<Arc<dyn File>> {
         self.device.lock(LOCK_FILE).map_err(|error| in_use(error, &self.place))
     }
 
-    /// All backups by number, and whether their names are those of whole ones.
+    /// Returns all backups by number, and whether their names are those of whole ones.
     fn entries(&self) -> Result<Vec<(u64, bool)>> {
         let mut found = Vec::new();
         for entry in self.device.list("")? {
@@ -277,7 +280,8 @@ impl Backups {
         Ok(found)
     }
 
-    /// The numbers of those with the name of a whole one, ascending. Reads nothing of them.
+    /// Returns the numbers of the backups with the name of a whole one, ascending. Reads no file of
+    /// them.
     ///
     /// # Errors
     /// [`Error::NotBackups`]; those of the device.
@@ -286,14 +290,14 @@ impl Backups {
         Ok(whole.map(|(number, _)| number).collect())
     }
 
-    /// A backup by its number; `None` for one without a manifest, which somebody copied in part.
+    /// Returns a backup by its number; `None` for one without a manifest, which was copied in part.
     fn load(&self, number: u64) -> Result<Option<Whole>> {
         let dir = dir_name(number);
         let manifest = Manifest::load(&*self.device, &dir)?;
         Ok(manifest.map(|manifest| Whole { dir, number, manifest }))
     }
 
-    /// The backup of that number, or the newest.
+    /// Returns the backup of that number, or the newest.
     fn pick(&self, number: Option<u64>) -> Result<Whole> {
         let mut cut_off = None;
         for (known, named_whole) in self.entries()?.into_iter().rev() {

@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::expiry::{Moment, WithEnd};
 use crate::keyspace::Keyspace;
 
-/// Steps that become visible and durable together or not at all. Of two steps on one key the
-/// later one stands.
+/// Steps that become visible and durable together or not at all. If two steps have the same key,
+/// the later one counts.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -59,7 +59,7 @@ enum What {
     },
 }
 
-/// A step of a batch, as it was given.
+/// A step of a batch, in the form in which it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchStep<'a> {
     /// A put or a delete.
@@ -68,14 +68,14 @@ pub enum BatchStep<'a> {
     Merge {
         /// The key.
         key: &'a [u8],
-        /// What its operator is given.
+        /// The operator's operand.
         operand: &'a [u8],
     },
 }
 
 impl Step {
-    /// What is to be stored, with the clock at `moment`: a put of what has ended is a delete. For a merge, of
-    /// which that is not known before, a put of its operand.
+    /// Returns the op to store, with the clock at `moment`: a put of an ended value is a delete.
+    /// The result of a merge is not known yet, so a merge gives a put of its operand.
     pub(crate) fn op(&self, moment: Moment) -> Op<'_> {
         match &self.what {
             What::Put { key, value } | What::PutUntil { key, value } => {
@@ -87,7 +87,7 @@ impl Step {
         }
     }
 
-    /// What its key is locked under, and the key; of a range the first one.
+    /// Returns the id that its key is locked under, and the key; for a range, its first key.
     pub(crate) fn place(&self) -> (u32, &[u8]) {
         let (What::Put { key, .. }
         | What::PutUntil { key, .. }
@@ -97,7 +97,7 @@ impl Step {
         (self.keyspace.slot.lock_id, key)
     }
 
-    /// What the operator is given, of a merge.
+    /// Returns the operand, for a merge.
     pub(crate) fn operand(&self) -> Option<&[u8]> {
         match &self.what {
             What::Merge { operand, .. } => Some(operand),
@@ -108,7 +108,7 @@ impl Step {
         }
     }
 
-    /// Refuses what cannot be stored, and a merge without an operator.
+    /// Refuses a value that cannot be stored, and a merge without an operator.
     pub(crate) fn check_stored(&self) -> Result<()> {
         match &self.what {
             What::Put { value, .. } => self.keyspace.check_stored(value),
@@ -118,7 +118,7 @@ impl Step {
         }
     }
 
-    /// The step as it was given.
+    /// Returns the step in the form in which it was given.
     fn given(&self) -> BatchStep<'_> {
         BatchStep::Write(match &self.what {
             What::Put { key, value } | What::PutUntil { key, value } => {
@@ -132,7 +132,7 @@ impl Step {
 }
 
 impl Batch {
-    /// No steps yet.
+    /// Makes a batch without steps.
     pub fn new() -> Self {
         Self::default()
     }
@@ -141,14 +141,14 @@ impl Batch {
     pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> &mut Self {
         let value = match keyspace.hides_ends() {
             true => WithEnd { value, end_ms: None }.to_stored(),
-            // If it is none as it has to be stored, it is refused when it is written.
+            // A value that is not in its stored form is refused when it is written.
             false => value.to_vec(),
         };
         self.push(keyspace, What::Put { key: key.to_vec(), value })
     }
 
-    /// Adds a put of a value that ends, as [`Keyspace::put_until`] does. It is a delete if the end is
-    /// past when the batch is written. If the keyspace takes no ends, writing the batch returns
+    /// Adds a put of a value that ends, as [`Keyspace::put_until`] does. It is a delete if the end
+    /// is past when the batch is written. If the keyspace takes no ends, writing the batch returns
     /// [`crate::Error::NoEnds`].
     pub fn put_until(
         &mut self,
@@ -166,8 +166,8 @@ impl Batch {
         self.push(keyspace, What::Delete { key: key.to_vec() })
     }
 
-    /// Adds a delete of every key in `range`, those that earlier steps put there included
-    /// ([`Keyspace::delete_range`]). A range that no key can lie in is no step.
+    /// Adds a delete of every key in `range`, also of keys that earlier steps put there
+    /// ([`Keyspace::delete_range`]). A range that can have no key is no step.
     pub fn delete_range(&mut self, keyspace: &Keyspace, range: &KeyRange) -> &mut Self {
         match range.half_open() {
             Some((start, end)) => self.push(keyspace, What::DeleteRange { start, end }),
@@ -175,12 +175,12 @@ impl Batch {
         }
     }
 
-    /// Steps so far.
+    /// Returns the number of steps so far.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
@@ -190,7 +190,7 @@ impl Batch {
         self.steps.clear();
     }
 
-    /// The steps, in order, each with its keyspace. Values are without their ends.
+    /// Returns the steps, in order, each with its keyspace. Values are without their ends.
     pub fn iter(&self) -> impl Iterator<Item = (&str, BatchStep<'_>)> {
         self.steps.iter().map(|step| (step.keyspace.name(), step.given()))
     }
@@ -213,7 +213,7 @@ impl Batch {
         &self.steps
     }
 
-    /// Whether any of it is journaled.
+    /// Returns whether any of it is journaled.
     pub(crate) fn is_journaled(&self) -> bool {
         self.steps.iter().any(|step| step.keyspace.slot.options.journaled)
     }
@@ -228,15 +228,16 @@ impl Db {
     ///
     /// # Errors
     /// As each step's own call; [`WriteTooLarge`](crate::Error::WriteTooLarge);
-    /// [`NoKeyspace`](crate::Error::NoKeyspace) also of a keyspace of another database. Nothing was written then,
-    /// unless the storage failed ([`ReadOnly`](crate::Error::ReadOnly) from then on).
+    /// [`NoKeyspace`](crate::Error::NoKeyspace) also for a keyspace of another database. Nothing
+    /// was written then, unless the storage failed ([`ReadOnly`](crate::Error::ReadOnly) from then
+    /// on).
     pub fn write(&self, batch: &Batch) -> Result<SeqNo> {
         self.write_after(batch, || {})
     }
 
-    /// The same, with a call of `has_room` once the batch has waited for room in its engines and for a journal
-    /// that is far too long. A caller that must hold something during the write takes it there, and holds it
-    /// for no such wait.
+    /// The same, with a call of `has_room` once the batch has waited for room in its engines and
+    /// for a journal that is far too long. A caller that must hold something during the write takes
+    /// it there, and does not hold it during such a wait.
     ///
     /// # Errors
     /// As [`Db::write`]. If the batch is refused before it has room, `has_room` is not called.

@@ -1,8 +1,8 @@
-//! The file `THERMOCLINE`: what this directory is, and which keyspaces it has.
+//! The file `THERMOCLINE`: it marks a directory as a database, and lists the keyspaces.
 //!
 //! # Format
-//! See `docs/formats/catalog.md`. It is replaced as a whole: written beside, synced, renamed, and
-//! the directory synced; so a crash leaves the old one or the new one.
+//! See `docs/formats/catalog.md`. It is replaced as a whole: written to another file, synced,
+//! renamed, and the directory synced; so a crash leaves the old one or the new one.
 //!
 //! # Invariants
 //! - I1. A keyspace id is never given twice, so that journal records of a dropped keyspace can
@@ -25,7 +25,7 @@ pub(crate) const FILE: &str = "THERMOCLINE";
 pub(crate) const FILE_NEXT: &str = "THERMOCLINE.next";
 /// The file in a keyspace's directory from which every engine begins.
 const SUPERBLOCK: &str = "superblock";
-/// What the file begins with.
+/// The first bytes of the file.
 const FORMAT: Format = Format::new(*b"THERMOCL", VERSION, 0);
 /// The version that is written.
 pub(crate) const VERSION: u16 = 5;
@@ -33,9 +33,9 @@ pub(crate) const VERSION: u16 = 5;
 const FLAG_JOURNALED: u8 = 1;
 /// Flag of a keyspace whose values may end.
 const FLAG_VALUES_END: u8 = 2;
-/// From this version on an entry says how much memory its engine is to have.
+/// From this version on an entry has the bytes of memory for its engine.
 const VERSION_OF_MEMORY: u16 = 2;
-/// From this version on an entry has what its engine does otherwise than the database's options say.
+/// From this version on an entry has its engine's own options, which differ from the database's.
 const VERSION_OF_TUNING: u16 = 4;
 /// From this version on an entry ends with the name of the operator that its values are merged by.
 const VERSION_OF_MERGE: u16 = 5;
@@ -53,7 +53,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The directory of its files, relative to the database's.
+    /// Returns the directory of its files, relative to the database's.
     pub(crate) fn dir(&self) -> String {
         format!("{}/{}", keyspace_dir(&self.name), self.id)
     }
@@ -103,20 +103,20 @@ impl Entry {
     }
 }
 
-/// The directory of all generations of a keyspace.
+/// Returns the directory of all generations of a keyspace.
 pub(crate) fn keyspace_dir(name: &str) -> String {
     format!("{KEYSPACES_DIR}/{name}")
 }
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Catalog {
     /// Random, for life.
     pub(crate) id: [u8; 16],
     /// The id that the next keyspace gets.
     pub(crate) next_keyspace: u32,
-    /// The newest write when this was stored. Where no keyspace is journaled, nothing in the
-    /// journal up to here is needed any more.
+    /// The newest write when this was stored. If no keyspace is journaled, nothing in the journal
+    /// up to here is needed any more.
     pub(crate) newest: SeqNo,
     pub(crate) keyspaces: Vec<Entry>,
 }
@@ -126,7 +126,7 @@ impl Catalog {
         Self { id, next_keyspace: 1, newest: SeqNo::ZERO, keyspaces: Vec::new() }
     }
 
-    /// The id of the database's journal.
+    /// Returns the id of the database's journal.
     pub(crate) fn journal_id(&self) -> u64 {
         codec::hash64(0, &self.id)
     }
@@ -167,7 +167,7 @@ impl Catalog {
         Self::decode_content(&mut reader, version)
     }
 
-    /// What the checksum covers.
+    /// Decodes the bytes that the checksum covers.
     fn decode_content(
         reader: &mut Reader<'_>,
         version: u16,
@@ -194,10 +194,11 @@ impl Catalog {
         Self::decode(&read_whole(&*file, FILE, &FORMAT, FILE_BYTES_MAX)?).map(Some)
     }
 
-    /// Reads the file of a database that must exist; `place` is what messages call it.
+    /// Reads the file of a database that must exist; `place` is the database's name in messages.
     ///
     /// # Errors
-    /// [`Error::NotADatabase`] with an entry of the directory, a database's own if there is one; as [`Self::load`].
+    /// [`Error::NotADatabase`] with an entry of the directory, a database's own if there is one; as
+    /// [`Self::load`].
     pub(crate) fn existing(device: &dyn Device, place: &str) -> Result<Self> {
         if let Some(catalog) = Self::load(device)? {
             return Ok(catalog);
@@ -228,8 +229,8 @@ impl Catalog {
     }
 }
 
-/// Reads a file whose bytes one checksum covers, and of which no release writes more than `bytes_max`. A
-/// longer one is damage: its length is not believed, so no memory is taken for it.
+/// Reads a file whose bytes one checksum covers, and of which no release writes more than
+/// `bytes_max`. A longer one is damage: its length is not believed, so no memory is taken for it.
 pub(crate) fn read_whole(
     file: &dyn File,
     name: &str,
@@ -251,14 +252,14 @@ pub(crate) fn read_whole(
     Ok(bytes)
 }
 
-/// Decodes the content of a catalog that no checksum vouches for, and encodes it again: the entry for fuzzing.
-/// Answers how many keyspaces there are.
+/// Decodes the content of a catalog that no checksum vouches for, and encodes it again: the entry
+/// for fuzzing. Returns the number of keyspaces.
 ///
 /// # Errors
 /// The damage.
 ///
 /// # Panics
-/// If another catalog comes back.
+/// If the result is another catalog.
 pub fn decode_catalog(content: &[u8]) -> std::result::Result<usize, Corruption> {
     let mut reader = Reader::new(content);
     let catalog = Catalog::decode_content(&mut reader, VERSION)?;
@@ -273,7 +274,7 @@ fn flags(options: KeyspaceOptions) -> u8 {
     journaled | values_end
 }
 
-/// The name of an operator; none if it is empty.
+/// Reads the name of an operator; returns `None` if it is empty.
 fn take_merge(reader: &mut Reader<'_>) -> std::result::Result<Option<MergeName>, Corruption> {
     match text(reader)?.as_str() {
         "" => Ok(None),
@@ -292,15 +293,16 @@ fn text(reader: &mut Reader<'_>) -> std::result::Result<String, Corruption> {
     }
 }
 
-/// Whether anything at all is where the files of an entry belong.
+/// Returns whether anything at all is where the files of an entry belong.
 pub(crate) fn has_files(device: &dyn Device, entry: &Entry) -> Result<bool> {
     let dir = entry.dir();
     Ok(device.exists(&dir)? && !device.list(&dir)?.is_empty())
 }
 
-/// Refuses an entry that has no files, or no superblock among them. Every engine's were durable before the
-/// catalog named it, so an empty directory is no new keyspace but a lost one.
-/// Nor one whose files are not those of the keyspace, by the file that says so ([`crate::owner`]).
+/// Refuses an entry that has no files, or no superblock among them. Every engine's files were
+/// durable before the catalog named it, so an empty directory is no new keyspace but a lost one.
+/// Also refuses an entry whose files belong to another keyspace, by the file that names it
+/// ([`crate::owner`]).
 pub(crate) fn check_present(device: &dyn Device, database: [u8; 16], entry: &Entry) -> Result<()> {
     let dir = entry.dir();
     let (what, place) = if !has_files(device, entry)? {

@@ -17,10 +17,10 @@ use crate::options::EngineKind;
 use crate::owner;
 use crate::record;
 
-/// What a check found.
+/// The findings of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What was looked at, damaged or not, in the order of looking.
+    /// The parts that were checked, damaged or not, in the order of the check.
     pub checked: Vec<Checked>,
     /// Every piece of damage, with its place: of all of them the first [`DAMAGE_MAX`].
     pub damage: Vec<Corruption>,
@@ -48,14 +48,14 @@ pub enum Checked {
         /// Its files.
         segments: u64,
     },
-    /// A keyspace's own files. What is in the journal alone is not counted here.
+    /// A keyspace's own files. Data that only the journal has is not counted here.
     Keyspace {
         /// Its name.
         name: String,
-        /// What stores it.
+        /// The engine that stores it.
         engine: EngineKind,
-        /// Pairs; of `f2`, records of its logs, and of `lsm`, entries of its tables: old versions and tombstones
-        /// included.
+        /// Pairs. For `f2` these are records of its logs, and for `lsm` entries of its tables: old
+        /// versions and tombstones included.
         pairs: u64,
         /// Bytes of their keys and values; of `f2`, of its logs of records.
         pair_bytes: u64,
@@ -89,12 +89,12 @@ impl fmt::Display for Checked {
 }
 
 impl Report {
-    /// Whether nothing is damaged.
+    /// Returns whether nothing is damaged.
     pub fn is_whole(&self) -> bool {
         self.damage.is_empty()
     }
 
-    /// Pieces of damage that were found, listed or not.
+    /// Returns the number of pieces of damage that were found, listed or not.
     pub fn damage_count(&self) -> u64 {
         self.damage.len() as u64 + self.further_damage
     }
@@ -104,7 +104,7 @@ impl Report {
     }
 }
 
-/// Adds damage to what is listed, as far as there is room, and counts the rest.
+/// Adds damage to the list, as far as there is room, and counts the rest.
 pub(crate) fn list(
     damage: impl IntoIterator<Item = Corruption>,
     listed: &mut Vec<Corruption>,
@@ -118,20 +118,21 @@ pub(crate) fn list(
     }
 }
 
-/// Verifies every byte of the database in `path` that has a checksum, and changes nothing, so that it may lie on
-/// a file system that is mounted to be read. Nobody may have it open to write. Goes on behind damage: to the
-/// next segment of the journal, keyspace, table of `lsm`, record of `f2`, interval of `flexdb`.
+/// Verifies every byte of the database in `path` that has a checksum. It changes nothing, so the
+/// database may be on a file system that is mounted read-only. It must not be open for writing
+/// anywhere. The check continues behind damage, at the next segment of the journal, keyspace, table
+/// of `lsm`, record of `f2` or interval of `flexdb`.
 ///
 /// # Errors
 /// [`Error::NotADatabase`], [`Error::NotADirectory`], [`Error::InUse`], [`Error::NewerVersion`],
-/// device errors. Damage is no error here but what the report is about.
+/// device errors. Damage is no error here: the report lists it.
 pub fn check(path: impl AsRef<Path>) -> Result<Report> {
     let path = path.as_ref();
     check_place(path, false)?;
     check_on(device::open(path, device::Options::default())?, &path.display().to_string())
 }
 
-/// The same on any device; `place` is what messages call it.
+/// The same on any device; `place` is its name in messages.
 ///
 /// # Errors
 /// As [`check`].
@@ -150,7 +151,7 @@ pub fn check_on(device: Arc<dyn Device>, place: &str) -> Result<Report> {
         }
     };
     let lock = lock_to_read(&*device, place)?;
-    // What is opened as if it were to be written may lie where nothing can be.
+    // Files are opened as if for writing, but may be in a place that cannot be written.
     check_content(&device::overlay(Arc::clone(&device)), &catalog, &mut report)?;
     if lock.is_none() {
         check_still_unlocked(&*device, place)?;
@@ -186,8 +187,8 @@ pub(crate) fn check_content(
     Ok(())
 }
 
-/// The damage, if the journal has not all that comes behind what the keyspaces that are written to it have in
-/// their own files: of the `oldest` of these, up to this number.
+/// Returns the damage if the journal lacks records that follow the writes in the files of journaled
+/// keyspaces. The `oldest` of these keyspaces has every write up to this number in its own files.
 pub(crate) fn missing_behind(
     device: &dyn Device,
     oldest: Option<SeqNo>,
@@ -209,8 +210,8 @@ impl LastRecord {
         Some(Self { number: newest.last, file: newest.file.clone() })
     }
 
-    /// The damage, if the files of a keyspace hold data of write `newest`, which is not in the journal: no
-    /// effect of a write is durable before the write is durable in the journal.
+    /// Returns the damage if the files of a keyspace hold data of write `newest`, which is not in
+    /// the journal: no effect of a write is durable before the write is durable in the journal.
     pub(crate) fn is_behind(&self, entry: &Entry, newest: SeqNo) -> Option<Corruption> {
         (newest > self.number).then(|| {
             let what = format!(
@@ -222,8 +223,8 @@ impl LastRecord {
     }
 }
 
-/// The damage, if the journal has records of keyspaces that the catalog has never known. Only the records
-/// that opening would replay are read, which are above the number `oldest`.
+/// Returns the damage if the journal has records of keyspaces that the catalog has never known.
+/// Only the records that an opening would replay are read; they are above the number `oldest`.
 pub(crate) fn unknown_keyspaces(
     device: &dyn Device,
     catalog: &Catalog,
@@ -265,7 +266,7 @@ fn check_journal(device: &Arc<dyn Device>, report: &mut Report) -> Result<Option
     Ok(last)
 }
 
-/// Returns what is in its files, if they are whole.
+/// Returns the findings in its files, if they are whole.
 fn check_keyspace(
     device: &Arc<dyn Device>,
     database: [u8; 16],
@@ -293,12 +294,12 @@ fn check_keyspace(
     Ok(None)
 }
 
-/// What an engine's own check found in the files of one keyspace.
+/// The findings of an engine's own check in the files of one keyspace.
 pub(crate) struct KeyspaceFiles {
     pub(crate) pairs: u64,
     pub(crate) pair_bytes: u64,
     pub(crate) persisted: SeqNo,
-    /// The newest write of which anything is in them, as far as the engine numbers what it keeps.
+    /// The newest write of which anything is in them, as far as the engine numbers its data.
     pub(crate) newest: SeqNo,
     /// The first pieces, with the names of files in the database.
     pub(crate) damage: Vec<Corruption>,
@@ -306,7 +307,7 @@ pub(crate) struct KeyspaceFiles {
 }
 
 impl KeyspaceFiles {
-    /// The directory of `entry` is there.
+    /// Checks the files of `entry`, whose directory is there.
     pub(crate) fn check(device: &Arc<dyn Device>, entry: &Entry) -> Result<Self> {
         let dir = entry.dir();
         let device = device.subdevice(&dir)?;

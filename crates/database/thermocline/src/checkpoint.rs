@@ -1,15 +1,15 @@
 //! A whole copy of the database in another directory, while it runs.
 //!
-//! 1. Keyspaces stand still as a set (the catalog's lock), the journal is not trimmed, and nothing is
-//!    ingested, which the journal would not have.
+//! 1. The set of keyspaces is fixed (the catalog's lock), the journal is not trimmed, and nothing
+//!    is ingested, which the journal would not have.
 //! 2. Each engine writes a copy of itself, each at a moment of its own.
 //! 3. The journal is flushed and copied, from the oldest of those moments on. It holds everything
 //!    that any copy holds, so that opening the copy replays all of them to one moment: the last
 //!    record. So batches over several keyspaces are whole in the copy, too.
 //! 4. The catalog comes last: without it the directory is no database.
 //!
-//! Whoever closes the database has to wait until nobody copies it, and the copy may be long: so it is
-//! broken off then.
+//! A thread that closes the database has to wait until no copy is under way, and a copy may take
+//! long: so it is broken off then.
 
 #[cfg(test)]
 mod tests;
@@ -36,8 +36,8 @@ impl Db {
     /// directory. The copy is durable when this returns, and opens like any database.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`]; failures of either device ([`Error::Copy`]); [`Error::Closed`], also if it is closed meanwhile. What
-    /// was copied until then is no database.
+    /// [`Error::NotEmpty`]; failures of either device ([`Error::Copy`]); [`Error::Closed`], also if
+    /// it is closed meanwhile. Files that were copied until then are no database.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.inner.check_open()?;
         let path = path.as_ref();
@@ -49,7 +49,7 @@ impl Db {
         Ok(device::sync_name(path)?)
     }
 
-    /// The same, to any device; `place` is what messages call it.
+    /// The same, to any device; `place` is its name in messages.
     pub fn checkpoint_on(&self, target: Arc<dyn Device>, place: &str) -> Result<()> {
         self.inner.check_open()?;
         let target = CopyTarget::new(target, place);
@@ -67,10 +67,10 @@ impl Inner {
         self.copy_into(target)?.store(&**target)
     }
 
-    /// Steps 1 to 3: everything but the catalog, which is handed back as it was meanwhile.
+    /// Steps 1 to 3: everything but the catalog, whose contents at that time are returned.
     pub(crate) fn copy_into(&self, target: &Arc<dyn Device>) -> Result<Catalog> {
         let catalog = self.catalog.lock();
-        // Whoever closes the database leaves no keyspaces behind, of which a copy would be without any.
+        // A close takes the keyspaces away, and a copy after it would have none of them.
         self.check_staying_open()?;
         let _untrimmed = self.trim_holds.hold();
         let _copying = self.copying.read();

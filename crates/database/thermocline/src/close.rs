@@ -1,15 +1,17 @@
-//! How a database is closed: by whoever comes first, for whom the others wait.
+//! Closing a database: the first caller does it, and later callers wait for that one.
 //!
-//! 1. Whoever comes first locks the catalog and all keys, and says that the database is closed. So what was under
-//!    way in either has ended, and what locks them later is refused.
-//! 2. With both given up it ends the threads that write for futures, the background work, each engine with the thread
-//!    that reads for futures from it, and the journal, and gives the directory free.
-//! 3. Whoever comes after that is told how it ended, and waits for the end if need be.
+//! 1. The first caller locks the catalog and all keys, and marks the database as closed. So
+//!    operations that held one of these locks have ended, and later ones are refused.
+//! 2. With both unlocked it ends the threads that write for futures, the background work, each
+//!    engine with the thread that reads for futures from it, and the journal, and unlocks the
+//!    directory.
+//! 3. A later caller waits until the close has ended, and returns its outcome.
 //!
 //! # Invariants
-//! - Z1. In 2 threads are waited for that wake futures, and a waker may do anything: also lock the catalog or a key. So
-//!   neither is locked then, and what wants one finds the database closed.
-//! - Z2. No thread that wakes futures waits in 3: whoever closes may be waiting for it.
+//! - Z1. Step 2 waits for threads that wake futures, and a waker may do anything: also lock the
+//!   catalog or a key. So neither is locked then, and a thread that locks one finds the database
+//!   closed.
+//! - Z2. No thread that wakes futures waits in 3: the thread that closes may be waiting for it.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,7 +28,7 @@ thread_local! {
     static WAKES_FUTURES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on this thread, one of a database, wakes futures [Z2].
+/// Notes that from now on this thread, one of a database, wakes futures [Z2].
 pub(crate) fn begin_to_wake() {
     WAKES_FUTURES.set(true);
 }
@@ -53,7 +55,7 @@ impl Closing {
     }
 }
 
-/// Tells those who wait that a close has ended, also if it is by a panic.
+/// A guard that notifies the waiting threads when a close has ended, also if it ends by a panic.
 struct Ending<'a> {
     closing: &'a Closing,
     outcome: Result<()>,
@@ -70,16 +72,17 @@ impl Db {
     /// Stops background work, makes every acknowledged write durable and closes the files. Every
     /// other handle gets [`Error::Closed`] from then on. Closing twice is no error.
     ///
-    /// A backup or a checkpoint that is under way is broken off. Costs a few syncs. Where more than 4 MiB of journal are left that keyspaces need, also a flush of
-    /// each whose flush writes what is new, and of one in memory whose data is less than that: so the next
-    /// opening has little to apply. Where more than 32 short openings have each left a little journal,
-    /// a flush of every keyspace, so that they do not pile up.
+    /// A backup or a checkpoint that is under way is broken off. Costs a few syncs. If keyspaces
+    /// need more than 4 MiB of the journal, it also flushes each one whose flush writes only new
+    /// data, and each one in memory whose data is smaller than the journal. So the next opening has
+    /// little to apply. If more than 32 short openings have each left a little journal, it flushes
+    /// every keyspace, so that they do not pile up.
     ///
     /// # Errors
-    /// [`Error::Forked`] in another process, and nothing has changed. The last sync failed; what it
-    /// covered may be lost in a power cut. [`Error::Closed`] to a waker that closes
-    /// the database on a thread which wakes futures, while somebody else closes it and may wait for that thread: it is not
-    /// kept waiting until that has ended.
+    /// [`Error::Forked`] in another process, and nothing has changed. The last sync failed; the
+    /// data that it covered may be lost in a power cut. [`Error::Closed`] to a waker that closes
+    /// the database on a thread which wakes futures, while another thread closes it. That thread
+    /// may wait for this one, so the waker does not wait for the end.
     pub fn close(&self) -> Result<()> {
         self.inner.close()
     }
@@ -104,22 +107,22 @@ impl Inner {
 
     /// Step 2.
     fn end(&self) -> Result<()> {
-        // First, since their writes may wait for what the pool does.
+        // First, since their writes may wait for tasks of the pool.
         self.stop_writers();
         let mut outcome = self.removal.stop().and(self.background.stop());
         if self.failure.get().is_none() {
             outcome = outcome.and(self.tidy_journal());
         }
-        // To the end: whoever would trim the journal now finds no keyspace that needs it, and must
-        // find it closed.
+        // To the end: a thread that would trim the journal now finds no keyspace that needs it, and
+        // must find it closed.
         let _untrimmed = self.trim_holds.hold();
         let slots = std::mem::take(&mut *self.slots.write());
         let mut is_settled = self.access == Access::Write && self.failure.get().is_none();
         for slot in slots.values() {
             let generation = slot.last_generation();
-            // The mark of this close says so of all of them.
+            // The mark of this close says that all of them are durable.
             is_settled = is_settled && slot.damage.is_none() && generation.settle();
-            // What no journal holds is lost unless the engine's own files have it.
+            // Data that no journal holds is lost unless the engine's own files have it.
             let is_flushed = !generation.journaled && self.access == Access::Write;
             if is_flushed && !self.planted.has(Planted::ClosedUnflushed) {
                 let flushed = match self.failure.get() {

@@ -9,23 +9,23 @@ use crate::async_writes::Other;
 use crate::error::Result;
 use crate::keyspace::Keyspace;
 
-/// What [`Keyspace::compare_and_swap`] has come to.
+/// The outcome of [`Keyspace::compare_and_swap`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swap {
     /// The value was the expected one, and now is the new one.
     Done {
-        /// The write's number; none if there was no value, and was to be none.
+        /// The write's number; `None` if there was no value, and the new one is none either.
         seqno: Option<SeqNo>,
     },
     /// It was another one, and still is.
     Refused {
-        /// What the key had instead; none if it had no value.
+        /// The key's value instead; `None` if it had no value.
         present: Option<Vec<u8>>,
     },
 }
 
 impl Swap {
-    /// Whether the new value is there.
+    /// Returns whether the new value is there.
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done { .. })
     }
@@ -35,7 +35,7 @@ impl Swap {
 struct CompareAndSwap<'a> {
     expected: Option<&'a [u8]>,
     new: Option<&'a [u8]>,
-    /// What was there, if it was not what was expected.
+    /// The key's value, if it was not the expected one.
     other: Option<Option<Vec<u8>>>,
 }
 
@@ -61,7 +61,7 @@ impl Operator for CompareAndSwap<'_> {
     }
 }
 
-/// The same for who does it later.
+/// The same for a thread that does it later.
 pub(crate) struct LaterSwap {
     expected: Option<Vec<u8>>,
     new: Option<Vec<u8>>,
@@ -94,9 +94,9 @@ impl Operator for LaterSwap {
 }
 
 impl Keyspace {
-    /// Atomically gives `key` the value `new` if it has the value `expected`; `None` is no value, for
-    /// either. When this returns a swap that was done is visible and has reached this handle's
-    /// durability. Costs what a [`Keyspace::rmw`] does.
+    /// Atomically gives `key` the value `new` if it has the value `expected`; `None` is no value,
+    /// for either. When this returns a swap that was done is visible and has reached this handle's
+    /// durability. Costs the same as a [`Keyspace::rmw`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -26,7 +26,8 @@ impl fmt::Display for CopySide {
 }
 
 impl CopySide {
-    /// The failure of this side, which is `place`. Only failures of the storage, and damage, are of a side.
+    /// Returns the failure of this side, which is `place`. Only failures of the storage, and
+    /// damage, are of a side.
     pub(crate) fn fail(self, place: &str, cause: Error) -> Error {
         let is_of_a_side = cause.device_cause().is_some() || cause.corruption().is_some();
         if !is_of_a_side || matches!(cause, Error::Copy { .. }) {
@@ -36,7 +37,7 @@ impl CopySide {
     }
 }
 
-/// The target of a copy. It can tell its own failures from failures of the source.
+/// The target of a copy. It distinguishes its own failures from failures of the source.
 #[derive(Debug)]
 pub(crate) struct CopyTarget {
     device: Arc<ObservedDevice>,
@@ -48,7 +49,7 @@ impl CopyTarget {
         Self { device: ObservedDevice::new(device), place: place.to_owned() }
     }
 
-    /// The device to write to.
+    /// Returns the device to write to.
     pub(crate) fn device(&self) -> Arc<dyn Device> {
         Arc::clone(&self.device) as Arc<dyn Device>
     }

@@ -17,8 +17,9 @@ use crate::catalog::{self, Catalog, Entry};
 use crate::error;
 use crate::options::EngineKind;
 
-/// Returns the damage, by which a keyspace was not opened. Any other failure stays one: also that a
-/// newer release wrote a file, so that such a database is opened as a whole or not at all.
+/// Returns the damage, by which a keyspace was not opened. Any other failure is returned as an
+/// error: also that a newer release wrote a file, so that such a database is opened as a whole or
+/// not at all.
 pub(crate) fn damage_of(failure: error::Error) -> error::Result<Corruption> {
     let error::Error::Engine(failure) = failure else { return Err(failure) };
     match as_damage(failure) {
@@ -27,7 +28,7 @@ pub(crate) fn damage_of(failure: error::Error) -> error::Result<Corruption> {
     }
 }
 
-/// The catalog without the keyspaces that are damaged at first sight, and these.
+/// Returns the catalog without the keyspaces that are damaged at first sight, and these.
 pub(crate) fn part_damaged(
     device: &dyn Device,
     catalog: &Catalog,
@@ -42,7 +43,7 @@ pub(crate) fn part_damaged(
     Ok((Catalog { keyspaces: sound, ..catalog.clone() }, damaged))
 }
 
-/// What is damaged of a keyspace as far as a look at what says how much memory it takes tells.
+/// Returns the damage of a keyspace, as far as it shows when its need of memory is read.
 fn damage_at_first_sight(
     device: &dyn Device,
     database: [u8; 16],
@@ -61,7 +62,7 @@ fn damage_at_first_sight(
     looked.map_or_else(failed, |()| Ok(None))
 }
 
-/// The engine that is none.
+/// The engine of a damaged or dropped keyspace, which refuses every call.
 pub(crate) struct Damaged {
     cause: Error,
     engine: EngineKind,

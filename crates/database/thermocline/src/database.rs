@@ -1,4 +1,4 @@
-//! The database's handle: what it holds, and how it waits.
+//! The database's handle, its state, and its waits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -64,34 +64,35 @@ impl Drop for Opened {
             std::mem::forget(Arc::clone(&self.0));
             return;
         }
-        // Nobody is left to hear of a failure; `Db::close` is for those who want to.
+        // No caller is left to get the error; `Db::close` is for callers that want it.
         let _ = self.0.close();
     }
 }
 
-/// What every handle shares.
+/// The state that all handles share.
 ///
 /// # Concurrency
-/// Lock order: `catalog`, key locks, `slots`. Nobody waits for background work, nor for a write, while holding
-/// `slots`: tasks read them. With key locks held a write waits for a flush at most (I4 of [`crate::write`]). With any of
-/// them held nobody waits for a thread that wakes futures, since wakers may lock them all.
+/// Lock order: `catalog`, key locks, `slots`. No thread waits for background work, nor for a write,
+/// while it holds `slots`: tasks read them. With key locks held a write waits for a flush at most
+/// (I4 of [`crate::write`]). A thread that holds any of them waits for no thread that wakes
+/// futures, since wakers may lock them all.
 pub(crate) struct Inner {
     pub(crate) options: Options,
-    /// What the database is called in messages.
+    /// The database's name in messages.
     pub(crate) place: String,
     pub(crate) device: Arc<dyn Device>,
     pub(crate) journal: Arc<Journal>,
-    /// What the opening found in it.
+    /// Records that the opening replayed from it.
     pub(crate) replayed_records: u64,
     pub(crate) sequence: Arc<Sequence>,
-    /// What open transactions must know of others.
+    /// Notes of recent writes, which open transactions check.
     pub(crate) recent: Arc<RecentWrites>,
     pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) memory_balance: MemoryBalance,
     pub(crate) telemetry: Registry,
     pub(crate) locks: KeyLocks,
-    /// What the file THERMOCLINE says; held by whoever changes it, and by whoever needs the set
-    /// of keyspaces to stand still.
+    /// The contents of the file THERMOCLINE. A thread holds this while it changes them, or while
+    /// the set of keyspaces must not change.
     pub(crate) catalog: Mutex<Catalog>,
     /// Changed only while no write is under way, but where a keyspace is made.
     pub(crate) slots: RwLock<BTreeMap<String, Arc<Slot>>>,
@@ -99,25 +100,26 @@ pub(crate) struct Inner {
     /// Flushes in the background that fail for a reason that may pass.
     pub(crate) flushes: Retries,
     pub(crate) journal_looks: JournalLooks,
-    /// Read while a copy is made, written while pairs are ingested, which the journal does not have.
+    /// Read while a copy is made. Written while pairs are ingested, since the journal does not have
+    /// these.
     pub(crate) copying: RwLock<()>,
     pub(crate) snapshot_ages: SnapshotAges,
     pub(crate) background: Background,
     /// Asks for the journal to be maintained as soon as it has grown.
     pub(crate) upkeep: Upkeep,
-    /// What removes values that have ended.
+    /// The removal of values that have ended.
     pub(crate) removal: Removal,
-    /// What does the writes of futures.
+    /// The threads that do the writes of futures.
     pub(crate) writers: Writers,
-    /// What engines are opened with.
+    /// The resources that engines are opened with.
     pub(crate) nursery: Nursery,
     /// The first failure of a write or a sync, as later writes report it.
     pub(crate) failure: OnceLock<Error>,
     /// The process that opened it.
     pub(crate) process: Process,
-    /// What it was opened for.
+    /// The access that it was opened for.
     pub(crate) access: Access,
-    /// Set before a close waits for anybody.
+    /// Set before a close waits for anything.
     pub(crate) is_closing: AtomicBool,
     pub(crate) closed: AtomicBool,
     /// How the close ended.
@@ -129,18 +131,19 @@ pub(crate) struct Inner {
 }
 
 impl Db {
-    /// The same database by a handle whose batches wait for `durability`, and whose keyspaces do.
+    /// Returns the same database by a handle whose batches, and whose keyspaces, wait for
+    /// `durability`.
     #[must_use]
     pub fn durability(&self, durability: Durability) -> Self {
         Self { durability, ..self.clone() }
     }
 
-    /// The number of the newest write so far.
+    /// Returns the number of the newest write so far.
     pub fn last(&self) -> SeqNo {
         self.inner.sequence.last()
     }
 
-    /// Returns once every journaled write up to `seqno` has reached `durability`. Those who wait
+    /// Returns once every journaled write up to `seqno` has reached `durability`. Threads that wait
     /// at the same time share one write to the kernel or one sync.
     ///
     /// # Errors
@@ -155,8 +158,8 @@ impl Db {
         self.wait(self.last(), Durability::Synced)
     }
 
-    /// Flushes every keyspace into its engine's own files and trims the journal, unless a backup or a
-    /// checkpoint is under way: what it leaves then is trimmed in the background.
+    /// Flushes every keyspace into its engine's own files and trims the journal. During a backup or
+    /// a checkpoint the journal is not trimmed now, but in the background later.
     pub fn flush(&self) -> Result<()> {
         self.inner.check_open()?;
         let sound = |keyspace: &Keyspace| keyspace.slot.damage.is_none();
@@ -166,7 +169,7 @@ impl Db {
         self.inner.trim_journal()
     }
 
-    /// Why writes are refused, if they are.
+    /// Returns the failure for which writes are refused, if they are.
     pub fn failure(&self) -> Option<Error> {
         if let Err(forked) = self.inner.check_process() {
             return Some(forked);
@@ -174,17 +177,17 @@ impl Db {
         self.inner.failure.get().cloned()
     }
 
-    /// The wall clock by which values end, in milliseconds since the Unix epoch.
+    /// Returns the wall clock by which values end, in milliseconds since the Unix epoch.
     pub fn now_ms(&self) -> u64 {
         self.inner.options.environment.wall_ms()
     }
 
-    /// The registry that counts this database's work.
+    /// Returns the registry that counts this database's work.
     pub fn telemetry(&self) -> &Registry {
         &self.inner.telemetry
     }
 
-    /// Handles to all keyspaces, by name; also to damaged ones, each of whose calls gets
+    /// Returns handles to all keyspaces, by name; also to damaged ones, each of whose calls gets
     /// [`Error::DamagedKeyspace`].
     pub fn keyspaces(&self) -> Vec<Keyspace> {
         if self.inner.check_process().is_err() {

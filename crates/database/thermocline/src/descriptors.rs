@@ -1,17 +1,17 @@
-//! How many file descriptors a database needs, and the refusal of a keyspace with which it could not
-//! be opened again.
+//! How many file descriptors a database needs, and the refusal of a keyspace with which it could
+//! not be opened again.
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::options::EngineKind;
 
-/// Descriptors that a process needs besides those of keyspaces: its standard streams, the directory,
-/// the lock, the journal, a queue, and files and directories that are open for a moment.
+/// Descriptors that a process needs besides those of keyspaces: its standard streams, the
+/// directory, the lock, the journal, a queue, and files and directories that are open for a moment.
 const OF_DATABASE: u64 = 32;
 
 impl EngineKind {
-    /// Descriptors that a keyspace holds as long as it is open. Files beyond these are opened when
-    /// they are used, and closed when the process wants their descriptors.
+    /// Returns the descriptors that a keyspace holds while it is open. Files beyond these are
+    /// opened when they are used, and closed when the process wants their descriptors.
     pub(crate) fn descriptors(self) -> u64 {
         match self {
             // A log segment of each log stays open from a write to the sync that covers it.

@@ -5,8 +5,8 @@
 //! - D1. Every opening to write locks [`LOCK_FILE`] alone, and makes it if it is missing. So if
 //!   there is none, no writer has the database open.
 //! - D2. [`CLOSED_FILE`] is there only while no process has changed anything since all files were
-//!   synced without a failure. It is not synced itself: after a power cut everything that is found is
-//!   on the disk, with or without it.
+//!   synced without a failure. It is not synced itself: after a power cut everything that is found
+//!   is on the disk, with or without it.
 
 use std::sync::Arc;
 
@@ -20,8 +20,9 @@ use crate::read_only::Access;
 const CLOSED_FILE: &str = "CLOSED";
 
 /// Keeps writers out as long as the returned file is open, by a lock that readers share. Returns
-/// `None` if there is no file to lock and none can be made, because the file system is mounted to be
-/// read or belongs to another user: then there is no writer (D1). [`check_still_unlocked`] must follow.
+/// `None` if there is no file to lock and none can be made, because the file system is mounted to
+/// be read or belongs to another user: then there is no writer (D1). [`check_still_unlocked`] must
+/// follow.
 ///
 /// # Errors
 /// [`Error::InUse`]; the device's, also if the file is there and must not be read.
@@ -32,7 +33,7 @@ pub(crate) fn lock_to_read(device: &dyn Device, place: &str) -> Result<Option<Ar
     }
 }
 
-/// Refuses what was read without a lock if a writer has come meanwhile.
+/// Refuses the result of a read without a lock if a writer has opened the database meanwhile.
 ///
 /// # Errors
 /// [`Error::InUse`].
@@ -49,11 +50,11 @@ pub(crate) fn make_lock_file(device: &dyn Device) -> Result<()> {
     Ok(())
 }
 
-/// Takes the mark of an orderly close away and runs `open`, which returns the opened keyspaces. Also
-/// returns whether a close had left the mark. If `open` fails before it has cleared its argument, and
-/// nothing was written, the mark is left again.
+/// Takes the mark of an orderly close away and runs `open`, which returns the opened keyspaces.
+/// Also returns whether a close had left the mark. If `open` fails before it has cleared its
+/// argument, and nothing was written, the mark is left again.
 ///
-/// The mark goes first, since the background work of a keyspace begins in its opening (D2).
+/// The mark is removed first, since the background work of a keyspace begins in its opening (D2).
 pub(crate) fn without_closed_mark<T>(
     device: &dyn Device,
     access: Access,
@@ -81,8 +82,8 @@ fn take_closed_mark(device: &dyn Device) -> Result<bool> {
     Ok(is_empty)
 }
 
-/// Leaves the mark of an orderly close, unless a write or a sync has failed on the device. Without it
-/// the next opening costs a little more.
+/// Leaves the mark of an orderly close, unless a write or a sync has failed on the device. Without
+/// it the next opening costs a little more.
 pub(crate) fn leave_closed_mark(device: &dyn Device) {
     if !device.accounting().has_failed() {
         let _ = device.open(CLOSED_FILE, Mode::Create);

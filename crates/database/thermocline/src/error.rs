@@ -1,5 +1,6 @@
-//! What can go wrong with a database, by what the caller does about it.
+//! Errors of a database, grouped by the caller's possible reaction.
 
+mod from;
 mod kind;
 
 use std::sync::Arc;
@@ -36,14 +37,14 @@ pub enum Error {
         /// Something else that was found in it.
         found: Option<String>,
     },
-    /// What stands in the database's place is no directory.
+    /// The path of the database is not a directory.
     #[error("{path} is not a directory; a database is one")]
     NotADirectory {
-        /// What stands there.
+        /// The path.
         path: String,
     },
-    /// Another process, or another handle in this one, has the database open: to write, or to read while this one is
-    /// to write.
+    /// Another process, or another handle in this one, has the database open: to write, or to read
+    /// while this one would write.
     #[error(
         "{path} is open elsewhere, and at a time one may have it open to write, or any number to read"
     )]
@@ -55,17 +56,17 @@ pub enum Error {
     /// was changed: that release opens it.
     #[error(transparent)]
     NewerVersion(NewerVersion),
-    /// [`crate::Options::memory_bytes`] is too little for any database, or for what this one must
-    /// hold in memory.
+    /// [`crate::Options::memory_bytes`] is too little for any database, or for the data that this
+    /// one must hold in memory.
     #[error("{limit} bytes of memory are too few: about {needed} are needed to open the database")]
     MemoryTooSmall {
         /// The setting.
         limit: u64,
-        /// What would do.
+        /// Bytes that would be enough.
         needed: u64,
     },
-    /// The device has no room for what an opening has to write. Nothing is lost, and the database can be opened to be
-    /// read ([`crate::Db::open_read_only`]).
+    /// The device has no room for the writes of an opening. Nothing is lost, and the database can
+    /// be opened for reading ([`crate::Db::open_read_only`]).
     #[error(
         "the database cannot be opened for lack of room: {needed_bytes} bytes free on the device are enough, and often \
          far fewer are: {cause}"
@@ -82,15 +83,15 @@ pub enum Error {
              database again, which shares memory out anew, with more of it if need be"
     )]
     NoMemoryLeft {
-        /// What was to store it.
+        /// The engine that was to store it.
         engine: EngineKind,
-        /// What is left of the setting.
+        /// Bytes that are left of the setting.
         left: u64,
         /// The least that it is made with.
         needed: u64,
     },
-    /// The database could not be opened again with a keyspace that is to be made: it would hold more
-    /// files open than the process may.
+    /// The database could not be opened again with the new keyspace: it would hold more files open
+    /// than the process may.
     #[error(
         "with one more keyspace of engine {engine}, next to {keyspaces} others, the database needs \
              {needed} open files, and this process may have {limit}: raise its limit (ulimit -n), \
@@ -133,9 +134,9 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// The keyspace's files were found damaged when the database was opened, or are missing in part. All others
-    /// are open. It can be dropped ([`crate::Db::drop_keyspace`]), or what is sound of it brought to a new
-    /// database ([`crate::salvage()`]).
+    /// The keyspace's files were found damaged when the database was opened, or some are missing.
+    /// All other keyspaces are open. This one can be dropped ([`crate::Db::drop_keyspace`]), or its
+    /// sound pairs can be brought to a new database ([`crate::salvage()`]).
     #[error(
         "keyspace {keyspace:?} is damaged and was not opened, the others were: {damage}; it can be dropped, or \
              salvaged into a new database"
@@ -143,18 +144,18 @@ pub enum Error {
     DamagedKeyspace {
         /// Its name.
         keyspace: String,
-        /// What is damaged first, and in which file.
+        /// The first damage that was found, and its file.
         damage: Corruption,
     },
-    /// The file `THERMOCLINE` is older than the database's other files: they have keyspaces that it does not
-    /// know. No file was removed. Put the newer file back, or bring everything to a new database
-    /// ([`crate::salvage()`]).
+    /// The file `THERMOCLINE` is older than the database's other files: they have keyspaces that it
+    /// does not know. No file was removed. Put the newer file back, or bring everything to a new
+    /// database ([`crate::salvage()`]).
     #[error(
         "{damage}; nothing was removed: put the newer file {} back, or salvage into a new database",
         damage.file
     )]
     OlderCatalog {
-        /// The file, and what shows that it is older.
+        /// The file, and the evidence that it is older.
         damage: Corruption,
     },
     /// The keyspace exists with other options.
@@ -165,7 +166,7 @@ pub enum Error {
     KeyspaceExists {
         /// The name.
         name: String,
-        /// What it is stored by.
+        /// The engine that stores it.
         engine: EngineKind,
         /// Whether it is journaled.
         journaled: bool,
@@ -175,12 +176,12 @@ pub enum Error {
     /// Options of another engine than the keyspace's ([`crate::KeyspaceOptions::tuning`]).
     #[error("options of engine {of} are none for a keyspace of engine {engine}")]
     OtherEngine {
-        /// What stores the keyspace.
+        /// The engine that stores the keyspace.
         engine: EngineKind,
-        /// Whose options they are.
+        /// The engine that the options belong to.
         of: EngineKind,
     },
-    /// An option that is fixed when a keyspace is made was asked to be another one
+    /// The caller asked to change an option that is fixed when a keyspace is made
     /// ([`crate::KeyspaceOptions::tuning`]).
     #[error(
         "{option} of keyspace {keyspace:?} was fixed when it was made; a new keyspace may have another one"
@@ -215,12 +216,12 @@ pub enum Error {
     OtherMergeOperator {
         /// Its name.
         keyspace: String,
-        /// What it is merged by.
+        /// The operator that merges it.
         stored: MergeName,
-        /// What it was to be merged by.
+        /// The operator that the caller named.
         asked: MergeName,
     },
-    /// The operator refused a merge; nothing of the write that it was part of was made.
+    /// The operator refused a merge; nothing of the write that had the merge was made.
     #[error(
         "operator {operator} refuses to merge key \"{}\" of keyspace {keyspace:?}: {why}; nothing was written",
         key.escape_ascii()
@@ -232,11 +233,11 @@ pub enum Error {
         key: Vec<u8>,
         /// The operator's name.
         operator: MergeName,
-        /// What it says.
+        /// The operator's reason.
         why: String,
     },
-    /// The keyspace was made without values that end ([`crate::KeyspaceOptions::values_end`]): the pairs
-    /// would have to be copied to another.
+    /// The keyspace was made without values that end ([`crate::KeyspaceOptions::values_end`]): its
+    /// pairs would have to be copied to another keyspace.
     #[error(
         "keyspace {keyspace:?} was made without values that end, and that stays: only one that is made with them \
              takes an end"
@@ -245,8 +246,8 @@ pub enum Error {
         /// Its name.
         keyspace: String,
     },
-    /// A handle that takes values as they are stored ([`crate::Keyspace::as_stored`]) was given something
-    /// else.
+    /// A handle that takes values in their stored form ([`crate::Keyspace::as_stored`]) got bytes
+    /// that are no such value.
     #[error("no value as a keyspace stores it whose values end (see `WithEnd`): {}", .0.what)]
     NotStored(Corruption),
     /// The keyspace was cleared while pairs were being ingested.
@@ -266,7 +267,7 @@ pub enum Error {
     /// A key was read or written inside [`crate::Db::atomically`] without being declared.
     #[error("the key was not among those declared to `atomically`")]
     UndeclaredKey,
-    /// Somebody else has written what the transaction read; nothing of it was written.
+    /// Another writer has written a key that the transaction read; none of its writes was made.
     #[error(
         "key \"{}\" of keyspace {keyspace:?} was written by somebody else after the transaction \
              had read it; nothing was written, begin it anew", key.escape_ascii()
@@ -278,29 +279,29 @@ pub enum Error {
         /// was cleared, some key or the first one of a range that was read.
         key: Vec<u8>,
     },
-    /// The transaction was open while so much was written that it is not known any more whether what
-    /// it read still stands; nothing of it was written.
+    /// The database cannot check the transaction's reads any more, because too many writes were
+    /// made while it was open; none of its own writes was made.
     #[error(
         "the transaction was open too long: more was written meanwhile than is remembered, so \
              what it read in keyspace {keyspace:?} cannot be verified; nothing was written, begin it anew"
     )]
     TransactionTooOld {
-        /// Where it had read.
+        /// The keyspace that the transaction had read.
         keyspace: String,
     },
-    /// What the transaction has read and is to write would take more than is left of the memory. It is as it was
-    /// before: what it has can be committed or rolled back.
+    /// The transaction's reads and writes would take more memory than is left. The transaction is
+    /// unchanged: it can still be committed or rolled back.
     #[error(
         "the transaction would hold {bytes} bytes, more than is left of the memory budget of {limit} bytes: commit \
              less at once, or raise it"
     )]
     TransactionTooLarge {
-        /// What it would hold.
+        /// Bytes that it would hold.
         bytes: u64,
         /// The setting.
         limit: u64,
     },
-    /// For the body of a transaction to return that is not to be committed; nothing else returns it.
+    /// Returned by the body of a transaction that is not to be committed; nothing else returns it.
     #[error("the transaction was rolled back by its own body")]
     RolledBack,
     /// The directory that a copy or a new database is to be made in is not empty.
@@ -314,13 +315,14 @@ pub enum Error {
     NotBackups {
         /// The directory.
         path: String,
-        /// What was found in it.
+        /// The name of the entry that was found in it.
         found: String,
     },
-    /// A database was to be made in a directory of backups, which would be none any more.
+    /// A database was to be made in a directory of backups, which would then be no such directory
+    /// any more.
     #[error("{path} lies in {backups}, a directory of backups; a database wants another place")]
     AmongBackups {
-        /// Where the database was to be made.
+        /// The path of the database that was to be made.
         path: String,
         /// The directory of backups.
         backups: String,
@@ -333,7 +335,7 @@ pub enum Error {
     NoBackup {
         /// The directory.
         path: String,
-        /// The one that was asked for; the newest if none.
+        /// The number that the caller asked for; `None` for the newest.
         number: Option<u64>,
         /// One that was begun and never became whole.
         cut_off: Option<String>,
@@ -357,10 +359,11 @@ pub enum Error {
     /// The journal could not be opened, written or synced.
     #[error("journal: {0}")]
     Journal(#[from] journal::Error),
-    /// A background task panicked: a mistake of ours. What it was doing is undone.
+    /// A background task panicked, which is a defect of this library. The task's changes are
+    /// undone.
     #[error(transparent)]
     Background(workers::TaskPanic),
-    /// The database stopped taking writes after a failure; open it again to go on.
+    /// The database stopped taking writes after a failure; open it again to continue.
     #[error("the database is read-only since a write failed: {cause}")]
     ReadOnly {
         /// That failure.
@@ -396,54 +399,9 @@ pub enum Error {
     Engine(engine::Error),
 }
 
-impl From<engine::Error> for Error {
-    fn from(error: engine::Error) -> Self {
-        match error {
-            engine::Error::Closed => Self::Closed,
-            engine::Error::NewerVersion(newer) => Self::NewerVersion(newer),
-            other => Self::Engine(other),
-        }
-    }
-}
-
-impl From<device::Error> for Error {
-    fn from(error: device::Error) -> Self {
-        Self::Engine(engine::Error::Device(error))
-    }
-}
-
-impl From<device::Forked> for Error {
-    fn from(device::Forked { opened_by, called_by }: device::Forked) -> Self {
-        Self::Forked { opened_by, called_by }
-    }
-}
-
-impl From<Corruption> for Error {
-    fn from(corruption: Corruption) -> Self {
-        engine::Error::from(corruption).into()
-    }
-}
-
-impl From<journal::OpenError> for Error {
-    fn from(error: journal::OpenError) -> Self {
-        use journal::OpenError as Open;
-        match error {
-            Open::Device(error) => error.into(),
-            Open::Damaged(corruption) => corruption.into(),
-            Open::Missing { what, file } => Corruption::new(what, 0).at(&file, 0).into(),
-            Open::Unsupported { file, source } => Corruption::from(source).at(&file, 0).into(),
-            Open::Replay { seqno, file, offset, source } => {
-                Self::of_replay(source).unwrap_or_else(|other| {
-                    let what = format!("record {seqno} cannot be replayed: {other}");
-                    Corruption::new(what, offset).at(&file, 0).into()
-                })
-            }
-        }
-    }
-}
-
 impl Error {
-    /// The failure of the consumer of a record, whatever its type; what is none of ours comes back.
+    /// Returns the failure of the consumer of a record, whatever its type. A failure of a foreign
+    /// type is returned as the error.
     fn of_replay(source: journal::ReplayError) -> std::result::Result<Self, journal::ReplayError> {
         let source = match source.downcast::<Self>() {
             Ok(own) => return Ok(*own),
@@ -460,7 +418,7 @@ impl Error {
         source.downcast::<journal::Error>().map(|error| Self::Journal(*error))
     }
 
-    /// The damage, if stored bytes were found damaged: what, and where.
+    /// Returns the damage and its place, if stored bytes were found damaged.
     pub fn corruption(&self) -> Option<&Corruption> {
         match self {
             Self::Engine(error) => match error.root_cause() {
@@ -483,12 +441,12 @@ impl Error {
         }
     }
 
-    /// Whether the storage was full.
+    /// Returns whether the storage was full.
     pub fn is_no_space(&self) -> bool {
         matches!(self.device_cause(), Some(device::Error::NoSpace { .. }))
     }
 
-    /// The failure of the storage that is behind this one, if there is one.
+    /// Returns the failure of the storage that is behind this one, if there is one.
     pub(crate) fn device_cause(&self) -> Option<&device::Error> {
         match self {
             Self::Engine(error) => match error.root_cause() {
@@ -507,13 +465,14 @@ impl Error {
         }
     }
 
-    /// Returns whether the file system is mounted to be read, or the files let this user only read them.
+    /// Returns whether the file system is mounted read-only, or the files' permissions let this
+    /// user only read them.
     pub fn is_write_protected(&self) -> bool {
         matches!(self, Self::Engine(engine::Error::Device(error)) if error.is_write_protected())
     }
 
-    /// Whether the same may succeed later, as it failed for want of room or of file descriptors: what was
-    /// asked for is refused, and nothing else is the worse for it.
+    /// Returns whether the same call may succeed later, because it failed for lack of room or of
+    /// file descriptors. The call is refused and has no other effect.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Engine(error) => error.may_pass(),
@@ -522,13 +481,13 @@ impl Error {
         }
     }
 
-    /// Whether a transaction has met somebody else's write, so that it may succeed if it is begun
-    /// anew.
+    /// Returns whether the transaction met another writer's write, so that it may succeed if it is
+    /// begun again.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Conflict { .. } | Self::TransactionTooOld { .. })
     }
 
-    /// What a transaction has met in `keyspace`.
+    /// Returns the error of a transaction that met `overtaken` in `keyspace`.
     pub(crate) fn overtaken(keyspace: &Keyspace, overtaken: Overtaken) -> Self {
         let keyspace = keyspace.name().to_owned();
         match overtaken {
@@ -537,7 +496,7 @@ impl Error {
         }
     }
 
-    /// The error that later writes get once this one stopped the database.
+    /// Returns the error that later writes get once this one stopped the database.
     #[must_use]
     pub(crate) fn poisoning(&self) -> Self {
         match self {

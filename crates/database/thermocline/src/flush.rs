@@ -1,14 +1,16 @@
-//! Which keyspaces are flushed so that the journal can be trimmed: in the background, where idle ones hold
-//! it back, and when the database is closed.
+//! Flushes that let the journal be trimmed.
 //!
-//! A flush may be refused for a reason that may pass: there is no room on the device, or too little memory.
-//! Nothing is lost then, as the journal has it all. Who asked for the flush is told, and in the background it
-//! is tried again after pauses that grow. Meanwhile the journal grows; engines refuse writes that they have no
-//! memory for.
+//! Keyspaces are flushed in the background, when idle ones hold the journal back, and when the
+//! database is closed.
+//!
+//! A flush may be refused for a reason that may pass: there is no room on the device, or too little
+//! memory. Nothing is lost then, since the journal has all of it. The caller of the flush gets the
+//! error, and the background tries again after pauses that grow. Meanwhile the journal grows;
+//! engines refuse writes that they have no memory for.
 //!
 //! The journal may also be short and mostly dead: of a keyspace of `memory` that was written and
-//! deleted and never flushed. If what a flush of all keyspaces writes is at most half of the
-//! journal, they are flushed, once nothing was written for two seconds, or after ten.
+//! deleted and never flushed. If a flush of all keyspaces would write at most half of the bytes of
+//! the journal, they are flushed, once nothing was written for two seconds, or after ten.
 
 use std::sync::Arc;
 
@@ -21,8 +23,8 @@ use crate::error::Result;
 use crate::planted::Planted;
 use crate::slot::Generation;
 
-/// What a close leaves to be replayed, at most, if it can: reading and applying this much takes some tens
-/// of milliseconds, about what flushing a keyspace does.
+/// Bytes of journal that a close leaves for the next replay, at most, if it can: reading and
+/// applying them takes some tens of milliseconds, about as long as a flush of a keyspace.
 const CLOSED_JOURNAL_BYTES: u64 = 4 << 20;
 /// Segments of less than [`SMALL_SEGMENT_BYTES`], on average, that a close leaves.
 const SMALL_SEGMENTS_MAX: u64 = 32;
@@ -35,16 +37,17 @@ const DEAD_JOURNAL_BYTES_MIN: u64 = 32 << 20;
 /// Bytes of journal for each byte that a flush of all keyspaces writes.
 const DEAD_JOURNAL_TIMES: u64 = 2;
 
-/// When the journal was asked whether it is dead.
+/// The times at which the journal was checked for dead records.
 #[derive(Debug, Default)]
 pub(crate) struct JournalLooks {
     looks: IdleLooks,
-    /// The newest write when it was last asked.
+    /// The newest write at the last check.
     asked: Mutex<Option<SeqNo>>,
 }
 
 impl Inner {
-    /// A second has passed: flushes the keyspaces if that makes a journal free that is mostly dead.
+    /// Flushes the keyspaces if that frees a journal that is mostly dead. The caller calls it about
+    /// once a second.
     pub(crate) fn flush_dead_journal(&self) -> Result<()> {
         let (journal_bytes, newest) = (self.journal.bytes(), self.sequence.last());
         let is_long = || journal_bytes >= DEAD_JOURNAL_BYTES_MIN;
@@ -66,9 +69,10 @@ impl Inner {
             .try_for_each(|one| self.flush_in_background(one).map(drop))
     }
 
-    /// Flushes the keyspaces that hold back most of the journal, if that is more than it may be or has no room on
-    /// the device: up to the first one that has to write its data for it, and that one only if it is worth it. It may be put
-    /// off until the next time, for a write that is under way.
+    /// Flushes the keyspaces that hold back most of the journal, if it is longer than allowed or
+    /// has no room on the device. It goes in order up to the first keyspace that has to write its
+    /// data, and flushes that one only if it is worth it. A flush may be put off until the next
+    /// time, for a write that is under way.
     pub(crate) fn flush_what_holds_back(&self) -> Result<()> {
         let journal_bytes = self.journal.bytes();
         if journal_bytes <= self.options.journal_bytes && !self.lacks_room() {
@@ -76,7 +80,7 @@ impl Inner {
         }
         let mut generations = self.journaled_generations();
         if self.slots.read().values().any(|slot| slot.damage.is_some() && slot.options.journaled) {
-            // No flush gives back what is kept for it.
+            // No flush frees records that are kept for a damaged keyspace.
             return Ok(());
         }
         generations.sort_by_key(|generation| generation.engine.persisted());
@@ -92,8 +96,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether the journal or a journaled keyspace has found no room on the device: a flush and a trim may give some
-    /// back.
+    /// Returns whether the journal or a journaled keyspace has found no room on the device: a flush
+    /// and a trim may free some.
     fn lacks_room(&self) -> bool {
         let refuses = |generation: &Arc<Generation>| {
             let troubles = generation.engine.troubles();
@@ -115,8 +119,8 @@ impl Inner {
         Ok(flushed?)
     }
 
-    /// Gives back the part of the journal that only idle keyspaces hold back. Costs a sync for each
-    /// of them that is behind.
+    /// Frees the part of the journal that only idle keyspaces hold back. Costs a sync for each of
+    /// them that is behind.
     pub(crate) fn release_journal(&self) -> Result<()> {
         for generation in self.journaled_generations() {
             if generation.is_idle() {
@@ -126,9 +130,9 @@ impl Inner {
         self.trim_journal()
     }
 
-    /// Flushes every journaled keyspace and trims the journal, after an opening that finds the device full. A keyspace
-    /// that has no room for a whole flush may have some for a part. The background tries failed flushes again, and
-    /// reports them.
+    /// Flushes every journaled keyspace and trims the journal, after an opening that finds the
+    /// device full. A keyspace that has no room for a whole flush may have some for a part. The
+    /// background tries failed flushes again, and reports them.
     pub(crate) fn give_room_back(&self) {
         loop {
             let segments = self.journal.stats().segments;
@@ -143,9 +147,9 @@ impl Inner {
         }
     }
 
-    /// What a clean close does, so that the next opening has little to read and to apply: trims. Where
-    /// much is left, flushes what need not write all its data anew for it; where many small segments
-    /// are, of openings that wrote little, all.
+    /// Does the work of a clean close that leaves the next opening little to read and to apply: it
+    /// trims. If much is left, it flushes keyspaces that need not rewrite all their data for it. If
+    /// there are many small segments, from openings that wrote little, it flushes all.
     pub(crate) fn tidy_journal(&self) -> Result<()> {
         self.trim_journal()?;
         if self.journal_floor() >= self.journal.last_record() {
@@ -165,7 +169,7 @@ impl Inner {
         self.trim_journal()
     }
 
-    /// Flushes it, unless there is no room for that: the journal has it all.
+    /// Flushes it, unless there is no room for that: then the journal has all of it.
     fn flush_if_possible(&self, generation: &Generation) -> Result<()> {
         match self.flush_with_room(generation, || generation.engine.flush()) {
             Err(error) if error.may_pass() => Ok(()),
@@ -173,8 +177,9 @@ impl Inner {
         }
     }
 
-    /// Does `flush` of a keyspace, if need be with the room that is held on the device for the journal's records. Then
-    /// the journal is trimmed soon, if it has lacked room: what it gives back is for the next records.
+    /// Does `flush` of a keyspace, if need be with the room that is held on the device for the
+    /// journal's records. Then the journal is trimmed soon, if it has lacked room: the freed room
+    /// is for the next records.
     pub(crate) fn flush_with_room<T>(
         &self,
         generation: &Generation,
@@ -197,9 +202,10 @@ impl Inner {
         all.filter(|generation| generation.journaled).collect()
     }
 
-    /// Up to here every keyspace has in its own files what the journal has.
+    /// Returns the number up to which every keyspace has the writes of the journal in its own
+    /// files.
     fn journal_floor(&self) -> SeqNo {
-        // Read before the keyspaces are asked: what is written meanwhile stays.
+        // Read before the keyspaces' numbers: a write that comes meanwhile stays.
         let visible = self.sequence.visible();
         let persisted = self.journaled_generations().into_iter().map(|one| one.engine.persisted());
         let upto = match self.planted.has(Planted::TrimmedToNewest) {
@@ -209,14 +215,16 @@ impl Inner {
         upto.map_or(visible, |upto| upto.min(visible))
     }
 
-    /// Forgets the part of the journal that every keyspace has in its own files, unless somebody needs it.
+    /// Forgets the part of the journal that every keyspace has in its own files, unless the journal
+    /// is held (`trim_holds.rs`).
     pub(crate) fn trim_journal(&self) -> Result<()> {
         let trimming = self.trim_holds.keep_out();
         if trimming.is_none() && !self.planted.has(Planted::TrimmedMeanwhile) {
             return Ok(());
         }
         let floor = self.journal_floor();
-        // A keyspace whose files cannot be made durable now keeps the journal, and stops nothing else.
+        // A keyspace whose files cannot be made durable now keeps the journal, and stops nothing
+        // else.
         if self.journal.has_useless(floor)?
             && !self.journaled_generations().iter().all(|generation| generation.settle())
         {
@@ -224,7 +232,8 @@ impl Inner {
         }
         self.journal.trim(floor)?;
         if let Some(room) = self.nursery.barrier.room() {
-            // To give back its newest segment, the trim has to begin another one, which takes a few blocks.
+            // To free its newest segment, the trim has to begin another one, which takes a few
+            // blocks.
             let newest = self.journal.last_record();
             if floor >= newest
                 && self.journal.lacks_room()
@@ -238,8 +247,8 @@ impl Inner {
     }
 }
 
-/// Whether a keyspace is flushed for so much journal: an engine that rewrites all its data to flush is
-/// only once as much was journaled.
+/// Returns whether a keyspace is flushed for this length of the journal. An engine that rewrites
+/// all its data to flush is flushed only once the journal is longer than these data.
 fn is_worth_flushing(generation: &Generation, journal_bytes: u64) -> bool {
     !generation.engine.capabilities().flush_rewrites_all
         || journal_bytes > generation.engine.stats().disk_bytes

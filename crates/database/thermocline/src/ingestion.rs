@@ -1,18 +1,20 @@
-//! Ingestion: sorted pairs become an engine's own files beside all other work, and are put into the
-//! keyspace as one write.
+//! Ingestion: sorted pairs become an engine's own files next to all other work, and are then put
+//! into the keyspace as one write.
 //!
-//! 1. Pairs are pushed. Nobody waits for that, nothing of it is journaled, and nobody sees it.
+//! 1. Pairs are pushed. No other work waits for that, nothing of it is journaled, and no read sees
+//!    it.
 //! 2. The keyspace is flushed, so that little is left to be flushed in 4.
-//! 3. No copy of the database is under way, and all key locks are taken: no other write is. The engine
-//!    does what wants room: if there is none that costs this ingestion, and nothing else.
+//! 3. No copy of the database is under way, and all key locks are taken: no other write is. The
+//!    engine does the work that needs room: if there is none that costs this ingestion, and nothing
+//!    else.
 //! 4. The write takes its number, is journaled as a record of no steps, and the engine puts the
 //!    pairs in ([`engine::Ingestion::commit`]).
 //!
 //! # Invariants
-//! - I1. The journal has every earlier write, durably, before the pairs are in the keyspace
-//!   (prefix recovery). So it is durable itself, whatever the handle's durability.
-//! - I2. A copy has the pairs, or no write that came after them: it copies keyspaces one after the
-//!   other and then the journal, which does not have them.
+//! - I1. The journal has every earlier write, durably, before the pairs are in the keyspace (prefix
+//!   recovery). So it is durable itself, whatever the handle's durability.
+//! - I2. A copy has the pairs, or no write that came after them: it copies the keyspaces one by one
+//!   and then the journal, which does not have them.
 
 use std::sync::Arc;
 
@@ -27,7 +29,7 @@ use crate::slot::Generation;
 /// Pairs that are being ingested into a keyspace. Dropped before [`Ingestion::commit`], they leave
 /// nothing. It keeps the database open.
 pub struct Ingestion {
-    /// Before the generation, whose files it writes.
+    /// Dropped before the generation, whose files it writes.
     pairs: OfProcess<(Box<dyn engine::Ingestion>, Arc<Generation>)>,
     keyspace: Keyspace,
     /// The smallest and the largest key.
@@ -35,14 +37,14 @@ pub struct Ingestion {
 }
 
 impl Keyspace {
-    /// Writes many pairs at once, in ascending order of their keys and each key once, much faster
+    /// Writes many pairs, in ascending order of their keys and each key once. This is much faster
     /// than one by one: they are written to tables directly, without a journal, memtables and the
-    /// compactions that follow. They replace what the keyspace has for their keys, and leave the
-    /// rest alone.
+    /// compactions that follow. They replace the values of their keys in the keyspace; other keys
+    /// do not change.
     ///
     /// It is one write: every read and snapshot sees all of it or nothing, and so does a recovery
-    /// from a crash. On return it is durable on the device. While it is put in, which takes some
-    /// syncs and a flush of what is in memory, all other writes of the database wait; it waits
+    /// from a crash. On return it is durable on the device. Putting it in takes some syncs and a
+    /// flush of the data in memory; all other writes of the database wait meanwhile. It waits
     /// itself for a backup or a checkpoint that is under way.
     ///
     /// ```
@@ -95,8 +97,8 @@ impl Ingestion {
         self.push_stored(key, &stored)
     }
 
-    /// Adds a pair whose value ends, as [`Keyspace::put_until`] does. With an end that is past the key has
-    /// no value afterwards.
+    /// Adds a pair whose value ends, as [`Keyspace::put_until`] does. With an end that is past the
+    /// key has no value afterwards.
     ///
     /// # Errors
     /// [`Error::NoEnds`]; otherwise as [`Ingestion::push`].

@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::planted::{Planted, is_planted};
 use crate::room_to_open::JournalRoom;
 
-/// Holds engines' files back until the journal has what they say. The journal is opened after the
-/// engines that its records go to, so it comes later.
+/// Holds engines' files back until the journal has the same writes. The journal is opened after the
+/// engines that its records go to, so it is set later.
 #[derive(Debug, Default)]
 pub(crate) struct JournalBarrier {
     journal: OnceLock<Arc<Journal>>,
@@ -33,12 +33,13 @@ impl JournalBarrier {
         let _ = self.room.set(room);
     }
 
-    /// The room that is held for the journal. None before the opening has succeeded.
+    /// Returns the room that is held for the journal; `None` before the opening has succeeded.
     pub(crate) fn room(&self) -> Option<&JournalRoom> {
         self.room.get()
     }
 
-    /// Waits until the journal has synced everything up to `seqno`, if need be with the room that is held for it.
+    /// Waits until the journal has synced everything up to `seqno`, if need be with the room that
+    /// is held for it.
     fn wait(&self, journal: &Journal, seqno: SeqNo) -> Result<()> {
         let wait = || Ok(journal.wait(seqno, Durability::Synced)?);
         self.room().map_or_else(wait, |room| room.spend(journal, wait))
@@ -51,8 +52,8 @@ impl JournalBarrier {
 
 impl Barrier for JournalBarrier {
     fn reach(&self, seqno: SeqNo) -> engine::Result<SeqNo> {
-        // During replay there is no journal yet, and no need: opening it syncs the records that it hands
-        // out. Numbers above them are in no journal, whatever the sequence has reached.
+        // During replay there is no journal yet, and no need: opening it syncs the records that it
+        // hands out. Numbers above them are in no journal, whatever the sequence has reached.
         let Some(journal) = self.journal.get() else { return Ok(seqno.min(self.held())) };
         if is_planted(Planted::BarrierUnasked) {
             return Ok(seqno);

@@ -4,26 +4,28 @@
 //! numbers, journal and engine agree on the order (law L6 of the engine contract), and a
 //! read-modify-write sees the value that its own will follow.
 //!
-//! Where no journal must agree, and the engine orders the writes of a key itself, single writes
-//! hold the lock *shared*: they go on side by side, and only what reads and then writes keys
-//! ([`crate::Db::atomically`]), batches, and what ends or replaces an engine keeps them out. The keys
-//! that a transaction has read are shared the other way: between those who only want them to stay.
+//! If no journal must agree, and the engine orders the writes of a key itself, single writes hold
+//! the lock *shared*: they run at the same time. They are kept out only by sections that read and
+//! then write keys ([`crate::Db::atomically`]), by batches, and by operations that end or replace
+//! an engine. The keys that a transaction has read are shared the other way: between transactions
+//! that only need them to stay unchanged.
 //!
-//! A range that is deleted may have any key, so all stripes are locked for it. It costs other writers
-//! a moment, for which the engine only notes the range; the engine `memory` removes its keys one by one.
+//! A range that is deleted may have any key, so all stripes are locked for it. It costs other
+//! writers a moment, for which the engine only notes the range; the engine `memory` removes its
+//! keys one by one.
 //!
 //! # Concurrency
-//! Lock order: ascending stripe, all of a write's stripes before its number. Nothing else is
-//! locked before a stripe by a thread that then waits for one. With a stripe locked nobody waits for
-//! compactions, or one writer whose engine is behind would hold up all others by way of somebody who locks
-//! all stripes (I4 of [`crate::write`]).
+//! Lock order: ascending stripe, all of a write's stripes before its number. Nothing else is locked
+//! before a stripe by a thread that then waits for one. With a stripe locked no thread waits for
+//! compactions. Otherwise one writer whose engine is behind would hold up all others, through a
+//! thread that locks all stripes (I4 of [`crate::write`]).
 
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use sync::locks::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Stripes; a power of two, well above the number of threads that write at once.
+/// Stripes; a power of two, well above the number of threads that write at the same time.
 const STRIPES: usize = 1024;
 
 #[derive(Debug)]
@@ -46,7 +48,7 @@ pub(crate) enum Held<'a> {
 pub(crate) enum Hold {
     /// Together with others that lock it so.
     Shared,
-    /// Against everybody.
+    /// Against all others.
     Alone,
 }
 
@@ -110,7 +112,7 @@ impl KeyLocks {
         Some(Held::Many { _guards: guards? })
     }
 
-    /// Each once, ascending.
+    /// Returns each stripe once, ascending.
     fn stripes_of<'k>(&self, keys: impl Iterator<Item = (u32, &'k [u8])>) -> Vec<usize> {
         let mut wanted: Vec<usize> = keys.map(|(id, key)| self.stripe(id, key)).collect();
         wanted.sort_unstable();
@@ -118,7 +120,7 @@ impl KeyLocks {
         wanted
     }
 
-    /// Locks many keys, each as it says.
+    /// Locks many keys, each in the way of its `Hold`.
     pub(crate) fn these<'k>(&self, keys: impl Iterator<Item = (u32, &'k [u8], Hold)>) -> Held<'_> {
         let mut wanted: Vec<(usize, Hold)> =
             keys.map(|(id, key, hold)| (self.stripe(id, key), hold)).collect();

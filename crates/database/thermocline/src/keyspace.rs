@@ -26,28 +26,28 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.slot.name
     }
 
-    /// What it was made with, and its engine's own options as they were told last
-    /// ([`KeyspaceOptions::tuning`]).
+    /// Returns the options that it was made with, and its engine's own options as the last caller
+    /// set them ([`KeyspaceOptions::tuning`]).
     pub fn options(&self) -> KeyspaceOptions {
         match self.inner.check_process() {
             Ok(()) => self.slot.stored_options(),
-            // Without the lock on what changes.
+            // Without the lock on the options that can change.
             Err(_forked) => self.slot.options,
         }
     }
 
-    /// The same keyspace by a handle whose writes wait for `durability`.
+    /// Returns the same keyspace by a handle whose writes wait for `durability`.
     #[must_use]
     pub fn durability(&self, durability: Durability) -> Self {
         Self { durability, ..self.clone() }
     }
 
-    /// The key's present value. At most one read of a record from the device.
+    /// Returns the key's present value. Costs at most one read of a record from the device.
     ///
     /// # Errors
     /// [`engine::Error::Corruption`] if stored bytes are damaged; device errors.
@@ -63,8 +63,8 @@ impl Keyspace {
         Ok(self.slot.current()?.get(self.form, key, value)?)
     }
 
-    /// Whether the key has a value. Has the cost of [`Keyspace::get`]: the value is read and
-    /// dropped.
+    /// Returns whether the key has a value. Has the cost of [`Keyspace::get`]: the value is read
+    /// and dropped.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -82,7 +82,7 @@ impl Keyspace {
         self.get_into(key, &mut Vec::new())
     }
 
-    /// The same as far as it comes without waiting for the device: `None` if it would have to.
+    /// The same without waiting for the device: returns `None` if it would have to wait.
     ///
     /// # Errors
     /// As [`Keyspace::get`].
@@ -91,7 +91,7 @@ impl Keyspace {
         Ok(self.slot.current()?.get_at_once(self.form, key, value)?)
     }
 
-    /// Many keys at once, with their reads overlapped where the engine is on a disk.
+    /// Returns the values of many keys, with their reads overlapped if the engine is on a disk.
     pub fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         let mut values = vec![None; keys.len()];
         self.multi_get_with(keys, &mut |index, value| {
@@ -104,7 +104,7 @@ impl Keyspace {
     /// and its value.
     ///
     /// # Errors
-    /// As [`Keyspace::get`]; some keys may have been told of by then.
+    /// As [`Keyspace::get`]; `found` may already have been called for some keys.
     pub fn multi_get_with(
         &self,
         keys: &[&[u8]],
@@ -119,8 +119,8 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`engine::Error::KeyTooLong`], [`engine::Error::ValueTooLong`],
-    /// [`engine::Error::OutOfMemory`], [`engine::Error::WriteTooLarge`]; after a failure of the storage
-    /// [`crate::Error::ReadOnly`].
+    /// [`engine::Error::OutOfMemory`], [`engine::Error::WriteTooLarge`]; after a failure of the
+    /// storage [`crate::Error::ReadOnly`].
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<SeqNo> {
         let stored = self.stored(value)?;
         self.inner.write_one(&self.slot, self.put_op(key, &stored), self.durability)
@@ -164,9 +164,9 @@ impl Keyspace {
         }
     }
 
-    /// Atomically replaces the key's value by what `update` makes of the present one. Returns the
-    /// write's number, or `None` if nothing changed. `update` may be asked several times; the last
-    /// answer counts. It must not write to the database itself.
+    /// Atomically replaces the key's value by the result of `update` for the present one. Returns
+    /// the write's number, or `None` if nothing changed. `update` may be called several times; the
+    /// last result counts. It must not write to the database itself.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -190,12 +190,12 @@ impl Keyspace {
         self.rmw_with(key, &mut update)
     }
 
-    /// The same with an [`Operator`], which may also change a value where it lies.
+    /// The same with an [`Operator`], which may also change a value in place.
     pub fn rmw_with(&self, key: &[u8], operator: &mut dyn Operator) -> Result<Option<SeqNo>> {
         self.inner.rmw(&self.slot, self.form, key, operator, self.durability)
     }
 
-    /// The pairs of `range` in key order, as they are now; later writes do not show.
+    /// Returns the pairs of `range` in key order, in their present state; later writes do not show.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -219,7 +219,7 @@ impl Keyspace {
         self.scan_in(range, Direction::Forward)
     }
 
-    /// The pairs whose keys begin with `prefix`, in key order, as they are now.
+    /// Returns the pairs whose keys begin with `prefix`, in key order, in their present state.
     ///
     /// # Errors
     /// As [`Keyspace::scan`].
@@ -232,7 +232,7 @@ impl Keyspace {
         self.scan_in(range, Direction::Backward)
     }
 
-    /// The pairs of `range` in the order of `direction`.
+    /// Returns the pairs of `range` in the order of `direction`.
     pub fn scan_in(&self, range: KeyRange, direction: Direction) -> Result<Scan> {
         self.inner.check_open()?;
         let generation = self.slot.generation()?;
@@ -244,12 +244,13 @@ impl Keyspace {
         Ok(Scan::new(cursor, generation))
     }
 
-    /// Whether it keeps its keys in order, so that it can be scanned; any keyspace can be walked.
+    /// Returns whether it keeps its keys in order, so that it can be scanned; any keyspace can be
+    /// walked.
     pub fn is_ordered(&self) -> bool {
         self.slot.options.engine.is_ordered()
     }
 
-    /// The engine's refusal of what wants an order, if it keeps none.
+    /// Returns the engine's refusal of a call that needs an order, if it keeps none.
     pub(crate) fn check_order(&self, asked: InOrder) -> Result<()> {
         let engine = self.slot.options.engine;
         match engine.is_ordered() {
@@ -258,15 +259,16 @@ impl Keyspace {
         }
     }
 
-    /// Visits pairs in the engine's own order, which is that of the keys where there is one, until
-    /// `visit` breaks: from the beginning, or from where the key `from` lies, itself included. The
-    /// key need not be there (any more), and the order stays until the keyspace is cleared, so a
-    /// walk that is broken off can be begun again at the key that it had come to.
+    /// Visits pairs in the engine's own order until `visit` breaks. In an ordered engine this is
+    /// the order of keys. The walk starts at the beginning, or at the position of the key `from`,
+    /// itself included. The key need not be there (any more), and the order stays until the
+    /// keyspace is cleared. So a walk that is broken off can be begun again at the key that it had
+    /// reached.
     ///
-    /// A pair that is there all the while is visited exactly once. One that is written meanwhile is
-    /// visited with one of its values, or not at all if it comes or goes. Over an ordered engine it
-    /// is a scan, of one moment. Of `f2` it costs one read of the device for each record on disk, one
-    /// after the other.
+    /// A pair that is there all the while is visited exactly once. A pair that is written meanwhile
+    /// is visited with one of its values, or not at all if it is added or removed. Over an ordered
+    /// engine a walk is a scan, of one moment. Over `f2` it costs one read of the device for each
+    /// record on disk, sequentially.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -297,7 +299,7 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// Damage or a failure of the device; what was visited before stands.
+    /// Damage or a failure of the device; earlier visits remain valid.
     pub fn walk(
         &self,
         from: Option<&[u8]>,
@@ -309,13 +311,13 @@ impl Keyspace {
     /// The same with a visitor that is not generic.
     pub fn walk_with(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
         self.inner.check_open()?;
-        // To keep: a long walk does not hold up who clears the keyspace.
+        // A reference to keep: a long walk does not hold up a thread that clears the keyspace.
         Ok(self.slot.generation()?.walk(self.form, from, visit)?)
     }
 
-    /// Where `key` lies in the order of [`Keyspace::walk`]: pairs come by ascending position, and
-    /// by key where positions are equal (all are, in an ordered keyspace). It stays until the
-    /// keyspace is cleared, whether the key is there or not. Costs a hash of the key.
+    /// Returns the position of `key` in the order of [`Keyspace::walk`]: pairs come by ascending
+    /// position, and by key if positions are equal (all are, in an ordered keyspace). It stays
+    /// until the keyspace is cleared, whether the key is there or not. Costs a hash of the key.
     pub fn position(&self, key: &[u8]) -> Result<u64> {
         self.inner.check_process()?;
         Ok(self.slot.current()?.engine.position(key))
@@ -332,12 +334,12 @@ impl Keyspace {
     /// Flushes the keyspace and rewrites its files. Afterwards nothing that was deleted or
     /// overwritten in `range` before the call takes space in them, unless a snapshot or a scan
     /// shows it; the journal is trimmed. The new files are durable when it returns. Other reads and
-    /// writes go on meanwhile. Engines do it without being asked, where it frees more than it
+    /// writes continue meanwhile. Engines do the same work by themselves if it frees more than it
     /// costs; see `docs/lsm.md` and `docs/flexdb.md`.
     ///
     /// `lsm` merges each level's tables that overlap with the range into the next level, one table
-    /// at a time; `flexdb` commits, rewrites intervals of the range that lie in pieces, and
-    /// collects the whole space; `memory` writes a snapshot of the whole keyspace. `f2` keeps no
+    /// at a time. `flexdb` commits, rewrites intervals of the range that are in pieces, and
+    /// collects the whole space. `memory` writes a snapshot of the whole keyspace. `f2` keeps no
     /// order and takes only the range of all keys; it does the compactions that are due. Costs
     /// reads and writes of up to all bytes of the range on each level.
     ///
@@ -397,22 +399,22 @@ impl Keyspace {
         Ok(ranges(&*generation.engine)?.approximate_bytes(range)?)
     }
 
-    /// Removes every pair at once, at a cost that does not depend on how many there are. Durable
-    /// when this returns, together with everything written before. Snapshots keep what they show.
-    /// Files are given back at once, unless a [`crate::Seat`] or a scan keeps them; the journal's
-    /// too as far as no other keyspace needs them.
+    /// Removes every pair in one step, at a cost that does not depend on their number. Durable when
+    /// this returns, together with everything written before. Snapshots keep their pairs. Files are
+    /// removed immediately, unless a [`crate::Seat`] or a scan keeps them; the journal's files too,
+    /// as far as no other keyspace needs them.
     pub fn clear(&self) -> Result<()> {
         self.inner.clear(&self.slot)
     }
 
-    /// Live keys, if the engine counts them; cheap. Those whose values have ended count until they are
-    /// removed.
+    /// Returns the number of live keys, if the engine counts them; cheap. Keys whose values have
+    /// ended count until they are removed.
     pub fn live_keys(&self) -> Result<Option<u64>> {
         self.inner.check_process()?;
         Ok(self.slot.current()?.engine.live_keys())
     }
 
-    /// Figures of this keyspace's engine. May visit all that it has in memory.
+    /// Returns the figures of this keyspace's engine. May visit all of the engine's data in memory.
     pub fn stats(&self) -> Result<engine::Stats> {
         self.inner.check_process()?;
         Ok(self.slot.current()?.engine.stats())

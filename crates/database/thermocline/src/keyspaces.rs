@@ -5,8 +5,8 @@
 //! last snapshot or scan that shows it. Leftovers of a crash are swept at the next open: only
 //! directories of which the file in them proves that this database made them (`owner.rs`).
 //!
-//! The journal's part of what is gone is given back before the call returns, unless a keyspace that
-//! was written to since its last flush holds it back.
+//! The journal's part of dropped data is freed before the call returns, unless a keyspace that was
+//! written to since its last flush holds it back.
 
 use std::sync::Arc;
 
@@ -27,17 +27,17 @@ use crate::slot::{Generation, Slot};
 use crate::tuning::Tuning;
 
 impl Db {
-    /// A handle to the keyspace `name`, which is made if there is none. Making one costs a few
-    /// syncs; it is durable when this returns.
+    /// Returns a handle to the keyspace `name`, which is made if there is none. Making one costs a
+    /// few syncs; it is durable when this returns.
     ///
     /// # Errors
     /// [`Error::BadKeyspaceName`], [`Error::NotBuilt`], [`Error::NoMemoryLeft`],
-    /// [`Error::TooManyDescriptors`], [`Error::DamagedKeyspace`]. [`Error::KeyspaceExists`] if it exists and
-    /// was made with another engine, journaled otherwise, or with values that end otherwise. An option that
-    /// has its default value is not compared, so [`KeyspaceOptions::default`] opens every keyspace as it is.
-    /// For [`KeyspaceOptions::merge`]
-    /// [`Error::UnknownMergeOperator`] and [`Error::OtherMergeOperator`]. For [`KeyspaceOptions::tuning`] [`Error::OtherEngine`],
-    /// [`Error::FixedOption`], and [`engine::Error::BadOption`] with what is allowed.
+    /// [`Error::TooManyDescriptors`], [`Error::DamagedKeyspace`]. [`Error::KeyspaceExists`] if it
+    /// exists and was made with another `engine`, `journaled` or `values_end`. An option that has
+    /// its default value is not compared, so [`KeyspaceOptions::default`] opens every keyspace with
+    /// the options that it has. For [`KeyspaceOptions::merge`] [`Error::UnknownMergeOperator`] and
+    /// [`Error::OtherMergeOperator`]. For [`KeyspaceOptions::tuning`] [`Error::OtherEngine`],
+    /// [`Error::FixedOption`], and [`engine::Error::BadOption`] with the allowed values.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.inner.check_open()?;
         catalog::check_keyspace_name(name)?;
@@ -66,7 +66,7 @@ impl Db {
         Ok(self.handle(slot))
     }
 
-    /// A handle to the keyspace `name`, whatever its options.
+    /// Returns a handle to the keyspace `name`, whatever its options.
     ///
     /// # Errors
     /// [`Error::NoKeyspace`], [`Error::DamagedKeyspace`].
@@ -81,9 +81,8 @@ impl Db {
     /// Drops a keyspace and everything in it. Its handles get [`Error::NoKeyspace`] from then on,
     /// and hold none of its memory, files and descriptors: these are free once the operations that
     /// were under way have ended. Snapshots, scans, transactions, ingestions and seats that were
-    /// begun before keep them until they end, and read on. Durable when this returns. So one goes,
-    /// too, that was found
-    /// damaged.
+    /// begun before keep them until they end, and can still read. Durable when this returns. A
+    /// keyspace that was found damaged can be dropped too.
     ///
     /// # Errors
     /// [`Error::NoKeyspace`].
@@ -130,11 +129,11 @@ impl Inner {
         Ok(slot)
     }
 
-    /// Stores what is told anew of the engine's own options of a keyspace that exists, if anything is.
+    /// Stores new options of the engine's own for a keyspace that exists, if the caller gave any.
     fn tune(&self, slot: &Slot, told: Option<Tuning>) -> Result<()> {
         let Some(told) = told else { return Ok(()) };
         let instead = |stored| told.instead_of(stored, &slot.name);
-        // So that whoever names it as it is waits for nobody.
+        // So that a caller that changes nothing waits for no other thread.
         let stored = slot.stored_options().tuning;
         if instead(stored)? == stored {
             return Ok(());
@@ -152,7 +151,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Stores what a keyspace that exists is merged by, if it is told and nothing is stored yet.
+    /// Stores the operator that merges a keyspace that exists, if the caller gave one and none is
+    /// stored yet.
     ///
     /// # Errors
     /// [`Error::OtherMergeOperator`].
@@ -186,8 +186,8 @@ impl Inner {
     /// Makes the directory of a new generation durable, before the catalog names it.
     fn prepare(&self, catalog: &Catalog, name: &str, options: KeyspaceOptions) -> Result<Entry> {
         let mut entry = Entry { id: catalog.next_keyspace, name: name.to_owned(), options };
-        // A crash before the catalog was stored may have left files under this id. Files that this database
-        // did not make stay, and the keyspace gets another id.
+        // A crash before the catalog was stored may have left files under this id. Files that this
+        // database did not make stay, and the keyspace gets another id.
         while !owner::make_vacant(&*self.device, catalog, &entry)? {
             entry.id += 1;
         }
@@ -218,8 +218,8 @@ impl Inner {
 
     fn store(&self, catalog: &mut Catalog, mut next: Catalog) -> Result<()> {
         next.newest = self.sequence.last();
-        // What the disk holds after a failure here is not known, so nothing more is written; unless there
-        // was no room, so that the old catalog stands.
+        // The contents of the disk after a failure here are not known, so nothing more is written;
+        // unless there was no room, so that the old catalog is still valid.
         next.store(&*self.device).map_err(|error| self.fail(error))?;
         *catalog = next;
         Ok(())
@@ -227,8 +227,8 @@ impl Inner {
 
     fn drop_keyspace(&self, name: &str) -> Result<()> {
         let ended = self.end_keyspace(name)?;
-        // The last one to let go of an engine waits for the thread that wakes its futures, and wakers may lock
-        // anything: so with nothing locked.
+        // The last holder that drops an engine waits for the thread that wakes its futures, and
+        // wakers may lock anything: so with nothing locked.
         drop(ended);
         self.release_journal().map_err(|error| self.fail(error))
     }
@@ -253,7 +253,7 @@ impl Inner {
 
     pub(crate) fn clear(&self, slot: &Slot) -> Result<()> {
         self.check_open()?;
-        // A new engine takes little room, and the old one gives back all that it has.
+        // A new engine takes little room, and the old one frees all that it has.
         let old = match self.nursery.barrier.room() {
             Some(room) => room.spend_on_clear(|| self.begin_anew(slot))?,
             None => self.begin_anew(slot)?,
@@ -263,7 +263,7 @@ impl Inner {
         self.release_journal().map_err(|error| self.fail(error))
     }
 
-    /// Fills the slot with a new, empty engine, and hands back what filled it.
+    /// Fills the slot with a new, empty engine, and returns the previous instance.
     fn begin_anew(&self, slot: &Slot) -> Result<Arc<Generation>> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
@@ -287,8 +287,8 @@ impl Inner {
         Ok(old)
     }
 
-    /// A change of the catalog is durable at once, so everything written before it must be too:
-    /// else a power cut could keep the change and lose an older write.
+    /// Makes everything written before a change of the catalog durable. The change is durable
+    /// immediately: otherwise a power cut could keep the change and lose an older write.
     fn settle_everything(&self) -> Result<()> {
         if is_planted(Planted::OlderUnsettled) {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Thermocline: a key-value store for data that is larger than memory and skewed.
 //!
 //! A [`Db`] is a directory. It holds [`Keyspace`]s, each with its own keys and the engine that its
-//! data wants; a [`Batch`] over several of them is one atomic write, also across a crash; a
+//! data wants. A [`Batch`] over several of them is one atomic write, also across a crash. A
 //! [`Snapshot`] shows all ordered ones at one moment.
 //!
 //! ```
@@ -22,54 +22,56 @@
 //! ```
 //!
 //! # Engines
-//! [`EngineKind::Memory`] keeps its keys in order and all of its data in memory. [`EngineKind::Lsm`]
-//! and [`EngineKind::FlexDb`] keep their keys in order too, and on disk what does not fit; the former is
-//! for many writes, the latter for reads and scans of small pairs. [`EngineKind::F2`]
-//! keeps what does not fit on disk, and no order: its keyspaces take puts, gets, deletes,
-//! read-modify-writes and their part in batches and checkpoints, and are walked over
-//! ([`Keyspace::walk`]); scans and snapshots of them are refused.
+//! [`EngineKind::Memory`] keeps its keys in order and all of its data in memory.
+//! [`EngineKind::Lsm`] and [`EngineKind::FlexDb`] keep their keys in order too, and on disk all
+//! data that does not fit; the former is for many writes, the latter for reads and scans of small
+//! pairs. [`EngineKind::F2`] also keeps on disk the data that does not fit, but no order. Its
+//! keyspaces take puts, gets, deletes, read-modify-writes and their part in batches and
+//! checkpoints, and are walked over ([`Keyspace::walk`]). Scans and snapshots of them are refused.
 //!
 //! # Reading and then writing
 //! [`Keyspace::compare_and_swap`] and [`Keyspace::rmw`] change one key by its value,
-//! [`Db::atomically`] several that are known beforehand. [`Keyspace::merge`], [`Batch::merge`] and [`Transaction::merge`] change
-//! keys by an operator that the keyspace has by name ([`KeyspaceOptions::merge`]). A transaction ([`Db::transaction`],
-//! [`Db::begin`]) reads and scans what it likes, of any keyspaces, and commits if that still stands:
-//! transactions are serializable with each other and with every other write.
+//! [`Db::atomically`] several that are known beforehand. [`Keyspace::merge`], [`Batch::merge`] and
+//! [`Transaction::merge`] change keys by an operator that the keyspace has by name
+//! ([`KeyspaceOptions::merge`]). A transaction ([`Db::transaction`], [`Db::begin`]) reads and scans
+//! any keys of any keyspaces, and commits if no other writer has changed them. Transactions are
+//! serializable with each other and with every other write.
 //!
 //! # Values that end
 //! In a keyspace that is made for it ([`KeyspaceOptions::values_end`]) a value may have an end
 //! ([`Keyspace::put_until`], [`Keyspace::put_for`]), from which on no read shows it.
 //!
-//! # Much at once
-//! [`Keyspace::ingest`] puts sorted pairs into a keyspace of `lsm` as one write, [`Keyspace::delete_range`] deletes a
-//! range of keys of `lsm` or `memory`.
+//! # Many keys in one operation
+//! [`Keyspace::ingest`] puts sorted pairs into a keyspace of `lsm` as one write,
+//! [`Keyspace::delete_range`] deletes a range of keys of `lsm` or `memory`.
 //!
 //! # Copies, checks, damage
-//! [`Db::backup`] adds a backup of a running database to [`Backups`], [`Db::checkpoint`] makes a database of
-//! its own. [`fn@check`] verifies every byte, [`Db::open_read_only`] changes none, and [`fn@salvage`] makes a new database
-//! of what is sound in a damaged one.
+//! [`Db::backup`] adds a backup of a running database to [`Backups`], [`Db::checkpoint`] makes a
+//! database of its own. [`fn@check`] verifies every byte, [`Db::open_read_only`] changes none, and
+//! [`fn@salvage`] makes a new database from the sound parts of a damaged one.
 //!
 //! # Memory
-//! [`Options::memory_bytes`] bounds what a database keeps in memory. What a keyspace has of it moves to where it
-//! saves most I/O ([`Options::balance_memory`]).
+//! [`Options::memory_bytes`] limits the memory of a database. It moves between keyspaces, to the
+//! one that saves most I/O with it ([`Options::balance_memory`]).
 //!
-//! # Many operations at once
-//! A get of what is on disk waits for the device, and so does a read-modify-write.
-//! [`Keyspace::multi_get`] overlaps the gets that it is given, and [`Keyspace::seat`] is a thread's seat on
-//! which gets and read-modify-writes are pending and told of as they come.
+//! # Many operations at the same time
+//! A get of a value on disk waits for the device, and so does a read-modify-write.
+//! [`Keyspace::multi_get`] overlaps the gets of its call. [`Keyspace::seat`] is a thread's seat on
+//! which gets and read-modify-writes are pending; it reports each one when it completes.
 //!
 //! Futures, for any executor, are [`Keyspace::get_async`], [`Keyspace::multi_get_async`],
-//! [`Keyspace::put_async`], [`Keyspace::delete_async`], [`Keyspace::rmw_async`], [`Keyspace::merge_async`],
-//! [`Keyspace::compare_and_swap_async`] and [`Db::write_async`] of a [`Batch`]; where values end also
-//! [`Keyspace::put_until_async`], [`Keyspace::rmw_with_end_async`] and [`Keyspace::compare_and_swap_until_async`].
-//! No poll waits for the device, the journal, or what slows writers down. What each means when it is dropped, and
-//! in which order they take place, is said at [`Keyspace::put_async`].
+//! [`Keyspace::put_async`], [`Keyspace::delete_async`], [`Keyspace::rmw_async`],
+//! [`Keyspace::merge_async`], [`Keyspace::compare_and_swap_async`] and [`Db::write_async`] of a
+//! [`Batch`]; if values end also [`Keyspace::put_until_async`], [`Keyspace::rmw_with_end_async`]
+//! and [`Keyspace::compare_and_swap_until_async`]. No poll waits for the device, for the journal,
+//! or for work that slows writers down. [`Keyspace::put_async`] documents the order in which they
+//! take place, and the meaning of a drop.
 //!
 //! # Durability
 //! Every write waits for a [`Durability`]: `Buffered` (in the process), `Flushed` (in the kernel:
 //! survives a killed process) or `Synced` (on the device: survives a power cut). A handle carries
-//! the one that its writes wait for. Whatever it was, after a crash the database holds exactly the
-//! first N writes, N at least the last one that was acknowledged at `Synced`.
+//! the one that its writes wait for. With each of them, after a crash the database holds exactly
+//! the first N writes, N at least the last one that was acknowledged at `Synced`.
 //!
 //! # To follow the code
 //! A put starts at [`Keyspace::put`] and goes through `write.rs`; recovery starts at
@@ -85,7 +87,7 @@ struct FromRocksDb;
 #[doc = include_str!("../../../../docs/from-fjall.md")]
 struct FromFjall;
 
-/// The examples of the page that everybody reads first; they are compiled.
+/// The examples of the first page, `README.md`; they are compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../README.md")]
 struct Readme;

@@ -1,23 +1,28 @@
-//! Memory goes to the keyspaces to which it is worth most, while the database is open (why it is built
-//! like this: `docs/adr/0032-memory-balance.md`).
+//! Moves memory to the keyspaces that gain most from it, while the database is open.
 //!
-//! 1. Every now and then each engine tells what its memory is like and what more of it would have saved
-//!    ([`engine::MemoryNeeds`]).
+//! The reasons for this design are in `docs/adr/0032-memory-balance.md`.
+//!
+//! 1. At regular intervals each engine reports the state of its memory, and the I/O that more
+//!    memory would have saved ([`engine::MemoryNeeds`]).
 //! 2. [`plan`] decides from these figures alone.
-//! 3. The engine that gives gets a smaller budget and lets go of what is above it, in the background.
-//! 4. Once its memory is back, the other one gets as much more. Until then there is no other step. One that
-//!    cannot get down to its new budget within a while gets the old one back, and is left alone for longer.
+//! 3. The engine that gives gets a smaller budget and releases the memory above it, in the
+//!    background.
+//! 4. Once this memory is released, the other engine gets it. Until then there is no other step. If
+//!    the giver cannot shrink to its new budget in time, it gets the old one back, and is left
+//!    alone for longer.
 //!
-//! A keyspace that is to be made and finds too little left takes from others in the same way, and waits for
-//! it.
+//! A keyspace that is being made and finds too little memory left takes it from others in the same
+//! way, and waits for it.
 //!
 //! # Invariants
-//! - B1. Nobody gets what another one has not given back (S1 of [`crate::memory_shares`]).
-//! - B2. A share that was asked for is not made smaller, nor larger than it was asked for.
+//! - B1. No keyspace gets memory that another one has not released (S1 of
+//!   [`crate::memory_shares`]).
+//! - B2. A share whose size the user set is never made smaller, nor larger than that size.
 //!
 //! # Concurrency
-//! The state's lock comes after `catalog` and before `slots`. Only who makes a keyspace waits for background
-//! work under it; a look goes without it then, and a close says that it waits ([`Inner::close`]).
+//! The state's lock comes after `catalog` and before `slots`. Only a thread that makes a keyspace
+//! waits for background work while it holds this lock. A look skips its turn then, and a close says
+//! that it waits ([`Inner::close`]).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -34,7 +39,7 @@ use crate::options::{EngineKind, KeyspaceOptions};
 use crate::plan_move::{Decision, Figures, STEP_BYTES_MIN, ShareFigures, Step, plan};
 use crate::slot::{Generation, Slot};
 
-/// How often shares are looked at.
+/// Interval between looks at the shares.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Looks after which an engine that has not given its memory back gets its old budget back.
 const PATIENCE_LOOKS: u32 = 100;
@@ -43,7 +48,7 @@ const REST_LOOKS: u32 = 600;
 /// How long a keyspace that is being made waits for memory, at most, or a little longer.
 const WAIT_MOST: Duration = Duration::from_secs(10);
 
-/// What is under way, and what was done.
+/// The step under way, and counts of the past ones.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryBalance {
     state: Mutex<State>,
@@ -51,10 +56,10 @@ pub(crate) struct MemoryBalance {
     moved_bytes: AtomicU64,
 }
 
-/// What has moved since the database was opened.
+/// Counts of the moves since the database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryMoves {
-    /// Steps from one keyspace to another, or from what was free.
+    /// Steps from one keyspace to another, or from free memory.
     pub count: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -63,16 +68,16 @@ pub struct MemoryMoves {
 #[derive(Debug, Default)]
 struct State {
     giving: Option<Giving>,
-    /// By keyspace: what it had counted at the last decision.
+    /// By keyspace: the gain that it had counted at the last decision.
     seen: BTreeMap<u32, u64>,
-    /// By keyspace: looks for which it is not asked to give.
+    /// By keyspace: looks during which it is not asked for memory.
     resting: BTreeMap<u32, u32>,
-    /// Who gave the last step, and who got it.
+    /// The giver of the last step, and its taker.
     last: (Option<u32>, Option<u32>),
 }
 
 impl State {
-    /// What was counted of keyspaces that are new, or were cleared, counts from here on.
+    /// Starts counting for keyspaces that are new or were cleared: their gain counts from here on.
     fn note_new(&mut self, members: &[Member]) {
         for member in members {
             let counted = member.needs.gain.saved_bytes;
@@ -82,7 +87,7 @@ impl State {
     }
 }
 
-/// A step whose memory is not back yet.
+/// A step whose memory is not released yet.
 #[derive(Debug)]
 struct Giving {
     from: Weak<Slot>,
@@ -101,7 +106,7 @@ struct Member {
 }
 
 impl Member {
-    /// None of a keyspace without a share, or of an engine that cannot.
+    /// Returns `None` for a keyspace without a share, or with an engine that cannot resize.
     fn of(slot: &Arc<Slot>) -> Option<Self> {
         let generation = slot.generation().ok()?;
         let share = generation.share.clone()?;
@@ -121,7 +126,7 @@ impl Member {
         if self.share.asked.is_some() { self.limit() } else { self.needs.least_bytes }
     }
 
-    /// Gives it what was taken from others.
+    /// Gives it memory that was taken from others.
     fn grow(&self, taken: Taken) -> bool {
         let bytes = taken.bytes();
         self.share.add(taken);
@@ -135,13 +140,13 @@ impl Member {
 }
 
 impl Inner {
-    /// What has moved since the database was opened.
+    /// Returns the moves since the database was opened.
     pub(crate) fn memory_moves(&self) -> MemoryMoves {
         let balance = &self.memory_balance;
         MemoryMoves { count: balance.moves.load(Relaxed), bytes: balance.moved_bytes.load(Relaxed) }
     }
 
-    /// A look at the shares, and a step at most. Short, and waits for nobody.
+    /// Takes a look at the shares, and does at most one step. Short, and never blocks.
     pub(crate) fn balance_memory(&self) {
         let Some(mut state) = self.memory_balance.state.try_lock() else { return };
         state.resting.retain(|_, looks| {
@@ -161,7 +166,7 @@ impl Inner {
             Decision::Keep => {}
             Decision::Move(step) => self.begin_step(&mut state, &members, step),
         }
-        // From here on all count anew.
+        // From here on all gains count from zero.
         state.seen = members.iter().map(|one| (one.id(), one.needs.gain.saved_bytes)).collect();
     }
 
@@ -236,7 +241,7 @@ impl Inner {
             return;
         }
         state.resting.insert(from.id(), REST_LOOKS);
-        // What it still counts as is at least that.
+        // Its share still counts as at least that.
         let _if_closed = from.generation.engine.resize_memory(giving.before);
     }
 
@@ -245,8 +250,9 @@ impl Inner {
         self.memory_balance.moved_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// The share of a keyspace that is to be made with `options`, if its engine has one. Has others give what
-    /// is missing, as far as they can, and waits for that. The caller holds the catalog.
+    /// Returns the share of a keyspace that is to be made with `options`, if its engine has one.
+    /// Takes the missing memory from other keyspaces, as far as they can release it, and waits for
+    /// that. The caller holds the catalog.
     ///
     /// # Errors
     /// [`Error::NoMemoryLeft`]; [`Error::Closed`] once the database is being closed.
@@ -268,11 +274,12 @@ impl Inner {
         let environment = &self.options.environment;
         let until = environment.now() + WAIT_MOST;
         let is_done = || environment.now() >= until || !self.go_on_making(state, engine);
-        // If all is being stopped, whoever makes it hears so.
+        // If everything is being stopped, the thread that makes the keyspace gets an error.
         let _if_stopped = self.background.wait_until(is_done);
     }
 
-    /// Has others give until enough is free, or one of them needs time. Returns whether to wait for that.
+    /// Makes other keyspaces release memory until enough is free, or one of them needs time.
+    /// Returns whether to wait for that.
     fn go_on_making(&self, state: &mut State, engine: EngineKind) -> bool {
         loop {
             if state.giving.is_some() {
@@ -291,7 +298,8 @@ impl Inner {
         }
     }
 
-    /// Asks the keyspace with most memory to spare to free up to `missing` bytes. Returns whether one does.
+    /// Asks the keyspace with most memory to spare to free up to `missing` bytes. Returns whether
+    /// one does.
     fn begin_freeing(&self, state: &mut State, missing: u64) -> bool {
         let may_give = |member: &Member| member.limit().saturating_sub(member.least());
         let is_resting = |member: &&Member| !state.resting.contains_key(&member.id());

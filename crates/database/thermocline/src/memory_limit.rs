@@ -1,14 +1,14 @@
 //! Whether a database fits the memory that it is opened with.
 //!
-//! What was acknowledged must not be refused when it is opened again, and the sums of a running
-//! engine are not those of the same data replayed, so up to a quarter above the setting is opened;
+//! Acknowledged data must not be refused when it is opened again. But the sums of a running engine
+//! are not those of the same data replayed. So data up to a quarter above the setting is opened;
 //! writes that grow are refused there until enough was deleted. Beyond that the setting was
-//! lowered, and whoever lowered it means a bound: nothing is opened.
+//! lowered, and a lower setting is meant as a limit: nothing is opened.
 //!
 //! 1. The snapshots' sizes are summed up before any is loaded ([`check_snapshots`]).
-//! 2. While the journal is replayed the sum in use is looked at after each record ([`check_used`]).
+//! 2. While the journal is replayed the sum in use is checked after each record ([`check_used`]).
 //!
-//! A refusal says how much would hold all of it ([`memory_needed`]).
+//! A refusal has the number of bytes that would hold all of it ([`memory_needed`]).
 //!
 //! Engines with a share of their own ([`crate::memory_shares`]) stay within it, whatever they hold;
 //! only the least that they are opened with counts.
@@ -32,8 +32,8 @@ pub(crate) fn check_setting(options: &Options) -> Result<()> {
     if limit < needed { Err(Error::MemoryTooSmall { limit, needed }) } else { Ok(()) }
 }
 
-/// Refuses snapshots that do not fit `limit`, and answers what they take. Costs one small read a
-/// keyspace.
+/// Refuses snapshots that do not fit `limit`, and returns the bytes that they take. Costs one small
+/// read a keyspace.
 pub(crate) fn check_snapshots(device: &dyn Device, catalog: &Catalog, limit: u64) -> Result<u64> {
     let mut needed: u64 = 0;
     for entry in &catalog.keyspaces {
@@ -63,7 +63,7 @@ pub(crate) fn check_known(
     Err(too_small(device, limit, known, snapshots.persisted_by_all().next(), &snapshots))
 }
 
-/// Bytes of the journal, if any of it may have to be replayed into memory.
+/// Returns the bytes of the journal, if any of it may have to be replayed into memory.
 pub(crate) fn replayed_into_memory(device: &dyn Device, catalog: &Catalog) -> Result<u64> {
     let any = catalog.keyspaces.iter().any(|entry| is_replayed_into_memory(entry.options));
     if any { journal_bytes(device) } else { Ok(0) }
@@ -73,7 +73,7 @@ fn is_replayed_into_memory(options: KeyspaceOptions) -> bool {
     options.engine == EngineKind::Memory && options.journaled
 }
 
-/// Refuses to go on with a replay that does not fit, after record `seqno` of it.
+/// Refuses the rest of a replay that does not fit, after record `seqno` of it.
 #[inline]
 pub(crate) fn check_used(
     device: &dyn Device,
@@ -110,8 +110,9 @@ fn opened_at_most(limit: u64) -> u64 {
     limit.saturating_add(limit / 4)
 }
 
-/// `known` bytes are needed, what the journal brings from `from` on, and an eighth of both for what is
-/// replaced while it is replayed, and pruned later.
+/// Returns the error for data of which `known` bytes are needed, in addition to the journal's
+/// growth from `from` on. An eighth of both is added, for values that are replaced during the
+/// replay and pruned later.
 #[cold]
 fn too_small(
     device: &dyn Device,

@@ -1,8 +1,9 @@
-//! How much memory the rest of the journal would bring, so that a refusal names what would do.
+//! The memory that the rest of the journal would need, so that a refusal names a sufficient number.
 //!
-//! The rest is read and summed up, not applied: what each key of a keyspace in memory takes at the end,
-//! less what it takes now. A key that is written again counts once, as far as there is room to remember
-//! keys; beyond that the answer may be too large. So may it be for range deletes, which are passed over.
+//! The rest is read and summed up, not applied: the bytes that each key of a keyspace in memory
+//! takes at the end, less the bytes that it takes now. A key that is written again counts once, as
+//! far as there is room to remember keys; beyond that the result may be too large. It may also be
+//! too large for range deletes, which are passed over.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::open::JOURNAL_DIR;
 use crate::record;
 
-/// What a remembered key takes, at most.
+/// Bytes that a remembered key takes, at most.
 const REMEMBERED_BYTES: u64 = 64;
 
 fn keys_within(bytes: u64) -> usize {
@@ -26,16 +27,17 @@ fn hash(keyspace: u32, key: &[u8]) -> u64 {
     codec::hash64(u64::from(keyspace), key)
 }
 
-/// Of which keyspaces records count, and what a key takes that is there already.
+/// Selects the keyspaces whose records count, and gives the bytes of keys that are already present.
 pub(crate) trait Present {
-    /// Whether write `seqno` goes to a keyspace in memory that has not got it yet.
+    /// Returns whether write `seqno` goes to a keyspace in memory that does not have it yet.
     fn wants(&self, keyspace: u32, seqno: SeqNo) -> bool;
-    /// What a key takes now; zero if it is not there.
+    /// Returns the bytes that a key takes now; zero if it is not there.
     fn bytes(&self, keyspace: u32, key: &[u8]) -> u64;
 }
 
-/// The most that the keyspaces grow by while the journal is replayed from `from` on, using an eighth of
-/// `limit` at most to find out. Reads the journal to its end, or to where it is damaged.
+/// Returns the most bytes by which the keyspaces grow while the journal is replayed from `from` on.
+/// Uses an eighth of `limit` at most to find out. Reads the journal to its end, or to its first
+/// damage.
 pub(crate) fn growth(device: &dyn Device, from: SeqNo, limit: u64, present: &dyn Present) -> u64 {
     let keys_max = keys_within(limit / 8);
     let mut sum = Sum { present, keys_max, keys: HashMap::new(), bytes: 0, most: 0 };
@@ -47,7 +49,7 @@ pub(crate) fn growth(device: &dyn Device, from: SeqNo, limit: u64, present: &dyn
         }
         Ok(())
     });
-    // What is damaged is told when it is replayed; the sum is about what was read.
+    // The replay reports the damage; the sum is about the records that were read.
     drop(read);
     sum.most.unsigned_abs()
 }
@@ -55,7 +57,7 @@ pub(crate) fn growth(device: &dyn Device, from: SeqNo, limit: u64, present: &dyn
 struct Sum<'a> {
     present: &'a dyn Present,
     keys_max: usize,
-    /// What they take after the writes so far, by their hashes.
+    /// Bytes that the keys take after the writes so far, by their hashes.
     keys: HashMap<u64, u64>,
     bytes: i64,
     most: i64,
@@ -79,8 +81,8 @@ impl Sum<'_> {
     }
 }
 
-/// The snapshots of keyspaces that are not open yet: up to where they have everything, and what their keys
-/// take, as far as there is room for these.
+/// The snapshots of keyspaces that are not open yet: the number up to which each has everything,
+/// and the bytes that its keys take, as far as there is room for these.
 pub(crate) struct Snapshots {
     persisted: HashMap<u32, SeqNo>,
     keys: HashMap<u64, u64>,
@@ -88,7 +90,7 @@ pub(crate) struct Snapshots {
 }
 
 impl Snapshots {
-    /// None yet; they may take `limit` bytes of memory, as long as nothing else does.
+    /// Makes an empty set, which may take `limit` bytes of memory, as long as nothing else does.
     pub(crate) fn new(limit: u64) -> Self {
         let (persisted, keys) = Default::default();
         Self { persisted, keys, keys_max: keys_within(limit) }
@@ -110,7 +112,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Every write up to here is in all of them.
+    /// Returns the number up to which every write is in all of them.
     pub(crate) fn persisted_by_all(&self) -> SeqNo {
         self.persisted.values().min().copied().unwrap_or(SeqNo::ZERO)
     }

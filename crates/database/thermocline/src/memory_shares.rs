@@ -1,26 +1,29 @@
-//! What each keyspace of an engine over data larger than memory, `f2`, `lsm` or `flexdb`, may take of the
-//! database's memory.
+//! Shares of the database's memory for keyspaces whose data may be larger than memory.
 //!
-//! Such an engine is told when it is opened how much it has, and takes all of it as its logs
-//! or its cache grow. So each has a share that is counted as used from the beginning, and all of
-//! them together stay within the database's budget:
+//! These are keyspaces of the engines `f2`, `lsm` and `flexdb`.
 //!
-//! 1. When the database is opened, what keyspaces in memory are known to need is left to them: their
-//!    snapshots, and the journal, where one of them is journaled. Of the rest, keyspaces that were made
-//!    with so many bytes get these, as far as the least of the others allows. Three quarters of what
-//!    is left then are dealt out to the others in equal parts, each beside the least that it is
-//!    opened with.
-//! 2. A keyspace that is made later gets what it asks for, as far as there is so much. Otherwise it
-//!    gets, as the first one, three quarters of what is left; and then a quarter of it, so that
-//!    others can still be made; and never less than a new engine wants. The next opening deals anew.
-//! 3. One that is cleared keeps its share. That of a dropped one is free once its engine is gone.
+//! Such an engine gets its amount of memory when it is opened, and takes all of it as its logs or
+//! its cache grow. So each has a share that is counted as used from the beginning, and all shares
+//! together stay within the database's budget:
+//!
+//! 1. When the database is opened, the known needs of keyspaces in memory are kept for them: their
+//!    snapshots, and the journal if one of them is journaled. From the rest, a keyspace that was
+//!    made with a number of bytes gets that number, as far as the least needs of the others allow.
+//!    Three quarters of the remaining memory are dealt out to the others in equal parts, each in
+//!    addition to the least that it is opened with.
+//! 2. A keyspace that is made later gets the number that it asks for, or all free memory if that is
+//!    less. If it asks for none, the first one gets three quarters of the free memory, and a later
+//!    one a quarter, so that others can still be made. It never gets less than a new engine needs.
+//!    The next opening deals the memory out again.
+//! 3. A keyspace that is cleared keeps its share. The share of a dropped one is free once its
+//!    engine has been dropped.
 //!
 //! While the database is open shares move ([`crate::memory_balance`]).
 //!
 //! # Invariants
-//! - S1. A share counts as what its engine may take, or has not given back yet if that is more. Memory goes
-//!   from one share to another only in the step that takes it off the one; so all of them together never
-//!   pass the whole because of a move.
+//! - S1. A share counts as the bytes that its engine may take, or has not released yet if that is
+//!   more. Memory moves from one share to another only in the step that takes it off the first one.
+//!   So a move never makes all shares together larger than the whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +37,7 @@ use crate::error::{Error, Result};
 use crate::memory_limit;
 use crate::options::{EngineKind, KeyspaceOptions};
 
-/// The database's budget, and what is dealt out of it.
+/// The database's budget, and the shares that are dealt out of it.
 #[derive(Debug)]
 pub(crate) struct MemoryShares {
     whole: Arc<MemoryBudget>,
@@ -45,11 +48,11 @@ pub(crate) struct MemoryShares {
 #[derive(Debug)]
 pub(crate) struct MemoryShare {
     shares: Arc<MemoryShares>,
-    /// What the engine is opened with.
+    /// The budget that the engine is opened with.
     pub(crate) budget: Arc<MemoryBudget>,
-    /// What it counts as (S1).
+    /// Bytes that it counts as (S1).
     held: AtomicU64,
-    /// What the keyspace was made with, if that was said.
+    /// Bytes that the keyspace was made with, if its options had a number.
     pub(crate) asked: Option<u64>,
 }
 
@@ -60,13 +63,13 @@ impl Drop for MemoryShare {
 }
 
 impl MemoryShare {
-    /// Bytes that it counts as.
+    /// Returns the bytes that it counts as.
     pub(crate) fn held(&self) -> u64 {
         self.held.load(Relaxed)
     }
 
-    /// Its engine has given back what is above `bytes`: answers how much that is, which the caller has
-    /// from now on.
+    /// Takes the bytes above `bytes`, which the engine has released. Returns them, and the caller
+    /// has them from now on.
     pub(crate) fn take_above(&self, bytes: u64) -> Taken {
         let above = self.held().saturating_sub(bytes);
         self.held.fetch_sub(above, Relaxed);
@@ -79,7 +82,7 @@ impl MemoryShare {
     }
 }
 
-/// Memory on its way from one share to another; free if it never comes there.
+/// Memory on its way from one share to another; free if it is dropped on the way.
 #[derive(Debug)]
 pub(crate) struct Taken {
     shares: Arc<MemoryShares>,
@@ -103,7 +106,7 @@ impl MemoryShares {
         Arc::new(Self { whole, dealt: AtomicU64::new(0) })
     }
 
-    /// What engines use that have no share: the data of keyspaces in memory.
+    /// Returns the bytes that engines without a share use: the data of keyspaces in memory.
     pub(crate) fn used_by_others(&self) -> u64 {
         self.whole.used().saturating_sub(self.dealt.load(Relaxed))
     }
@@ -169,26 +172,27 @@ impl MemoryShares {
         Ok(Some(self.take(wanted.clamp(needed, left), memory_bytes)))
     }
 
-    /// How much less is left than a keyspace that is to be made wants at least.
+    /// Returns the bytes that are missing for the least share of a new keyspace.
     pub(crate) fn missing_for_new(&self, engine: EngineKind) -> u64 {
         if has_share(engine) { least_of_new(engine).saturating_sub(self.left()) } else { 0 }
     }
 
-    /// Takes up to `bytes` of what is free, as far as what stays free is a quarter of what keyspaces in
-    /// memory leave: for new keyspaces, and for those in memory. It is as much as dealing leaves.
+    /// Takes up to `bytes` of the free memory, and leaves free a quarter of the memory that
+    /// keyspaces in memory do not use: for new keyspaces, and for those in memory. Dealing leaves
+    /// the same amount.
     pub(crate) fn take_free(self: &Arc<Self>, bytes: u64) -> Taken {
         let taken = Taken { shares: Arc::clone(self), bytes: bytes.min(self.free()) };
         self.charge(taken.bytes);
         taken
     }
 
-    /// What [`MemoryShares::take_free`] has.
+    /// Returns the bytes that [`MemoryShares::take_free`] can take.
     pub(crate) fn free(&self) -> u64 {
         let kept = self.whole.limit().saturating_sub(self.used_by_others()) / 4;
         self.left().saturating_sub(kept)
     }
 
-    /// Bytes of the database's memory.
+    /// Returns the bytes of the database's memory.
     pub(crate) fn whole(&self) -> u64 {
         self.whole.limit()
     }
@@ -218,7 +222,7 @@ fn has_share(engine: EngineKind) -> bool {
     matches!(engine, EngineKind::F2 | EngineKind::Lsm | EngineKind::FlexDb)
 }
 
-/// What a new engine wants at least.
+/// Returns the bytes that a new engine needs at least.
 fn least_of_new(engine: EngineKind) -> u64 {
     match engine {
         EngineKind::Lsm => lsm::Options::MEMORY_BYTES_MIN,

@@ -1,17 +1,19 @@
-//! Merging: a key's new value is made of the present one and an operand, by an operator that has a name.
+//! Merging: a named operator makes a key's new value from the present one and an operand.
 //!
-//! 1. A program registers operators by name when it opens the database ([`MergeOperators`]), and a keyspace
-//!    has the name of the one that its values are merged by, which the catalog keeps ([`crate::catalog`]).
-//! 2. A merge is made when it is asked for. The keys are locked, the present values read, and the operator
-//!    asked for the new ones, before anything is journaled: so journal and engines have puts and deletes
-//!    alone, and whoever recovers or reads needs no operator. Of one key it is a read-modify-write
-//!    ([`crate::rmw`]); of a batch see [`batch`], of a transaction `transaction/writes.rs`.
+//! 1. A program registers operators by name when it opens the database ([`MergeOperators`]). The
+//!    catalog keeps the name of the operator that each keyspace is merged by ([`crate::catalog`]).
+//! 2. A merge is made when it is requested. The keys are locked, the present values read, and the
+//!    operator called for the new ones, before anything is journaled. So journal and engines have
+//!    puts and deletes alone, and recovery and reads need no operator. A merge of one key is a
+//!    read-modify-write ([`crate::rmw`]); for a batch see [`batch`], for a transaction
+//!    `transaction/writes.rs`.
 //!
 //! # Invariants
-//! - G1. The values of a keyspace are merged by one operator for life: a name that it has is never changed.
-//! - G2. Where the operator refuses one merge of a write, nothing of that write is made.
-//! - G3. An operator is given values as users know them: without what says when they end, which stays as it
-//!   is, and without those that have ended.
+//! - G1. The values of a keyspace are merged by one operator for life: a name that it has is never
+//!   changed.
+//! - G2. If the operator refuses one merge of a write, nothing of that write is made.
+//! - G3. An operator gets values in the form that users know: without their ends, which do not
+//!   change, and without values that have ended.
 
 pub(crate) mod batch;
 mod name;
@@ -30,11 +32,13 @@ use crate::slot::Slot;
 
 pub use name::MergeName;
 
-/// What makes the new value of a key, its present value if it has one, and an operand.
+/// A function that makes a key's new value from the key, its present value if it has one, and an
+/// operand.
 type Merge =
     dyn Fn(&[u8], Option<&[u8]>, &[u8]) -> std::result::Result<Change, String> + Send + Sync;
 
-/// The operators that a program has for merges ([`crate::Options::merge_operators`]), by their names.
+/// The operators that a program has for merges ([`crate::Options::merge_operators`]), by their
+/// names.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -65,15 +69,16 @@ pub struct MergeOperators {
 }
 
 impl MergeOperators {
-    /// None yet.
+    /// Makes a set without operators.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same with one more; of two with one name the later one counts. It is given the key, its present
-    /// value and the operand, with the key locked; [`Change::Keep`] leaves everything as it is. It may be
-    /// asked several times for one merge, of which the last answer counts, and must not use the database. An
-    /// error refuses the merge ([`Error::MergeRefused`]).
+    /// Returns the operators with one more; if two have the same name, the later one counts. The
+    /// operator gets the key, its present value and the operand, with the key locked;
+    /// [`Change::Keep`] changes nothing. It may be called several times for one merge, and the last
+    /// result counts. It must not use the database. An error refuses the merge
+    /// ([`Error::MergeRefused`]).
     #[must_use]
     pub fn with(
         mut self,
@@ -87,8 +92,8 @@ impl MergeOperators {
         self
     }
 
-    /// None, for a tool that makes keyspaces which another program merges in: a keyspace may have any name,
-    /// and merges are refused.
+    /// Returns no operators, for a tool that makes keyspaces in which another program merges: a
+    /// keyspace may have any name, and merges are refused.
     pub fn elsewhere() -> Self {
         Self { elsewhere: true, ..Self::default() }
     }
@@ -124,7 +129,7 @@ pub(crate) struct Merging<'a> {
 }
 
 impl Merging<'_> {
-    /// What becomes of a value as users know it.
+    /// Returns the operator's change of a value in the form that users know.
     ///
     /// # Errors
     /// [`Error::MergeRefused`].
@@ -142,10 +147,11 @@ impl Merging<'_> {
         })
     }
 
-    /// What becomes of a value as it is stored, with the clock at `moment` [G3].
+    /// Returns the operator's change of a value in its stored form, with the clock at `moment`
+    /// [G3].
     ///
     /// # Errors
-    /// The same; what is stored is damaged.
+    /// The same; the stored value is damaged.
     pub(crate) fn of_stored(
         &self,
         moment: Moment,
@@ -184,7 +190,7 @@ impl Operator for Once<'_> {
     }
 }
 
-/// The same for who makes it later.
+/// The same for a thread that makes it later.
 pub(crate) struct LaterMerge {
     merge: Arc<Merge>,
     name: MergeName,
@@ -221,15 +227,16 @@ impl Operator for LaterMerge {
 }
 
 impl Keyspace {
-    /// Has the keyspace's merge operator make the key's new value of the present one and `operand`, atomically
-    /// ([`crate::KeyspaceOptions::merge`]). Returns the write's number, or `None` if nothing changed. Costs
-    /// the same as a [`Keyspace::rmw`]: the old value is read, and the journal and the engine get the whole new one,
-    /// however short the operand is ([`crate::UpdateStats`] counts both). The operator is called before this
-    /// returns, and by no read later. The end of a value stays as it is.
+    /// Has the keyspace's merge operator make the key's new value from the present one and
+    /// `operand`, atomically ([`crate::KeyspaceOptions::merge`]). Returns the write's number, or
+    /// `None` if nothing changed. Costs the same as a [`Keyspace::rmw`]: the old value is read, and
+    /// the journal and the engine get the whole new one, however short the operand is
+    /// ([`crate::UpdateStats`] counts both). The operator is called before this returns, and by no
+    /// read later. The end of a value does not change.
     ///
     /// # Errors
-    /// [`Error::NoMergeOperator`], [`Error::UnknownMergeOperator`], and [`Error::MergeRefused`] with
-    /// what the operator says: nothing was written. Otherwise as [`Keyspace::rmw`].
+    /// [`Error::NoMergeOperator`], [`Error::UnknownMergeOperator`], and [`Error::MergeRefused`]
+    /// with the operator's reason: nothing was written. Otherwise as [`Keyspace::rmw`].
     pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<Option<SeqNo>> {
         let merging = self.merging()?;
         check_value(operand)?;
@@ -240,7 +247,7 @@ impl Keyspace {
         Ok(done)
     }
 
-    /// The operator that this keyspace is merged by.
+    /// Returns the operator that this keyspace is merged by.
     ///
     /// # Errors
     /// [`Error::NoMergeOperator`], [`Error::UnknownMergeOperator`].

@@ -1,18 +1,19 @@
-//! Opening a database: find out what the directory is, lock it, recover.
+//! Opening a database: recognize the directory, lock it, recover.
 //!
 //! 1. The catalog is read without changing anything; a directory that is something else, newer or
 //!    damaged is refused here.
 //! 2. The lock is taken, and the catalog read again under it. A file that a newer release wrote, a
-//!    catalog that is older than the directories of keyspaces ([`crate::owner`]), and a journal whose
-//!    newest segments are lost, are refused before anything is changed. Data that do not fit the memory
-//!    are refused here or in 4 ([`crate::memory_limit`]).
+//!    catalog that is older than the directories of keyspaces ([`crate::owner`]), and a journal
+//!    whose newest segments are lost, are refused before anything is changed. Data that do not fit
+//!    the memory are refused here or in 4 ([`crate::memory_limit`]).
 //! 3. Every keyspace's engine is opened from its own files: first those of `flexdb`, since such an
-//!    opening changes nothing, and reads a header that step 2 does not reach. One whose files are
-//!    damaged stands aside ([`crate::damaged`]), and is refused to a caller that asks for it.
-//! 4. The journal is read; each record's steps are applied to the keyspaces whose files do not
-//!    have them yet (the replay law), and the sequence follows.
+//!    opening changes nothing, and reads a header that step 2 does not reach. A keyspace whose
+//!    files are damaged is left out ([`crate::damaged`]), and is refused to a caller that asks for
+//!    it.
+//! 4. The journal is read; each record's steps are applied to the keyspaces whose files do not have
+//!    them yet (the replay law), and the sequence follows.
 //!
-//!    If 3 or 4 finds no room to write, all is given back ([`crate::room_to_open`]).
+//!    If 3 or 4 finds no room to write, all room that it took is freed ([`crate::room_to_open`]).
 //! 5. Background work starts ([`crate::background`], O1).
 
 use std::collections::BTreeMap;
@@ -60,7 +61,7 @@ use crate::tuning::Tuning;
 pub(crate) const LOCK_FILE: &str = "LOCK";
 /// The journal's directory.
 pub(crate) const JOURNAL_DIR: &str = "journal";
-/// What part of the memory the keys may take that are written while transactions are open.
+/// Part of the memory for keys that are written while transactions are open: one divided by this.
 const RECENT_WRITES_PART: u64 = 64;
 /// Segments of which a journal of [`Options::journal_bytes`] has at least this number.
 const SEGMENTS_MIN: u64 = 4;
@@ -76,14 +77,15 @@ pub(crate) const KEYSPACES_DIR: &str = "keyspaces";
 impl Db {
     /// Opens the database in the directory `path`, and makes it if there is none.
     ///
-    /// Recovery applies what the journal holds above each keyspace's own files; its time grows
+    /// Recovery applies the journal's records that each keyspace's own files lack; its time grows
     /// with the journal ([`Options::journal_bytes`]).
     ///
     /// # Errors
     /// [`Error::NotADatabase`], [`Error::NotADirectory`], [`Error::InUse`],
-    /// [`Error::NewerVersion`], [`Error::NotBuilt`], [`Error::MemoryTooSmall`], damage to the catalog
-    /// or the journal with its place; none of them loses anything. A keyspace that is damaged by itself is
-    /// refused when it is asked for ([`Error::DamagedKeyspace`]).
+    /// [`Error::NewerVersion`], [`Error::NotBuilt`], [`Error::MemoryTooSmall`], damage to the
+    /// catalog or the journal with its place; none of them loses anything. If only a keyspace is
+    /// damaged, the database opens, and calls that name the keyspace get
+    /// [`Error::DamagedKeyspace`].
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         memory_limit::check_setting(&options)?;
         let path = path.as_ref();
@@ -93,13 +95,13 @@ impl Db {
         let is_new = Catalog::load(&*device)?.is_none();
         let db = Self::open_on(device, &path.display().to_string(), options)?;
         if is_new {
-            // Whoever has made the directory need not have.
+            // The program that made the directory may not have synced its name.
             device::sync_name(path)?;
         }
         Ok(db)
     }
 
-    /// Opens the database on any device; `place` is what messages call it.
+    /// Opens the database on any device; `place` is its name in messages.
     pub fn open_on(device: Arc<dyn Device>, place: &str, options: Options) -> Result<Self> {
         memory_limit::check_setting(&options)?;
         let before_lock = Catalog::load(&*device)?;
@@ -124,7 +126,7 @@ impl Db {
         Ok(db)
     }
 
-    /// Steps 2 to 5, by who holds the lock.
+    /// Steps 2 to 5, for a caller that holds the lock.
     pub(crate) fn open_locked(
         device: Arc<dyn Device>,
         place: &str,
@@ -165,7 +167,7 @@ impl Db {
         }
         let recovered = recover(&nursery, &slots, &catalog, &options);
         if recovered.as_ref().is_err_and(Error::is_no_space) {
-            // The replay gives back the room that it has taken.
+            // Frees the room that the replay has taken.
             let engines = slots.values().map(|slot| slot.last_generation());
             engines.for_each(|one| drop(one.engine.close()));
         }
@@ -216,7 +218,7 @@ impl Db {
     }
 }
 
-/// What stands for a lock that somebody else holds.
+/// Returns the error for a lock that another holder has.
 pub(crate) fn in_use(error: device::Error, place: &str) -> Error {
     match error {
         device::Error::Locked { .. } => Error::InUse { path: place.to_owned() },
@@ -224,7 +226,7 @@ pub(crate) fn in_use(error: device::Error, place: &str) -> Error {
     }
 }
 
-/// What stands at `path` must be a directory, or nothing where one may be made.
+/// Checks that `path` is a directory, or is absent if one may be made there.
 pub(crate) fn check_place(path: &Path, create: bool) -> Result<()> {
     let place = || path.display().to_string();
     match (path.is_dir(), path.exists()) {
@@ -234,8 +236,8 @@ pub(crate) fn check_place(path: &Path, create: bool) -> Result<()> {
     }
 }
 
-/// A directory without a catalog may become a database only if all that is in it is what a crash
-/// leaves of one that was being made.
+/// Checks a directory without a catalog. It may become a database only if its entries are all left
+/// by a crash while one was being made.
 fn check_vacant(device: &dyn Device, place: &str, create: bool) -> Result<()> {
     let mut foreign = None;
     for entry in device.list("")? {
@@ -268,8 +270,8 @@ fn load_or_create(device: &dyn Device, options: &Options) -> Result<Catalog> {
     Ok(catalog)
 }
 
-/// The damage, if a journal is gone that keyspaces are written to. It was there before any of them was made, and
-/// what they do not have in their own files was in it alone.
+/// Returns the damage if there are journaled keyspaces and no journal. It existed before any of
+/// them was made, and was the only place of writes that their own files do not have.
 pub(crate) fn missing_journal(
     device: &dyn Device,
     catalog: &Catalog,
@@ -279,7 +281,8 @@ pub(crate) fn missing_journal(
     Ok(is_missing.then(|| Corruption::new("the journal is missing", 0).at(JOURNAL_DIR, 0)))
 }
 
-/// The damage, if the journal is that of another database, by its id. Its records say nothing of these keyspaces.
+/// Returns the damage if the journal's id is that of another database. Its records do not concern
+/// these keyspaces.
 pub(crate) fn foreign_journal(
     device: &dyn Device,
     catalog: &Catalog,
@@ -290,8 +293,8 @@ pub(crate) fn foreign_journal(
     Ok(is_foreign.then(|| Corruption::new(what, 0).at(JOURNAL_DIR, 0)))
 }
 
-/// How the journal of this id is opened. It takes any record that its format can express: a value may be half of
-/// that.
+/// Returns the options for the journal of this id. It takes any record that its format can express:
+/// a value may be half of that size.
 pub(crate) fn journal_options(options: &Options, id: u64, reached: SeqNo) -> journal::Options {
     let record_bytes_max = journal::Options::RECORD_BYTES_MAX;
     let default = journal::Options::default();
@@ -302,8 +305,8 @@ pub(crate) fn journal_options(options: &Options, id: u64, reached: SeqNo) -> jou
     journal::Options { record_bytes_max, reached, segment_bytes, buffer_bytes, id: Some(id) }
 }
 
-/// The same for a device of some size. A device that is full is left by a trim of whole segments, so these are small on
-/// a small device.
+/// The same for a device of some size. On a full device only a trim of whole segments frees room,
+/// so segments are small on a small device.
 fn journal_options_on(
     device: &dyn Device,
     options: &Options,
@@ -318,13 +321,14 @@ fn journal_options_on(
     journal::Options { segment_bytes, buffer_bytes, ..usual }
 }
 
-/// Bytes of a segment of the journal. Whole segments are trimmed, so a journal of its size has several.
+/// Returns the bytes of a segment of the journal. Whole segments are trimmed, so a journal of its
+/// size has several.
 pub(crate) fn segment_bytes(options: &Options) -> u64 {
     let most = journal::Options::default().segment_bytes;
     (options.journal_bytes / SEGMENTS_MIN).clamp(SEGMENT_BYTES_MIN, most)
 }
 
-/// What engines are opened with, at the start and whenever a keyspace is made.
+/// The parts that engines are opened with, at the start and whenever a keyspace is made.
 pub(crate) struct Nursery {
     device: Arc<dyn Device>,
     environment: Environment,
@@ -396,9 +400,10 @@ impl Nursery {
         Ok(Arc::new(Slot::new(&entry.name, entry.options, generation)))
     }
 
-    /// Opens every keyspace that is `sound` at first sight; `needed` bytes are known to be taken by those in
-    /// memory. One that is damaged, by `damaged` or as its engine finds, fills its place and no more. Calls
-    /// `begin_to_change` before the first opening that may change a file.
+    /// Opens every keyspace that is `sound` at first sight; `needed` bytes are known to be taken by
+    /// the keyspaces in memory. A keyspace that is damaged, by `damaged` or by its engine's
+    /// findings, gets a slot that refuses its calls. Calls `begin_to_change` before the first
+    /// opening that may change a file.
     fn open_all(
         &self,
         sound: &Catalog,
@@ -442,8 +447,8 @@ impl Nursery {
     }
 }
 
-/// The engine that was opened in `dir`; its errors, also that of the opening, name files with the
-/// directory.
+/// Returns the engine that was opened in `dir`; its errors, also that of the opening, name files
+/// with the directory.
 fn placed<E: Engine + 'static>(
     opened: engine::Result<E>,
     dir: &str,
@@ -452,14 +457,14 @@ fn placed<E: Engine + 'static>(
     Ok(Box::new(Placed::new(engine, dir)))
 }
 
-/// Step 4. Answers how many records of the journal were applied, too.
+/// Step 4. Also returns the number of journal records that were applied.
 fn recover(
     nursery: &Nursery,
     slots: &BTreeMap<String, Arc<Slot>>,
     catalog: &Catalog,
     options: &Options,
 ) -> Result<(Arc<Journal>, u64)> {
-    // What the journal has for a damaged keyspace stays there.
+    // The journal's records for a damaged keyspace stay there.
     let sound = slots.values().filter(|slot| slot.damage.is_none());
     let generations: Vec<Arc<Generation>> = sound.map(|slot| slot.last_generation()).collect();
     let journaled: Journaled<'_> = generations
@@ -476,7 +481,8 @@ fn recover(
     let oldest = journaled.values().map(|generation| generation.engine.persisted()).min();
     let oldest = match oldest {
         Some(oldest) => oldest,
-        // Nobody reads it, and what it was trimmed to only its damaged keyspaces could say.
+        // No sound keyspace reads it, and only the damaged ones know the number to which it was
+        // trimmed.
         None if slots.values().any(|slot| slot.damage.is_some()) => {
             journal::begins_behind(&*nursery.device, JOURNAL_DIR)?
         }
@@ -500,7 +506,8 @@ fn recover(
         &mut replay,
     )?;
     let journal = Arc::new(journal);
-    // Before the sequence goes above what the journal has: numbers of writes that are not journaled.
+    // Before the sequence passes the end of the journal, to numbers of writes that are not
+    // journaled.
     barrier.set(Arc::clone(&journal));
     sequence.end_recovery(newest.max(journal.last()));
     Ok((journal, recovery.replayed))
@@ -530,8 +537,8 @@ fn replay_record(
     Ok(())
 }
 
-/// The evidence that `catalog` is older than the journal: a record names a keyspace whose id the catalog has
-/// not given out yet.
+/// Returns the evidence that `catalog` is older than the journal: a record names a keyspace whose
+/// id the catalog has not given out yet.
 pub(crate) fn unknown_keyspace(
     catalog: &Catalog,
     seqno: SeqNo,

@@ -16,67 +16,73 @@ use crate::tuning::Tuning;
 pub struct Options {
     /// Memory for everything the database keeps, in bytes. Default 1 GiB, at least
     /// [`Options::MEMORY_BYTES_MIN`]. An engine that must hold all its data in memory refuses
-    /// writes beyond it. Whatever was taken under one setting opens again under it; data that are
-    /// more than a quarter above a lower one are not opened ([`Error::MemoryTooSmall`]).
+    /// writes beyond it. Data that was accepted under one setting opens again under it. Under a
+    /// lower one, data more than a quarter above it is not opened ([`Error::MemoryTooSmall`]).
     ///
-    /// Each keyspace of [`EngineKind::F2`], [`EngineKind::Lsm`] or [`EngineKind::FlexDb`] has a share of
-    /// it, all of which it may take: at opening, three quarters of what keyspaces in memory leave, in equal parts; made later,
-    /// three quarters of what is left, or where there is such a keyspace already a quarter of it. From
-    /// then on it moves to where it saves most ([`Options::balance_memory`]).
+    /// Each keyspace of [`EngineKind::F2`], [`EngineKind::Lsm`] or [`EngineKind::FlexDb`] has a
+    /// share of it, and may use all of the share. At opening, three quarters of the memory that
+    /// keyspaces in memory leave are shared out in equal parts. A keyspace that is made later gets
+    /// three quarters of the free memory, or a quarter if there is such a keyspace already. From
+    /// then on memory moves to the keyspace that saves most with it ([`Options::balance_memory`]).
     pub memory_bytes: u64,
-    /// Whether memory moves, while the database is open, from keyspaces that gain little by it to those
-    /// that gain much, and to one that is made when too little is left. Not where a keyspace was made with
-    /// [`KeyspaceOptions::memory_bytes`]. Without it shares stay as they were dealt out. Default true.
+    /// Whether memory moves, while the database is open, from keyspaces that gain little by it to
+    /// keyspaces that gain much, and to a new one if too little is left for it. A keyspace that was
+    /// made with [`KeyspaceOptions::memory_bytes`] loses none of that number, and gets no more. If
+    /// this is false, shares keep the sizes that they had at the start. Default true.
     pub balance_memory: bool,
-    /// What a write waits for when nothing else is said. Default [`Durability::Flushed`]: a
-    /// killed process loses nothing, a power cut at most [`Options::sync_interval`].
+    /// The durability that a write waits for by default. Default [`Durability::Flushed`]: a killed
+    /// process loses nothing, a power cut at most [`Options::sync_interval`].
     pub durability: Durability,
     /// How often the journal is synced in the background; `None` never does. Default 1 s, at least
     /// 1 ms.
     pub sync_interval: Option<Duration>,
     /// Whether a directory that holds no database becomes one. Default true.
     pub create_if_missing: bool,
-    /// How files are read and written. Default [`device::Io::DirectBlocks`]: what engines larger than
-    /// memory keep on disk goes past the page cache, so that [`Options::memory_bytes`] is all the
-    /// memory that it takes; everything else goes through it. With [`device::Io::Buffered`] memory
-    /// that lies idle serves as a cache.
+    /// How files are read and written. Default [`device::Io::DirectBlocks`]: files of engines over
+    /// data larger than memory bypass the page cache, so that [`Options::memory_bytes`] is all the
+    /// memory that they take; all other files use it. With [`device::Io::Buffered`] idle memory
+    /// serves as a cache.
     pub io: device::Io,
-    /// Threads for background work, most of which wait for the disk. Default 6, between 1 and [`Options::BACKGROUND_THREADS_MAX`].
+    /// Threads for background work, most of which wait for the disk. Default 6, between 1 and
+    /// [`Options::BACKGROUND_THREADS_MAX`].
     pub background_threads: usize,
-    /// Bytes of the journal above which a keyspace that holds it back is flushed in the background, so that
-    /// the journal can be trimmed. Default 256 MiB.
+    /// Bytes of the journal above which a keyspace that holds it back is flushed in the background,
+    /// so that the journal can be trimmed. Default 256 MiB.
     ///
-    /// A journal of this size has at least four segments: each has a quarter of this, at least 64 KiB and at
-    /// most 64 MiB. A larger record makes a larger segment. A change of the setting holds for the segments that
-    /// are begun from the next opening on.
+    /// A journal of this size has at least four segments: each has a quarter of this, at least 64
+    /// KiB and at most 64 MiB. A larger record makes a larger segment. A change of the setting
+    /// holds for the segments that are begun from the next opening on.
     ///
-    /// A flush begins when the journal has grown by a segment beyond this size, and whole segments are trimmed.
-    /// So the journal takes at most this and a segment more when no flush runs. It takes more in these cases:
-    /// - While the flush runs, writers go on, until the journal has twice this size and a segment more. Then
-    ///   they wait for the flush. Writes of [`crate::Db::atomically`], and those of futures that need not
-    ///   wait, do not wait for it. A flush that has to wait for a thread lets the journal grow until then.
-    /// - An engine that writes all its data to flush ([`EngineKind::Memory`]) is flushed only once the journal
-    ///   is as large as the data. Writers wait for that flush once the journal has doubled since it began.
-    /// - Nothing is trimmed while a backup or a checkpoint is made, while a journaled keyspace is damaged, or
-    ///   while flushes fail.
+    /// A flush begins when the journal has grown by a segment beyond this size, and whole segments
+    /// are trimmed. So the journal takes at most this and a segment more when no flush runs. It
+    /// takes more in these cases:
+    /// - While the flush runs, writers continue until the journal has twice this size and a segment
+    ///   more. Then they wait for the flush. Writes of [`crate::Db::atomically`] do not wait for
+    ///   it, and neither do writes of futures that need not wait. A flush without a thread lets the
+    ///   journal grow until then.
+    /// - An engine that writes all its data to flush ([`EngineKind::Memory`]) is flushed only once
+    ///   the journal is as large as the data. Writers wait for that flush once the journal has
+    ///   doubled since it began.
+    /// - Nothing is trimmed while a backup or a checkpoint is made, while a journaled keyspace is
+    ///   damaged, or while flushes fail.
     pub journal_bytes: u64,
-    /// How often values that have ended are looked for in the background, to be removed, in keyspaces
-    /// whose values may end. `None` never does: then they take space until [`crate::Keyspace::remove_ended`],
-    /// and are not shown either. It takes about a 20th of a core, and a quarter while it finds many. Default
-    /// 100 ms, at least 1 ms.
+    /// Interval at which a background thread searches for ended values and removes them, in
+    /// keyspaces whose values may end. With `None` there is no such thread: ended values take space
+    /// until [`crate::Keyspace::remove_ended`], and are not shown either. The thread takes about a
+    /// 20th of a core, and a quarter while it finds many. Default 100 ms, at least 1 ms.
     pub removal_interval: Option<Duration>,
-    /// How keyspaces of the engine `f2` are opened, and with what new ones are made, as far as they have
-    /// nothing of their own ([`KeyspaceOptions::tuning`]); so for the other engines. Default: what their share of
-    /// the memory suggests.
+    /// Options with which keyspaces of the engine `f2` are made and opened, unless a keyspace has
+    /// options of its own ([`KeyspaceOptions::tuning`]). The same holds for the other engines.
+    /// Default: values that suit their share of the memory.
     pub f2: f2::Options,
-    /// How keyspaces of the engine `lsm` are opened. Default: what their share of the memory
-    /// suggests.
+    /// Options with which keyspaces of the engine `lsm` are opened. Default: values that suit their
+    /// share of the memory.
     pub lsm: lsm::Options,
-    /// How keyspaces of the engine `flexdb` are opened. Default: what their share of the memory
-    /// suggests.
+    /// Options with which keyspaces of the engine `flexdb` are opened. Default: values that suit
+    /// their share of the memory.
     pub flexdb: flexdb::Options,
-    /// The operators that keyspaces are merged by ([`KeyspaceOptions::merge`]). Default none: keyspaces that have
-    /// one are opened, read and written all the same, and merges are refused.
+    /// The operators that keyspaces are merged by ([`KeyspaceOptions::merge`]). Default none:
+    /// keyspaces that have one can still be opened, read and written, and merges are refused.
     pub merge_operators: MergeOperators,
     /// Clock, randomness, threads. Default: the real ones.
     pub environment: Environment,
@@ -114,43 +120,45 @@ impl Default for Options {
 
 /// The options with which a keyspace is made.
 ///
-/// For a keyspace that exists, an option with its default value counts as not given and leaves the
-/// keyspace as it is. Another value of `engine`, `journaled` or `values_end` must be the one that the
+/// For a keyspace that exists, an option with its default value counts as not given and changes
+/// nothing. Another value of `engine`, `journaled` or `values_end` must be the one that the
 /// keyspace was made with. [`crate::Keyspace::options`] returns the options that hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyspaceOptions {
-    /// What stores it. Default [`EngineKind::Memory`].
+    /// The engine that stores it. Default [`EngineKind::Memory`].
     pub engine: EngineKind,
     /// Whether its writes go through the database's journal. Default true.
     ///
     /// Without it a crash may lose any write since the last [`crate::Keyspace::flush`] or close,
-    /// and of a batch some steps. The rest depends on the engine: `memory` goes back to its last
-    /// flush; `flexdb` to some commit since, or to a part of one if room was short; `f2` to a
-    /// checkpoint since, which is a prefix of what each thread wrote. `lsm` leaves no prefix, not
-    /// even of the writes of one thread: each key has a value that it had at some moment since the
-    /// last flush, and different keys may be of different moments.
+    /// and some steps of a batch. The rest depends on the engine. `memory` returns to its last
+    /// flush. `flexdb` returns to some commit since, or to a part of one if room was short. `f2`
+    /// returns to a checkpoint since, which is a prefix of each thread's writes. `lsm` leaves no
+    /// prefix, not even of the writes of one thread: each key has a value that it had at some
+    /// moment since the last flush, and different keys may be of different moments.
     pub journaled: bool,
-    /// Bytes of the database's memory that an engine over data larger than memory is to have: as much
-    /// of that as is left, and never less than it can be opened with. Nobody gets any of it while it is
-    /// open. Kept with the keyspace: of one that
-    /// exists this changes nothing. Default none, as 0 is: a share of what is left, three quarters of
-    /// it for the first keyspace, so that others can be made.
+    /// Bytes of the database's memory for an engine over data larger than memory. It gets at most
+    /// the memory that is left, and never less than it needs to open. No other keyspace gets any of
+    /// it while it is open. Kept with the keyspace: for one that exists this changes nothing.
+    /// Default `None`, and 0 means the same: a share of the free memory, three quarters of it for
+    /// the first keyspace, so that others can be made.
     pub memory_bytes: Option<u64>,
-    /// Whether its values may end ([`crate::Keyspace::put_until`]). Then each takes a byte more, or nine
-    /// with an end, and so much less it may be long; a read of it costs a look at the clock. Kept with the
-    /// keyspace. Default false.
+    /// Whether its values may end ([`crate::Keyspace::put_until`]). Then each takes one byte more,
+    /// or nine with an end, and its maximum length is less by these bytes. A read of it costs a
+    /// look at the clock. Kept with the keyspace. Default false.
     pub values_end: bool,
-    /// The name of the operator that its values are merged by ([`crate::Keyspace::merge`]), which has to be one of
-    /// [`Options::merge_operators`]. Kept with the keyspace, and of one that exists never changed: none leaves it
-    /// as it is, and one that has none yet gets it, durable at once. Default none.
-    /// Each merge reads the old value and writes the whole new one; make values that many merges extend short.
+    /// The name of the operator that its values are merged by ([`crate::Keyspace::merge`]). It must
+    /// be one of [`Options::merge_operators`]. Kept with the keyspace, and never changed once it
+    /// has one. For a keyspace that exists, `None` changes nothing; one without an operator gets
+    /// this one, durable immediately. Default `None`. Each merge reads the old value and writes the
+    /// whole new one; make values that many merges extend short.
     pub merge: Option<MergeName>,
-    /// What its engine does otherwise than the database's options say: what it says goes before those, and all
-    /// else is theirs. Of the keyspace's own engine ([`Error::OtherEngine`]), and none of `memory`. Kept with the
-    /// keyspace. For one that exists none leaves it as it is, and any other replaces it as a whole, so that one
-    /// which says nothing takes it away; the change is durable at once, and holds from the next opening of the
-    /// database or clearing of the keyspace on. What is on disk stays as it was written, and is read all the same.
-    /// Default none.
+    /// Options of its engine that differ from the database's options. An option that is set here
+    /// takes precedence, and all others are the database's. They must be of the keyspace's own
+    /// engine ([`Error::OtherEngine`]); `memory` has none. Kept with the keyspace. For a keyspace
+    /// that exists, `None` changes nothing, and any other value replaces its options as a whole, so
+    /// that one without any set option removes them. The change is durable immediately, and holds
+    /// from the next opening of the database or clearing of the keyspace on. Data on disk keeps its
+    /// form and stays readable. Default `None`.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -179,7 +187,7 @@ pub struct KeyspaceOptions {
 }
 
 impl KeyspaceOptions {
-    /// Returns whether a keyspace that was made with `made` is what these options ask for. An option
+    /// Returns whether a keyspace that was made with `made` agrees with these options. An option
     /// with its default value asks for nothing.
     pub(crate) fn allow(&self, made: &Self) -> bool {
         let default = Self::default();
@@ -215,8 +223,8 @@ pub enum EngineKind {
     Lsm,
     /// Values in hash-grouped segments. Not built yet.
     HashKv,
-    /// All pairs sorted in one file, in place: ordered, journaled, over data larger than memory, for
-    /// reads and scans of small pairs.
+    /// All pairs sorted in one file, in place: ordered, journaled, over data larger than memory,
+    /// for reads and scans of small pairs.
     FlexDb,
     /// The cluster. Not built yet.
     Nova,
@@ -227,7 +235,7 @@ impl EngineKind {
     pub const ALL: [Self; 6] =
         [Self::Memory, Self::F2, Self::Lsm, Self::HashKv, Self::FlexDb, Self::Nova];
 
-    /// Its name as users write it and as it is stored.
+    /// Returns its name, as users write it and as the catalog stores it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -239,14 +247,14 @@ impl EngineKind {
         }
     }
 
-    /// Whether it keeps keys in order. Only then can a keyspace be scanned
+    /// Returns whether it keeps keys in order. Only then can a keyspace be scanned
     /// ([`crate::Keyspace::scan`]) and is part of snapshots ([`crate::Db::snapshot`]); any can be
     /// walked over ([`crate::Keyspace::walk`]).
     pub const fn is_ordered(self) -> bool {
         !matches!(self, Self::F2)
     }
 
-    /// Whether this version can open a keyspace stored by it.
+    /// Returns whether this version can open a keyspace stored by it.
     pub const fn is_built(self) -> bool {
         matches!(self, Self::Memory | Self::F2 | Self::Lsm | Self::FlexDb)
     }

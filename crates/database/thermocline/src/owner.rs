@@ -1,20 +1,20 @@
 //! The file `KEYSPACE`: to which database and keyspace a directory of files belongs.
 //!
-//! Each directory `keyspaces/NAME/ID` has one. It proves which directories this database made, so that
-//! opening removes no other, and it tells a directory that a crash left from one that only a newer
-//! catalog names.
+//! Each directory `keyspaces/NAME/ID` has one. It proves which directories this database made, so
+//! that opening removes no other. It also distinguishes a directory that a crash left from one that
+//! only a newer catalog names.
 //!
-//! 1. A new directory begins with the file under the name [`MAKING`], durable before anything else is
-//!    in the directory.
+//! 1. A new directory begins with the file under the name [`MAKING`], durable before anything else
+//!    is in the directory.
 //! 2. The catalog is stored with the keyspace.
 //! 3. The file gets its own name, durable before the keyspace takes a write.
 //!
 //! # Invariants
-//! - O1. A directory whose file has the name [`MAKING`] has no write that was acknowledged, unless the
-//!   catalog names it: opening does step 3 before the keyspace takes a write.
-//! - O2. A directory whose file has its own name was in a catalog. If the catalog gave out its id and
-//!   does not name it, it was dropped or cleared. If the catalog never gave out its id, the catalog is
-//!   older than the directory.
+//! - O1. A directory whose file has the name [`MAKING`] has no write that was acknowledged, unless
+//!   the catalog names it: opening does step 3 before the keyspace takes a write.
+//! - O2. A directory whose file has its own name was in a catalog. If the catalog gave out its id
+//!   and does not name it, it was dropped or cleared. If the catalog never gave out its id, the
+//!   catalog is older than the directory.
 //!
 //! # Format
 //! See `docs/formats/catalog.md`.
@@ -38,8 +38,9 @@ const FORMAT: Format = Format::new(*b"TCKEYSPC", 1, 0);
 /// Bytes of the longest file: an entry has a few strings of at most 64 bytes.
 const FILE_BYTES_MAX: u64 = 4096;
 
-/// Locked while the directory of a keyspace's name is made together with one in it, and while one is removed that
-/// is empty. Nothing else is locked meanwhile. One for all databases of a process: it is rare, and takes a moment.
+/// Locked while the directory of a keyspace's name is made together with one in it, and while one
+/// is removed that is empty. Nothing else is locked meanwhile. One for all databases of a process:
+/// it is rare, and takes a moment.
 static NAMES: PerProcess<Mutex<()>> = PerProcess::new(Mutex::default);
 
 /// The fields of the file.
@@ -47,7 +48,7 @@ static NAMES: PerProcess<Mutex<()>> = PerProcess::new(Mutex::default);
 pub(crate) struct Owner {
     /// The database's id.
     pub(crate) database: [u8; 16],
-    /// The keyspace, as it was made.
+    /// The keyspace, with the options that it was made with.
     pub(crate) entry: Entry,
 }
 
@@ -95,14 +96,14 @@ impl Owner {
     }
 }
 
-/// Decodes the content of a file `KEYSPACE` that no checksum covers, and encodes it again: the entry
-/// for fuzzing.
+/// Decodes the content of a file `KEYSPACE` that no checksum covers, and encodes it again: the
+/// entry for fuzzing.
 ///
 /// # Errors
 /// The damage.
 ///
 /// # Panics
-/// If another owner comes back.
+/// If the result is another owner.
 pub fn decode_owner(content: &[u8]) -> std::result::Result<(), Corruption> {
     let owner = Owner::decode_content(&mut Reader::new(content))?;
     let again = Owner::decode_body(&owner.encode());
@@ -110,8 +111,8 @@ pub fn decode_owner(content: &[u8]) -> std::result::Result<(), Corruption> {
     Ok(())
 }
 
-/// Makes room for the directory of a new keyspace: removes one that this database left there. Returns false
-/// if something else is there, which stays.
+/// Makes room for the directory of a new keyspace: removes one that this database left there.
+/// Returns false if something else is there, which stays.
 pub(crate) fn make_vacant(device: &dyn Device, catalog: &Catalog, entry: &Entry) -> Result<bool> {
     let dir = entry.dir();
     if !device.exists(&dir)? || device.remove_empty_dir(&dir)? {
@@ -124,8 +125,8 @@ pub(crate) fn make_vacant(device: &dyn Device, catalog: &Catalog, entry: &Entry)
     Ok(true)
 }
 
-/// Step 1: makes the directory of a new keyspace. The names of the directories above it are not durable
-/// yet.
+/// Step 1: makes the directory of a new keyspace. The names of the directories above it are not
+/// durable yet.
 pub(crate) fn begin(device: &dyn Device, database: [u8; 16], entry: &Entry) -> Result<()> {
     write(device, database, entry, MAKING)
 }
@@ -216,8 +217,8 @@ pub(crate) enum Unnamed {
     Newer(Entry),
 }
 
-/// Finds the directories that this database made and that `catalog` does not name. All others, and files,
-/// are none of the database's.
+/// Finds the directories that this database made and that `catalog` does not name. All others, and
+/// files, do not belong to the database.
 pub(crate) fn unnamed(device: &dyn Device, catalog: &Catalog) -> Result<Vec<Unnamed>> {
     let mut found = Vec::new();
     if !device.exists(KEYSPACES_DIR)? {
@@ -239,7 +240,7 @@ pub(crate) fn unnamed(device: &dyn Device, catalog: &Catalog) -> Result<Vec<Unna
 fn judge(device: &dyn Device, catalog: &Catalog, dir: String) -> Result<Option<Unnamed>> {
     let (owner, is_made) = match read(device, &dir) {
         Ok(Some(found)) => found,
-        // A file that is not what it was proves nothing.
+        // A file that has changed proves nothing.
         Ok(None) | Err(Error::NewerVersion { .. }) => return Ok(None),
         Err(error) if error.corruption().is_some() => {
             let is_bare = is_bare(device, &dir)?;
@@ -258,8 +259,8 @@ fn judge(device: &dyn Device, catalog: &Catalog, dir: String) -> Result<Option<U
     }))
 }
 
-/// Returns whether a directory has a file [`MAKING`] without a byte but zeros, and nothing else: what a crash
-/// during step 1 leaves. There is nothing in it that could be lost.
+/// Returns whether a directory has a file [`MAKING`] of zeros alone, and nothing else: a crash
+/// during step 1 leaves it. Nothing in it could be lost.
 fn is_bare(device: &dyn Device, dir: &str) -> Result<bool> {
     if !device.list(dir)?.iter().all(|entry| entry.name == MAKING && !entry.is_dir) {
         return Ok(false);
@@ -280,8 +281,8 @@ pub(crate) fn remove(device: &dyn Device, dir: &str, is_bare: bool) -> Result<()
     Ok(remove_dropped(device, dir)?)
 }
 
-/// Removes the directory of a keyspace that was dropped or cleared, and that of its name if nothing else is
-/// in it.
+/// Removes the directory of a keyspace that was dropped or cleared, and that of its name if nothing
+/// else is in it.
 pub(crate) fn remove_dropped(device: &dyn Device, dir: &str) -> device::Result<()> {
     device.remove_dir(dir)?;
     let Some((above, _)) = dir.rsplit_once('/') else { return Ok(()) };
@@ -289,7 +290,7 @@ pub(crate) fn remove_dropped(device: &dyn Device, dir: &str) -> device::Result<(
     device.remove_empty_dir(above).map(drop)
 }
 
-/// The evidence that `catalog` is older than the directories of keyspaces, if there is any.
+/// Returns the evidence that `catalog` is older than the directories of keyspaces, if there is any.
 pub(crate) fn older_than(device: &dyn Device, catalog: &Catalog) -> Result<Option<Corruption>> {
     let newer = unnamed(device, catalog)?.into_iter().find_map(|one| match one {
         Unnamed::Newer(entry) => Some(entry),
@@ -298,7 +299,7 @@ pub(crate) fn older_than(device: &dyn Device, catalog: &Catalog) -> Result<Optio
     Ok(newer.map(|entry| is_older(&format!("{} holds {entry}", entry.dir()))))
 }
 
-/// The damage of a catalog that is older than other files, of which `evidence` speaks.
+/// Returns the damage of a catalog that `evidence` shows to be older than other files.
 pub(crate) fn is_older(evidence: &str) -> Corruption {
     let what = format!(
         "the catalog is older than the rest of the database: {evidence}, of which it does not know"

@@ -1,10 +1,10 @@
 //! Which keyspace gets memory from which: figures in, one step out.
 //!
-//! Each keyspace has counted what the same kind of gain, bytes of I/O, some more memory would have been
-//! worth since the last decision. Divided by how much more that is, it says what a byte is worth there.
-//! The keyspace to which it is worth most gets a step: of what nobody has, or else of the one to which it
-//! is worth least, if that is clearly less. What a byte is worth falls where memory comes and rises where it
-//! goes, so steps end where no move helps.
+//! Each keyspace has counted the bytes of I/O that some more memory would have saved it since the
+//! last decision. This gain, divided by the number of bytes, is the worth of a byte there. The
+//! keyspace with the highest worth gets a step. Its memory is free memory, or else that of the
+//! keyspace with the lowest worth, if that is clearly less. The worth of a byte falls in the
+//! keyspace that gets memory and rises in the one that loses it, so steps end when no move helps.
 
 /// Bytes of I/O saved, of all keyspaces, from which on they say something.
 const EVIDENCE_BYTES: u64 = 64 * 4096;
@@ -12,30 +12,31 @@ const EVIDENCE_BYTES: u64 = 64 * 4096;
 const CLEARLY: (u64, u64) = (3, 2);
 /// The same for a step that takes back what the last one did.
 const CLEARLY_BACK: (u64, u64) = (3, 1);
-/// A step is one part in so many of the whole, at most; of the giver's share; and of the taker's.
+/// Limits of a step: its largest part of the whole, of the giver's share, and of the taker's share
+/// is one divided by this number.
 const WHOLE_PARTS: u64 = 64;
 const GIVER_PARTS: u64 = 8;
 const TAKER_PARTS: u64 = 2;
 /// No step is smaller.
 pub(crate) const STEP_BYTES_MIN: u64 = 64 << 10;
 
-/// What the decision depends on.
+/// The figures that the decision depends on.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
     /// Bytes of the database's memory.
     pub(crate) whole: u64,
-    /// Of them, those that nobody has and that need not be kept free.
+    /// Free bytes among them that need not be kept free.
     pub(crate) free: u64,
     pub(crate) shares: Vec<ShareFigures>,
-    /// Who gave the last step, if one of these did, and who got it.
+    /// The giver of the last step, if it is one of these, and its taker.
     pub(crate) last: (Option<usize>, Option<usize>),
 }
 
-/// A keyspace's share, and what more of it would be worth.
+/// A keyspace's share, and the worth of more memory for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShareFigures {
     pub(crate) bytes: u64,
-    /// What it cannot or must not go below, and what it has no use above.
+    /// Bytes below which the share cannot or must not go, and bytes above which it has no use.
     pub(crate) least: u64,
     pub(crate) most: u64,
     /// Bytes of I/O since the last decision that `reach` bytes more would have saved.
@@ -46,18 +47,18 @@ pub(crate) struct ShareFigures {
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// Who gives it; nobody, where it is free.
+    /// The keyspace that gives it; `None` if the memory is free.
     pub(crate) from: Option<usize>,
     pub(crate) to: usize,
     pub(crate) bytes: u64,
 }
 
-/// What is to be done.
+/// The action to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Too little was counted: go on counting.
+    /// Too little was counted: continue to count.
     Wait,
-    /// Nobody gains; count anew.
+    /// No keyspace gains; count from zero again.
     Keep,
     Move(Step),
 }
@@ -71,7 +72,7 @@ impl ShareFigures {
         self.most.saturating_sub(self.bytes)
     }
 
-    /// Whether a byte is worth so many times more to it than to another one.
+    /// Returns whether a byte is worth more to it than to `other`, by at least this ratio.
     fn gains_clearly_more(&self, other: &Self, ratio: (u64, u64)) -> bool {
         let product = |saved: u64, reach: u64, factor: u64| {
             u128::from(saved) * u128::from(reach.max(1)) * u128::from(factor)
@@ -79,13 +80,13 @@ impl ShareFigures {
         product(self.saved, other.reach, ratio.1) > product(other.saved, self.reach, ratio.0)
     }
 
-    /// What a byte is worth, to be compared.
+    /// Returns the worth of a byte, for comparisons.
     fn worth(&self) -> u128 {
         (u128::from(self.saved) << u32::BITS) / u128::from(self.reach.max(1))
     }
 }
 
-/// What to do.
+/// Decides on the next action.
 pub(crate) fn plan(figures: &Figures) -> Decision {
     let shares = &figures.shares;
     let saved = shares.iter().fold(0_u64, |sum, share| sum.saturating_add(share.saved));
@@ -104,7 +105,7 @@ pub(crate) fn plan(figures: &Figures) -> Decision {
     if figures.free >= STEP_BYTES_MIN {
         return Decision::Move(Step { from: None, to, bytes: most.min(figures.free) });
     }
-    // Of those to whom it is worth the same the largest one gives.
+    // Among keyspaces with the same worth the largest one gives.
     let is_giver =
         |(at, share): &(usize, &ShareFigures)| *at != to && share.may_give() >= STEP_BYTES_MIN;
     let givers = shares.iter().enumerate().filter(is_giver);

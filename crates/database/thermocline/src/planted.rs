@@ -1,6 +1,9 @@
-//! Bugs that tests plant to show that they would be found (`docs/reliability/planted-db.md`); nothing outside of them.
+//! Bugs that tests plant to show that they would be found; no other code plants any.
 //!
-//! One is planted on a thread. A database that the thread opens meanwhile has it too, whoever uses that.
+//! They are listed in `docs/reliability/planted-db.md`.
+//!
+//! A bug is planted on a thread. A database that the thread opens meanwhile has it too, on every
+//! thread that uses this database.
 
 #[cfg(feature = "planted")]
 pub use in_tests::must_be_found;
@@ -20,11 +23,12 @@ pub enum Planted {
     RecordOfEachPart,
     /// Of a record the steps in its first keyspace alone are applied again.
     ReplayedInPart,
-    /// A write is acknowledged before the journal has it as it was asked for.
+    /// A write is acknowledged before the journal has it in the requested durability.
     SettledEarly,
     /// Engines' files go ahead of the journal.
     BarrierUnasked,
-    /// The journal is trimmed to what one keyspace has in its files, whatever the others have.
+    /// The journal is trimmed to the writes that one keyspace has in its files, whatever the others
+    /// have.
     TrimmedToNewest,
     /// A number is visible before all of its steps are.
     VisibleEarly,
@@ -38,13 +42,13 @@ pub enum Planted {
     CatalogUnnamed,
     /// The catalog names a keyspace whose directory is not durable.
     KeyspaceUnnamed,
-    /// The files of a keyspace that is dropped go before the catalog says so.
+    /// The files of a dropped keyspace are removed before the catalog says so.
     FilesRemovedEarly,
     /// A keyspace is dropped or cleared for good before older writes are durable.
     OlderUnsettled,
     /// A new engine asks for the journal of the time before it.
     BegunAtNothing,
-    /// What no journal holds is not flushed by a close.
+    /// A close does not flush data that no journal holds.
     ClosedUnflushed,
     /// A copy has the journal from the newest moment of its engines on, not from the oldest.
     CopiedFromNewest,
@@ -62,33 +66,33 @@ pub enum Planted {
     SharedByName,
     /// A file is taken from the backup before for its checksum.
     SharedBySum,
-    /// The files of what is restored are not synced.
+    /// The restored files are not synced.
     RestoredUnsynced,
-    /// The directories of what is restored are not made durable.
+    /// The directories of a restored database are not made durable.
     RestoredUnnamed,
-    /// What is restored is a database before it is verified.
+    /// A restored directory is a database before it is verified.
     RestoredUnverified,
-    /// A transaction looks whether it still stands before it has its locks.
+    /// A transaction checks its reads before it has its locks.
     CheckedUnlocked,
     /// Keys that a transaction has found absent do not count as read.
     AbsentUnread,
     /// Ranges that a transaction has scanned do not count as read.
     RangesUnread,
-    /// What lies behind the last pair of a range does not count as read.
+    /// The part of a range behind its last pair does not count as read.
     EndUnread,
-    /// Transactions are not told of ranges that are deleted.
+    /// Deleted ranges are not noted for transactions.
     RangesUnnoted,
-    /// Transactions are told of a write after it shows.
+    /// A write is noted for transactions after it is visible.
     NotedLate,
-    /// A transaction does not see that what it has read was cleared.
+    /// A transaction does not see that a keyspace which it has read was cleared.
     ClearedUnseen,
-    /// Transactions are not told of what is ingested.
+    /// Ingested pairs are not noted for transactions.
     IngestedUnnoted,
-    /// What has ended is removed whatever was put in its place since.
+    /// An ended value is removed although another one was put in its place since.
     RemovedUnseen,
 }
 
-/// On the thread that plants it, and in what it opens.
+/// The bug of the thread that plants it, and of the databases that this thread opens.
 #[cfg(feature = "planted")]
 mod in_tests {
     use std::cell::Cell;
@@ -99,17 +103,17 @@ mod in_tests {
         static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
     }
 
-    /// `test` fails with the bug planted, and says `how`.
+    /// Checks that `test` fails with the bug planted, with `how` in its message.
     pub fn must_be_found(bug: Planted, how: &str, test: impl FnOnce()) {
         sync::planted::must_be_found(&PLANTED, bug, how, test);
     }
 
-    /// Whether this bug is planted.
+    /// Returns whether this bug is planted.
     pub(crate) fn is_planted(bug: Planted) -> bool {
         PLANTED.get() == Some(bug)
     }
 
-    /// What was planted on the thread that opened a database.
+    /// The bug that was planted on the thread that opened a database.
     pub(crate) struct InDatabase(Option<Planted>);
 
     impl InDatabase {
@@ -117,7 +121,7 @@ mod in_tests {
             Self(PLANTED.get())
         }
 
-        /// Whether it is this bug.
+        /// Returns whether it is this bug.
         pub(crate) fn has(&self, bug: Planted) -> bool {
             self.0 == Some(bug)
         }
@@ -136,7 +140,7 @@ mod outside {
             Self
         }
 
-        /// Whether it is this bug.
+        /// Returns whether it is this bug.
         #[inline]
         pub(crate) const fn has(&self, _bug: Planted) -> bool {
             false

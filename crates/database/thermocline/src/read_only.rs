@@ -1,14 +1,14 @@
 //! Opening a database to read it alone.
 //!
-//! It is opened as any other is, on a device that keeps in memory what opening writes ([`device::overlay`]),
-//! and with a pool without threads.
+//! It is opened as any other is, on a device that keeps the opening's writes in memory
+//! ([`device::overlay`]), and with a pool without threads.
 //!
 //! # Invariants
-//! - R1. No file of the directory is made, changed or removed, but an empty one to lock if there was
-//!   none and one can be made.
+//! - R1. No file of the directory is made, changed or removed, but an empty one to lock if there
+//!   was none and one can be made.
 //! - R2. Any number of readers have a database open, or one writer. If there is no file to lock and
-//!   none can be made, readers have it open without a lock ([`crate::directory`]): then no writer has
-//!   it open, but one that comes later is not kept out.
+//!   none can be made, readers have it open without a lock ([`crate::directory`]): then no writer
+//!   has it open, but one that comes later is not kept out.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -23,7 +23,7 @@ use crate::memory_limit;
 use crate::open::check_place;
 use crate::options::Options;
 
-/// What a database was opened for.
+/// The access for which a database was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -31,7 +31,8 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// Why writes to the database in `place` are refused from the beginning, if they are.
+    /// Returns the error by which writes to the database in `place` are refused from the beginning,
+    /// if they are.
     pub(crate) fn refusal(self, place: &str) -> OnceLock<Error> {
         match self {
             Self::Write => OnceLock::new(),
@@ -41,12 +42,12 @@ impl Access {
 }
 
 impl Db {
-    /// Opens the database in `path` to read it: gets, scans, walks and snapshots. Whatever writes is
-    /// refused ([`Error::OpenedReadOnly`]). The directory stays as it is, no thread is started for
+    /// Opens the database in `path` to read it: gets, scans, walks and snapshots. Writes are
+    /// refused ([`Error::OpenedReadOnly`]). The directory does not change, no thread is started for
     /// background work, and others may open it in the same way at the same time.
     ///
-    /// Shows what an opening would recover. What of that is in the journal alone is applied again in
-    /// memory, beyond [`Options::memory_bytes`] where it is more than engines keep there.
+    /// Shows the state that an opening would recover. Records that only the journal has are applied
+    /// again in memory, beyond [`Options::memory_bytes`] if they are more than engines keep there.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -69,10 +70,10 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::open`]; [`Error::InUse`] while a writer has it open. On a file system that is mounted
-    /// to be read, or in a directory of another user, a database without a file `LOCK` is opened
-    /// without a lock. A writer of another process that begins later is not kept out then, and reads
-    /// may fail with damage that is none.
+    /// As [`Db::open`]; [`Error::InUse`] while a writer has it open. On a file system that is
+    /// mounted to be read, or in a directory of another user, a database without a file `LOCK` is
+    /// opened without a lock. A writer of another process that begins later is not kept out then,
+    /// and reads may fail with damage that is none.
     pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let path = path.as_ref();
         check_place(path, false)?;
@@ -81,7 +82,7 @@ impl Db {
         Self::open_read_only_on(device, &path.display().to_string(), options)
     }
 
-    /// The same on any device; `place` is what messages call it.
+    /// The same on any device; `place` is its name in messages.
     ///
     /// # Errors
     /// As [`Db::open_read_only`].

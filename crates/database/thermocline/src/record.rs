@@ -1,9 +1,9 @@
-//! What a journal record says: the steps of one write, by keyspace.
+//! The format of a journal record: the steps of one write, by keyspace.
 //!
 //! # Format
-//! See `docs/formats/write-record.md`. A record is a run of steps up to its end:
-//! kind (u8), keyspace id (varint), key (prefixed), and for a put the value (prefixed). A range that
-//! is deleted has its first key for the key, and behind it, if it has one, its end (prefixed).
+//! See `docs/formats/write-record.md`. A record is a run of steps up to its end: kind (u8),
+//! keyspace id (varint), key (prefixed), and for a put the value (prefixed). A range that is
+//! deleted has its first key for the key, and behind it, if it has one, its end (prefixed).
 
 use codec::{Corruption, Reader, Writer};
 use engine::Op;
@@ -39,14 +39,14 @@ pub(crate) fn encode(keyspace: u32, op: &Op<'_>, into: &mut Vec<u8>) {
     }
 }
 
-/// An upper bound of what [`encode`] appends.
+/// Returns an upper bound of the bytes that [`encode`] appends.
 pub(crate) fn encoded_bytes_max(op: &Op<'_>) -> u64 {
     const OVERHEAD: u64 = 1 + 5 + 2 * 10;
     OVERHEAD + op.bytes() as u64
 }
 
-/// Decodes a record that no checksum vouches for, encodes its steps and decodes them again: the entry for
-/// fuzzing. Answers how many steps there are.
+/// Decodes a record that no checksum vouches for, encodes its steps and decodes them again: the
+/// entry for fuzzing. Returns the number of steps.
 ///
 /// # Errors
 /// The damage.

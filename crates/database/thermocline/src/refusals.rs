@@ -8,7 +8,8 @@ use crate::open::{JOURNAL_DIR, foreign_journal, missing_journal};
 use crate::options::EngineKind;
 use crate::owner;
 
-/// Refuses what the files say before any keyspace is opened, which may change its files.
+/// Refuses a database by its files' contents before any keyspace is opened, which may change its
+/// files.
 pub(crate) fn refuse_first(device: &dyn Device, catalog: &Catalog) -> Result<()> {
     if let Some(missing) = missing_journal(device, catalog)? {
         return Err(missing.into());
@@ -26,9 +27,9 @@ pub(crate) fn refuse_first(device: &dyn Device, catalog: &Catalog) -> Result<()>
     Ok(journal::check_newest(device, JOURNAL_DIR)?)
 }
 
-/// Refuses a keyspace if a newer release wrote one of its files: the keyspaces before it must not be
-/// opened, and changed, first. The header of a `flexdb` store lies in its space, and an opening that
-/// changes nothing reads it ([`crate::open`]).
+/// Refuses a keyspace if a newer release wrote one of its files: the keyspaces before it must not
+/// be opened, and changed, first. The header of a `flexdb` store is in its space, and an opening
+/// that changes nothing reads it ([`crate::open`]).
 fn refuse_newer_files(device: &dyn Device, entry: &Entry) -> Result<()> {
     let formats = match entry.options.engine {
         EngineKind::Memory => memory::FORMATS,

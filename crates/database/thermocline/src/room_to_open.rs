@@ -1,18 +1,19 @@
-//! Room that an opening, and the journal of a full device, need: what the database holds for it, and how much to
-//! free if that is too little.
+//! Room that an opening and a full journal need: the part that the database holds for them, and the
+//! bytes to free if that is too little.
 //!
-//! 1. An open database holds a little room in a file of its own ([`device::Ballast`]): a part for the next opening's
-//!    superblocks and its journal segment, and a part for records of the journal. Engines hold room for their
-//!    replays.
-//! 2. An opening that finds the device full gives that room back and is tried once more.
+//! 1. An open database holds a little room in a file of its own ([`device::Ballast`]): a part for
+//!    the next opening's superblocks and its journal segment, and a part for records of the
+//!    journal. Engines hold room for their replays.
+//! 2. An opening that finds the device full frees that room and is tried once more.
 //! 3. If it fails for lack of room then, the error says how many bytes are enough.
-//! 4. On a full device the journal keeps records that it cannot write. A flush of an engine waits until the journal
-//!    has written them, and the journal is only trimmed after flushes. So a flush that meets a full journal gives the
-//!    second part to the device, if it is enough for those records. A trim, or the next opening, takes it back. So
-//!    does a close with the journal's end.
+//! 4. On a full device the journal keeps records that it cannot write. A flush of an engine waits
+//!    until the journal has written them, and the journal is only trimmed after flushes. So a flush
+//!    that meets a full journal gives the second part to the device, if it is enough for those
+//!    records. A trim, or the next opening, takes it back. So does a close with the journal's end.
 //!
 //! # Invariants
-//! - I1: only an opening spends the first part. However often a flush fails, the next opening has the same room.
+//! - I1: only an opening spends the first part. However often a flush fails, the next opening has
+//!   the same room.
 
 use std::sync::Arc;
 
@@ -32,22 +33,24 @@ const SEGMENT_SUFFIX: &str = ".journal";
 const UNFINISHED_SUFFIX: &str = ".new";
 /// Bytes that are held for the journal's next segment, with the records that it takes over.
 const JOURNAL_BYTES: u64 = 1 << 20;
-/// Bytes that are held for each keyspace: its superblock, which is written under another name, and some blocks.
+/// Bytes that are held for each keyspace: its superblock, which is written under another name, and
+/// some blocks.
 const KEYSPACE_BYTES: u64 = 32 << 10;
-/// Bytes on the device for each byte that is replayed: a record with its padding and the rest of its page, and
-/// a copy of it by a compaction.
+/// Bytes on the device for each byte that is replayed: a record with its padding and the rest of
+/// its page, and a copy of it by a compaction.
 const REPLAY_FACTOR: u64 = 3;
-/// Bytes for the logs and the tree of a `flexdb` keyspace, of an engine whose own ballast is gone.
+/// Bytes for the logs and the tree of a `flexdb` keyspace, if its engine has no ballast of its own
+/// any more.
 const SPACE_BYTES: u64 = 4 << 20;
 
-/// Bytes that are held beyond those for the journal's records, or for a new `flexdb` keyspace in place of one that
-/// is cleared.
+/// Bytes that are held beyond those for the journal's records, or for a new `flexdb` keyspace in
+/// place of one that is cleared.
 const SPARE_BYTES: u64 = 1 << 20;
 /// Bytes that are given to a full device in one step, for a flush or a clearing.
 const GIVEN_BYTES: u64 = 256 << 10;
 /// The same for the journal, with the bytes of the records that it could not write.
 const RECORDS_BYTES: u64 = 16 << 10;
-/// Bytes for the journal's end: two marks, and the file that says how far the journal reaches.
+/// Bytes for the journal's end: two marks, and the file with the number that the journal reaches.
 const END_BYTES: u64 = 64 << 10;
 
 fn held_bytes(catalog: &Catalog) -> u64 {
@@ -65,7 +68,8 @@ pub(crate) struct JournalRoom {
 }
 
 impl JournalRoom {
-    /// Holds room for the next opening, and for a group of records of up to `group_bytes`, as far as there is any.
+    /// Holds room for the next opening, and for a group of records of up to `group_bytes`, as far
+    /// as there is any.
     ///
     /// # Errors
     /// The device's, but not that it is full.
@@ -82,13 +86,13 @@ impl JournalRoom {
         Ok(Self { ballast, kept, bytes })
     }
 
-    /// Whether the device had no room for all that it should hold.
+    /// Returns whether the device had no room for all that it should hold.
     pub(crate) fn is_short(&self) -> bool {
         self.ballast.bytes() < self.bytes
     }
 
-    /// Does `work`, which waits for `journal`, with room from the ballast if the journal has none. Gives nothing if
-    /// that would not be enough for the records that the journal could not write.
+    /// Does `work`, which waits for `journal`, with room from the ballast if the journal has none.
+    /// Gives no room if it would not be enough for the records that the journal could not write.
     ///
     /// # Errors
     /// Those of `work`.
@@ -105,13 +109,14 @@ impl JournalRoom {
             Err(error) if is_enough(&error) => {}
             done => return done,
         }
-        // The first gift is enough for the records, which are known by now. Other writers use up the rest.
+        // The first gift is enough for the records, which are already known. Other writers use up
+        // the rest.
         let bytes = journal.unwritten_bytes() + RECORDS_BYTES;
         self.ballast.spend((self.kept, bytes), is_enough, work)
     }
 
-    /// Does `flush`, of a journaled keyspace, with room from the ballast if the device has none. The journal can be
-    /// trimmed after it, and the trim takes the room back.
+    /// Does `flush`, of a journaled keyspace, with room from the ballast if the device has none.
+    /// The journal can be trimmed after it, and the trim takes the room back.
     ///
     /// # Errors
     /// Those of `flush`.
@@ -141,21 +146,23 @@ impl JournalRoom {
         self.spend(journal, || Ok(journal.wait(journal.last(), Durability::Flushed)?))
     }
 
-    /// Holds again what was given, as far as there is room. Costs one load if nothing was. If the device fails, it
-    /// holds less than it should, and the next opening takes that back.
+    /// Holds the given room again, as far as there is room. Costs one load if none was given. If
+    /// the device fails, it holds less than it should, and the next opening takes that back.
     pub(crate) fn take_back(&self) {
         let given = self.bytes.saturating_sub(self.ballast.bytes());
         let _taken = self.ballast.take_back(given);
     }
 
-    /// Closes the journal. If there is no room for its end, that takes the place of a part of the ballast.
+    /// Closes the journal. If there is no room for its end, that takes the place of a part of the
+    /// ballast.
     ///
     /// # Errors
     /// The journal's.
     pub(crate) fn close(&self, journal: &Journal) -> Result<()> {
         // The close reports a failure of this, too.
         let _written = self.write_last(journal);
-        // The end takes the place of this part, and the journal is closed even if the ballast fails.
+        // The end takes the place of this part, and the journal is closed even if the ballast
+        // fails.
         let _held = self.ballast.hold(self.ballast.bytes() + END_BYTES);
         let _given = self.ballast.give(END_BYTES);
         let closed = journal.close();
@@ -167,7 +174,7 @@ impl JournalRoom {
 /// Opens by `open`, if need be with the room that is held for it.
 ///
 /// # Errors
-/// Those of `open`; [`Error::NoRoomToOpen`] in the place of those for lack of room.
+/// The errors of `open`; [`Error::NoRoomToOpen`] in the place of errors for lack of room.
 pub(crate) fn open_with_room<T>(
     device: &Arc<dyn Device>,
     open: impl Fn() -> Result<T>,
@@ -206,7 +213,7 @@ fn is_numbered(name: &str, suffix: &str) -> bool {
     number.is_some_and(|number| number.len() == 20 && number.parse::<u64>().is_ok())
 }
 
-/// The error that says how much room is enough.
+/// Returns the error with the number of bytes that are enough.
 fn explain(device: &dyn Device, error: Error) -> Error {
     if !error.is_no_space() {
         return error;
@@ -229,8 +236,9 @@ fn len(device: &dyn Device, name: &str) -> Result<u64> {
     Ok(device.open(name, Mode::Read)?.len()?)
 }
 
-/// Bytes with which an opening succeeds: for the newest segment of the journal, of which all may be taken over,
-/// and for all records of the journal, if any engine writes what it replays.
+/// Returns the bytes with which an opening succeeds. They are for the newest segment of the
+/// journal, of which all may be taken over, and for all records of the journal, if any engine
+/// writes the records that it replays.
 fn bytes_to_open(device: &dyn Device) -> Result<u64> {
     let Some(catalog) = Catalog::load(device)? else { return Ok(0) };
     let segments = segment_lengths(device)?;

@@ -1,13 +1,16 @@
 //! A new database of all that is sound in one that does not open any more, or not whole.
 //!
-//! 1. The catalog says what the database had, and must be readable. Nothing of the old one is changed.
-//!    Keyspaces that only their directories name are added: then the catalog is an older one ([`owner`]).
-//! 2. The new database is made in a directory of its own in the new place ([`UNFINISHED`]), so that what a
-//!    crash leaves is no database.
-//! 3. A keyspace whose own files are whole by their checksums is copied, file by file. One with damage is
-//!    written anew with what its engine finds sound; what it cannot read is named, with the keys that may have
-//!    been there where that is known. One whose files are all missing is left out.
-//! 4. What the journal has beyond each keyspace's own files is written, up to where it is damaged.
+//! 1. The catalog lists the contents of the database, and must be readable. Nothing of the old
+//!    database is changed. Keyspaces that only their directories name are added: then the catalog
+//!    is an older one ([`owner`]).
+//! 2. The new database is made in a directory of its own in the new place ([`UNFINISHED`]), so that
+//!    a crash leaves no database there.
+//! 3. A keyspace whose own files are whole by their checksums is copied, file by file. A damaged
+//!    one is rewritten from the pairs that its engine finds sound. The parts that it cannot read
+//!    are listed, with the keys that may have been there if these are known. A keyspace whose files
+//!    are all missing is left out.
+//! 4. Records that the journal has beyond each keyspace's own files are written, up to the first
+//!    damage.
 //! 5. The new database is flushed, closed, and moved to its place, the catalog last.
 
 use std::collections::BTreeMap;
@@ -35,12 +38,12 @@ use crate::options::{EngineKind, Options};
 use crate::owner::{self, Unnamed};
 use crate::record;
 
-/// Where the new database grows until it is whole.
+/// The directory in which the new database grows until it is whole.
 const UNFINISHED: &str = "salvaging";
-/// Bytes that are copied at once.
+/// Bytes that are copied in one step.
 const COPIED_AT_ONCE: usize = 1 << 20;
 
-/// What came of it.
+/// The result of a salvage.
 #[derive(Clone, Debug, Default)]
 pub struct Salvage {
     /// The keyspaces, in the order of their names.
@@ -53,31 +56,31 @@ pub struct Salvage {
     pub further_damage: u64,
 }
 
-/// What came of one keyspace.
+/// The result for one keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SalvagedKeyspace {
     /// Its name.
     pub name: String,
-    /// What stores it.
+    /// The engine that stores it.
     pub engine: EngineKind,
-    /// How it came to the new database.
+    /// How it was brought to the new database.
     pub way: Way,
-    /// What of it cannot be read: of many pieces the first. A key whose newest value is there has the one
-    /// before it, or none.
+    /// The parts of it that cannot be read; if there are many, the first ones. A key whose newest
+    /// value was there has the one before it, or none.
     pub lost: Vec<Lost>,
 }
 
-/// How a keyspace came to the new database.
+/// How a keyspace was brought to the new database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Its files are whole, and were copied.
     Copied,
-    /// It was written anew with what is sound.
+    /// It was rewritten from its sound pairs.
     Rewritten {
         /// Puts and deletions that were found, old ones among them.
         writes: u64,
-        /// Part of what told which records are over is damaged, so that some keys may have an older value,
-        /// or be back although they were deleted.
+        /// Some data that showed which records are obsolete is damaged. So some keys may have an
+        /// older value, or be back although they were deleted.
         may_be_outdated: bool,
     },
     /// Its files are missing.
@@ -85,7 +88,8 @@ pub enum Way {
 }
 
 impl Salvage {
-    /// Pieces of damage that were found, listed or not. With none, all of the old database is in the new one.
+    /// Returns the number of pieces of damage that were found, listed or not. If it is 0, all of
+    /// the old database is in the new one.
     pub fn damage_count(&self) -> u64 {
         self.damage.len() as u64 + self.further_damage
     }
@@ -95,16 +99,16 @@ impl Salvage {
     }
 }
 
-/// Makes a new database in `into`, a new or empty directory, of all that is sound in the one in `from`,
-/// which nobody may have open to write and which is not changed: it may lie on a file system that is mounted to be
-/// read. What was damaged is told. A key whose newest value cannot be read has the one before it, or none. The
-/// new database is durable when this returns.
+/// Makes a new database in `into`, a new or empty directory, from all sound data of the database in
+/// `from`. That one must not be open for writing anywhere. It is not changed, and may be on a file
+/// system that is mounted read-only. The result lists the damage. A key whose newest value cannot
+/// be read has the one before it, or none. The new database is durable when this returns.
 ///
 /// `options` are those of the new one; keyspaces keep theirs.
 ///
 /// # Errors
 /// [`Error::NotADatabase`], [`Error::InUse`], [`Error::NotEmpty`]; a catalog that is damaged; the
-/// devices'. What was made until then is no database.
+/// devices' errors. Files that were made until then are no database.
 pub fn salvage(
     from: impl AsRef<Path>,
     into: impl AsRef<Path>,
@@ -124,7 +128,7 @@ pub fn salvage(
     Ok(salvaged)
 }
 
-/// The same on any devices, each with what messages call it.
+/// The same on any devices, each with its name in messages.
 ///
 /// # Errors
 /// As [`salvage`].
@@ -136,7 +140,7 @@ pub fn salvage_on(
     let catalog = Catalog::existing(&*old, from)?;
     let lock = lock_to_read(&*old, from)?;
     let source = Arc::clone(&old);
-    // What is opened as if it were to be written may lie where nothing can be.
+    // Files are opened as if for writing, but may be in a place that cannot be written.
     let old = device::overlay(old);
     if !new.list("")?.is_empty() {
         return Err(Error::NotEmpty { path: into.to_owned() });
@@ -150,7 +154,8 @@ pub fn salvage_on(
     let unfinished = target.device().subdevice(UNFINISHED);
     let made = unfinished.map_err(Error::from).and_then(|place| work.make(&place, options));
     if made.is_err() {
-        // So that the place is empty for another attempt, and takes no room. The first failure is the one to tell.
+        // Leaves the place empty for another attempt, and frees its room. The first failure is the
+        // one to report.
         let _ = new.remove_dir(UNFINISHED);
     }
     let unwritten = made.and_then(|()| match &lock {
@@ -171,10 +176,10 @@ struct Work {
     persisted: BTreeMap<u32, SeqNo>,
     /// The newest write of which those files hold anything.
     newest_of: BTreeMap<u32, SeqNo>,
-    /// What a check said of those that are damaged, by their ids.
+    /// The check's findings for the damaged keyspaces, by their ids.
     damaged: BTreeMap<u32, KeyspaceFiles>,
-    /// The newest number that is known to have been given: none is given again, since files that are
-    /// copied have writes by their old numbers.
+    /// The newest number that is known to have been given. No number up to it is given again, since
+    /// copied files have writes by their old numbers.
     newest: SeqNo,
     /// Whether the journal is that of this database. `true` also of a database without a journal.
     has_journal: bool,
@@ -217,7 +222,7 @@ impl Work {
         filled.and(db.close())
     }
 
-    /// Keyspaces of the old database that come to the new one in such a way.
+    /// Returns the keyspaces of the old database whose way to the new one `is_wanted` accepts.
     fn entries(&self, is_wanted: impl Fn(Way) -> bool) -> Vec<Entry> {
         let pairs = self.catalog.keyspaces.iter().zip(&self.found.keyspaces);
         pairs.filter(|(_, one)| is_wanted(one.way)).map(|(entry, _)| entry.clone()).collect()
@@ -249,7 +254,7 @@ impl Work {
         Ok(Way::Copied)
     }
 
-    /// Writes what was not copied.
+    /// Writes the keyspaces that were not copied, and the journal's records.
     fn fill(&mut self, db: &Db) -> Result<()> {
         let mut keyspaces = BTreeMap::new();
         for entry in self.entries(|way| way == Way::Copied) {
@@ -286,14 +291,14 @@ impl Work {
         if salvaged.lost.is_empty()
             && let Some(files) = self.damaged.remove(&entry.id)
         {
-            // Nothing is where the damage is but what says what is there.
+            // Only data about the pairs is damaged, and no pair.
             self.found.extend(files.damage);
             self.found.further_damage += files.further_damage;
         }
         let in_keyspace = |one: Lost| Lost { damage: one.damage.in_dir(&dir), ..one };
         let lost: Vec<Lost> = salvaged.lost.into_iter().map(in_keyspace).collect();
         for (place, one) in lost.iter().enumerate() {
-            // A block may hold what is lost of several ranges of keys.
+            // One damaged block may appear in several ranges of lost keys.
             if !lost[..place].iter().any(|before| before.damage == one.damage) {
                 self.found.extend([one.damage.clone()]);
             }
@@ -302,7 +307,7 @@ impl Work {
         Ok((Way::Rewritten { writes, may_be_outdated: salvaged.may_be_outdated }, lost))
     }
 
-    /// Notes what is damaged in the journal, and the newest write that it has.
+    /// Notes the damage of the journal, and the newest write that it has.
     fn check_journal(&mut self) -> Result<()> {
         self.found.extend(missing_journal(&*self.old, &self.catalog)?);
         if let Some(foreign) = foreign_journal(&*self.old, &self.catalog)? {
@@ -360,14 +365,15 @@ impl Work {
         if !self.old.exists(JOURNAL_DIR)? {
             return Ok(());
         }
-        // How far a damaged keyspace was written nobody may know; what was trimmed is lost to it.
+        // How far a damaged keyspace was written may be unknown. It loses the records that were
+        // trimmed.
         let begin = journal::begins_behind(&*self.old, JOURNAL_DIR);
         let after = oldest.max(begin.unwrap_or(SeqNo::ZERO));
         let read = journal::read(&*self.old, JOURNAL_DIR, after.next(), &mut apply);
         self.found.journal_records = records;
         match read {
             Ok(()) => Ok(()),
-            // The check has told of it.
+            // The check has reported it.
             Err(OpenError::Damaged(_)) => Ok(()),
             // It knows only of gaps between segments.
             Err(OpenError::Missing { file, what }) => {
@@ -382,8 +388,8 @@ impl Work {
     }
 }
 
-/// Makes a journal without which no keyspace is opened that is written to it. It reaches `newest`, by a record
-/// that says nothing, as the files that are copied have writes up to there.
+/// Makes the journal, without which no journaled keyspace is opened. An empty record extends it to
+/// `newest`, because the copied files have writes up to there.
 fn begin_journal(new: &Arc<dyn Device>, options: &Options, id: u64, newest: SeqNo) -> Result<()> {
     let mut nothing = |_: SeqNo, _: &[u8]| Ok(());
     let (device, environment) = (Arc::clone(new), &options.environment);
@@ -402,7 +408,7 @@ fn begin_journal(new: &Arc<dyn Device>, options: &Options, id: u64, newest: SeqN
     Ok(journal.close()?)
 }
 
-/// Has the engine of a keyspace tell what is sound in its files.
+/// Reads the sound pairs of a keyspace's files by its engine.
 fn salvage_engine(
     files: &Arc<dyn Device>,
     entry: &Entry,
@@ -433,7 +439,7 @@ fn salvage_engine(
 fn move_up(new: &dyn Device) -> Result<()> {
     make_lock_file(new)?;
     for name in [KEYSPACES_DIR, JOURNAL_DIR, catalog::FILE] {
-        // What the catalog speaks of is there before it.
+        // Everything that the catalog names is in place before the catalog.
         new.sync_dir("")?;
         new.rename(&format!("{UNFINISHED}/{name}"), name)?;
     }
@@ -469,7 +475,7 @@ fn copy_file(from: &dyn Device, to: &dyn Device, name: &str) -> Result<()> {
     Ok(to.sync(SyncKind::All)?)
 }
 
-/// Writes a step as it is stored.
+/// Writes a step whose value is in its stored form.
 fn write(keyspace: &Keyspace, op: &Op<'_>) -> Result<()> {
     let keyspace = keyspace.as_stored();
     match op {

@@ -25,7 +25,7 @@ impl Scan {
         Self { cursor: OfProcess::new((cursor, generation)), has_ended, has_failed }
     }
 
-    /// The next pair without copying it, or `None` at the end.
+    /// Returns the next pair without copying it, or `None` at the end.
     ///
     /// # Errors
     /// Damage or a failure of the device, [`crate::Error::Closed`], [`crate::Error::Forked`]. The
@@ -48,7 +48,7 @@ impl Scan {
 
     /// Moves the scan within its range, forth or back: the next pair is the first one at or behind
     /// `key`, for a scan in reverse order the last one at or before it. The scan still shows its
-    /// moment. After its end it goes on from there; after an error it stays at its end. The next
+    /// moment. After its end it continues from there; after an error it stays at its end. The next
     /// pair has the cost of the first one of a scan.
     ///
     /// ```

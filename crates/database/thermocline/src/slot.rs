@@ -24,28 +24,28 @@ use crate::seat::pool::SeatPool;
 use crate::tuning::Tuning;
 use crate::updates::Updates;
 
-/// A keyspace that is open. It lives as long as a handle to it does; its engine goes when the
+/// A keyspace that is open. It lives as long as a handle to it does. Its engine ends when the
 /// keyspace is dropped, as soon as no operation, scan, snapshot, transaction, ingestion or seat
 /// uses it.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) name: String,
-    /// What it was opened with.
+    /// The options that it was opened with.
     pub(crate) options: KeyspaceOptions,
-    /// What the catalog has of its engine's own options, which is from the next opening on what holds.
+    /// The engine's own options in the catalog, which hold from the next opening on.
     tuning: Mutex<Option<Tuning>>,
-    /// What its values are merged by, once the catalog says so.
+    /// The operator that its values are merged by, once the catalog names one.
     merge: OnceLock<MergeName>,
-    /// What its keys are locked under; stays the same when it is cleared.
+    /// The id that its keys are locked under; stays the same when it is cleared.
     pub(crate) lock_id: u32,
     /// Whether single writes leave the order of a key's writes to the engine: it keeps one, and no
     /// journal must agree with it.
     pub(crate) orders_writes: bool,
     /// Swapped when the keyspace is cleared, under all key locks.
     current: ArcSwap<Generation>,
-    /// Where futures that write hand in what they must not wait for.
+    /// Takes the writes of futures that the futures must not wait for.
     pub(crate) writes: WriteDesk,
-    /// Why it was not opened: then what fills it is none.
+    /// The reason why it was not opened; then it has no usable engine.
     pub(crate) damage: Option<Corruption>,
     /// Set when it is dropped, under all key locks; its handles are dead from then on.
     dropped: AtomicBool,
@@ -70,32 +70,32 @@ impl Slot {
         }
     }
 
-    /// Its options as the catalog has them.
+    /// Returns its options as the catalog has them.
     pub(crate) fn stored_options(&self) -> KeyspaceOptions {
         KeyspaceOptions { tuning: *self.tuning.lock(), merge: self.merge(), ..self.options }
     }
 
-    /// What its values are merged by.
+    /// Returns the operator that its values are merged by.
     pub(crate) fn merge(&self) -> Option<MergeName> {
         self.merge.get().copied()
     }
 
-    /// The catalog says now what its values are merged by; under its lock.
+    /// Sets the operator that the catalog now has; under the catalog's lock.
     pub(crate) fn set_merge(&self, merge: MergeName) {
         self.merge.get_or_init(|| merge);
     }
 
-    /// The catalog has others now; under its lock.
+    /// Sets the tuning that the catalog now has; under the catalog's lock.
     pub(crate) fn tune(&self, tuning: Option<Tuning>) {
         *self.tuning.lock() = tuning;
     }
 
-    /// One that cannot be used, and is there to be dropped.
+    /// Makes it a slot that cannot be used, and is there to be dropped.
     pub(crate) fn damaged(self, damage: Corruption) -> Self {
         Self { damage: Some(damage), is_refused: AtomicBool::new(true), ..self }
     }
 
-    /// The engine that fills it now, for the length of one operation: no counter is shared.
+    /// Returns the engine that fills it now, for the length of one operation: no counter is shared.
     ///
     /// # Errors
     /// [`Error::NoKeyspace`] once it is dropped, [`Error::DamagedKeyspace`].
@@ -130,8 +130,8 @@ impl Slot {
         self.current.load_full()
     }
 
-    /// Fills it with another engine; under all key locks. What filled it is handed back, to be let go of once
-    /// nothing is locked.
+    /// Fills it with another engine; under all key locks. Returns the previous instance, which the
+    /// caller drops once nothing is locked.
     #[must_use]
     pub(crate) fn replace(&self, generation: Generation) -> Arc<Generation> {
         let old = self.current.swap(Arc::new(generation));
@@ -167,22 +167,23 @@ impl Slot {
 }
 
 /// One engine of a keyspace, from its creation (or the last clearing) on. Snapshots and scans hold
-/// it, so that what they show outlives a clearing.
+/// it, so that their pairs outlive a clearing.
 pub(crate) struct Generation {
     /// Its id in the catalog and in journal records.
     pub(crate) id: u32,
     pub(crate) journaled: bool,
-    /// It has values as they are stored: reads for users are in [`crate::expiry`].
+    /// The engine, which has values in their stored form: reads for users are in [`crate::expiry`].
     pub(crate) engine: Box<dyn Engine>,
-    /// What is known of their ends, if values may end.
+    /// Counts of their ends, if values may end.
     pub(crate) expiry: Option<Expiry>,
-    /// Counts of what updates write.
+    /// Counts of the bytes that updates write.
     pub(crate) updates: Updates,
     /// On which read-modify-writes look old values up.
     pub(crate) seats: SeatPool,
-    /// Where futures hand in what the device has to be asked for.
+    /// Takes the reads of futures that need the device.
     pub(crate) desk: Desk,
-    /// The engine's share of the memory, if it has one; after the engine, so that it is dropped later.
+    /// The engine's share of the memory, if it has one; after the engine, so that it is dropped
+    /// later.
     pub(crate) share: Option<Arc<MemoryShare>>,
     /// Holds the engine's periodic tasks back; after the engine, which stops them first.
     gate: Option<Gate>,
@@ -191,9 +192,9 @@ pub(crate) struct Generation {
     device: Arc<dyn Device>,
     /// The newest write that was applied to it, in this life or by replay.
     newest: AtomicU64,
-    /// Whether what its opening has found is known to be durable.
+    /// Whether everything that its opening found is known to be durable.
     is_settled: AtomicBool,
-    /// Set once the catalog no longer names it: the last one to let go removes its files.
+    /// Set once the catalog no longer names it: the last holder that drops it removes its files.
     doomed: AtomicBool,
 }
 
@@ -233,23 +234,23 @@ impl Generation {
         self
     }
 
-    /// Lets the engine's periodic tasks run: its keyspace is the database's for good, or the journal's replay
-    /// changes it. An opening that is refused before that has changed nothing of it. Costs a load once they
-    /// run.
+    /// Lets the engine's periodic tasks run: its keyspace is the database's for good, or the
+    /// journal's replay changes it. An opening that is refused earlier has not changed it. Costs a
+    /// load once they run.
     pub(crate) fn begin_background(&self) {
         if let Some(gate) = &self.gate {
             gate.open();
         }
     }
 
-    /// Notes that what its opening has found is durable, since everything was closed in order.
+    /// Notes that everything that its opening found is durable, since all was closed in order.
     pub(crate) fn trust_found(&self) {
         self.is_settled.store(true, Relaxed);
     }
 
-    /// Returns whether everything that opening has found is durable, and makes it so if it can.
-    /// Nothing may be removed because the files have it if this returns `false`. A failure stays with the
-    /// engine, whose next writes report it if it does not pass.
+    /// Returns whether everything that the opening found is durable, and makes it so if it can. If
+    /// this returns `false`, nothing may be removed on the grounds that the files have it. A
+    /// failure stays with the engine; if it persists, the engine's next writes report it.
     pub(crate) fn settle(&self) -> bool {
         if !self.is_settled.load(Relaxed) && self.engine.settle().is_ok_and(|settled| settled) {
             self.is_settled.store(true, Relaxed);
@@ -273,8 +274,8 @@ impl Generation {
         }
     }
 
-    /// Whether its own files hold everything that was applied to it, so that flushing it costs a
-    /// sync and not its data. What is being applied at the moment may not count yet.
+    /// Returns whether its own files hold everything that was applied to it, so that flushing it
+    /// costs a sync and not its data. Writes that are being applied now may not count yet.
     pub(crate) fn is_idle(&self) -> bool {
         self.newest.load(Relaxed) <= self.engine.persisted().get()
     }
@@ -287,7 +288,7 @@ impl Generation {
 
 impl Drop for Generation {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure here; files that stay are swept at the next open.
+        // No caller is left to get a failure here; files that stay are swept at the next open.
         let _ = self.engine.close();
         self.desk.stop();
         if self.doomed.load(Relaxed) {

@@ -16,9 +16,9 @@ use crate::keyspace::Keyspace;
 use crate::scan::Scan;
 use crate::slot::{Generation, Slot};
 
-/// All ordered keyspaces as they were at one moment: every write acknowledged before it was taken
-/// and no part of one that was not finished. While it lives it holds back old versions. The clock stands
-/// still for it, too: a value that had not ended when it was taken stays in it.
+/// A view of all ordered keyspaces at one moment. It has every write acknowledged before it was
+/// taken and no part of one that was not finished. While it lives it holds back old versions. The
+/// clock is stopped for it, too: a value that had not ended when it was taken stays in it.
 #[derive(Debug)]
 pub struct Snapshot {
     inner: Arc<Opened>,
@@ -26,7 +26,7 @@ pub struct Snapshot {
 }
 
 impl Db {
-    /// Takes a snapshot of every ordered keyspace; those that keep no order are not in it, and
+    /// Takes a snapshot of every ordered keyspace. Keyspaces that keep no order are not in it, and
     /// reading them by it is refused. Waits for the writes that are being applied.
     ///
     /// ```
@@ -48,7 +48,7 @@ impl Db {
     }
 }
 
-/// Engines of keyspaces, all as they were at one moment.
+/// Engines of keyspaces, all in their state at one moment.
 #[derive(Debug)]
 pub(crate) struct PinnedEngines {
     pub(crate) pin: Arc<Pin>,
@@ -59,9 +59,10 @@ pub(crate) struct PinnedEngines {
 }
 
 impl Inner {
-    /// Pins the present, and the engines that fill the slots that are `wanted`. Waits for the writes that
-    /// are being applied, with nothing locked: one of them may wait for a task of the pool, which reads the
-    /// slots as well, and would wait behind whoever wants to change them.
+    /// Pins the present, and the engines that fill the slots that are `wanted`. Waits for the
+    /// writes that are being applied, with nothing locked. Such a write may wait for a task of the
+    /// pool, which reads the slots as well, and which would wait behind a thread that wants to
+    /// change them.
     pub(crate) fn pin_engines(&self, wanted: impl Fn(&Slot) -> bool) -> Result<PinnedEngines> {
         let present = || -> Vec<(u32, Arc<Generation>)> {
             let slots = self.slots.read();
@@ -75,7 +76,7 @@ impl Inner {
             let moment = Moment::now(&self.options.environment);
             let pin = self.sequence.pin();
             let after = present();
-            // What was there before and after was there at the pin: none of them comes back.
+            // An engine that was there before and after was there at the pin: none of them returns.
             let is_same = |((_, one), (_, other)): (&(_, Arc<_>), &(_, _))| Arc::ptr_eq(one, other);
             if after.len() == generations.len() && after.iter().zip(&generations).all(is_same) {
                 return Ok(PinnedEngines { pin, moment, generations });
@@ -86,7 +87,7 @@ impl Inner {
 }
 
 impl Snapshot {
-    /// The newest write that it shows.
+    /// Returns the newest write that it shows.
     pub fn seqno(&self) -> SeqNo {
         self.pinned.pin.seqno()
     }
@@ -105,11 +106,11 @@ impl Snapshot {
         }
     }
 
-    /// The key's value at that moment.
+    /// Returns the key's value at that moment.
     ///
     /// # Errors
-    /// [`Error::NoKeyspace`] if the keyspace was made later; [`engine::Error::Unordered`] if it keeps
-    /// no order.
+    /// [`Error::NoKeyspace`] if the keyspace was made later; [`engine::Error::Unordered`] if it
+    /// keeps no order.
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         let generation = self.generation(keyspace, InOrder::Snapshot)?;
@@ -118,7 +119,7 @@ impl Snapshot {
         Ok(generation.placed(view.get(key, &mut value))?.then_some(value))
     }
 
-    /// The pairs of `range` at that moment, in order.
+    /// Returns the pairs of `range` at that moment, in order.
     pub fn scan(&self, keyspace: &Keyspace, range: KeyRange) -> Result<Scan> {
         self.scan_in(keyspace, range, Direction::Forward)
     }

@@ -1,8 +1,9 @@
-//! Since when snapshots and scans are held, at no cost to who takes one.
+//! Ages of snapshots and scans, at no cost to the threads that take them.
 //!
-//! Every now and then the numbers are looked at that are pinned. One is as old as the first look that met it,
-//! if each since then has. So an age is too small by the time between two looks at most. Where nobody
-//! writes, snapshots that follow each other at one number count as one; they hold nothing back.
+//! At regular intervals a look collects the pinned numbers. A number is as old as the first look
+//! that met it, if each look since then has met it too. So an age is too small by the time between
+//! two looks at most. While there are no writes, snapshots that follow each other at one number
+//! count as one; they hold nothing back.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +19,7 @@ pub(crate) struct SnapshotAges {
 }
 
 impl SnapshotAges {
-    /// Looks at what is pinned now, and answers for how long the oldest has been.
+    /// Notes the numbers that are pinned now, and returns for how long the oldest has been pinned.
     pub(crate) fn look(&self, pinned: Vec<SeqNo>, now: Monotonic) -> Option<Duration> {
         let mut since = self.since.lock();
         let known = |number: SeqNo| (number, since.get(&number).copied().unwrap_or(now));

@@ -1,4 +1,4 @@
-//! An engine without pairs that does what a test says, at moments at which no real one can be held.
+//! An engine without pairs that acts as a test says, at moments at which no real one can be held.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::keyspace::Keyspace;
 use crate::options::KeyspaceOptions;
 use crate::slot::{Generation, Slot};
 
-/// What it does when it is asked.
+/// The behavior of the engine in each call.
 pub(crate) struct StandIn {
     /// Whether memory knows that a key has no value.
     pub(crate) knows_keys: bool,
@@ -23,17 +23,17 @@ pub(crate) struct StandIn {
     pub(crate) seat: Box<dyn Fn() -> Option<Box<dyn Seat>> + Send + Sync>,
     /// Before a write is admitted.
     pub(crate) within_admit: Box<dyn Fn() + Send + Sync>,
-    /// Whether it has room for a write at once.
+    /// Whether it has room for a write without waiting.
     pub(crate) has_room: Box<dyn Fn() -> bool + Send + Sync>,
     /// While a write has its number, and is not applied yet.
     pub(crate) within_apply: Box<dyn Fn() + Send + Sync>,
     pub(crate) within_flush: Box<dyn Fn() + Send + Sync>,
     /// The number up to which its own files have every write.
     pub(crate) persisted: Box<dyn Fn() -> SeqNo + Send + Sync>,
-    /// Once the operator was asked, and before the answer counts.
+    /// Once the operator was called, and before its result counts.
     pub(crate) within_rmw: Box<dyn Fn() + Send + Sync>,
     pub(crate) needs: Option<MemoryNeeds>,
-    /// From the limit that it is to have to the one that it has.
+    /// Maps the requested limit to the one that it has.
     pub(crate) resize: Box<dyn Fn(u64) -> u64 + Send + Sync>,
 }
 
@@ -151,7 +151,7 @@ impl Engine for StandIn {
     }
 }
 
-/// Has a keyspace filled by it, and hands out a handle. No catalog knows of it.
+/// Makes a keyspace that it fills, and returns a handle. No catalog has it.
 pub(crate) fn stand_in(db: &Db, name: &str, journaled: bool, engine: StandIn) -> Keyspace {
     let inner = &db.inner;
     let (dir, device) = (format!("keyspaces/{name}/999"), Arc::clone(&inner.device));

@@ -1,4 +1,4 @@
-//! What a database tells about itself.
+//! Figures that a database reports about itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::updates::UpdateStats;
 /// Figures of a database at one moment, read without stopping anything.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// What was read, written and synced since it was opened.
+    /// Reads, writes and syncs since it was opened.
     pub io: IoCounts,
     /// How its files are read and written.
     pub device: &'static str,
@@ -32,9 +32,9 @@ pub struct Stats {
     pub oldest_snapshot_age: Option<Duration>,
     /// The memory budget in bytes.
     pub memory_limit_bytes: u64,
-    /// What engines count as used of it, and the whole share of each that has one.
+    /// Bytes of it that engines count as used, and the whole share of each engine that has one.
     pub memory_used_bytes: u64,
-    /// What has moved between shares since it was opened.
+    /// Moves of memory between shares since it was opened.
     pub memory_moves: MemoryMoves,
     /// Each keyspace.
     pub keyspaces: Vec<KeyspaceStats>,
@@ -45,24 +45,25 @@ pub struct Stats {
 pub struct KeyspaceStats {
     /// Its name.
     pub name: String,
-    /// What it was made with, and its engine's own options as they are from the next opening on.
+    /// The options that it was made with, and its engine's own options that hold from the next
+    /// opening on.
     pub options: KeyspaceOptions,
     /// Its share of the memory in bytes, if its engine has one (`f2`, `lsm`, `flexdb`).
     pub memory_share_bytes: Option<u64>,
     /// Every write to it up to here is in its engine's own files.
     pub persisted: SeqNo,
-    /// What its engine tells.
+    /// The figures of its engine.
     pub engine: engine::Stats,
-    /// What is known of the ends of its values, if they may end.
+    /// Counts of the ends of its values, if they may end.
     pub expiry: Option<ExpiryStats>,
     /// Bytes that merges and other updates wrote, next to those of the operands.
     pub updates: UpdateStats,
-    /// What its engine does in the background and fails with.
+    /// Background work of its engine that fails.
     pub troubles: Vec<engine::Trouble>,
 }
 
 impl Stats {
-    /// Bytes of files, journal included.
+    /// Returns the bytes of files, journal included.
     pub fn disk_bytes(&self) -> u64 {
         let engines = self.keyspaces.iter().map(|keyspace| keyspace.engine.disk_bytes);
         self.journal.bytes + engines.sum::<u64>()
@@ -70,7 +71,7 @@ impl Stats {
 }
 
 impl Db {
-    /// Figures of everything, now. May visit every page of an engine.
+    /// Returns the present figures of everything. May visit every page of an engine.
     pub fn stats(&self) -> Stats {
         if self.inner.check_process().is_err() {
             return Stats::default();
@@ -78,7 +79,8 @@ impl Db {
         self.inner.stats()
     }
 
-    /// What engines do in the background and fail with, by the names of their keyspaces. A few loads each.
+    /// Returns the background work of engines that fails, by the names of their keyspaces. Costs a
+    /// few loads for each.
     pub fn troubles(&self) -> Vec<(String, engine::Trouble)> {
         if self.inner.check_process().is_err() {
             return Vec::new();
@@ -92,7 +94,8 @@ impl Db {
         slots.values().flat_map(of).collect()
     }
 
-    /// Bytes of the memory budget that are used or in an engine's share, and the budget. Two loads.
+    /// Returns the bytes of the memory budget that are used or in an engine's share, and the
+    /// budget. Costs two loads.
     pub fn memory_bytes(&self) -> (u64, u64) {
         (self.inner.memory.used(), self.inner.memory.limit())
     }

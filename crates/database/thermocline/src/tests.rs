@@ -49,7 +49,8 @@ fn a_catalog_of_version_1_is_read() {
     assert_eq!((catalog.next_keyspace, catalog.newest.get()), (2, 9));
 }
 
-/// As documented: version 4 ends an entry with its tuning, version 5 with the name of a merge operator.
+/// As documented: version 4 ends an entry with its tuning, version 5 with the name of a merge
+/// operator.
 #[test]
 fn a_catalog_of_version_4_has_no_merge_operators_and_one_of_version_5_has() {
     let decoded = |version, merge: &[u8]| {

@@ -1,31 +1,32 @@
-//! Transactions: reads of one moment, and writes that are made only if what was read still stands.
+//! Transactions: reads of one moment, and writes that are made only if those reads are still
+//! current.
 //!
 //! 1. *Begin*: writes are noted from now on ([`engine::RecentWrites`]), and a moment is pinned.
-//! 2. *Reads* show that moment and the transaction's own writes. Keyspaces that keep an order show it
-//!    by a view. Of those that keep none the newest value is read, and it is that of the moment unless
-//!    the key was noted since: then the transaction has met a conflict, at once. What was read of
-//!    others' writes is remembered, by key or by range ([`reads`]).
-//! 3. *Writes* are kept in memory, and nobody is kept from anything.
-//!    A merge is made at the commit, of the value that is there then, and is no read.
+//! 2. *Reads* show that moment and the transaction's own writes. In a keyspace that keeps an order,
+//!    a view shows the moment. In one that keeps none, the newest value is read. It is the value of
+//!    the moment unless the key was noted since; then the read fails immediately with a conflict.
+//!    Reads of others' writes are remembered, by key or by range ([`reads`]).
+//! 3. *Writes* are kept in memory, and block no other thread. A merge is made at the commit, from
+//!    the value that is there then, and is no read.
 //! 4. *Commit*: the engines admit the writes. The stripes of all keys that were written or read are
-//!    locked, or every stripe if a range was read or is deleted; the notes tell whether anything that was read was
-//!    written since the moment; if not, what was written is one batch like any other (steps 3 to 5 of
-//!    [`crate::write`]). A transaction that has written nothing has nothing to commit.
+//!    locked, or every stripe if a range was read or is deleted. The notes show whether any key
+//!    that was read was written since the moment. If none was, the writes are one batch like any
+//!    other (steps 3 to 5 of [`crate::write`]). A transaction without writes has nothing to commit.
 //!
 //! # Invariants
 //! - X1. Everything that a transaction reads is as of its moment, whether it is committed or not.
-//! - X2. One that commits writes could have run alone, at the moment when it took its number: from the
-//!   check of its reads until its writes are applied, no write of what it read is under way. Those
-//!   that have ended were noted before they were applied, and a write holds its key's lock from before
-//!   it is noted until after it is applied.
-//! - X3. One that has written nothing could have run alone, at its moment (X1).
-//! - X4. No lock is held while a transaction is open, nor while it waits for a durability, for room, or for an
-//!   engine that slows writers down. Where there is no room for what its merges make it waits for some with
-//!   nothing locked, and checks and merges anew.
+//! - X2. A transaction that commits writes could have run alone, at the moment when it took its
+//!   number. From the check of its reads until its writes are applied, no write of a key that it
+//!   read is under way. Writes that ended earlier were noted before they were applied. A write
+//!   holds its key's lock from before it is noted until after it is applied.
+//! - X3. A transaction without writes could have run alone, at its moment (X1).
+//! - X4. No lock is held while a transaction is open, nor while it waits for a durability, for
+//!   room, or for an engine that slows writers down. If there is no room for the results of its
+//!   merges, it waits for room with nothing locked, and checks and merges again.
 //!
 //! # Concurrency
-//! Lock order: key locks as always, then a shard of the notes. A transaction's own lock is held only
-//! to remember what it reads and writes.
+//! Lock order: key locks as always, then a shard of the notes. A transaction's own lock is held
+//! only to remember its reads and writes.
 
 mod body;
 mod held;
@@ -81,19 +82,22 @@ struct State {
 }
 
 impl Db {
-    /// Begins a transaction over any keyspaces of this database. It shows them as they are now,
-    /// with its own writes, and locks nobody out; [`Transaction::commit`] makes its writes, all or
-    /// none, if nobody else has written what it has read. [`Db::transaction`] begins anew by itself
-    /// where somebody has.
+    /// Begins a transaction over any keyspaces of this database. It shows their present state with
+    /// its own writes, and locks no other thread out. [`Transaction::commit`] makes its writes, all
+    /// or none, if no other writer has written a key that it read. [`Db::transaction`] starts over
+    /// by itself after such a conflict.
     ///
-    /// Transactions are serializable, also with all other writes, and each is placed in that order
-    /// between its beginning and the end of its commit. By the clock nothing ends in one: what had not
-    /// ended at its beginning has not. As long as one is open it holds back old
-    /// versions, as a snapshot does, and the keys that others write are noted: in at most a 64th of
-    /// [`crate::Options::memory_bytes`], and who stays open while more is written than that holds
-    /// cannot commit ([`Error::TransactionTooOld`]). The keys that it has read, and what it is to write, count as used
-    /// memory until it commits; where none is left it may hold a 64th of the memory, or 64 KiB, and beyond that
-    /// reads and writes of it are refused ([`Error::TransactionTooLarge`]): what it has is as it was.
+    /// Transactions are serializable, also with all other writes. The place of each in that order
+    /// is between its beginning and the end of its commit. By the clock no value ends during a
+    /// transaction: a value that had not ended at its beginning stays visible.
+    ///
+    /// An open transaction holds back old versions, as a snapshot does. The keys that other threads
+    /// write are noted, in at most a 64th of [`crate::Options::memory_bytes`]. If more is written
+    /// while the transaction is open, it cannot commit ([`Error::TransactionTooOld`]).
+    ///
+    /// The keys that it has read and its pending writes count as used memory until it commits. If
+    /// no memory is left, it may hold a 64th of the memory, or 64 KiB. Beyond that, its reads and
+    /// writes are refused ([`Error::TransactionTooLarge`]), and the transaction is unchanged.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -129,13 +133,14 @@ impl Db {
 }
 
 impl State {
-    /// Counts what is about to be remembered of these lengths beside all that is.
+    /// Counts an entry of these lengths, which is about to be remembered, in addition to all
+    /// others.
     fn hold(&mut self, more: usize) -> Result<()> {
         self.held.reach(self.reads.bytes() + self.writes.bytes() + entry_bytes(more))
     }
 
-    /// The engine that filled the keyspace at the moment; of one that was made later its first, which
-    /// had nothing by then.
+    /// Returns the engine that filled the keyspace at the moment. For a keyspace that was made
+    /// later it is the first engine, which had no pairs at the moment.
     fn generation(&mut self, keyspace: &Keyspace) -> Result<Arc<Generation>> {
         let lock_id = keyspace.slot.lock_id;
         if let Some((_, known)) = self.generations.iter().find(|(id, _)| *id == lock_id) {
@@ -147,7 +152,8 @@ impl State {
     }
 }
 
-/// What a key takes, with a value of its own or an operand; all its bytes are `len`.
+/// Returns the bytes of memory that a key takes, with a value of its own or an operand; all its
+/// bytes are `len`.
 const fn entry_bytes(len: usize) -> u64 {
     /// Lengths and pointers, and its share of a tree or a table.
     const OVERHEAD_BYTES: u64 = 80;
@@ -155,31 +161,32 @@ const fn entry_bytes(len: usize) -> u64 {
 }
 
 impl Transaction {
-    /// The newest write of others that it shows.
+    /// Returns the newest write of others that it shows.
     pub fn seqno(&self) -> SeqNo {
         self.pin.seqno()
     }
 
-    /// The key's value at the transaction's moment, or the one that the transaction has given it.
+    /// Returns the key's value at the transaction's moment, or the one that the transaction has
+    /// given it.
     ///
     /// # Errors
-    /// [`Error::Conflict`] of a keyspace that keeps no order, if the key was written since: what it had
-    /// is not known any more. Otherwise as [`Keyspace::get`].
+    /// [`Error::Conflict`] for a keyspace that keeps no order, if the key was written since: its
+    /// value at the moment is not known any more. Otherwise as [`Keyspace::get`].
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self.multi_get(keyspace, &[key])?.pop().flatten())
     }
 
-    /// The same of many keys, in their order; of a keyspace that keeps no order with the reads of its
-    /// device overlapped, as [`Keyspace::multi_get`] has them.
+    /// The same for many keys, in their order. In a keyspace that keeps no order, the reads of its
+    /// device overlap, as in [`Keyspace::multi_get`].
     ///
     /// # Errors
     /// As [`Transaction::get`], of any of them. All of them count as read then, too.
     pub fn multi_get(&self, keyspace: &Keyspace, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         self.check(keyspace)?;
         let mut values = vec![None; keys.len()];
-        // What is to be read of others, and its place.
+        // The keys to read from others' writes, and their places.
         let (mut wanted, mut places) = (Vec::new(), Vec::new());
-        // What is merged into that.
+        // The operands that are merged into those values.
         let mut merges = Vec::new();
         let mut state = self.state.lock();
         let generation = state.generation(keyspace)?;
@@ -217,7 +224,8 @@ impl Transaction {
         Ok(values)
     }
 
-    /// What others had given the keys at the moment; they are among what was read by now.
+    /// Reads the values that others had given the keys at the moment; these keys are already
+    /// counted among the reads.
     fn read_others(
         &self,
         keyspace: &Keyspace,
@@ -235,7 +243,7 @@ impl Transaction {
             return Ok(());
         }
         generation.multi_get_at(keyspace.form, self.clock, keys, found)?;
-        // After the reads: a write that they may have seen is noted by now [X1].
+        // After the reads: a write that they may have seen is already noted [X1].
         let recent = &self.inner.recent;
         let check = |key: &&[u8]| recent.check_key(generation.id, key, self.seqno());
         keys.iter().try_for_each(check).map_err(|overtaken| {
@@ -245,7 +253,8 @@ impl Transaction {
         })
     }
 
-    /// Gives `key` the value `value` when the transaction commits; this transaction sees it at once.
+    /// Gives `key` the value `value` when the transaction commits; this transaction sees it
+    /// immediately.
     ///
     /// # Errors
     /// [`engine::Error::KeyTooLong`], [`engine::Error::ValueTooLong`].
@@ -253,8 +262,8 @@ impl Transaction {
         self.put_stored(keyspace, key, &keyspace.stored(value)?)
     }
 
-    /// The same with a value that ends, as [`Keyspace::put_until`] does. An end that was past when the
-    /// transaction began removes the key.
+    /// The same with a value that ends, as [`Keyspace::put_until`] does. An end that was past when
+    /// the transaction began removes the key.
     ///
     /// # Errors
     /// [`Error::NoEnds`]; otherwise as [`Transaction::put`].
@@ -279,14 +288,16 @@ impl Transaction {
         Ok(())
     }
 
-    /// Has the keyspace's merge operator make the key's new value of `operand` and of what the key has when the
-    /// transaction commits, or of what this transaction has given it; this transaction sees it at once.
-    /// Nothing counts as read unless the transaction reads the key: so transactions that merge into the same
-    /// keys do not meet conflicts by that. Of keys whose values are on disk these are read at the commit, with
-    /// the transaction's keys locked.
+    /// Merges `operand` into the key's value when the transaction commits. The keyspace's merge
+    /// operator makes the new value from `operand` and the key's value at that time, or the value
+    /// that this transaction has given it. This transaction sees the result immediately. The key
+    /// does not count as read unless the transaction reads it, so transactions that merge into the
+    /// same keys do not conflict. Values that are on disk are read at the commit, with the
+    /// transaction's keys locked.
     ///
     /// # Errors
-    /// As [`Keyspace::merge`]; where the operator refuses what the key has by then, the commit does.
+    /// As [`Keyspace::merge`]. If the operator refuses the value that the key has at the commit,
+    /// the commit fails.
     pub fn merge(&self, keyspace: &Keyspace, key: &[u8], operand: &[u8]) -> Result<()> {
         self.check(keyspace)?;
         check_key(key)?;
@@ -296,7 +307,7 @@ impl Transaction {
         state.writes.merge(keyspace, self.clock, key, operand)
     }
 
-    /// Removes `key` when the transaction commits; this transaction sees it at once.
+    /// Removes `key` when the transaction commits; this transaction sees it immediately.
     ///
     /// # Errors
     /// [`engine::Error::KeyTooLong`].
@@ -309,9 +320,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// Removes every key in `range` when the transaction commits, those included that others have put
-    /// there by then; this transaction sees it at once, and what it puts there later stays. Nothing of the
-    /// range counts as read.
+    /// Removes every key in `range` when the transaction commits, also keys that others have put
+    /// there until then. This transaction sees it immediately, and its later puts to the range
+    /// stay. Nothing of the range counts as read.
     ///
     /// # Errors
     /// [`engine::Error::Unordered`] from an engine that keeps no order, and
@@ -332,9 +343,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// The pairs of `range` in key order, at the transaction's moment and with what it has written so
-    /// far. As much of the range as the scan has come through counts as read: if anybody writes a
-    /// key there, also one that was not there before, the transaction does not commit.
+    /// Returns a scan of the pairs of `range` in key order, at the transaction's moment and with
+    /// its writes so far. The part of the range that the scan has passed counts as read: if another
+    /// writer writes a key there, even a new one, the transaction does not commit.
     ///
     /// # Errors
     /// [`engine::Error::Unordered`] from a keyspace that keeps no order.
@@ -374,22 +385,24 @@ impl Transaction {
         Ok(TransactionScan::new(&self.state, shown, place, cursor, own, direction))
     }
 
-    /// Makes the writes, all of them or none. When this returns they are visible and have reached the
-    /// durability of the handle that the transaction was begun by. Their number, or none if there were
-    /// none.
+    /// Makes the writes, all of them or none. When this returns they are visible and have reached
+    /// the durability of the handle that began the transaction. Returns their number, or `None` if
+    /// there were none.
     ///
-    /// Where a range was read or is deleted, every other write of the database waits for the check and the
-    /// application, as it does for a [`Keyspace::clear`]; else those to keys of the same stripes do.
+    /// If a range was read or is deleted, every other write of the database waits for the check and
+    /// the application, as it does for a [`Keyspace::clear`]. Otherwise only writes to keys of the
+    /// same stripes wait.
     ///
     /// # Errors
     /// [`Error::Conflict`] and [`Error::TransactionTooOld`]: nothing was written, and the same
-    /// transaction may well succeed when it is begun anew ([`Error::is_conflict`]). Otherwise as
+    /// transaction may well succeed if it is begun again ([`Error::is_conflict`]). Otherwise as
     /// [`Db::write`].
     pub fn commit(self) -> Result<Option<SeqNo>> {
         let Self { inner, durability, pin, clock, watch, state } = self;
         let (pin, watch, state) = (pin.into_inner()?, watch.into_inner()?, state.into_inner()?);
         let State { reads, writes, held, conflict, .. } = state.into_inner();
-        // From now on it is as a batch; and what a full keyspace has room for it must not be refused for its own sake.
+        // From now on it is like a batch. If a full keyspace has room for the batch, the
+        // transaction's own memory must not cause a refusal.
         drop(held);
         if let Some(conflict) = conflict {
             return Err(conflict);
@@ -402,7 +415,7 @@ impl Transaction {
         // Nothing is read any more, and versions that a pin holds back count as memory.
         drop(pin);
         if reads.has_ranges() {
-            // Whoever fails should not do so with everything locked.
+            // A transaction that fails should not fail with everything locked.
             reads.check(&inner.recent, moment)?;
         }
         inner.wait_for_journal();
@@ -419,7 +432,7 @@ impl Transaction {
                 true => inner.locks.all(),
                 false => inner.locks.these(writes.keys().chain(reads.keys())),
             };
-            // Again, since whoever closes the database does so with everything locked.
+            // Again, because a thread that closes the database does so with everything locked.
             inner.check_writable()?;
             let generations = writes.generations()?;
             if !checked_unlocked {
@@ -430,13 +443,13 @@ impl Transaction {
             if steps().is_empty() {
                 return Ok(None);
             }
-            // What merges make is known only now.
+            // The results of merges are known only now.
             if has_merges && !in_parts(steps(), |parts| has_room(parts, &waited))? {
                 drop(held);
                 in_parts(steps(), |parts| inner.wait_for_room(parts, &mut waited))?;
                 continue;
             }
-            // Nothing is asked of the notes any more, and its own writes need none for its sake.
+            // The notes are not needed any more, and its own writes need none for its sake.
             let outlived = watch.end();
             let seqno = in_parts(steps(), |parts| inner.commit_admitted(parts))?;
             writes.note_made(&generations, &made);

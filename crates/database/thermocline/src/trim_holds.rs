@@ -1,12 +1,12 @@
-//! Who needs the journal to stay as it is for some time.
+//! Holds that keep the journal from being trimmed for some time.
 //!
-//! A copy of the database may take hours, so nobody who would trim waits for one to end: they go home, and
-//! the next one trims. Above all a thread of the pool must not wait, as copies wait for writers, and those
-//! for the pool.
+//! A copy of the database may take hours, so a thread that would trim does not wait for its end. It
+//! skips the trim, and the next thread trims. Above all a thread of the pool must not wait, since
+//! copies wait for writers, and writers wait for the pool.
 //!
 //! # Concurrency
-//! The lock is held while the journal is trimmed, and for a moment where a hold begins or ends: so nothing is
-//! trimmed once one has begun.
+//! The lock is held while the journal is trimmed, and for a moment while a hold begins or ends: so
+//! nothing is trimmed once a hold has begun.
 
 use sync::locks::{Mutex, MutexGuard};
 
@@ -19,13 +19,14 @@ pub(crate) struct TrimHolds(Mutex<usize>);
 pub(crate) struct TrimHold<'a>(&'a TrimHolds);
 
 impl TrimHolds {
-    /// Has nothing trimmed from now on; waits for who does so now.
+    /// Keeps the journal from being trimmed from now on; waits for a trim that is under way.
     pub(crate) fn hold(&self) -> TrimHold<'_> {
         *self.0.lock() += 1;
         TrimHold(self)
     }
 
-    /// For who is about to trim: keeps holds from beginning, unless there is one.
+    /// Keeps holds from beginning, for a caller that is about to trim. Returns `None` if there is a
+    /// hold.
     pub(crate) fn keep_out(&self) -> Option<MutexGuard<'_, usize>> {
         Some(self.0.lock()).filter(|holds| **holds == 0)
     }

@@ -1,5 +1,5 @@
-//! Files that do not belong together, and files that are lost: opening refuses them and changes nothing,
-//! the check reports them, and salvage brings the rest to a new database.
+//! Files that do not belong together, and files that are lost: opening refuses them and changes
+//! nothing, the check reports them, and salvage brings the rest to a new database.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -447,8 +447,8 @@ fn other_database(_like: &Arc<dyn Device>) -> Arc<dyn Device> {
     device
 }
 
-/// A power cut at every operation while keyspaces are made, cleared and dropped: the database opens, and
-/// no directory is left but empty ones.
+/// A power cut at every operation while keyspaces are made, cleared and dropped: the database
+/// opens, and no directory is left but empty ones.
 #[test]
 fn keyspaces_that_a_crash_left_half_made_are_swept() {
     for seed in 0..3 {

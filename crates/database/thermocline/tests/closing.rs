@@ -1,4 +1,4 @@
-//! What a close leaves for the next opening to do.
+//! Work that a close leaves for the next opening.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,9 +10,9 @@ use thermocline::{Db, EngineKind, Error, KeyRange, KeyspaceOptions, Options};
 const ENGINES: [EngineKind; 4] =
     [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 const VALUE_BYTES: usize = 1000;
-/// So many are far more journal than a close leaves.
+/// Keys whose journal is far more than a close leaves.
 const MANY: u32 = 16_000;
-/// So many are less.
+/// Keys whose journal is less.
 const FEW: u32 = 500;
 
 fn options() -> Options {
@@ -27,7 +27,7 @@ fn value(key: u32) -> Vec<u8> {
     vec![key as u8; VALUE_BYTES]
 }
 
-/// Writes `keys` keys, by turns to keyspaces of these engines.
+/// Writes `keys` keys, in turn to keyspaces of these engines.
 fn write(db: &Db, engines: &[EngineKind], keys: std::ops::Range<u32>) {
     let spaces: Vec<_> = engines
         .iter()
@@ -68,7 +68,7 @@ fn a_close_leaves_little_to_be_replayed() {
         // A keyspace may not know that the last write was another's.
         assert!(db.stats().replayed_records <= 1, "{engines:?}: {:?}", db.stats());
         must_have(&db, engines, MANY);
-        // What is written after that is journaled, and replayed, as before.
+        // Later writes are journaled, and replayed, as before.
         write(&db, engines, MANY..MANY + FEW);
         db.close().unwrap();
         must_have(&open(&device), engines, MANY + FEW);
@@ -91,7 +91,7 @@ fn a_close_with_little_journal_flushes_nothing() {
     }
 }
 
-/// An engine that writes all its data anew for a flush does not do so for less journal than that.
+/// An engine that rewrites all its data for a flush does not do so for less journal than that.
 #[test]
 fn a_close_does_not_write_much_data_anew_for_less_journal() {
     let device = device::memory();
@@ -132,7 +132,7 @@ fn a_scan_of_a_closed_database_ends() {
         of_transaction.next().unwrap().unwrap();
         db.close().unwrap();
         for scan in &mut scans {
-            // No more than there are: a scan that does not end would go on without end.
+            // At most the number of pairs: a scan that does not end would continue without end.
             let errors: Vec<_> =
                 scan.by_ref().take(FEW as usize + 2).filter_map(Result::err).collect();
             assert_eq!(errors, [Error::Closed], "{engine}");

@@ -1,5 +1,5 @@
-//! A copy that fails says which side has failed, and keeps the cause: no room at the target is no damage of
-//! the source.
+//! A copy that fails says which side has failed, and keeps the cause: no room at the target is no
+//! damage of the source.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -53,7 +53,8 @@ fn fails_at_each_operation(
         let Err(error) = outcome else { continue };
         let case = format!("{what}, operation {nth}: {error}");
         assert!(matches!(&error, Error::Copy { side: found, .. } if *found == side), "{case}");
-        // A sync that finds no room is a failed sync, and so is a write over room that a file has already.
+        // A sync that finds no room is a failed sync, and so is a write over room that a file has
+        // already.
         let is_for_good = case.contains("Sync of") || case.contains("Write of");
         let is_no_space = failure == Failure::NoSpace && !is_for_good;
         assert_eq!(error.is_no_space(), is_no_space, "{case}");

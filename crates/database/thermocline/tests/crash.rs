@@ -2,16 +2,18 @@
 //!
 //! A run is made of steps: puts, batches over keyspaces, read-modify-writes, flushes, clearings,
 //! drops, checkpoints, reopenings. The model keeps the whole database's content after each step.
-//! Whatever a power cut leaves, recovery must give the content after some step no older than the
-//! last one that was known durable (prefix recovery, batches whole), the offline check must find
-//! nothing, and the database must take writes again.
+//! From every image of a power cut, recovery must give the content after some step no older than
+//! the last one that was known durable (prefix recovery, batches whole). The offline check must
+//! find nothing, and the database must take writes again.
 //!
-//! Runs over engines of small parts are longer, so that tables are flushed and compacted, logs too, and
-//! intervals split, before the cuts and beside them; of their power cuts some are drawn. So it is with runs over
-//! keyspaces that are tuned, one after the other in each way of [`tunings`], and whose tuning comes and goes.
+//! Runs over engines of small parts are longer, so that tables are flushed and compacted, logs too,
+//! and intervals split, before the cuts and during them; some of their power cuts are drawn. The
+//! same holds for runs over tuned keyspaces, with each way of [`tunings`] in its turn, whose
+//! tunings are added and removed.
 //!
-//! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many, `THERMOCLINE_CUTS` how many power cuts
-//! are drawn of a run, or `all`; a failure prints the one command that replays it.
+//! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` the number of runs.
+//! `THERMOCLINE_CUTS` is the number of power cuts that are drawn of a run, or `all`. A failure
+//! prints the one command that replays it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -46,7 +48,7 @@ const PAUSE_MS_MAX: u64 = 200;
 const IMAGES: u64 = 2;
 /// Runs unless `THERMOCLINE_CASES` says otherwise.
 const CASES: u64 = 3;
-/// What has to have been beside the steps over small parts.
+/// Work that must have been done next to the steps over small parts.
 const BESIDE: [(EngineKind, &str); 4] = [
     (EngineKind::F2, "compactions"),
     (EngineKind::Lsm, "flushes"),
@@ -68,8 +70,8 @@ const MEMORY_BYTES: u64 = 2 << 20;
 
 type Content = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// A moment of a run: what the database held, and from which operation of the disk on it must not
-/// be older than this.
+/// A moment of a run: the content of the database, and the operation of the disk from which on it
+/// must not be older.
 struct Moment {
     content: Content,
     /// The disk's operation count when this step had returned.
@@ -95,7 +97,7 @@ fn tuned_in_every_way() -> Vec<Spaces> {
     (0..most).map(tuned).collect()
 }
 
-/// One that takes away what a keyspace has for itself.
+/// Returns a tuning that removes a keyspace's own options.
 fn nothing(of: Tuning) -> Tuning {
     match of {
         Tuning::F2(_) => Tuning::F2(f2::Tuning::default()),
@@ -216,7 +218,7 @@ impl Run {
     fn step(&mut self) {
         let parts = self.parts;
         let kind = self.random.random_range(0..20);
-        // Keyspaces with small parts have to come to something before they go.
+        // Keyspaces with small parts have to grow before they are dropped.
         let stays = parts == Parts::Small && self.random.random_ratio(9, 10);
         match kind {
             17 | 18 if stays => self.batch(),
@@ -309,12 +311,12 @@ impl Run {
         self.note(durable);
     }
 
-    /// Takes away what one keyspace has for itself, or gives it back, from the next opening on.
+    /// Removes the own options of one keyspace, or sets them again, from the next opening on.
     fn tune(&mut self) {
         let (name, engine, tuning) = self.spaces[self.random.random_range(0..self.spaces.len())];
         let Some(tuning) = tuning.filter(|_| self.content.contains_key(name)) else { return };
         let told = if self.random.random_ratio(1, 2) { tuning } else { nothing(tuning) };
-        // What is fixed for life stays without being said again.
+        // An option that is fixed for life stays although it is not given again.
         self.db.keyspace(name, of(engine, Some(told))).unwrap();
     }
 
@@ -328,7 +330,7 @@ impl Run {
         self.note(true);
     }
 
-    /// Opens what a power cut after `operation` left, and compares.
+    /// Opens an image of a power cut after `operation`, and compares.
     fn judge(&self, image: &Arc<SimulatedDisk>, operation: u64) -> Result<(), String> {
         let settled = self
             .moments
@@ -480,7 +482,7 @@ fn runs_from(
 }
 
 impl Run {
-    /// Lets time pass, for what is done every now and then, and looks what was done.
+    /// Lets time pass for periodic work, and notes the work that was done.
     fn note_beside(&mut self) {
         if self.parts == Parts::Usual {
             return;
@@ -501,7 +503,7 @@ impl Run {
         (0..=self.disk.history().last_operation()).collect()
     }
 
-    /// Some of them, in ascending order, or all where that is asked for.
+    /// Some of them, in ascending order, or all if the variable says so.
     fn drawn_cuts(&mut self, otherwise: usize) -> Vec<u64> {
         let all = self.all_cuts();
         let count = match std::env::var("THERMOCLINE_CUTS") {

@@ -28,7 +28,7 @@ fn key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-/// A database that is open, and whose keyspace's files are damaged behind its back.
+/// Returns an open database, and a keyspace whose files are damaged without its notice.
 fn damaged(engine: EngineKind) -> (Db, Keyspace) {
     let device = device::memory();
     let db = Db::open_on(Arc::clone(&device), "place", options()).unwrap();
@@ -125,7 +125,7 @@ fn every_call_names_the_file(engine: EngineKind) {
         must_name(engine, "transaction's scan", scan);
     }
     let backups = Backups::open_on(device::memory(), "backups").unwrap();
-    // An engine copies files as they are, or reads them.
+    // An engine copies files unchanged, or reads them.
     if let Err(error) = db.backup(&backups, &Progress::default()) {
         must_name(engine, "backup", |_| Err(error.clone()));
     }

@@ -1,7 +1,8 @@
-//! A keyspace whose files are damaged: the others open, it is refused by its name, and can be dropped or
-//! salvaged.
+//! A keyspace whose files are damaged: the others open, it is refused by its name, and can be
+//! dropped or salvaged.
 //!
-//! Each file of each engine is damaged in several ways and places, in an image of a database that was open.
+//! Each file of each engine is damaged in several ways and places, in an image of a database that
+//! was open.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -33,12 +34,13 @@ fn key(number: u32) -> [u8; 4] {
 }
 
 fn value(number: u32, version: u8) -> Vec<u8> {
-    // A record of `f2` with such a late value takes 256 bytes, so that all of them fill one of its blocks.
+    // A record of `f2` with such a late value takes 256 bytes, so that all of them fill one of its
+    // blocks.
     let more = if version == 3 { 228 } else { 60 + number as usize * 37 % 230 };
     [&number.to_le_bytes()[..], &vec![version; more]].concat()
 }
 
-/// What the keyspace `hurt` has of a key.
+/// Returns the value that the keyspace `hurt` has for a key.
 fn expected(number: u32) -> Option<Vec<u8>> {
     match number {
         number if LATE.contains(&number) => Some(value(number, 3)),
@@ -48,8 +50,9 @@ fn expected(number: u32) -> Option<Vec<u8>> {
     }
 }
 
-/// A database that nobody closed: `hurt`, which is to be damaged, and `sound`. It is what a power cut leaves, so
-/// of one moment, whatever a compaction removes meanwhile.
+/// Returns a database that was not closed, with the keyspaces `hurt`, which is to be damaged, and
+/// `sound`. It is an image of a power cut, so it is of one moment, whatever a compaction removes
+/// meanwhile.
 fn fill(engine: EngineKind, is_sound_journaled: bool) -> Arc<dyn Device> {
     let disk = SimulatedDisk::new(1, Faults::none());
     let db = Db::open_on(Arc::clone(&disk) as Arc<dyn Device>, "live", options()).unwrap();
@@ -106,7 +109,7 @@ fn files(device: &Arc<dyn Device>) -> Vec<String> {
     names.collect()
 }
 
-/// What is done to a file.
+/// A change of a file.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     /// A bit, at one part in 64 of its length.
@@ -230,7 +233,7 @@ fn the_others_open_and_the_damaged_one_is_refused_by_its_name_and_place() {
                 }
             }
             db.drop_keyspace("hurt").unwrap();
-            // It may be closed with what is still to be told of the damage.
+            // The close may still report the damage.
             let _ = db.close();
             assert!(check_on(Arc::clone(&device), "copy").unwrap().is_whole(), "{case}");
             let db = open(&device, &case);
@@ -265,7 +268,7 @@ fn must_be_refused(db: &Db, engine: EngineKind, case: &str) {
     assert_eq!(db.failure(), None, "{case}: the database takes writes");
 }
 
-/// A key that was lost may have what it had before.
+/// Returns the values that a key may have: a lost key may have an earlier one.
 fn versions(number: u32) -> [Option<Vec<u8>>; 4] {
     [None, Some(value(number, 1)), Some(value(number, 2)), Some(value(number, 3))]
 }
@@ -278,7 +281,8 @@ fn may_be_lost(lost: &[Lost], key: &[u8]) -> bool {
     })
 }
 
-/// Salvages, and holds what came of it to what it says. Answers how many keys are not what they were.
+/// Salvages, and checks the result against its report. Returns the number of keys whose values have
+/// changed.
 fn salvage(device: &Arc<dyn Device>, case: &str) -> (Salvage, u32) {
     let new = device::memory();
     let found = salvage_on((Arc::clone(device), "copy"), (Arc::clone(&new), "new"), options());
@@ -332,7 +336,7 @@ fn what_is_sound_of_it_is_salvaged_and_what_is_lost_is_named() {
     }
 }
 
-/// The journal has writes that the damaged files lack: it is not trimmed, whatever else goes on.
+/// The journal has writes that the damaged files lack: it is not trimmed, whatever else happens.
 #[test]
 fn the_journal_is_kept_for_a_damaged_keyspace() {
     for (engine, is_sound_journaled) in
@@ -403,7 +407,7 @@ fn a_database_without_its_journal_is_refused_and_salvaged() {
     }
 }
 
-/// What opening says a check has said before, and salvage does not pass over.
+/// A check reports the same damage as an opening, and salvage does not pass over it.
 #[test]
 fn a_journal_without_its_oldest_segment_is_damaged() {
     for engine in ENGINES {
@@ -446,8 +450,8 @@ fn keyspaces_that_are_not_journaled_want_no_journal() {
     assert_eq!(hurt.get(b"key").unwrap().unwrap(), b"value");
 }
 
-/// An engine without its superblock may look like a new one, or like nothing: whatever it would make of its
-/// other files, the database has told before.
+/// An engine without its superblock may look like a new one, or like nothing. The database reports
+/// the damage before the engine could use its other files.
 #[test]
 fn a_keyspace_without_its_superblock_is_damaged() {
     for engine in ENGINES {
@@ -527,7 +531,7 @@ fn some_of_each_kind(names: Vec<String>) -> Vec<String> {
     kinds.into_values().flatten().collect()
 }
 
-/// Why not all of `hurt` is read as it was written, if it is not.
+/// Returns the reason why a read of `hurt` does not find all that was written, if there is one.
 fn failure_to_read(device: &Arc<dyn Device>, case: &str) -> Option<Error> {
     let db = Db::open_on(Arc::clone(device), "copy", in_small_parts());
     let db = db.unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -569,7 +573,7 @@ fn check_reads_and_salvage_agree_on_a_file_of_another_length() {
             let (found, others) = salvage(&device, &case);
             let failure = failure_to_read(&device, &case);
             let is_whole = report.is_whole();
-            // Bytes that are missing may be such as no read needs, and without an index `flexdb` makes one.
+            // Missing bytes may be needed by no read, and without an index `flexdb` makes one.
             let may_be_read = how.is_shorter() || name.ends_with("/index");
             if is_whole != (found.damage_count() == 0)
                 || is_whole && (failure.is_some() || others > 0)

@@ -532,7 +532,8 @@ fn data_far_above_a_lowered_memory_setting_are_not_opened() {
     space.delete(&0_u32.to_be_bytes()).unwrap();
 }
 
-/// A refusal counts each key once, whether the snapshot has it, what was replayed or what was not.
+/// A refusal counts each key once, whether it is in the snapshot, in the replayed records or in the
+/// rest.
 #[test]
 fn memory_said_to_be_needed_is_what_is_needed() {
     let of = |bytes: u64| Options { memory_bytes: bytes, ..Options::default() };
@@ -563,7 +564,8 @@ fn memory_said_to_be_needed_is_what_is_needed() {
             }
         }
         db.sync().unwrap();
-        // As a killed process leaves it: a close would flush. A compaction may take a file away meanwhile.
+        // As a killed process leaves it: a close would flush. A compaction may take a file away
+        // meanwhile.
         let copies = (0..20).map(|_| {
             let copy = TempDir::new().unwrap();
             let both = [dir.path().join("."), copy.path().to_owned()];
@@ -721,18 +723,18 @@ fn what_is_not_flushed_stays_in_the_journal_whatever_others_flush() {
     }
     much.flush().unwrap();
     made("none");
-    // The journal's part of it is given back at once.
+    // The journal's part of it is freed immediately.
     db.drop_keyspace("none").unwrap();
     let left = Db::open_on(disk.crash(1), "image", options()).unwrap();
     let found = left.existing_keyspace("little").unwrap().get(b"k").unwrap();
     assert_eq!(found.as_deref(), Some(&b"v"[..]));
-    // And it is given back, if nobody needs it.
+    // And it is freed, if no keyspace needs it.
     let before = db.stats().journal.bytes;
     little.flush().unwrap();
     made("none");
     db.drop_keyspace("none").unwrap();
     assert!(db.stats().journal.bytes < before, "{:?}", db.stats());
-    // Whoever comes now asks for none of it.
+    // A keyspace that is made now asks for none of it.
     made("late").put(b"k", b"v").unwrap();
     let left = Db::open_on(disk.crash(2), "image", options()).unwrap();
     let found = left.existing_keyspace("late").unwrap().get(b"k").unwrap();
@@ -752,7 +754,7 @@ fn a_large_idle_keyspace_does_not_hold_the_journal_back() {
     }
     db.flush().unwrap();
     assert!(db.stats().journal.bytes < 1 << 20, "it begins empty");
-    // Much less than what is idle, and enough that a segment is worth ending.
+    // Much less than the idle data, and enough that a segment is worth ending.
     for _ in 0..20 {
         busy.put(b"k", &value).unwrap();
     }
@@ -784,7 +786,7 @@ fn a_clearing_beside_a_close_leaves_the_journal_of_others() {
             db.close().unwrap();
         }
         let db = open();
-        // Closing takes a while, since the first that it comes to has to be written.
+        // Closing takes a while, since the first keyspace has to be written.
         let unjournaled = KeyspaceOptions { journaled: false, ..journaled };
         let slow = db.keyspace("0", unjournaled).unwrap();
         for key in 0..100_000_u32 {

@@ -75,7 +75,8 @@ fn keyspaces_hold_few_descriptors() {
     });
 }
 
-/// Each opening that writes a little leaves a segment of the journal. An opening holds the files of none of them.
+/// Each opening that writes a little leaves a segment of the journal. An opening holds the files of
+/// none of them.
 #[test]
 fn a_journal_of_many_segments_opens_with_few_descriptors() {
     in_child("a_journal_of_many_segments_opens_with_few_descriptors", 32, || {

@@ -53,7 +53,7 @@ fn handles_hold_nothing(engine: EngineKind) {
     handles.iter().for_each(must_be_gone);
     assert_eq!(instances(dir.path()), 0, "{engine}");
 
-    // A handle sees what the keyspace has after it was cleared, and holds nothing of before.
+    // A handle sees the keyspace's pairs after it was cleared, and holds nothing from before.
     let cleared = make(&db, engine, "cleared");
     let other = cleared.clone();
     cleared.clear().unwrap();
@@ -67,7 +67,7 @@ fn handles_hold_nothing(engine: EngineKind) {
     db.drop_keyspace("cleared").unwrap();
     assert_eq!((db.memory_bytes().0, descriptors()), before, "{engine}");
 
-    // A scan keeps what it shows, and only until it ends.
+    // A scan keeps its pairs, and only until it ends.
     if engine.is_ordered() {
         let space = make(&db, engine, "scanned");
         let mut scan = space.scan(KeyRange::all()).unwrap();

@@ -1,4 +1,5 @@
-//! `f2` with a few pages of memory and small chunks, so that most keys of a short run are on disk alone.
+//! `f2` with a few pages of memory and small chunks, so that most keys of a short run are on disk
+//! alone.
 
 use thermocline::f2;
 

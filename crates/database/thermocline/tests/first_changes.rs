@@ -1,5 +1,5 @@
-//! The first change after an opening, which may want descriptors for files that the opening left alone:
-//! a missing descriptor is an error that passes.
+//! The first change after an opening, which may want descriptors for files that the opening left
+//! alone: a missing descriptor is an error that passes.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

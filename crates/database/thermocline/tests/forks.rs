@@ -1,5 +1,5 @@
 //! A child of a fork is refused, touches nothing of its parent, and opens the database itself once
-//! the parent is gone.
+//! the parent has ended.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Write as _;
@@ -261,7 +261,8 @@ fn a_child_is_refused_and_changes_nothing(engine: EngineKind) {
     assert_eq!(space.get(b"child").unwrap(), None, "{engine}");
 }
 
-/// The last handle goes, or is closed, in a child: it returns, and leaves everything to the parent.
+/// The last handle is dropped, or closed, in a child: it returns, and leaves everything to the
+/// parent.
 fn the_last_handle_goes_in_a_child(engine: EngineKind) {
     let dir = tempfile::tempdir().unwrap();
     let (db, space) = open(dir.path(), engine);
@@ -312,8 +313,9 @@ fn a_daemon_opens_the_database_again(engine: EngineKind) {
     assert_eq!(space.get(b"key").unwrap().as_deref(), Some(&b"daemon"[..]), "{engine}");
 }
 
-/// Threads of the parent use one database while children open others. A lock that such a thread holds at the fork stays
-/// held in the child, so a database must need no lock that it has in common with the parent.
+/// Threads of the parent use one database while children open others. A lock that such a thread
+/// holds at the fork stays held in the child, so a database must need no lock that it has in common
+/// with the parent.
 fn children_open_other_databases(engine: EngineKind) {
     const FORKS: u32 = 6;
     let dir = tempfile::tempdir().unwrap();
@@ -374,8 +376,8 @@ fn read(space: &Keyspace, value: &str, number: u32) -> bool {
     space.get(&key("key", number)).unwrap().as_deref() == Some(value.as_bytes())
 }
 
-/// One test, as no thread of the process may start or end during a fork: a child that has a copy of the standard
-/// library's lock for that, held, can start no thread.
+/// One test, as no thread of the process may start or end during a fork: a child that has a copy of
+/// the standard library's lock for that, held, can start no thread.
 #[test]
 fn forks() {
     for engine in ENGINES {

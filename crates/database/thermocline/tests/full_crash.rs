@@ -1,8 +1,9 @@
 //! Power cuts and kills at operations of a database that was opened on a full device after a kill.
 //!
-//! The journal has more than there is room for in the engine's files, so the engine makes checkpoints of the part that is
-//! flushed. Every image opens with room. It holds each write that was synced before the cut, or a newer one of the
-//! same key, and nothing that was never written. `THERMOCLINE_SEED` chooses the first seed.
+//! The journal has more than there is room for in the engine's files, so the engine makes
+//! checkpoints of the part that is flushed. Every image opens with room. It holds each write that
+//! was synced before the cut, or a newer one of the same key, and nothing that was never written.
+//! `THERMOCLINE_SEED` chooses the first seed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -77,8 +78,8 @@ fn killed(seed: u64) -> (Arc<SimulatedDisk>, Vec<Option<u32>>) {
     (image, newest)
 }
 
-/// Writes beyond the room, after writes of which `newest` are the newest. Returns the syncs, the number of refused
-/// writes, and the checkpoints of a part.
+/// Writes beyond the room, after writes of which `newest` are the newest. Returns the syncs, the
+/// number of refused writes, and the checkpoints of a part.
 fn fill(
     disk: &Arc<SimulatedDisk>,
     seed: u64,

@@ -1,5 +1,5 @@
-//! A device that is full: what was acknowledged can be read, and the database goes on, or opens, once there is
-//! room.
+//! A full device: acknowledged data can be read, and the database continues, or opens, once there
+//! is room.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,10 +13,10 @@ use thermocline::{
     Db, Durability, EngineKind, Environment, Error, Keyspace, KeyspaceOptions, Options,
 };
 
-/// Of which a store has less in memory than the journal has.
+/// Memory of a store, which is less than its data in the journal.
 const MEMORY_BYTES: u64 = 16 << 20;
 const VALUE_BYTES: usize = 1000;
-/// So many keys are written while there is room, and as many are tried after that.
+/// Keys that are written while there is room, and keys that are tried after that.
 const KEYS: u32 = 20_000;
 
 fn options() -> Options {
@@ -27,7 +27,7 @@ fn value(key: u32) -> Vec<u8> {
     vec![key as u8; VALUE_BYTES]
 }
 
-/// Writes until the device is full, and answers how many keys were acknowledged.
+/// Writes until the device is full, and returns the number of acknowledged keys.
 fn fill(device: &Arc<FaultDevice>, engine: EngineKind) -> u32 {
     let db = Db::open_on(Arc::clone(device) as Arc<dyn Device>, "full", options()).unwrap();
     let space = db.keyspace("space", KeyspaceOptions { engine, ..Default::default() }).unwrap();
@@ -68,7 +68,7 @@ fn a_full_device_is_read_and_opens_once_there_is_room() {
 
 const ENGINES: [EngineKind; 4] =
     [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
-/// So many keys are written before the device is full, which an engine in memory has room for, too.
+/// Keys that are written before the device is full; an engine in memory has room for them, too.
 const BEFORE: u32 = 4000;
 
 /// A database on a simulated disk, which is full for a while.
@@ -122,7 +122,7 @@ impl Full {
         }
     }
 
-    /// What is found after a power cut has all of these keys.
+    /// Checks that each image of a power cut has all of these keys.
     fn a_crash_keeps(&self, keys: &[u32], when: &str) {
         for seed in 0..3 {
             let db = Db::open_on(self.disk.crash(seed), "image", options()).unwrap();
@@ -182,7 +182,7 @@ fn a_keyspace_without_a_journal_goes_on_once_there_is_room() {
         let mut full = Full::new(engine, false);
         let durable = full.taken.clone();
         full.device.fill();
-        // Data that lie in memory want no room for a write.
+        // Data in memory need no room on the device for a write.
         let is_in_memory = engine == EngineKind::Memory;
         let end = if is_in_memory { 2 * BEFORE } else { 3 * KEYS };
         let mut refused = 0;
@@ -215,12 +215,12 @@ fn a_keyspace_without_a_journal_goes_on_once_there_is_room() {
     }
 }
 
-/// Where there is no room for what a close flushes the journal has it all.
+/// If there is no room for the flushes of a close, the journal has all the data.
 #[test]
 fn a_close_without_room_loses_nothing() {
     for engine in ENGINES {
         let full = Full::new(engine, true);
-        // As much as ends the journal.
+        // Enough to end the journal.
         full.device.fill();
         full.device.grow(16 << 10);
         full.db.close().unwrap();
@@ -230,7 +230,8 @@ fn a_close_without_room_loses_nothing() {
     }
 }
 
-/// What a close had no room to write stays unwritten: by then the directory may be another's.
+/// Data that a close had no room to write stays unwritten: another handle may own the directory
+/// then.
 #[test]
 fn a_handle_that_was_closed_without_room_writes_nothing_any_more() {
     let mut full = Full::new(EngineKind::Memory, true);
@@ -243,7 +244,8 @@ fn a_handle_that_was_closed_without_room_writes_nothing_any_more() {
         assert!(key < 4 * KEYS, "nothing is refused");
     }
     let closed = full.db.close();
-    // A close may find room in segments that it trims. Then it has written all that was acknowledged.
+    // A close may find room in segments that it trims. Then it has written all that was
+    // acknowledged.
     let acknowledged = if closed.is_ok() { KEYS..key } else { 0..0 };
     assert!(closed.is_ok() || closed.as_ref().is_err_and(Error::is_no_space), "{closed:?}");
     assert_eq!(full.db.close(), closed, "the first close decides");
@@ -264,8 +266,8 @@ fn a_handle_that_was_closed_without_room_writes_nothing_any_more() {
     full.holds(&last, &full.taken.clone(), "after another's");
 }
 
-/// A device without a free byte under a database that a crash has left: it is read, and it opens, or says how much
-/// room is enough and takes none.
+/// A device without a free byte under a database that a crash has left: it is read, and it opens,
+/// or says how much room is enough and takes none.
 #[test]
 fn an_opening_without_room_says_how_much_is_enough() {
     for engine in ENGINES {
@@ -314,7 +316,8 @@ fn an_opening_without_room_says_how_much_is_enough() {
     }
 }
 
-/// A small device is filled, and other files on it are removed: `f2` goes on, closes and opens again.
+/// A small device is filled, and other files on it are removed: `f2` continues, closes and opens
+/// again.
 #[test]
 fn a_small_device_that_was_filled_goes_on_and_opens_again() {
     const OTHERS_BYTES: u64 = 8 << 20;
@@ -365,8 +368,9 @@ fn a_small_device_that_was_filled_goes_on_and_opens_again() {
     }
 }
 
-/// The journal has no room for a record, and no keyspace was ever flushed. The room that the database holds
-/// suffices to write that record. So flushes succeed, the journal gives its room back, and writes go on.
+/// The journal has no room for a record, and no keyspace was ever flushed. The room that the
+/// database holds suffices to write that record. So flushes succeed, the journal frees its room,
+/// and writes continue.
 #[test]
 fn a_full_journal_is_flushed_and_trimmed() {
     for engine in ENGINES {
@@ -402,7 +406,8 @@ fn a_full_journal_is_flushed_and_trimmed() {
     }
 }
 
-/// Another program takes the room that is held for the journal. The error of a flush names the journal.
+/// Another program takes the room that is held for the journal. The error of a flush names the
+/// journal.
 #[test]
 fn a_flush_without_room_for_the_journal_names_the_journal() {
     let mut full = Full::new(EngineKind::F2, true);

@@ -1,4 +1,4 @@
-//! The room that a database holds on a full device: what spends it, and what gives it back.
+//! The room that a database holds on a full device: which calls spend it, and which free it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -51,8 +51,8 @@ fn holds_all(db: &Db, engine: EngineKind) {
     }
 }
 
-/// The journal has no room for a long record, and the held room is less than the record. Neither flushes nor the
-/// close spend the part for the next opening on it.
+/// The journal has no room for a long record, and the held room is less than the record. Neither
+/// flushes nor the close spend the part for the next opening on it.
 #[test]
 fn a_record_that_never_fits_leaves_the_room_for_the_next_opening() {
     for engine in ENGINES {
@@ -70,7 +70,8 @@ fn a_record_that_never_fits_leaves_the_room_for_the_next_opening() {
         let closed = db.close();
         assert!(closed.is_ok() || closed.as_ref().is_err_and(Error::is_no_space), "{engine}");
         assert!(ballast_bytes(&device) >= OPENING_BYTES, "{engine}");
-        // A flush in the background may have spent the other part, and the newest segment may be longer than the first.
+        // A flush in the background may have spent the other part, and the newest segment may be
+        // longer than the first.
         let opened = match open(&device) {
             Err(Error::NoRoomToOpen { needed_bytes, .. }) => {
                 device.grow(needed_bytes);
@@ -97,8 +98,9 @@ fn a_long_record_is_written_by_a_close() {
     }
 }
 
-/// A group of records of which the journal has no room for a part takes the room that is held for it, and no more. (A
-/// flush in the background may spend more meanwhile, so it is tried a few times.)
+/// A group of records of which the journal has no room for a part takes the room that is held for
+/// it, and no more. (A flush in the background may spend more meanwhile, so it is tried a few
+/// times.)
 #[test]
 fn a_close_holds_again_what_it_has_not_used() {
     for engine in ENGINES {
@@ -118,8 +120,8 @@ fn spent_by_a_close(engine: EngineKind) -> u64 {
     before.saturating_sub(ballast_bytes(&device))
 }
 
-/// A journal that is much shorter than a segment gives its room back, too, once it has lacked room. (`f2` holds
-/// the room for its own flush; the others need room on the device for it.)
+/// A journal that is much shorter than a segment gives its room back, too, once it has lacked room.
+/// (`f2` holds the room for its own flush; the others need room on the device for it.)
 #[test]
 fn a_short_journal_is_trimmed_on_a_full_device() {
     let (device, db, space) = full(EngineKind::F2);
@@ -140,8 +142,9 @@ fn a_short_journal_is_trimmed_on_a_full_device() {
     holds_all(&db, EngineKind::F2);
 }
 
-/// After a kill the journal has much more than there is room for in the files. A flush without room for all flushes a
-/// part, so that the journal gives back the segments of that part, which are the room for the rest.
+/// After a kill the journal has much more than the files have room for. A flush without room for
+/// all flushes a part. So the journal frees the segments of that part, and they are the room for
+/// the rest.
 #[test]
 fn a_flush_without_room_for_all_flushes_a_part() {
     const KEYS: u32 = 24_000;
@@ -176,8 +179,8 @@ fn a_flush_without_room_for_all_flushes_a_part() {
     }
 }
 
-/// A client of a full database makes room by clearing a keyspace. (A new keyspace of `flexdb` takes more than the
-/// database holds.)
+/// A client of a full database makes room by clearing a keyspace. (A new keyspace of `flexdb` takes
+/// more than the database holds.)
 #[test]
 fn a_keyspace_is_cleared_on_a_full_device() {
     for engine in [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm] {

@@ -1,4 +1,5 @@
-//! Ingestion into a database: who can, what snapshots, transactions, copies and clears see of it.
+//! Ingestion into a database: the engines that have it, and the pairs that snapshots, transactions,
+//! copies and clears see of it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -133,8 +134,8 @@ fn a_cleared_keyspace_stays_empty() {
     assert_eq!(content(&space), [(b"a".to_vec(), b"2".to_vec())]);
 }
 
-/// Each round ingests what the next write, to a keyspace that is copied earlier, says is there: a copy
-/// has the ingested pairs, or it has nothing later.
+/// Each round ingests pairs, and the next write, to a keyspace that is copied earlier, names them:
+/// a copy has the ingested pairs, or it has nothing later.
 #[test]
 fn a_backup_beside_ingestions_is_of_one_moment() {
     let db = open(device::memory());
@@ -179,7 +180,7 @@ fn a_backup_beside_ingestions_is_of_one_moment() {
     }
 }
 
-/// Writers of other keyspaces go on beside it, and readers see all or nothing.
+/// Writers of other keyspaces continue meanwhile, and readers see all or nothing.
 #[test]
 fn readers_beside_it_see_all_or_nothing() {
     let db = open(device::memory()).durability(Durability::Buffered);
@@ -224,8 +225,8 @@ fn readers_beside_it_see_all_or_nothing() {
     assert_eq!(space.get(&key(0)).unwrap().as_deref(), Some(&b"30"[..]));
 }
 
-/// A device that has too little room for an ingestion, whatever it is that there is none for, refuses that
-/// ingestion and nothing else.
+/// A device that has too little room for an ingestion, in whichever step, refuses that ingestion
+/// and nothing else.
 #[test]
 fn an_ingestion_without_room_costs_itself_alone() {
     const BLOCK_BYTES: u64 = 4096;

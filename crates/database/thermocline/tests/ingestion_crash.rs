@@ -1,10 +1,11 @@
-//! Power cuts at every operation of ingestions beside writes, flushes and compactions, on the simulated
-//! disk.
+//! Power cuts at every operation of ingestions next to writes, flushes and compactions.
 //!
-//! A run is a list of writes: puts, and ingestions of many pairs, to a keyspace of `lsm` and to one of
-//! `memory` beside it. Whatever a power cut leaves is what the first so many of them make, and has all
-//! that were durable; an ingestion is durable when it returns. Then the store goes on, and loses power
-//! once more.
+//! The disk is the simulated one.
+//!
+//! A run is a list of writes: puts, and ingestions of many pairs, to a keyspace of `lsm` and to one
+//! of `memory` next to it. An image of a power cut is the result of a prefix of them, and has all
+//! that were durable; an ingestion is durable when it returns. Then the store continues, and loses
+//! power once more.
 //!
 //! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many; a failure prints the
 //! one command that replays it.
@@ -78,7 +79,7 @@ impl Write {
     }
 }
 
-/// What the first `count` writes make, and the step that the other keyspace has.
+/// Returns the result of the first `count` writes, and the step that the other keyspace has.
 fn after(writes: &[Write], count: usize) -> (Map, Option<usize>) {
     let (mut map, mut noted) = (Map::new(), None);
     for (step, write) in writes[..count].iter().enumerate() {
@@ -98,7 +99,8 @@ fn found(db: &Db) -> Result<(Map, Option<usize>), Error> {
     Ok((map, noted))
 }
 
-/// A moment: the disk's operations by then, how many writes had returned, and how many were durable.
+/// A moment: the disk's operations until then, the number of writes that had returned, and the
+/// number of durable ones.
 struct Moment {
     returned_at: u64,
     durable: usize,

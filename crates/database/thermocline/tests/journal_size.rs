@@ -34,8 +34,8 @@ fn segments(device: &dyn Device) -> Vec<(String, u64)> {
     names.filter_map(|name| Some((name.clone(), len(&name)?))).collect()
 }
 
-/// Writes records of about a KiB, of this number of bytes in all. Returns the lengths of the segments that
-/// were begun meanwhile and are there, but for the newest.
+/// Writes records of about a KiB, of this number of bytes in all. Returns the lengths of the
+/// segments that were begun meanwhile and are there, but for the newest.
 fn written(device: &Arc<dyn Device>, journal_bytes: u64, bytes: u64) -> Vec<u64> {
     let before = segments(&**device).last().map(|(name, _)| name.clone()).unwrap_or_default();
     let db = open(device, journal_bytes);
@@ -94,7 +94,8 @@ fn a_record_that_is_longer_than_a_segment_is_kept() {
     }
 }
 
-/// The clock stands still, so that no periodic task runs: the writes themselves have the journal trimmed.
+/// The clock is stopped, so that no periodic task runs: the writes themselves have the journal
+/// trimmed.
 #[test]
 fn a_journal_that_grows_is_trimmed_without_the_clock() {
     let (environment, _clock) = Environment::simulated(1);

@@ -1,4 +1,4 @@
-//! Many keyspaces in one database: what opening them costs, counted at the device.
+//! Many keyspaces in one database: the costs of opening them, counted at the device.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -85,8 +85,8 @@ fn keyspaces_of_every_engine_open_with_few_syncs() {
     }
 }
 
-/// After a kill nothing says that the files are durable. The next close makes them durable before it
-/// says so itself.
+/// After a kill nothing says that the files are durable. The next close makes them durable before
+/// it says so itself.
 #[test]
 fn a_close_settles_the_files_that_an_opening_after_a_kill_has_found() {
     const KEYSPACES: u32 = 10;

@@ -1,4 +1,4 @@
-//! A file that a newer release wrote is refused as such, by its name, and every byte stays.
+//! A file that a newer release wrote is refused by its name and its version, and every byte stays.
 //!
 //! Each kind of file of a database with a keyspace of each engine gets the next version, or a flag
 //! that no release knows, with the right checksum.
@@ -108,8 +108,8 @@ fn raise(bytes: &mut [u8], raised: Raised) -> Newer {
     newer
 }
 
-/// Each kind of file, by its magic and the word that its name begins with: the first file of the kind
-/// and the last, raised in each way.
+/// Each kind of file, by its magic and the word that its name begins with: the first file of the
+/// kind and the last, raised in each way.
 fn cases(whole: &Files) -> Vec<(String, Files, Newer)> {
     let mut kinds: BTreeMap<(&[u8], &str), Vec<&String>> = BTreeMap::new();
     // The superblock describes `data`, whose first bytes may be an older header of a store.
@@ -189,8 +189,8 @@ fn newer_files_of_flexdb_are_refused() {
     every_kind_is_refused(ENGINES[3], &["TCFLXLOG", "TCFLEXIX", "TCSUPERB"]);
 }
 
-/// The keyspaces in front of the refused one would be changed by their opening: each has a file that a
-/// crash left.
+/// The keyspaces in front of the refused one would be changed by their opening: each has a file
+/// that a crash left.
 #[test]
 fn no_keyspace_is_changed_because_of_the_order_of_opening() {
     let whole = {
@@ -239,7 +239,7 @@ fn no_keyspace_is_changed_because_of_the_order_of_opening() {
     assert!(refused > 4, "{refused}");
 }
 
-/// The header of a store of `flexdb` lies in its space, so the space is read before it is found.
+/// The header of a store of `flexdb` is in its space, so the space is read before it is found.
 #[test]
 fn a_newer_header_in_the_space_of_flexdb_changes_nothing() {
     let device = fill(EngineKind::FlexDb);
@@ -263,7 +263,8 @@ fn a_newer_header_in_the_space_of_flexdb_changes_nothing() {
     assert!(files_of(&device) == files, "something was changed");
 }
 
-/// A database whose engines have background work to do, with a last keyspace of `engine`, and its directory.
+/// A database whose engines have background work to do, with a last keyspace of `engine`, and its
+/// directory.
 fn with_work(engine: EngineKind) -> (Arc<dyn Device>, String) {
     let device = device::memory();
     let db = Db::open_on(Arc::clone(&device), "worked", options()).unwrap();
@@ -335,7 +336,8 @@ fn background_tasks_change_nothing_before_a_slow_opening_fails() {
         };
         let files = files_of(&device);
         let faults = FaultDevice::new(Arc::clone(&device));
-        // The names of the files are read to find newer ones; each engine lists them, or asks for one, to open.
+        // The names of the files are read to find newer ones; each engine lists them, or asks for
+        // one, to open.
         let fault = |kind, nth| Fault {
             kind: Some(kind),
             nth,
@@ -382,7 +384,8 @@ fn newer_files_in_a_backup_are_refused() {
     }
 }
 
-/// Files that no release made, in each directory of a database. They cannot be opened, or not be read.
+/// Files that no release made, in each directory of a database. They cannot be opened, or not be
+/// read.
 #[test]
 fn foreign_files_that_cannot_be_read_refuse_no_opening() {
     let dir = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ pub(crate) fn key(number: u64) -> Vec<u8> {
     format!("key-{number:05}").into_bytes()
 }
 
-/// What a value begins with; zero if there is none.
+/// Returns the number at the beginning of a value; zero if there is none.
 pub(crate) fn number(value: Option<&[u8]>) -> u64 {
     value.map_or(0, |bytes| u64::from_le_bytes(*bytes.first_chunk().unwrap()))
 }

@@ -39,7 +39,7 @@ struct Costs {
     bytes: u64,
 }
 
-/// Counts what `call` costs on the device of a database with `keys` keys.
+/// Counts the costs of `call` on the device of a database with `keys` keys.
 fn costs(keys: u32, call: &dyn Fn(Arc<dyn Device>)) -> Costs {
     let (device, tables) = with_tables(keys);
     let counted = FaultDevice::new(device);
@@ -71,7 +71,8 @@ fn the_check_for_newer_files_opens_each_file_once_and_reads_its_header_once() {
     assert_eq!((costs.reads, costs.bytes), (files, files * HEADER_BYTES), "{costs:?}");
 }
 
-/// The check opens a table and reads its header. The keyspace opens it, and reads its header and its footer.
+/// The check opens a table and reads its header. The keyspace opens it, and reads its header and
+/// its footer.
 #[test]
 fn an_opening_opens_each_table_twice_and_reads_three_pieces_of_it() {
     // No compaction begins in a database that is opened to read.

@@ -1,5 +1,5 @@
-//! Keyspaces of the ordered engines over data larger than memory: scans, snapshots, batches beside other
-//! engines, reopening with and without a flush, clearing, copies, checks.
+//! Keyspaces of the ordered engines over data larger than memory: scans, snapshots, batches with
+//! other engines, reopening with and without a flush, clearing, copies, checks.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ use thermocline::{
 
 const MIB: u64 = 1 << 20;
 
-/// Each engine, and what it counts that it has done once memory has overflown.
+/// Each engine, and its counter of work that it has done once memory has overflown.
 const ENGINES: [(EngineKind, &str); 2] =
     [(EngineKind::Lsm, "compactions"), (EngineKind::FlexDb, "commits")];
 
@@ -33,7 +33,8 @@ fn key(number: u64) -> Vec<u8> {
     format!("key-{number:06}").into_bytes()
 }
 
-/// Ten times as much as memory holds, written over and deleted, scanned both ways, opened again twice.
+/// Ten times the data that memory holds, written over and deleted, scanned both ways, opened again
+/// twice.
 #[test]
 fn data_larger_than_memory_are_scanned_and_recovered() {
     for (engine, work) in ENGINES {

@@ -1,5 +1,5 @@
-//! Files of the database itself, and of its backups, that are longer or shorter than they were written:
-//! opening, `check` and `salvage` agree, and `verify` and `restore` do.
+//! Files of the database itself, and of its backups, that are longer or shorter than they were
+//! written: opening, `check` and `salvage` agree, and `verify` and `restore` do.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -95,7 +95,7 @@ fn files(device: &dyn Device, dir: &str) -> Vec<String> {
     names
 }
 
-/// Why not all is read as it was written, if it is not.
+/// Returns the reason why a read does not find all that was written, if there is one.
 fn failure_to_read(device: &Arc<dyn Device>) -> Result<(), Error> {
     let db = Db::open_on(Arc::clone(device), "other", options())?;
     for (name, _) in KEYSPACES {
@@ -145,7 +145,8 @@ fn the_files_of_a_database() {
             let means_nothing = ["CLOSED", "LOCK", "ballast"].contains(&name.as_str());
             let may_be_zeros = name == "journal/END" && !matches!(length, Length::Noise(_));
             assert!(!means_nothing || found[0], "{case}");
-            // A crash may leave any bytes behind the last frame of a segment, and end within its last mark.
+            // A crash may leave any bytes behind the last frame of a segment, and end within its
+            // last mark.
             let is_lost = matches!(length, Length::Half | Length::None);
             let may_be_a_tail = name.ends_with(".journal") && !is_lost;
             assert!(

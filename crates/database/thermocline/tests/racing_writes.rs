@@ -1,9 +1,11 @@
-//! Threads that write the same few keys of all engines at once, in every way. Whatever a power cut or a kill leaves is what
-//! the first so many of their writes make, in the order of their numbers, with all that were acknowledged as synced, and
-//! all that came before these: the journal has racing writes in the order in which the engines took them, and what a
-//! read-modify-write was shown was what lay there.
+//! Threads that write the same few keys of all engines at the same time, in every way.
 //!
-//! `THERMOCLINE_SEED` chooses what is written, but not how the threads meet.
+//! An image of a power cut or a kill is the result of a prefix of their writes, in the order of
+//! their numbers. The prefix has every write that was acknowledged as synced, and all writes before
+//! these. So the journal has racing writes in the order in which the engines took them, and the
+//! value that a read-modify-write saw was the value before it.
+//!
+//! `THERMOCLINE_SEED` chooses the writes, but not how the threads meet.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -32,21 +34,22 @@ const SYNCED: u64 = 12;
 /// So few that threads meet.
 const KEYS: u64 = 2;
 const CUTS: u64 = 40;
-/// Of each keyspace of an engine on disk.
+/// Bytes of memory of each keyspace of an engine on disk.
 const MEMORY_BYTES: u64 = 2 << 20;
 
-/// What a write gives keys of keyspaces, by the keyspaces' places in [`ENGINES`].
+/// The values that a write gives keys of keyspaces, by the keyspaces' places in [`ENGINES`].
 type Steps = Vec<(usize, Vec<u8>, Value)>;
 /// None where there is nothing.
 type Value = Option<Vec<u8>>;
 /// The pairs of each keyspace.
 type State = [BTreeMap<Vec<u8>, Vec<u8>>; ENGINES.len()];
 
-/// A write, and how many operations the disk had done when it was acknowledged, if it was as synced.
+/// A write, and how many operations the disk had done when it was acknowledged, if it was as
+/// synced.
 struct Written {
     seqno: SeqNo,
     steps: Steps,
-    /// What a read-modify-write was shown.
+    /// The value that a read-modify-write saw.
     shown: Option<Value>,
     at: Option<u64>,
 }
@@ -69,7 +72,7 @@ fn open(disk: &Arc<SimulatedDisk>) -> (Db, Vec<Keyspace>) {
     (db, spaces)
 }
 
-/// Makes a write, and tells what it was.
+/// Makes a write, and returns a description of it.
 fn write(db: &Db, spaces: &[Keyspace], random: &mut impl RngExt, value: &[u8]) -> Written {
     let key = random.random_range(0..KEYS).to_be_bytes().to_vec();
     let at = random.random_range(0..spaces.len());
@@ -98,7 +101,7 @@ fn write(db: &Db, spaces: &[Keyspace], random: &mut impl RngExt, value: &[u8]) -
     Written { seqno, steps, shown, at: None }
 }
 
-/// Has all threads write, and answers their writes in the order of their numbers.
+/// Has all threads write, and returns their writes in the order of their numbers.
 fn race(disk: &SimulatedDisk, db: &Db, spaces: &[Keyspace], seed: u64) -> Vec<Written> {
     let of_thread = |thread: u64| {
         let mut random = Seed::from(seed).child(thread).stream("racing writes");
@@ -150,7 +153,7 @@ fn apply(state: &mut State, steps: &Steps) {
     }
 }
 
-/// Holds what a crash has left behind so many operations to the writes before it.
+/// Compares the state after a crash, at this number of operations, with the writes before it.
 fn judge(image: &Arc<SimulatedDisk>, writes: &[Written], operation: u64, place: &str) {
     let (_db, spaces) = open(image);
     let found = content(&spaces);

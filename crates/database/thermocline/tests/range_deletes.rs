@@ -1,4 +1,5 @@
-//! Range deletes in keyspaces of `lsm`: in one batch over several keyspaces, and where they wait for room.
+//! Range deletes in keyspaces of `lsm`: in one batch over several keyspaces, and where they wait
+//! for room.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -84,7 +85,7 @@ fn ranges_of_several_keyspaces_are_deleted_at_once() {
 /// Only how long a test that fails takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The flush stands still, so that who deletes ranges waits for room.
+/// The flush is held up, so that a thread that deletes ranges waits for room.
 #[test]
 fn range_deletes_that_wait_for_room_hold_nobody_up() {
     let device = FaultDevice::new(device::memory());

@@ -1,4 +1,4 @@
-//! Databases opened to be read: nothing of them changes, nothing is written, several may read.
+//! Databases opened to be read: their files do not change, nothing is written, several may read.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,7 +29,7 @@ fn options() -> Options {
     Options { memory_bytes: 64 << 20, ..Options::default() }
 }
 
-/// Writes what is flushed in part, and more than one memtable takes.
+/// Writes pairs that are flushed in part, and more than one memtable takes.
 fn fill(db: &Db) {
     for (name, engine, journaled) in SPACES {
         let options = KeyspaceOptions { engine, journaled, ..Default::default() };
@@ -160,7 +160,7 @@ fn whatever_writes_is_refused() {
     assert!(!dir.path().join("journal/LOCK").exists(), "a lock was made in what is no database");
 }
 
-/// The file THERMOCLINE is gone. Each function says what is there of the database.
+/// The file THERMOCLINE is missing. Each function names an entry of the database that is there.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "another program removes a file")]
 fn a_database_without_its_catalog_is_named() {
@@ -181,7 +181,7 @@ fn a_database_without_its_catalog_is_named() {
     }
 }
 
-/// What a power cut left is recovered in memory: the images stay as they are.
+/// The state after a power cut is recovered in memory: the images do not change.
 #[test]
 fn what_a_crash_left_is_recovered_beside_the_files() {
     let disk = SimulatedDisk::new(1, Faults::none());
@@ -190,7 +190,7 @@ fn what_a_crash_left_is_recovered_beside_the_files() {
     fill(&db);
     db.sync().unwrap();
     let mut expected = content(&db);
-    // It has no journal, and what was written after its flush is lost.
+    // It has no journal, and its writes after the flush are lost.
     expected.remove("checkpointed");
     for seed in 0..4 {
         let image = disk.crash(seed);
@@ -282,7 +282,7 @@ impl Device for Mounted {
     }
 }
 
-/// Where a disk has begun to fail nothing is to be written to it any more.
+/// After a disk has begun to fail nothing must be written to it any more.
 #[test]
 fn what_cannot_be_written_to_is_read_checked_and_salvaged() {
     let disk = SimulatedDisk::new(1, Faults::none());
@@ -316,8 +316,8 @@ fn read_in_each_way(device: &Arc<dyn Device>) -> [Result<(), Error>; 3] {
     ]
 }
 
-/// No writer has a database open that has no file to lock; a file that can be read keeps out a writer
-/// of any user.
+/// No writer has a database open that has no file to lock; a file that can be read keeps out a
+/// writer of any user.
 #[test]
 fn a_database_without_a_lock_file_is_read_where_none_can_be_made() {
     let base = device::memory();

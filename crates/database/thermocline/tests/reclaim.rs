@@ -1,5 +1,5 @@
-//! Space that deletes make free comes back without a flush by the user; and the calls for ranges:
-//! compaction, sizes, seeks.
+//! Space of deletes is freed without a flush by the user; and the calls for ranges: compaction,
+//! sizes, seeks.
 
 use std::ops::Bound;
 use std::path::Path;

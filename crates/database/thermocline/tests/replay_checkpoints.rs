@@ -40,9 +40,10 @@ fn open(disk: &Arc<SimulatedDisk>, disk_bytes_max: u64) -> Db {
     Db::open_on(device, "database", options(disk_bytes_max)).unwrap()
 }
 
-/// Keyspaces without a journal, and journaled ones that were flushed, have larger numbers than the record that is
-/// replayed. A checkpoint of a third one during the replay must name only what was replayed into it: the
-/// opening skips the records below that number, and the journal is trimmed to it.
+/// Keyspaces without a journal, and journaled ones that were flushed, have larger numbers than the
+/// record that is replayed. A checkpoint of a third one during the replay must name only what was
+/// replayed into it: the opening skips the records below that number, and the journal is trimmed to
+/// it.
 #[test]
 fn a_checkpoint_during_the_replay_has_all_writes_that_it_names() {
     for others in

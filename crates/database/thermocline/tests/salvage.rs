@@ -1,4 +1,4 @@
-//! A new database of what is sound in a damaged one.
+//! A new database from the sound parts of a damaged one.
 
 #![expect(clippy::disallowed_methods, reason = "the test plays with the database's files")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -30,8 +30,8 @@ fn value(number: u32, version: u8) -> Vec<u8> {
     [&number.to_le_bytes()[..], &[version; 60]].concat()
 }
 
-/// A copy of a database that is open, with every key written twice: once before a flush, once in part
-/// of the keyspaces after it. What came last is in the journal alone.
+/// A copy of a database that is open, with every key written twice: once before a flush, once in
+/// part of the keyspaces after it. The last writes are in the journal alone.
 fn copied(dir: &TempDir) -> PathBuf {
     let live = dir.path().join("live");
     let db = Db::open(&live, Options::default()).unwrap();
@@ -70,7 +70,7 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Changes one byte in the value of `number` wherever it lies below `dir`.
+/// Changes one byte in the value of `number` wherever it is below `dir`.
 fn damage(dir: &Path, number: u32) -> usize {
     let (wanted, mut count) = (value(number, 1), 0);
     for entry in fs::read_dir(dir).unwrap() {
@@ -144,7 +144,7 @@ fn keyspaces_of_f2_that_do_not_open_are_salvaged_but_for_their_damage() {
         let refused = db.existing_keyspace(name).unwrap_err();
         assert!(matches!(refused, Error::DamagedKeyspace { .. }), "{refused}");
     }
-    // What is written meanwhile is salvaged too.
+    // A write meanwhile is salvaged too.
     db.existing_keyspace("names").unwrap().put(b"meanwhile", b"value").unwrap();
     drop(db);
     let found = salvage(&copy, &new, Options::default()).unwrap();

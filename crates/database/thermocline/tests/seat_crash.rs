@@ -1,9 +1,10 @@
-//! Power cuts at every operation of the disk while updates on seats are under way, over each engine that
-//! waits for a device, with a journal.
+//! Power cuts at every operation of the disk while updates on seats are under way, over each engine
+//! that waits for a device, with a journal.
 //!
-//! Each update adds one to a counter whose value is on disk alone. Every acknowledged one has a number. What
-//! a power cut leaves are the counters after all updates up to some number, no older than the last one that
-//! was acknowledged by then: none is missing, none counts twice, none is there without those before it.
+//! Each update adds one to a counter whose value is on disk alone. Every acknowledged one has a
+//! number. An image of a power cut has the counters after all updates up to some number. That
+//! number is no older than the last one that was acknowledged before the cut. None is missing, none
+//! counts twice, none is there without those before it.
 //!
 //! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many.
 
@@ -56,7 +57,7 @@ fn add_one(old: Option<&[u8]>) -> Change {
     Change::Put(value)
 }
 
-/// An update that was acknowledged, when the disk had done so many operations.
+/// An acknowledged update, and the number of operations that the disk had done then.
 struct Update {
     key: u64,
     acknowledged_at: u64,
@@ -99,7 +100,7 @@ impl Run {
         for at in 0..count {
             let number = if life == 0 { at } else { self.random.random_range(0..KEYS) };
             if self.random.random_range(0..6) == 0 {
-                // One that waits for nobody's look-up, beside those that do.
+                // An update that waits for no lookup, next to updates that do.
                 let other = self.random.random_range(0..KEYS);
                 let seqno = space.rmw(&key(other), add_one).unwrap().unwrap();
                 self.note(seqno, other);
@@ -130,7 +131,7 @@ impl Run {
         assert!(before.is_none(), "{seqno} was given twice");
     }
 
-    /// Opens what a power cut after `operation` left.
+    /// Opens an image of a power cut after `operation`.
     fn judge(&self, image: &Arc<SimulatedDisk>, operation: u64) {
         let place = format!("{}, seed {}, cut after {operation}", self.engine, self.seed);
         let report = check_on(Arc::clone(image) as Arc<dyn Device>, "image");

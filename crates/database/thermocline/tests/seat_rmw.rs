@@ -1,5 +1,6 @@
-//! Read-modify-writes on seats: they come to what blocking ones come to, whoever writes beside them, and
-//! what is pending has changed nothing.
+//! Read-modify-writes on seats have the same outcomes as blocking ones, while others write too.
+//!
+//! Pending ones have changed nothing.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,7 +22,7 @@ use thermocline::{
 /// Keys that do not fit into the memory of the keyspace.
 const KEYS: u64 = 3_000;
 
-/// A few pages of memory, and so little disk that compactions go on all the while.
+/// A few pages of memory, and so little disk that compactions run all the while.
 fn options() -> Options {
     let f2 = f2::Options {
         disk_bytes_max: Some(8 * few_pages::PAGE_BYTES),
@@ -57,8 +58,8 @@ fn filled(journaled: bool) -> (Db, Keyspace) {
     (db, space)
 }
 
-/// Begins `operator` on keys from `from` on, until it is pending on one, which is answered. On the keys
-/// before it, it is done.
+/// Begins `operator` on keys from `from` on, until it is pending on one, whose number is returned.
+/// On the keys before it, it is done.
 fn pend(seat: &mut Seat, from: u64, operator: fn(Option<&[u8]>) -> Change) -> u64 {
     for at in from..KEYS {
         match seat.begin_rmw(at, &key(at), Box::new(operator)).unwrap() {
@@ -70,7 +71,7 @@ fn pend(seat: &mut Seat, from: u64, operator: fn(Option<&[u8]>) -> Change) -> u6
     panic!("nothing is on disk")
 }
 
-/// What each that is pending has come to.
+/// Returns the outcome of each pending operation.
 fn complete(seat: &mut Seat) -> Vec<(u64, Result<Option<SeqNo>, Error>)> {
     let mut told = Vec::new();
     while seat.pending() > 0 {
@@ -84,7 +85,7 @@ fn complete(seat: &mut Seat) -> Vec<(u64, Result<Option<SeqNo>, Error>)> {
     told
 }
 
-/// Waits for some, all of which are right. Answers how many.
+/// Waits for some outcomes, all of which must be right. Returns their number.
 fn hear(seat: &mut Seat) -> usize {
     seat.complete(true, &mut |_, outcome| {
         assert!(matches!(outcome, Ok(Completed::Updated(Some(_)))), "{outcome:?}");
@@ -92,7 +93,7 @@ fn hear(seat: &mut Seat) -> usize {
     .unwrap()
 }
 
-/// One that is pending, and what it came to.
+/// Completes the only pending operation, and checks its outcome.
 fn complete_one(seat: &mut Seat, at: u64) {
     let told = complete(seat);
     assert!(matches!(&told[..], [(tag, Ok(Some(_)))] if *tag == at), "{told:?}");
@@ -135,7 +136,7 @@ fn pending_updates_come_to_what_blocking_ones_do() {
     }
 }
 
-/// Whoever writes to the key while its old value is looked up comes first.
+/// A write to the key during the lookup of its old value takes place first.
 #[test]
 fn what_is_written_meanwhile_is_what_the_operator_is_shown() {
     type Write = fn(&Db, &Keyspace, &[u8]);
@@ -178,7 +179,7 @@ fn what_is_written_meanwhile_is_what_the_operator_is_shown() {
     }
 }
 
-/// Nor does it matter where the write is by then, nor how far the look-up had come.
+/// The present place of the write does not matter, nor the progress of the lookup.
 #[test]
 fn a_write_that_has_left_memory_again_is_met_all_the_same() {
     for journaled in [false, true] {
@@ -355,7 +356,7 @@ fn an_operator_that_panics_takes_nothing_with_it() {
         let first = pend(&mut seat, 0, add_one);
         let second = pend(&mut seat, first + 1, |_| panic!("as it was planted"));
         let third = pend(&mut seat, second + 1, add_one);
-        // Whose keys others have written first.
+        // Another writer has written its key first.
         space.put(&key(third), &value(7000)).unwrap();
         let mut told = BTreeSet::new();
         let mut panics = 0;
@@ -395,7 +396,7 @@ fn a_keyspace_that_is_cleared_or_dropped_meanwhile_is_another() {
     }
 }
 
-/// With a durability to wait for, those that are over at once wait once.
+/// With a durability to wait for, operations that are done at the same time share one wait.
 #[test]
 fn one_sync_is_for_all_that_are_over() {
     // Nothing in the background syncs the journal.
@@ -427,8 +428,8 @@ fn one_sync_is_for_all_that_are_over() {
     assert!(calls < 16, "{calls} calls");
 }
 
-/// Several threads on seats, beside blocking updates, puts, deletes and batches of the same keys, and
-/// both compactions: of all that are done, no two were shown the same value.
+/// Several threads on seats run next to blocking updates, puts, deletes and batches of the same
+/// keys, and both compactions. No two of the updates that are done saw the same value.
 #[test]
 fn no_value_is_updated_twice_beside_all_other_writers() {
     for journaled in [false, true] {
@@ -480,7 +481,7 @@ fn compactions(space: &Keyspace) -> u64 {
     figure("compactions").min(figure("cold_compactions"))
 }
 
-/// Answers the values that its updates have replaced.
+/// Returns the values that its updates have replaced.
 fn update_on_a_seat(db: &Db, space: &Keyspace, versions: &AtomicU64, thread: u64) -> Vec<u64> {
     let mut seat = space.seat(24).unwrap();
     let mut saw: Vec<Arc<AtomicU64>> = Vec::new();
@@ -492,7 +493,7 @@ fn update_on_a_seat(db: &Db, space: &Keyspace, versions: &AtomicU64, thread: u64
         let old = Arc::new(AtomicU64::new(0));
         saw.push(Arc::clone(&old));
         let mut operator: Box<dyn Operator + Send> = Box::new(move |present: Option<&[u8]>| {
-            // Asked several times, the last answer counts.
+            // If it is called several times, the last result counts.
             old.store(number(present), SeqCst);
             Change::Put(value(version))
         });
@@ -557,8 +558,8 @@ fn write_beside(db: &Db, space: &Keyspace, versions: &AtomicU64, is_over: &Atomi
     saw
 }
 
-/// Power cuts at moments of a run of counters on a seat: what is left is a prefix of the updates in the
-/// order of their numbers, with all that was told before the cut.
+/// Power cuts at moments of a run of counters on a seat. An image has a prefix of the updates in
+/// the order of their numbers, with all that were acknowledged before the cut.
 #[test]
 fn a_power_cut_leaves_what_was_told() {
     const SEED: u64 = 11;
@@ -577,7 +578,8 @@ fn a_power_cut_leaves_what_was_told() {
     db.flush().unwrap();
     let synced = space.durability(Durability::Synced);
     let mut seat = synced.seat(16).unwrap();
-    // By their numbers: the counter. And when how many had been told.
+    // The counters, by the numbers of their updates; and for each moment the number of acknowledged
+    // updates.
     let (mut order, mut moments, mut pended) = (Vec::new(), vec![], 0);
     let loaded_at = disk.operations();
     let mut random = Environment::seeded(SEED).random("counters");
@@ -643,7 +645,8 @@ fn a_user_may_update_with_what_was_looked_up_for_it() {
             assert_eq!(seat.begin_old(tag, &key(at)).unwrap(), BegunOld::Pending);
         }
         assert_eq!(number(space.get(&key(at)).unwrap().as_deref()), at, "nothing has changed");
-        // The first finds what it looked up still to be the newest, the second what memory knows by now.
+        // The first finds that its value is still the newest, the second finds the value that
+        // memory has meanwhile.
         let mut tags = Vec::new();
         while seat.pending() > 0 {
             let told = seat.complete(true, &mut |tag, outcome| match outcome.unwrap() {

@@ -46,7 +46,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls all of them until they are done, sleeping in between. Answers how many were pending when
+/// Polls all of them until they are done, sleeping in between. Returns how many were pending when
 /// they were polled first.
 fn join(futures: Vec<AsyncGet>, done: &mut dyn FnMut(usize, Result<Option<Vec<u8>>>)) -> usize {
     let unpark = Arc::new(Unpark(thread::current(), AtomicU64::new(0)));
@@ -152,8 +152,8 @@ fn whoever_waits_when_the_database_closes_is_told_so() {
     assert!(closed > 0, "{found} were found");
 }
 
-/// As an executor does it, the waker holds the task, here the last handle: it goes on the thread that
-/// serves the futures.
+/// As with an executor, the waker holds the task, here the last handle: the thread that serves the
+/// futures drops it.
 #[test]
 fn a_waker_may_close_the_database() {
     struct Task(Mutex<Option<AsyncGet>>);

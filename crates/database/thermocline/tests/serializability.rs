@@ -1,11 +1,12 @@
-//! Recorded histories of transactions beside each other and beside plain writers: the order of the
-//! numbers explains all that anybody has read.
+//! Recorded histories of transactions that run next to other transactions and plain writers.
 //!
-//! Every write of a history has its number, and every transaction that has written nothing the moment
-//! that it showed. Played back in that order on maps, each one must find what it had read, key by key
-//! and range by range. So a lost update, a skewed write, a phantom, half a batch or a moment that was
-//! none is found wherever it happened. A number must be above all that were acknowledged before its
-//! writer began, so that the order is that of time, too.
+//! The order of the numbers explains all that any of them has read.
+//!
+//! Every write of a history has its number, and every transaction that has written nothing has the
+//! moment that it showed. Played back in that order on maps, each one must find the values that it
+//! had read, key by key and range by range. So a lost update, a skewed write, a phantom, half a
+//! batch or a wrong moment is found wherever it happened. A number must be above all that were
+//! acknowledged before its writer began, so that the order is that of time, too.
 //!
 //! `THERMOCLINE_SEED` chooses the first history and `THERMOCLINE_CASES` how many.
 
@@ -28,11 +29,11 @@ use thermocline::{
 };
 
 const MIB: u64 = 1 << 20;
-/// Keys of each keyspace: few, so that everybody is in everybody's way.
+/// Keys of each keyspace: few, so that all threads conflict with each other.
 const KEYS: u8 = 6;
 /// Histories unless `THERMOCLINE_CASES` says otherwise.
 const CASES: u64 = 3;
-/// What each thread does in one history.
+/// Steps of each thread in one history.
 const STEPS: u64 = 1500;
 const TRANSACTORS: u64 = 3;
 const WRITERS: u64 = 2;
@@ -41,7 +42,7 @@ type Value = Option<Vec<u8>>;
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
 
-/// What somebody has seen and done at one place of the order.
+/// The reads and writes of one player at one place of the order.
 #[derive(Debug, Default)]
 struct Event {
     /// Its own number, or the one after which it read.
@@ -162,7 +163,7 @@ impl Player<'_> {
             Err(error) => {
                 assert!(error.is_conflict(), "{error}");
                 self.conflicts += 1;
-                // What was read by then was of one moment nevertheless.
+                // Its reads until then were of one moment nevertheless.
                 event.who = "transaction that met a conflict".to_owned();
                 event.writes.clear();
                 event.seqno = moment;
@@ -253,7 +254,7 @@ impl Player<'_> {
     }
 }
 
-/// Who plays, and on what.
+/// The players, and the keyspaces that they use.
 struct Cast<'a> {
     engines: &'a [EngineKind],
     journaled: bool,
@@ -283,7 +284,7 @@ fn play(cast: &Cast<'_>, seed: u64) -> (Vec<Event>, u64) {
         spaces: &spaces,
         acknowledged: &acknowledged,
         random: Environment::seeded(seed).random(&format!("player {who}")),
-        // Where an engine orders the writes of a key, its order is that of the numbers only if no two
+        // If an engine orders the writes of a key, its order is that of the numbers only if no two
         // of them share the key's lock.
         own_keys: match journaled {
             true => (0, 1),
@@ -383,7 +384,7 @@ fn transactions_over_what_no_journal_holds() {
     }
 }
 
-/// What the judge is for.
+/// The judge finds each kind of broken history.
 #[test]
 fn broken_histories_are_found() {
     let value = |byte: u8| Some(vec![byte]);

@@ -1,10 +1,10 @@
 //! Power cuts at every operation of transactions over keyspaces of all engines, on the simulated
 //! disk.
 //!
-//! Each transaction reads the step and the balances in all keyspaces, moves something from one to
-//! another, and writes the new step to all of them. Whatever a power cut leaves, all keyspaces must be
-//! of one and the same step, no older than the last one that was durable; the balances add up; and
-//! the next transaction goes on from there.
+//! Each transaction reads the step and the balances in all keyspaces, moves an amount from one to
+//! another, and writes the new step to all of them. In every image of a power cut, all keyspaces
+//! must be of one and the same step, no older than the last one that was durable. The balances must
+//! add up, and the next transaction continues from there.
 //!
 //! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many; a failure prints the
 //! one command that replays it.
@@ -75,7 +75,7 @@ fn step(db: &Db, spaces: &[Keyspace], payer: usize, amount: u64) -> Result<u64, 
         balances[payer] -= paid;
         balances[(payer + 1) % spaces.len()] += paid;
         for (space, balance) in spaces.iter().zip(balances) {
-            // Of several sectors, so that a torn write shows.
+            // A value of several sectors, so that a torn write shows.
             let long = [&balance.to_be_bytes()[..], &vec![7; amount as usize]].concat();
             tx.put(space, b"balance", &long)?;
             tx.put(space, b"step", &(step + 1).to_be_bytes())?;
@@ -84,7 +84,7 @@ fn step(db: &Db, spaces: &[Keyspace], payer: usize, amount: u64) -> Result<u64, 
     })
 }
 
-/// A step that has returned: the disk's operations by then, and whether it was durable.
+/// A step that has returned: the disk's operations until then, and whether it was durable.
 struct Moment {
     returned_at: u64,
     is_durable: bool,

@@ -1,5 +1,7 @@
-//! Transactions that delete ranges and read many keys at once: what they show, what is a conflict, what is
-//! left when they have committed.
+//! Transactions that delete ranges and read many keys in one call.
+//!
+//! The tests check their reads, their conflicts, and the pairs that are left when they have
+//! committed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,7 +17,7 @@ use thermocline::{
 const MIB: u64 = 1 << 20;
 const ALL: [EngineKind; 4] =
     [EngineKind::Memory, EngineKind::Lsm, EngineKind::F2, EngineKind::FlexDb];
-/// Those that delete ranges.
+/// Engines that delete ranges.
 const ABLE: [EngineKind; 2] = [EngineKind::Memory, EngineKind::Lsm];
 
 fn open(dir: &TempDir) -> Db {
@@ -83,13 +85,13 @@ fn a_range_that_it_deletes_is_gone_for_itself_at_once_and_for_others_when_it_com
     });
 }
 
-/// It reads nothing, so what others write there meanwhile is no conflict, and goes too.
+/// It reads nothing, so others' writes in the range meanwhile are no conflict, and are deleted too.
 #[test]
 fn a_range_that_is_deleted_was_not_read() {
     on_each(&ABLE, |db, space| {
         let tx = db.begin().unwrap();
         tx.delete_range(space, &range(b"b", b"e")).unwrap();
-        // Its own absence is no read of what others have.
+        // Its own absence is no read of others' writes.
         assert_eq!(tx.get(space, b"c").unwrap(), None);
         space.put(b"c", b"theirs").unwrap();
         space.put(b"d2", b"theirs").unwrap();
@@ -118,7 +120,7 @@ fn who_has_read_of_a_range_that_another_one_deletes_meets_a_conflict() {
             assert!(matches!(error, Error::Conflict { .. }), "{reads}: {error}");
             assert_eq!(space.get(b"result").unwrap(), None);
         }
-        // Beside it nobody does.
+        // Outside of it there is no conflict.
         let reader = db.begin().unwrap();
         reader.multi_get(space, &[b"a", b"d"]).unwrap();
         reader.put(space, b"result", b"v").unwrap();
@@ -166,7 +168,7 @@ fn many_keys_are_read_as_of_the_moment_and_remembered() {
             [Some(b"d"), Some(b"own"), None, None, Some(b"d"), Some(b"a")];
         assert_eq!(values.iter().map(Option::as_deref).collect::<Vec<_>>(), wanted);
         assert_eq!(tx.multi_get(space, &[]).unwrap(), Vec::<Option<Vec<u8>>>::new());
-        // What it has written itself it has not read.
+        // A key that it has written itself does not count as read.
         space.put(b"b", b"theirs").unwrap();
         space.put(b"e", b"theirs").unwrap();
         tx.commit().unwrap().unwrap();
@@ -178,7 +180,7 @@ fn many_keys_are_read_as_of_the_moment_and_remembered() {
             space.put(key, b"theirs").unwrap();
             is_conflict(tx.commit(), space, key);
         }
-        // Of old values an engine without an order knows nothing: so it says at once.
+        // An engine without an order knows no old values: so it fails immediately.
         let tx = db.begin().unwrap();
         space.put(b"d", b"later").unwrap();
         let read = tx.multi_get(space, &[b"a", b"d"]);
@@ -194,8 +196,8 @@ fn many_keys_are_read_as_of_the_moment_and_remembered() {
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Random transactions, one after the other with plain writes in between that they do not read: each shows
-/// what the model has, and leaves it.
+/// Random transactions run one by one, with plain writes in between that they do not read. Each
+/// shows the content of the model, and leaves it.
 #[test]
 fn random_transactions_are_as_the_model() {
     let seed = std::env::var("THERMOCLINE_SEED").map_or(1, |text| text.parse().unwrap());

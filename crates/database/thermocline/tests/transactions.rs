@@ -1,5 +1,5 @@
-//! Transactions one step at a time: what they show, what is a conflict and what is none, over every
-//! engine, journaled or not.
+//! Transactions one step at a time: their reads, and which writes are a conflict and which are
+//! none, over every engine, journaled or not.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -353,11 +353,11 @@ fn what_it_has_not_read_is_no_conflict() {
         let tx = db.begin().unwrap();
         tx.get(space, b"read").unwrap();
         tx.put(space, b"blind", b"mine").unwrap();
-        // Its own value is nobody else's.
+        // Its own value is no value of others.
         assert_eq!(tx.get(space, b"blind").unwrap().as_deref(), Some(&b"mine"[..]));
         space.put(b"blind", b"theirs").unwrap();
         space.put(b"beside", b"v").unwrap();
-        // These change nothing, with a journal to tell it.
+        // These change nothing, and a journal shows it.
         if space.options().journaled {
             assert_eq!(space.rmw(b"read", |_| Change::Keep).unwrap(), None);
             let refused = space.compare_and_swap(b"read", Some(b"2"), None).unwrap();

@@ -13,8 +13,8 @@ use crate::belonging::copy_of;
 const ENGINES: [EngineKind; 4] =
     [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 const CLOSED: &str = "CLOSED";
-/// Pairs of each keyspace, of a KiB: fewer bytes than those of journal from which on it is maintained, and several
-/// segments.
+/// Pairs of each keyspace, of a KiB: fewer bytes than those of journal from which on it is
+/// maintained, and several segments.
 const PAIRS: u32 = 3000;
 const JOURNAL_BYTES: u64 = 8 << 20;
 
@@ -41,8 +41,8 @@ fn has_all(db: &Db, keyspace: &str, value: &[u8]) -> bool {
     (0..PAIRS).all(|key| keyspace.get(&key.to_be_bytes()).unwrap().as_deref() == Some(value))
 }
 
-/// A killed database whose keyspaces `sick` and `well` have flushed all writes, and whose journal was not
-/// trimmed. Returns the directory of `sick` too.
+/// A killed database whose keyspaces `sick` and `well` have flushed all writes, and whose journal
+/// was not trimmed. Returns the directory of `sick` too.
 fn killed(sick: EngineKind, well: EngineKind) -> (Arc<dyn Device>, String) {
     let device = device::memory();
     let db = open(Arc::clone(&device), options());
@@ -58,7 +58,7 @@ fn killed(sick: EngineKind, well: EngineKind) -> (Arc<dyn Device>, String) {
 
 #[test]
 fn a_keyspace_that_cannot_be_made_durable_keeps_the_journal_and_stops_no_other() {
-    // Those whose opening makes nothing durable by itself.
+    // Engines whose opening makes nothing durable by itself.
     for sick in [EngineKind::Memory, EngineKind::Lsm] {
         for well in ENGINES {
             let case = format!("{sick}, {well}");

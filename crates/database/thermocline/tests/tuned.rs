@@ -1,11 +1,14 @@
-//! Random operations on keyspaces that are tuned, each in another way, against a map that is plainly right: puts,
-//! deletes, batches, merges, transactions, deletes of ranges, clearings, flushes, and reopenings between which
-//! tunings come and go. At the end the files are whole.
+//! Random operations on keyspaces that are tuned, each in another way, against a plainly right map.
 //!
-//! Parts are small, so that what is tuned is used: tables and their filters are written and merged, intervals
-//! split, and logs compacted.
+//! The operations are puts, deletes, batches, merges, transactions, deletes of ranges, clearings,
+//! flushes, and reopenings between which tunings are added and removed. At the end the files are
+//! whole.
 //!
-//! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many; a failure prints the seed.
+//! Parts are small, so that the tuned options are used: tables and their filters are written and
+//! merged, intervals split, and logs compacted.
+//!
+//! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many; a failure prints the
+//! seed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,7 +30,7 @@ const STEPS: usize = 500;
 const KEYS: u16 = 300;
 /// Steps between two comparisons of everything.
 const LOOK_EVERY: usize = 50;
-/// Keeps what is longer than this from growing on.
+/// Bytes of a value that does not grow further.
 const BYTES_MAX: usize = 3000;
 
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -44,7 +47,7 @@ struct Run {
     content: Content,
 }
 
-/// Appends the operand, or begins anew where that is long already.
+/// Appends the operand, or begins again if the value is already long.
 fn appended(value: Option<&[u8]>, operand: &[u8]) -> Vec<u8> {
     let value = value.filter(|value| value.len() < BYTES_MAX).unwrap_or_default();
     [value, operand].concat()
@@ -107,7 +110,7 @@ impl Run {
                 34..36 => self.delete_range(),
                 36 => self.space.flush().unwrap(),
                 37 => self.reopen(),
-                // What is to be tuned has to come to something.
+                // Data that is to be tuned has to grow first.
                 38 if self.random.random_ratio(1, 10) => {
                     self.space.clear().unwrap();
                     self.content.clear();
@@ -225,7 +228,7 @@ impl Run {
         self.db = Db::open_on(device, "tuned", self.options.clone()).unwrap();
         self.space = self.db.existing_keyspace("s").unwrap();
         let (found, said) = (self.space.options().tuning, told.tuning);
-        // What is fixed for life stays without being said again.
+        // An option that is fixed for life stays although it is not given again.
         let stays = matches!(self.tuning, Tuning::F2(f2::Tuning { chunk_bytes: Some(_), .. }));
         let is_kept = found == said.filter(|said| *said != nothing);
         assert!(is_kept || stays, "{}: {found:?} instead of {said:?}", self.tuning);

@@ -1,4 +1,5 @@
-//! Options that a keyspace has for itself: what holds, what is kept, what is refused, and what a power cut leaves.
+//! Options that a keyspace has for itself: which hold, are kept, are refused, and survive a power
+//! cut.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -41,7 +42,8 @@ fn disk() -> Arc<SimulatedDisk> {
     SimulatedDisk::new(1, Faults::none())
 }
 
-/// Flushes pairs like records of a table, and answers what their blocks take of a thousand bytes.
+/// Flushes pairs like records of a table, and returns the stored bytes for each thousand bytes of
+/// their blocks.
 fn stored_permille(space: &Keyspace, life: u32) -> u64 {
     for number in 0..2_000u32 {
         let digits = codec::hash64(7, &number.to_le_bytes());
@@ -139,7 +141,7 @@ fn a_keyspace_that_exists_is_tuned_anew_and_holds_it_from_the_next_opening_on() 
     let db = open(&disk);
     let space = db.keyspace("s", compressed(Compression::None)).unwrap();
     assert!(stored_permille(&space, 0) >= 1000);
-    // Named without: it stays as it is.
+    // Named without options: they do not change.
     assert_eq!(
         db.keyspace("s", plain(EngineKind::Lsm)).unwrap().options(),
         compressed(Compression::None)
@@ -202,7 +204,7 @@ fn what_is_not_the_engines_or_out_of_bounds_or_fixed_is_refused() {
         db.keyspace("f2", of_chunks(Some(32), None)).unwrap_err().to_string().matches("64").count(),
         1
     );
-    // What may change does, and what is fixed stays without being said again.
+    // An option that may change does, and a fixed one stays although it is not given again.
     let changed = db.keyspace("f2", of_chunks(None, Some(32 << 20))).unwrap();
     assert_eq!(changed.options(), of_chunks(Some(128), Some(32 << 20)));
     db.close().unwrap();
@@ -214,7 +216,7 @@ fn what_is_not_the_engines_or_out_of_bounds_or_fixed_is_refused() {
     assert!(matches!(refused, Error::OpenedReadOnly { .. }), "{refused}");
 }
 
-/// A power cut at every operation of making a keyspace and of tuning it anew.
+/// A power cut at every operation of making a keyspace and of changing its tuning.
 #[test]
 fn a_power_cut_leaves_the_one_tuning_or_the_other() {
     let disk = disk();

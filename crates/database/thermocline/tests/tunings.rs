@@ -1,10 +1,12 @@
-//! Ways to tune each engine: every option that a keyspace may have for itself away from its default, alone, and all
-//! of an engine's together.
+//! Ways to tune each engine.
+//!
+//! Each option that a keyspace may have for itself differs from its default, alone, and all of an
+//! engine's together.
 
 use thermocline::lsm::Compression::{Lz4, None as Plain, Zstd};
 use thermocline::{Tuning, f2, flexdb, lsm};
 
-/// The ways, those of an engine beside each other; the last one of each says everything that there is.
+/// Returns the ways, grouped by engine; the last one of each engine sets every option.
 ///
 /// # Panics
 /// If an option is in none of them alone.

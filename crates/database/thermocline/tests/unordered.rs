@@ -26,7 +26,7 @@ fn open(dir: &TempDir, memory_bytes: u64) -> Db {
     Db::open(dir.path(), options).unwrap()
 }
 
-/// All pairs; a pair that comes twice is a failure.
+/// Returns all pairs; a pair that is visited twice is a failure.
 fn walked(space: &Keyspace) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut pairs = BTreeMap::new();
     let visited = space.walk(None, |key, value| {
@@ -71,11 +71,11 @@ fn what_wants_an_order_is_refused_and_the_walk_named() {
     batch.delete_range(&memory, &KeyRange::all()).delete_range(&f2, &KeyRange::all());
     is_unordered(db.write(&batch), InOrder::RangeDelete);
     drop(batch);
-    // Nothing of it was written, and writes go on.
+    // Nothing of it was written, and writes continue.
     assert!(f2.get(b"k").unwrap().is_some() && memory.get(b"k").unwrap().is_some());
     f2.put(b"k", b"v").unwrap();
     assert_eq!(snapshot.get(&memory, b"k").unwrap().as_deref(), Some(&b"v"[..]));
-    // The snapshot holds nothing of what it does not show.
+    // The snapshot holds no keyspace that it does not show.
     drop(f2);
     db.drop_keyspace("f2").unwrap();
     assert!(std::fs::read_dir(dir.path().join("keyspaces/f2")).map_or(0, Iterator::count) == 0);
@@ -110,7 +110,7 @@ fn a_walk_goes_by_position_and_can_be_begun_again_at_any_key() {
             let wanted: Vec<_> = order[at..].iter().take(100).map(|(_, key)| key.clone()).collect();
             assert_eq!(rest, wanted, "{engine}: from {at}");
         }
-        // A key that is not there lies somewhere, too.
+        // A key that is not there has a position, too.
         space.delete(&order[777].1).unwrap();
         let mut next = None;
         space
@@ -157,8 +157,8 @@ fn number(value: Option<&[u8]>) -> u64 {
     value.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
 }
 
-/// Read-modify-writes of an engine that orders them itself go beside each other, but neither beside
-/// a section over the same key nor into an engine that was closed or replaced.
+/// Read-modify-writes of an engine that orders them itself run at the same time. But none runs next
+/// to a section over the same key, nor in an engine that was closed or replaced.
 #[test]
 fn unjournaled_counters_lose_nothing_beside_sections_and_a_close() {
     const KEYS: [&[u8]; 2] = [b"a", b"b"];
@@ -224,7 +224,7 @@ fn an_unjournaled_rmw_says_what_changed_and_a_refusal_stops_nothing() {
     assert_eq!(db.failure(), None);
 }
 
-/// What its log may take of the memory, as an engine that filled it would.
+/// Returns the memory that its log may take, after writes that fill it.
 fn filled(db: &Db, space: &Keyspace) -> u64 {
     let unsynced = space.durability(Durability::Buffered);
     let mut before = u64::MAX;
@@ -260,12 +260,12 @@ fn keyspaces_share_the_memory_and_stay_within_it() {
     assert!((10 * MIB..=24 * MIB).contains(&first), "{first}");
     db.close().unwrap();
     drop((spaces, db));
-    // All the same now, but for what their pages ask at least.
+    // All shares are equal now, except for the least that their pages need.
     let db = open(&dir, 32 * MIB);
     let shares: Vec<u64> = db.keyspaces().iter().map(|space| filled(&db, space)).collect();
     assert!(shares.iter().sum::<u64>() <= 24 * MIB, "{shares:?}");
     assert!(shares.iter().all(|share| *share >= MIB), "{shares:?}");
-    // Nothing of it is left to keyspaces in memory, but what was not dealt.
+    // Nothing of it is left to keyspaces in memory, but the memory that was not dealt out.
     let memory = db.keyspace("memory", KeyspaceOptions::default()).unwrap();
     let mut written = 0;
     let refused = loop {
@@ -276,7 +276,7 @@ fn keyspaces_share_the_memory_and_stay_within_it() {
     };
     assert!(matches!(refused, Error::Engine(engine::Error::OutOfMemory { .. })), "{refused}");
     assert!((4 * MIB..=8 * MIB).contains(&written), "{written}");
-    // And what was taken opens again.
+    // And data that was accepted opens again.
     db.close().unwrap();
     drop((memory, db));
     let db = open(&dir, 32 * MIB);
@@ -303,7 +303,8 @@ fn a_share_is_given_back_and_missed_with_a_clear_error() {
     db.drop_keyspace("s1").unwrap();
     assert!(db.memory_bytes().0 < taken);
     db.keyspace("again", hashed(false)).unwrap();
-    // What was made under a setting opens under it, and under less only as far as pages fit.
+    // Keyspaces that were made under a setting open under it, and under less only as far as pages
+    // fit.
     db.close().unwrap();
     drop(db);
     drop(open(&dir, 8 * MIB));
@@ -329,13 +330,13 @@ fn a_keyspace_has_the_memory_that_it_was_made_with() {
     drop(db.keyspace("later", hashed(true)).unwrap());
     let later = used() - before;
     assert!((2 * MIB..=4 * MIB).contains(&later), "{later}: a quarter of what is left");
-    // More than there is: what is left.
+    // More than there is: it gets the memory that is left.
     let greedy = KeyspaceOptions { memory_bytes: Some(u64::MAX), ..hashed(true) };
     drop(db.keyspace("greedy", greedy).unwrap());
     assert_eq!(used(), db.memory_bytes().1);
     db.close().unwrap();
     drop(db);
-    // Opened again, it comes before the others, and those have what it leaves.
+    // At the next opening it is served first, and the others get the memory that it leaves.
     let db = open(&dir, 48 * MIB);
     assert_eq!(db.existing_keyspace("asks").unwrap().options(), asking);
     let asks = filled(&db, &db.existing_keyspace("asks").unwrap());

@@ -1,4 +1,5 @@
-//! Read-modify-writes that wait for the device: nobody else waits for that, and its failure is theirs.
+//! Read-modify-writes that wait for the device: no other operation waits for that, and its failure
+//! is theirs.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,12 +17,12 @@ use thermocline::{
 };
 
 const KEYS: u64 = 3_000;
-/// More than may be numbered beside a write that is not finished.
+/// More writes than may be numbered during a write that is not finished.
 const OTHERS: u64 = 5_000;
 /// Only how long a test that fails takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A keyspace most of whose keys are on disk alone, which nothing reads but those who ask.
+/// A keyspace with most keys on disk alone; only the test's reads read them.
 fn filled(device: &Arc<FaultDevice>, journaled: bool) -> (Db, Keyspace) {
     let options = Options {
         memory_bytes: 64 << 20,
@@ -40,8 +41,8 @@ fn filled(device: &Arc<FaultDevice>, journaled: bool) -> (Db, Keyspace) {
     (db, space)
 }
 
-/// While the read of its old value is parked, others write more than there are numbers to have open,
-/// flush, take a snapshot, and lock the key itself.
+/// While the read of its old value is parked, other threads write more than the numbers that may be
+/// open. They also flush, take a snapshot, and lock the key itself.
 #[test]
 fn who_waits_for_the_device_holds_nobody_up() {
     for journaled in [false, true] {
@@ -53,7 +54,7 @@ fn who_waits_for_the_device_holds_nobody_up() {
         device.interpose(OperationKind::Read, move || {
             let (db, space, written) = beside;
             let environment = Environment::real();
-            // Not joined, since without the law it waits for who waits here.
+            // Not joined, since without the law it waits for this thread.
             let spawned = environment.spawn("beside", move || {
                 for at in 0..OTHERS {
                     space.put(&key(KEYS + at % 50), &value(at)).unwrap();

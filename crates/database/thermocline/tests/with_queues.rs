@@ -1,4 +1,4 @@
-//! A device whose queues a test makes. All else is another device's.
+//! A device whose queues a test makes. Another device does all other work.
 
 use std::fmt;
 use std::sync::Arc;

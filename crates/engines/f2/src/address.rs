@@ -1,9 +1,9 @@
-//! Where a record begins in a log: one number for memory and disk alike.
+//! The address at which a record begins in a log: one number for memory and disk alike.
 
 use std::fmt;
 
 /// A byte offset into a log that only grows; 48 bits, of which the highest is kept for records of
-/// the read cache. [`LogAddress::NONE`] is where nothing ever lies.
+/// the read cache. No record is ever at [`LogAddress::NONE`].
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LogAddress(u64);
 
@@ -13,7 +13,7 @@ impl LogAddress {
     /// The end of a chain.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Where a log ends, for ever: as many bytes as a log can be written in its life, 128 TiB.
+    /// The greatest end of a log: a log can be written this number of bytes in its life, 128 TiB.
     pub(crate) const END: Self = Self(Self::CACHED);
 
     const CACHED: u64 = 1 << (Self::BITS - 1);
@@ -29,7 +29,8 @@ impl LogAddress {
         self.0
     }
 
-    /// The address of what lies `at` bytes into the read cache: above every address of the log.
+    /// Returns the address of the record `at` bytes into the read cache: above every address of the
+    /// log.
     pub(crate) const fn cached(at: u64) -> Self {
         Self::new(at | Self::CACHED)
     }
@@ -39,7 +40,7 @@ impl LogAddress {
         self.0 & Self::CACHED != 0
     }
 
-    /// Where in the read cache a cached address lies.
+    /// Returns the place of a cached address in the read cache.
     pub(crate) const fn in_cache(self) -> u64 {
         self.0 & !Self::CACHED
     }

@@ -1,17 +1,17 @@
-//! Offline verification of everything that a store needs of its device; nothing is changed. The directory's
-//! snapshot is not read, without which a store opens as well.
+//! Offline verification of everything that a store needs of its device; nothing is changed. The
+//! directory's snapshot is not read, without which a store opens as well.
 //!
 //! 1. The superblock, and the heads of the segments that it names.
-//! 2. Every record of the hot log, and that its chain goes on at a record of the same chain.
+//! 2. Every record of the hot log, and that its chain continues at a record of the same chain.
 //! 3. Every chunk of the chunk log, and of each number the last one: these are the cold index.
 //! 4. Every record of the cold log. An entry of the index that does not lead to the beginning of
 //!    one, whose key has the entry's bits in its hash, is damage. A record that no entry leads to
 //!    is dead, which is no damage: compaction leaves it behind.
 //!
-//! It goes on behind damage ([`crate::hybrid_log::inspect`]). What only follows from damage that was told
-//! is not told again: a chain or an entry that leads to a record which was lost. Nor is anything compared
-//! with the cold index if a chunk of it was lost: another version of that chunk, which is over, would be
-//! taken for it. What the device refuses to read ends it.
+//! The check continues behind damage ([`crate::hybrid_log::inspect`]). It does not report
+//! consequences of damage that it has reported: a chain or an entry that leads to a lost record. If
+//! a chunk of the cold index was lost, it compares nothing with the index: another version of that
+//! chunk, an outdated one, would be taken for it. A read that the device refuses ends the check.
 
 mod chains;
 mod salvage;
@@ -35,7 +35,7 @@ use crate::record::Stored;
 use chains::Chains;
 pub use salvage::{Salvaged, salvage};
 
-/// What a check found.
+/// Findings of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Records that were verified, old versions and tombstones among them.
@@ -49,7 +49,8 @@ pub struct Report {
     pub dead: u64,
     /// Every write up to this number is in it.
     pub persisted: SeqNo,
-    /// What is not what was written, each with its place: the first [`DAMAGE_MAX`] pieces.
+    /// Data that differs from the data written, each with its place: the first [`DAMAGE_MAX`]
+    /// pieces.
     pub damage: Vec<Corruption>,
     /// How many more there are.
     pub further_damage: u64,
@@ -67,7 +68,7 @@ impl Report {
         }
     }
 
-    /// What the superblock says, if there is a store and it can be read.
+    /// Returns the content of the superblock, if there is a store and it can be read.
     fn standing(&mut self, device: &Arc<dyn Device>) -> Result<Option<Standing>> {
         let found = found_superblock(&**device)
             .and_then(|superblock| superblock.as_ref().map(decode_standing).transpose());
@@ -78,7 +79,7 @@ impl Report {
         Ok(standing)
     }
 
-    /// Keeps damage, and hands on what is whole and what ends the check.
+    /// Notes damage, and returns whole data, or the error that ends the check.
     fn judge<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(whole) => Ok(Some(whole)),
@@ -107,10 +108,10 @@ impl Lost {
     }
 }
 
-/// Verifies every record of the logs that the superblock names, every chain, and that the cold index and
-/// the cold log belong together. Goes on behind damage. Reads the hot and the cold log once, the chunk
-/// log twice. Memory: 16 bytes for each record of the hot log, or, later, for each entry of the cold
-/// index and 8 for each chunk; and some pages.
+/// Verifies every record of the logs that the superblock names, every chain, and that the cold
+/// index and the cold log belong together. Continues behind damage. Reads the hot and the cold log
+/// once, the chunk log twice. Memory: 16 bytes for each record of the hot log, or, later, for each
+/// entry of the cold index and 8 for each chunk; and some pages.
 ///
 /// # Errors
 /// The storage's. Damage is no error but part of the report.
@@ -130,8 +131,8 @@ pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
     Ok(report)
 }
 
-/// Walks over bytes as over a piece of the log that begins at `address` in a segment with this salt,
-/// and answers how many records there are: the entry for whatever checks bytes offline.
+/// Walks over bytes as over a piece of the log that begins at `address` in a segment with this
+/// salt, and returns the number of records: the entry for tools that check bytes offline.
 ///
 /// # Errors
 /// The damage, with its offset in the bytes.
@@ -150,8 +151,8 @@ pub fn check_records(
     Ok(records)
 }
 
-/// Reads `bytes` as a chunk of the cold index, its name and then its entries, and answers what the same
-/// chunk is written as: the entry for whatever checks bytes offline.
+/// Reads `bytes` as a chunk of the cold index, its name and then its entries, and returns the same
+/// chunk as it would be written: the entry for tools that check bytes offline.
 ///
 /// # Errors
 /// The damage.
@@ -159,8 +160,8 @@ pub fn check_chunk(bytes: &[u8]) -> std::result::Result<Vec<u8>, Corruption> {
     encoded_again(bytes).map_err(|damage| Corruption::new(damage.0, 0))
 }
 
-/// Reads `bytes` as a snapshot of the cold index's directory, and answers how many words it has: the
-/// entry for whatever checks bytes offline.
+/// Reads `bytes` as a snapshot of the cold index's directory, and returns the number of its words:
+/// the entry for tools that check bytes offline.
 ///
 /// # Errors
 /// The damage.
@@ -171,12 +172,12 @@ pub fn check_directory(bytes: &[u8]) -> std::result::Result<usize, Corruption> {
 /// Reads the first block of a segment and a superblock's payload, whichever it is.
 ///
 /// # Errors
-/// The damage to what the bytes look like.
+/// The damage to the structure that the bytes resemble.
 pub fn check_heads(bytes: &[u8]) -> std::result::Result<(), Corruption> {
     SegmentHeader::decode(bytes).map(drop).or_else(|_| Standing::decode(bytes).map(drop))
 }
 
-/// Opens the segments of a log that can be opened, and says where the others are.
+/// Opens the segments of a log that can be opened, and returns the places of the others.
 fn open(
     device: &Arc<dyn Device>,
     name: &'static str,
@@ -258,7 +259,7 @@ fn verify_cold(
         Met::Record(_, address, stored) => {
             report.records += 1;
             report.bytes += stored.bytes as u64;
-            // No entry may lead to one that was given up, or to a tombstone.
+            // No entry may lead to a discarded record, or to a tombstone.
             let may_live = !stored.header.is_invalid() && stored.value.is_some();
             let hash = KeyHash::of(stored.key, identity.hash_seed);
             let position = Position::of(hash, identity.index_bits);

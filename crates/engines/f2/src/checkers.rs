@@ -1,5 +1,5 @@
-//! How models are run: under loom every execution that the memory model allows, within a bound on how
-//! often a thread is interrupted; under shuttle very many random schedules.
+//! How models are run: under loom every execution that the memory model allows, within a bound on
+//! how often a thread is interrupted; under shuttle very many random schedules.
 
 pub(crate) mod small_store;
 
@@ -14,10 +14,10 @@ use crate::planted::Planted;
 
 /// Which of two parts of a model is begun first.
 ///
-/// Loom takes the first thread as far as it goes and then looks which steps of the others could have
-/// come earlier. For that it remembers a place's last access only: a load is forgotten once the
-/// thread that is going to store has loaded the place itself. What is missed in one order is seen in
-/// the other.
+/// Loom runs the first thread as far as it can and then looks which steps of the others could have
+/// been earlier. For that it remembers a place's last access only: a load is forgotten once the
+/// thread that is going to store has loaded the place itself. An execution that one order misses is
+/// seen in the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Written,
@@ -33,7 +33,7 @@ pub(crate) fn run<S: Send + Sync + 'static, T: Send + 'static>(
     spawn(move || work(&shared))
 }
 
-/// Runs both beside each other, until both have ended.
+/// Runs both concurrently, until both have ended.
 pub(crate) fn together<S: Send + Sync + 'static, A: Send + 'static, B: Send + 'static>(
     order: Order,
     shared: &Arc<S>,
@@ -61,13 +61,14 @@ pub(crate) fn explore_orders(name: &str, interruptions: usize, model: fn(Order))
     }
 }
 
-/// Random schedules of a model of a few steps, and of one with whole operations of a store. Each run explores others.
+/// Random schedules of a model of a few steps, and of one with whole operations of a store. Each
+/// run explores others.
 #[cfg(all(shuttle, not(loom)))]
 const SCHEDULES: Schedules = Schedules::new(5_000);
 #[cfg(all(shuttle, not(loom)))]
 const STORE_SCHEDULES: Schedules = Schedules::new(2_500);
 
-/// Explores `model` with at most `interruptions` switches away from a thread that could go on.
+/// Explores `model` with at most `interruptions` switches away from a thread that could continue.
 #[cfg(loom)]
 pub(crate) fn explore(
     name: &str,
@@ -88,7 +89,8 @@ pub(crate) fn explore(
     println!("{name}: {} executions", executions.load(Relaxed));
 }
 
-/// Runs `model` under random schedules, and under those that find bugs of few ordering constraints.
+/// Runs `model` under random schedules, and under schedules that find bugs of few ordering
+/// constraints.
 #[cfg(all(shuttle, not(loom)))]
 pub(crate) fn explore(
     name: &str,
@@ -123,10 +125,11 @@ fn explore_store_in(order: Order, name: &str, _interruptions: usize, model: fn(O
     STORE_SCHEDULES.check(name, move || model(order));
 }
 
-/// How often a bug is looked for: loom explores the same each time, shuttle has another seed.
+/// Number of searches for a bug: loom explores the same each time, shuttle has another seed.
 const TURNS: usize = if cfg!(loom) { 1 } else { 20 };
 
-/// What `explored` explores fails with the bug planted, and says `how`.
+/// Checks that the executions that `explored` explores fail with the bug planted, with the message
+/// `how`.
 pub(crate) fn must_be_found(bug: Planted, how: &str, explored: impl Fn()) {
     model_must_find(bug, how, || (0..TURNS).for_each(|_| explored()));
 }

@@ -1,43 +1,46 @@
-//! Making what was applied durable: the logs up to their cuts, then the superblock that says so.
+//! Making applied writes durable: the logs up to their cuts, then the superblock that names them.
 //!
-//! 1. Read up to which number every write is applied. Read where the logs begin. Where the chunk log
-//!    has grown much, write the directory of the cold index to a file ([`crate::cold_index`], `snapshot`).
-//! 2. *Cut* the logs, one after the other and without a pause: the hot log, the chunk log, the cold
-//!    log. What is above its cut is appended from now on, and what is below is read-only
+//! 1. Read up to which number every write is applied. Read the beginnings of the logs. If the chunk
+//!    log has grown much, write the directory of the cold index to a file (`snapshot` of
+//!    [`crate::cold_index`]).
+//! 2. *Cut* the logs one by one without a pause. Their order is hot log, chunk log, cold log.
+//!    Records above a log's cut are appended from now on, and records below it are read-only
 //!    (*fold-over*).
-//! 3. Wait until nobody changes it any more, flush and sync it.
+//! 3. Wait until no thread changes the part below the cuts any more, flush and sync it.
 //! 4. Let the journal reach all that may be in it (law L3), and commit the superblock.
-//! 5. Remove segments that lie below the logs' beginnings, and the file of an older directory.
+//! 5. Remove segments below the logs' beginnings, and the file of an older directory.
 //!
-//! Nobody is stopped: step 2 is a few instructions, during which every write is appended. What the
-//! last checkpoint has is not written again.
+//! No thread is stopped: step 2 is a few instructions, during which every write is appended. Data
+//! of the last checkpoint is not written again.
 //!
 //! # Invariants
-//! - K1. *Prefix.* A checkpoint has, with any write, all that had ended before that one began; so it
-//!   has a prefix of what each thread has written. It follows from `hybrid_log/read_only.rs` for the
-//!   hot log. Chains are rebuilt in the order of addresses, which is the order of the writes of a
-//!   chain [H7 of the log].
-//! - K2. What had left the hot log in step 1 is in the chunk log and in the cold log: they are cut
-//!   later.
-//! - K3. The cold index has nothing of what lies above the hot log's cut (`frontier`). What was moved
-//!   to the cold log from below, after step 1, is in the checkpoint twice; the hot log comes first.
-//! - K4. Every record that a chunk names is there: the cold log is cut after the chunk log, and where
-//!   it begins was read before.
+//! - K1. *Prefix.* A checkpoint has, with any write, all writes that had ended before that one
+//!   began; so it has a prefix of each thread's writes. It follows from `hybrid_log/read_only.rs`
+//!   for the hot log. Chains are rebuilt in the order of addresses, which is the order of the
+//!   writes of a chain [H7 of the log].
+//! - K2. Records that had left the hot log in step 1 are in the chunk log and in the cold log: they
+//!   are cut later.
+//! - K3. The cold index has no entry for a record above the hot log's cut (`frontier`). Records
+//!   from below that moved to the cold log after step 1 are in the checkpoint twice; the hot log
+//!   comes first.
+//! - K4. Every record that a chunk names is there: the cold log is cut after the chunk log, and its
+//!   beginning was read before.
 //! - K5. Nothing that the superblock names is removed: segments go in step 5 alone, under the lock
-//!   under which it is committed. After a commit that failed it is unknown which state the superblock
-//!   names. So nothing more is committed, and a close keeps all segments.
-//! - K7. An opening leaves the superblock unsettled if no file lies outside of the parts that it names.
-//!   The state that was found may be in the page cache alone, and a power cut leaves the state before
-//!   it. That one's files lie in these parts, too, since its segments go only after a commit that
-//!   succeeded. The superblock is settled before the next commit, or by
-//!   [`Engine::settle`](engine::Engine::settle).
-//! - K6. Whoever writes a copy has the files of what stood when the copy began, and no lock: what was written
-//!   to them below the cuts never changes, and one that is removed meanwhile is there for who has it open. So
-//!   checkpoints go on, and disk space comes back, but for these files' own.
+//!   under which it is committed. After a commit that failed it is unknown which state the
+//!   superblock names. So nothing more is committed, and a close keeps all segments.
+//! - K7. An opening leaves the superblock unsettled if all files are inside the parts that it
+//!   names. The state that was found may be in the page cache alone, and a power cut leaves the
+//!   state before it. The files of that state are in these parts, too, since its segments are
+//!   removed only after a commit that succeeded. The superblock is settled before the next commit,
+//!   or by [`Engine::settle`](engine::Engine::settle).
+//! - K6. A thread that writes a copy has open the files of the state that was current when the copy
+//!   began, and holds no lock. The part of these files below the cuts never changes, and a file
+//!   that is removed meanwhile stays readable for a thread that has it open. So checkpoints
+//!   continue, and disk space is released, except that of these files.
 //!
-//! Where there is a journal, what was applied above that number may be in the checkpoint and in the
-//! journal. Replaying it gives what it gave: a put or a delete does not depend on what was there
-//! before.
+//! If there is a journal, writes above that number may be both in the checkpoint and in the
+//! journal. Replaying them gives the same result: a put or a delete does not depend on the state
+//! before it.
 
 mod format;
 mod frontier;
@@ -64,7 +67,7 @@ pub(crate) use frontier::Frontier;
 pub(crate) use give_back::GivingBack;
 pub(crate) use in_part::Marks;
 
-/// A whole checkpoint, as a store tells of it.
+/// A whole checkpoint, as a store reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Checkpoint {
     /// Each has a higher one than those before it; an empty store's is 0.
@@ -76,13 +79,13 @@ pub struct Checkpoint {
 /// Of the hot, the cold and the chunk log, as [`Shared::logs`] has them.
 pub(crate) type OfEach<T> = [T; 3];
 
-/// What one checkpoint leaves for the next.
+/// State that one checkpoint leaves for the next.
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
     /// `None` once the store is closed, or once a commit has failed for good.
     superblock: Option<Superblock>,
     standing: Standing,
-    /// Where each log ended when all of it was durable: at the last commit, or when it was opened.
+    /// The end of each log when all of it was durable: at the last commit, or when it was opened.
     durable_tails: OfEach<LogAddress>,
 }
 
@@ -101,21 +104,21 @@ impl Checkpointer {
         self.superblock.as_ref().map(|_| self.standing)
     }
 
-    /// Lets go of the file.
+    /// Closes the file.
     pub(crate) fn close(&mut self) {
         self.superblock = None;
     }
 }
 
 impl Store {
-    /// The checkpoint that this store was opened from. Of a store without a journal it is what was
-    /// not lost: with any write, all that had ended before that one began.
+    /// Returns the checkpoint that this store was opened from. In a store without a journal it has
+    /// all writes that were not lost: with any write, all that had ended before that one began.
     pub fn recovered(&self) -> Checkpoint {
         self.shared.recovered
     }
 
-    /// The newest checkpoint. What had ended before a [`Engine::flush`] began is in the one that is
-    /// the newest when it has returned.
+    /// Returns the newest checkpoint. When an [`Engine::flush`] returns, the newest checkpoint has
+    /// all writes that had ended before the flush began.
     ///
     /// [`Engine::flush`]: engine::Engine::flush
     pub fn newest_checkpoint(&self) -> Checkpoint {
@@ -133,9 +136,9 @@ impl Shared {
         flushed
     }
 
-    /// Tries a flush again that has failed for a reason that may pass, after pauses that grow. Also flushes while
-    /// the device has no room for writes: the journal can be trimmed after it. Returns without waiting if
-    /// another flush has the superblock.
+    /// Tries a flush again that has failed for a reason that may pass, after pauses that grow. Also
+    /// flushes while the device has no room for writes: the journal can be trimmed after it.
+    /// Returns without waiting if another flush has the superblock.
     pub(crate) fn flush_again(&self) {
         let environment = &self.host.environment;
         let lacks_room = self.host.barrier.is_journaled() && self.room.retries.is_failing();
@@ -148,7 +151,8 @@ impl Shared {
         self.flushes.note(&flushed, environment);
     }
 
-    /// Makes durable what opening has found [K7]. Returns `false` if a flush has the superblock.
+    /// Makes the state that opening has found durable [K7]. Returns `false` if a flush has the
+    /// superblock.
     pub(crate) fn settle_opening(&self) -> Result<bool> {
         let Some(mut checkpointer) = self.checkpointer.try_lock() else { return Ok(false) };
         self.commit(&mut checkpointer, Self::settle_superblock)?;
@@ -173,7 +177,8 @@ impl Shared {
             Ok(()) => Ok(()),
             // The journal's failure and a close are none of these files; a later flush may try.
             Err(error @ (Error::Journal { .. } | Error::Closed)) => Err(error),
-            // So may one that comes when there is room: what was not written is in memory.
+            // A flush may also try again when there is room: the data not written is still in
+            // memory.
             Err(error) if error.may_pass() => Err(error),
             Err(error) => {
                 self.health.fail(&error);
@@ -183,9 +188,10 @@ impl Shared {
     }
 
     fn fold_over_whole(&self, checkpointer: &mut Checkpointer) -> Result<()> {
-        // No pin, which would wait for writes that are under way: one of them may wait for a page to be
-        // flushed, by the thread that this runs on. What they are about to write needs no place here,
-        // and what was applied beside them is below the cuts, whatever number is named.
+        // This takes no pin, which would wait for writes in progress: one of them may wait for a
+        // page to be flushed, by the thread that this runs on. The data that they are about to
+        // write needs no place here. Writes that were applied concurrently are below the cuts,
+        // whatever number is named.
         let applied = self.host.sequence.visible();
         let begins = self.begins();
         let directory = self.snapshot_directory(checkpointer)?;
@@ -208,7 +214,8 @@ impl Shared {
         self.name(checkpointer, standing, cuts)
     }
 
-    /// The directory's snapshot that is to be named: a new one, if it is due. Before the logs are cut.
+    /// The directory's snapshot that is to be named: a new one, if it is due. Before the logs are
+    /// cut.
     fn snapshot_directory(&self, checkpointer: &Checkpointer) -> Result<NamedSnapshot> {
         let Standing { directory, number, .. } = checkpointer.standing;
         let Some(cold) = &self.cold else { return Ok(directory) };
@@ -216,7 +223,7 @@ impl Shared {
         Ok(new.unwrap_or(directory))
     }
 
-    /// Commits what stands now, and removes the segments that it does not need.
+    /// Commits the state after these cuts, and removes the segments that it does not need.
     fn name(
         &self,
         checkpointer: &mut Checkpointer,
@@ -258,8 +265,8 @@ impl Shared {
         Ok(())
     }
 
-    /// What is to be named of the cold log's bytes that live. What came after the cut is among them; it is a
-    /// guess in any case.
+    /// Returns the live bytes of the cold log that are to be named. Records from after the cut are
+    /// among them; the number is only an estimate.
     fn cold_live_bytes(&self, [_, span, _]: OfEach<Span>) -> u64 {
         self.cold.as_ref().map_or(0, |cold| cold.live.sum().min(span.bytes()))
     }
@@ -268,7 +275,8 @@ impl Shared {
         self.logs().map(|log| log.map(|log| log.begin()))
     }
 
-    /// Cuts the cold log and the chunk log, in the order of [K4], and answers the cold index's counts.
+    /// Cuts the cold log and the chunk log, in the order of [K4], and returns the cold index's
+    /// counts.
     fn cut_cold(&self, tails: OfEach<LogAddress>) -> ([Option<LogAddress>; 2], Counts) {
         let Some(cold) = &self.cold else { return Default::default() };
         let cut_cold = || self.cut(Some(&cold.log), tails[1]);
@@ -285,15 +293,15 @@ impl Shared {
     }
 
     /// Cuts a log. Nothing is done if nothing was appended since the last commit: then nothing was
-    /// changed in place either, because a commit leaves everything read-only. That a page is
-    /// flushed says nothing: it may not be synced or named.
+    /// changed in place either, because a commit leaves everything read-only. It is not enough that
+    /// a page is flushed: it may not be synced or named.
     fn cut(&self, log: Option<&Arc<HybridLog>>, durable_tail: LogAddress) -> Option<LogAddress> {
         let log = log.filter(|log| !log.is_at(durable_tail))?;
         let _guard = self.epochs.protect();
         Some(log.cut())
     }
 
-    /// Flushes and syncs what lies below the cuts.
+    /// Flushes and syncs the parts of the logs below the cuts.
     fn make_durable(&self, cuts: OfEach<Option<LogAddress>>) -> Result<()> {
         for (log, cut) in self.logs().into_iter().zip(cuts) {
             let Some((log, cut)) = log.zip(cut) else { continue };
@@ -306,7 +314,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes a whole, openable copy to `into`: of what stands when it begins. [K6]
+    /// Writes a whole, openable copy to `into`: of the state when it begins. [K6]
     pub(crate) fn checkpoint(&self, into: &dyn Device, go_on: &GoOn<'_>) -> Result<()> {
         self.health.check_writable()?;
         let (standing, held, directory) = {
@@ -335,7 +343,7 @@ impl Shared {
     }
 }
 
-/// What is to be named of each log.
+/// Returns the span of each log that is to be named.
 fn moved(
     named: OfEach<Span>,
     begins: OfEach<Option<LogAddress>>,
@@ -343,7 +351,7 @@ fn moved(
 ) -> OfEach<Span> {
     std::array::from_fn(|log| {
         let begin = begins[log].unwrap_or(named[log].begin);
-        // What was not cut may begin behind where it ends.
+        // A log that was not cut may begin behind its named end.
         Span { begin, end: cuts[log].unwrap_or(named[log].end).max(begin) }
     })
 }

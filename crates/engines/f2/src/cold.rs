@@ -1,8 +1,8 @@
-//! The cold half of a store: the cold log, and the index that says what of it lives.
+//! The cold half of a store: the cold log, and the index that names its live records.
 //!
 //! A record of the cold log lives if a chunk names it, and is dead otherwise. An address below the
-//! log's beginning means that the chunk which named it is no longer the present one: it is looked
-//! up anew. So absence is never concluded from a truncation (ADR 0009).
+//! log's beginning means that the chunk which named it is no longer the present one: the key is
+//! looked up again. So absence is never concluded from a truncation (ADR 0009).
 
 mod live_bytes;
 
@@ -25,7 +25,7 @@ pub(crate) use live_bytes::{Covered, LiveBytes};
 pub(crate) struct Cold {
     pub(crate) log: Arc<HybridLog>,
     pub(crate) index: ColdIndex,
-    /// In which the index keeps its chunks.
+    /// The log in which the index keeps its chunks.
     pub(crate) chunk_log: Arc<HybridLog>,
     /// From here on there may be records that live, although no chunk names them yet.
     pub(crate) unnamed_from: Unnamed,
@@ -33,7 +33,8 @@ pub(crate) struct Cold {
     pub(crate) live: LiveBytes,
 }
 
-/// Where the records begin that hot-to-cold compaction has appended and not named yet.
+/// The beginning of the records that hot-to-cold compaction has appended and the index does not
+/// name yet.
 pub(crate) struct Unnamed(AtomicU64);
 
 impl Default for Unnamed {
@@ -48,28 +49,29 @@ impl Unnamed {
         self.0.store(tail.get(), SeqCst);
     }
 
-    /// All are named, or given up.
+    /// All are named, or discarded.
     pub(crate) fn end(&self) {
         self.0.store(u64::MAX, SeqCst);
     }
 
-    /// The part below `until`, which was on disk before this is called, without what may not be
-    /// judged by the index yet.
+    /// Returns the end of the part below `until`, which was on disk before this is called, without
+    /// records that may not be judged by the index yet.
     pub(crate) fn clip(&self, until: LogAddress) -> LogAddress {
         until.min(LogAddress::new(self.0.load(SeqCst)))
     }
 }
 
-/// A record may be gone so often when it is looked up anew: each time a whole compaction has come
-/// between. More than that is an index that names what is not there.
+/// Greatest number of lookups of a key in one operation that each find its record removed: between
+/// two of them a whole compaction has run. With more than that, the index names records that do not
+/// exist.
 const GONE_MAX: u32 = 1000;
 
-/// How often records were gone, in one operation.
+/// Number of records found removed, in one operation.
 #[derive(Default)]
 pub(crate) struct Gone(u32);
 
 impl Gone {
-    /// Notes that a record was gone once more.
+    /// Notes that one more record was found removed.
     ///
     /// # Errors
     /// [`engine::Error::Corruption`] if that cannot be.
@@ -83,15 +85,15 @@ impl Gone {
     }
 }
 
-/// What is told of each record that was asked for: what came with its address, the address, and the
+/// Called with each requested record: the payload passed with its address, the address, and the
 /// record.
 pub(crate) type WithRecord<'a, P> =
     dyn FnMut(P, LogAddress, Option<&Stored<'_>>) -> Result<()> + 'a;
 
 impl Cold {
-    /// Looks many positions up in the index, each chunk once, and hands the number of each position
-    /// and what the index names for it to `with`, in any order. `false`: it was stopped. Blocks; the
-    /// caller is not protected.
+    /// Looks many positions up in the index, each chunk once. Calls `with` for each position, in
+    /// any order, with its number and the addresses that the index names for it. `false`: it was
+    /// stopped. Blocks; the caller is not protected.
     ///
     /// # Errors
     /// Damage with its place; the storage's; `with`'s.
@@ -106,9 +108,9 @@ impl Cold {
         self.index.visit(&mut items, stop, &mut |number, addresses| with(*number, addresses))
     }
 
-    /// Reads the records at `addresses`, several at once, and hands each to `with`, in any order, with
-    /// what came with its address; `None`: the log was truncated beyond it. `false`: it was stopped.
-    /// Blocks; the caller is not protected.
+    /// Reads the records at `addresses`, several at the same time, and calls `with` for each, in
+    /// any order, with the payload passed with its address; `None`: the log was truncated beyond
+    /// it. `false`: it was stopped. Blocks; the caller is not protected.
     ///
     /// # Errors
     /// Damage with its place; the storage's; `with`'s.
@@ -128,19 +130,19 @@ impl Cold {
         })
     }
 
-    /// The share of the cold log that is dead, about: what records do not take that live, as [`LiveBytes`]
-    /// has it.
+    /// Returns the share of the cold log that is dead, about: the part that live records do not
+    /// take, according to [`LiveBytes`].
     pub(crate) fn dead_share(&self) -> f64 {
         let bytes = self.log.bytes();
         if bytes == 0 { 0.0 } else { 1.0 - (self.live.sum() as f64 / bytes as f64).min(1.0) }
     }
 
-    /// Notes that records are dead since newer ones stand in front of them, of which some are read. Blocks;
-    /// the caller is not protected.
+    /// Notes that records are dead because newer ones are in front of them; some of the records are
+    /// read. Blocks; the caller is not protected.
     pub(crate) fn note_covered(&self, covered: &Covered, stop: &StopToken) {
         let weight = covered.weight_permille();
         let some = covered.some().iter().map(|at| (*at, ()));
-        // One that cannot be read is left to whoever needs it.
+        // A record that cannot be read is left to the operations that need it.
         let _read: Result<bool> = self.each_record(some, stop, &mut |(), at, stored| {
             let bytes = stored.map_or(0, |stored| stored.bytes as u64);
             self.live.take(at, bytes.saturating_mul(weight) / 1000);
@@ -148,7 +150,7 @@ impl Cold {
         });
     }
 
-    /// Gives up what lies below `begin`.
+    /// Drops the part below `begin`.
     pub(crate) fn shift_begin(&self, begin: LogAddress) {
         self.log.shift_begin(begin);
         self.live.forget_below(begin);

@@ -10,32 +10,35 @@
 //!                              tag and address of a record in the cold log
 //! ```
 //!
-//! A *chunk* has the entries of all positions that begin with the same bits, about 32 of them. It is
-//! never changed: a new version of it is appended to the chunk log, an ordinary hybrid log, and the
-//! *directory*, a word of memory for each chunk, is changed to it. Where the memory has no room for
-//! more words, chunks get longer, up to 4 KiB. What a look-up wants of a chunk is kept in memory as well, as
-//! far as that saves more than other uses of the memory (`digests`, `fill`). Users' operations only read;
-//! compactions change the index, many entries at once. To follow a look-up, start at
-//! [`ColdIndex::look`]; a change, at `apply.rs`; the directory's growth, at `directory.rs`; what opening
-//! reads, at `rebuild.rs`.
+//! A *chunk* has the entries of all positions that begin with the same bits, about 32 of them. It
+//! is never changed: a new version of it is appended to the chunk log, an ordinary hybrid log, and
+//! then its word in the *directory* names that version. The directory has a word of memory for each
+//! chunk. If the memory has no room for more words, chunks get longer, up to 4 KiB. The part of a
+//! chunk that a lookup needs is kept in memory as well, as far as that saves more than other uses
+//! of the memory (`digests`, `fill`). Users' operations only read; compactions change the index,
+//! many entries at a time. To follow a lookup, start at [`ColdIndex::look`]; a change, at
+//! `apply.rs`; the directory's growth, at `directory.rs`; the reads of opening, at `rebuild.rs`.
 //!
 //! # Invariants
-//! - N1. What a chunk says that the directory named at some moment is the truth of that moment, about
-//!   all positions that the chunk covers.
-//! - N2. Of valid records in the chunk log those of one number come in the order in which they were
-//!   installed, and levels only rise: a version is appended after the one before it was read, and
-//!   is marked invalid, still protected, if it is not installed. So the last one stands.
-//! - N3. The chunk log begins behind no chunk that the directory names. So who finds a chunk below
-//!   the beginning, or its segment gone, has read a word that was changed since, and reads it anew.
-//! - N4. A number without a word has no entries. What a chunk log that is read again says of it
-//!   is a chunk without entries too.
-//! - N5. While nobody may change a word, the counts are those of the chunks that the directory names. So a
-//!   checkpoint, which counts at the moment of its cut, has the counts of what it has.
+//! - N1. A chunk that the directory named at some moment has the truth of that moment, about all
+//!   positions that the chunk covers.
+//! - N2. Valid records of one chunk number are in the chunk log in the order in which they were
+//!   installed, and levels only rise. A version is appended after the version before it was read.
+//!   If it is not installed, it is marked invalid while its writer is still protected. So the last
+//!   valid record counts.
+//! - N3. The chunk log begins behind no chunk that the directory names. A reader that finds a chunk
+//!   below the beginning, or its segment removed, has read a word that was changed since, and reads
+//!   it again.
+//! - N4. A number without a word has no entries. For such a number, a chunk log that is read again
+//!   has a chunk without entries too.
+//! - N5. While no thread may change a word, the counts are the counts of the chunks that the
+//!   directory names. So a checkpoint, which counts at the moment of its cut, has the counts of its
+//!   own content.
 //!
 //! # Concurrency
-//! Readers wait for nobody. Several threads may change the index at once: who loses the race for a
-//! chunk begins anew with the version that won. A doubling waits for changes under way, one chunk
-//! each.
+//! Readers wait for no other thread. Several threads may change the index at the same time: a
+//! thread that loses the race for a chunk starts over with the version that won. A doubling waits
+//! for changes in progress, one chunk each.
 
 mod apply;
 mod check;
@@ -81,15 +84,16 @@ pub(crate) use snapshot::{FORMAT, NamedSnapshot, check_snapshot};
 const BASE_BITS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 12 };
 /// How often the directory can double: each time takes a bit from the tags.
 const LEVEL_MAX: u32 = 14;
-/// What the files of the chunk log are named after.
+/// Name that the files of the chunk log begin with.
 pub(crate) const CHUNKS: &str = "chunks";
 
 /// A chunk's least and greatest bytes of entries.
 pub(crate) const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 64..=4096;
 const ENTRY_BYTES: u64 = 8;
-/// A chunk may get so many times as long as it is meant to before its record is too long.
+/// Longest chunk whose record still fits, as a multiple of the length that a chunk should have.
 const SLACK: usize = 4;
-/// What the directory may take of the memory, as long as chunks can get longer instead.
+/// The most of the memory that the directory may take, as a divisor, while chunks can get longer
+/// instead.
 const DIRECTORY_SHARE: u64 = 4;
 
 /// The index. See the module's documentation.
@@ -99,23 +103,23 @@ pub(crate) struct ColdIndex {
     pub(crate) digests: Digests,
     fill: Mutex<fill::Fill>,
     memory: Arc<MemoryBudget>,
-    /// Entries that a chunk has on average before the directory doubles: where there is memory for that,
-    /// and where there is none.
+    /// Entries that a chunk has on average before the directory doubles: if there is memory for
+    /// doubling, and if there is none.
     entries_target: u64,
     entries_target_most: u64,
     /// Longest chunk.
     entries_max: usize,
     entries: AtomicI64,
-    /// Entries that stand behind others of their tag.
+    /// Entries that follow another entry of their tag.
     covered: AtomicI64,
     /// When a snapshot of the directory is due: see `snapshot`.
     snapshot_share: AtomicU64,
-    /// What the newest one takes on disk.
+    /// Bytes that the newest one takes on disk.
     snapshot_bytes: AtomicU64,
 }
 
-/// How many entries there are, and how many of them stand behind others of their tag. A checkpoint keeps
-/// them [N5].
+/// The number of entries, and of the entries that follow another one of their tag. A checkpoint
+/// keeps them [N5].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) entries: u64,
@@ -123,42 +127,43 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Whether a superblock can say so, of a cold log that ends below `end`.
+    /// Whether a superblock can name these counts, of a cold log that ends below `end`.
     pub(crate) const fn is_sound(self, end: u64) -> bool {
         self.covered <= self.entries && self.entries < end
     }
 }
 
-/// What the index consists of.
+/// Parts of the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     /// How often the directory was doubled.
     pub(crate) level: u32,
     /// Chunks, written or not.
     pub(crate) chunks: u64,
-    /// Entries; exact when nobody changes them.
+    /// Entries; exact while no thread changes them.
     pub(crate) entries: u64,
-    /// Of these, how many stand behind others of the same tag, as exactly: older versions of a key,
-    /// but for one in thousands.
+    /// The number of these that follow another entry of the same tag, as exact: older versions of a
+    /// key, except for one in thousands.
     pub(crate) covered: u64,
     /// Memory of the directory.
     pub(crate) directory_bytes: u64,
-    /// What its snapshot takes on disk.
+    /// Bytes that its snapshot takes on disk.
     pub(crate) snapshot_bytes: u64,
     /// Memory of the chunk log.
     pub(crate) log_memory_bytes: u64,
-    /// Addresses that the chunk log takes: what it has on disk and will have.
+    /// Addresses that the chunk log takes: for the bytes that it has on disk and will have.
     pub(crate) log_bytes: u64,
-    /// What the chunk log would take at most if it held present versions only.
+    /// Bytes that the chunk log would take at most if it held present versions only.
     pub(crate) live_bytes: u64,
 }
 
 impl ColdIndex {
     /// The index of this chunk log, whose `directory` was restored.
     ///
-    /// `chunk_bytes`: what a chunk's entries take on average before the directory doubles, 64 to
-    /// 4096; less where the log's pages are small, and more where the directory has no room in
-    /// `memory`. `digest_bytes_max`: what digests of chunks may come to take; nothing at first.
+    /// `chunk_bytes`: bytes that a chunk's entries take on average before the directory doubles, 64
+    /// to 4096; less if the log's pages are small, and more if the directory has no room in
+    /// `memory`. `digest_bytes_max`: the most bytes that digests of chunks may take; nothing at
+    /// first.
     pub(crate) fn restored(
         log: Arc<HybridLog>,
         memory: Arc<MemoryBudget>,
@@ -187,8 +192,7 @@ impl ColdIndex {
         }
     }
 
-    /// Memory of the directory: what it takes, or what it will take when it doubles, if it is three
-    /// quarters of the way there.
+    /// Memory of the directory now, or after it doubles, if it is three quarters of the way there.
     pub(crate) fn directory_bytes_soon(&self) -> u64 {
         let room = self.entries_room();
         let entries = self.entries.load(Relaxed).max(0) as u64;
@@ -203,14 +207,14 @@ impl ColdIndex {
         target * self.directory.chunks() as u64
     }
 
-    /// What digests of all chunks would take, about.
+    /// Returns the bytes that digests of all chunks would take, about.
     pub(crate) fn digest_bytes_of_all(&self) -> u64 {
         let entries = self.entries.load(Relaxed).max(0) as u64;
         Digests::bytes_of_all(entries, entries.min(self.directory.chunks() as u64))
     }
 
-    /// Cuts the chunk log, and answers the counts of what lies below. Waits for who changes a chunk; the
-    /// caller is not protected. [N5]
+    /// Cuts the chunk log, and returns the counts of the part below the cut. Waits for threads that
+    /// change a chunk; the caller is not protected. [N5]
     pub(crate) fn cut_and_count<T>(&self, cut: impl FnOnce() -> T) -> (T, Counts) {
         self.directory.while_unchanged(|_| (cut(), self.counts()))
     }
@@ -222,7 +226,7 @@ impl ColdIndex {
         Counts { entries, covered: now(&self.covered).min(entries) }
     }
 
-    /// What the index consists of.
+    /// Returns the parts of the index.
     pub(crate) fn figures(&self) -> Figures {
         let level = self.directory.level();
         let chunks = self.directory.chunks() as u64;

@@ -1,17 +1,17 @@
-//! Giving space back in the logs (section 5 of the F2 paper, *lookup-based*).
+//! Releasing space of the logs (section 5 of the F2 paper, *lookup-based*).
 //!
-//! | compaction | of the oldest part, what lives | file |
+//! | compaction | live records of the oldest part | file |
 //! |---|---|---|
-//! | hot to cold | is appended to the cold log and named by the cold index | `hot_cold` |
-//! | cold to cold | is appended to the cold log anew | `cold_cold` |
-//! | chunks | is appended to the chunk log anew | `crate::cold_index` |
-//! | of a single log | is appended to it anew | `copy`, or as a baseline `scan_based` |
+//! | hot to cold | are appended to the cold log and named by the cold index | `hot_cold` |
+//! | cold to cold | are appended to the cold log again | `cold_cold` |
+//! | chunks | are appended to the chunk log again | `crate::cold_index` |
+//! | of a single log | are appended to it again | `copy`, or as a baseline `scan_based` |
 //!
-//! Each is a task of its own in the background, one round at a time, beside the others and beside
-//! user operations, which never take part:
+//! Each is a task of its own in the background, one round at a time, concurrent with the others and
+//! with user operations, which never take part:
 //!
-//! 1. [`plan`] decides how far: nothing but figures go in, an address comes out.
-//! 2. The part is read page by page, some ahead, and what lives is copied. Memory: what [`Work`] says,
+//! 1. [`plan`] decides how far: only figures go in, an address comes out.
+//! 2. The part is read page by page, some ahead, and its live records are copied. Memory: [`Work`],
 //!    and the pages that are read.
 //! 3. [`truncate`] moves the log's beginning, and has entries of the hot index that lead below it
 //!    cleared.
@@ -20,11 +20,12 @@
 //! # Invariants
 //! - C1. A record below the new beginning is dead, or its copy can be found, before the beginning
 //!   moves.
-//! - C2. A tombstone is not copied. With a single log, whatever it hides is older, and goes with it.
-//!   With two, it has taken what it hides out of the cold index when the beginning moves.
-//! - C3. An entry of the hot index is freed only when nobody who was protected while the beginning
-//!   moved still is. So nobody takes an entry without an address for one that has had none all the
-//!   while.
+//! - C2. A tombstone is not copied. With a single log, the records that it hides are older, and are
+//!   dropped with it. With two, it has removed their entries from the cold index when the beginning
+//!   moves.
+//! - C3. An entry of the hot index is freed only when no thread is protected any more that was
+//!   protected while the beginning moved. So no thread takes an entry without an address for one
+//!   that has never had one.
 //! - C4. Segments go after the checkpoint that does not need them (`checkpoint`).
 
 mod cold_cold;
@@ -86,7 +87,8 @@ impl Shared {
             .or_else(|| plan::plan_hot(&figures, disk_bytes_max, is_crowded, &self.log.geometry));
         let Some(until) = until else { return Ok(false) };
         if until > figures.flushed {
-            // The index is full before the log is: what is in memory only has to be on disk first.
+            // The index is full before the log is: the records in memory only have to be on disk
+            // first.
             self.log.shift_read_only(until);
             return Ok(false);
         }
@@ -134,8 +136,8 @@ impl Shared {
         self.compact_cold_until(cold, until, stop)
     }
 
-    /// A round of the cold log up to `until`, by the one that compacts it. `false`: it was stopped, or what
-    /// lies there may not be judged yet.
+    /// Runs a round of the cold log up to `until`, on the thread that compacts it. `false`: it was
+    /// stopped, or the records there may not be judged yet.
     fn compact_cold_until(
         self: &Arc<Self>,
         cold: &Cold,
@@ -175,7 +177,8 @@ impl Shared {
         self.compact_chunks_until(cold, until, stop)
     }
 
-    /// A round of the chunk log up to `until`, by the one that compacts it. `false`: it was stopped.
+    /// A round of the chunk log up to `until`, by the one that compacts it. `false`: it was
+    /// stopped.
     fn compact_chunks_until(
         self: &Arc<Self>,
         cold: &Cold,

@@ -1,73 +1,77 @@
-//! The hash index: where the chain of a key's records begins.
+//! The hash index: the beginnings of the chains of records.
 //!
-//! A *bucket* is a cache line of seven entries and a control word; a full one goes on in *overflow
-//! buckets*. An entry is the address of a chain's newest record and a tag, which tells the chains
-//! of a bucket apart. Keys that share bucket and tag share a chain. All operations run beside each
-//! other and beside growth. To follow a look-up, start at [`HashIndex::find`]; an insert, at
-//! `insert.rs`; growth, at `split.rs`; how overflow buckets become free again, at `trim.rs`.
+//! A *bucket* is a cache line of seven entries and a control word; a full one continues in
+//! *overflow buckets*. An entry is the address of a chain's newest record and a tag, which
+//! distinguishes the chains of a bucket. Keys that share bucket and tag share a chain. All
+//! operations run concurrently with each other and with growth. To follow a lookup, start at
+//! [`HashIndex::find`]; an insert, at `insert.rs`; growth, at `split.rs`; how overflow buckets
+//! become free again, at `trim.rs`.
 //!
 //! # Growth
 //! The tag *lends its low bits to the bucket number*. At level `g`, after `g` doublings, a chain is
-//! in bucket `base | (low g bits of its tag) << base_bits`. Whether an entry moves when its bucket is
-//! split is one bit of the entry: no record is read, and a chain is never in two places. A chain's
-//! name, its base bucket and its tag, is for ever. The price: after `g` doublings a bucket tells
-//! only `1 << (14 - g)` chains apart. An index of `1 << b` base buckets has at most
+//! in bucket `base | (low g bits of its tag) << base_bits`. Whether an entry moves when its bucket
+//! is split is one bit of the entry: no record is read, and a chain is never in two places. A
+//! chain's name, its base bucket and its tag, never changes. The price: after `g` doublings a
+//! bucket distinguishes only `1 << (14 - g)` chains. An index of `1 << b` base buckets has at most
 //! `1 << (b + 14)` chains, and with many more keys than a quarter of that, chains get longer
 //! instead of more. Choose the base buckets so that four to six doublings are enough.
 //!
 //! # Invariants
-//! - I1: a tag has at most one occupied entry in a bucket. An inserter puts a tentative entry, fences
-//!   (F1), and looks at all other entries. Of two of one tag at least one sees the other, whatever
-//!   slots they took. It gives way to an occupied entry, and to a tentative one before its own. For
-//!   a tentative one behind its own it waits: that one gives way, unless it did not see this one,
-//!   and becomes occupied. Waits point backwards only, so there is no circle, and the inserter in
-//!   front does not give way to one behind: somebody always succeeds.
+//! - I1: a tag has at most one occupied entry in a bucket. An inserter puts a tentative entry,
+//!   fences (F1), and looks at all other entries. Of two inserters of one tag at least one sees the
+//!   other, whatever slots they took. An inserter withdraws in favour of an occupied entry, and of
+//!   a tentative one before its own. For a tentative one behind its own it waits: that inserter
+//!   withdraws, unless it did not see this one, and then becomes occupied. Waits point backwards
+//!   only, so there is no circle, and the inserter in front does not withdraw for one behind. So
+//!   one of them always succeeds.
 //! - I2: when the index's level is `g`, every bucket that there was before is at `g - 1` or `g`. A
 //!   doubling begins only after the last split of the one before (`unsplit` is zero).
 //! - I3: an operation at level `g` uses a bucket only if the bucket's own level is `g`. If it is
-//!   less, the operation splits the parent first; if it is more, it has read an old level, and reads
-//!   it again.
-//! - I4: a moved entry does not change until the splitter that froze it frees it, and nobody else
-//!   frees it. A compare-and-swap on the entry as it was before fails.
-//! - I5: while a bucket's split lock is held, no entry of the moving half becomes occupied in it but
-//!   one that the splitter waits for. An inserter reads the control word again after F1; the
+//!   less, the operation splits the parent first. If it is more, it has read an old level, and
+//!   reads it again.
+//! - I4: a moved entry does not change until the splitter that froze it frees it, and no other
+//!   thread frees it. A compare-and-swap on its value before the freeze fails.
+//! - I5: while a bucket's split lock is held, no entry of the moving half becomes occupied in it
+//!   but one that the splitter waits for. An inserter reads the control word again after F1; the
 //!   splitter fences (F2) between taking the lock and reading the entries. Either the inserter sees
-//!   the lock and withdraws, or the splitter sees the tentative entry and waits for it. The inserter
-//!   never waits for a splitter while it has a tentative entry.
-//! - I6: what was not found in a bucket is absent if the bucket's level is still the same afterwards:
-//!   entries leave a bucket only after its new level is published, other than by being retired.
+//!   the lock and withdraws, or the splitter sees the tentative entry and waits for it. The
+//!   inserter never waits for a splitter while it has a tentative entry.
+//! - I6: an entry that was not found in a bucket is absent if the bucket's level is still the same
+//!   afterwards. Entries leave a bucket only after its new level is published, other than by being
+//!   retired.
 //! - I7: a moved entry may be read. Its address is the chain's newest until the new bucket is
-//!   published; an operation that finds it has read the index's old level, or the new bucket's
-//!   control word, before that, so the moment lies within the operation. It may not be changed (I4).
-//! - I8: whoever uses the index is protected by the store's epochs, and holds no slot beyond that, but
-//!   for one thread that has the index for itself. Segments stay where they are. An overflow bucket that
-//!   was taken out of its chain becomes part of another one only when nobody is protected any more who
-//!   was then.
-//! - I9: what is taken out of a chain is empty and stays so. An inserter that put a tentative entry there
-//!   too late for the trimmer to see it (F1, F2) sees the lock, or that the bucket was trimmed, and
-//!   withdraws. What an appender finds at the end of such a line is its lock.
+//!   published. An operation that finds it has read the index's old level, or the new bucket's
+//!   control word, before that, so the moment is within the operation. It may not be changed (I4).
+//! - I8: a thread that uses the index is protected by the store's epochs, and holds no slot beyond
+//!   that. The exception is one thread that has the index for itself. Segments are never moved. An
+//!   overflow bucket that was taken out of its chain becomes part of another one only later. All
+//!   threads that were protected when it was taken out have left protection then.
+//! - I9: a bucket that is taken out of a chain is empty and stays empty. An inserter that put a
+//!   tentative entry there too late for the trimmer to see it (F1, F2) sees the lock, or that the
+//!   bucket was trimmed, and withdraws. An appender that reaches such a bucket finds it locked.
 //!
 //! # Memory order, pair by pair
-//! - F1 with F1, F1 with F2, sequentially consistent fences: see I1, I5 and I9. Acquire and release alone
-//!   let both miss each other.
-//! - P1, release of the compare-and-swap that links a record, with the acquire load of the entry: who
-//!   finds a record sees what it says. The splitter acquires it when it freezes, and passes it on
-//!   by P2.
-//! - P2, release store of a new bucket's level with the acquire load of its control word: who works
-//!   on it sees its entries.
-//! - P3, release store that frees a moved entry with the acquire load of the free slot: who misses an
-//!   entry for that reason reads the new level (I6).
-//! - P4, release store of the index's level with the acquire load: who knows a level finds its
-//!   segment, and knows that every bucket has reached the level before (I2).
-//! - P5, acquire also of a compare-and-swap that fails: who lost against a freeze knows of the new
-//!   level. Without it a scrub could end before it came to the bucket the entry moved to.
+//! - F1 with F1, F1 with F2, sequentially consistent fences: see I1, I5 and I9. Acquire and release
+//!   alone let both miss each other.
+//! - P1, release of the compare-and-swap that links a record, with the acquire load of the entry: a
+//!   thread that finds a record sees its content. The splitter acquires it when it freezes. It
+//!   passes it on by P2.
+//! - P2, release store of a new bucket's level with the acquire load of its control word: a thread
+//!   that works on it sees its entries.
+//! - P3, release store that frees a moved entry with the acquire load of the free slot: a thread
+//!   that misses an entry for that reason reads the new level (I6).
+//! - P4, release store of the index's level with the acquire load: a thread that knows a level
+//!   finds its segment, and knows that every bucket has reached the level before (I2).
+//! - P5, acquire also of a compare-and-swap that fails: a thread that lost against a freeze knows
+//!   of the new level. Without it a scrub could end before it reached the bucket the entry moved
+//!   to.
 //!
 //! Each of these has a model that fails when it is weakened; see `loom.rs`.
 //!
 //! # What waits
-//! Finding an entry waits for nobody. Making one, and finding that there is none, wait for whoever
-//! splits that bucket or makes the same entry: some tens of instructions, unless that thread loses
-//! its processor.
+//! Finding an entry waits for no other thread. Making one, and finding that there is none, wait for
+//! a thread that splits that bucket or makes the same entry: some tens of instructions, unless that
+//! thread loses its processor.
 
 mod bucket;
 mod chain;
@@ -111,14 +115,15 @@ pub(crate) use figures::Figures;
 pub(crate) use slot::Slot;
 pub(crate) use trim::Trimmed;
 
-/// How often the table can double: each time takes a bit from what tells chains of a bucket apart.
+/// Greatest number of doublings of the table: each takes a bit from the tag, which distinguishes
+/// the chains of a bucket.
 pub(crate) const LEVEL_MAX: u32 = 10;
 /// The largest number of base buckets, as a power of two.
 pub(crate) const BASE_BITS_MAX: u32 = 30;
 
 const _: () = assert!(LEVEL_MAX < TAG_BITS, "a tag keeps some bits to tell chains apart");
 
-/// Where chains of records begin.
+/// The beginnings of chains of records.
 pub(crate) struct HashIndex {
     /// Every operation reads these first, and only a doubling writes them.
     level: AtomicU32,
@@ -127,10 +132,11 @@ pub(crate) struct HashIndex {
     entries: EntryCount,
     /// Buckets that the doubling under way has not split.
     unsplit: CachePadded<AtomicUsize>,
-    /// The level of the doubling under way, and how far [`Self::split_some`] came.
+    /// The level of the doubling in progress, and how far [`Self::split_some`] has advanced.
     sweep: CachePadded<AtomicU64>,
     growth: Mutex<()>,
-    /// Overflow buckets in use after the last trim. Not modelled: it only says when the next is due.
+    /// Overflow buckets in use after the last trim. Not modelled: it only says when the next is
+    /// due.
     kept: std::sync::atomic::AtomicU32,
 }
 
@@ -192,7 +198,7 @@ impl HashIndex {
         self.find_or_create_chain(self.chain(hash))
     }
 
-    /// Where a key lies in the order of walks, which is that of the chains.
+    /// Returns a key's position in the order of walks, which is that of the chains.
     pub(crate) fn position(&self, hash: KeyHash) -> Position {
         Position::of(hash, self.table.base_bits())
     }
@@ -223,12 +229,12 @@ impl HashIndex {
         self.table.buckets(0) as u64 * bucket::BUCKET_BYTES
     }
 
-    /// Bytes of the table, without what it overflows into.
+    /// Returns the bytes of the table, without its overflow buckets.
     pub(crate) fn table_bytes(&self) -> u64 {
         self.table.bytes()
     }
 
-    /// What the index consists of.
+    /// Returns the parts of the index.
     pub(crate) fn figures(&self) -> Figures {
         Figures {
             buckets: self.buckets() as u64,

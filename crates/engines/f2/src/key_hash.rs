@@ -1,4 +1,4 @@
-//! The hash of a key, and what its bits are used for.
+//! The hash of a key, and the use of its bits.
 //!
 //! ```text
 //!  63 62 61          48 47                                     0
@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 pub(crate) const TAG_BITS: u32 = 14;
 const TAG_SHIFT: u32 = 48;
 
-/// A key's hash under the store's secret seed, so that nobody can choose keys that collide.
+/// A key's hash under the store's secret seed, so that no client can choose keys that collide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyHash(u64);
 
@@ -28,7 +28,7 @@ impl KeyHash {
         (self.0 & ((1 << bits) - 1)) as usize
     }
 
-    /// What tells the chains of one base bucket apart.
+    /// Returns the bits that distinguish the chains of one base bucket.
     pub(crate) const fn tag(self) -> u16 {
         (self.0 >> TAG_SHIFT) as u16 & ((1 << TAG_BITS) - 1)
     }
@@ -38,12 +38,12 @@ impl KeyHash {
         (self.0 & ((1 << TAG_SHIFT) - 1)) >> bits
     }
 
-    /// All bits of the hash, mixed anew, so that they go with neither bucket nor tag.
+    /// Returns all bits of the hash, mixed again, so that they are independent of bucket and tag.
     pub(crate) const fn mixed(self) -> u64 {
         self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(u64::BITS / 2)
     }
 
-    /// A hash with this bucket and tag, for tests of whatever goes by them.
+    /// A hash with this bucket and tag, for tests of the code that uses these.
     #[cfg(test)]
     pub(crate) const fn from_parts(bucket: u64, tag: u16) -> Self {
         Self(bucket | (tag as u64) << TAG_SHIFT)

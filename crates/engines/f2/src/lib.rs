@@ -12,31 +12,32 @@
 //!    cold log: disk | a few pages -> tail
 //! ```
 //!
-//! What is written is in the hot log first, and moves to the cold log when the hot one has taken up its
-//! disk space or its index its memory (F2 paper, sections 4 to 6). Keys have no order, so there are
-//! no scans and no snapshots. With [`Options::single_log`] there is the hot half alone, which is
-//! FASTER.
+//! New data is in the hot log first. It moves to the cold log when the hot log has taken up its
+//! disk space or the hot index its memory (F2 paper, sections 4 to 6). Keys have no order, so there
+//! are no scans and no snapshots. With [`Options::single_log`] there is the hot half alone, which
+//! is FASTER.
 //!
 //! # Invariants
 //! - A hybrid log's are in `hybrid_log`, the hot index's in `hash_index`, the cold index's in
-//!   `cold_index`, a record's in `record`, those of chains in `ops`, of compactions in `compaction`.
-//! - Nobody waits or touches the disk while protected by the epochs.
-//! - User operations never compact; where compaction is behind they wait a moment (`pressure`), and where
-//!   it fails they go on until space is used up (`trouble`).
+//!   `cold_index`. A record's are in `record`, those of chains in `ops`, those of compactions in
+//!   `compaction`.
+//! - No thread waits or touches the disk while protected by the epochs.
+//! - User operations never compact; if compaction is behind they wait a moment (`pressure`), and if
+//!   it fails they continue until space is used up (`trouble`).
 //!
 //! # To follow
 //! - a put: `ops/upsert.rs`, then `hybrid_log/allocate.rs`, then `hash_index`;
-//! - a get: `ops/read.rs`, then `record/live.rs`, or `ops/look_up.rs` for what is on disk, then
-//!   `hybrid_log/read.rs` and `cold_index/read.rs`; many at once: `ops/look_up/flight.rs`;
+//! - a get: `ops/read.rs`, then `record/live.rs`, or `ops/look_up.rs` for records on disk, then
+//!   `hybrid_log/read.rs` and `cold_index/read.rs`; many concurrent gets: `ops/look_up/flight.rs`;
 //! - an operation that is pending: `session.rs`;
 //! - a page on its way to disk: `hybrid_log/advance.rs`, then `hybrid_log/flush.rs`;
 //! - a record on its way to the cold log: `compaction/hot_cold.rs`, then `cold_index/apply.rs`;
-//! - a copy of what was read from disk: `read_cache.rs`;
+//! - a copy of a record read from disk: `read_cache.rs`;
 //! - a checkpoint: `checkpoint.rs`;
 //! - recovery: `open.rs`, then `checkpoint/recover.rs` and `cold_index/rebuild.rs`;
-//! - what runs in the background: `upkeep.rs`, then `compaction.rs`, or `memory_split.rs` for who has how much
-//!   memory; what of it is counted: `memory_use.rs`;
-//! - what a store tells of itself: `stats.rs`, and of its files: `check.rs`.
+//! - background work: `upkeep.rs`, then `compaction.rs`, or `memory_split.rs` for the split of the
+//!   memory; the memory that is counted: `memory_use.rs`;
+//! - figures of a store: `stats.rs`, and findings about its files: `check.rs`.
 
 mod address;
 mod check;

@@ -1,23 +1,26 @@
-//! How memory is split between the hot log, the read cache and the digests of chunks, while the store runs (the F2
-//! paper tunes it by hand; why it is built like this: `docs/adr/0012-f2-memory.md`).
+//! How memory is split between the hot log, the read cache and the digests of chunks, while the
+//! store runs (the F2 paper tunes it by hand; why it is built like this:
+//! `docs/adr/0012-f2-memory.md`).
 //!
-//! 1. Hot log and read cache count what more memory would have saved them (`ghosts` of the hybrid log and of the
-//!    read cache). Of digests it is reckoned: cold keys are spread evenly over the chunks, so each byte of digests
-//!    saves as many reads of chunks as any other.
-//! 2. Every now and then [`plan_split`] decides, from these figures alone.
-//! 3. A step goes from one side to another: the one that gives lets go of its oldest pages, and once
-//!    their memory is back the other one takes it.
-//! 4. What hot log and read cache do not fill yet is lent to the digests while look-ups ask for chunks
-//!    ([`lend`]). The split of 2 is that of rights: a step moves those, lent or not.
+//! 1. Hot log and read cache count the reads and appends that more memory would have saved them
+//!    (`ghosts` of the hybrid log and of the read cache). For digests this is calculated: cold keys
+//!    are spread evenly over the chunks, so each byte of digests saves as great a number of reads
+//!    of chunks as any other.
+//! 2. From time to time [`plan_split`] decides, from these figures alone.
+//! 3. A step moves memory from one side to another: the giving side evicts its oldest pages, and
+//!    once their memory is free the other side takes it.
+//! 4. Memory that hot log and read cache do not fill yet is lent to the digests while lookups ask
+//!    for chunks ([`lend`]). The split of 2 is a split of rights: a step moves those, lent or not.
 //!
-//! What the cold index's directory takes grows with the cold log, and what the hot index takes with
-//! the hot one: the sides have what these two leave, and give it back before one of them doubles.
+//! The memory of the cold index's directory grows with the cold log, and that of the hot index with
+//! the hot log. The sides have the memory that these two leave, and release some of it before one
+//! of the two doubles.
 //!
 //! # Invariants
-//! - M1. All sides together have no more memory than they may have: a side grows only
-//!   once all are settled, and into what none has. Digests give theirs back at once, so what they give another one
-//!   may take in the same look.
-//! - M2. None goes below what it works with.
+//! - M1. All sides together have no more memory than they may have: a side grows only once all are
+//!   settled, and into memory that no side has. Digests release theirs immediately, so another side
+//!   may take it in the same look.
+//! - M2. None goes below the bytes that it works with.
 
 mod lend;
 mod plan_split;
@@ -34,13 +37,14 @@ use crate::store::Shared;
 use lend::{Lender, Lent, lend};
 use plan_split::{Decision, Figures, Side, SideFigures, of_log, of_reads, plan};
 
-/// The reach of the ghosts: one part in so many of what both sides have.
+/// The reach of the ghosts: the total of all sides divided by this.
 const REACH_SHARE: u64 = 16;
-/// What the hot index may take until the next look, beside doubling: of its share, one part in so many.
+/// Bytes that the hot index may take until the next look, apart from doubling: its share divided by
+/// this.
 const INDEX_MARGIN_SHARE: u64 = 16;
-/// A step: one part in so many.
+/// A step: the total of all sides divided by this.
 const STEP_SHARE: u64 = 64;
-/// What the hot log keeps at least, and the read cache: one part in so many.
+/// The least that the hot log and the read cache keep: the total of all sides divided by this.
 const LOG_SHARE_MIN: u64 = 8;
 const CACHE_SHARE_MIN: u64 = 64;
 
@@ -50,31 +54,32 @@ pub(crate) struct MemorySplit {
     state: Mutex<State>,
     /// How far the ghosts of both sides reach.
     reach: AtomicU64,
-    /// Whether the last look has left a step that is not done, or has to be followed by another look.
+    /// Whether the last look has left a step that is not done, or has to be followed by another
+    /// look.
     is_unfinished: AtomicBool,
 }
 
 struct State {
     /// Whether the ghosts have a reach yet.
     has_reach: bool,
-    /// For whom the memory is that no side has.
+    /// Side that gets memory that no side has.
     receiver: Side,
     last: Option<(Side, Side)>,
     seen: Seen,
     moves: Moves,
-    /// What the others have lent to the digests, what these have a right to, and chunks on disk that had been
-    /// asked for at the last look.
+    /// Bytes that the others have lent to the digests, bytes that the digests have a right to, and
+    /// lookups of chunks on disk that had been counted at the last look.
     lent: Lent,
     digests: u64,
     asked: u64,
 }
 
-/// What had been counted at the last decision.
+/// Figures that had been counted at the last decision.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     log: GhostHits,
     cache: u64,
-    /// Chunks on disk that were asked for, and those of them that a digest answered for.
+    /// Lookups of chunks on disk, and the number of them that a digest served.
     chunks: u64,
     digests: u64,
 }
@@ -112,20 +117,21 @@ impl MemorySplit {
         self.state.lock().moves
     }
 
-    /// Whether the last look has left a step that is not done, or has to be followed by another look.
+    /// Whether the last look has left a step that is not done, or has to be followed by another
+    /// look.
     pub(crate) fn is_unfinished(&self) -> bool {
         self.is_unfinished.load(Relaxed)
     }
 
-    /// How hot log and read cache come by their memory.
+    /// Returns the plan by which hot log and read cache get their memory.
     pub(crate) fn plan(&self) -> &MemoryPlan {
         &self.plan
     }
 }
 
 impl Shared {
-    /// Bytes of disk that the hot log should keep within, if there is a limit. Only what is on disk can
-    /// move to the cold log: one that has come to more memory has more there, too.
+    /// Bytes of disk that the hot log should keep within, if there is a limit. Only records on disk
+    /// can move to the cold log: a log whose memory has grown has more on disk, too.
     pub(crate) fn hot_disk_bytes_max(&self) -> Option<u64> {
         let memory = self.log.frames() * self.log.geometry.page_bytes();
         self.disk_bytes_max.map(|max| max.max(self.split.plan.hot_disk_min(memory)))
@@ -142,7 +148,7 @@ impl Shared {
         self.split.plan.split_bytes(limit, self.index_bytes_soon() + margin, others)
     }
 
-    /// A look at the split, and a step of it at most. Short, and waits for nobody.
+    /// Looks at the split, and makes at most one step. Short, and waits for no other thread.
     pub(crate) fn balance_memory(&self) {
         self.charge_own_memory();
         let Some(mut state) = self.split.state.try_lock() else { return };
@@ -180,7 +186,7 @@ impl Shared {
         self.lend_and_resize(&mut state, &shares);
     }
 
-    /// Gives the sides what they have a right to by now, but for what is lent.
+    /// Gives the sides the memory that they have a right to now, less the lent memory.
     fn lend_and_resize(&self, state: &mut State, shares: &Figures) {
         let asked = self.counted().chunks;
         let lent = self.to_lend(state, shares, asked > state.asked);
@@ -224,7 +230,7 @@ impl Shared {
         self.set_reach(figures);
     }
 
-    /// What was counted so far.
+    /// Returns the figures that were counted so far.
     fn counted(&self) -> Seen {
         let digests = self.digest_figures();
         Seen {
@@ -246,8 +252,8 @@ impl Shared {
         self.cache.set_ghost_reach(reach);
     }
 
-    /// What more memory would have saved so far: of log and cache the side that gains more, which would
-    /// get it.
+    /// Returns the bytes that more memory would have saved so far: of log and cache the side that
+    /// gains more, which would get the memory.
     pub(crate) fn memory_gain(&self) -> MemoryGain {
         let hits = self.log.ghost_hits();
         let log = of_log(hits.reads, hits.appends, self.log.record_bytes());

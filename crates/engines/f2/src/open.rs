@@ -2,15 +2,16 @@
 //!
 //! 1. An empty directory gets a superblock that names empty logs.
 //! 2. The superblock is read, and the hot log that it names, whole: every checksum is verified, and
-//!    the hot index is rebuilt. Of the directory of the cold index the snapshot is read, and of the chunk
-//!    log what is not in that, or all of it, if there is none that is sound. Of the cold log the
-//!    segments' heads are read. Nothing was changed so far, and nothing is if any of it is damaged.
-//! 3. A crash, or an opening that found no room, leaves segments behind the parts that the superblock
-//!    names. They go first, and give their room back. If other files lie outside of these parts, the
-//!    superblock is settled, since it may be in the page cache alone, and then they go. Otherwise the
-//!    superblock is settled later: by the first commit, or when the host asks for it ([K7] of
-//!    `checkpoint.rs`). Room for that may come from the ballast.
-//! 4. Each log goes on in a new segment. The host replays its journal above `persisted`.
+//!    the hot index is rebuilt. The snapshot of the cold index's directory is read, and the part of
+//!    the chunk log that is not in it. If no snapshot is sound, the whole chunk log is read. Of the
+//!    cold log the segments' heads are read. So far no file was changed, and none is changed if any
+//!    of the data is damaged.
+//! 3. A crash, or an opening that found no room, leaves segments behind the parts that the
+//!    superblock names. They are removed first, which frees their room. If other files are outside
+//!    of these parts, the superblock is settled, since it may be in the page cache alone, and then
+//!    they are removed. Otherwise the superblock is settled later: by the first commit, or when the
+//!    host asks for it ([K7] of `checkpoint.rs`). Room for that may come from the ballast.
+//! 4. Each log continues in a new segment. The host replays its journal above `persisted`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -46,14 +47,14 @@ use crate::pressure::Pressure;
 use crate::store::{Recovery, Shared, Store};
 use crate::upkeep::Upkeep;
 
-/// What the files of each log are named after.
+/// Names that the files of each log begin with.
 pub(crate) const HOT_LOG: &str = "log";
 pub(crate) const COLD_LOG: &str = "cold";
 
-/// Share of its memory that a log keeps mutable where nothing is changed in place.
+/// Share of its memory that a log keeps mutable if its records are never changed in place.
 const MUTABLE_SHARE_IN_BACKGROUND: f64 = 0.25;
 
-/// A log as it lies on the device.
+/// A log as found on the device.
 pub(crate) struct StoredLog {
     pub(crate) geometry: Geometry,
     pub(crate) segments: Segments,
@@ -78,13 +79,13 @@ impl StoredLog {
         Ok(Self { geometry, segments, span })
     }
 
-    /// Where it goes on: in a segment of its own.
+    /// Returns the address at which it continues: in a segment of its own.
     fn tail(&self) -> LogAddress {
         let next = self.span.end.get().div_ceil(self.geometry.segment_bytes());
         self.geometry.segment_begin(next)
     }
 
-    /// Removes what a crash left behind its end.
+    /// Removes the segments that a crash left behind its end.
     fn remove_behind(&self) -> Result<()> {
         self.segments.remove_behind(self.span.end)
     }
@@ -94,14 +95,14 @@ impl StoredLog {
         self.segments.has_outside(self.span.begin, self.span.end)
     }
 
-    /// Removes what a crash left.
+    /// Removes the segments that a crash left.
     fn remove_outside(&self) -> Result<()> {
         self.segments.remove_outside(self.span.begin, self.span.end)
     }
 
     fn go_on(self, parts: &StoreParts) -> Arc<HybridLog> {
         let tail = self.tail();
-        // The segment of a part without anything in it is gone.
+        // The segment of an empty part has been removed.
         let is_empty = self.span.begin == self.span.end;
         let begin = if is_empty { tail } else { self.span.begin };
         HybridLog::new(self.geometry, self.segments, begin, tail, parts)
@@ -109,7 +110,8 @@ impl StoredLog {
 }
 
 impl LogUnits {
-    /// How a log with these units lies in `memory_bytes`, or in the fewest pages that it needs.
+    /// Returns the geometry of a log with these units in `memory_bytes`, or in the fewest pages
+    /// that it needs.
     pub(crate) fn geometry(self, memory_bytes: u64, mutable_share: f64) -> Geometry {
         let frames = ((memory_bytes / self.page_bytes) as usize).max(Geometry::FRAMES_MIN);
         Geometry::new(self.page_bytes, self.segment_bytes, frames, mutable_share)
@@ -124,7 +126,7 @@ impl LogUnits {
 /// The cold log, the chunk log, and the directory.
 type StoredCold = (StoredLog, StoredLog, Directory);
 
-/// What a superblock names, read and verified.
+/// The parts that a superblock names, read and verified.
 struct Recovered {
     hot: StoredLog,
     index: HashIndex,
@@ -194,13 +196,13 @@ impl Recovered {
         if let Some((cold, chunks, _)) = &self.cold {
             cold.remove_outside()?;
             chunks.remove_outside()?;
-            // What stays is in nobody's way.
+            // A file that stays does no harm.
             let _are_gone: Result<()> = standing.directory.remove_others(&*host.device);
         }
         Ok(())
     }
 
-    /// Where each log ends.
+    /// Returns the tail of each log.
     fn tails(&self) -> OfEach<LogAddress> {
         let cold = self.cold.as_ref();
         let [cold, chunks] =
@@ -209,7 +211,7 @@ impl Recovered {
     }
 }
 
-/// The cold half goes on where it ended.
+/// Continues the cold half at its end.
 fn go_on_cold(
     (cold, chunks, directory): StoredCold,
     device: &dyn Device,
@@ -228,7 +230,7 @@ fn go_on_cold(
     Cold { log, index, chunk_log, unnamed_from: Unnamed::default(), live }
 }
 
-/// What the logs of a store share.
+/// Returns the parts that the logs of a store share.
 fn parts(host: &Host, plan: &MemoryPlan, ballast: Arc<Ballast>) -> StoreParts {
     let health: Arc<Health> = Arc::default();
     StoreParts {
@@ -242,13 +244,14 @@ fn parts(host: &Host, plan: &MemoryPlan, ballast: Arc<Ballast>) -> StoreParts {
 }
 
 impl Store {
-    /// Opens the store in the host's directory, and makes it if there is none. Reads the hot log whole, on
-    /// as many threads as compaction has, and of the chunk log what was appended since the directory's last snapshot; its time grows with
-    /// these, not with the cold log.
+    /// Opens the store in the host's directory, and makes it if there is none. Reads the whole hot
+    /// log, on the number of threads that compaction has, and the part of the chunk log that was
+    /// appended since the directory's last snapshot. Its time grows with these, not with the cold
+    /// log.
     ///
     /// # Errors
-    /// [`engine::Error::BadOption`]; [`engine::Error::Corruption`] if anything is not what was written;
-    /// then no file is changed.
+    /// [`engine::Error::BadOption`]; [`engine::Error::Corruption`] if any data differs from the
+    /// data written; then no file is changed.
     pub fn open(host: Host, options: Options) -> Result<Self> {
         options.check()?;
         let begun = host.environment.now();
@@ -336,7 +339,7 @@ fn dead_bytes(tombstones: u64, index: &HashIndex, standing: &Standing) -> DeadBy
     DeadBytes::found(tombstones, usual_bytes(bytes, keys))
 }
 
-/// What is told of what the store was opened from.
+/// Returns the checkpoint that the store reports as the one it was opened from.
 fn told(standing: &Standing) -> Checkpoint {
     match is_planted(Planted::RecoveredUntold) {
         true => Checkpoint::default(),
@@ -377,7 +380,7 @@ fn open_superblock(host: &Host, options: &Options) -> Result<Superblock> {
 /// The superblock of the store on `device`, if there is a store.
 ///
 /// # Errors
-/// Damage: one that is missing beside segments, too.
+/// Damage, a missing superblock next to segments included.
 pub(crate) fn found_superblock(device: &dyn Device) -> Result<Option<Superblock>> {
     if device.exists(SUPERBLOCK)? {
         return Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND).map(Some);
@@ -391,7 +394,7 @@ pub(crate) fn found_superblock(device: &dyn Device) -> Result<Option<Superblock>
     Ok(None)
 }
 
-/// What a superblock says.
+/// Decodes a superblock.
 pub(crate) fn decode_standing(superblock: &Superblock) -> Result<Standing> {
     Ok(Standing::decode(superblock.payload()).map_err(|damage| damage.at(SUPERBLOCK, 0))?)
 }

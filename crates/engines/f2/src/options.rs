@@ -1,4 +1,4 @@
-//! What may be chosen about a store.
+//! Options of a store, and the plan of its memory that follows from them.
 
 use engine::{Error, Result};
 
@@ -9,60 +9,64 @@ use crate::hash_index::BASE_BITS_MAX;
 use crate::hybrid_log::{BLOCK_BYTES, Geometry, SCAN_PAGES, StoreParts};
 use crate::read_cache::ReadCache;
 
-/// Options of a [`crate::Store`]. What a store was made with (one log or two, pages, segments, chunks
-/// and the index) stays as it is when it is opened again; the rest may change.
+/// Options of a [`crate::Store`]. A store keeps what it was made with (one log or two, pages,
+/// segments, chunks and the index) when it is opened again; the rest may change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// One log for everything, as FASTER has it, instead of a hot and a cold one: the baseline that
     /// the F2 paper compares with. Every key takes index memory then. Default: no.
     pub single_log: bool,
-    /// With a single log: compaction reads the whole log instead of looking each record up, and holds
-    /// what it may have to copy in memory that is in no budget: the other baseline of the paper.
-    /// Default: no.
+    /// With a single log: compaction reads the whole log instead of looking each record up. It
+    /// holds the records that it may have to copy in memory that is in no budget. This is the other
+    /// baseline of the paper. Default: no.
     pub scan_compaction: bool,
-    /// Bytes of memory that the hot log and the read cache take; default: what the budget has beside
-    /// the other parts, and 256 MiB where it has no limit. What does not fit is read from disk.
+    /// Bytes of memory that the hot log and the read cache take. Default: the budget without the
+    /// other parts, and 256 MiB if the budget has no limit. Records that do not fit are read from
+    /// disk.
     pub log_memory_bytes: Option<u64>,
     /// Bytes of memory for copies of records that were read from disk, taken out of the hot log's;
-    /// less than four pages of 4 KiB are none. Default: a quarter of the hot log's memory, and none
-    /// where that is less than four of the log's pages and than 256 KiB, or leaves the log fewer pages than it
-    /// needs. More pays where what is read often is written seldom.
+    /// less than four pages of 4 KiB are none. Default: a quarter of the hot log's memory. It is
+    /// none if that is less than four of the log's pages and than 256 KiB, or leaves the log fewer
+    /// pages than it needs. More pays if the records that are read often are seldom written.
     pub read_cache_bytes: Option<u64>,
-    /// Whether the memory of hot log, read cache and digests moves between them as the load asks for it:
-    /// what is said above is how it begins. Not where the cache's bytes are given. Default: yes.
+    /// Whether the memory of hot log, read cache and digests moves between them as the load
+    /// requires; the bytes above are the split at the beginning. Not if the cache's bytes are
+    /// given. Default: yes.
     pub adaptive_split: bool,
-    /// Whether memory may also go to digests of the cold index's chunks, which save cold keys one of their two
-    /// reads and take about five bytes of a cold key. Only where the split is adaptive. Default: yes.
+    /// Whether memory may also go to digests of the cold index's chunks, which save cold keys one
+    /// of their two reads and take about five bytes of a cold key. Only where the split is
+    /// adaptive. Default: yes.
     pub chunk_digests: bool,
-    /// Share of the hot log's memory that is updated in place; the rest is a second chance for records
-    /// on their way to disk. Default: 0.9.
+    /// Share of the hot log's memory that is updated in place; the rest is a second chance for
+    /// records on their way to disk. Default: 0.9.
     pub mutable_share: f64,
-    /// Bytes of a page, the unit that is written to disk and given up in memory: a power of two, 1 GiB at most.
-    /// The longest record takes a page. Default: a 128th of the logs' memory, or a 64th where that is
-    /// 2 MiB or more, between 128 KiB and 32 MiB.
+    /// Bytes of a page, the unit of writes to disk and of eviction from memory: a power of two, 1
+    /// GiB at most. The longest record takes a page. Default: a 128th of the logs' memory, or a
+    /// 64th if that is 2 MiB or more, between 128 KiB and 32 MiB.
     pub page_bytes: Option<u64>,
-    /// Bytes of a segment, the unit in which disk space is given back: a power of two, at least a
-    /// page, 1 TiB at most. Those of all logs are smaller where memory is small: the cold log's have as much as
-    /// the logs' memory at most, the others' a quarter of it. Default: 64 MiB.
+    /// Bytes of a segment, the unit in which disk space is released: a power of two, at least a
+    /// page, 1 TiB at most. The segments of all logs are smaller if memory is small: the cold log's
+    /// are at most the logs' memory, the others' a quarter of it. Default: 64 MiB.
     pub segment_bytes: u64,
-    /// Bytes of disk that the hot log should keep within, at least twice its memory: at four fifths of
-    /// it the oldest three tenths move to the cold log. More is taken rather than a write refused, up
-    /// to twice that where compaction fails. Default: four times the hot log's memory. With a single log:
-    /// of that log; default none, see `cold_disk_bytes_max`.
+    /// Bytes of disk that the hot log should keep within, at least twice its memory: at four fifths
+    /// of it the oldest three tenths move to the cold log. More is taken rather than a write
+    /// refused, up to twice that if compaction fails. Default: four times the hot log's memory.
+    /// With a single log: of that log; default none, see `cold_disk_bytes_max`.
     pub disk_bytes_max: Option<u64>,
-    /// The same for the cold log, whose oldest tenth is compacted into itself while something of it is
-    /// dead. Default: none; it is compacted as it grows, so that about two fifths of its oldest part
-    /// are dead.
+    /// The same for the cold log, whose oldest tenth is compacted into itself while something of it
+    /// is dead. Default: none; it is compacted as it grows, so that about two fifths of its oldest
+    /// part are dead.
     pub cold_disk_bytes_max: Option<u64>,
-    /// Threads of the host's pool that a compaction of the hot log or of the cold one, and opening, use at most, as
-    /// they are free, each with a page of its own; 1 to 64. With a single log only opening does. Default: 2.
+    /// Most threads of the host's pool that a compaction of the hot or the cold log uses, and that
+    /// opening uses; 1 to 64. They use threads that are free, each with a page of its own. With a
+    /// single log only opening uses them. Default: 2.
     pub compaction_threads: usize,
     /// Bytes of a chunk of the cold index, 64 to 4096: smaller ones cost less to change, and more
     /// memory, 8 bytes each. Default: 256, half a byte of memory a key at most.
     pub chunk_bytes: u32,
     /// The hot index of a new store begins with 2 to this power buckets of 64 bytes, seven chains
-    /// each, and doubles as it fills, ten times at most. Default: so many that five doublings take a
-    /// quarter of the budget; 14 (1 MiB) where it has no limit.
+    /// each. It doubles as it fills, ten times at most. Default: the number from which five
+    /// doublings take a quarter of the budget; 14 (1 MiB) if the budget has no limit.
     pub index_bits: Option<u32>,
 }
 
@@ -87,10 +91,10 @@ impl Default for Options {
     }
 }
 
-/// The hot log's memory where neither options nor budget say anything.
+/// The hot log's memory if neither options nor budget limit it.
 const LOG_MEMORY_BYTES: u64 = 256 << 20;
-/// The read cache's share of the hot log's memory, and the least for which it is worth having: so many pages,
-/// or so many bytes where pages are long.
+/// The read cache's share of the hot log's memory, as a divisor, and the least memory for which a
+/// cache is worth having: in pages, or in bytes if pages are long.
 const READ_CACHE_SHARE: u64 = 4;
 const READ_CACHE_PAGES_MIN: u64 = 4;
 const READ_CACHE_BYTES_MIN: u64 = 4 * (64 << 10);
@@ -98,18 +102,19 @@ const PAGE_BYTES_MIN: u64 = 128 << 10;
 const PAGE_BYTES_MAX: u64 = 32 << 20;
 /// The chunk log's pages are not larger: it needs few of them in memory.
 const CHUNK_PAGE_BYTES_MAX: u64 = 256 << 10;
-/// Pages in memory, about, where the size of a page is ours to choose.
+/// Pages in memory, about, if the store chooses the size of a page.
 const PAGES: u64 = 128;
-/// Pages that would have so much are twice as long, for the sake of long records.
+/// Bytes of a page from which on pages are twice as long, for the sake of long records.
 const LONG_PAGE_BYTES: u64 = 1 << 20;
-/// Segments of the hot log, about, so that its disk space is given back in small pieces.
+/// Segments of the hot log, about. There are several so that its disk space is released in small
+/// pieces.
 const HOT_SEGMENTS: u64 = 16;
 /// The hot log on disk, as a multiple of its memory.
 const HOT_DISK_SHARE: u64 = 4;
 const HOT_DISK_SHARE_MIN: u64 = 2;
 /// Buffers of a page of each log: one is flushed, the others are read by compaction.
 const BUFFER_PAGES: u64 = 1 + SCAN_PAGES as u64;
-/// What compactions work with: this share of the memory of logs.
+/// The share of the logs' memory that compactions work with, as a divisor.
 const WORK_SHARE: u64 = 12;
 
 /// Threads of one compaction at most.
@@ -120,13 +125,13 @@ const THREADS_MAX: usize = 64;
 pub(crate) struct Memory {
     pub(crate) hot: u64,
     pub(crate) read_cache: u64,
-    /// What compactions work with.
+    /// Memory that compactions work with.
     pub(crate) work: u64,
     /// Pages on their way to disk and back.
     pub(crate) buffers: u64,
 }
 
-/// How hot log and read cache come by their memory.
+/// How hot log and read cache get their memory.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryPlan {
     pub(crate) options: Options,
@@ -138,11 +143,12 @@ pub(crate) struct MemoryPlan {
     /// The budget that it begins with, and the largest one that it has a use for.
     limit: u64,
     limit_max: u64,
-    /// What the hot index leaves of so much is theirs, too.
+    /// Bytes of the hot index's share; the part that the index leaves is theirs, too.
     index_share: u64,
 }
 
-/// A budget may become so many times what a store was opened with: as many addresses are set aside.
+/// Largest budget, as a multiple of the budget at opening. Addresses are reserved for that
+/// multiple.
 const GROWTH_MAX: u64 = 4;
 
 impl MemoryPlan {
@@ -154,7 +160,8 @@ impl MemoryPlan {
             options.adaptive_split && options.read_cache_bytes.is_none() && begin.read_cache > 0;
         let is_bound = options.log_memory_bytes.is_none() && limit != u64::MAX;
         let index_share = if is_bound { Self::index_share(limit) } else { 0 };
-        // Where the split was chosen its sizes were, too; and a single log is for comparisons.
+        // If the options choose the split, they have chosen its sizes, too, so these do not grow;
+        // and a single log is for comparisons.
         let may_grow = is_bound
             && options.adaptive_split
             && options.read_cache_bytes.is_none()
@@ -173,12 +180,12 @@ impl MemoryPlan {
         Options::limit_for(self.identity.hot, self.identity.chunks)
     }
 
-    /// What compactions may have in memory.
+    /// Returns the memory and the threads that compactions may have.
     pub(crate) fn work(&self) -> Work {
         Work::of(self.begin.work, self.options.threads())
     }
 
-    /// How the hot log lies in memory.
+    /// Returns the hot log's geometry in memory.
     pub(crate) fn hot_geometry(&self) -> Geometry {
         let begin = &self.begin;
         let geometry = self.identity.hot.geometry(begin.hot, self.options.mutable_share);
@@ -193,17 +200,18 @@ impl MemoryPlan {
         limit / INDEX_SHARE
     }
 
-    /// What hot log or read cache may come to have with the budget that it begins with.
+    /// Returns the most bytes that the hot log or the read cache may have with the budget at
+    /// opening.
     fn side_bytes(&self) -> u64 {
         self.begin.hot + self.begin.read_cache + self.index_share
     }
 
-    /// What digests of chunks may come to have.
+    /// Returns the most bytes that digests of chunks may have.
     pub(crate) fn digest_bytes_max(&self) -> u64 {
         if self.is_adaptive && self.options.chunk_digests { self.side_bytes() } else { 0 }
     }
 
-    /// What either may come to have, if it is not always the same.
+    /// Returns the most bytes that either may have, if that is not always the same.
     fn side_bytes_max(&self) -> Option<u64> {
         let is_fixed = !self.is_adaptive && self.limit_max().is_none();
         (!is_fixed).then(|| self.side_bytes() + (self.limit_max - self.limit))
@@ -218,8 +226,8 @@ impl MemoryPlan {
         ReadCache::new([bytes, usual, bytes_max], hot.page_bytes, hash_seed, parts)
     }
 
-    /// Bytes of disk that the hot log should keep within: the same, however the memory is split by
-    /// and by.
+    /// Bytes of disk that the hot log should keep within: the same, whatever way the memory is
+    /// split later.
     pub(crate) fn hot_disk(&self) -> Option<u64> {
         let geometry = self.hot_geometry();
         let bytes = |pages: u64| pages * geometry.page_bytes();
@@ -229,25 +237,26 @@ impl MemoryPlan {
         self.options.hot_disk(begin, usual)
     }
 
-    /// The same for a log that has come to have so much memory.
+    /// Returns the same for a log whose memory has grown to `hot_memory` bytes.
     pub(crate) fn hot_disk_min(&self, hot_memory: u64) -> u64 {
         if self.options.single_log { 0 } else { HOT_DISK_SHARE_MIN * hot_memory }
     }
 
-    /// What both may have together, of a budget of `limit` bytes, beside a hot index that takes
-    /// `index` and others that take `others`. Where the options say how much it is, it is that.
+    /// Returns the bytes that both may have together, out of a budget of `limit` bytes of which the
+    /// hot index takes `index` and others take `others`. If the options name the bytes, it returns
+    /// those.
     pub(crate) fn split_bytes(&self, limit: u64, index: u64, others: u64) -> u64 {
         let Memory { hot, read_cache, work, .. } = self.options.memory(limit, &self.identity);
         if self.options.log_memory_bytes.is_some() {
             return hot + read_cache;
         }
         let index_share = if limit == u64::MAX { index } else { Self::index_share(limit) };
-        // What compactions work with was set aside when the store was opened.
+        // The memory that compactions work with was reserved when the store was opened.
         (hot + read_cache + work + index_share).saturating_sub(index + others + self.begin.work)
     }
 }
 
-/// The hot index's share of the budget: one part in so many.
+/// The hot index's share of the budget, as a divisor.
 const INDEX_SHARE: u64 = 4;
 /// Doublings after which the index has its share of the budget.
 const DOUBLINGS: u32 = 5;
@@ -270,7 +279,7 @@ impl Options {
     /// # Errors
     /// [`Error::BadOption`].
     pub(crate) fn check(&self) -> Result<()> {
-        // What a superblock says is held to the same.
+        // The numbers in a superblock must pass the same check.
         let is_unit = |bytes: u64, most: u64| {
             bytes.is_power_of_two() && (BLOCK_BYTES..=most).contains(&bytes)
         };
@@ -331,7 +340,7 @@ impl Options {
         if limit == u64::MAX { LOG_MEMORY_BYTES } else { limit / INDEX_SHARE * (INDEX_SHARE - 1) }
     }
 
-    /// How a budget of `limit` bytes is split among the parts that take what they are given.
+    /// How a budget of `limit` bytes is split among the parts that can use any amount.
     fn memory(&self, limit: u64, identity: &Identity) -> Memory {
         let all = self.log_memory_bytes.unwrap_or(Self::logs_memory(limit));
         let work = all / WORK_SHARE;
@@ -355,12 +364,12 @@ impl Options {
         Memory { hot: hot.saturating_sub(read_cache), read_cache, work, buffers }
     }
 
-    /// Bytes of disk that the hot log should keep within, which has this memory at first, and
-    /// at most: the same, however the memory is split by and by.
+    /// Bytes of disk that the hot log should keep within, which has this memory at first, and at
+    /// most: the same, whatever way the memory is split later.
     fn hot_disk(&self, hot_memory: u64, hot_memory_max: u64) -> Option<u64> {
         match self.single_log {
             true => self.disk_bytes_max,
-            // Only what is on disk can move, so the log is longer than its memory in any case.
+            // Only records that are on disk can move, so the log is always longer than its memory.
             false => {
                 let wanted = self.disk_bytes_max.unwrap_or(HOT_DISK_SHARE * hot_memory);
                 Some(wanted.max(HOT_DISK_SHARE_MIN * hot_memory_max))
@@ -387,8 +396,8 @@ impl Options {
         let segment_bytes = self.segment_bytes.max(page_bytes);
         let hot_segment = power(memory * HOT_DISK_SHARE / HOT_SEGMENTS);
         let hot_segment = hot_segment.clamp(page_bytes, segment_bytes);
-        // Without a budget of disk space the cold log is compacted from so many segments on, so a small store's
-        // are small, too.
+        // Without a budget of disk space the cold log is compacted once it has a number of
+        // segments. So a small store's segments are small, too.
         let cold_segment = power(memory).clamp(hot_segment, segment_bytes);
         let chunk_page = (page_bytes / 2).clamp(BLOCK_BYTES, CHUNK_PAGE_BYTES_MAX);
         let hot_segment = if self.single_log { segment_bytes } else { hot_segment };

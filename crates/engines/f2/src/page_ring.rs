@@ -1,19 +1,20 @@
 //! Pages in memory of a log that only grows: a ring of addresses, of which some pages have memory.
 //!
-//! Page `p` lies in slot `p % slots`, and the number of slots is a power of two, so a place in memory
-//! is a mask away from its address. How many pages have memory is another matter: whoever uses the
-//! ring takes a page before it is written and gives it back when nobody reads it any more.
+//! Page `p` is in slot `p % slots`, and the number of slots is a power of two, so a place in memory
+//! is a mask away from its address. The number of pages that have memory is independent of it: the
+//! user of the ring takes a page before it is written and releases it when no thread reads it any
+//! more.
 //!
 //! ```text
 //!  slots:   | - | - | 5 | 6 | 7 | 8 | 9 | - |      pages 5 to 9 have memory, and are charged
 //! ```
 //!
 //! # Invariants
-//! - P1. A page has memory, and is charged to the budget, from the step that takes it on until it is
-//!   given back, or until another page takes its slot, which goes on with its memory.
-//! - P2. Who takes a page knows that nobody reads the page that had its slot before, and who gives
-//!   one back that nobody reads it.
-//! - P3. Memory that is given back is released from the budget before anybody can take the slot.
+//! - P1. A page has memory, and is charged to the budget, from the step that takes it until it is
+//!   released, or until another page takes its slot, together with its memory.
+//! - P2. A thread that takes a page knows that no thread reads the page that had its slot before,
+//!   and a thread that releases a page knows that no thread reads it.
+//! - P3. Released memory is taken off the budget before any thread can take the slot.
 
 use std::sync::Arc;
 
@@ -24,18 +25,18 @@ use sync::atomic::{AtomicU64, Ordering};
 use crate::patience::Patience;
 use crate::record::WORD_BYTES;
 
-/// Pages of so many bytes are given back whole where the system's pages are huge.
+/// Bytes of a page from which on it is released whole if the system's pages are huge.
 const HUGE_BYTES: u64 = 2 << 20;
 
 /// A slot without memory.
 const EMPTY: u64 = 0;
-/// A slot whose memory is being given back.
+/// A slot whose memory is being released.
 const LEAVING: u64 = u64::MAX;
 
 /// The ring. See the module's documentation.
 pub(crate) struct PageRing {
     arena: Arena,
-    /// Of an address: where in the arena it lies, in bytes.
+    /// The bits of an address that give its place in the arena, in bytes.
     mask: u64,
     page_shift: u32,
     /// The page that has the slot's memory, plus one.
@@ -80,7 +81,7 @@ impl PageRing {
         &self.arena.words()[(address & self.mask) as usize / WORD_BYTES..]
     }
 
-    /// Most pages that may have memory at once.
+    /// Returns the most pages that may have memory at the same time.
     pub(crate) fn slots(&self) -> u64 {
         self.slots.len() as u64
     }
@@ -99,8 +100,8 @@ impl PageRing {
         &self.slots[(page & (self.slots() - 1)) as usize]
     }
 
-    /// Gives `page` memory, charged, unless it has; `false` if the slot's is being given back just
-    /// now. It is not done twice for one page [P2].
+    /// Takes memory for `page`, charged, unless it has memory; `false` if the slot's memory is
+    /// being released just now. It is not done twice for one page [P2].
     pub(crate) fn take(&self, page: u64) -> bool {
         let slot = self.slot(page);
         let mut seen = slot.load(Ordering::Acquire);
@@ -124,8 +125,8 @@ impl PageRing {
         }
     }
 
-    /// Gives the memory of `page` back, if it has any; it is back when this returns, whoever does
-    /// it.
+    /// Releases the memory of `page`, if it has any. When this returns the memory is released, by
+    /// this thread or another one.
     pub(crate) fn give_back(&self, page: u64) {
         let slot = self.slot(page);
         let order = (Ordering::AcqRel, Ordering::Acquire);
@@ -149,7 +150,7 @@ impl PageRing {
         }
     }
 
-    /// Gives the memory of all pages below `page` back.
+    /// Releases the memory of all pages below `page`.
     pub(crate) fn give_back_below(&self, page: u64) {
         for slot in &self.slots {
             let seen = slot.load(Ordering::Acquire);

@@ -5,29 +5,31 @@
 //!  entry -> cached record -> log head -> ... the chain in the log
 //! ```
 //!
-//! A *cached* address has the highest bit set. At most one cached record is on a chain, at its head;
-//! its previous address is the *log head*, the chain's newest record in the log.
+//! A *cached* address has the highest bit set. At most one cached record is on a chain, at its
+//! head; its previous address is the *log head*, the chain's newest record in the log.
 //!
-//! 1. [`ReadCache::seen`] notes the entry before a look-up.
-//! 2. [`ReadCache::read`] answers from the cache, and marks the record as read.
-//! 3. [`ReadCache::insert`] puts a copy of what was found on a device at the chain's head, if the
-//!    entry still is what was seen, and in a full cache only if the key was read not long before
-//!    (`history`).
-//! 4. `evict` leads entries back to the log, a few records at each insertion, and copies those to the
-//!    tail that were read meanwhile (*second chance*).
+//! 1. [`ReadCache::seen`] notes the entry before a lookup.
+//! 2. [`ReadCache::read`] reads from the cache, and marks the record as read.
+//! 3. [`ReadCache::insert`] puts a copy of a record found on a device at the chain's head, if the
+//!    entry is unchanged since it was seen. A full cache takes it only if the key was read shortly
+//!    before (`history`).
+//! 4. `evict` leads entries back to the log, a few records at each insertion, and copies the
+//!    records that were read meanwhile to the tail (*second chance*).
 //!
 //! # Invariants
 //! - R1. A cached record's previous address is a log address or none: the log head from before it
 //!   was linked until it is no longer the entry's. A write links its record behind the log head, so
 //!   the copy leaves the chain by the step that publishes the write.
 //! - R2. While a cached record is the entry's, its key has no record in memory in the log, and its
-//!   value is the newest of its key. Callers of [`ReadCache::insert`] have walked the chain through
-//!   memory in vain; nothing was linked since; and nothing comes back from disk to memory.
+//!   value is the newest of its key. Callers of [`ReadCache::insert`] have found no record of the
+//!   key on the chain in memory; nothing was linked since; and no record returns from disk to
+//!   memory.
 //! - R3. A cached address is linked at most once, before its page is sealed.
-//! - R4. A page's memory is given up only after an epoch since the last entry was led away from it.
+//! - R4. A page's memory is released only after an epoch since the last entry was led away from it.
 //!
 //! # Concurrency
-//! Nobody ever waits here: what finds no room, or another one at work, is not cached.
+//! No thread ever waits here: a record that finds no room, or another thread at work, is not
+//! cached.
 
 mod evict;
 mod figures;
@@ -57,9 +59,10 @@ pub(crate) use figures::Figures;
 const EVICTED_AT_ONCE: usize = 16;
 /// The same for the background, which makes room that another part of the store wants.
 const EVICTED_IN_BACKGROUND: usize = 1024;
-/// Slices of that at once.
+/// Slices of that in one call.
 const SLICES: usize = 16;
-/// Of the cache's greatest memory, what the table of its ghosts takes, and the fewest entries of it.
+/// The share of the cache's usual memory that the table of its ghosts takes, as a divisor, and the
+/// fewest entries of it.
 const GHOSTS_SHARE: u64 = 512;
 const GHOSTS_MIN: u64 = if cfg!(any(loom, shuttle)) { 1 } else { 512 };
 /// The same for the history.
@@ -74,7 +77,7 @@ pub(crate) struct ReadCache {
     history: History,
 }
 
-/// A chain's beginning before a look-up.
+/// A chain's beginning before a lookup.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
     slot: Option<Slot<'a>>,
@@ -84,8 +87,8 @@ pub(crate) struct Seen<'a> {
     truncations: u64,
 }
 
-/// The same, to be kept without protection. An entry with an address is what it was while it has
-/// that address, wherever a split has moved it.
+/// The same, to be kept without protection. An entry with an address is the same while it has that
+/// address, wherever a split has moved it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Noted {
     address: LogAddress,
@@ -96,7 +99,7 @@ pub(crate) struct Noted {
 }
 
 impl Seen<'_> {
-    /// What can be kept.
+    /// Returns the part that can be kept.
     pub(crate) fn note(&self) -> Noted {
         let address = self.slot.map_or(LogAddress::NONE, |slot| slot.address());
         Noted { address, log_head: self.log_head, truncations: self.truncations }
@@ -104,9 +107,9 @@ impl Seen<'_> {
 }
 
 impl ReadCache {
-    /// A cache of `bytes` of memory in all, which may become `bytes_max`, charged to the budget as they
-    /// come to be used; none if that is too little for a ring of pages. What is remembered of keys that
-    /// are not cached is enough for one of `usual` bytes. A page has `page_bytes_max` at most.
+    /// Makes a cache of `bytes` of memory in all, which may become `bytes_max`, charged to the
+    /// budget when used; none if that is too little for a ring of pages. Its memory of keys that
+    /// are not cached is enough for a cache of `usual` bytes. A page has `page_bytes_max` at most.
     pub(crate) fn new(
         [bytes, usual, bytes_max]: [u64; 3],
         page_bytes_max: u64,
@@ -142,7 +145,7 @@ impl ReadCache {
         if address.is_cached() { self.live(address).header().previous() } else { address }
     }
 
-    /// Notes the entry of a chain before a look-up. `truncations` was read before the entry. The
+    /// Notes the entry of a chain before a lookup. `truncations` was read before the entry. The
     /// caller is protected since before it read the entry.
     pub(crate) fn seen<'a>(&self, slot: Option<Slot<'a>>, truncations: u64) -> Seen<'a> {
         let log_head = slot.map_or(LogAddress::NONE, |slot| self.log_head(slot.address()));
@@ -158,8 +161,8 @@ impl ReadCache {
         cached.filter(|record| record.is_of(key))
     }
 
-    /// The cached value of `key` replaces what is in `into`; `false` if there is none. The caller
-    /// is protected since before `seen`.
+    /// Replaces the content of `into` by the cached value of `key`; `false` if there is none. The
+    /// caller is protected since before `seen`.
     #[inline]
     pub(crate) fn read(
         &self,
@@ -177,10 +180,10 @@ impl ReadCache {
         has_value
     }
 
-    /// Caches a value that was read from a device, best effort: if the entry is what it was before
-    /// the look-up, which has found no record of the key in memory in the log [R2]. `truncations`
-    /// tells how often the log was truncated by now, and `may_make` whether the index may grow by
-    /// an entry. The caller is protected.
+    /// Caches a value that was read from a device, best effort: if the entry is unchanged since
+    /// before the lookup, which has found no record of the key in memory in the log [R2].
+    /// `truncations` returns how often the log has been truncated, and `may_make` says whether the
+    /// index may grow by an entry. The caller is protected.
     #[expect(clippy::too_many_arguments, reason = "a look-up, what it found, and where to put it")]
     pub(crate) fn insert(
         &self,
@@ -221,9 +224,9 @@ impl ReadCache {
         let slot = match seen.slot {
             Some(_) if is_planted(Planted::CachedUnseen) => index.find_or_create(hash),
             Some(slot) if slot.address() != LogAddress::NONE => slot,
-            // An entry without an address may have come and gone. Records that were linked since
-            // lie above every truncation counted then; an entry below a later one is freed only
-            // when we are no longer protected.
+            // An entry without an address may have been added and removed. Records that were linked
+            // since are above every truncation counted then; an entry below a later one is freed
+            // only when we are no longer protected.
             None if !may_make => return false,
             _ => {
                 let slot = index.find_or_create(hash);
@@ -260,7 +263,7 @@ impl ReadCache {
         self.insert(index, &seen, hash, key, value, truncations, may_make)
     }
 
-    /// Links a copy in front of the log head, if the entry still is what was seen.
+    /// Links a copy in front of the log head, if the entry is unchanged since it was seen.
     fn put(
         &self,
         ring: &Ring,
@@ -275,7 +278,7 @@ impl ReadCache {
         at.is_some_and(|at| ring.link(slot, at, log_head, (key, value)))
     }
 
-    /// Takes at most so many records off the oldest page, if its memory is needed. The caller is
+    /// Takes at most `count` records off the oldest page, if its memory is needed. The caller is
     /// protected.
     fn evict_some(&self, ring: &Ring, index: &HashIndex, count: usize) {
         let (mut evicted, mut kept) = (0, 0);
@@ -290,22 +293,23 @@ impl ReadCache {
         self.counters.ended(evicted, kept);
     }
 
-    /// Counts a value that was read from a device, which took so many reads.
+    /// Counts a value that was read from a device, which took `reads` reads.
     pub(crate) fn note_disk_read(&self, hash: KeyHash, reads: u64) {
         self.ghosts.note_read(hash.mixed(), reads);
     }
 
-    /// From now on counts what `bytes` more of memory would have saved.
+    /// From now on counts the reads that `bytes` more of memory would have saved.
     pub(crate) fn set_ghost_reach(&self, bytes: u64) {
         self.ghosts.set_reach(bytes / self.page_bytes().max(1));
     }
 
-    /// Reads of a device that so much more would have saved, as counted so far.
+    /// Returns the reads of a device that this additional memory would have saved, as counted so
+    /// far.
     pub(crate) fn ghost_hits(&self) -> u64 {
         self.ghosts.hits()
     }
 
-    /// Bytes of what is remembered of keys that are not cached.
+    /// Bytes that the memory of keys that are not cached takes.
     pub(crate) fn ghost_bytes(&self) -> u64 {
         self.ghosts.bytes() + self.history.bytes()
     }
@@ -315,8 +319,8 @@ impl ReadCache {
         self.ring.as_ref().map_or(0, Ring::memory_bytes)
     }
 
-    /// Lets the cache have so many bytes of memory, within what it was made for. One thread at a
-    /// time.
+    /// Sets the bytes of memory that the cache may have, at most the `bytes_max` that it was made
+    /// for. One thread at a time.
     pub(crate) fn resize(&self, bytes: u64) {
         if let Some(ring) = &self.ring {
             ring.resize(bytes / ring.page_bytes());
@@ -355,7 +359,7 @@ impl ReadCache {
         self.ring.as_ref().map_or(0, |ring| ring.pages_max() * ring.page_bytes())
     }
 
-    /// What the cache has done so far, and takes.
+    /// Returns the work that the cache has done so far, and its memory.
     pub(crate) fn figures(&self) -> Figures {
         self.counters.figures(Figures {
             bytes: self.memory_bytes(),

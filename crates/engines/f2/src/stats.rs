@@ -75,7 +75,7 @@ impl Shared {
         }
     }
 
-    /// What is told of how much memory, disk and reading a key takes.
+    /// Adds the memory, disk space and reads that a key takes.
     fn tell_ratios(&self, memory_bytes: u64, disk_bytes: u64, detail: &mut Detail) {
         let chunks = self.cold.as_ref().map(|cold| cold.index.figures()).unwrap_or_default();
         let cold_keys = chunks.entries.saturating_sub(chunks.covered);
@@ -102,7 +102,7 @@ impl Shared {
         let written = |log: &HybridLog| log.segments.written_bytes();
         let mut appended = self.hot_figures.appended_since_opening(self.log.tail());
         if self.cold.is_none() {
-            // What lived was appended to the same log.
+            // Live records were appended to the same log.
             appended = appended.saturating_sub(self.hot_figures.bytes_live.load(Relaxed));
         }
         let all_written: u64 = self.logs().into_iter().flatten().map(|log| written(log)).sum();
@@ -123,7 +123,7 @@ impl Shared {
         }
     }
 
-    /// How far the rounds under way came.
+    /// Adds how far the rounds in progress have advanced.
     fn tell_progress(&self, detail: &mut Detail) {
         let (bytes, done) = self.hot_figures.progress();
         detail.extend([
@@ -145,7 +145,7 @@ impl Shared {
     }
 }
 
-/// What is told of the cold log and its index; bytes of memory that they take.
+/// Adds the figures of the cold log and its index; returns the bytes of memory that they take.
 fn tell_cold(cold: &Cold, detail: &mut Detail) -> u64 {
     let (chunks, digests) = (cold.index.figures(), cold.index.digests.figures());
     detail.extend([
@@ -178,7 +178,7 @@ fn tell_cold(cold: &Cold, detail: &mut Detail) -> u64 {
 /// Figures by name.
 type Detail = Vec<(&'static str, u64)>;
 
-/// What only a store knows that has been running.
+/// Figures that only a running store has.
 const RUNNING: [&str; 52] = [
     "compactions_failing",
     "writes_refused",
@@ -239,8 +239,8 @@ fn per_thousand(part: u64, whole: u64) -> u64 {
     (u128::from(part) * 1000).checked_div(u128::from(whole)).unwrap_or_default() as u64
 }
 
-/// What the figures of compactions are called: rounds, failures, bytes and records that were read,
-/// and of these what lived.
+/// Names of the figures of compactions: rounds, failures, bytes and records that were read, and the
+/// live bytes and records of these.
 type Names = [&'static str; 6];
 
 const HOT_NAMES: Names = [

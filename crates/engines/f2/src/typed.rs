@@ -1,8 +1,9 @@
 //! Keys and values of fixed length: counters, sketches, identifiers.
 //!
-//! A thin face of a [`Store`]: bytes are laid out on the stack, so a read of what is in memory and an update in
-//! place allocate nothing. A record is the same as any other: what would be its length words also hold its lock,
-//! its sequence and, on disk, its checksum, so leaving the lengths out would save nothing.
+//! A thin layer over a [`Store`]. It lays bytes out on the stack, so a read of a record in memory
+//! and an update in place allocate nothing. A record is the same as any other: the words that have
+//! its lengths also hold its lock, its sequence and, on disk, its checksum, so leaving the lengths
+//! out would save nothing.
 
 use std::marker::PhantomData;
 
@@ -17,13 +18,13 @@ use crate::store::Store;
 /// A key or a value that takes the same number of bytes whatever it is. Implemented for integers
 /// (little-endian) and arrays of bytes.
 pub trait Fixed: Copy {
-    /// An array of so many bytes.
+    /// An array of the value's bytes.
     type Bytes: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]>;
 
     /// Its bytes.
     fn to_bytes(self) -> Self::Bytes;
 
-    /// What has these bytes.
+    /// Returns the value that has these bytes.
     fn from_bytes(bytes: Self::Bytes) -> Self;
 }
 
@@ -58,8 +59,8 @@ impl<const N: usize> Fixed for [u8; N] {
 }
 
 /// A store of keys `K` and values `V` (section 2.1 of the F2 paper: FASTER's counters). Like
-/// [`crate::Session`], for those who use this crate alone, in a store without a journal: what it
-/// writes is durable with the next [`Typed::flush`].
+/// [`crate::Session`], for programs that use this crate alone, in a store without a journal: its
+/// writes are durable with the next [`Typed::flush`].
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -92,8 +93,8 @@ pub struct Typed<K, V> {
 }
 
 impl<K: Fixed, V: Fixed> Typed<K, V> {
-    /// Opens the store in the host's directory, and makes it if there is none: [`Store::open`]. That a
-    /// store was made with the same types is not known before a value is read.
+    /// Opens the store in the host's directory, and makes it if there is none: [`Store::open`].
+    /// That a store was made with the same types is not known before a value is read.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -117,7 +118,7 @@ impl<K: Fixed, V: Fixed> Typed<K, V> {
     /// The value of `key`. No read of the device if it is in memory; two, mostly, if it is cold.
     ///
     /// # Errors
-    /// [`engine::Error::Corruption`] if what is stored takes another number of bytes; as
+    /// [`engine::Error::Corruption`] if the stored value takes another number of bytes; as
     /// [`Engine::get`].
     pub fn get(&self, key: K) -> Result<Option<V>> {
         let shared = &self.store.shared;
@@ -130,8 +131,8 @@ impl<K: Fixed, V: Fixed> Typed<K, V> {
         }
     }
 
-    /// Gives `key` the value; nothing is read from the device. Blocks while compaction or flushing is
-    /// behind.
+    /// Sets the value of `key`; nothing is read from the device. Blocks while compaction or
+    /// flushing is behind.
     ///
     /// # Errors
     /// As [`Engine::apply`].
@@ -156,9 +157,9 @@ impl<K: Fixed, V: Fixed> Typed<K, V> {
         self.store.shared.apply(ops, number.seqno())
     }
 
-    /// Atomically changes the value of `key` by `change`, beginning with `initial` if it has none. In
-    /// place where the record is in the mutable region. `change` may be called several times, each time
-    /// with the value as it is then; only the last counts.
+    /// Atomically changes the value of `key` by `change`, beginning with `initial` if it has none.
+    /// The change is in place if the record is in the mutable region. `change` may be called
+    /// several times, each time with the current value; only the last call counts.
     ///
     /// # Errors
     /// As [`Typed::get`] and [`Typed::put`].
@@ -182,7 +183,7 @@ impl<K: Fixed, V: Fixed> Typed<K, V> {
         &self.store
     }
 
-    /// Ends background work and lets go of the files. What was not flushed is gone.
+    /// Ends background work and closes the files. Writes that were not flushed are lost.
     ///
     /// # Errors
     /// As [`Engine::close`].
@@ -206,7 +207,7 @@ fn read<V: Fixed>(stored: &[u8]) -> std::result::Result<V, Corruption> {
 struct Updater<V, F> {
     initial: V,
     change: F,
-    /// What kept the last call from making a value.
+    /// The damage that kept the last call from making a value.
     problem: Option<Corruption>,
 }
 

@@ -1,5 +1,5 @@
-//! What is done every now and then in the background: the index grows, memory moves to where it saves
-//! most, the logs are compacted, digests of chunks are made.
+//! Periodic work in the background: the index grows, memory moves to where it saves most, the logs
+//! are compacted, digests of chunks are made.
 
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
@@ -23,18 +23,19 @@ pub(crate) const INTERVAL_IDLE: Duration = Duration::from_millis(320);
 const ROUNDS_AT_ONCE: usize = 4;
 /// Buckets that are split before the task looks whether it should stop.
 const BUCKETS_AT_ONCE: usize = 1024;
-/// Bytes of the chunk log that a pass for digests reads at once: some milliseconds of the device and of a
-/// processor.
+/// Bytes of the chunk log that a pass for digests reads in one slice: some milliseconds of the
+/// device and of a processor.
 const FILLED_AT_ONCE: u64 = 2 << 20;
-/// What a chain takes of the hot index's table. With more of them many a bucket overflows.
+/// Bytes of the hot index's table for each chain. With more chains, many buckets overflow.
 const BYTES_PER_CHAIN: u64 = 13;
 /// Share of the chains that there is room for, from which on records leave the hot log.
 const CROWDED: f64 = 0.8;
 /// The same, from which on a smaller budget would make writers wait soon.
 const FULL: f64 = 0.95;
-/// By so much of what it may take a table may be above that when it has doubled.
+/// Share of its allowed bytes, as a divisor, by which a table may exceed them when it has doubled.
 const DOUBLED_EXCESS_SHARE: u64 = 8;
-/// With a single log the index may take so many times its share: three quarters of the budget.
+/// Bytes that the index of a single log may take, as a multiple of its share: three quarters of the
+/// budget.
 const SINGLE_LOG_INDEX_SHARES: u64 = 3;
 
 /// A task of upkeep.
@@ -91,19 +92,21 @@ static TASKS: [Task; TASK_COUNT] = [
     },
 ];
 
-/// Whether upkeep sleeps. A process may have hundreds of idle stores, and none of them needs a timer.
+/// Whether upkeep sleeps. A process may have hundreds of idle stores, and none of them needs a
+/// timer.
 ///
-/// 1. Each task comes less often while nothing changes, down to [`INTERVAL_IDLE`]. If a step has failed, it is
-///    tried again at that pace, or after longer pauses ([`engine::Retries`]).
-/// 2. Once the first task finds nothing changed at that interval, and nothing left to do ([`Left`]), the store
-///    is asleep. From then on each task that finds the same ends.
-/// 3. A write, a lookup on the device, a flush, or another limit of the memory gives upkeep something
-///    to do, and wakes it. That costs a load for each of these. The tasks that have ended begin again.
+/// 1. Each task runs less often while nothing changes, down to [`INTERVAL_IDLE`]. If a step has
+///    failed, it is tried again at that pace, or after longer pauses ([`engine::Retries`]).
+/// 2. Once the first task finds nothing changed at that interval, and nothing left to do
+///    ([`Left`]), the store is asleep. From then on each task that finds the same ends.
+/// 3. A write, a lookup on the device, a flush, or another limit of the memory gives upkeep
+///    something to do, and wakes it. That costs a load for each of these. The tasks that have ended
+///    begin again.
 ///
 /// # Concurrency
-/// `is_asleep` changes under the lock of `ended`, so no task ends after it was to be woken. A write may
-/// read `is_asleep` before step 2, and be seen after it. The first task looks once more an interval
-/// later, and then wakes the others.
+/// `is_asleep` changes under the lock of `ended`, so no task ends after it was to be woken. A write
+/// may read `is_asleep` before step 2, and be seen after it. The first task looks once more an
+/// interval later, and then wakes the others.
 #[derive(Default)]
 pub(crate) struct Upkeep {
     is_asleep: AtomicBool,
@@ -160,7 +163,7 @@ enum Left {
     Work,
 }
 
-/// How often a task comes: rarely, once its store is idle.
+/// How often a task runs: rarely, once its store is idle.
 #[derive(Debug)]
 struct Pace {
     activity: Activity,
@@ -173,7 +176,7 @@ impl Pace {
         Self { activity: shared.activity(), interval: INTERVAL }
     }
 
-    /// Returns when the next round of a task comes: after twice the interval before if nothing has
+    /// Returns when the next round of a task is due: after twice the interval before if nothing has
     /// changed since the last round, and not at all once the store is asleep.
     fn next(&mut self, shared: &Shared, task: usize) -> Next {
         let before = std::mem::replace(&mut self.activity, shared.activity());
@@ -191,8 +194,8 @@ impl Pace {
     }
 }
 
-/// State on which upkeep decides: where each log begins, how much of it is flushed and where it ends,
-/// lookups on the device, what is used of the memory and its limit.
+/// State on which upkeep decides: the beginning of each log, its flushed part and its end, lookups
+/// on the device, the memory used and its limit.
 #[derive(Debug, PartialEq, Eq)]
 struct Activity {
     logs: OfEach<Option<[LogAddress; 3]>>,
@@ -210,7 +213,7 @@ impl Shared {
         Activity { logs, reads, memory: [memory.used(), memory.limit()] }
     }
 
-    /// Returns what upkeep has left to do that shows in no [`Activity`].
+    /// Returns the work that upkeep has left to do and that shows in no [`Activity`].
     fn upkeep_left(&self) -> Left {
         if self.health.check_writable().is_err() {
             return Left::Nothing;
@@ -247,9 +250,9 @@ impl Shared {
         })
     }
 
-    /// One round of a compaction, so that other work of the pool has its turn; or a few while writers
-    /// wait. A failed write is remembered, and the next writer gets it. Data that cannot be read are
-    /// reported as a background error.
+    /// One round of a compaction, so that other work of the pool has its turn; or a few while
+    /// writers wait. A failed write is remembered, and the next writer gets it. Data that cannot be
+    /// read are reported as a background error.
     fn compact_a_little(self: &Arc<Self>, compact: Compact, stop: &StopToken) {
         for _ in 0..ROUNDS_AT_ONCE {
             let has_compacted = compact(self, stop).unwrap_or_default();
@@ -262,7 +265,8 @@ impl Shared {
     /// A slice of a pass that makes digests of chunks, if one pays.
     fn fill_digests(&self, stop: &StopToken) {
         let Some(cold) = &self.cold else { return };
-        // Who compacts the chunk log makes digests of what it reads; and what a slice reads is to stay there.
+        // A thread that compacts the chunk log makes digests of the chunks that it reads. And the
+        // part that a slice reads must not be removed meanwhile.
         if let Some(_not_compacted) = self.compacting_chunks.try_lock() {
             cold.index.fill_digests(FILLED_AT_ONCE, stop);
         }
@@ -274,14 +278,15 @@ impl Shared {
         if limit == u64::MAX { u64::MAX } else { MemoryPlan::index_share(limit) }
     }
 
-    /// Bytes that it takes at most. With a single log every key stays in the index, and what is above
-    /// its share is taken off the log's memory.
+    /// Returns the most bytes that it takes. With a single log every key stays in the index, and
+    /// the bytes above its share are taken off the log's memory.
     pub(crate) fn index_bytes_most(&self) -> u64 {
         let share = self.index_bytes_max();
         if self.cold.is_some() { share } else { share.saturating_mul(SINGLE_LOG_INDEX_SHARES) }
     }
 
-    /// The chains that the hot index holds, as a share of those that it is made for at its largest.
+    /// Returns the number of chains in the hot index, as a share of the number that it is made for
+    /// at its largest.
     fn index_use(&self) -> f64 {
         if self.host.memory.limit() == u64::MAX {
             return 0.0;
@@ -299,8 +304,8 @@ impl Shared {
         table
     }
 
-    /// The least share of the budget with which the index is made for the chains that it holds: with less,
-    /// writers would wait.
+    /// The least share of the budget with which the index is made for the chains that it holds:
+    /// with less, writers would wait.
     pub(crate) fn index_share_min(&self) -> u64 {
         let chains = self.index.figures().entries * BYTES_PER_CHAIN;
         let mut table = self.index.base_table_bytes();
@@ -311,8 +316,8 @@ impl Shared {
         table - table / (DOUBLED_EXCESS_SHARE + 1) + 1
     }
 
-    /// Bytes of the cache with which its records have half the chains that the index is made for: what
-    /// is cached of the cold log makes entries, which no compaction takes out.
+    /// Bytes of the cache with which its records have half the chains that the index is made for.
+    /// Cached records of the cold log make entries, which no compaction removes.
     pub(crate) fn cache_bytes_for_index(&self) -> u64 {
         if self.host.memory.limit() == u64::MAX || self.cold.is_none() {
             return u64::MAX;
@@ -325,7 +330,7 @@ impl Shared {
         self.index_use() > CROWDED
     }
 
-    /// Tells writers how far compaction is behind.
+    /// Sets the pressure on writers by how far compaction is behind.
     pub(crate) fn update_pressure(&self) {
         let bytes = self.log.bytes();
         let disk = self.hot_disk_bytes_max().map_or(0.0, |max| bytes as f64 / max as f64);
@@ -336,7 +341,7 @@ impl Shared {
         } else if self.hot_figures.is_worth_it() {
             Level::of(0.0, disk)
         } else {
-            // What lives does not fit into the space: waiting would not help.
+            // The live records do not fit into the space: waiting would not help.
             Level::None
         };
         match self.refusal(level) {
@@ -345,9 +350,9 @@ impl Shared {
         }
     }
 
-    /// Whether the index may double a table of so many bytes. With two logs it may be a little above
-    /// its share then: buckets that others overflow into would take more. With one, writes are refused
-    /// above it.
+    /// Returns whether the index may double a table of `bytes` bytes. With two logs it may be a
+    /// little above its share then: overflow buckets would take more. With one log, writes are
+    /// refused above it.
     fn may_table_double(&self, bytes: u64) -> bool {
         let most = self.index_bytes_most();
         let excess = if self.cold.is_some() { most / DOUBLED_EXCESS_SHARE } else { 0 };
@@ -361,8 +366,8 @@ impl Shared {
         self.index.figures().bytes + doubled
     }
 
-    /// Whether the index should double now: when the memory for that is there, since hot log and read
-    /// cache give it back before; without it, when most buckets overflow.
+    /// Whether the index should double now. It should when the memory for that is there, since hot
+    /// log and read cache release it before; without the memory, when most buckets overflow.
     fn is_doubling_due(&self) -> bool {
         let bytes = self.index.table_bytes();
         let memory = &self.host.memory;
@@ -372,8 +377,8 @@ impl Shared {
             && (has_memory || self.index.is_overfull())
     }
 
-    /// Takes empty overflow buckets out of the index where many came, and doubles it while it is crowded
-    /// and the budget allows it.
+    /// Takes empty overflow buckets out of the index if there are many new ones, and doubles it
+    /// while it is crowded and the budget allows it.
     fn tend_index(self: &Arc<Self>, stop: &StopToken) {
         self.update_pressure();
         self.measure_records();
@@ -401,8 +406,8 @@ impl Shared {
         self.index.split_some(BUCKETS_AT_ONCE)
     }
 
-    /// Takes empty overflow buckets out of the index, which are used again once nobody can be looking
-    /// at them.
+    /// Takes empty overflow buckets out of the index. They are used again once no thread can be
+    /// reading them.
     fn trim_index(self: &Arc<Self>, stop: &StopToken) {
         let (mut from, mut trimmed) = (Some(0), Trimmed::default());
         while let Some(bucket) = from.filter(|_| !stop.is_stopping()) {

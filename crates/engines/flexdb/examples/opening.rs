@@ -1,11 +1,11 @@
-//! How long it takes to open a store of four times its memory, without the index that a close leaves.
+//! The time to open a store of four times its memory, without the index that a close leaves.
 //!
 //! ```text
 //! cargo run --release -p thermocline-flexdb --example opening -- DIR [KEYS [ROUNDS]]
 //! ```
 //!
-//! Keys of 27 bytes, values of 1000, put in no order; a budget of a quarter of that, direct I/O, no journal. A
-//! store that is there already is opened as it is.
+//! Keys of 27 bytes, values of 1000, put in no order; a budget of a quarter of that, direct I/O, no
+//! journal. An existing store is opened unchanged.
 #![expect(clippy::unwrap_used, reason = "a measurement that goes wrong stops")]
 
 use std::sync::Arc;

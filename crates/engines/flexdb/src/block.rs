@@ -1,9 +1,9 @@
-//! An interval's pairs in memory: what the cache holds.
+//! An interval's pairs in memory: the content of the cache.
 //!
-//! In the space there are sorted pairs, behind which there may be updates that were appended without
-//! looking (a *tail*). Of several pairs of one key the last one counts, and a tombstone hides those
-//! before it. So whoever loads an interval needs to know nothing of how it came about. Here only the
-//! pairs that live are kept, in order, in one piece of memory (`block/memory.rs`):
+//! In the space there are sorted pairs, behind which there may be updates that were appended
+//! blindly (a *tail*). If several pairs have the same key, the last one counts, and a tombstone
+//! hides those before it. So a reader that loads an interval needs no knowledge of its history.
+//! Here only the pairs that live are kept, in order, in one piece of memory (`block/memory.rs`):
 //!
 //! ```text
 //!  pair | pair | ... | pair | where each begins, 4 bytes | fingerprint of each key, 2 bytes
@@ -19,30 +19,31 @@ use crate::pair::Pair;
 use crate::tally::Charge;
 pub(crate) use memory::BlockMemory;
 
-/// Pairs up to which a key is looked for by its fingerprint.
+/// Pairs up to which the search for a key compares fingerprints.
 const FEW_PAIRS: usize = 64;
 
-/// What a pair takes beside its bytes.
+/// Bytes of a pair in addition to its own.
 const PLACE_BYTES: usize = 4;
 const FINGERPRINT_BYTES: usize = 2;
 
-/// What a block takes beside its bytes: itself, its count of references, its place in the cache's ring.
+/// Bytes of a block in addition to its pairs: itself, its reference count, its place in the cache's
+/// ring.
 const OVERHEAD_BYTES: u64 = 96;
 
 /// The pairs of an interval that live, by key.
 #[derive(Debug)]
 pub(crate) struct Block {
     bytes: Piece,
-    /// Where the places of the pairs begin.
+    /// The offset at which the places of the pairs begin.
     pairs_end: u32,
     count: u32,
     is_plain: bool,
-    /// What of the interval it has.
+    /// The parts of the interval that it has.
     parts: Parts,
     charge: Charge,
 }
 
-/// What a key is compared by first (Flex 5.2).
+/// Returns the part of a key's hash that is compared first (Flex 5.2).
 fn fingerprint(key: &[u8]) -> u16 {
     hash64(0, key) as u16
 }
@@ -68,8 +69,8 @@ impl Block {
         Ok(Self::new(&bytes, &places, false, memory))
     }
 
-    /// Pairs that were put together just now, in their order. Whether they lie in the space like that
-    /// is for the caller to say.
+    /// A block of pairs that were just put together, in their order. The caller says whether the
+    /// space has them in this layout.
     pub(crate) fn of_image(
         image: &[u8],
         ends: &[usize],
@@ -109,12 +110,12 @@ impl Block {
         Self { bytes, pairs_end, count, is_plain, parts: Parts::WHOLE, charge }
     }
 
-    /// The same, of which it is said that it has only these parts.
+    /// The same, marked as having only these parts.
     pub(crate) fn of_parts(self, parts: Parts) -> Self {
         Self { parts, ..self }
     }
 
-    /// What of the interval it has.
+    /// Returns the parts of the interval that it has.
     pub(crate) fn parts(&self) -> Parts {
         self.parts
     }
@@ -124,8 +125,8 @@ impl Block {
         self.parts == Parts::WHOLE
     }
 
-    /// The value of a key that is in a part of the interval, or that there is none; `None` if other parts
-    /// are needed to tell (`index`, X4).
+    /// Returns the value of a key that is in a part of the interval, or that there is none; `None`
+    /// if that needs other parts (`index`, X4).
     pub(crate) fn answer(&self, key: &[u8], part: impl FnOnce() -> Part) -> Option<Option<&[u8]>> {
         if self.is_whole() {
             return Some(self.find(key));
@@ -135,7 +136,7 @@ impl Block {
             return None;
         }
         let found = self.find(key);
-        // An update may only be like the one that is looked for; this is in the main part then.
+        // An update may only be like the wanted one, which is then in the main part.
         (found.is_some() || self.parts.has(Part::Main)).then_some(found)
     }
 
@@ -149,7 +150,8 @@ impl Block {
         self.count as usize
     }
 
-    /// Whether the interval's bytes are these pairs in their order, and nothing else; of a whole one.
+    /// Whether the interval's bytes are these pairs in their order, and nothing else; of a whole
+    /// one.
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain
     }
@@ -194,7 +196,7 @@ impl Block {
         begin
     }
 
-    /// Where a pair begins; behind the last one for the index behind it.
+    /// Returns the offset of a pair; for the index behind the last one, the end of the pairs.
     fn place(&self, index: usize) -> Option<usize> {
         if index == self.len() {
             return Some(self.pairs_end as usize);
@@ -227,17 +229,17 @@ impl Block {
         Some((pair.key, pair.value?))
     }
 
-    /// A pair as it lies in the space.
+    /// Returns a pair in its encoding in the space.
     pub(crate) fn pair(&self, index: usize) -> Option<&[u8]> {
         self.bytes.get(self.place(index)?..self.place(index + 1)?)
     }
 
-    /// All pairs that live, as they lie in the space.
+    /// Returns all pairs that live, in their encoding in the space.
     pub(crate) fn pairs(&self) -> &[u8] {
         self.bytes.get(..self.pair_bytes()).unwrap_or_default()
     }
 
-    /// Bytes of all pairs, as they lie in the space.
+    /// Bytes of all pairs, in their encoding in the space.
     pub(crate) fn pair_bytes(&self) -> usize {
         self.pairs_end as usize
     }
@@ -248,7 +250,7 @@ fn key_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
     Some(Pair::take(&mut Reader::new(bytes.get(at..)?)).ok()?.1.key)
 }
 
-/// Of each key the pair that came last, unless it is a tombstone, by key; and where they are.
+/// Returns the last pair of each key, unless it is a tombstone, by key; and their places.
 fn newest_of_each(bytes: &[u8], mut places: Vec<u32>) -> (Vec<u8>, Vec<u32>) {
     let key = |place: &u32| key_at(bytes, *place as usize);
     // Stable, so that of one key the pair that came last stays last.

@@ -1,21 +1,24 @@
 //! The interval cache: which blocks stay in memory (Flex 5.2).
 //!
-//! A block hangs on the head of its interval's version, so whoever finds the head has it, and no
-//! version has another's. The cache only decides what goes: a hand goes round the heads whose blocks
-//! it holds (CLOCK), passes by what was used since it came last, and takes the block of the next one. A
-//! head that a commit has replaced is gone with its last reader, and its block with it.
+//! A block is attached to the head of its interval's version. So a reader that finds the head has
+//! the block, and no version has the block of another one. The cache only decides which blocks to
+//! evict. A hand goes round the heads whose blocks it holds (CLOCK), passes by heads that were used
+//! since its last visit, and takes the block of the next one. A head that a commit has replaced
+//! disappears with its last reader, and its block with it.
 //!
-//! A head remembers how much had been given up when its block went (it is a *ghost*). So where it is read
-//! again it is known whether a larger cache would have had it.
+//! A head remembers how many bytes had been evicted when its block was (it is a *ghost*). So if it
+//! is read again, the cache knows whether a larger cache would still have had it.
 //!
-//! Once blocks have no room any more, what gets find in them is kept as single pairs, too ([`pairs`]), in a
-//! part of the same share.
+//! Once blocks have no more room, the pairs that gets find in them are also kept as single pairs
+//! ([`pairs`]), in a part of the same share.
 //!
 //! # Invariants
-//! - B1. After each call that adds something blocks and pairs together take no more than the share that it was
-//!   given, as far as blocks can go: nobody holds them, and they were not used meanwhile.
-//! - B2. Nor is more than [`BlockMemory::loss_max`] resident of blocks beside what they may take: first what no block lies
-//!   on goes back to the system, then more blocks go.
+//! - B1. After each call that adds something, blocks and pairs together take no more than the given
+//!   share, as far as blocks can be evicted: no reader holds them, and they were not used
+//!   meanwhile.
+//! - B2. Blocks have no more than [`BlockMemory::loss_max`] resident in addition to the bytes that
+//!   they may take. First the memory that no block uses is returned to the system, then more blocks
+//!   are evicted.
 
 #[cfg(all(test, not(shuttle)))]
 mod tests;
@@ -34,16 +37,17 @@ use crate::tally::Tally;
 
 /// Parts of the cache, each with a hand.
 const RINGS: usize = 16;
-/// A cache of fewer bytes has no room for a usual interval: whatever is read would have been kept with more.
+/// A cache of fewer bytes has no room for a usual interval: a larger one would keep whatever is
+/// read.
 const STARVED_BYTES: u64 = BLOCK_PARTS * (16 << 10);
-/// Bytes given up that are one page to the ghosts.
+/// Bytes evicted that count as one page for the ghosts.
 const GHOST_PAGE_BYTES: u64 = 4096;
 /// No block takes more than this part of the cache.
 const BLOCK_PARTS: u64 = 8;
-/// Blocks that come in between two looks at how much pairs should have.
+/// Blocks that are inserted between two checks of the pairs' part.
 const INSERTIONS_A_ROUND: u64 = 256;
-/// Of the budget that a store is opened with, what the ghosts of pairs take, and their entries, at least
-/// and at most.
+/// Share of the budget at opening that the ghosts of pairs take, and the least and greatest number
+/// of their entries.
 const GHOSTS_SHARE: u64 = 4096;
 const GHOSTS_MIN: u64 = 64;
 const GHOSTS_MAX: u64 = 1 << 16;
@@ -51,16 +55,16 @@ const GHOSTS_MAX: u64 = 1 << 16;
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    /// Where blocks lie.
+    /// The memory of the blocks.
     pub(crate) memory: BlockMemory,
     rings: [Mutex<VecDeque<Weak<Head>>>; RINGS],
     next: AtomicUsize,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
-    /// Bytes given up so far, and how many more the cache is thought to have.
+    /// Bytes evicted so far, and the bytes that the cache is imagined to have in addition.
     given_up: AtomicU64,
     ghost_reach: AtomicU64,
-    /// Blocks that so much more would have saved reading.
+    /// Blocks that these additional bytes would have saved reading.
     ghost_hits: AtomicU64,
     pairs: Pairs,
     /// Blocks that came in.
@@ -98,36 +102,36 @@ impl Cache {
         }
     }
 
-    /// The pairs that are kept beside blocks.
+    /// The pairs that are kept in addition to blocks.
     pub(crate) fn pairs(&self) -> &Pairs {
         &self.pairs
     }
 
-    /// Bytes of blocks that anybody holds, and of pairs.
+    /// Bytes of all blocks that are held anywhere, and of pairs.
     pub(crate) fn bytes(&self) -> u64 {
         self.memory.bytes() + self.pairs.bytes()
     }
 
-    /// Bytes of what is remembered of pairs that went.
+    /// Bytes of the ghosts of evicted pairs.
     pub(crate) fn ghost_bytes(&self) -> u64 {
         self.ghost_bytes
     }
 
-    /// From now on counts what `bytes` more would have saved.
+    /// From now on counts the reads that `bytes` more bytes would have saved.
     pub(crate) fn set_ghost_reach(&self, bytes: u64) {
         let of_pairs = (bytes as f64 * self.pairs.part()) as u64;
         self.pairs.set_ghost_reach(of_pairs);
         self.ghost_reach.store(bytes - of_pairs, Relaxed);
     }
 
-    /// Blocks of the device that so much more would have saved reading, as counted so far. Of a read that
-    /// more blocks or more pairs would have saved, both are counted.
+    /// Returns the blocks of the device whose reads the additional memory would have saved so far.
+    /// A read that more blocks or more pairs would have saved is counted for both.
     pub(crate) fn ghost_hits(&self) -> u64 {
         self.ghost_hits.load(Relaxed) + self.pairs.ghost_hits()
     }
 
-    /// Keeps the pair that a get found below memtables in the state of this number, if blocks have no room
-    /// any more, and makes room for it.
+    /// Keeps the pair that a get found below memtables in the state of this number, if blocks have
+    /// no room any more, and makes room for it.
     pub(crate) fn keep_pair(&self, number: u64, key: &[u8], value: &[u8], share: u64) {
         if self.has_room(share) {
             return;
@@ -140,15 +144,15 @@ impl Cache {
         }
     }
 
-    /// So many intervals were read for scans.
+    /// Counts intervals that were read for scans.
     pub(crate) fn note_walked(&self, intervals: usize, share: u64) {
-        // As where gets find something, only what finds no room counts.
+        // As for gets, a walk counts only if blocks have no room.
         if !self.has_room(share) {
             self.pairs.note_walked(intervals as u64);
         }
     }
 
-    /// The moment, in pages given up; never 0.
+    /// Returns the moment, in pages evicted; never 0.
     fn moment(&self) -> u32 {
         ((self.given_up.load(Relaxed) / GHOST_PAGE_BYTES) as u32).max(1)
     }
@@ -183,21 +187,22 @@ impl Cache {
         self.shrink_blocks(share);
     }
 
-    /// Gives pairs their part of the share anew, where that is due or they have more than any.
+    /// Fits pairs to their part of the share, if that is due or they have more than the largest
+    /// part.
     fn fit_pairs(&self, share: u64, is_due: bool) {
         if is_due || self.pairs.bytes() > (share as f64 * pairs::PART_MAX) as u64 {
             self.pairs.fit(share);
         }
     }
 
-    /// Lets go what is above `share`, which may have become less.
+    /// Evicts pairs and blocks above `share`, which may have become less.
     pub(crate) fn shrink(&self, share: u64) {
         self.pairs.fit(share);
         self.shrink_blocks(share);
     }
 
-    /// Lets blocks go until with pairs no more than `share` bytes are there, or each was looked at twice. Pairs keep
-    /// their part.
+    /// Evicts blocks until blocks and pairs together have no more than `share` bytes, or each block
+    /// was visited twice. Pairs keep their part.
     pub(crate) fn shrink_blocks(&self, share: u64) {
         let share = share.saturating_sub(self.pairs.bytes());
         for _ in 0..2 * RINGS {
@@ -219,7 +224,7 @@ impl Cache {
         }
     }
 
-    /// The hand goes on in one ring until it has come by blocks of so many bytes, or once round.
+    /// Advances the hand in one ring until it has evicted `bytes` bytes of blocks, or once round.
     fn give_up(&self, bytes: u64) {
         let (mut gone, mut gone_bytes) = (Vec::new(), 0);
         let mut ring = self.next_ring().lock();
@@ -242,7 +247,7 @@ impl Cache {
         drop(gone);
     }
 
-    /// Whether a block may be added without another one's going.
+    /// Whether a block may be added without evicting another one.
     pub(crate) fn has_room(&self, share: u64) -> bool {
         self.bytes() < share - share / BLOCK_PARTS
     }

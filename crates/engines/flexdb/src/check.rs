@@ -13,7 +13,7 @@ use crate::index::START;
 use crate::pair::{Pair, StoreHeader};
 use crate::stored_index::{self, Wanted};
 
-/// What [`check`] found.
+/// The findings of [`check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Each piece that is not what was written, with its place.
@@ -22,7 +22,7 @@ pub struct Report {
     pub persisted: SeqNo,
     /// Intervals.
     pub intervals: u64,
-    /// Pairs in them, with those that later ones replace.
+    /// Pairs in them, including the ones that later pairs replace.
     pub pairs: u64,
     /// Bytes of their keys and values.
     pub pair_bytes: u64,
@@ -35,8 +35,8 @@ impl Report {
     }
 }
 
-/// Reads all that the store in `device` refers to, and verifies it. Changes nothing. The store must not
-/// be open.
+/// Reads all that the store in `device` refers to, and verifies it. Changes nothing. The store must
+/// not be open.
 ///
 /// # Errors
 /// Only the storage's own; damage is in the report.
@@ -70,7 +70,7 @@ fn check_index(device: &dyn Device, space: &Offline) -> Result<()> {
     reading.map_or(Ok(0), stored_index::Reading::check).map(drop)
 }
 
-/// The space of a store that lies in `device`; `None` where none was made yet.
+/// Opens the space of the store in `device`; `None` if none was made yet.
 pub(crate) fn open(device: &dyn Device) -> Result<Option<Offline>> {
     if is_vacant(device)? {
         return Ok(None);
@@ -79,10 +79,12 @@ pub(crate) fn open(device: &dyn Device) -> Result<Option<Offline>> {
     Ok((!space.is_empty()).then_some(space))
 }
 
-/// Whether no store was made in `device` yet: what a crash leaves of one that was being made has no data.
+/// Returns whether no store was made in `device` yet: a store that a crash interrupted while it was
+/// made has no data.
 ///
 /// # Errors
-/// [`Error::Corruption`] if there are data, or the index of a store that was closed, but no superblock.
+/// [`Error::Corruption`] if there are data, or the index of a store that was closed, but no
+/// superblock.
 pub(crate) fn is_vacant(device: &dyn Device) -> Result<bool> {
     if device.exists(SUPERBLOCK)? {
         return Ok(false);
@@ -96,13 +98,13 @@ pub(crate) fn is_vacant(device: &dyn Device) -> Result<bool> {
     Err(Corruption::new(beside, 0).at(SUPERBLOCK, 0).into())
 }
 
-/// What stands before all pairs.
+/// Returns the header in front of all pairs.
 pub(crate) fn header(space: &Offline) -> Result<StoreHeader> {
     let bytes = read(space, 0, (StoreHeader::BYTES as u64).min(space.len()))?;
     Ok(StoreHeader::decode(&bytes).map_err(|damage| damage.at(DATA, 0))?)
 }
 
-/// Where an interval lies in the space.
+/// The place of an interval in the space.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interval {
     pub(crate) begin: u64,

@@ -1,7 +1,7 @@
 //! A whole copy of the store in another directory, while it runs.
 //!
-//! The pairs as of a pin go to a new space, in order, in intervals that are full; then its header says
-//! that it is a store, and how far its writes are in it.
+//! The pairs as of a pin go to a new space, in order, in intervals that are full; then its header
+//! says that it is a store, and how far its writes are in it.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::pair::{Pair, StoreHeader};
 use crate::scan::Snapshot;
 use crate::store::Shared;
 
-/// Bytes between two looks whether it is to go on.
+/// Bytes between two checks of whether to continue.
 const CHECK_EVERY: usize = 256 << 10;
-/// What a pair counts beside its own bytes, as it takes time.
+/// Bytes that a pair counts in addition to its own, because it takes time.
 const PAIR_BYTES: usize = 64;
 
 /// The interval that is being filled.
@@ -51,7 +51,7 @@ impl Filling<'_> {
 }
 
 impl Shared {
-    /// Writes an openable copy of what was applied before the call to `into`, which has no store
+    /// Writes an openable copy of all writes applied before the call to `into`, which has no store
     /// yet.
     pub(crate) fn checkpoint(
         self: &Arc<Self>,

@@ -1,7 +1,7 @@
-//! Room that is given back: the space's collector, and what no snapshot needs any more.
+//! Room that is freed: the space's collector, and data that no snapshot needs any more.
 //!
-//! The base that readers look into holds segments that the collector has emptied. So once it has
-//! emptied some, another base takes its place, of the same pairs.
+//! The base of readers holds segments that the collector has emptied. So after it has emptied some,
+//! another base of the same pairs replaces it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,12 +14,13 @@ use workers::{Class, Next, StopToken, Stopped};
 use crate::error::from_space;
 use crate::store::Shared;
 
-/// How often it is looked after.
+/// Time between two checks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Parts of the budget of which one is put in such a time where much is written.
+/// Part of the budget (one in this many) that is put in such a time if much is written.
 const MUCH_PUT_PARTS: u64 = 64;
 
-/// Has the space collected each second, until nothing is left to do ([`engine::Rounds`]).
+/// Starts a task that collects the space each second until nothing is left to do
+/// ([`engine::Rounds`]).
 pub(crate) fn begin(shared: &Arc<Shared>) -> Result<()> {
     shared.begin_looks().map_err(|_| Error::Closed)
 }
@@ -36,7 +37,7 @@ impl Shared {
 
     /// A second has passed. Returns whether looks find nothing to do until the next write or scan.
     fn look(self: &Arc<Self>, stop: &StopToken) -> bool {
-        // The budget may have become less since something was cached.
+        // The budget may have become less since a block was cached.
         self.cache.shrink(self.cache_share());
         self.refill_allowance();
         let put = self.tidy_if_idle();
@@ -87,8 +88,8 @@ impl Shared {
         let _: std::result::Result<(), Stopped> = self.begin_looks();
     }
 
-    /// Empties segments, if it is worth it; says how many.
-    /// Where much is written segments come to be empty without it, so more of them may be dead before.
+    /// Empties segments if it is worth it, and returns how many. While much is written, segments
+    /// become empty without it, so more of their bytes may be dead before it empties them.
     pub(crate) fn collect(&self, is_much_written: bool) -> Result<u64> {
         let done = match is_much_written {
             true => self.space.collect_beside_writes(),
@@ -119,16 +120,16 @@ impl Shared {
         self.counts.collected_bytes.fetch_add(done.moved_bytes, Relaxed);
     }
 
-    /// Puts another base of the same pairs in the place of the present one. A commit that runs does so
+    /// Replaces the present base with another base of the same pairs. A commit that runs does so
     /// itself.
     fn renew_if_idle(&self) -> Result<()> {
         let Some(mut committer) = self.committer.try_lock() else { return Ok(()) };
-        // What a commit that failed has left there is in no base.
+        // The changes that a failed commit has left there are in no base.
         self.health.check_writable()?;
         self.renew_base(&mut committer)
     }
 
-    /// Lets go what pins saw that are gone.
+    /// Drops the state of pins that no longer exist.
     fn forget_pins(&self) {
         let _install = self.install.lock();
         let Some(state) = self.state.load_full() else { return };

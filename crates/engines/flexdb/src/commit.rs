@@ -1,37 +1,42 @@
 //! Commits: the writes of memtables go to the space, in place (Flex 5.3).
 //!
-//! 1. The memtables that wait are taken, all of them (C6). What younger ones have newer versions of is left out
-//!    (memtable, M6). The journal reaches their newest write (law L3), and what replaces those.
-//! 2. What happens to the intervals of its keys is planned (`commit/plan.rs`), on several threads
-//!    (`commit/planning.rs`), and done in the order of the keys, to the space and to the index
-//!    (`commit/changing.rs`). Readers look into the base of before, which nothing of this changes.
-//! 3. The store's header says how far the writes are in the space now.
-//! 4. The space is synced. Its keys are forgotten by the cache of pairs, and the next state has the base as it
-//!    is now, and the memtables no more.
+//! 1. The commit takes all memtables that wait (C6). It leaves out versions that younger memtables
+//!    replace (memtable, M6). The journal reaches the newest write of the memtables (law L3), and
+//!    the newest write that replaces one of theirs.
+//! 2. Several threads (`commit/planning.rs`) plan the changes of the intervals of these keys
+//!    (`commit/plan.rs`). One thread makes the changes in the order of the keys, in the space and
+//!    in the index (`commit/changing.rs`). Meanwhile readers look into the previous base, which
+//!    does not change.
+//! 3. The store's header records how far the writes are now in the space.
+//! 4. The space is synced. The cache of pairs forgets the keys. The next state has the present
+//!    base, and no longer has the memtables.
 //!
 //! # Invariants
-//! - C1. 2 and 3 are in one hold of the space's writers' lock, so a crash leaves all of them or none; but
-//!   where the collector has to make room in between, or something failed: then some of the writes,
-//!   all of which the journal has.
-//! - C2. Where a pin stands between the writes of the memtables, those up to it are put in first, and a
-//!   base of that moment is kept for it (state, S2). No pin comes to stand there later: all these writes
-//!   were given their numbers before.
+//! - C1. Steps 2 and 3 are in one hold of the space's writers' lock, so a crash leaves all of their
+//!   changes or none. But if the collector has to make room in between, or something fails, a crash
+//!   can leave some of the writes; the journal has all of them.
+//! - C2. If a pin is between the writes of the memtables, the writes up to it are put in first, and
+//!   a base of that moment is kept for it (state, S2). No later pin can be between them: all these
+//!   writes already have their numbers.
 //! - C3. A memtable is committed after all older ones.
-//! - C4. With a journal, memtables wait as long as there are no more than [`KEPT`] of them and nobody wants
-//!   room: the more are committed as one.
-//! - C5. A change is of one whole interval, where and as long as it was planned: any other is refused before
-//!   a byte is touched, and the store is read-only then.
-//! - C6. Memtables that wait are committed as one, of each key the newest version, so that an interval is changed once
-//!   for the updates of all of them. A commit that is not done is done again with the same ones: what a try before
-//!   has kept for a pin has nothing of younger ones.
+//! - C4. With a journal, memtables wait while there are no more than [`KEPT`] of them and no writer
+//!   needs room, so that more of them are committed as one.
+//! - C5. A change is of one whole interval, at the offset and with the length for which it was
+//!   planned. Any other change is refused before it touches a byte, and then the store is
+//!   read-only.
+//! - C6. Memtables that wait are committed as one, with the newest version of each key, so that an
+//!   interval is changed once for the updates of all of them. A commit that did not finish is done
+//!   again with the same memtables: the base that an earlier try has kept for a pin has no writes
+//!   of younger ones.
 //!
-//! Where there is no room the commit stops, and goes on there once the collector has run: what is in the space
-//! is not put again. Where that emptied nothing, what memtables delete is taken out first
-//! (`commit/relief.rs`). Where that does not help, and where 1 fails, or something cannot be
-//! read in 2: the memtables stay, and a later commit goes on, or does all of it once more. What is in the
-//! space by then does no harm, as whoever reads looks into the memtable first. Meanwhile no more writes are
-//! admitted than memtables have room for (`pressure.rs`). So a snapshot that holds too much room
-//! stops writes only for as long as it is held. Each other failure turns the store read-only (law L5).
+//! If there is no room, the commit stops, and continues from that point after the collector has
+//! run; it does not put again the updates that are already in the space. If the collector emptied
+//! nothing, the keys that memtables delete are taken out first (`commit/relief.rs`). If that does
+//! not help, if step 1 fails, or if something cannot be read in step 2, the memtables stay, and a
+//! later commit continues or repeats all of it. Updates that are already in the space do no harm,
+//! because readers look into the memtable first. Meanwhile no more writes are admitted than
+//! memtables have room for (`pressure.rs`). So a snapshot that holds too much room stops writes
+//! only for as long as it is held. Each other failure turns the store read-only (law L5).
 
 mod changing;
 mod compacting;
@@ -41,6 +46,7 @@ mod plan;
 mod planning;
 mod relief;
 mod rewriting;
+mod take_updates;
 mod thinning;
 mod tidying;
 
@@ -57,8 +63,7 @@ use crate::error::from_space;
 #[cfg(test)]
 use crate::index;
 use crate::index::{Index, Key};
-use crate::memtable::{Batch, BatchWalker, Memtable, Update};
-use crate::options::Options;
+use crate::memtable::{Batch, Memtable};
 use crate::pace::Pacing;
 use crate::pair::StoreHeader;
 use crate::planted::{Planted, is_planted};
@@ -68,47 +73,51 @@ use changing::Changing;
 #[cfg(all(test, not(shuttle)))]
 pub(crate) use plan::TAIL_MAX;
 use relief::is_for_want_of_room;
+use take_updates::take_updates;
 pub(crate) use thinning::Thinning;
 #[cfg(all(test, not(shuttle)))]
 pub(crate) use tidying::an_interval_that_is_changed_while_it_is_read_keeps_its_changes;
 
-/// Bytes of memtables after whose commit the allocator is worth being asked to give back what was freed.
+/// Bytes of memtables from which on a commit asks the allocator to return freed memory to the
+/// system.
 const GIVEN_BACK_BYTES_MIN: u64 = 256 << 10;
-/// Memtables that wait for one more although they might be committed, beside the one that is written to: what is
-/// committed as one has the more updates of an interval, and of a key that is written to again the newest alone.
+/// Memtables that wait for one more although they could be committed, next to the one that is
+/// written to. More memtables in one commit mean more updates of each interval, and only the newest
+/// version of a key that is written again.
 const KEPT: usize = crate::memory_split::MEMTABLES as usize - 2;
-/// Eighths of what memtables may take from which on none waits.
+/// Eighths of the memtables' share above which none waits.
 const FULL_EIGHTHS: u64 = 7;
-/// Runs of the collector that emptied nothing, after which there is no room: the first may have found
-/// segments that readers had let go.
+/// Runs of the collector that emptied nothing after which there is no room: the first may have
+/// found segments that readers had released.
 const IN_VAIN_MAX: u32 = 2;
 
-/// What a commit changes, and what one that was broken off has left.
+/// The state that a commit changes, and the progress of a commit that was broken off.
 #[derive(Debug)]
 pub(crate) struct Committer {
     index: Index,
     /// Bases of pins, of a commit that is not done.
     kept: BTreeMap<SeqNo, Arc<Base>>,
-    /// Whether it was refused for want of room.
+    /// Whether it was refused for lack of room.
     is_short_of_room: bool,
     /// The youngest memtable of one that has begun and is not done (C6).
     youngest: Option<u64>,
-    /// Where it goes on then.
+    /// The point from which that commit continues.
     stopped: Option<Place>,
-    /// Where it was when deletes gave room, and the newest write of all memtables by then.
+    /// The place of the commit when deletes freed room, and the newest write of all memtables at
+    /// that time.
     relieved: Option<(Option<Place>, SeqNo)>,
-    /// Whether the space and the index are being changed, so that they may not agree; for ever after a panic in the
-    /// middle of it.
+    /// Whether the space and the index are being changed, so that they may not agree; for ever
+    /// after a panic in the middle of it.
     is_amid: bool,
 }
 
-/// How far a commit has come.
+/// How far a commit has got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     /// The memtables, from the oldest to the youngest.
     ids: (u64, u64),
-    /// Of their writes above the one number, up to the other, all are in the space whose keys are below this
-    /// one; none stands behind all of them.
+    /// The writes of the memtables above the first number, up to the second, are in the space if
+    /// their keys are below this key; `None` is above all keys.
     range: (SeqNo, SeqNo),
     key: Option<Key>,
 }
@@ -120,7 +129,8 @@ impl Committer {
         Self { index, kept, is_short_of_room, youngest, stopped, relieved, is_amid }
     }
 
-    /// Where writes of memtables between two numbers go on, or begin; none if all are in the space.
+    /// Returns the key from which writes of memtables between two numbers continue or begin; none
+    /// if all are in the space.
     fn place_of(&self, ids: (u64, u64), range: (SeqNo, SeqNo)) -> Option<Key> {
         let is_there = |place: &&Place| (place.ids, place.range) == (ids, range);
         match self.stopped.as_ref().filter(is_there) {
@@ -139,7 +149,7 @@ impl Committer {
         self.is_amid
     }
 
-    /// Lets everything go, of a store that is closed.
+    /// Drops all state of a store that is closed.
     pub(crate) fn clear(&mut self) {
         *self = Self::new(Index::default());
     }
@@ -156,15 +166,15 @@ impl Committer {
         &mut self.index
     }
 
-    /// The index as it is changed.
+    /// Returns the index in its present state.
     pub(crate) fn index(&self) -> &Index {
         &self.index
     }
 }
 
 impl Shared {
-    /// Whether a memtable that waits is to be committed (C4), where memtables are to take no more than
-    /// `bytes_max`.
+    /// Returns whether a memtable that waits is to be committed (C4), if memtables may take no more
+    /// than `bytes_max`.
     fn is_commit_due(&self, bytes_max: u64) -> bool {
         let state = self.state.load();
         let waiting = state.as_ref().map_or(0, |state| state.sealed.len());
@@ -173,8 +183,9 @@ impl Shared {
         waiting > kept || waiting > 0 && self.family.tally.bytes() > full.min(bytes_max)
     }
 
-    /// Has a memtable that waits committed, soon, if that is due; answers whether it is. Where it is not there was
-    /// room when it looked: memtables took no more than `bytes_max`, or none of them waited.
+    /// Schedules a commit of memtables that wait if one is due, and returns whether it is. If it
+    /// returns false, there was room when it checked: memtables took no more than `bytes_max`, or
+    /// none waited.
     pub(crate) fn schedule_commit(self: &Arc<Self>, bytes_max: u64) -> bool {
         if !self.is_commit_due(bytes_max) {
             return false;
@@ -187,8 +198,8 @@ impl Shared {
             let Some(shared) = shared.upgrade() else { return };
             let number = shared.pressure.begin_commit();
             let committed = shared.commit_oldest(u64::MAX);
-            // Until here whoever sealed something found this task, and queued none: it would wait for this one,
-            // on a thread of the pool on which others plan.
+            // Until here a thread that sealed a memtable found this task and queued none: its task
+            // would wait for this one, on a thread of the pool on which others plan.
             if !is_planted(Planted::QueuedTillLate) {
                 shared.counts.is_commit_queued.store(false, SeqCst);
             }
@@ -204,14 +215,14 @@ impl Shared {
                 shared.counts.is_commit_queued.store(false, SeqCst);
             }
         };
-        // A pool that is stopping runs nothing more, and nobody waits for it.
+        // A pool that is stopping runs nothing more, and no thread waits for it.
         if self.group.submit(Class::Flush, "flexdb commit", task).is_err() {
             self.counts.is_commit_queued.store(false, SeqCst);
         }
         true
     }
 
-    /// Makes everything durable that was applied before the call.
+    /// Makes all writes durable that were applied before the call.
     pub(crate) fn flush(self: &Arc<Self>) -> Result<()> {
         self.health.check_writable()?;
         let active = Arc::clone(&self.open_state()?.active);
@@ -235,16 +246,17 @@ impl Shared {
         self.make_durable(persisted)
     }
 
-    /// Commits the oldest memtables that wait, if the oldest one's id is at most `upto`; answers whether there may
-    /// be others.
+    /// Commits the oldest memtables that wait, if the oldest one's id is at most `upto`. Returns
+    /// whether there may be others.
     pub(crate) fn commit_oldest(self: &Arc<Self>, upto: u64) -> Result<bool> {
         let mut committer = self.committer.lock();
         self.health.check_writable()?;
         let state = self.open_state()?;
         let Some(batch) = self.next_batch(&mut committer, &state, upto) else { return Ok(false) };
-        // From before the device is waited for on: what is filled by then is no room any more.
+        // The pace begins before the wait for the device: memory that is filled meanwhile is no
+        // longer room.
         let pacing = self.begin_pace(&batch);
-        // What was lent to it while there were fewer writes.
+        // Returns the memory that the cache borrowed while there were fewer writes.
         self.cache.shrink(self.cache_share());
         let newest = batch.newest();
         let Some(pins) = self.host.sequence.pins_below(newest) else {
@@ -259,8 +271,8 @@ impl Shared {
             false => batch.replaced_by(),
         };
         let reached = self.host.barrier.reach(newest.max(floor).max(replaced_by))?;
-        // Below the newest write nothing is missing in the journal: numbers above what it holds are of
-        // writes that were refused, or are not journaled.
+        // Below the newest write nothing is missing in the journal: numbers above the journal's are
+        // of writes that were refused, or are not journaled.
         let persisted = floor.min(reached.max(newest)).max(self.persisted());
         let is_cut =
             |pin: &SeqNo| !state.pinned.contains_key(pin) && !is_planted(Planted::PinPassed);
@@ -290,35 +302,37 @@ impl Shared {
         self.counts.commits.fetch_add(1, Relaxed);
         self.counts.committed_memtables.fetch_add(batch.memtables().len() as u64, Relaxed);
         self.counts.committed_bytes.fetch_add(bytes, Relaxed);
-        // The memtables' memory is the system's again, and whoever waits goes on.
+        // The memtables' memory returns to the system, and writers that wait continue.
         drop(batch);
         drop(pacing);
         self.hold_index(&mut committer)?;
         drop(committer);
         self.schedule_rewriting();
         if bytes >= GIVEN_BACK_BYTES_MIN {
-            // What was read and planned for them lay between other pieces, which stay.
+            // The data that were read and planned for them were between other pieces, which stay.
             sync::give_back_heaps();
         }
         Ok(true)
     }
 
-    /// Has writers keep pace with a commit, as far as it comes along.
+    /// Begins a commit's pace, which writers keep as the commit advances.
     fn begin_pace(&self, batch: &Batch) -> Pacing<'_> {
         let versions = batch.memtables().iter().map(|memtable| memtable.len() as u64).sum();
         let share = self.memory_split().memtables_bytes;
         self.pace.begin(versions, self.family.tally.bytes(), share)
     }
 
-    /// The memtables that are committed next (C6), sealed, and marked what younger ones replace of them.
+    /// Returns the memtables that are committed next (C6), sealed, with the versions marked that
+    /// younger ones replace.
     fn next_batch(&self, committer: &mut Committer, state: &State, upto: u64) -> Option<Batch> {
         let oldest = state.sealed.last().filter(|it| it.id() <= upto)?;
-        // What was begun with may not be all of what waits by now.
+        // The memtables with which the commit began may not be all that wait now.
         let upto = committer.youngest.unwrap_or(upto).max(oldest.id());
         let waits = state.sealed.iter().filter(|it| it.id() <= upto);
         let batch: Vec<Arc<Memtable>> = waits.cloned().collect();
         let youngest = batch.first()?.id();
-        // Whoever put another one in its place may not have sealed it yet, and somebody be writing.
+        // The thread that replaced the newest one may not have sealed it yet, and a writer may be
+        // writing.
         if !is_planted(Planted::CommittedUnsealed) {
             batch.iter().for_each(|memtable| memtable.seal());
         }
@@ -329,7 +343,8 @@ impl Shared {
         Some(Batch::of(batch))
     }
 
-    /// Step 1: marks what a memtable has that those replace which are younger than all of the commit's.
+    /// Step 1: marks the versions of a memtable that memtables younger than all of the commit's
+    /// replace.
     fn mark_replaced(&self, state: &State, memtable: &Memtable, youngest: u64) {
         let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
         let younger = state.memtables().filter(|it| it.id() > youngest);
@@ -337,8 +352,8 @@ impl Shared {
         self.counts.replaced.fetch_add(count, Relaxed);
     }
 
-    /// What the space answered, in the engines' words. A failure stops all later writes, but not a
-    /// refusal for want of room or of a descriptor, which changes nothing.
+    /// Returns the space's result, with its error as an engine error. A failure stops all later
+    /// writes. A refusal for lack of room or of a descriptor does not, since it changes nothing.
     fn told<T>(&self, answer: std::result::Result<T, space::Error>) -> Result<T> {
         answer.map_err(|error| {
             let is_refused = is_refused(&error) || error.is_out_of_files();
@@ -350,8 +365,8 @@ impl Shared {
         })
     }
 
-    /// Does what answers whether there was room for it in one hold of the space's writers' lock; again,
-    /// as long as the collector can make room in between.
+    /// Does `work`, which returns whether there was room for it, in one hold of the space's
+    /// writers' lock. Repeats it as long as the collector can make room in between.
     fn with_room(
         &self,
         committer: &mut Committer,
@@ -360,7 +375,7 @@ impl Shared {
         let mut in_vain = 0;
         while in_vain < IN_VAIN_MAX {
             let is_done = match self.space.together(|space| Ok(work(space, committer))) {
-                // Before it began.
+                // It was refused before it began.
                 Err(error) if is_refused(&error) => false,
                 answer => self.told(answer).flatten()?,
             };
@@ -411,10 +426,11 @@ impl Shared {
         }
     }
 
-    /// Has the collector run, and says whether it has emptied a segment.
+    /// Runs the collector, and returns whether it has emptied a segment.
     ///
-    /// What readers look into holds segments, so they get what is there by now: they look into the
-    /// memtable that is committed first, and pins below what was put in have bases of their own (C2).
+    /// The base of readers holds segments, so readers first get a base of the present state. They
+    /// look into the memtable that is being committed first, and pins below the writes put so far
+    /// have bases of their own (C2).
     fn make_room(&self, committer: &mut Committer) -> Result<bool> {
         self.renew_base(committer)?;
         self.counts.room_made.fetch_add(1, Relaxed);
@@ -423,8 +439,8 @@ impl Shared {
         Ok(done.segments > 0)
     }
 
-    /// Has readers look into what is there by now, in the middle of a commit, too. Bases of pins that are
-    /// gone go.
+    /// Makes readers look into the present state of the space, even in the middle of a commit.
+    /// Drops the bases of pins that no longer exist.
     pub(crate) fn renew_base(&self, committer: &mut Committer) -> Result<()> {
         let held = self.host.sequence.pins();
         committer.kept.retain(|pin, _| held.contains(pin));
@@ -439,7 +455,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes what is in the space durable, which is everything up to `persisted`.
+    /// Makes the content of the space durable, which has everything up to `persisted`.
     fn make_durable(&self, persisted: SeqNo) -> Result<()> {
         if !is_planted(Planted::CommitUnsynced) {
             self.told(self.space.sync())?;
@@ -452,7 +468,8 @@ impl Shared {
     fn publish(&self, committer: &mut Committer, committed: &Batch) -> Result<()> {
         let kept = std::mem::take(&mut committer.kept);
         let base = Arc::new(self.base_of(&committer.index)?);
-        // What readers found in the memtable they look for in the base from now on (A1 and A2 of `pairs`; S3).
+        // From now on readers look in the base for the pairs that they found in the memtable (A1
+        // and A2 of `pairs`; S3).
         let changing = self.cache.pairs().change();
         if self.options.pairs && !is_planted(Planted::PairLeft) {
             let memtables = committed.memtables().iter();
@@ -478,7 +495,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What pins see from now on that commits have left behind.
+    /// Returns the state of earlier commits that pins read from now on.
     fn pinned_after(
         &self,
         state: &State,
@@ -507,37 +524,17 @@ impl Shared {
     }
 }
 
-/// What is to be committed.
+/// The work of one commit.
 struct Work<'a> {
     batch: &'a Batch,
-    /// The pins that stand between their writes, the oldest first.
+    /// The pins between their writes, the oldest first.
     cuts: Vec<SeqNo>,
     persisted: SeqNo,
 }
 
-/// Whether a change was refused for want of room: nothing was done.
+/// Whether a change was refused for lack of room: nothing was done.
 fn is_refused(error: &space::Error) -> bool {
     matches!(error, space::Error::NoSpace { .. } | space::Error::Uncollected)
-}
-
-/// The next updates, before `bound`; and whether these are all of them, or only as many as are planned
-/// at once.
-fn take_updates(
-    walker: &mut BatchWalker<'_>,
-    bound: Option<&[u8]>,
-    options: &Options,
-) -> (Vec<Update>, bool) {
-    let (updates_max, bytes_max) = (options.round_updates_max, options.round_bytes_max);
-    let mut updates = Vec::new();
-    let mut bytes = 0;
-    while let Some(next) = walker.here().filter(|it| bound.is_none_or(|bound| it.key() < bound)) {
-        if !updates.is_empty() && (updates.len() >= updates_max || bytes >= bytes_max) {
-            return (updates, false);
-        }
-        bytes += next.key().len() + next.value().map_or(0, <[u8]>::len);
-        updates.extend(walker.take());
-    }
-    (updates, true)
 }
 
 #[cfg(all(test, not(shuttle)))]

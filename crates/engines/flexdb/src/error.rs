@@ -1,4 +1,4 @@
-//! What the failures of the space mean to whoever uses the store.
+//! The space's failures as errors for the users of the store.
 
 use std::sync::Arc;
 

@@ -1,13 +1,15 @@
-//! Intervals that scans have read in several pieces, on their way to be written as one, and how much may
-//! be written for that.
+//! Intervals that scans have read in several pieces, which wait to be written as one.
+//!
+//! The bytes that may be written for that are limited.
 //!
 //! A scan hands over the block that it has read, so nothing is read again (`commit/rewriting.rs`).
 //!
 //! # Invariants
-//! - G1. No more bytes are written for scans than there is allowance for. It grows with what commits write, by
-//!   a half of that, and with time, by what puts have left of a part of the budget a second; up to a
-//!   bound, so that an idle day is no reason for an hour of writing.
-//! - G2. What waits holds no more bytes of blocks than a small part of the budget, which counts them.
+//! - G1. No more bytes are written for scans than the allowance. It grows by half of the bytes that
+//!   commits write, and with time, by the bytes that puts have left of a part of the budget each
+//!   second. It has a bound, so that an idle day does not cause an hour of writing.
+//! - G2. Waiting intervals hold no more bytes of blocks than a small part of the budget, which
+//!   counts them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,12 +23,13 @@ use crate::index::{Head, Key};
 use crate::read::Cold;
 use crate::store::Shared;
 
-/// Of so many bytes that commits write one more may be written for scans.
+/// Bytes that commits write for each byte that may be rewritten for scans.
 const COMMITTED_PARTS: u64 = 2;
-/// Parts of the budget of which one may be written for scans in a second without puts, and the most.
+/// Part of the budget (one in this many) that may be written for scans in a second without puts,
+/// and the most bytes.
 const IDLE_PARTS: u64 = 8;
 const IDLE_BYTES_MAX: u64 = 32 << 20;
-/// Seconds of that which are kept for later.
+/// Seconds of that part that are kept for later.
 const IDLE_KEPT: u64 = 4;
 /// Parts of the budget of which one is for blocks that wait, and the most.
 const WAITING_PARTS: u64 = 64;
@@ -37,7 +40,7 @@ const WAITING_BYTES_MAX: u64 = 4 << 20;
 pub(crate) struct InPieces {
     pub(crate) head: Arc<Head>,
     pub(crate) block: Arc<Block>,
-    /// In how many pieces it lies.
+    /// The number of pieces in which it is.
     pieces: usize,
 }
 
@@ -46,7 +49,7 @@ pub(crate) struct InPieces {
 pub(crate) struct Fragmented {
     waiting: Mutex<Waiting>,
     allowance: AtomicU64,
-    /// What memtables had taken when time was last looked at.
+    /// Bytes that memtables had taken at the last check of the time.
     used_before: AtomicU64,
     is_queued: AtomicBool,
     /// Whether something was written as one and not made durable.
@@ -60,7 +63,7 @@ struct Waiting {
     bytes: u64,
 }
 
-/// What may wait, and what may be kept of the allowance, under a budget.
+/// Limits of the waiting bytes and of the allowance under a budget.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     waiting: u64,
@@ -79,7 +82,7 @@ impl Bounds {
 }
 
 impl InPieces {
-    /// What was read of an interval.
+    /// An interval whose block was read.
     pub(crate) fn of(cold: &Cold, block: Arc<Block>) -> Self {
         Self { head: Arc::clone(cold.head()), block, pieces: cold.pieces() }
     }
@@ -91,12 +94,12 @@ impl Fragmented {
         self.allowance.load(Relaxed)
     }
 
-    /// A commit has written so many bytes.
+    /// Notes that a commit has written `bytes` bytes.
     pub(crate) fn note_committed(&self, bytes: u64, bounds: Bounds) {
         self.earn(bytes / COMMITTED_PARTS, bounds);
     }
 
-    /// A second has passed, and memtables have taken so many bytes so far.
+    /// Notes that a second has passed, and that memtables have taken `used` bytes so far.
     pub(crate) fn note_second(&self, used: u64, bounds: Bounds) {
         let put = used.saturating_sub(self.used_before.swap(used, Relaxed));
         self.earn(bounds.idle.saturating_sub(put), bounds);
@@ -108,7 +111,7 @@ impl Fragmented {
         let _ = self.allowance.fetch_update(Relaxed, Relaxed, add);
     }
 
-    /// Has an interval wait, if there is room; answers whether it is time to write.
+    /// Lets an interval wait, if there is room, and returns whether it is time to write.
     fn offer(&self, interval: InPieces, bounds: Bounds) -> bool {
         let mut waiting = self.waiting.lock();
         let bytes = interval.block.memory_bytes();
@@ -121,8 +124,8 @@ impl Fragmented {
         waiting.bytes >= bounds.waiting / 2
     }
 
-    /// Takes the intervals that there is allowance for, those in most pieces first; in the order of their
-    /// keys. The others go: a scan that comes by hands them over again.
+    /// Takes the intervals that the allowance covers, chosen by the most pieces first, in the order
+    /// of their keys. The others are dropped: the next scan that reads them hands them over again.
     pub(crate) fn take(&self) -> Vec<InPieces> {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         let mut intervals: Vec<InPieces> = waiting.intervals.into_values().collect();
@@ -138,13 +141,13 @@ impl Fragmented {
         intervals
     }
 
-    /// So many bytes were written.
+    /// Notes that `bytes` bytes were written.
     pub(crate) fn note_written(&self, bytes: u64) {
         let less = |had: u64| Some(had.saturating_sub(bytes));
         let _ = self.allowance.fetch_update(Relaxed, Relaxed, less);
     }
 
-    /// Something was written as one that is not durable.
+    /// Notes that intervals were written as one that are not durable.
     pub(crate) fn note_unsynced(&self) {
         self.is_unsynced.store(true, Relaxed);
     }
@@ -154,7 +157,7 @@ impl Fragmented {
         self.is_unsynced.swap(false, Relaxed)
     }
 
-    /// Lets go all that waits.
+    /// Drops all waiting intervals.
     pub(crate) fn clear(&self) {
         *self.waiting.lock() = Waiting::default();
     }
@@ -165,8 +168,8 @@ impl Fragmented {
 }
 
 impl Shared {
-    /// A scan has read an interval: where it did so from several pieces, it is written as one, if there is
-    /// allowance for that.
+    /// Notes that a scan has read an interval. If it read several pieces, the interval is written
+    /// as one if the allowance covers that.
     pub(crate) fn offer_if_fragmented(self: &Arc<Self>, cold: &Cold, block: &Arc<Block>) {
         let is_allowed = self.fragmented.allowance() >= block.pair_bytes() as u64;
         if cold.head().lie.fragments <= 1 || !is_allowed {
@@ -183,7 +186,7 @@ impl Shared {
         self.wake_looks_unnumbered();
     }
 
-    /// Has what waits written as one, soon.
+    /// Schedules the writing of the waiting intervals.
     pub(crate) fn schedule_rewriting(self: &Arc<Self>) {
         if self.fragmented.is_empty() || self.fragmented.is_queued.swap(true, SeqCst) {
             return;
@@ -192,11 +195,11 @@ impl Shared {
         let task = move |_stop: &workers::StopToken| {
             let Some(shared) = shared.upgrade() else { return };
             shared.fragmented.is_queued.store(false, SeqCst);
-            // What could not be done is handed over again by the next scan.
+            // If some could not be written, the next scan hands them over again.
             let rewritten = shared.rewrite_fragmented();
             shared.note_ended(&shared.rewriting_failing, rewritten);
         };
-        // A pool that is stopping runs nothing more, and nobody waits for it.
+        // A pool that is stopping runs nothing more, and no thread waits for it.
         if self.group.submit(Class::Collect, "flexdb rewrite", task).is_err() {
             self.fragmented.is_queued.store(false, SeqCst);
         }

@@ -4,15 +4,16 @@
 //! header's bytes.
 //!
 //! # Invariants
-//! - X1. Intervals are disjoint, in the order of their keys: an interval has the keys from its bound
-//!   to before the next one's; the first has all that are smaller, too.
-//! - X2. The first pair that lies in an interval has the least key of all that lie there. Its extent
-//!   is tagged, so the interval is found again when the store is opened, and has this key as its bound
-//!   then. Where other extents are tagged, too, the same holds from each of them to the next.
-//! - X3. A [`Head`] stands for one version of its interval and never changes, but for its cache: so
-//!   what is cached is right for every snapshot that knows this head.
-//! - X4. A part of an interval is cached only with the key that it was looked up for: an update alone if it
-//!   has this key and no other update is like it, and a tombstone only with the main part.
+//! - X1. Intervals are disjoint, in the order of their keys: an interval has the keys from its
+//!   bound to before the next one's; the first also has all smaller keys.
+//! - X2. The first pair in an interval's bytes has the least key of all pairs there. Its extent is
+//!   tagged, so an opening finds the interval again, and then has this key as its bound. If other
+//!   extents are tagged, too, the same holds from each of them to the next.
+//! - X3. A [`Head`] represents one version of its interval and never changes, except for its cache.
+//!   So the cached block is right for every snapshot that knows this head.
+//! - X4. A part of an interval is cached only with the key that it was looked up for. An update is
+//!   cached alone if it has this key and no other update is like it, and a tombstone only with the
+//!   main part.
 
 mod key;
 mod tail;
@@ -46,40 +47,40 @@ pub(crate) type IndexSnapshot = Snapshot<Interval>;
 #[derive(Debug)]
 pub(crate) struct Head {
     bound: Key,
-    /// The key of its first pair, where that is not the bound.
+    /// The key of its first pair, if that is not the bound.
     first: Option<Box<Key>>,
     cached: ArcSwapOption<Block>,
     tally: Arc<Tally>,
     pub(crate) lie: Lie,
-    /// Where the updates of its tail lie, once it is known.
+    /// The places of the updates of its tail, once they are known.
     tail: OnceLock<Tail>,
     /// Whether the cache's hand is to pass it by once.
     is_used: AtomicBool,
-    /// When its block was given up, as the cache counts; 0 if that is of no account.
+    /// The moment, by the cache's count, when its block was evicted; 0 if that is of no account.
     given_up: AtomicU32,
 }
 
-/// How an interval lies in the space.
+/// The layout of an interval in the space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lie {
     /// Its extents, at most.
     pub(crate) fragments: u16,
     /// Updates that were appended without looking.
     pub(crate) tail: u16,
-    /// Its pairs that live, at most; or [`Lie::UNKNOWN`].
+    /// The number of its live pairs, at most; or [`Lie::UNKNOWN`].
     pub(crate) pairs: u16,
     /// Whether other extents than the first may be tagged: several intervals were taken as one.
     pub(crate) has_inner_tags: bool,
-    /// Whether it is damaged as a whole: its keys are known not to be in order, or it is a part of what
-    /// was found damaged.
+    /// Whether it is damaged as a whole: its keys are known not to be in order, or it is a part of
+    /// a range that was found damaged.
     pub(crate) is_out_of_order: bool,
 }
 
 impl Lie {
-    /// Nobody has counted the pairs.
+    /// The pairs were not counted.
     pub(crate) const UNKNOWN: u16 = u16::MAX;
 
-    /// How the two of it and what lies behind it lie, as one.
+    /// Returns the layout of this interval and the one behind it, as one.
     pub(crate) fn with(&self, next: &Self) -> Self {
         Self {
             fragments: self.fragments.saturating_add(next.fragments),
@@ -90,7 +91,7 @@ impl Lie {
         }
     }
 
-    /// Its pairs that live, at most; `usual` where nobody has counted them.
+    /// Returns the number of its pairs that live, at most; `usual` if they were not counted.
     pub(crate) fn pairs_or(&self, usual: usize) -> usize {
         match self.pairs {
             Self::UNKNOWN => usual,
@@ -98,22 +99,23 @@ impl Lie {
         }
     }
 
-    /// Its pairs that were not appended, at most; none if nobody has counted.
+    /// Returns the number of its pairs that were not appended, at most; none if they were not
+    /// counted.
     pub(crate) fn main_pairs(&self) -> u16 {
         if self.pairs == Self::UNKNOWN { 0 } else { self.pairs.saturating_sub(self.tail) }
     }
 }
 
 impl Head {
-    /// A version with a bound, whose first pair has the key `first`. Nobody knows
-    /// where the updates of its tail lie, if it has one, or may have one, as after opening.
+    /// A version with a bound, whose first pair has the key `first`. If it has a tail, or may have
+    /// one, as after opening, the places of the tail's updates are not known.
     pub(crate) fn new(bound: &[u8], first: &[u8], lie: Lie, tally: &Arc<Tally>) -> Arc<Self> {
         let is_known = lie.tail == 0 && (lie.fragments <= 1 || lie.pairs != Lie::UNKNOWN);
         let tail = is_known.then(Tail::default);
         Self::with_tail(bound, first, (lie, tail), tally)
     }
 
-    /// The same where this may be known.
+    /// The same, with the places of the tail's updates if they are known.
     pub(crate) fn with_tail(
         bound: &[u8],
         first: &[u8],
@@ -134,7 +136,7 @@ impl Head {
         Arc::new(head)
     }
 
-    /// Bytes of memory, without what is cached.
+    /// Bytes of memory, without its cached block.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let boxed = |first: &Key| allocated_bytes(size_of::<Key>()) + first.heap_bytes();
         let first = self.first.as_deref().map_or(0, boxed);
@@ -147,34 +149,34 @@ impl Head {
         &self.bound
     }
 
-    /// The key of the first pair that lies in it (X2).
+    /// Returns the key of its first pair (X2).
     pub(crate) fn first_key(&self) -> &[u8] {
         self.first.as_deref().unwrap_or(&self.bound)
     }
 
-    /// Where to look for a key in it.
+    /// Returns the part of it that may have a key.
     pub(crate) fn part_of(&self, key: &[u8]) -> Part {
         // Without a tail all of it is the main part.
         let tail = self.tail.get().filter(|tail| tail.len() > 0);
         tail.map_or(Part::Whole, |tail| tail.part_of(key))
     }
 
-    /// Where a part lies in it, if it has `length` bytes.
+    /// Returns the bytes of a part of it, if it has `length` bytes.
     pub(crate) fn range(&self, part: Part, length: u32) -> Range<u32> {
         self.tail.get().map_or(0..length, |tail| tail.range(part, length))
     }
 
-    /// Whether nobody knows where the updates of its tail lie.
+    /// Whether the places of its tail's updates are not known.
     pub(crate) fn wants_tail(&self) -> bool {
         self.tail.get().is_none()
     }
 
-    /// Where they lie, if somebody knows.
+    /// Returns the places of its tail's updates, if they are known.
     pub(crate) fn tail(&self) -> Option<&Tail> {
         self.tail.get()
     }
 
-    /// It was read, and this is where they lie.
+    /// Sets the places of its tail's updates, after it was read.
     pub(crate) fn learn_tail(&self, tail: Tail) {
         let bytes = tail.heap_bytes();
         if self.tail.set(tail).is_ok() {
@@ -182,17 +184,18 @@ impl Head {
         }
     }
 
-    /// Its tail after `front` bytes came before it and updates behind it: where each lies, and its key.
+    /// Returns its tail after `front` bytes were added before it and updates behind it, each with
+    /// its place and its key.
     pub(crate) fn tail_after(&self, front: u32, updates: &[(u32, &[u8])]) -> Option<Tail> {
         self.tail.get()?.appended(front, updates)
     }
 
-    /// What is cached of it, if that is all of it; and it is used.
+    /// Returns its cached block, if that is all of it, and marks it as used.
     pub(crate) fn whole(&self) -> Option<Arc<Block>> {
         self.cached().as_ref().filter(|block| block.is_whole()).cloned()
     }
 
-    /// What is cached of it, in place, which may be some parts; and it is used.
+    /// Returns its cached block, in place, which may have only some parts, and marks it as used.
     pub(crate) fn cached(&self) -> arc_swap::Guard<Option<Arc<Block>>> {
         let block = self.cached.load();
         if block.is_some() && !self.is_used.load(Relaxed) {
@@ -201,7 +204,7 @@ impl Head {
         block
     }
 
-    /// Caches its block; answers whether none was there.
+    /// Caches its block, and returns whether none was there.
     pub(crate) fn cache(&self, block: &Arc<Block>) -> bool {
         self.cached.swap(Some(Arc::clone(block))).is_none()
     }
@@ -212,9 +215,9 @@ impl Head {
         self.cached.swap(None)
     }
 
-    /// When its block was given up, if it was and nobody has asked since.
+    /// Returns the moment when its block was evicted, if it was and this was not asked since.
     pub(crate) fn take_ghost(&self) -> Option<NonZeroU32> {
-        // Most heads were never given up: no line is written for them.
+        // Most heads had no block evicted: no line is written for them.
         NonZeroU32::new(self.given_up.load(Relaxed)).filter(|_| self.given_up.swap(0, Relaxed) > 0)
     }
 
@@ -240,11 +243,11 @@ impl Drop for Head {
     }
 }
 
-/// An entry of the index. None stands in slots that hold nothing.
+/// An entry of the index. Slots that hold nothing have none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interval(Option<Arc<Head>>);
 
-/// What parts two nodes of the index: the bound of the first interval of the right one.
+/// The separator of two nodes of the index: the bound of the first interval of the right one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pivot(Key);
 
@@ -280,12 +283,12 @@ impl Entry for Interval {
     }
 }
 
-/// The interval that a key belongs to; none where there is no pair at all.
+/// Returns the interval that a key belongs to; none if there is no pair at all.
 pub(crate) fn find<'a>(index: &'a IndexSnapshot, key: &[u8]) -> Option<Found<'a, Interval>> {
     index.get_by_key(key, Interval::bound, Pivot::key)
 }
 
-/// The bound of the interval that begins at `offset`: where the one before it ends.
+/// Returns the bound of the interval that begins at `offset`, where the one before it ends.
 pub(crate) fn bound_at(index: &IndexSnapshot, offset: u64) -> Option<&Key> {
     index.get(offset)?.entry.head().map(|head| &head.bound)
 }
@@ -300,7 +303,7 @@ pub(crate) fn check(index: &Index) -> Result<(), String> {
     index.check_pivots(Interval::bound, Pivot::key)
 }
 
-/// Bytes of what one state has: heads, and nodes. O(N).
+/// Returns the bytes of one state: heads, and nodes. O(N).
 pub(crate) fn memory_bytes(index: &IndexSnapshot) -> u64 {
     let heads = index.range(0..u64::MAX).filter_map(|found| found.entry.head());
     index.node_bytes() + heads.map(|head| head.memory_bytes()).sum::<u64>()
@@ -312,8 +315,8 @@ pub(crate) fn append(index: &mut Index, length: u32, interval: Interval) {
     put(index, offset, length, interval, Side::End);
 }
 
-/// Puts the intervals `pieces` in the place of the one at `offset`. The first has the bound that this
-/// one had.
+/// Puts the intervals `pieces` in the place of the one at `offset`. The first has the bound that
+/// this one had.
 pub(crate) fn replace(index: &mut Index, offset: u64, old: u32, pieces: &[(u32, Interval)]) {
     let Some(((length, interval), others)) = pieces.split_first() else {
         index.remove(offset, offset + u64::from(old));

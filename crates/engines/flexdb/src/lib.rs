@@ -10,30 +10,33 @@
 //!   └──> pairs: those that gets found in intervals
 //! ```
 //!
-//! Between two commits durability is the host's: it journals what it applies and replays what lies
-//! above [`engine::Engine::persisted`].
+//! Between two commits durability is the host's: it journals each write that it applies, and
+//! replays the writes above [`engine::Engine::persisted`].
 //!
 //! # Invariants
-//! - A reader's state misses nothing (`state`, S1), shows one moment (S2), and finds the newest version
-//!   first (`memtable`, M2).
-//! - What the index says of a key's place holds for the space of the same base (`index`, X1), and is
+//! - A reader's state misses nothing (`state`, S1), shows one moment (S2), and finds the newest
+//!   version first (`memtable`, M2).
+//! - The place of a key in the index holds for the space of the same base (`index`, X1), and can be
 //!   found again from the space alone (X2).
-//! - What is persisted is in the space, in the same commit as the number that says so (`memtable`, M1;
-//!   `commit`, C1).
-//! - No reader waits for a commit: what it looks into is not changed.
-//! - What is cached is what its interval has, in the version that the cache hangs on (`index`, X3); and a pair
-//!   that is kept is what the base has, for all who look for its key there (`state`, S3).
+//! - Persisted writes are in the space, by the same commit as the number that says so (`memtable`,
+//!   M1; `commit`, C1).
+//! - No reader waits for a commit: the state that it reads does not change.
+//! - A cached block has the pairs of its interval, in the version to which it is attached (`index`,
+//!   X3). A pair that is kept is the pair of the base, for all readers that look for its key there
+//!   (`state`, S3).
 //!
 //! # To follow
 //! - a put: `write::Shared::apply`, then `memtable::Entered::insert`;
-//! - a get: `read::Shared::find`, then `memtable::Memtable::get`, `pairs::Pairs::get`, `state::Base::interval_of`,
-//!   `block::Block::find`; many at once: `flights`, for seats and `multi_get`;
+//! - a get: `read::Shared::find`, then `memtable::Memtable::get`, `pairs::Pairs::get`,
+//!   `state::Base::interval_of`, `block::Block::find`; many together: `flights`, for seats and
+//!   `multi_get`;
 //! - a scan: `scan::Walk`, a run at a time;
-//! - a commit: `commit::Shared::commit_oldest`, then `put`, `commit/planning.rs`, `commit/plan.rs` and
-//!   `commit/changing.rs`; between commits what scans found in pieces: `fragmented`, then `commit/rewriting.rs`;
-//!   and what lies in pieces while nobody wants the store: `tidying`, then `commit/tidying.rs`;
+//! - a commit: `commit::Shared::commit_oldest`, then `put`, `commit/planning.rs`, `commit/plan.rs`
+//!   and `commit/changing.rs`. Between commits, intervals that scans found in pieces: `fragmented`,
+//!   then `commit/rewriting.rs`. While the store is idle, other intervals in pieces: `tidying`,
+//!   then `commit/tidying.rs`;
 //! - recovery: `open::Store::open`, then `stored_index::Reading`, or else `recover::index`;
-//! - room given back: `collect::Shared::collect`.
+//! - freed room: `collect::Shared::collect`.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -107,7 +110,7 @@ mod tidying;
 mod trouble;
 mod write;
 
-/// The kinds of files that a store has next to its superblock. Its header lies in the space.
+/// The kinds of files that a store has next to its superblock. Its header is in the space.
 pub const FORMATS: &[codec::Format] = &[stored_index::FORMAT, flexspace::space::LOG_FORMAT];
 
 pub use check::{Report, check};

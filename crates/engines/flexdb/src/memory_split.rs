@@ -1,19 +1,21 @@
-//! How the budget is shared out: memtables, the sparse index, and the interval cache.
+//! The shares of the budget: memtables, the sparse index, and the interval cache.
 //!
-//! Memtables may take a quarter: one is written to, one is being committed, two wait. Ten parts of 32, plus up to
-//! [`UNCOUNTED_BYTES`], are for memory that no account counts: segments being filled, log records, gaps between blocks
-//! (`block/memory.rs`) and the allocator's loss, since a commit takes and frees pieces of many sizes (`tests/memory.rs`
-//! measures it). The pieces have the same sizes under any budget, so of a budget above [`LARGE_BYTES`] it is a smaller
-//! share. Memtables and blocks have their own memory. While a store has committed little since it was opened, that loss is
-//! small, and the cache borrows the memory that memtables do not use. The index takes what it needs, the nodes of both
-//! trees included. If intervals take more than an eighth, they grow (`commit/thinning.rs`) up to their maximum. The cache
-//! gets the rest and shrinks if the index takes more.
+//! Memtables may take a quarter: one is written to, one is being committed, two wait. Ten parts of
+//! 32, plus up to [`UNCOUNTED_BYTES`], are for memory that no account counts: segments being
+//! filled, log records, gaps between blocks (`block/memory.rs`) and the allocator's loss, since a
+//! commit takes and frees pieces of many sizes (`tests/memory.rs` measures it). The pieces have the
+//! same sizes under any budget, so of a budget above [`LARGE_BYTES`] it is a smaller share.
+//! Memtables and blocks have their own memory. While a store has committed little since it was
+//! opened, that loss is small, and the cache borrows the memory that memtables do not use. The
+//! index takes what it needs, the nodes of both trees included. If intervals take more than an
+//! eighth, they grow (`commit/thinning.rs`) up to their maximum. The cache gets the rest and
+//! shrinks if the index takes more.
 
 use crate::options::Options;
 
 /// Parts of the budget of which a memtable is one.
 const MEMTABLE_PARTS: u64 = 16;
-/// Memtables that may be there at once.
+/// Memtables that may exist at the same time.
 pub(crate) const MEMTABLES: u64 = 4;
 /// Parts of 32 of the budget that no account counts, and bytes next to them, at most.
 const UNCOUNTED_PARTS: u64 = 10;
@@ -23,24 +25,26 @@ const LARGE_BYTES: u64 = 128 << 20;
 const UNCOUNTED_PARTS_OF_LARGE: u64 = 6;
 /// Parts of the budget of which the index may be one before intervals grow.
 const INDEX_PARTS: u64 = 8;
-/// What an interval takes of the index, with its place in the tree and its extents in the space's.
+/// Bytes of the index for an interval, including its place in the tree and its extents in the
+/// space's.
 const INTERVAL_MEMORY_BYTES: u64 = 256;
-/// Parts of the budget of which one is for the intervals that are planned at once.
+/// Part of the budget (one in this many) for the intervals that are planned together.
 const CHUNK_PARTS: u64 = 128;
-/// No more updates than these are planned at once, nor more than one for so many of the bytes.
+/// Updates that are planned together, at most, and bytes for each of them, at least.
 const CHUNK_UPDATES_MAX: u64 = 256;
 const CHUNK_BYTES_EACH: u64 = 4 << 10;
 /// No memtable is sealed below this, however small the budget is.
 const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
-/// The longest that intervals may be, where the index would take more than its share: a part of the budget, as
-/// some of them are in memory at once in several forms, and half of what a tail's places reach.
+/// The greatest length of intervals if the index would take more than its share. It is a part of
+/// the budget, as some of them are in memory in several forms at the same time, and half of the
+/// bytes that a tail's places reach.
 const INTERVAL_PARTS: u64 = 64;
 const INTERVAL_BYTES_MAX: u64 = 512 << 10;
-/// And the most pairs that they may have, which is what can be counted but for some.
+/// And the most pairs that they may have: a little fewer than can be counted.
 const INTERVAL_PAIRS_MAX: usize = 32 << 10;
-/// Doublings of pairs for each doubling of the index, at most; and half as many of bytes.
+/// Doublings of pairs for each doubling of the index, at most; bytes have half of these doublings.
 const INDEX_DOUBLINGS_MAX: u32 = 6;
-/// Doublings of what intervals may be, at most.
+/// Doublings of the limits of intervals, at most.
 pub(crate) const DOUBLINGS_MAX: u32 = 15;
 
 /// The shares, in bytes.
@@ -49,7 +53,7 @@ pub(crate) struct MemorySplit {
     limit: u64,
     /// A memtable is sealed above this.
     pub(crate) memtable_bytes: u64,
-    /// What all memtables may take before writers wait for commits.
+    /// Bytes that all memtables may take before writers wait for commits.
     pub(crate) memtables_bytes: u64,
 }
 
@@ -60,8 +64,8 @@ pub(crate) struct IntervalLimits {
     pub(crate) bytes: u32,
 }
 
-/// How many updates a chunk has at most, and the bytes of these and of their intervals above which it ends;
-/// one interval it always has.
+/// How many updates a chunk has at most, and the bytes of these and of their intervals above which
+/// it ends; one interval it always has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkLimits {
     pub(crate) updates: usize,
@@ -76,9 +80,10 @@ impl MemorySplit {
         Self { limit, memtable_bytes, memtables_bytes: MEMTABLES * memtable_bytes }
     }
 
-    /// What the cache may hold beside an index of so many bytes, and memtables that take, or took until they
-    /// were committed, so many since the store was opened. Twice as much is kept for them, as nobody looks again
-    /// before the next commit; the rest of their share is lent.
+    /// Returns the bytes that the cache may hold next to an index of `index_bytes` bytes, if
+    /// memtables have taken `memtables_used` bytes since the store was opened, before and after
+    /// their commits. Twice these bytes are kept for memtables, since the share is not checked
+    /// again before the next commit; the cache borrows the rest of their share.
     pub(crate) fn cache_bytes(&self, index_bytes: u64, memtables_used: u64) -> u64 {
         let large = self.limit.saturating_sub(LARGE_BYTES);
         let uncounted = (self.limit - large) / 32 * UNCOUNTED_PARTS
@@ -88,7 +93,8 @@ impl MemorySplit {
         self.limit.saturating_sub(memtables + uncounted + index_bytes)
     }
 
-    /// What is planned at once: what is read and written for it is a small part of the budget.
+    /// Returns the limits of a chunk: the data that are read and written for it are a small part of
+    /// the budget.
     pub(crate) fn chunk(&self, options: &Options) -> ChunkLimits {
         let usual = u64::from(options.interval_bytes.max(1));
         let bytes = (self.limit / CHUNK_PARTS).min(CHUNK_UPDATES_MAX * usual);
@@ -96,24 +102,25 @@ impl MemorySplit {
         ChunkLimits { updates: updates as usize, bytes }
     }
 
-    /// Bytes up to which intervals are taken together where a store of so many bytes is opened: as few as the
-    /// index has room for.
+    /// Returns the bytes up to which intervals are taken together at the opening of a store of
+    /// `space_bytes` bytes: the fewest for which the index has room.
     pub(crate) fn opening_step(&self, space_bytes: u64, options: &Options) -> u64 {
         let intervals_max = (self.index_bytes() / INTERVAL_MEMORY_BYTES).max(1);
         let least = u64::from(options.interval_bytes) / 4;
         (space_bytes / intervals_max).clamp(least, self.interval_bytes_max(options))
     }
 
-    /// Bytes up to which so many intervals that are known are taken together where their store of so many bytes is
-    /// opened: none, if the index has room for all of them. It may have come to twice its share before the store was
-    /// closed, as intervals grow no faster than they are changed.
+    /// Returns the bytes up to which `intervals` known intervals are taken together at the opening
+    /// of their store of `space_bytes` bytes: none, if the index has room for all of them. The
+    /// index may have reached twice its share before the store was closed, as intervals grow no
+    /// faster than they are changed.
     pub(crate) fn step_for(&self, intervals: u64, space_bytes: u64, options: &Options) -> u64 {
         let wanted = intervals.saturating_mul(INTERVAL_MEMORY_BYTES);
         if wanted <= 2 * self.index_bytes() { 0 } else { self.opening_step(space_bytes, options) }
     }
 
-    /// What intervals should take at most. The nodes of the space's tree come to that: they are no fewer where
-    /// intervals are.
+    /// Returns the bytes that intervals should take at most. The nodes of the space's tree are in
+    /// addition: they do not become fewer with the intervals.
     pub(crate) fn index_bytes(&self) -> u64 {
         self.limit / INDEX_PARTS
     }
@@ -123,8 +130,8 @@ impl MemorySplit {
         most.max(u64::from(options.interval_bytes))
     }
 
-    /// How large intervals may be beside an index of so many bytes, and after so many doublings
-    /// (`commit/thinning.rs`).
+    /// Returns the limits of intervals for an index of `index_bytes` bytes, after `doublings`
+    /// doublings (`commit/thinning.rs`).
     pub(crate) fn interval_limits(
         &self,
         index_bytes: u64,
@@ -137,7 +144,7 @@ impl MemorySplit {
         let pairs = options.interval_pairs.clamp(2, INTERVAL_PAIRS_MAX);
         let usual = u64::from(options.interval_bytes);
         let most = (usual << doublings).min(self.interval_bytes_max(options));
-        // Where values are long, an interval has few pairs, and bytes alone bound it.
+        // If values are long, an interval has few pairs, and bytes alone limit it.
         let bytes = most.max((usual << (by_index / 2)).min(1 << 30));
         IntervalLimits {
             pairs: (pairs << doublings.max(by_index)).min(INTERVAL_PAIRS_MAX.max(pairs)),

@@ -1,37 +1,41 @@
-//! A memtable: versions of keys in memory, in order, written by many threads at once.
+//! A memtable: versions of keys in memory, in order, written by many threads concurrently.
 //!
-//! 1. A writer [enters](Memtable::enter) the memtable that the state names. If that has been sealed
-//!    meanwhile, the state has another by now, and the writer looks again.
-//! 2. [`Memtable::seal`] waits for those who have entered. From then on nothing changes, and it may
-//!    be committed.
+//! 1. A writer [enters](Memtable::enter) the memtable that the state names. If that was sealed
+//!    meanwhile, the state already has another one, and the writer looks again.
+//! 2. [`Memtable::seal`] waits for writers that have entered. From then on nothing changes, and the
+//!    memtable may be committed.
 //!
-//! Versions lie in a skip list that has memory of its own ([`sync::skip_list`]), which goes back to the system as a whole once
-//! nobody reads the memtable any more: no allocation is made for a write, and none of its memory lies between others.
+//! Versions are in a skip list with memory of its own ([`sync::skip_list`]), which returns to the
+//! system as a whole once no thread reads the memtable any more. A write makes no allocation, and
+//! none of its memory is between other allocations.
 //!
 //! # Invariants
 //! - M1. Every write that it holds, or ever will, has a number above [`Memtable::floor`], or is
 //!   persisted. The floor is not above the last number up to which all writes were finished when
-//!   the memtable was made: whoever writes later holds an unfinished number. Nor is it above the
-//!   newest write before: a replay comes in order, and what is finished says nothing of it. Hence,
-//!   once all older memtables are committed, everything up to the floor is in the space.
-//! - M2. Of two writes of one key, the later one is in the same memtable or a younger one: the older
-//!   one has returned before the other one begins (law L6), and whoever finds a memtable sealed looks
-//!   for the next one. A write that comes a second time in a replay is left out.
-//! - M3. What was applied is noted once all steps of a write are in memtables: a floor that was
-//!   asked for in between does not pass it.
-//! - M4. All steps of a write are in one memtable, so a commit has all of them or none, but for what later
-//!   writes have replaced (M5, M6).
-//! - M5. A version is replaced by a newer one of its key in the same memtable, in its place, if no snapshot, present or
-//!   future, sees it: whoever looks for the newest finds that one. So a key that is written over and over takes as
-//!   much memory as one that is written once. Where the newer one has no room there, it lies before the old one, which is left
-//!   until the memtable goes, and is no more to anybody: the newer one takes half as much again, so that it does not
-//!   happen often.
-//! - M6. A version that is marked as replaced has a newer one in a younger memtable, and no snapshot,
-//!   present or future, sees it. A commit leaves it out: whoever looks for it finds the newer one first, and
-//!   after a crash the journal has that one, once it has reached [`Memtable::replaced_by`]. It stays in
-//!   memory, for readers whose state does not name the younger memtable.
-//! - M7. A key that is in it, or was, passes its filter (`memtable/filter.rs`): what does not pass is answered
-//!   without a search.
+//!   the memtable was made: a later writer holds an unfinished number. Nor is it above the newest
+//!   write before: a replay comes in order, and a finished number says nothing of a replayed write.
+//!   Hence, once all older memtables are committed, everything up to the floor is in the space.
+//! - M2. Of two writes of one key, the later one is in the same memtable or a younger one. The
+//!   older one has returned before the other one begins (law L6), and a writer that finds a
+//!   memtable sealed looks for the next one. A write that comes a second time in a replay is left
+//!   out.
+//! - M3. A write is noted as applied once all its steps are in memtables: a floor that was
+//!   requested in between does not pass it.
+//! - M4. All steps of a write are in one memtable, so a commit has all of them or none, except
+//!   steps that later writes have replaced (M5, M6).
+//! - M5. A newer version of a key replaces an older one in the same memtable, in its place, if no
+//!   snapshot, present or future, sees the older one: a reader that looks for the newest finds the
+//!   newer one. So a key that is written repeatedly takes the memory of one that is written once.
+//!   If the newer version has no room in that place, it is put before the old one, which is left
+//!   until the memtable is freed, and which no reader uses. The newer version gets one and a half
+//!   times the words of the old one, so that this does not happen often.
+//! - M6. A version that is marked as replaced has a newer one in a younger memtable, and no
+//!   snapshot, present or future, sees it. A commit leaves it out. A reader finds the newer one
+//!   first, and after a crash the journal has the newer one, once it has reached
+//!   [`Memtable::replaced_by`]. The version stays in memory, for readers whose state does not name
+//!   the younger memtable.
+//! - M7. A key that is in it, or was, passes its filter (`memtable/filter.rs`): a key that does not
+//!   pass needs no search.
 
 mod batch;
 mod filter;
@@ -57,10 +61,10 @@ pub(crate) use walk::{Update, Walker};
 /// Whether a snapshot, present or future, may see a version of a number that a newer one replaces.
 pub(crate) type IsSeen<'a> = &'a dyn Fn(SeqNo, SeqNo) -> bool;
 
-/// What a search for one key has found; a value was copied to where the caller wanted it.
+/// The result of a search for one key; a value was copied to the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The write's number; zero if it is in the space, where none has one.
+    /// The write's number; zero if the version is in the space, where none has a number.
     pub(crate) seqno: SeqNo,
     /// Whether it is a value, rather than a tombstone.
     pub(crate) is_value: bool,
@@ -78,10 +82,10 @@ impl Found {
     }
 }
 
-/// What all memtables of a store share.
+/// The state that all memtables of a store share.
 #[derive(Debug)]
 pub(crate) struct Family {
-    /// Bytes of all memtables that anybody holds.
+    /// Bytes of all memtables that are held anywhere.
     pub(crate) tally: Arc<Tally>,
     next_id: AtomicU64,
     applied: AtomicU64,
@@ -199,7 +203,8 @@ impl Memtable {
         });
     }
 
-    /// Versions in it, and those that had no room for the ones that replaced them.
+    /// Versions in it, including the ones whose place had no room for the version that replaced
+    /// them.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -211,13 +216,14 @@ impl Memtable {
         may_enter.then_some(Entered { memtable: self, _gate: gate })
     }
 
-    /// Lets nobody write any more. Waits for those who do.
+    /// Seals it against writers, and waits for writers that have entered.
     pub(crate) fn seal(&self) {
         *self.gate.write() = true;
     }
 
-    /// Moves the floor to `visible()`, if nothing is in it; answers whether that was so. Nobody is
-    /// in between entering and writing meanwhile, and who enters later holds an unfinished number.
+    /// Moves the floor to `visible()` if it is empty, and returns whether it was. Meanwhile no
+    /// writer is between entering and writing, and a writer that enters later holds an unfinished
+    /// number.
     pub(crate) fn lift_if_empty(&self, visible: impl FnOnce() -> SeqNo) -> bool {
         let _gate = self.gate.write();
         let is_empty = self.entries.is_empty();
@@ -227,7 +233,7 @@ impl Memtable {
         is_empty
     }
 
-    /// Tells of each key, once or for each of its versions.
+    /// Calls `tell` with each key, once or for each of its versions.
     pub(crate) fn each_key(&self, tell: &mut dyn FnMut(&[u8])) {
         let mut key = Vec::new();
         self.entries.iter().for_each(|entry| {
@@ -261,8 +267,9 @@ impl Entered<'_> {
         self.put(op, seqno, &|_, _| true);
     }
 
-    /// The same, in the place of the one before it, unless a snapshot, present or future, `is_seen` to stand
-    /// between their numbers (M5). The caller holds the ticket of `seqno`, and no other of the same key is held (law L6).
+    /// The same, in the place of the version before it, unless `is_seen` says that a snapshot,
+    /// present or future, is between their numbers (M5). The caller holds the ticket of `seqno`,
+    /// and no other ticket of the same key is held (law L6).
     pub(crate) fn put(&self, op: &Op<'_>, seqno: SeqNo, is_seen: IsSeen<'_>) {
         let memtable = self.memtable;
         memtable.oldest.fetch_min(seqno.get(), Relaxed);

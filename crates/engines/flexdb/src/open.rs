@@ -1,11 +1,11 @@
 //! Opening: the space, the index to it, begin.
 //!
-//! 1. The space is opened, which replays its log and changes nothing: its life begins with the first
-//!    change. Or it is made, if there is none.
-//! 2. The store's header is read; an empty space gets one. So a crash while the store is made leaves
-//!    nothing, or an empty space, or a store.
-//! 3. The sparse index is taken from its file, if the last life of the space was closed (`stored_index`); or
-//!    made anew from the extents' tags (`recover`).
+//! 1. The space is opened, which replays its log and changes nothing: its life begins with the
+//!    first change. If there is none, it is made.
+//! 2. The store's header is read; an empty space gets one. So a crash while the store is made
+//!    leaves nothing, or an empty space, or a store.
+//! 3. The sparse index is taken from its file, if the last life of the space was closed
+//!    (`stored_index`); otherwise it is rebuilt from the extents' tags (`recover`).
 //! 4. The host replays its journal above `persisted`.
 
 use std::sync::Arc;
@@ -35,12 +35,12 @@ use crate::tally::Tally;
 use crate::tidying::Tidying;
 use crate::trouble::Work;
 
-/// Who its background tasks belong to.
+/// The group of its background tasks.
 const GROUP: &str = "flexdb";
 
 impl Store {
-    /// Opens the store in the host's directory, and makes it if there is none. Reads the tree of the
-    /// space, and one key for each interval.
+    /// Opens the store in the host's directory, and makes it if there is none. Reads the tree of
+    /// the space, and one key for each interval.
     ///
     /// # Errors
     /// [`engine::Error::Corruption`] if what was read is not what was written.
@@ -50,7 +50,7 @@ impl Store {
         match Self::open_on(&space, host, options) {
             Ok(store) => Ok(store),
             Err(error) => {
-                // It was not used, and may be opened again at once.
+                // It was not used, and may be opened again immediately.
                 let _ = space.close();
                 Err(error)
             }
@@ -135,10 +135,10 @@ impl Store {
     }
 }
 
-/// The index that the life before this one has stored; `None` where there is none.
+/// Returns the index that the life before this one has stored; `None` if there is none.
 ///
 /// # Errors
-/// The damage, and the device's: the index is made anew then (N3).
+/// The damage, and the device's: then the index is rebuilt (N3).
 fn stored_index(
     host: &Host,
     space: &Snapshot,

@@ -1,4 +1,4 @@
-//! One pair as it lies in the space, and the bytes at the space's beginning.
+//! One pair in its encoding in the space, and the bytes at the space's beginning.
 //!
 //! # Format
 //! A pair: varint of the key's length, varint of the value's length and one more, or 0 for a
@@ -18,7 +18,7 @@ pub(crate) struct Pair<'a> {
     pub(crate) value: Option<&'a [u8]>,
 }
 
-/// What the head of a pair says.
+/// The content of the head of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PairHead {
     /// Bytes of the head itself.
@@ -29,7 +29,7 @@ pub(crate) struct PairHead {
 }
 
 impl PairHead {
-    /// The head at the beginning of what is left of `fields`, which may end behind it.
+    /// Takes the head at the beginning of the rest of `fields`, which may end behind it.
     pub(crate) fn take(fields: &mut Reader<'_>) -> Result<Self, Corruption> {
         let begin = fields.position();
         let key_len = fields.take_varint_u32()? as usize;
@@ -73,8 +73,8 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Decodes the pairs of an interval, one after the other, and says how many there are: the entry for
-/// whatever checks the decoder. Each has one encoding.
+/// Decodes the pairs of an interval one by one, and returns how many there are: the entry for code
+/// that checks the decoder. Each pair has one encoding.
 ///
 /// # Errors
 /// The damage, with its offset.
@@ -96,7 +96,8 @@ pub fn decode_pairs(bytes: &[u8]) -> Result<usize, Corruption> {
     Ok(count)
 }
 
-/// What stands before all pairs: what the space is, and how far the store's writes are in it.
+/// The header in front of all pairs: the kind of the space, and how far the store's writes are in
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoreHeader {
     /// Every write up to this is in the space.
@@ -134,7 +135,7 @@ impl StoreHeader {
     }
 }
 
-/// Decodes the header of a store: the entry for whatever checks the decoder.
+/// Decodes the header of a store: the entry for code that checks the decoder.
 ///
 /// # Errors
 /// The damage, with its offset.

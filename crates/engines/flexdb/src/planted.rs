@@ -1,5 +1,6 @@
-//! Bugs that tests plant to show that they would be found (`docs/reliability/planted-flex.md`); nothing outside
-//! of them.
+//! Bugs that tests plant to show that they would be found; nothing outside of tests.
+//!
+//! `docs/reliability/planted-flex.md` lists them.
 
 #[cfg(all(test, not(shuttle)))]
 pub(crate) use in_tests::{is_planted, must_be_found};
@@ -9,15 +10,15 @@ pub(crate) use sync::planted::is_planted;
 /// A way to break a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Planted {
-    /// A version is left out though the journal does not have what replaces it.
+    /// A version is left out though the journal does not have the version that replaces it.
     LeftOutUnreached,
-    /// How far the writes are is durable before they are.
+    /// The number of persisted writes is durable before the writes are.
     PersistedEarly,
-    /// A commit keeps no base for a pin that stands between its writes.
+    /// A commit keeps no base for a pin that is between its writes.
     PinPassed,
     /// A change that was broken off is not noted in the index.
     BrokenOffUnnoted,
-    /// Deletes that give room take pairs from pins that see them.
+    /// Deletes that free room take pairs from pins that see them.
     RelievedUnpinned,
     /// Keys below an interval's first pair are appended behind it.
     FrontBehind,
@@ -29,43 +30,48 @@ pub(crate) enum Planted {
     AlikeBelieved,
     /// A writer is refused because of a commit that failed before it came.
     OldFailureTold,
-    /// A writer waits for a commit that is not due, as there has come to be room without one in the background.
+    /// A writer waits for a commit that is not due, since there is now room without one in the
+    /// background.
     RoomUnseen,
-    /// Writers may fill all room that is left when a commit begins at once.
+    /// Writers may fill all room that is left immediately when a commit begins.
     Unpaced,
-    /// Where the index takes too much, intervals that are there stay as they are.
+    /// If the index takes too much, the present intervals stay unchanged.
     NeighboursLeft,
-    /// What was committed is told to be durable before the space is synced.
+    /// Committed writes are reported as durable before the space is synced.
     CommitUnsynced,
     /// The stored index gets its name before it is synced.
     IndexUnsynced,
     /// A pair that is kept stays when a commit replaces it.
     PairLeft,
-    /// What is cached of an interval stays when that is appended to.
+    /// The cached block of an interval stays when the interval is appended to.
     BlockLeft,
-    /// The stored index is believed though the space went on.
+    /// The stored index is believed though the space has changed since.
     StoredBelieved,
-    /// A scan that goes on sees what was written since it began.
+    /// A scan that continues sees writes made since it began.
     TwoMoments,
-    /// What was read of an interval is written as one though it was changed since.
+    /// The block that was read of an interval is written as one though the interval was changed
+    /// since.
     StaleWritten,
     /// A writer writes to a memtable that was sealed meanwhile.
     SealedEntered,
-    /// A commit takes a memtable to which somebody may still be writing.
+    /// A commit takes a memtable to which a writer may still be writing.
     CommittedUnsealed,
     /// Memtables that were committed leave the state before the base comes that has them.
     TakenOutFirst,
-    /// A commit, or whoever has readers look into what is there by now, forgets the bases of pins.
+    /// A commit, or a thread that renews the base of readers, forgets the bases of pins.
     PinsForgotten,
     /// A new memtable's floor passes writes that have begun and are in no memtable yet.
     FloorPassesOpen,
-    /// A commit in the background is taken to be queued until it has looked whether there is another one to do.
+    /// A commit in the background counts as queued until it has checked whether there is another
+    /// one to do.
     QueuedTillLate,
-    /// Whoever closes a store takes the state away though somebody is making the next one.
+    /// The thread that closes a store takes the state away though another thread is making the next
+    /// one.
     ClosedUninstalled,
-    /// Whoever replaces a state leaves it to gets that hold it to free what only it had.
+    /// The thread that replaces a state leaves it to gets that hold it to free the parts that only
+    /// it had.
     LeftToReaders,
-    /// What was planned first is done first.
+    /// The change that was planned first is made first.
     OutOfTurn,
 }
 

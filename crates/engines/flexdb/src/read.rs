@@ -1,5 +1,6 @@
-//! Reading one key: memtables from the youngest, then the pairs that were kept, then the one interval that it
-//! belongs to. What is found there is kept as a pair.
+//! Reading one key: memtables from the youngest, then the kept pairs, then the key's interval.
+//!
+//! A pair that is found in the interval is kept.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,10 +27,11 @@ use crate::store::Shared;
 const QUEUES_KEPT: usize = 8;
 /// Bytes of a buffer: most intervals.
 const BUFFER_BYTES: usize = 32 << 10;
-/// Parts of the budget of which as much was cached as one when the allocator is asked to give back.
+/// Part of the budget (one in this many): once it was cached, the allocator has to return freed
+/// memory.
 const GIVEN_BACK_PARTS: u64 = 16;
 
-/// How far a search has come without the device.
+/// The progress of a search without the device.
 pub(crate) enum Sought {
     /// It has ended; a value was copied.
     Ended(Option<Found>),
@@ -45,7 +47,8 @@ pub(crate) struct Cold {
     offset: u64,
     length: u32,
     part: Part,
-    /// In which state it is read, as pairs count, if what is found may be kept.
+    /// The count of commits of the state in which it is read, if the pair that is found may be
+    /// kept.
     commits: Option<u64>,
 }
 
@@ -70,7 +73,7 @@ impl Cold {
         self.head.range(self.part, self.length).len()
     }
 
-    /// Where they are in the space.
+    /// Returns the bytes of the space in which they are.
     pub(crate) fn span(&self) -> Range<u64> {
         let inside = self.head.range(self.part, self.length);
         let begin = self.offset + StoreHeader::BYTES as u64;
@@ -81,7 +84,7 @@ impl Cold {
         &self.head
     }
 
-    /// In how many pieces it lies: extents each of which goes on where the one before it ends are one.
+    /// Returns the number of its pieces: extents that follow one another without a gap are one.
     pub(crate) fn pieces(&self) -> usize {
         let mut end = None;
         let extents = self.base.space.extents(self.span());
@@ -94,8 +97,8 @@ impl Cold {
         begins.count()
     }
 
-    /// Finds out where the updates of its tail lie, if nobody knows: all pairs behind the extents that lie
-    /// one behind the other from its beginning on are taken for updates.
+    /// Finds the places of its tail's updates, if they are not known. All pairs behind the extents
+    /// that follow one another without a gap from its beginning on are taken for updates.
     fn learn(&self, bytes: &[u8]) {
         if !self.head.wants_tail() || self.part != Part::Whole {
             return;
@@ -119,7 +122,7 @@ impl Cold {
                 updates.push((at as u32, pair.key));
             }
         }
-        // Where it cannot be known, all of it is the main part.
+        // If it cannot be known, all of it is the main part.
         let tail = is_cut.then(|| Tail::default().appended(0, &updates)).flatten();
         self.head.learn_tail(tail.unwrap_or_default());
     }
@@ -164,7 +167,7 @@ impl Shared {
         Ok(self.found_in(&block, &cold, key, into))
     }
 
-    /// What the block of what was read has of a key; it is kept as a pair.
+    /// Returns the value that the block of the read part has for a key, and keeps it as a pair.
     pub(crate) fn found_in(
         &self,
         block: &Block,
@@ -177,14 +180,14 @@ impl Shared {
         Some(Found::in_space(value, into))
     }
 
-    /// Keeps what was found in the base of the state that has so many commits.
+    /// Keeps a pair that was found in the base of the state with this count of commits.
     fn keep_pair(&self, commits: Option<u64>, key: &[u8], value: &[u8]) {
         if let Some(commits) = commits.filter(|_| self.options.pairs) {
             self.cache.keep_pair(commits, key, value, self.cache_share());
         }
     }
 
-    /// The newest version of `key`, as far as nothing has to be read: `None` if it would have to.
+    /// Returns the newest version of `key` if nothing has to be read for it; otherwise `None`.
     pub(crate) fn find_at_once(
         &self,
         key: &[u8],
@@ -197,7 +200,7 @@ impl Shared {
         })
     }
 
-    /// Looks for a key in memtables and in what is cached: as a pair, or with its interval.
+    /// Looks for a key in memtables and in the cache: as a pair, or with its interval.
     pub(crate) fn find_in_memory(
         &self,
         state: &State,
@@ -211,7 +214,7 @@ impl Shared {
                 return Ok(Sought::Ended(Some(found)));
             }
         }
-        // A reader of this state is given what its base has (A4 of `pairs`).
+        // A reader of this state gets the pair that its base has (A4 of `pairs`).
         let pair = sources.commits.and_then(|upto| self.cache.pairs().get(key, upto, into));
         if pair.is_some() {
             return Ok(Sought::Ended(Some(Found::IN_SPACE)));
@@ -230,7 +233,7 @@ impl Shared {
             return Ok(Sought::Ended(found));
         }
         let part = head.part_of(key);
-        // What is there and does not tell is an update whose key is only alike.
+        // If the part is cached and does not decide, it is an update whose key is only similar.
         let is_there = cached.is_some_and(|block| block.parts().has(part));
         let cold = Cold { commits: sources.commits, ..Cold::new(sources.base, &interval, head) };
         Ok(Sought::Cold(if is_there { cold } else { Cold { part, ..cold } }))
@@ -251,14 +254,15 @@ impl Shared {
         let cached = self.cached_bytes.fetch_add(bytes, Relaxed) + bytes;
         let many = self.host.memory.limit() / GIVEN_BACK_PARTS;
         if cached > many && self.cached_bytes.swap(0, Relaxed) > many {
-            // Those that have gone for it were of other sizes, and lay between what stays.
+            // The blocks that were evicted for it were of other sizes, and between blocks that
+            // stay.
             let task = |_: &workers::StopToken| sync::give_back_heaps();
             // A pool that is stopping has other worries.
             let _ = self.group.submit(Class::Collect, "flexdb give back", task);
         }
     }
 
-    /// Reads an interval, or a part of it: all of its extents at once.
+    /// Reads an interval, or a part of it: all of its extents concurrently.
     fn read(&self, cold: &Cold) -> Result<Vec<u8>> {
         let reading = self.begin_read(cold)?;
         match reading.missing() {
@@ -310,8 +314,9 @@ impl Shared {
         Ok(reading)
     }
 
-    /// Caches what was read for a key, with other parts of the interval that are cached (`index`, X4).
-    /// None where that was an update of another key: then all of it has to be read.
+    /// Caches the part that was read for a key, with other parts of the interval that are cached
+    /// (`index`, X4). Returns none if the part is an update of another key: then the whole interval
+    /// has to be read.
     pub(crate) fn keep(
         &self,
         cold: &Cold,
@@ -321,7 +326,7 @@ impl Shared {
         let cached = cold.head.cached();
         let cached = cached.as_ref().filter(|_| cold.part != Part::Whole);
         if let Some(block) = cached.filter(|block| block.answer(key, || cold.part).is_some()) {
-            // Somebody else has read it meanwhile.
+            // Another thread has read it meanwhile.
             return Ok(Some(Arc::clone(block)));
         }
         let (pairs, parts) = cached.map_or((&[][..], None), |it| (it.pairs(), Some(it.parts())));
@@ -354,7 +359,7 @@ impl Shared {
                 }
                 let block = Block::decode(&bytes, &self.cache.memory);
                 let block = block.map_err(|damage| damage.at(DATA, cold.begin()))?;
-                // Of other keys that are like it nothing is said.
+                // The block says nothing about other keys that are like it.
                 return Ok(Some(Arc::new(block.of_parts(Parts::of(Part::Update(index))))));
             }
         };
@@ -375,7 +380,7 @@ impl Shared {
         Ok(Arc::new(block.map_err(|damage| damage.at(DATA, cold.begin()))?))
     }
 
-    /// Reads what is missing, one run after the other.
+    /// Reads the missing runs one by one.
     fn read_now(&self, mut reading: Reading) -> Result<Vec<u8>> {
         let kept = self.buffers.lock().pop();
         let mut buffer = kept.unwrap_or_else(|| Buffer::zeroed(BUFFER_BYTES));

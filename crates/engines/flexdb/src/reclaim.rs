@@ -39,7 +39,7 @@ pub(crate) struct Reclaim {
 #[derive(Debug, Default)]
 struct Estimate {
     deletes: WaitingDeletes,
-    /// The newest write by then.
+    /// The newest write at that moment.
     newest: SeqNo,
     /// Looks since.
     age: u32,
@@ -79,7 +79,7 @@ impl Shared {
         }
     }
 
-    /// Has all memtables committed, soon.
+    /// Schedules a commit of all memtables.
     fn schedule_commit_of_deletes(self: &Arc<Self>) {
         let is_writable = self.health.check_writable().is_ok();
         if !is_writable || self.reclaim.is_queued.swap(true, SeqCst) {
@@ -99,7 +99,7 @@ impl Shared {
         }
     }
 
-    /// The deletes in memtables, as they are now or were some looks ago.
+    /// Returns the deletes in memtables, now or some checks ago.
     fn waiting_deletes(&self, state: &State, newest: SeqNo) -> WaitingDeletes {
         let mut estimate = self.reclaim.estimate.lock();
         estimate.age += 1;

@@ -1,16 +1,18 @@
-//! Making the sparse index anew from the space (Flex 5.4), where none is stored (`stored_index`).
+//! Rebuilding the sparse index from the space (Flex 5.4), if none is stored (`stored_index`).
 //!
-//! 1. The extents' tags say where intervals begin, without any I/O. Neighbours are taken as one while
-//!    they are small together: what becomes too large is split when it is next changed.
-//! 2. The key of each one's first pair is read (X2): many at once, on a queue of the device for each of some
-//!    threads, the pool's and the caller's.
+//! 1. The extents' tags show where intervals begin, without any I/O. Neighbours are taken as one
+//!    while they are small together: an interval that becomes too large is split when it is next
+//!    changed.
+//! 2. The key of each one's first pair is read (X2): many concurrently, on a queue of the device
+//!    for each of several threads, the pool's and the caller's.
 //! 3. The tree is filled from its end.
 //!
-//! An interval whose first pair cannot be read belongs to the one before it: whoever asks for a key of
-//! either is told of the damage, and all others can be read. The same holds for one that begins below
-//! others before it: all from the one that has its first key on are one, and damaged. Where that is more than
-//! the length of an interval can say it is several, all of them damaged: the keys belong to the last one,
-//! but for a few to which nothing but zeros may be added between its bound and theirs.
+//! An interval whose first pair cannot be read belongs to the one before it: a reader of a key of
+//! either gets the damage as an error, and all others can be read. The same holds for an interval
+//! that begins below others before it: all from the one that has its first key on are one, and
+//! damaged. If that is longer than an interval can be, it is several, all of them damaged. Then the
+//! keys belong to the last one, except a few between its bound and theirs, which only appended
+//! zeros can reach.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -32,14 +34,14 @@ use crate::tally::Tally;
 const FIRST_BYTES: u32 = 128;
 /// Intervals that a task takes at a time.
 const CHUNK: usize = 64;
-/// Tasks beside the caller, one for so many intervals: what reads cost of the processor.
+/// Tasks in addition to the caller's, and intervals for each: reads cost the processor time.
 const TASKS: usize = 3;
 const TASK_MIN: usize = 4 * CHUNK;
 
 /// An interval as the tags show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
-    /// Where it begins in the space.
+    /// Its offset in the space.
     pub(crate) offset: u64,
     pub(crate) length: u64,
     /// How long its first extent is.
@@ -47,8 +49,8 @@ pub(crate) struct Candidate {
     lie: Lie,
 }
 
-/// The index to what a space has behind its header; intervals of at least `step` bytes each, where
-/// there are as many.
+/// Returns the index to the data behind a space's header, with intervals of at least `step` bytes
+/// each, if there are enough bytes.
 pub(crate) fn index(
     space: &Snapshot,
     step: u64,
@@ -61,7 +63,7 @@ pub(crate) fn index(
     let mut found: Vec<(Candidate, Vec<u8>)> = Vec::with_capacity(candidates.len());
     for (candidate, key) in candidates.into_iter().zip(keys) {
         let Some((before, _)) = found.last_mut() else {
-            // All keys may lie before those of the next one.
+            // All keys may be before the keys of the next one.
             found.push((candidate, key.unwrap_or_default()));
             continue;
         };
@@ -73,7 +75,7 @@ pub(crate) fn index(
             found.push((candidate, key));
             continue;
         }
-        // From where its first key belongs to where it lies, nobody knows what there is.
+        // The content between the place of its first key and its own place is not known.
         let behind = found.partition_point(|(_, first)| *first <= key);
         let others = found.split_off(behind.max(1));
         if let Some((damaged, _)) = found.last_mut() {
@@ -97,7 +99,8 @@ pub(crate) fn index(
     Ok(index)
 }
 
-/// The bound of a part of what is damaged: no key but a few lies between it and the first part's.
+/// Returns the bound of a part of a damaged range: only a few keys are between it and the first
+/// part's.
 fn bound_of_part(first: &[u8], part: u64) -> Vec<u8> {
     let mut bound = first.to_vec();
     bound.resize(first.len() + part as usize, 0);
@@ -105,13 +108,13 @@ fn bound_of_part(first: &[u8], part: u64) -> Vec<u8> {
 }
 
 impl Candidate {
-    /// Takes in what lies behind it.
+    /// Takes in the candidate behind it.
     fn take_in(&mut self, next: &Self) {
         self.length += next.length;
         self.lie = self.lie.with(&next.lie);
     }
 
-    /// In how many intervals it lies: one, but for damage of more than 4 GiB.
+    /// Returns the number of intervals for it: one, except for damage of more than 4 GiB.
     fn parts(&self) -> u64 {
         self.length.div_ceil(u64::from(u32::MAX)).max(1)
     }
@@ -132,7 +135,8 @@ fn push(index: &mut Index, found: &Candidate, first: &[u8], heads: &Arc<Tally>) 
     }
 }
 
-/// Where intervals begin; of those that are closer than `step` bytes the first.
+/// Returns the places at which intervals begin; the first of several that are closer than `step`
+/// bytes.
 pub(crate) fn candidates(space: &Snapshot, step: u64) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
     for extent in space.extents(StoreHeader::BYTES as u64..space.len()) {
@@ -153,10 +157,10 @@ pub(crate) fn candidates(space: &Snapshot, step: u64) -> Vec<Candidate> {
     found
 }
 
-/// The key of an interval's first pair; damage where it cannot be read.
+/// The key of an interval's first pair; damage if it cannot be read.
 type Found = std::result::Result<Vec<u8>, Corruption>;
 
-/// What the tasks share.
+/// The state that the tasks share.
 struct Reading {
     space: Snapshot,
     device: Arc<dyn Device>,
@@ -166,7 +170,7 @@ struct Reading {
     done: Mutex<Done>,
 }
 
-/// What tasks that have ended have read, and how many have not.
+/// The keys that finished tasks have read, and the number of tasks that have not finished.
 struct Done {
     keys: Vec<Option<Found>>,
     running: usize,
@@ -177,7 +181,7 @@ struct Done {
 struct Task<'a> {
     shared: &'a Reading,
     reads: Reads<usize>,
-    /// Those whose bytes have come.
+    /// Keys whose bytes have arrived.
     come: Vec<(usize, Result<Vec<u8>>)>,
     keys: Vec<(usize, Found)>,
 }
@@ -197,14 +201,14 @@ impl Reading {
             }
         }
         if let Err(error) = read {
-            // The others need not go on.
+            // The others need not continue.
             self.next.store(self.candidates.len(), Relaxed);
             done.failure.get_or_insert(error);
         }
         done.running -= 1;
     }
 
-    /// Some that nobody has taken yet.
+    /// Returns some that no task has taken yet.
     fn take(&self) -> std::ops::Range<usize> {
         let count = self.candidates.len();
         let begin = self.next.fetch_add(CHUNK, Relaxed).min(count);
@@ -281,11 +285,11 @@ fn first_keys(
     });
     for _ in 0..TASKS.min(count.div_ceil(TASK_MIN).saturating_sub(1)) {
         let shared = Arc::clone(&reading);
-        // Whatever no task takes, this thread does.
+        // This thread does the work that no task takes.
         let _ = group.submit(Class::Flush, "flexdb recover", move |_stop| shared.work());
     }
     reading.work();
-    // Everything was taken by now, so one that begins from here on reads nothing.
+    // All work is taken now, so a task that begins from here on reads nothing.
     let waited = group.wait_until(|| reading.done.lock().running == 0);
     waited.map_err(|_| Error::Closed)?;
     let mut done = reading.done.lock();
@@ -297,15 +301,15 @@ fn first_keys(
     Ok(keys.into_iter().map(|key| key.unwrap_or_else(unread)).collect())
 }
 
-/// What some of an interval's first bytes say.
+/// The content of an interval's first bytes.
 enum First {
     Key(Vec<u8>),
-    /// So many bytes have to be read.
+    /// This number of bytes has to be read.
     Longer(u64),
 }
 
 impl Candidate {
-    /// Bytes that are read of it first: no more than lie in one extent.
+    /// Bytes that are read of it first: no more than one extent has.
     fn first_bytes(&self) -> u64 {
         u64::from(self.extent.min(FIRST_BYTES))
     }

@@ -1,14 +1,14 @@
-//! All that is sound of a store, damaged or not, as writes which make it anew; nothing is changed.
+//! All sound data of a store, damaged or not, as writes that rebuild it; nothing is changed.
 //!
-//! 1. The space says where its bytes lie: the superblock, the tree and the log. Where one of them cannot be
-//!    read, nothing says which bytes are a store's, and nothing is told.
-//! 2. Each interval is told in the order of its pairs, the later ones replacing the earlier, up to the first
-//!    byte that cannot be read. What lies behind that in the interval is lost, since nothing says where
-//!    the next pair begins; the next interval is told again.
+//! 1. The space has the places of its bytes: the superblock, the tree and the log. If one of them
+//!    cannot be read, nothing says which bytes are a store's, and nothing is reported.
+//! 2. Each interval is reported in the order of its pairs, the later ones replacing the earlier, up
+//!    to the first byte that cannot be read. The bytes behind it in the interval are lost, since
+//!    nothing says where the next pair begins; the next interval is reported again.
 //!
 //! # What is lost
-//! The keys from the first of such an interval to that of the next one. Of those that were told, one that was
-//! written or deleted by what is lost has an older value, or is back.
+//! The keys from the first of such an interval to that of the next one. If lost data had written or
+//! deleted a key that was reported, the key has an older value, or is back.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::error::DATA;
 use crate::pair::Pair;
 use crate::stored_index;
 
-/// Bytes that are read at once where not all of an interval can be.
+/// Bytes that are read in one step if an interval cannot be read as a whole.
 const STEP_BYTES: u64 = 4096;
 
-/// Tells all sound writes of the store on `device`, interval by interval, in the order of keys. Reads the
-/// store once. Memory: an interval.
+/// Calls `take` with all sound writes of the store on `device`, interval by interval, in the order
+/// of keys. Reads the store once. Memory: an interval.
 ///
 /// # Errors
-/// The storage's. Damage is part of the answer.
+/// The storage's. Damage is part of the result.
 pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Salvaged> {
     stored_index::refuse_newer(&**device)?;
     let mut salvaged = Salvaged::default();
@@ -53,14 +53,15 @@ pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Sal
 /// A walk over the intervals.
 struct Walk {
     salvaged: Salvaged,
-    /// What cannot be read behind the last first key that is known, each with a key that is no greater.
+    /// Ranges that cannot be read behind the last known first key, each with a key that is no
+    /// greater.
     lost: Vec<(Corruption, Vec<u8>)>,
-    /// Of all that was told.
+    /// The greatest key of all that were reported.
     greatest: Vec<u8>,
 }
 
 impl Walk {
-    /// Tells the pairs of an interval, as far as they can be read.
+    /// Calls `take` with the pairs of an interval, as far as they can be read.
     fn tell(
         &mut self,
         space: &Offline,
@@ -72,7 +73,7 @@ impl Walk {
         while !fields.is_empty() {
             let pair = match Pair::take(&mut fields) {
                 Ok((_, pair)) => pair,
-                // A pair that ends where the sound bytes do is cut by what is behind them.
+                // A pair that ends where the sound bytes do is cut by the damage behind them.
                 Err(found) => {
                     damage.get_or_insert(found.at(DATA, interval.begin));
                     break;
@@ -131,7 +132,7 @@ fn sound_bytes(space: &Offline, interval: &Interval) -> Result<(Vec<u8>, Option<
     Ok((bytes, Some(damage)))
 }
 
-/// What was read, or the damage.
+/// Returns the bytes that were read, or the damage.
 fn read(space: &Offline, begin: u64, end: u64) -> Result<std::result::Result<Vec<u8>, Corruption>> {
     match check::read(space, begin, end).map_err(as_damage) {
         Ok(bytes) => Ok(Ok(bytes)),

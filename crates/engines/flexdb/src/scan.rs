@@ -1,8 +1,9 @@
 //! Snapshots and the cursors on them.
 //!
-//! A cursor holds its pin and the key it gave last. It copies a run of pairs at a time from what its
-//! pin sees in the present state, and holds nothing of that in between: so commits take memory and
-//! room back from cursors that nobody moves. Runs get longer the further it goes.
+//! A cursor holds its pin and the last key that it returned. It copies a run of pairs at a time
+//! from the part of the present state that its pin sees, and holds nothing of that state in
+//! between. So commits take memory and room back from cursors that do not move. The longer a cursor
+//! moves, the longer its runs get.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -22,7 +23,7 @@ use crate::store::Shared;
 /// Pairs of the first run, and of the longest.
 const RUN_PAIRS_MIN: usize = 64;
 const RUN_PAIRS_MAX: usize = 256;
-/// Intervals that are read at once.
+/// Intervals that are read concurrently.
 const INTERVALS_AT_ONCE_MAX: usize = 16;
 /// Bytes after which a run ends.
 const RUN_BYTES_MAX: usize = 256 << 10;
@@ -71,7 +72,7 @@ impl View for Snapshot {
 #[derive(Default)]
 struct Run {
     bytes: Vec<u8>,
-    /// Where each begins, and the lengths of its key and its value.
+    /// The beginning of each, and the lengths of its key and its value.
     pairs: Vec<(usize, usize, usize)>,
     given: usize,
 }
@@ -144,7 +145,7 @@ impl Cursor for Walk {
 }
 
 impl Walk {
-    /// Copies the next run. What fails is told behind what came before it.
+    /// Copies the next run. An error is returned after the pairs before it.
     fn fill(&mut self) {
         self.run.clear();
         let filled = match self.direction {
@@ -268,7 +269,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Takes what the youngest of the walkers at `key` has, and moves all of them on.
+    /// Takes the update of the youngest of the walkers at `key`, and moves all of them on.
     fn take_newest<'a>(
         &mut self,
         walkers: &mut [Walker<'a>],
@@ -304,14 +305,14 @@ impl Walk {
 struct BaseWalker<'a> {
     shared: &'a Arc<Shared>,
     base: &'a Arc<Base>,
-    /// The interval: its block, where it begins, and where it ends.
+    /// The interval: its block, its begin, and its end.
     block: Option<(Arc<Block>, u64, u64)>,
     index: usize,
-    /// Whether it has come to an interval: the one it begins in may have pairs that are not wanted.
+    /// Whether it has reached an interval: the first one may have pairs that are not wanted.
     has_begun: bool,
     /// How many pairs are wanted still.
     wanted: usize,
-    /// Intervals that were read with the one before them on the way, and where they lie.
+    /// Intervals that were read with the one before them on the way, and their places.
     ahead: VecDeque<(Result<Arc<Block>>, u64, u64)>,
 }
 
@@ -332,13 +333,13 @@ impl<'a> BaseWalker<'a> {
         self.block.as_ref().and_then(|(block, ..)| block.key_and_value(self.index))
     }
 
-    /// Whether nothing that was read lies behind this pair.
+    /// Whether this pair is the last one that was read.
     fn is_last_ahead(&self) -> bool {
         let is_last = |block: &Block| self.index + 1 >= block.len();
         self.ahead.is_empty() && self.block.as_ref().is_some_and(|(block, ..)| is_last(block))
     }
 
-    /// Whether nothing that was read lies before this pair, on the way back.
+    /// Whether this pair is the last one that was read on the way back.
     fn is_last_behind(&self) -> bool {
         self.ahead.is_empty() && self.index == 0
     }
@@ -365,15 +366,16 @@ impl<'a> BaseWalker<'a> {
         self.take_next()
     }
 
-    /// Goes to the first of those that were read.
+    /// Moves to the first of the intervals that were read.
     fn take_next(&mut self) -> Result<Option<&Arc<Block>>> {
         let Some((block, begin, end)) = self.ahead.pop_front() else { return Ok(None) };
         self.has_begun = true;
         Ok(Some(&self.block.insert((block?, begin, end)).0))
     }
 
-    /// Reads the first of the intervals on the way, and at once as many behind it as have the pairs that are
-    /// wanted if it has to be read. Of the one that the walk begins in half is taken to be wanted.
+    /// Reads the first of the intervals on the way. If it has to be read, it also reads,
+    /// concurrently, the intervals behind it that have the wanted pairs. Half of the pairs of the
+    /// interval in which the walk begins are assumed to be wanted.
     fn read_ahead(&mut self, on_the_way: impl Iterator<Item = Found<'a, Interval>>) -> Result<()> {
         self.ahead.clear();
         let mut on_the_way = on_the_way.peekable();
@@ -394,7 +396,7 @@ impl<'a> BaseWalker<'a> {
         let intervals: Vec<_> = intervals.collect();
         let place = |it: &Found<'_, Interval>| (it.offset, it.offset + u64::from(it.length));
         let places = intervals.iter().map(place);
-        // Each is told of.
+        // The callback below is called with the result of each.
         self.ahead = places.map(|(begin, end)| (Err(Error::Closed), begin, end)).collect();
         let ahead = &mut self.ahead;
         self.shared.blocks(self.base, &intervals, &mut |index, block| {
@@ -425,7 +427,7 @@ impl<'a> BaseWalker<'a> {
         self.skip_ends()
     }
 
-    /// Goes on to the next interval that has a pair, if this one has none any more.
+    /// Moves to the next interval that has a pair, if this one has none any more.
     fn skip_ends(&mut self) -> Result<()> {
         while let Some((block, _, end)) = &self.block
             && self.index >= block.len()

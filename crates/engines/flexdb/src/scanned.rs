@@ -1,15 +1,17 @@
-//! Whether a store that is written to is scanned, too: by that a commit knows what may lie behind an interval.
+//! Whether a store that is written to is also scanned.
 //!
-//! What is appended before neighbours are written anew costs a scan of cold intervals a read for each commit that
-//! did so, a get nothing, and each byte less of it costs writes several. So where scans read few intervals for what
-//! commits put, more may be appended (`commit/neighbours.rs`). What happened before the last commits counts less with
-//! each of them.
+//! Commits use it to limit the updates behind an interval.
+//!
+//! Updates appended before neighbours are rewritten cost a scan of cold intervals one read for each
+//! commit that appended, and a get nothing; each byte less of them costs writes several. So if
+//! scans read few intervals compared to the updates that commits put, more may be appended
+//! (`commit/neighbours.rs`). Events before the last commits count less with each commit.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Updates that commits put for each interval that scans read, above which these are few.
 const PUTS_EACH: u64 = 8;
-/// Of what was counted before a commit one in so many stays.
+/// Part (one in this many) of the earlier counts that remains after a commit.
 const KEPT_PARTS: u64 = 2;
 
 /// See the file's head.
@@ -20,12 +22,12 @@ pub(crate) struct Scanned {
 }
 
 impl Scanned {
-    /// A scan had so many intervals read.
+    /// Notes that a scan had `intervals` intervals read.
     pub(crate) fn note_read(&self, intervals: u64) {
         self.intervals.fetch_add(intervals, Relaxed);
     }
 
-    /// A commit has put so many updates.
+    /// Notes that a commit has put `updates` updates.
     pub(crate) fn note_put(&self, updates: u64) {
         let kept = |count: u64| Some(count / KEPT_PARTS);
         // It always has another value to give.
@@ -34,7 +36,7 @@ impl Scanned {
         let _ = self.puts.fetch_update(Relaxed, Relaxed, more);
     }
 
-    /// Whether scans read many intervals for what is put.
+    /// Returns whether scans read many intervals compared to the updates that are put.
     pub(crate) fn is_scanned(&self) -> bool {
         let intervals = self.intervals.load(Relaxed);
         intervals > 0 && intervals.saturating_mul(PUTS_EACH) >= self.puts.load(Relaxed)

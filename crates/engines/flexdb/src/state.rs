@@ -1,16 +1,19 @@
-//! What there is at one moment: memtables, and the space with its index. It never changes; each step
-//! makes the next one.
+//! The state at one moment: memtables, and the space with its index.
+//!
+//! It never changes; each step makes the next one.
 //!
 //! # Invariants
-//! - S1. Whatever was written and not replaced is in one of the memtables or in the base. A commit
-//!   takes its memtables out and puts the base in that has them, in one step; so a reader who holds a
-//!   state misses nothing.
-//! - S2. A pin for which a commit has put too much into the base has another one here, for as long as
-//!   it is held: nothing above the pin is in that, and all at or below it is in that or in memtables.
-//! - S3. In all states with the same count of commits, a key that a reader finds in none of the memtables has
-//!   the same pair in the base, or in none: but for pins with a base of their own. What a commit
-//!   that is under way has changed there, or one that was refused, or deletes that gave room, are keys that
-//!   a memtable which is named has, newer than what any other pin sees.
+//! - S1. Every write that was not replaced is in one of the memtables or in the base. A commit
+//!   takes its memtables out and puts in the base that has them, in one step. So a reader that
+//!   holds a state misses nothing.
+//! - S2. A pin for which a commit has put too much into the base has another base here, for as long
+//!   as it is held. That base has nothing above the pin, and all writes at or below the pin are in
+//!   it or in memtables.
+//! - S3. In all states with the same count of commits, a key that a reader finds in none of the
+//!   memtables has the same pair in the base, or none. Pins with a base of their own are an
+//!   exception. A commit that is under way, a commit that was refused, or deletes that freed room
+//!   may have changed keys there; a named memtable has these keys, in newer versions than any other
+//!   pin sees.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,9 +27,9 @@ use crate::index::{self, IndexSnapshot, Interval};
 use crate::memtable::{Batch, Memtable, Walker};
 use crate::planted::{Planted, is_planted};
 
-/// How long readers are waited for that still hold a state which was replaced, and how often that is looked at, at
-/// most: a get is over sooner, unless it reads the device or stands still. Who looks gives way to others, who may take
-/// longer than that.
+/// The time, and the number of checks, for which a thread waits at most for readers that still hold
+/// a replaced state. A get ends sooner, unless it reads the device or is not running. The waiting
+/// thread yields to others, which may take longer than that.
 const READERS_WAIT: Duration = Duration::from_micros(50);
 const READERS_LOOKS_MAX: u32 = 100;
 
@@ -44,11 +47,12 @@ impl Base {
     }
 }
 
-/// What a pin sees that commits have left behind.
+/// The earlier state that commits have left for a pin.
 #[derive(Clone, Debug)]
 pub(crate) struct Pinned {
     pub(crate) base: Arc<Base>,
-    /// Memtables that were committed since and hold writes that are not in the base, the youngest first.
+    /// Memtables that were committed since and hold writes that are not in the base, the youngest
+    /// first.
     pub(crate) memtables: Vec<Arc<Memtable>>,
 }
 
@@ -57,7 +61,7 @@ pub(crate) struct Pinned {
 pub(crate) struct State {
     /// The memtable that is written to.
     pub(crate) active: Arc<Memtable>,
-    /// Those that wait, the youngest first.
+    /// The memtables that wait, the youngest first.
     pub(crate) sealed: Vec<Arc<Memtable>>,
     pub(crate) base: Arc<Base>,
     pub(crate) pinned: BTreeMap<SeqNo, Pinned>,
@@ -65,7 +69,7 @@ pub(crate) struct State {
     pub(crate) commits: u64,
 }
 
-/// What a reader looks into, the youngest first.
+/// The parts that a reader looks into, the youngest first.
 pub(crate) struct Sources<'a> {
     memtables: [&'a [Arc<Memtable>]; 3],
     pub(crate) base: &'a Arc<Base>,
@@ -78,14 +82,14 @@ impl<'a> Sources<'a> {
         self.memtables.into_iter().flatten()
     }
 
-    /// A walk for each memtable, over what a reader at `upto` sees.
+    /// Returns a walk for each memtable, over the versions that a reader at `upto` sees.
     pub(crate) fn walkers(&self, upto: SeqNo) -> Vec<Walker<'a>> {
         self.memtables().map(|memtable| Walker::new(memtable, SeqNo::ZERO, upto)).collect()
     }
 }
 
 impl State {
-    /// What a reader at `seqno` looks into.
+    /// Returns the parts that a reader at `seqno` looks into.
     pub(crate) fn at(&self, seqno: SeqNo) -> Sources<'_> {
         let ours = [std::slice::from_ref(&self.active), &self.sealed[..]];
         match self.pinned.get(&seqno) {
@@ -134,9 +138,10 @@ impl State {
     }
 }
 
-/// Lets go a state in whose place another base was put. What only the old one has goes with it: nodes that were
-/// copied, heads, blocks, which may take milliseconds. A get that has begun before may still hold it, by this state
-/// or by one before this, and would free all of that if it were the last to let go.
+/// Releases a state whose base was replaced. This frees everything that only the old state has:
+/// nodes that were copied, heads, blocks, which may take milliseconds. A get that began before may
+/// still hold it, by this state or by an earlier one, and would free all of that if it were the
+/// last to release it.
 pub(crate) fn let_go(state: Arc<State>, host: &Host) {
     let begun = host.environment.now();
     for _ in 0..READERS_LOOKS_MAX {
@@ -174,7 +179,7 @@ mod in_tests {
         FREED.with(|freed| freed.set(freed.get() + 1));
     }
 
-    /// How many have gone on this thread.
+    /// Returns how many were freed on this thread.
     #[cfg(shuttle)]
     pub(crate) fn freed_here() -> u64 {
         FREED.with(Cell::get)

@@ -7,7 +7,7 @@ use flexspace::space;
 
 use crate::store::Shared;
 
-/// What only a store knows that has been running.
+/// Figures that only a running store knows.
 const RUNNING: [&str; 29] = [
     "cache_hits",
     "cache_misses",
@@ -41,9 +41,9 @@ const RUNNING: [&str; 29] = [
 ];
 
 impl Shared {
-    /// Waits for nobody who reads or writes.
+    /// Waits for no reader or writer.
     fn space_stats(&self) -> space::Stats {
-        // Of a space that is busy what was known last.
+        // If the space is busy, the figures are the last known ones.
         let now = self.space.stats_at_once();
         let mut known = self.space_stats.lock();
         *known = now.unwrap_or(*known);

@@ -43,42 +43,42 @@ pub struct Store {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What views, cursors and background work hold on to.
+/// The state that views, cursors and background work share.
 ///
-/// Lock order: `committer`, `install`; `space_stats` is held with no other. Readers hold neither, and writers only
-/// `install`, when they seal a full memtable.
+/// Lock order: `committer`, `install`; `space_stats` is held with no other. Readers hold neither,
+/// and writers only `install`, when they seal a full memtable.
 pub(crate) struct Shared {
     /// None once the store is closed.
     pub(crate) state: ArcSwapOption<State>,
     pub(crate) family: Arc<Family>,
-    /// Whoever replaces the state. Short: nothing is read or written under it.
+    /// Held to replace the state. Short: nothing is read or written under it.
     pub(crate) install: Mutex<()>,
-    /// Whoever changes the space and the index.
+    /// Held to change the space and the index.
     pub(crate) committer: Mutex<Committer>,
     pub(crate) space: FlexSpace,
-    /// As they were known last.
+    /// The last known figures.
     pub(crate) space_stats: Mutex<space::Stats>,
     /// Bytes of the intervals' heads.
     pub(crate) heads: Arc<Tally>,
-    /// Bytes of the nodes of the index and of the space's tree, those of old bases included, as of when
-    /// they were looked at last.
+    /// Bytes of the nodes of the index and of the space's tree, including those of old bases, at
+    /// the last check.
     pub(crate) nodes: Arc<Tally>,
     pub(crate) cache: Cache,
-    /// What scans have found in pieces.
+    /// Intervals that scans have found in pieces.
     pub(crate) fragmented: Fragmented,
-    /// Whether what is written is scanned.
+    /// Whether the data that are written are scanned.
     pub(crate) scanned: Scanned,
-    /// How far what lies in pieces was written as one.
+    /// The progress of writing intervals in pieces as one.
     pub(crate) tidying: Tidying,
-    /// The rounds of the collector and of all that is done from time to time.
+    /// The rounds of the collector and of all other periodic work.
     pub(crate) rounds: Rounds,
     /// Commits for the sake of deletes.
     pub(crate) reclaim: Reclaim,
-    /// For reads that are many at once, as nothing is under way on them.
+    /// Idle queues for many concurrent reads.
     pub(crate) queues: Mutex<Vec<Reads<usize>>>,
     /// For reads that are alone, as nothing is read into them.
     pub(crate) buffers: Mutex<Vec<Buffer>>,
-    /// Bytes of blocks that were cached since the allocator was asked to give back what others have left.
+    /// Bytes of blocks that were cached since the allocator was last asked to return freed memory.
     pub(crate) cached_bytes: AtomicU64,
     pub(crate) options: Options,
     pub(crate) health: Arc<Health>,
@@ -99,30 +99,30 @@ pub(crate) struct Shared {
     pub(crate) host: Host,
 }
 
-/// What was done since the store was opened.
+/// Counts of the work done since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) commits: AtomicU64,
     /// Memtables that they have put.
     pub(crate) committed_memtables: AtomicU64,
     pub(crate) committed_pairs: AtomicU64,
-    /// What the memtables took that were committed.
+    /// Bytes that the committed memtables took.
     pub(crate) committed_bytes: AtomicU64,
     /// Versions that no commit wrote, as younger memtables had newer ones.
     pub(crate) replaced: AtomicU64,
     /// Intervals that were appended to without being read.
     pub(crate) blind: AtomicU64,
-    /// Bytes that were appended to intervals, and with which intervals were written anew.
+    /// Bytes that were appended to intervals, and bytes with which intervals were rewritten.
     pub(crate) appended_bytes: AtomicU64,
     pub(crate) rewritten_bytes: AtomicU64,
     /// Intervals of which single pairs were replaced.
     pub(crate) in_place: AtomicU64,
-    /// Intervals that were written anew.
+    /// Intervals that were rewritten.
     pub(crate) rewritten: AtomicU64,
     /// Those of them that scans had found in pieces, and their bytes.
     pub(crate) rewritten_for_scans: AtomicU64,
     pub(crate) written_for_scans: AtomicU64,
-    /// Intervals that were written anew while the store was idle, and their bytes.
+    /// Intervals that were rewritten while the store was idle, and their bytes.
     pub(crate) tidied: AtomicU64,
     pub(crate) tidied_bytes: AtomicU64,
     /// Intervals that became one with the one before them.
@@ -138,7 +138,7 @@ pub(crate) struct Counts {
     pub(crate) broken_off: AtomicU64,
     /// How often a commit had the collector run.
     pub(crate) room_made: AtomicU64,
-    /// Pairs that went before a commit, as they were deleted and it had no room.
+    /// Deleted pairs that were taken out before a commit that had no room.
     pub(crate) relieved_pairs: AtomicU64,
     /// Keys that were read for the index when the store was opened.
     pub(crate) opening_keys: u64,
@@ -152,8 +152,8 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// The present state, of an open store. Whoever closes it says so before it takes the state
-    /// away.
+    /// Returns the present state of an open store. A thread that closes the store marks it as
+    /// closed before it takes the state away.
     pub(crate) fn open_state(&self) -> Result<Arc<State>> {
         let state = self.state.load_full();
         self.health.check_open()?;
@@ -170,12 +170,12 @@ impl Shared {
         MemorySplit::of(self.host.memory.limit(), &self.options)
     }
 
-    /// What the cache may hold now.
+    /// Bytes that the cache may hold now.
     pub(crate) fn cache_share(&self) -> u64 {
         self.memory_split().cache_bytes(self.index_bytes(), self.memtables_used())
     }
 
-    /// What memtables take, and have taken until they were committed, since the store was opened.
+    /// Bytes that memtables take, and took until they were committed, since the store was opened.
     pub(crate) fn memtables_used(&self) -> u64 {
         self.family.tally.bytes().saturating_add(self.counts.committed_bytes.load(Relaxed))
     }
@@ -186,23 +186,25 @@ impl Shared {
         self.memory_split().interval_limits(self.index_bytes(), doublings, &self.options)
     }
 
-    /// What the index takes, and the space's.
+    /// Bytes of the index, and of the space's tree.
     pub(crate) fn index_bytes(&self) -> u64 {
         self.heads.bytes() + self.nodes.bytes()
     }
 
-    /// Stores the index of a space that is not changed any more (N1), in the place of the one before. If
-    /// there is no room for it, there is none.
+    /// Stores the index of a space that is not changed any more (N1), in the place of the one
+    /// before. If there is no room for it, no index is stored.
     fn store_index(&self, index: &IndexSnapshot) -> Result<()> {
         if !self.space.has_begun() {
             // The space is as the opening has found it, and so is the index, if there is one.
             return Ok(());
         }
         let device = &*self.host.device;
-        // That of a life before is of no use, does no harm if it stays, and has room to give.
+        // The index of an earlier life is of no use, does no harm if it stays, and its removal
+        // frees room.
         let _ = stored_index::remove(device);
         let is_small = stored_index::is_small(index, &self.options);
-        // What could not be made durable has no index: whoever caused that was told.
+        // A space that could not be made durable has no stored index; the failed call has returned
+        // the error.
         if is_small || self.space.sync().is_err() {
             return Ok(());
         }
@@ -274,7 +276,7 @@ impl Engine for Store {
     }
 
     fn admit_rmw(&self, key: &[u8]) -> Result<()> {
-        // What it will put is not known; a delete would have more room.
+        // The value that it will put is not known; a delete would have more room.
         self.shared.admit(&[Op::Put { key, value: &[] }])
     }
 
@@ -352,7 +354,8 @@ impl Engine for Store {
         let is_writable = shared.health.check_writable().is_ok();
         shared.health.close();
         let panics = shared.group.stop();
-        // A commit on a caller's thread comes to its end: a part of it would be made durable below.
+        // Waits for the end of a commit on a caller's thread: otherwise a part of it would be made
+        // durable below.
         let mut committer = shared.committer.lock();
         let install = (!is_planted(Planted::ClosedUninstalled)).then(|| shared.install.lock());
         shared.state.store(None);
@@ -363,14 +366,14 @@ impl Engine for Store {
             true => shared.store_index(committer.index().now()),
             false => Ok(()),
         });
-        // What is found from here on is kept nowhere.
+        // Pairs that are found from here on are not kept.
         shared.cache.pairs().change().forget_all();
         committer.clear();
         shared.fragmented.clear();
         shared.nodes.set(0);
         shared.queues.lock().clear();
         match shared.space.close().map_err(from_space) {
-            // Whoever caused that was told.
+            // The failed call has returned that error.
             Err(Error::ReadOnly { .. } | Error::Closed) => stored,
             closed => closed.and(stored),
         }

@@ -1,18 +1,20 @@
-//! The sparse index in a file of its own, so that the next opening need not make it anew.
+//! The sparse index in a file of its own, so that the next opening need not rebuild it.
 //!
-//! A store that is closed writes it, with the life of the space that ends then. An opening that finds the index
-//! of the life before its own takes it, and with it what is known of tails, and reads no key. Any other makes the
-//! index anew (`recover`).
+//! A store that is closed writes it, with the life of the space that ends then. If an opening finds
+//! the index of the life before its own, it takes the index and its knowledge of tails, and reads
+//! no key. Otherwise it rebuilds the index (`recover`).
 //!
 //! # Invariants
-//! - N1. The file is written once nothing changes the space any more in its life, and what the index is of is
-//!   durable. So who finds the index of the last life finds the space that it is of, however that life ended.
-//! - N2. Nothing of it is believed that is not verified: checksums, the order of bounds, that intervals have all
-//!   bytes of the space, and that each begins where an extent with its tag does. One for which that does not hold
-//!   is not stored, nor that of a store that has failed.
-//! - N3. Nobody needs it: a store without it, or with one that is damaged, is opened by its tags.
-//! - N4. Under its name it is whole: it gets that when it is durable. So one that is not whole is damaged, which is
-//!   told, and not what a crash has left.
+//! - N1. The file is written once nothing changes the space any more in its life, and the data that
+//!   the index describes are durable. So an opening that finds the index of the last life also
+//!   finds its space, however that life ended.
+//! - N2. Nothing in it is trusted that is not verified: checksums, the order of bounds, that
+//!   intervals have all bytes of the space, and that each begins where an extent with its tag does.
+//!   An index for which that does not hold is not stored, nor the index of a store that has failed.
+//! - N3. The file is not necessary: a store without it, or with a damaged one, is opened by its
+//!   tags.
+//! - N4. Under its name the file is whole, because it gets the name only when it is durable. So an
+//!   incomplete file is damage, which is reported, and not the result of a crash.
 
 mod format;
 #[cfg(all(test, not(shuttle)))]
@@ -38,7 +40,7 @@ pub(crate) const FILE: &str = "index";
 /// Its name until it is whole and durable.
 const UNFINISHED: &str = "index.new";
 
-/// What an index has to be of to be taken.
+/// The properties that an index must have to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// The life of the space that ended before this opening.
@@ -46,14 +48,15 @@ pub(crate) struct Wanted {
     pub(crate) space_bytes: u64,
 }
 
-/// Whether the index has so few intervals that it is made anew as fast as it is read.
+/// Returns whether the index has so few intervals that rebuilding it is as fast as reading it.
 pub(crate) fn is_small(index: &IndexSnapshot, options: &Options) -> bool {
     index.range(0..u64::MAX).take(options.stored_intervals_min).count()
         < options.stored_intervals_min
 }
 
-/// Whether each interval begins where one of the space's extents does, with its tag (N2): not so where one that is
-/// damaged is too long for its length. `extents` are those behind the store's header.
+/// Returns whether each interval begins where one of the space's extents does, with its tag (N2).
+/// That is not so if a damaged interval is too long for its length. `extents` are those behind the
+/// store's header.
 pub(crate) fn is_tagged(index: &IndexSnapshot, extents: impl Iterator<Item = Mapping>) -> bool {
     let begin = StoreHeader::BYTES as u64;
     let mut begins = index.range(0..u64::MAX).map(|found| begin + found.offset).peekable();
@@ -63,7 +66,7 @@ pub(crate) fn is_tagged(index: &IndexSnapshot, extents: impl Iterator<Item = Map
     begins.next().is_none()
 }
 
-/// Stores the index to a space that has come to the end of a life. Durable on return.
+/// Stores the index of a space at the end of a life. Durable on return.
 ///
 /// # Errors
 /// The device's. There is no index of this life then.
@@ -121,7 +124,7 @@ impl Writing {
     }
 }
 
-/// Takes the index away, and one that a crash has left unfinished, once another life has followed its
+/// Removes the index, and one that a crash has left unfinished, once another life has followed its
 /// own. One that stays is of no use, and does no harm.
 ///
 /// # Errors
@@ -151,13 +154,13 @@ pub(crate) fn refuse_newer(device: &dyn Device) -> Result<()> {
     Ok(format::FORMAT.refuse_newer(&header, FILE)?)
 }
 
-/// Intervals of an index that is wanted, one after the other.
+/// Intervals of an index that is wanted, one by one.
 pub(crate) struct Reading<E: Iterator<Item = Mapping>> {
     blocks: Blocks,
     block: std::vec::IntoIter<Stored>,
     /// The extents of the space, from the one with the last interval's end on.
     extents: std::iter::Peekable<E>,
-    /// Where the next interval begins in the space.
+    /// The offset in the space at which the next interval begins.
     offset: u64,
     wanted: Wanted,
 }
@@ -174,8 +177,8 @@ struct Blocks {
 }
 
 impl<E: Iterator<Item = Mapping>> Reading<E> {
-    /// Begins to read; `None` where there is no index, or none that is wanted. `extents` are those behind the
-    /// store's header.
+    /// Begins to read; `None` if there is no index, or none that is wanted. `extents` are those
+    /// behind the store's header.
     ///
     /// # Errors
     /// The damage; the device's.
@@ -305,13 +308,14 @@ fn read(file: &dyn File, offset: u64, length: usize) -> Result<Vec<u8>> {
     }
 }
 
-/// Decodes the intervals of a block, and says how many there are: the entry for whatever checks the decoder.
+/// Decodes the intervals of a block, and returns how many there are: the entry for code that checks
+/// the decoder.
 ///
 /// # Errors
 /// The damage, with its offset.
 ///
 /// # Panics
-/// If what was decoded does not come back.
+/// If the intervals, encoded and decoded again, are different.
 pub fn decode_stored_intervals(bytes: &[u8]) -> std::result::Result<usize, Corruption> {
     let found = format::take_intervals(bytes)?;
     let (mut again, mut before) = (Vec::new(), Vec::new());

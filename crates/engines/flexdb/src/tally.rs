@@ -1,11 +1,11 @@
-//! What one kind of things takes of the budget, added up over all of its things.
+//! Bytes of the budget that one kind of objects takes, added up over all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::MemoryBudget;
 
-/// What the system's allocator takes for a piece of so many bytes.
+/// Returns the bytes that the system's allocator takes for a piece of `len` bytes.
 pub(crate) fn allocated_bytes(len: usize) -> u64 {
     if len == 0 { 0 } else { ((len + 8).next_multiple_of(16) as u64).max(32) }
 }
@@ -45,19 +45,20 @@ impl Tally {
         Charge { tally: Arc::clone(self), bytes }
     }
 
-    /// Counts more of what is not counted one by one.
+    /// Counts more bytes that are not counted one by one.
     pub(crate) fn add(&self, bytes: u64) {
         self.budget.charge_anyway(bytes);
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// From now on it is so many bytes: for what is counted elsewhere, and looked at from time to time.
+    /// Sets the count to `bytes`: for bytes that are counted elsewhere, and checked from time to
+    /// time.
     pub(crate) fn set(&self, bytes: u64) {
         self.budget.charge_anyway(bytes);
         self.budget.release(self.bytes.swap(bytes, Relaxed));
     }
 
-    /// Takes back what was added.
+    /// Subtracts bytes that were added.
     pub(crate) fn release(&self, bytes: u64) {
         self.budget.release(bytes);
         self.bytes.fetch_sub(bytes, Relaxed);

@@ -1,5 +1,6 @@
-//! The store as a whole: what it answers, what its commits do, and what it finds when it is opened. With the models
-//! goes what they use, and nothing else: they are built with all optimisations.
+//! The store as a whole: the results of its calls, its commits, and its openings.
+//!
+//! The models' modules have only what the models use: they are built with all optimisations.
 
 #[cfg(not(shuttle))]
 pub(crate) mod commits;

@@ -1,20 +1,23 @@
-//! Tidying: while nobody wants the store, neighbours that lie in many pieces are written as one.
+//! Tidying: while a store is idle, neighbours in many pieces are written as one.
 //!
-//! What scans find in pieces is written as one for them (`fragmented`). What no scan has read lies as commits have
-//! left it: after a load in no order each interval in a place of its own, with pieces of several commits.
+//! Intervals that scans find in pieces are written as one for them (`fragmented`). Intervals that
+//! no scan has read keep the layout that commits have left. After a load in no order that is a
+//! place of its own for each interval, with pieces of several commits.
 //!
-//! 1. A pass goes once over all intervals: when the store was opened, and again once commits have put an eighth of
-//!    what there is.
-//! 2. It goes on while the store is idle: for a second few were put and few looked for, no snapshot is held, and what
-//!    there is does not fit the cache, from where nobody reads pieces.
-//! 3. A task looks for the next slice that is worth it, reads it and writes it (`commit/tidying.rs`), and has itself
-//!    done again. As soon as the store is not idle any more it ends, and the pass goes on later where it was.
+//! 1. A pass visits all intervals once: after the store was opened, and again once commits have put
+//!    an eighth of the store's bytes.
+//! 2. It continues while the store is idle: few puts and few lookups for a second, no snapshot, and
+//!    data that do not fit the cache, from which no reader reads pieces.
+//! 3. A task looks for the next slice that is worth it, reads it and writes it
+//!    (`commit/tidying.rs`), and queues itself again. As soon as the store is not idle any more the
+//!    task ends, and the pass later continues where it was.
 //!
 //! # Invariants
-//! - D1. Passes write no more bytes than commits have put since the store was opened, and one copy of what
-//!   there was then.
+//! - D1. Passes write no more bytes than commits have put since the store was opened, and one copy
+//!   of the data at that time.
 //! - D2. No more than a slice is in memory for it, which is charged.
-//! - D3. Nothing of it is done once the store's tasks are being stopped, but for the end of a slice.
+//! - D3. Once the store's tasks are being stopped, nothing of it is done, except the end of a
+//!   slice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -25,9 +28,10 @@ use workers::{Class, StopToken};
 use crate::index::Key;
 use crate::store::Shared;
 
-/// Parts of the space as much as which commits have to put before there is another pass.
+/// The next pass begins after commits have put this part of the space's bytes (one eighth).
 const PUT_PARTS: u64 = 8;
-/// An idle second: puts took no more than such a part of the budget, and so many looks went into intervals or pairs.
+/// Limits of an idle second: the part of the budget (one in this many) that puts took, and the
+/// lookups in intervals or pairs.
 const IDLE_PUT_PARTS: u64 = 1024;
 const IDLE_READS_MAX: u64 = 64;
 
@@ -37,27 +41,27 @@ pub(crate) struct Tidying {
     pass: Mutex<Pass>,
     /// Bytes that commits have put and no pass was allowed to write yet.
     put: AtomicU64,
-    /// What the store had done when time was last looked at.
+    /// The work that the store had done at the last check of the time.
     seen: Mutex<Activity>,
     /// Intervals that were read for it.
     read: AtomicU64,
     is_queued: AtomicBool,
 }
 
-/// Where a pass is.
+/// The progress of a pass.
 #[derive(Debug, Default)]
 struct Pass {
     is_under_way: bool,
-    /// Where it goes on; or where the next one begins.
+    /// The key at which it continues, or at which the next one begins.
     next: Key,
-    /// Where it has begun, and whether it has come from the last key to the first.
+    /// The key at which it began, and whether it has wrapped from the last key to the first.
     began: Key,
     has_turned: bool,
     /// Bytes that it may still write.
     allowance: u64,
 }
 
-/// What a store has done since it was opened.
+/// The work that a store has done since it was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Activity {
     put: u64,
@@ -65,18 +69,18 @@ pub(crate) struct Activity {
 }
 
 impl Tidying {
-    /// Of a store that has so many bytes: a pass is due.
+    /// The state for a store of `space_bytes` bytes: a pass is due.
     pub(crate) fn new(space_bytes: u64) -> Self {
         let pass = Pass { is_under_way: true, allowance: space_bytes, ..Pass::default() };
         Self { pass: Mutex::new(pass), ..Self::default() }
     }
 
-    /// A commit has put so many bytes of pairs.
+    /// Notes that a commit has put `bytes` bytes of pairs.
     pub(crate) fn note_put(&self, bytes: u64) {
         self.put.fetch_add(bytes, Relaxed);
     }
 
-    /// So many intervals were read for it: nobody else did.
+    /// Notes that `intervals` intervals were read for tidying, and not for a reader.
     pub(crate) fn note_read(&self, intervals: u64) {
         self.read.fetch_add(intervals, Relaxed);
     }
@@ -87,8 +91,8 @@ impl Tidying {
         self.pass.lock().is_under_way || put > 0 && put >= space_bytes / PUT_PARTS
     }
 
-    /// Where the pass goes on, and how much it may write; begins one if that is due. None if there is nothing to
-    /// be done.
+    /// Returns the key at which the pass continues, and the bytes that it may write; begins a pass
+    /// if one is due. None if there is nothing to be done.
     pub(crate) fn go_on(&self, space_bytes: u64) -> Option<(Key, u64)> {
         let mut pass = self.pass.lock();
         let put = self.put.load(Relaxed);
@@ -100,12 +104,13 @@ impl Tidying {
             let (began, allowance) = (next.clone(), pass.allowance);
             *pass = Pass { is_under_way: true, next, began, has_turned: false, allowance };
         }
-        // What is put while it is under way is its to write as well.
+        // The pass may also write the bytes that are put while it is under way.
         pass.allowance += self.put.swap(0, Relaxed);
         Some((pass.next.clone(), pass.allowance))
     }
 
-    /// The pass has come to a key, or behind all of them, and has written so many bytes; answers whether it goes on.
+    /// Notes that the pass has reached a key, or the end of all keys, and has written `written`
+    /// bytes. Returns whether it continues.
     pub(crate) fn come_to(&self, next: Option<Key>, written: u64) -> bool {
         let mut pass = self.pass.lock();
         pass.allowance = pass.allowance.saturating_sub(written);
@@ -118,13 +123,13 @@ impl Tidying {
             false => was_turned && pass.next >= pass.began,
         };
         if is_round {
-            // The next one may write what was put since, and no more.
+            // The next pass may write the bytes that were put since, and no more.
             (pass.is_under_way, pass.allowance) = (false, 0);
         }
         pass.is_under_way
     }
 
-    /// The pass ends where it is; the next one goes on there.
+    /// Ends the pass where it is; the next one continues there.
     pub(crate) fn break_off(&self) {
         let mut pass = self.pass.lock();
         (pass.is_under_way, pass.allowance) = (false, 0);
@@ -147,7 +152,7 @@ impl Shared {
             && now.reads.saturating_sub(before.reads) <= IDLE_READS_MAX
     }
 
-    /// Whether it may be done now and is of use, apart from what else the store does.
+    /// Whether it may be done now and is of use, apart from the store's other work.
     fn may_tidy(&self) -> bool {
         self.options.tidies_when_idle
             && self.health.check_writable().is_ok()
@@ -155,7 +160,7 @@ impl Shared {
             && self.space.len() > self.cache_share()
     }
 
-    /// Whether a pass goes on in the next idle second.
+    /// Whether a pass continues in the next idle second.
     pub(crate) fn has_to_tidy(&self) -> bool {
         let is_queued = self.tidying.is_queued.load(SeqCst);
         is_queued || self.may_tidy() && self.tidying.is_due(self.space.len())
@@ -174,7 +179,7 @@ impl Shared {
         now.put.saturating_sub(before.put)
     }
 
-    /// Has the next slice written, soon.
+    /// Schedules the writing of the next slice.
     fn schedule_tidying(self: &Arc<Self>) {
         if self.tidying.is_queued.swap(true, SeqCst) {
             return;
@@ -197,7 +202,7 @@ impl Shared {
                 shared.schedule_tidying();
             }
         };
-        // A pool that is stopping runs nothing more, and nobody waits for it.
+        // A pool that is stopping runs nothing more, and no thread waits for it.
         if self.group.submit(Class::Collect, "flexdb tidy", task).is_err() {
             self.tidying.is_queued.store(false, SeqCst);
         }

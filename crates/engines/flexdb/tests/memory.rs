@@ -1,6 +1,8 @@
-//! What a store really takes of memory ([`resident`]). Several times its budget goes through it, by
-//! several threads, with an old snapshot held, and by gets and scans; and with a journal, by which several memtables are
-//! committed as one, keys are written over as fast as it can be, some far more often than others.
+//! The memory that a store really takes ([`resident`]).
+//!
+//! Several times its budget is written to it by several threads, with an old snapshot held, and
+//! read by gets and scans. With a journal, by which several memtables are committed as one, keys
+//! are also overwritten at full speed, some far more often than others.
 
 use std::path::Path;
 
@@ -12,9 +14,10 @@ const MIB: u64 = 1 << 20;
 const VALUE_BYTES: usize = 127;
 const THREADS: u64 = 2;
 
-/// Beside the budget: stacks of threads, what the system keeps of the program itself, and what the allocator
-/// has not given back yet. It is asked for that in the background, once a sixteenth of the budget was cached; how
-/// much more comes until it does so depends on what else the machine does.
+/// Bytes in addition to the budget: stacks of threads, the system's memory for the program itself,
+/// and memory that the allocator has not returned yet. The store asks for that in the background,
+/// once a sixteenth of the budget was cached; how much is added until it is done depends on other
+/// work of the machine.
 const CASES: [Case; 4] = [
     Case { name: "small", budget: 16 * MIB, times: 4, slack: 6 * MIB },
     Case { name: "large", budget: 64 * MIB, times: 2, slack: 6 * MIB },
@@ -22,7 +25,8 @@ const CASES: [Case; 4] = [
     Case { name: "churn", budget: 32 * MIB, times: 1, slack: 32 * MIB / 20 + 16 * MIB },
 ];
 
-/// Puts and deletes of short and long values at the limit, before and after the store is opened again.
+/// Puts and deletes of short and long values at the limit, before and after the store is opened
+/// again.
 fn churn(mut watched: Watched<Store>, budget: u64) {
     let churn = Churn { keys: budget / 64, threads: 2, bytes: 4 * budget };
     churn.run(&watched, 1);
@@ -40,7 +44,8 @@ fn key(number: u64) -> Vec<u8> {
     format!("user{:023}", codec::hash64(7, &number.to_le_bytes())).into_bytes()
 }
 
-/// The part of the others that has a process of its own; without a case there is nothing to measure.
+/// The part of the others that has a process of its own; without a case there is nothing to
+/// measure.
 #[test]
 fn child() {
     let Some(name) = resident::case() else { return };
@@ -81,7 +86,7 @@ fn child() {
 
 /// Commits follow each other without a pause, and writers wait for them.
 fn write_over(case: Case, directory: &Path, pairs: Pairs) {
-    // What the test takes itself is there before anything is watched.
+    // The test's own memory exists before anything is watched.
     let weights = (1..=pairs.count).map(|rank| (rank as f64).powf(-THETA));
     let shares: Vec<f64> = weights
         .scan(0.0, |sum, weight| {
@@ -102,7 +107,7 @@ fn write_over(case: Case, directory: &Path, pairs: Pairs) {
                     let draw = codec::hash64(thread, &number.to_le_bytes()) as f64;
                     let wanted = draw / u64::MAX as f64 * all;
                     let drawn = shares.partition_point(|share| *share < wanted) as u64;
-                    // A key of this thread's own: nobody else writes it meanwhile.
+                    // A key of this thread's own: no other thread writes it meanwhile.
                     let drawn = drawn / pairs.threads * pairs.threads + thread;
                     watched.put(&(pairs.key)(drawn), &[number as u8; VALUE_BYTES]);
                 }

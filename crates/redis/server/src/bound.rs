@@ -1,7 +1,7 @@
 //! A server's ports, taken before there is anything to serve.
 //!
-//! Options that would be refused and ports that are taken are told before a database is opened, or
-//! made: a refusal leaves nothing behind.
+//! Options that would be refused and ports that are taken are reported before a database is opened,
+//! or made: a refusal leaves nothing behind.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,8 +17,9 @@ use crate::server::{Error, Server, check, listen};
 use crate::store::Durable;
 use crate::store::database::Database;
 
-/// Options that were checked, and ports that nobody else can take. Clients may connect already;
-/// they are answered once [`Bound::serve`] was called, and cut off if this is dropped instead.
+/// Options that were checked, and ports that no other process can take. Clients may connect
+/// already; they are answered once [`Bound::serve`] was called, and cut off if this is dropped
+/// instead.
 #[derive(Debug)]
 pub struct Bound {
     pub(crate) options: Options,
@@ -44,7 +45,7 @@ impl Bound {
         Ok(Self { options, listener, metrics_listener, addr })
     }
 
-    /// Where clients connect.
+    /// Returns the address to which clients connect.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

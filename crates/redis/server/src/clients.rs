@@ -12,7 +12,7 @@ use thermocline::sync::locks::Mutex;
 
 use crate::commands::COMMANDS;
 
-/// What others may know of a connection. The owning loop stores, anyone loads.
+/// The part of a connection's state that others may know. The owning loop stores, anyone loads.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) id: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Client {
     pub(crate) names: Mutex<Names>,
 }
 
-/// What a client says about itself.
+/// The names that a client gives itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) name: Vec<u8>,

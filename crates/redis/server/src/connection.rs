@@ -25,7 +25,7 @@ use crate::stats::Tally;
 use output::Output;
 pub(crate) use serve::LARGE_COMMAND_BYTES;
 
-/// Memory that a connection keeps for its next request, in bytes; more is given back.
+/// Memory that a connection keeps for its next request, in bytes; more is released.
 const KEPT_BYTES: usize = 16 << 10;
 /// Ticks of the event loop that a closing connection may go without progress (five seconds), and
 /// that a paused one may.
@@ -41,10 +41,10 @@ pub(crate) struct Connection {
     /// Received bytes of a command that is not whole yet.
     input: Vec<u8>,
     output: Output,
-    /// What of the clients' memory it is charged for.
+    /// Bytes of the clients' memory that it is charged for.
     charged: usize,
     pub(crate) last_active: Monotonic,
-    /// The peer is gone, or must go: nothing can be sent any more.
+    /// The peer has left, or must leave: nothing can be sent any more.
     pub(crate) is_gone: bool,
     /// It was refused, and what its client still sends is read and thrown away: closing a socket
     /// with unread bytes would take the error back that the client has not seen yet.
@@ -56,40 +56,40 @@ pub(crate) struct Connection {
     stuck_ticks: u32,
     /// The client took output since the last tick, so it is not idle.
     has_sent: bool,
-    /// The peer has closed its end: read on until nothing is left, since no event will tell.
+    /// The peer has closed its end: read on until nothing is left, since there will be no event.
     pub(crate) is_ending: bool,
-    /// It is among those that this turn serves.
+    /// This turn serves it.
     pub(crate) is_listed: bool,
-    /// It is among those that take turns in looking up.
+    /// It takes turns with other connections in looking up keys.
     pub(crate) is_in_turn: bool,
 }
 
 /// Why a connection executes nothing at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stopped {
-    /// So much is unsent; until its client has read all of it.
+    /// Too much is unsent; until its client has read all of it.
     Unread,
     /// The next command waits until nothing before it waits for the device.
     Waiting,
     /// A command that runs alone on a thread holds the next one up, until the gate is open.
     HeldUp,
-    /// As many commands wait for the device as may, until half of them are answered; or as many
-    /// replies stand between them.
+    /// The most commands wait for the device that may, until half of them are answered; or too many
+    /// replies are between them.
     Ahead,
 }
 
-/// What an event loop lends to the connection that it serves.
+/// State that an event loop lends to the connection that it serves.
 pub(crate) struct Worker<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) pass: Pass<'a>,
     pub(crate) tally: &'a mut Tally,
     pub(crate) scratch: &'a mut Vec<u8>,
-    /// Where a piece of input is read into.
+    /// The buffer that a piece of input is read into.
     pub(crate) piece: &'a mut [u8],
     pub(crate) now: Monotonic,
     /// The loop's place among the loops.
     pub(crate) index: usize,
-    /// Whose commands want their keys looked up.
+    /// The connections that want their keys looked up.
     pub(crate) wanted: &'a mut Wanted,
 }
 
@@ -121,7 +121,7 @@ impl Connection {
     }
 
     /// Reads one piece of input and executes the commands in it. Their replies wait in the output.
-    /// Whether there may be more to read at once.
+    /// Returns whether there may be more to read immediately.
     pub(crate) fn serve(&mut self, worker: &mut Worker<'_>) -> bool {
         if self.is_gone {
             return false;
@@ -142,7 +142,7 @@ impl Connection {
             self.execute_kept(worker);
             self.charge(&worker.shared.client_memory);
             self.evict_if_too_large(worker.shared);
-            // What came meanwhile has had its event.
+            // Input that arrived meanwhile has had its event.
             return self.stopped.is_none();
         }
         let len = match self.stream.read(worker.piece) {
@@ -171,13 +171,13 @@ impl Connection {
         (len == worker.piece.len() || self.is_ending) && self.stopped.is_none()
     }
 
-    /// Whether it was stopped and may go on, or was to look nothing up and may now.
+    /// Returns whether it was stopped and may continue, or was to look nothing up and may now.
     pub(crate) fn may_resume(&self, shared: &Shared) -> bool {
         !self.is_gone && (self.may_execute(shared) || self.may_look_up(shared))
     }
 
-    /// Whether its commands were stopped and may go on. If its client had not read: the kernel has
-    /// taken all output, and still has enough of it to keep the client busy meanwhile.
+    /// Returns whether its commands were stopped and may continue. If its client had not read: the
+    /// kernel has taken all output, and still has enough of it to keep the client busy meanwhile.
     fn may_execute(&self, shared: &Shared) -> bool {
         match self.stopped {
             None => false,
@@ -204,13 +204,13 @@ impl Connection {
         self.output.has_promises()
     }
 
-    /// Sends what the socket takes; the durability of all promises has been reached.
+    /// Sends the bytes that the socket takes; the durability of all promises has been reached.
     pub(crate) fn flush(&mut self, shared: &Shared, tally: &mut Tally) {
         self.send(tally);
         self.charge(&shared.client_memory);
         self.evict_if_too_large(shared);
         if self.drains {
-            // It may have been told so just now.
+            // The call above may have put an error into the output.
             self.send(tally);
         }
     }
@@ -227,7 +227,8 @@ impl Connection {
                 Err(_) => self.is_gone = true,
             }
             if self.drains && self.output.is_sent() {
-                // The client is told that nothing more comes. If that fails it is gone.
+                // The shutdown shows the client that nothing more follows. If it fails the client
+                // has left.
                 let _ = self.stream.shutdown(Shutdown::Write);
             }
         }
@@ -252,13 +253,13 @@ impl Connection {
             self.abandon(memory);
             return;
         }
-        // It is what the client sent that takes the memory, so there is room to tell it.
+        // The client's input takes the memory, so there is room for the error.
         self.refuse_for_memory(shared);
         forget_transaction(shared, &mut self.session);
         self.charge(memory);
     }
 
-    /// Gives up a connection that holds too much, and gives its memory back at once, so that no
+    /// Abandons a connection that holds too much, and releases its memory immediately, so that no
     /// other has to go for it.
     fn abandon(&mut self, memory: &ClientMemory) {
         self.is_gone = true;
@@ -273,14 +274,14 @@ impl Connection {
         self.is_gone || self.session.closing && self.output.is_sent() && !self.drains
     }
 
-    /// Counts a tick of the event loop, at `now`; whether the connection has been closing or stopped
-    /// for too many of them because its peer neither reads nor closes.
+    /// Counts a tick of the event loop, at `now`; whether the connection has been closing or
+    /// stopped for too many of them because its peer neither reads nor closes.
     pub(crate) fn tick(&mut self, now: Monotonic) -> bool {
         if std::mem::take(&mut self.has_sent) {
             self.last_active = now;
         }
         let is_unread = self.stopped == Some(Stopped::Unread) && self.has_output();
-        // While nothing can be sent before the device has answered, it is not the peer who is slow.
+        // While nothing can be sent before the device has answered, the peer is not the slow one.
         let is_closing = self.session.closing && (self.has_output() || !self.is_waiting());
         if !is_closing && !is_unread {
             self.stuck_ticks = 0;
@@ -291,7 +292,7 @@ impl Connection {
         self.stuck_ticks > most
     }
 
-    /// Charges the clients' memory for what the connection holds now.
+    /// Charges the clients' memory for the bytes that the connection holds now.
     pub(crate) fn charge(&mut self, memory: &ClientMemory) {
         let bytes = self.input.capacity()
             + self.output.memory_bytes()

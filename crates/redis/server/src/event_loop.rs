@@ -1,24 +1,25 @@
 //! An event loop: a thread that owns connections and serves them in turns.
 //!
 //! One turn:
-//! 1. Wait for sockets that can be read or written, for letters from other loops, and for the bell that
-//!    the device rings when it has read something.
+//! 1. Wait for sockets that can be read or written, for letters from other loops, and for the bell
+//!    that the device rings when it has read something.
 //! 2. Enter the gate; read and execute one piece of input of every connection that has some.
-//! 3. Look up what commands have to wait for on the device, tell them what was found meanwhile, and
-//!    execute them.
+//! 3. Begin the lookups on the device that commands wait for, hand over the results of earlier
+//!    ones, and execute their commands.
 //! 4. Leave the gate, and wait *once* until the last write is as durable as asked. If that fails,
 //!    every reply of this turn that promised a write becomes an error.
 //! 5. Send the replies.
-//! 6. Now and then, send what slow readers have made room for, and disconnect who is idle, does not
-//!    authenticate, does not take the last replies before the end, or holds too much of the clients'
-//!    memory.
+//! 6. At each tick, send output for which slow readers have made room. Disconnect a client that is
+//!    idle, does not authenticate, does not take the last replies before the end, or holds too much
+//!    of the clients' memory.
 //!
 //! # Invariants
 //! I1. No reply leaves before step 4: neither the acknowledgement of a write, nor a value that
-//!     somebody else has written and that a crash could still take back.
-//! I2. No step from 1 to 3 reads the device, or waits for room in an engine, for a shorter journal or
-//!     for a lock that is held longer than a write in memory takes. A thread reads slices of walks
-//!     ([`walker`]), and others run commands that wait or have much to do ([`command_threads`]).
+//!     another client has written and that a crash could still take back.
+//! I2. No step from 1 to 3 reads the device, or waits for room in an engine, for a shorter journal
+//!     or for a lock that is held longer than a write in memory takes. A thread reads slices of
+//!     walks ([`walker`]), and others run commands that wait or have much to do
+//!     ([`command_threads`]).
 //! I3. No command touches more than [`crate::commands::plan::KEYS_MAX`] keys within a turn, or more
 //!     than 1 MiB, but for the copy of one value.
 
@@ -59,15 +60,15 @@ const LISTENER: Token = Token(usize::MAX);
 pub(crate) const LETTERS: Token = Token(usize::MAX - 1);
 const BELL: Token = Token(usize::MAX - 2);
 
-/// Bytes read from one connection per turn: what pipelining clients send at once, and what fits a
-/// core's cache.
+/// Bytes read from one connection per turn: a typical batch of a pipelining client, and a size that
+/// fits a core's cache.
 const PIECE_BYTES: usize = 64 << 10;
 /// Sockets looked at per turn: replies of the first go out while the clients of the next prepare
 /// their requests.
 const EVENTS_MAX: usize = 256;
 /// Memory for building values that is kept from turn to turn.
 const SCRATCH_BYTES_KEPT: usize = 256 << 10;
-/// How often deadlines are looked at, and how long a quiet turn waits.
+/// Time between checks of deadlines, and the longest wait of a quiet turn.
 const TICK: Duration = Duration::from_millis(500);
 
 /// An event loop's state.
@@ -78,7 +79,7 @@ pub(crate) struct EventLoop {
     poll: Poll,
     /// The first loop accepts for all.
     listener: Option<TcpListener>,
-    /// An accept failed for want of something; try again at the next tick.
+    /// An accept failed for lack of something; try again at the next tick.
     accept_again: bool,
     next_loop: usize,
     /// By token.
@@ -137,10 +138,10 @@ impl EventLoop {
         })
     }
 
-    /// Takes turns until the server is asked to stop.
+    /// Takes turns until the server must stop.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        // Tokens to serve, and those that had more to read than one piece.
+        // Tokens to serve, and tokens of connections that had more to read than one piece.
         let (mut listed, mut more) = (Vec::new(), Vec::new());
         let mut is_behind = false;
         while !self.shared.stop.is_asked() {
@@ -203,8 +204,8 @@ impl EventLoop {
         }
     }
 
-    /// Steps 2 and 3. A connection that may have more to read goes to `more`, one whose commands went on
-    /// to `listed`. Whether there is more to look up at once.
+    /// Steps 2 and 3. A connection that may have more to read goes to `more`, one whose commands
+    /// continued to `listed`. Returns whether there is more to look up immediately.
     fn serve(&mut self, listed: &mut Vec<usize>, more: &mut Vec<usize>) -> bool {
         let is_idle = listed.is_empty() && self.wanted.is_empty();
         let has_letters = !self.walked.is_empty() || !self.ran.is_empty();
@@ -238,7 +239,7 @@ impl EventLoop {
         }
         for ran in self.ran.drain(..) {
             let asker = ran.asker;
-            // One that is gone, and still here, takes its state back too.
+            // A connection whose peer has left, and which is still here, takes its state back too.
             let connection = self.connections.get_mut(asker.token).and_then(Option::as_deref_mut);
             match connection.filter(|connection| connection.session.client.id == asker.client) {
                 Some(connection) => connection.end_on_thread(ran, &mut worker),
@@ -290,7 +291,7 @@ impl EventLoop {
         }
     }
 
-    /// Step 5. A connection that was stopped and may go on goes to `more`.
+    /// Step 5. A connection that was stopped and may continue goes to `more`.
     fn send(&mut self, listed: &[usize], more: &mut Vec<usize>) {
         for &token in listed {
             let Some(slot) = self.connections.get_mut(token) else { continue };
@@ -326,7 +327,7 @@ impl EventLoop {
                     if let Some(Some(connection)) = self.connections.get_mut(token)
                         && connection.session.client.id == id
                     {
-                        // At once: a client that does not read would keep what it was sent.
+                        // Immediately: a client that does not read would keep what it was sent.
                         connection.is_gone = true;
                         self.list(token, listed);
                     }
@@ -340,7 +341,7 @@ impl EventLoop {
         self.is_gate_opened = true;
         for token in 0..self.connections.len() {
             let connection = self.connections.get(token).and_then(Option::as_ref);
-            // One that may not go on yet, since the gate is taken again, notes that it was left.
+            // One that may not continue yet, since the gate is taken again, notes that it was left.
             if connection
                 .is_some_and(|it| it.is_held_up() || it.may_resume(&self.shared) || it.is_waiting())
             {
@@ -357,7 +358,7 @@ impl EventLoop {
         let registered = registry.register(&mut stream, Token(token), both);
         let addresses = stream.peer_addr().and_then(|peer| Ok((peer, stream.local_addr()?)));
         let (Ok(()), Ok(addresses)) = (registered, addresses) else {
-            // The peer is gone again, or no descriptor is to be had for it.
+            // The peer has left again, or no descriptor is to be had for it.
             self.shared.clients.forget_admitted();
             if token < self.connections.len() {
                 self.free_tokens.push(token);
@@ -378,7 +379,7 @@ impl EventLoop {
         }
     }
 
-    /// Step 6. A connection that was stopped and may go on goes to `more`.
+    /// Step 6. A connection that was stopped and may continue goes to `more`.
     fn tick(&mut self, more: &mut Vec<usize>) {
         let now = self.shared.environment.now();
         if now - self.last_tick < TICK {
@@ -399,8 +400,9 @@ impl EventLoop {
             .filter(|&token| {
                 self.connections[token].as_mut().is_some_and(|connection| {
                     if shared.client_memory.is_exhausted() || connection.has_output() {
-                        // What waits was settled: every turn ends so. The kernel tells of room only
-                        // when there is much, which takes a slow reader longer than it may be stuck.
+                        // The waiting output is durable: every turn ends so. The kernel reports
+                        // room only when there is much, which takes a slow reader longer than it
+                        // may be stuck.
                         connection.flush(shared, tally);
                     }
                     if connection.may_resume(shared) && !connection.is_listed {

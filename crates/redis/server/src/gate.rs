@@ -5,10 +5,10 @@
 //!
 //! 1. A short one runs on its loop, which locks every slot meanwhile ([`Pass::alone`]).
 //! 2. A long one runs on a thread of its own, which locks no slot while it works
-//!    ([`Gate::reserve`]). First it changes the state to [`RESERVED`]: loops go on, and read keys,
-//!    but leave writes for later. Before the thread writes, it changes the state to [`CLOSED`], and
-//!    loops leave reads for later too. After each change it passes through all slots, so that every
-//!    loop has seen the new state or is between two turns.
+//!    ([`Gate::reserve`]). First it changes the state to [`RESERVED`]: loops continue, and read
+//!    keys, but leave writes for later. Before the thread writes, it changes the state to
+//!    [`CLOSED`], and loops leave reads for later too. After each change it passes through all
+//!    slots, so that every loop has seen the new state or is between two turns.
 //!
 //! In both ways the store removes no expired values meanwhile.
 //!
@@ -23,9 +23,9 @@
 //! - G2. No loop waits for a thread: a loop waits for a slot at most for a turn of another loop.
 //!
 //! # Concurrency
-//! Slots are taken in index order, and a loop that holds one gives it up before it takes others
-//! ([`Pass::alone`]). A thread holds one slot at a time. So there is no cycle. Only one thread
-//! may reserve, and only one may have the slot of writes that wait.
+//! Slots are taken in index order, and a loop that holds one releases it before it takes others
+//! ([`Pass::alone`]). A thread holds one slot at a time. So there is no cycle. Only one thread may
+//! reserve, and only one may have the slot of writes that wait.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
@@ -41,8 +41,8 @@ const RESERVED: u8 = 1;
 /// That command writes.
 const CLOSED: u8 = 2;
 
-/// The longest time, in milliseconds, for which the thread waits until loops have executed what
-/// they left for later.
+/// The longest time, in milliseconds, for which the thread waits until loops have executed the
+/// commands that they left for later.
 const OTHERS_TURN_MS: u64 = 100;
 
 /// The gate.

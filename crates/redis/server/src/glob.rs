@@ -1,14 +1,15 @@
 //! Glob patterns as KEYS, SCAN and CONFIG GET take them, matched in linear time per star.
 //!
 //! `*` any bytes, `?` one byte, `[abc]` `[a-z]` `[^a]` one byte of a class, `\` before a byte takes
-//! it as it is. A mismatch goes back to the last star alone: whatever an earlier star could match
-//! differently, the later one can make up for. So a match costs at most pattern times text, never
-//! an exponential search.
+//! the byte literally. A mismatch goes back to the last star alone: the later star can make up for
+//! every different match of an earlier one. So a match costs at most pattern times text, never an
+//! exponential search.
 
 /// Whether `text` matches `pattern`; with `fold_case`, letters match in either case.
 pub(crate) fn matches(pattern: &[u8], text: &[u8], fold_case: bool) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to go on if the present try fails: behind the last star, one byte of text further.
+    // The place to continue at if the present try fails: behind the last star, one byte of text
+    // further.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         if pattern.get(p) == Some(&b'*') {
@@ -39,8 +40,8 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8], fold_case: bool) -> bool {
     }
 }
 
-/// Matches one byte against the pattern's element at `p`: where the next element begins, or `None`
-/// where it does not match.
+/// Matches one byte against the pattern's element at `p`. Returns the place of the next element, or
+/// `None` if it does not match.
 fn one(pattern: &[u8], p: usize, byte: u8, fold_case: bool) -> Option<usize> {
     let same = |a: u8, b: u8| a == b || fold_case && a.eq_ignore_ascii_case(&b);
     match *pattern.get(p)? {

@@ -1,13 +1,13 @@
-//! Marks of keys that the store does not keep: when a command last used a key, and the encoding in
-//! which Redis would keep its value.
+//! Marks of keys that the store does not keep.
 //!
-//! Redis keeps both with each key, in memory alone. Here they are in tables of fixed size,
-//! since keys may be more than memory holds.
+//! These are when a command last used a key, and the encoding in which Redis would keep its value.
+//! Redis keeps both with each key, in memory alone. Here they are in tables of fixed size, since
+//! keys may be more than memory holds.
 //!
 //! # Invariants
-//! M1. A key has one slot in each thread's table of uses, by its hash, and was used no later than the
-//!     latest of them says. So a key is never reported as idle for longer than it was. Keys that share
-//!     a slot make each other seem used.
+//! M1. A key has one slot in each thread's table of uses, by its hash, and was used no later than
+//!     the latest of them says. So a key is never reported as idle for longer than it was. Keys
+//!     that share a slot make each other seem used.
 //! M2. A slot of encodings has the fingerprint of one key and that key's encoding. It is forgotten
 //!     when another key of the slot gets such an encoding, and when the server ends.
 
@@ -77,7 +77,7 @@ impl KeyMarks {
         self.encodings.get(hash as usize % ENCODING_SLOTS)
     }
 
-    /// Notes a use of a key that leaves its value as it is.
+    /// Notes a use of a key that leaves its value unchanged.
     #[inline]
     pub(crate) fn note_use(&self, db: DbIndex, key: &[u8], now_ms: u64) {
         self.uses.mine().note(hash(db, key), self.second(now_ms));

@@ -9,18 +9,19 @@
 //! ```
 //!
 //! To follow a command, start at `event_loop::EventLoop::run`, then
-//! `connection::Connection::serve`, then `commands::dispatch`. Commands that wait, for the device or
-//! for room, or have much to do run on threads (`event_loop::command_threads`). `docs/redis.md`
-//! lists the differences from Redis, `docs/formats/value-with-end.md` defines how values are stored.
+//! `connection::Connection::serve`, then `commands::dispatch`. Commands that wait, for the device
+//! or for room, or have much to do run on threads (`event_loop::command_threads`). `docs/redis.md`
+//! lists the differences from Redis, `docs/formats/value-with-end.md` defines how values are
+//! stored.
 //!
 //! # Invariants
-//! - I1. A reply leaves only when everything it tells of is as durable as the server was told to
-//!   make writes ([`Options::durability`]).
+//! - I1. A reply leaves only when every write that it shows has the durability that the server was
+//!   started with ([`Options::durability`]).
 //! - I2. Commands take effect one at a time per key; a command over several keys, and a
 //!   transaction, take effect at one moment for all clients.
 //! - I3. No client makes the process grow beyond [`Options::client_memory_bytes`] by more than one
-//!   request and 64 KiB of replies per thread. The changes of a transaction, which are
-//!   not counted in it, are bounded by what the store has room for.
+//!   request and 64 KiB of replies per thread. The changes of a transaction, which are not counted
+//!   in it, are bounded by the room of the store.
 
 mod bound;
 mod buffer;

@@ -1,7 +1,7 @@
 //! The metrics page: `GET /metrics` over HTTP, in Prometheus's text format.
 //!
-//! One thread answers one request after the other, each within a deadline, so that a slow or
-//! hostile reader delays other readers of metrics and nobody else.
+//! One thread serves requests one by one, each within a deadline, so that a slow or hostile reader
+//! delays other readers of metrics and no other client.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,9 +16,9 @@ use crate::shared::Shared;
 
 /// Bytes of a request's head.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
-/// Time to send a request, and to take the answer.
+/// Time to send a request, and to take the response.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// How often the wish to stop is looked at.
+/// Time between checks whether the thread must stop.
 const TICK: Duration = Duration::from_millis(200);
 
 /// The page's server.
@@ -36,7 +36,7 @@ impl MetricsPage {
         Ok(Self { shared, poll, listener })
     }
 
-    /// Answers until the server stops.
+    /// Serves requests until the server stops.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(4);
         while !self.shared.stop.is_asked() {
@@ -124,7 +124,7 @@ impl MetricsPage {
     }
 }
 
-/// What is asked for.
+/// The resource that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
     Metrics,
@@ -133,7 +133,7 @@ enum Request {
     Malformed,
 }
 
-/// What `head` asks for, once it is whole.
+/// Returns the request that `head` makes, once it is whole.
 fn parse(head: &[u8]) -> Option<Request> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);

@@ -1,9 +1,10 @@
-//! The limit on open files, raised so that as many clients as asked for can come in.
+//! The limit on open files, raised to admit the configured number of clients.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files that the database and the server itself may have open beside the clients' sockets: 256 of
-/// tables, which all keyspaces of the engine `lsm` keep open together, and as many others.
+/// Files that the database and the server itself may have open besides the clients' sockets: 256 of
+/// tables, which all keyspaces of the engine `lsm` keep open together, and the same number of
+/// others.
 const RESERVED: u64 = 512;
 
 /// Raises the process's limit as far as `clients_max` clients need and the hard limit allows; how
@@ -16,7 +17,7 @@ pub(crate) fn fit_clients(clients_max: usize) -> usize {
     }
     let reachable = limit.maximum.map_or(wanted, |hard| hard.min(wanted));
     let raised = Rlimit { current: Some(reachable), maximum: limit.maximum };
-    // Where even this is refused, the limit stays as it was.
+    // If even this is refused, the limit stays unchanged.
     let now = if setrlimit(Resource::Nofile, raised).is_ok() {
         reachable
     } else {

@@ -1,6 +1,6 @@
-//! What the operating system tells of this process: memory, time, threads, files.
+//! The operating system's figures of this process: memory, time, threads, files.
 //!
-//! It is read from `/proc/self`; where there is none, the figures are absent.
+//! It is read from `/proc/self`; if there is none, the figures are absent.
 
 use std::fmt::Write as _;
 use std::fs;

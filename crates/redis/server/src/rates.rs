@@ -1,8 +1,7 @@
-//! How much the server does per second, and the most memory it used: figures that need a memory of
-//! their own.
+//! Rates of the server per second, and its peak of memory: figures that need a memory of their own.
 //!
-//! The first event loop takes a sample at each of its ticks, about two a second; a rate is what was
-//! counted since the oldest sample that is kept.
+//! The first event loop takes a sample at each of its ticks, about two a second; a rate counts
+//! since the oldest sample that is kept.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -39,7 +38,7 @@ impl Rates {
         self.note_memory(memory_bytes);
     }
 
-    /// What was counted per second between the oldest sample and the newest.
+    /// Returns the counts per second between the oldest sample and the newest.
     pub(crate) fn per_second(&self) -> Counts {
         let samples = self.samples.lock();
         let (Some((from, old)), Some((to, new))) = (samples.front(), samples.back()) else {

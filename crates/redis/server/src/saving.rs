@@ -1,7 +1,7 @@
 //! When everything was last made durable, and backups on a thread of their own.
 //!
-//! A server that was given a directory for it makes a backup where Redis would write its dump: one at a
-//! time, by a thread that ends with it. The server's end waits for it.
+//! A server that was given a directory for it makes a backup when Redis would write its dump: one
+//! at a time, by a thread that ends with it. The server's end waits for it.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use thermocline::sync::locks::Mutex;
 
 use crate::store::Durable;
 
-/// What SAVE and BGSAVE did last, and do.
+/// The state of SAVE and BGSAVE: the last one, and the one under way.
 #[derive(Debug)]
 pub(crate) struct Saving {
     /// Wall seconds of the last time that one of them succeeded.
@@ -87,7 +87,7 @@ impl Saving {
         let (saving, store, clock) = (Arc::clone(self), Arc::clone(store), environment.clone());
         let spawned = environment.spawn("backup", move || {
             let running = Running(&saving);
-            // Set before it is over, so that nobody sees neither.
+            // Set before it is over, so that no reader sees neither.
             running.0.has_failed.store(true, SeqCst);
             let last = store.last();
             match store.backup(&into) {

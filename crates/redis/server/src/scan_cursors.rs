@@ -1,9 +1,10 @@
-//! SCAN cursors: numbers that stand for the key at which a scan goes on.
+//! SCAN cursors: numbers for the keys at which scans continue.
 //!
-//! The store's order, whichever it is, stays, so a scan that goes on at a key misses nothing that was
-//! there all the time. A cursor is a hash of database and key, kept in a bounded table: the same position has
-//! the same number whoever asks, so scans that are given up do not pile up entries. When the table
-//! is full the entry that was longest unused goes; a scan that comes back to it is told so.
+//! The store's order, whichever it is, stays, so a scan that continues at a key misses no key that
+//! was there all the time. A cursor is a hash of database and key, kept in a bounded table. Every
+//! client gets the same number for the same position, so scans that are never finished do not pile
+//! up entries. When the table is full the entry that was longest unused is removed; a scan that
+//! comes back to it gets an error.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -41,7 +42,7 @@ struct Position {
 }
 
 impl ScanCursors {
-    /// The cursor, never 0, of a scan that goes on at `key`.
+    /// Returns the cursor, never 0, of a scan that continues at `key`.
     pub(crate) fn cursor(&self, db: DbIndex, key: &[u8]) -> u64 {
         let mut table = self.table.lock();
         let mut cursor = hash(db, key);
@@ -52,7 +53,7 @@ impl ScanCursors {
         cursor
     }
 
-    /// Where the scan with this cursor goes on, if that is still known.
+    /// Returns the key at which the scan with this cursor continues, if that is still known.
     pub(crate) fn position(&self, db: DbIndex, cursor: u64) -> Option<Vec<u8>> {
         let mut table = self.table.lock();
         let key = table.positions.get(&cursor).filter(|at| at.db == db)?.key.clone();

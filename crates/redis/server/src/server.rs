@@ -42,7 +42,7 @@ pub enum Error {
         /// The address.
         addr: SocketAddr,
     },
-    /// A password that keeps nobody out.
+    /// An empty password, which excludes no client.
     #[error("the password is empty: leave it out to serve without one")]
     EmptyPassword,
     /// A number of threads that cannot serve.
@@ -59,7 +59,8 @@ pub enum Error {
         /// Why not.
         cause: io::Error,
     },
-    /// A keyspace has the name of a numbered database, and was made by somebody else.
+    /// A keyspace with the name of a numbered database cannot be served, for example since it was
+    /// made without values that end.
     #[error("cannot serve the database: {0}")]
     Keyspace(String),
     /// The operating system refused a thread or a poll.
@@ -113,7 +114,7 @@ impl Server {
     /// ```
     ///
     /// # Errors
-    /// Options that would not serve, or would serve everybody; an address that cannot be had.
+    /// Options that would not serve, or would serve every client; an address that cannot be had.
     pub fn start(db: &Db, options: Options, environment: Environment) -> Result<Self, Error> {
         Bound::new(options)?.serve(db, environment)
     }
@@ -225,12 +226,12 @@ impl Server {
         Ok(())
     }
 
-    /// Where clients connect.
+    /// Returns the address to which clients connect.
     pub fn addr(&self) -> SocketAddr {
         self.shared.addr
     }
 
-    /// Where `GET /metrics` is answered, if anywhere.
+    /// Returns the address of `GET /metrics`, if there is one.
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics_addr
     }
@@ -272,7 +273,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
-        // Whoever wants to know how it ended has called `wait`.
+        // A caller that wants to know how it ended has called `wait`.
         let _ = self.wait();
     }
 }
@@ -297,7 +298,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Refuses options that would not serve, or would serve everybody.
+/// Refuses options that would not serve, or would serve every client.
 pub(crate) fn check(options: &Options) -> Result<(), Error> {
     match &options.password {
         Some(secret) if secret.is_empty() => return Err(Error::EmptyPassword),

@@ -1,4 +1,4 @@
-//! What a connection remembers between commands.
+//! The state of a connection between commands.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -99,12 +99,12 @@ impl Session {
         *self = Self { closing: is_closing, ..lent };
     }
 
-    /// A random number below `count`; 0 where that is 0.
+    /// Returns a random number below `count`; 0 if that is 0.
     pub(crate) fn pick(&mut self, count: usize) -> usize {
         (self.random.next_u64() % count.max(1) as u64) as usize
     }
 
-    /// Shows others what changed (CLIENT LIST).
+    /// Shows others the changes (CLIENT LIST).
     pub(crate) fn publish(&self) {
         let client = &self.client;
         client.db.store(self.db, Relaxed);
@@ -130,7 +130,8 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// What a watched key takes beside its bytes, here and in [`crate::watch::Watches`], about.
+    /// Bytes that a watched key takes besides its own, here and in [`crate::watch::Watches`],
+    /// about.
     const OVERHEAD_BYTES: usize = 192;
 
     /// Adds a key, with no end; whether it was not there.
@@ -149,7 +150,8 @@ impl Watched {
         self.places.insert((db, key.to_vec()), end_ms);
     }
 
-    /// Whether one of those that had not ended when they were added has ended by now, unless it was written.
+    /// Returns whether a key that had not ended when it was added has ended since, unless it was
+    /// written.
     pub(crate) fn has_ended(&self, now_ms: u64) -> bool {
         self.places.values().flatten().any(|end_ms| *end_ms <= now_ms)
     }
@@ -184,8 +186,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// What a queued command takes beside its arguments, at most: a place in a list that may have
-    /// doubled, and the heads of two allocations.
+    /// Bytes that a queued command takes besides its arguments, at most: a place in a list that may
+    /// have doubled, and the heads of two allocations.
     const OVERHEAD_BYTES: usize = 2 * size_of::<(usize, OwnedArgs)>() + 32;
 
     /// Bytes of memory held.

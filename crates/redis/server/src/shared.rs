@@ -1,4 +1,4 @@
-//! What all threads of a server share.
+//! The state that all threads of a server share.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ use crate::write_status::WriteStatus;
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Durable>,
     pub(crate) environment: Environment,
-    /// What the server was started with.
+    /// The options at the server's start.
     pub(crate) options: Options,
-    /// What of it CONFIG SET may change.
+    /// The part of them that CONFIG SET may change.
     pub(crate) settings: Settings,
     pub(crate) gate: Gate,
     pub(crate) watches: Watches,
@@ -61,7 +61,7 @@ pub(crate) struct ReplyLimits {
     pub(crate) unread_max: usize,
     /// The same of replies that must not leave before another one is made.
     pub(crate) ahead_max: usize,
-    /// The largest value: a reply with one value always fits, whatever is unread.
+    /// The largest value: a reply with one value always fits, next to any unread ones.
     pub(crate) value_max: usize,
 }
 
@@ -93,7 +93,7 @@ impl Settings {
     }
 }
 
-/// The wish to end, and who waits for it.
+/// The request to stop, and the threads that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
     asked: AtomicBool,
@@ -118,9 +118,9 @@ impl Stop {
 }
 
 impl Shared {
-    /// Bytes of unsent output from which on a connection pauses: half of what its client may leave
-    /// unread, or a quarter of the clients' memory if that is less, or what the largest
-    /// value leaves of it.
+    /// Returns the bytes of unsent output from which on a connection pauses. This is half of what
+    /// its client may leave unread, a quarter of the clients' memory, or that memory less the
+    /// largest value, whichever is least.
     pub(crate) fn pause_bytes(&self) -> usize {
         let output_max = self.settings.output_bytes_max.load(Relaxed);
         let memory = &self.client_memory;
@@ -144,8 +144,8 @@ impl Shared {
         (limit - limit / 8).min(Bounds::COMMAND_BYTES_MAX)
     }
 
-    /// The largest argument, and so the largest value, in bytes: what was set, or three quarters of
-    /// the clients' memory where that is less.
+    /// Returns the largest argument, and so the largest value, in bytes: the setting, or three
+    /// quarters of the clients' memory if that is less.
     pub(crate) fn value_bytes_max(&self) -> usize {
         self.settings.value_bytes_max.load(Relaxed).min(self.value_bytes_reachable())
     }

@@ -1,4 +1,4 @@
-//! What the server counts, in the telemetry registry.
+//! The server's counters, in the telemetry registry.
 //!
 //! # Concurrency
 //! Loops count in plain numbers of their own ([`Tally`]) and add them here once per turn; readers
@@ -12,18 +12,18 @@ use thermocline::telemetry::{Counter, Gauge, Histogram, Registry, Unit};
 use crate::commands::COMMANDS;
 use crate::commands::failure::{ERROR_CODES, error_code};
 
-/// Of each command a loop times its first call and then one in this many: reading the clock for
-/// each would cost a few percent.
+/// Calls of a command for each one that a loop times; it times the first one, too. Reading the
+/// clock for each would cost a few percent.
 const LATENCY_SAMPLE: u64 = 16;
 
 /// Calls of one command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Calls {
-    /// Those that ran.
+    /// Calls that ran.
     pub(crate) calls: u64,
-    /// Those of them that answered an error.
+    /// Calls among these that replied with an error.
     pub(crate) failed: u64,
-    /// Those that were refused before they ran.
+    /// Calls that were refused before they ran.
     pub(crate) rejected: u64,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Calls {
 #[derive(Debug)]
 pub(crate) struct Tally {
     commands: Vec<Calls>,
-    /// Calls of each command so far, to choose those that are timed.
+    /// Calls of each command so far, to choose the calls that are timed.
     begun: Vec<u64>,
     /// Indexes of `commands` that changed.
     changed: Vec<usize>,
@@ -43,7 +43,7 @@ pub(crate) struct Tally {
     pub(crate) expired: u64,
     /// Error replies by their code.
     errors: [u64; ERROR_CODES.len()],
-    /// Commands that came to wait for the device.
+    /// Commands that had to wait for the device.
     pub(crate) waited: u64,
 }
 
@@ -92,7 +92,7 @@ impl Tally {
     }
 }
 
-/// A counter that CONFIG RESETSTAT sets back for INFO, and that goes on for `/metrics`.
+/// A counter that CONFIG RESETSTAT resets for INFO, and that continues for `/metrics`.
 #[derive(Debug)]
 pub(crate) struct Total {
     counter: Counter,
@@ -233,7 +233,7 @@ impl Stats {
         self.commands.iter().enumerate().filter_map(|(index, of)| Some((index, of.get()?)))
     }
 
-    /// Adds what a loop counted, and sets its tally back to zero.
+    /// Adds the counts of a loop, and sets its tally back to zero.
     pub(crate) fn add(&self, tally: &mut Tally) {
         for index in tally.changed.drain(..) {
             let Calls { calls, failed, rejected } = std::mem::take(&mut tally.commands[index]);

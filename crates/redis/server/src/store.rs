@@ -1,4 +1,4 @@
-//! The boundary to what keeps the data: what the commands need of a store, and no more.
+//! The interface to the data: the operations that the commands need of a store, and no more.
 
 pub(crate) mod database;
 mod figures;
@@ -21,7 +21,7 @@ pub(crate) type DbIndex = u8;
 /// How many numbered databases there are.
 pub(crate) const DB_COUNT: DbIndex = 16;
 
-/// What a failed store operation means for the client.
+/// A failed store operation, by its meaning for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StoreError {
     /// A write failed earlier, or just now, and stopped all writes until the store is reopened.
@@ -41,7 +41,7 @@ pub(crate) enum StoreError {
     MustWait,
 }
 
-/// What an update decides. The same as the engines' own.
+/// The decision of an update. The same as the engines' own.
 pub(crate) use thermocline::Change;
 
 /// One step of a [`Store::write`].
@@ -53,24 +53,26 @@ pub(crate) struct Step {
     pub(crate) value: Option<Vec<u8>>,
 }
 
-/// What a walk is told about each pair: the key and its stored value.
+/// A callback that a walk calls with each pair: the key and its stored value.
 pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
-/// Who is told of each of many keys: its index, and its stored value if it has one.
+/// A callback for each of many keys: it gets the key's index, and its stored value if it has one.
 pub(crate) type Found<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
 
-/// A store of numbered databases. Values are as they are stored, with their ends ([`thermocline::WithEnd`]), ended or
-/// not: what has ended by a command's own clock is its business.
+/// A store of numbered databases. Values are in their stored form, with their ends
+/// ([`thermocline::WithEnd`]), ended or not: each command decides by its own clock which values
+/// have ended.
 ///
 /// A write fails with [`StoreError::NoDatabase`] if its database was not made.
 ///
-/// Writes are applied when the call returns (every later read sees them) but not yet durable:
-/// [`Durable::wait`] is asked for that, once for many.
+/// Writes are applied when the call returns (every later read sees them) but not yet durable: the
+/// caller calls [`Durable::wait`] for that, once for many.
 pub(crate) trait Store {
-    /// The key's value replaces what is in `into`; `false` if it has none.
+    /// Replaces the content of `into` with the key's value; returns `false` if it has none.
     fn get(&self, db: DbIndex, key: &[u8], into: &mut Vec<u8>) -> Result<bool, StoreError>;
 
-    /// [`Store::get`] as far as it comes without waiting for the device: `None` if it would have to.
+    /// [`Store::get`] as far as it comes without waiting for the device: `None` if it would have
+    /// to.
     fn get_at_once(
         &self,
         db: DbIndex,
@@ -80,8 +82,8 @@ pub(crate) trait Store {
         self.get(db, key, into).map(Some)
     }
 
-    /// Many keys at once, whose reads of the device overlap. `found` is called once for each, in any
-    /// order, with its index and its value.
+    /// Reads many keys in one call, whose reads of the device overlap. `found` is called once for
+    /// each, in any order, with its index and its value.
     fn multi_get(
         &self,
         db: DbIndex,
@@ -89,11 +91,11 @@ pub(crate) trait Store {
         found: &mut Found<'_>,
     ) -> Result<(), StoreError>;
 
-    /// Sets the value of `key`, whatever it was.
+    /// Sets the value of `key`, over any old one.
     fn put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError>;
 
-    /// [`Store::put`] without waiting: for room, a shorter journal, or a lock that is held for long.
-    /// Fails with [`StoreError::MustWait`], and nothing has changed, if it would have to.
+    /// [`Store::put`] without waiting: for room, a shorter journal, or a lock that is held for
+    /// long. Fails with [`StoreError::MustWait`], and nothing has changed, if it would have to.
     fn try_put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError> {
         self.put(db, key, value)
     }
@@ -110,8 +112,8 @@ pub(crate) trait Store {
         decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
     ) -> Result<SeqNo, StoreError>;
 
-    /// [`Store::update`] without waiting. Returns `None`, and nothing has changed, if the device has
-    /// to be read. Fails as [`Store::try_put`].
+    /// [`Store::update`] without waiting. Returns `None`, and nothing has changed, if the device
+    /// has to be read. Fails as [`Store::try_put`].
     fn try_update(
         &self,
         db: DbIndex,
@@ -131,8 +133,8 @@ pub(crate) trait Store {
     }
 
     /// Visits pairs by ascending position, and by key where positions are equal, until `visit`
-    /// breaks: from the beginning, or from where `from` lies, itself included if it is there. A pair
-    /// that is there all the while is met once, also by a walk that is begun again.
+    /// breaks: from the beginning, or from the position of `from`, itself included if it is there.
+    /// A pair that is there all the while is met once, also by a walk that is begun again.
     fn walk(
         &self,
         db: DbIndex,
@@ -143,15 +145,16 @@ pub(crate) trait Store {
     /// Whether all positions are equal, so that a walk goes by key.
     fn is_ordered(&self, db: DbIndex) -> bool;
 
-    /// Where a key lies, whether it is there or not. It stays until the database is cleared, once
-    /// there is one ([`Durable::make`]).
+    /// Returns the position of a key, whether it is there or not. It stays until the database is
+    /// cleared, once there is one ([`Durable::make`]).
     fn position(&self, db: DbIndex, key: &[u8]) -> Result<u64, StoreError>;
 
-    /// Keys present, expired ones that nobody has swept yet included; `None` where the store does
-    /// not count them.
+    /// Returns the number of keys, including expired ones that were not swept yet; `None` if the
+    /// store does not count them.
     fn counted_keys(&self, db: DbIndex) -> Result<Option<u64>, StoreError>;
 
-    /// What is known of the ends of its keys; `None` where the store removes none that have ended.
+    /// Returns the known figures of the ends of its keys; `None` if the store removes none that
+    /// have ended.
     fn expiry(&self, _db: DbIndex) -> Result<Option<ExpiryStats>, StoreError> {
         Ok(None)
     }
@@ -162,8 +165,9 @@ pub(crate) trait Store {
 
 /// A [`Store`] with a disk behind it.
 pub(crate) trait Durable: Store + Send + Sync {
-    /// A seat at database `db` for `depth` look-ups at once, which rings `bell` when there is something
-    /// to complete. For what [`Store::get_at_once`] and [`Store::try_update`] could not do.
+    /// Returns a seat at database `db` for up to `depth` lookups under way, which rings `bell` when
+    /// there is something to complete. It is for reads and updates that [`Store::get_at_once`] and
+    /// [`Store::try_update`] could not do.
     fn seat(
         &self,
         db: DbIndex,
@@ -187,10 +191,11 @@ pub(crate) trait Durable: Store + Send + Sync {
     /// Bytes of keys and values that one [`Durable::write`] may bring now.
     fn write_room(&self) -> u64;
 
-    /// Returns once every write up to `seqno` is as durable as the server was told to make them.
+    /// Returns once every write up to `seqno` has the durability that the server was started with.
     fn wait(&self, seqno: SeqNo) -> Result<(), StoreError>;
 
-    /// The last write's number: a reply that shows this write may go out once it was waited for.
+    /// Returns the last write's number: a reply that shows this write may go out after a
+    /// [`Durable::wait`] for it.
     fn last(&self) -> SeqNo;
 
     /// Makes everything written so far durable on the device.
@@ -205,7 +210,7 @@ pub(crate) trait Durable: Store + Send + Sync {
     /// Brings figures that are kept elsewhere into the telemetry registry.
     fn refresh_metrics(&self);
 
-    /// What keeps the store from removing by itself what has ended.
+    /// Returns a hold that keeps the store from removing ended values by itself.
     fn removal_hold(&self) -> RemovalHold {
         RemovalHold::default()
     }

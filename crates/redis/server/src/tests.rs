@@ -1,5 +1,7 @@
-//! The server from outside, over loopback sockets: on a plain map, so that what is tested is the
-//! server, and on a real database where it is the two together.
+//! The server from outside, over loopback sockets.
+//!
+//! It runs on a plain map, to test the server alone, and on a real database, to test the two
+//! together.
 
 mod as_redis;
 mod clearing;

@@ -1,8 +1,8 @@
 //! WATCH: which connections want to know that a key changed.
 //!
 //! # Invariants
-//! I1. A writer calls [`Watches::touch`] while still inside the gate: after its change, or before the
-//!     commit if it is a transaction.
+//! I1. A writer calls [`Watches::touch`] while still inside the gate: after its change, or before
+//!     the commit if it is a transaction.
 //! I2. WATCH and EXEC run alone in the gate, so a key is registered before any change that EXEC
 //!     must notice, and every such change has been noted when EXEC looks. A thread that registers
 //!     keys outside of the gate waits for the turns of all loops before it reads them.
@@ -30,7 +30,7 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    /// Tells the watchers of `key` that it changed. One load when nothing is watched.
+    /// Notifies the watchers of `key` that it changed. One load when nothing is watched.
     #[inline]
     pub(crate) fn touch(&self, db: DbIndex, key: &[u8]) {
         if self.count.load(Relaxed) > 0 {
@@ -45,7 +45,7 @@ impl Watches {
         }
     }
 
-    /// The watched keys of `db`, for a flush, which touches those that exist.
+    /// Returns the watched keys of `db`, for a flush, which touches the ones that exist.
     pub(crate) fn keys(&self, db: DbIndex) -> Vec<Vec<u8>> {
         let by_key = self.by_key.lock();
         by_key.keys().filter(|(of, _)| *of == db).map(|(_, key)| key.clone()).collect()

@@ -6,23 +6,23 @@ use crate::error::Result;
 
 /// Makes the journal durable before an engine's own files are.
 pub trait Barrier: Send + Sync {
-    /// Returns once every write up to `seqno` that was journaled is durable in the journal, and
-    /// says how far the journal goes, if that is less: numbers above it are of writes that never
-    /// were in it, and may be given out again after a crash.
+    /// Returns once every write up to `seqno` that was journaled is durable in the journal. Returns
+    /// the journal's last number, if that is less: higher numbers are of writes that never were in
+    /// the journal, and may be given out again after a crash.
     ///
     /// # Errors
     /// The journal failed; the engine must not make the write durable either.
     fn reach(&self, seqno: SeqNo) -> Result<SeqNo>;
 
-    /// Whether every write above what the engine has persisted is in the journal, and applied again
-    /// after a crash.
+    /// Returns whether every write above the engine's persisted number is in the journal, and
+    /// applied again after a crash.
     fn is_journaled(&self) -> bool {
         false
     }
 
-    /// Is called by an engine that opens, if its files hold an effect of a write above what it has
-    /// persisted: of the newest one. The journal must have it, or it is not the one that belongs to
-    /// these files.
+    /// Is called by an engine that opens, with the newest such write, if its files hold an effect
+    /// of a write above its persisted number. The journal must have it, or it is not the one that
+    /// belongs to these files.
     fn holds(&self, _newest: SeqNo) {}
 }
 

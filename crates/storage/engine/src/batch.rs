@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES_MAX, check_key, check_value};
 
-/// One step of a write to one keyspace. Steps of one batch share a sequence number; of two steps
-/// on one key the later one stands.
+/// One step of a write to one keyspace. Steps of one batch share a sequence number; of two steps on
+/// one key the later one applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<'a> {
     /// Give `key` the value `value`, whatever it had before.
@@ -21,11 +21,11 @@ pub enum Op<'a> {
         /// The key.
         key: &'a [u8],
     },
-    /// Remove every key from `start` on, before `end` if there is one. Of a batch it is about what
-    /// earlier steps have put there too, and about nothing of later ones. Engines that cannot
-    /// refuse it ([`Error::Unordered`], [`Error::NoRangeDeletes`]).
+    /// Remove every key from `start` on, before `end` if there is one. In a batch it also removes
+    /// keys that earlier steps have put there, and none of later ones. Engines that cannot refuse
+    /// it ([`Error::Unordered`], [`Error::NoRangeDeletes`]).
     DeleteRange {
-        /// The first key that goes, if it is there.
+        /// The first key that is removed, if it is there.
         start: &'a [u8],
         /// The first one behind it that stays. A bound may be longer by a byte than a key.
         end: Option<&'a [u8]>,
@@ -33,7 +33,7 @@ pub enum Op<'a> {
 }
 
 impl<'a> Op<'a> {
-    /// The key that this step is about, or the first one.
+    /// Returns the key that this step is about, or the first one.
     pub fn key(&self) -> &'a [u8] {
         match self {
             Op::Put { key, .. } | Op::Delete { key } => key,
@@ -41,7 +41,7 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// The value that the key has afterwards; `None` where it is removed.
+    /// Returns the value that the key has afterwards; `None` if it is removed.
     pub fn value(&self) -> Option<&'a [u8]> {
         match self {
             Op::Put { value, .. } => Some(value),
@@ -49,12 +49,12 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// Whether it removes a range.
+    /// Returns whether it removes a range.
     pub fn is_range(&self) -> bool {
         matches!(self, Op::DeleteRange { .. })
     }
 
-    /// Whether it says what becomes of `key`.
+    /// Returns whether it determines the state of `key`.
     pub fn decides(&self, key: &[u8]) -> bool {
         match self {
             Op::Put { key: own, .. } | Op::Delete { key: own } => *own == key,
@@ -62,7 +62,7 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// Bytes of its key and value, or of its bounds.
+    /// Returns the bytes of its key and value, or of its bounds.
     pub fn bytes(&self) -> usize {
         let more = match self {
             Op::Put { value, .. } => value.len(),
@@ -72,7 +72,7 @@ impl<'a> Op<'a> {
         self.key().len() + more
     }
 
-    /// Accepts what every engine can hold that can do this at all.
+    /// Accepts every step that all engines with this operation can hold.
     ///
     /// # Errors
     /// [`Error::KeyTooLong`], [`Error::ValueTooLong`].
@@ -88,11 +88,12 @@ impl<'a> Op<'a> {
     }
 }
 
-/// Steps of a batch up to which later ones are looked for by comparing all.
+/// Number of steps of a batch up to which each step is compared with all later ones.
 const FEW_STEPS: usize = 8;
 
-/// The steps of a batch about one key each that no later step undoes, from the last one to the first. What an
-/// earlier step would leave nobody is to see: a key that is deleted and put in one batch was never away.
+/// Returns the steps of a batch about one key each that no later step undoes, from the last one to
+/// the first. No reader may see the effect of an earlier step: a key that is deleted and put in one
+/// batch was never absent.
 pub fn last_of_each_key<'a, 'b>(ops: &'a [Op<'b>]) -> impl Iterator<Item = &'a Op<'b>> {
     let mut seen = HashSet::new();
     let mut ranges: Vec<&Op<'_>> = Vec::new();
@@ -124,7 +125,7 @@ mod tests {
             [put(a, b"1"), put(c, b"1"), range, put(a, b"2"), Op::Delete { key: a }, put(b, b"3")];
         let last = [put(b, b"3"), Op::Delete { key: a }, put(c, b"1")];
         assert!(last_of_each_key(&steps).eq(&last));
-        // Many are looked through in another way.
+        // Many steps are searched in another way.
         let others: Vec<[u8; 1]> = (0..20).map(|number| [100 + number]).collect();
         let others = others.iter().map(|key| put(key, b"x"));
         let many: Vec<_> = others.chain(steps).collect();

@@ -14,36 +14,36 @@ pub struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    /// A budget of `limit` bytes, none of it used.
+    /// Returns a budget of `limit` bytes, none of it used.
     pub fn new(limit: u64) -> Self {
         Self { limit: AtomicU64::new(limit), used: AtomicU64::new(0) }
     }
 
-    /// The budget in bytes.
+    /// Returns the budget in bytes.
     pub fn limit(&self) -> u64 {
         self.limit.load(Relaxed)
     }
 
-    /// Changes the budget. What is used above it is not taken back here: the engine sees it on
-    /// its next look.
+    /// Changes the budget. Bytes in use above it are not released here: the engine sees it on its
+    /// next look.
     pub fn set_limit(&self, limit: u64) {
         self.limit.store(limit, Relaxed);
     }
 
-    /// Changes the budget to `limit`; where that is less than `least`, to `least`, unless it has been less
-    /// already. Answers what it is now: never more than it was asked for, or was.
+    /// Changes the budget to `limit`, but not below `least`, unless it was below already. Returns
+    /// the new budget: never more than the requested one, or than the one before.
     pub fn resize(&self, limit: u64, least: u64) -> u64 {
         let limit = limit.max(least.min(self.limit()));
         self.set_limit(limit);
         limit
     }
 
-    /// Bytes in use, as the engine counts them.
+    /// Returns the bytes in use, as the engine counts them.
     pub fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }
 
-    /// Counts `bytes` more as used, or refuses if that would pass the limit. Two threads at once
+    /// Counts `bytes` more as used, or refuses if that would pass the limit. Two concurrent threads
     /// may pass it by one request each, never by more.
     ///
     /// # Errors
@@ -57,8 +57,8 @@ impl MemoryBudget {
         Ok(())
     }
 
-    /// Counts `bytes` as used even above the limit (recovery, which must not refuse what was
-    /// acknowledged).
+    /// Counts `bytes` as used even above the limit (recovery, which must not refuse acknowledged
+    /// writes).
     pub fn charge_anyway(&self, bytes: u64) {
         self.used.fetch_add(bytes, Relaxed);
     }
@@ -69,7 +69,7 @@ impl MemoryBudget {
     }
 }
 
-/// What is resident of a pool of pieces counts as used, whatever the limit.
+/// Resident pieces of a pool count as used, whatever the limit.
 impl Meter for MemoryBudget {
     fn add(&self, bytes: u64) {
         self.charge_anyway(bytes);

@@ -1,10 +1,10 @@
-//! Memory that is taken for a while, counted in an engine's budget until it is given back.
+//! Memory that is used for a while, counted in an engine's budget until it is released.
 
 use std::sync::Arc;
 
 use crate::budget::MemoryBudget;
 
-/// Bytes of the budget; released when dropped. Work that must not fail for want of memory takes
+/// Bytes of the budget; released when dropped. Work that must not fail for lack of memory takes
 /// them, so the limit may be passed; writes are refused then until they are back.
 #[derive(Debug)]
 pub struct Charge {
@@ -18,7 +18,7 @@ impl Charge {
         Self { budget: Arc::clone(budget), bytes: 0 }
     }
 
-    /// From now on it is so many bytes.
+    /// Sets it to `bytes` bytes.
     pub fn set(&mut self, bytes: usize) {
         let bytes = bytes as u64;
         if bytes > self.bytes {

@@ -16,7 +16,7 @@ use crate::sequence::Pin;
 use crate::stats::Stats;
 use crate::trouble::Trouble;
 
-/// What an engine can do beyond the minimum.
+/// Capabilities of an engine beyond the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// Its name, as users write it.
@@ -25,33 +25,34 @@ pub struct Capabilities {
     pub ordered: bool,
     /// Whether it removes ranges of keys ([`Op::DeleteRange`]).
     pub deletes_ranges: bool,
-    /// Whether it puts writes to one key in an order of its own where they come at once, so that
-    /// [`Engine::apply`] of one step and [`Engine::rmw`] need not be kept apart by the host (law
-    /// L6) where no journal must agree with it.
+    /// Whether it puts concurrent writes to one key in an order of its own. Then the host need not
+    /// keep [`Engine::apply`] of one step and [`Engine::rmw`] apart (law L6) if no journal must
+    /// agree with that order.
     pub orders_writes: bool,
-    /// Whether a flush writes all data anew. Whoever flushes so that a journal can be trimmed then
-    /// waits until as much was journaled; where a flush writes only what is new, nothing is gained.
+    /// Whether a flush writes all data again. A host that flushes to trim a journal then waits
+    /// until the journal has grown by that number of bytes. If a flush writes only new data,
+    /// waiting gains nothing.
     pub flush_rewrites_all: bool,
 }
 
-/// What a read-modify-write decides.
+/// The decision of a read-modify-write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The key has this value from now on.
     Put(Vec<u8>),
-    /// The key is gone from now on.
+    /// The key is deleted.
     Delete,
     /// Nothing changes.
     Keep,
 }
 
-/// The function of a read-modify-write. An engine may call it several times for one `rmw` (when
-/// it loses a race and starts anew); only the last call counts, so it keeps no sums of its own.
-/// It may be called under the lock of the record that it changes: it is short, and must not call
-/// the engine. Of one that orders writes ([`Capabilities::orders_writes`]) [`Operator::update`] may ask
-/// [`Engine::admit_at_once`].
+/// The function of a read-modify-write. An engine may call it several times for one `rmw` (when it
+/// loses a race and starts again); only the last call counts, so it keeps no sums of its own. It
+/// may be called under the lock of the record that it changes: it is short, and must not call the
+/// engine. One exception: [`Operator::update`] may call [`Engine::admit_at_once`] of an engine that
+/// orders writes ([`Capabilities::orders_writes`]).
 pub trait Operator {
-    /// Changes the value where it lies, without changing its length. `false` declines, and
+    /// Changes the value in place, without changing its length. `false` declines, and
     /// [`Operator::update`] is called instead.
     fn update_in_place(&mut self, _value: &mut [u8]) -> bool {
         false
@@ -75,21 +76,22 @@ pub trait Cursor: Send {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>>;
 
     /// Moves the walk, forth or back, within the range that it began with: the next pair is the
-    /// first one at or behind `key` in the walk's direction. After the end it goes on from there,
+    /// first one at or behind `key` in the walk's direction. After the end it continues from there;
     /// after an error it does not. Costs no more than a new walk.
     fn seek(&mut self, key: &[u8]);
 }
 
 /// A snapshot of one engine at one moment.
 pub trait View: Send + Sync {
-    /// The key's value at that moment replaces what is in `into`; `false` if it had none.
+    /// Replaces the content of `into` by the key's value at that moment; returns `false` if it had
+    /// none.
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool>;
 
-    /// The pairs of `range` at that moment.
+    /// Returns the pairs of `range` at that moment.
     fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>>;
 }
 
-/// A walk over the pairs of a snapshot, for ordered engines: what [`Engine::walk`] asks for.
+/// Walks over the pairs of a snapshot, for ordered engines: does the work of [`Engine::walk`].
 ///
 /// # Errors
 /// The snapshot's.
@@ -104,23 +106,24 @@ pub fn walk_in_order(view: &dyn View, from: Option<&[u8]>, visit: &mut Visit<'_>
     Ok(())
 }
 
-/// What a walk is told about each pair: the key and its value.
+/// The callback of a walk, called with each pair: the key and its value.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
-/// Asked by long work whether it is to be brought to its end; an error ends it.
+/// A callback that long work calls to learn whether it should continue; an error ends it.
 pub type GoOn<'a> = dyn Fn() -> Result<()> + 'a;
 
-/// A storage engine, opened. All calls may come from any number of threads at once, within law L6.
+/// An open storage engine. Any number of threads may make all calls at the same time, within law
+/// L6.
 pub trait Engine: Send + Sync {
-    /// What it is and can do.
+    /// Returns its name and capabilities.
     fn capabilities(&self) -> Capabilities;
 
-    /// The key's present value replaces what is in `into`; `false` if it has none.
+    /// Replaces the content of `into` by the key's present value; returns `false` if it has none.
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool>;
 
-    /// Many keys at once, so that an engine on a disk overlaps its reads. `found` is called with
-    /// each key's index, in any order. Whatever error one key has ends it for all: some may have been told then,
-    /// and who wants the others asks for them one by one.
+    /// Looks up many keys, so that an engine on a disk overlaps its reads. `found` is called with
+    /// each key's index, in any order. An error of one key ends the call for all. `found` may have
+    /// been called for some keys then, and a caller that needs the others looks them up one by one.
     fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
         let mut value = Vec::new();
         for (index, key) in keys.iter().enumerate() {
@@ -130,24 +133,25 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
-    /// [`Engine::get`] as far as it comes without waiting for a device: `None` if it would have to.
+    /// Does [`Engine::get`] if it needs no wait for a device: returns `None` if it would have to
+    /// wait.
     fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
         self.get(key, into).map(Some)
     }
 
-    /// A seat for one thread that keeps up to `depth` look-ups under way; `None` from an engine that
-    /// never waits for a device, whose gets and read-modify-writes are all done at once. It does not
-    /// keep the engine open.
+    /// Returns a seat for one thread that keeps up to `depth` lookups in flight; `None` from an
+    /// engine that never waits for a device, whose gets and read-modify-writes finish immediately.
+    /// It does not keep the engine open.
     fn seat(&self, _depth: usize) -> Result<Option<Box<dyn Seat>>> {
         Ok(None)
     }
 
-    /// Asked before a write is journaled: whether `apply` will take it. It may block for a while to
-    /// slow writers down, so the host asks before it locks the keys, where it knows the write by then;
-    /// once it has said yes, `apply` does not refuse for want of memory. Nothing is set aside for the
-    /// write: others may be admitted and applied before it, and where they have taken the room `apply`
-    /// goes beyond it, or waits until there is some, but not for compactions. A write that was admitted
-    /// need not come.
+    /// Is called before a write is journaled, and checks that `apply` will accept it. It may block
+    /// for a while to slow writers down. So the host calls it before it locks the keys, if it knows
+    /// the write at that time. After a success `apply` does not refuse for lack of memory. No room
+    /// is reserved for the write: other writes may be admitted and applied before it. If they have
+    /// taken the room, `apply` exceeds the limit, or waits until there is room, but not for
+    /// compactions. An admitted write need not be applied.
     ///
     /// # Errors
     /// [`crate::Error::OutOfMemory`], [`crate::Error::SpaceUsedUp`], [`crate::Error::ReadOnly`],
@@ -157,11 +161,11 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
-    /// [`Engine::admit`] as far as it comes without waiting: `false` if it would have to wait for room, and then
-    /// nothing has changed. So the host asks for a write that it knows only with the keys locked, and where there
-    /// is no room it gives them up, waits with [`Engine::admit`], and begins anew. What such a write owes where
-    /// writers are slowed down is left to those who are admitted next. An engine whose `admit` may wait has
-    /// its own.
+    /// Does the work of [`Engine::admit`] that needs no waiting: returns `false` if it would have
+    /// to wait for room, and then nothing has changed. The host calls it for a write that it knows
+    /// only with the keys locked. If there is no room, it unlocks them, waits with
+    /// [`Engine::admit`], and begins again. Writes that are admitted next pay the delay of such a
+    /// write when writers are slowed down. An engine whose `admit` may wait has its own.
     ///
     /// # Errors
     /// The same.
@@ -181,8 +185,8 @@ pub trait Engine: Send + Sync {
         Ok(self.takes_at_once(ops.len(), bytes as u64) && self.admit_at_once(ops)?)
     }
 
-    /// The same before a read-modify-write of `key`, which an engine that orders writes does by itself: it waits,
-    /// and does not know how much room is wanted.
+    /// Does the same before a read-modify-write of `key`, which an engine that orders writes does
+    /// by itself: it waits, and does not know how much room the write needs.
     ///
     /// # Errors
     /// The same.
@@ -190,46 +194,50 @@ pub trait Engine: Send + Sync {
         self.admit(&[Op::Delete { key }])
     }
 
-    /// Whether [`Engine::admit`] would now admit a write without waiting, as far as room is concerned, and
-    /// [`Engine::apply`] take it, or [`Engine::rmw_at_once`], without waiting for a device: for who must not wait. The
-    /// write has so many puts and deletes, whose keys and values have so many `bytes` in all. Costs a few loads.
-    /// Others may take the room before the write comes, and then it does wait, so an engine says no while there
-    /// still is some for them; and where [`Engine::admit`] would have the writer wait for compactions, whatever room
-    /// there is. What is known of the write is put to [`Engine::admit_at_once`] too, which refuses what is never taken.
+    /// Returns whether, as far as room is concerned, [`Engine::admit`] would now admit a write
+    /// without waiting. Then [`Engine::apply`] or [`Engine::rmw_at_once`] would not wait for a
+    /// device either. For writers that must not wait. The write has `steps` puts and deletes, whose
+    /// keys and values have `bytes` bytes in all. Costs a few loads. Other writes may take the room
+    /// first, and then the write waits; so an engine says no while it still has some room for them.
+    /// It also says no if [`Engine::admit`] would have the writer wait for compactions, whatever
+    /// room there is. The caller also passes the known steps to [`Engine::admit_at_once`], which
+    /// refuses writes that are never accepted.
     fn takes_at_once(&self, _steps: usize, _bytes: u64) -> bool {
         false
     }
 
-    /// Applies the steps of write `seqno`; all of them or, with an error, none that a later read
-    /// or recovery could see beside the others' absence. A number at or below
-    /// [`Engine::persisted`], or one applied before, changes nothing (replay).
+    /// Applies the steps of write `seqno`: all of them or, with an error, none that a later read or
+    /// recovery could see without the others. A number at or below [`Engine::persisted`], or one
+    /// applied before, changes nothing (replay).
     fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()>;
 
-    /// Atomically replaces the key's value by what `operator` makes of it.
+    /// Atomically replaces the key's value by the result of `operator`.
     fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()>;
 
-    /// [`Engine::rmw`] if it comes to its end without waiting for a device to read: `false` if it
-    /// would have to, and then nothing has changed.
+    /// Does [`Engine::rmw`] if it can end without waiting for a device to read: returns `false` if
+    /// it would have to, and then nothing has changed.
     fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
         self.rmw(key, operator, seqno).map(|()| true)
     }
 
-    /// A snapshot at `pin`, which the host took from the sequence that the engine was opened with.
+    /// Returns a snapshot at `pin`, which the host took from the sequence that the engine was
+    /// opened with.
     ///
     /// # Errors
     /// [`crate::Error::Unordered`] from an engine that keeps no order.
     fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>>;
 
-    /// Visits pairs in an order of the engine's own, which for an ordered engine is that of the keys,
-    /// until `visit` breaks: from the beginning, or from where `from` lies in that order, the pair
-    /// itself included. A pair that is there all the while is visited exactly once; a walk that is
-    /// broken off may be begun again at any key without missing one. A pair that is written
-    /// meanwhile is visited with one of its values, or not at all if it comes or goes.
+    /// Visits pairs in an order of the engine's own, which for an ordered engine is that of the
+    /// keys, until `visit` breaks. Begins at the first pair, or at the place of `from` in that
+    /// order, the pair itself included. A pair that is there during the whole walk is visited
+    /// exactly once. A walk that is broken off may be begun again at any key without missing one. A
+    /// pair that is written during the walk is visited with one of its values, or not at all if it
+    /// is inserted or deleted.
     fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()>;
 
-    /// Where a key lies in the order of [`Engine::walk`], which visits pairs by ascending position,
-    /// and by key where the positions are equal: always, for an ordered engine. It stays for the
-    /// store's life, whether the key is there or not.
+    /// Returns the position of a key in the order of [`Engine::walk`], which visits pairs by
+    /// ascending position, and by key if the positions are equal: always, for an ordered engine. It
+    /// stays the same for the store's life, whether the key is there or not.
     fn position(&self, _key: &[u8]) -> u64 {
         0
     }
@@ -251,38 +259,41 @@ pub trait Engine: Send + Sync {
     /// applied since the last flush this only moves [`Engine::persisted`], at the cost of a sync.
     fn flush(&self) -> Result<()>;
 
-    /// [`Engine::flush`] by a task of the pool that has no thread beside its own. `false` if it was put off for
-    /// writes that are under way, by any engine: one of them may wait for the pool, with its number, and so
-    /// the pool must not wait for it. Engines whose flushes wait for no write need none of their own.
+    /// Does [`Engine::flush`] by a task of the pool that uses no thread but its own. Returns
+    /// `false` if it was put off for writes in flight, of any engine: one of them may wait for the
+    /// pool, with its number, and so the pool must not wait for it. Engines whose flushes wait for
+    /// no write need none of their own.
     fn try_flush(&self) -> Result<bool> {
         self.flush().map(|()| true)
     }
 
-    /// Writes a whole, openable copy of what was applied before the call to `into`, while running. An engine may
-    /// put other flushes off until it is written.
+    /// Writes a whole, openable copy of all writes that were applied before the call to `into`,
+    /// while running. An engine may put other flushes off until it is written.
     fn checkpoint(&self, into: Arc<dyn device::Device>) -> Result<()> {
         self.checkpoint_while(into, &|| Ok(()))
     }
 
-    /// The same as long as `go_on` says so, which is asked again and again, after some megabytes at most: so
-    /// whoever must not wait for all of it has it broken off.
+    /// Does the same, but calls `go_on` again and again, after some megabytes at most, and stops on
+    /// its error: so a caller that must not wait for all of it can break it off.
     ///
     /// # Errors
-    /// What `go_on` has answered; `into` has a part of a copy then, which is no store. Nothing has changed here.
+    /// The error that `go_on` has returned; `into` has a part of a copy then, which is no store.
+    /// Nothing has changed here.
     fn checkpoint_while(&self, into: Arc<dyn device::Device>, go_on: &GoOn<'_>) -> Result<()>;
 
-    /// Every write up to this number is in the engine's own files. The journal may forget it, after
-    /// [`Engine::settle`] has returned once.
+    /// Returns the number up to which every write is in the engine's own files. The journal may
+    /// forget these writes, after [`Engine::settle`] has returned once.
     fn persisted(&self) -> SeqNo;
 
-    /// Makes durable what opening has found. A process that was killed may have left it in the page
-    /// cache alone, so the host calls this before it removes anything because of
-    /// [`Engine::persisted`]. It need not, if all was closed in order. An engine that writes nothing
-    /// when it is opened costs some syncs here, once (`flexdb` eight, others two); one that does it when
-    /// it is opened has nothing to do.
+    /// Makes durable the state that opening has found. A process that was killed may have left it
+    /// only in the page cache, so the host calls this before it removes anything because of
+    /// [`Engine::persisted`]. It need not, if all was closed in order. An engine that writes
+    /// nothing when it is opened needs some syncs here, once (`flexdb` eight, others two). An
+    /// engine that makes them when it is opened has nothing to do.
     ///
-    /// Returns `false` without waiting if a flush has the files. Then nothing must be removed, and the
-    /// host asks again later: the flush may wait for a write, which may wait for the host's thread.
+    /// Returns `false` without waiting if a flush has the files. Then nothing must be removed, and
+    /// the host asks again later: the flush may wait for a write, which may wait for the host's
+    /// thread.
     ///
     /// # Errors
     /// The storage's; then nothing must be removed.
@@ -301,20 +312,21 @@ pub trait Engine: Send + Sync {
         Vec::new()
     }
 
-    /// What its memory is like at present, at the cost of a few loads; `None` from an engine whose
-    /// budget is what it was opened with. It counts what more memory would have saved
-    /// ([`crate::MemoryGain`]) from the first time on that it is asked.
+    /// Returns the present needs of its memory, at the cost of a few loads; `None` from an engine
+    /// whose budget is fixed when it is opened. From the first call on, it counts the I/O that more
+    /// memory would have saved ([`crate::MemoryGain`]).
     fn memory_needs(&self) -> Option<MemoryNeeds> {
         None
     }
 
-    /// Sets the limit of its budget ([`crate::Host::memory`]) to `limit`, or as near to it as it can go
-    /// down ([`crate::MemoryBudget::resize`]), and answers what it is. More is there at once. Less is let go in the background: it is there for
-    /// others once [`MemoryNeeds::is_settled`]. One caller at a time; it waits for nobody.
+    /// Sets the limit of its budget ([`crate::Host::memory`]) to `limit`, or to the nearest limit
+    /// that it can reach ([`crate::MemoryBudget::resize`]), and returns it. A larger budget is
+    /// there immediately. A smaller one is reached in the background: others can use the memory
+    /// once [`MemoryNeeds::is_settled`]. One caller at a time; it never waits.
     ///
     /// # Errors
-    /// [`crate::Error::FixedMemory`] from an engine that cannot, [`crate::Error::Closed`]; nothing has
-    /// changed.
+    /// [`crate::Error::FixedMemory`] from an engine that cannot, [`crate::Error::Closed`]; nothing
+    /// has changed.
     fn resize_memory(&self, _limit: u64) -> Result<u64> {
         Err(Error::FixedMemory { engine: self.capabilities().name })
     }

@@ -1,8 +1,7 @@
-//! The order in which versions of keys lie in memtables and tables: by key, of one key the newest
-//! first.
+//! The order of versions of keys in memtables and tables: by key, of one key the newest first.
 //!
 //! A [`Target`] is a place in that order. An [`EntryKey`] owns its key, as an ordered map in memory
-//! wants it, and the map is searched by places that are borrowed ([`AsTarget`]): no search
+//! needs it, and the map is searched by places that are borrowed ([`AsTarget`]): no search
 //! allocates.
 
 use std::borrow::Borrow;
@@ -11,7 +10,7 @@ use std::cmp::Ordering;
 use codec::SeqNo;
 
 /// A place in the order of versions. No version has the number zero, nor the largest one, so
-/// [`Target::first_of`] lies before all versions of a key and [`Target::behind`] after them.
+/// [`Target::first_of`] is before all versions of a key and [`Target::behind`] after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'a> {
     /// The key.
@@ -47,7 +46,7 @@ impl PartialOrd for Target<'_> {
     }
 }
 
-/// A key and the number of a version of it, owned. It lies where its target does.
+/// A key and the number of a version of it, owned. It has the place of its target.
 #[derive(Debug)]
 pub struct EntryKey {
     key: Box<[u8]>,
@@ -55,13 +54,13 @@ pub struct EntryKey {
 }
 
 impl EntryKey {
-    /// The place of this version, with a copy of the key.
+    /// Returns the place of this version, with a copy of the key.
     pub fn new(key: &[u8], seqno: SeqNo) -> Self {
         Self { key: key.into(), seqno }
     }
 }
 
-/// Whatever stands for a place in the order of versions.
+/// Any type that means a place in the order of versions.
 pub trait AsTarget {
     /// That place.
     fn target(&self) -> Target<'_>;

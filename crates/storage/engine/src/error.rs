@@ -1,4 +1,4 @@
-//! What can go wrong in an engine, by what the caller does about it.
+//! Errors of an engine, by the caller's reaction to them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub enum Error {
         engine: &'static str,
         /// The option's name.
         option: &'static str,
-        /// What is allowed.
+        /// The allowed values.
         allowed: &'static str,
     },
     /// The engine keeps no order, so it cannot scan, remove a range, or show a snapshot.
@@ -54,10 +54,10 @@ pub enum Error {
     Unordered {
         /// The engine that was asked.
         engine: &'static str,
-        /// What for.
+        /// The operation that needs an order.
         asked: InOrder,
     },
-    /// The engine keeps an order, and cannot remove a range all the same.
+    /// The engine keeps an order, and cannot remove a range nevertheless.
     #[error(
         "engine {engine} cannot delete a range: delete its keys one by one; memory and lsm can"
     )]
@@ -108,13 +108,13 @@ pub enum Error {
         /// Bytes of memory of the store.
         limit: u64,
     },
-    /// What should give space back fails, and too much is taken by now. What is sound can be read; writes
-    /// are taken again once it succeeds.
+    /// Work that should release space fails, and too much space is used. Undamaged data can be
+    /// read; writes are accepted again once the work succeeds.
     #[error(
         "read-only: {what} takes {bytes} bytes, {limit} at most, and none can be given back: {cause}"
     )]
     SpaceUsedUp {
-        /// What takes the space.
+        /// The user of the space.
         what: &'static str,
         /// How much it takes.
         bytes: u64,
@@ -123,7 +123,7 @@ pub enum Error {
         /// Why it cannot give it back.
         cause: Arc<Error>,
     },
-    /// Stored bytes are not what was written.
+    /// Stored bytes are not the bytes that were written.
     #[error("damaged data: {0}")]
     Corruption(Corruption),
     /// A newer release wrote a file. Nothing was changed.
@@ -132,13 +132,13 @@ pub enum Error {
     /// The storage failed.
     #[error(transparent)]
     Device(#[from] device::Error),
-    /// An earlier failure stopped all writes; open the store again to go on.
+    /// An earlier failure stopped all writes; open the store again to continue.
     #[error("the store is read-only since a write failed: {cause}")]
     ReadOnly {
         /// That failure.
         cause: Arc<Error>,
     },
-    /// A log's addresses are used up: 128 TiB were written to it in its life. What is there can be read;
+    /// A log's addresses are used up: 128 TiB were written to it in its life. Its data can be read;
     /// to write again, dump it and load the dump into another directory.
     #[error("the log is at the end of its addresses: dump the data, and load them anew")]
     LogEnded,
@@ -152,16 +152,17 @@ pub enum Error {
         #[source]
         cause: Arc<Error>,
     },
-    /// The journal has no room on the device, or no file descriptor, for records that an engine's file would
-    /// hold effects of. The engine's file is not made durable for now. A later attempt may succeed.
+    /// The journal has no room on the device, or no file descriptor, for records that an engine's
+    /// file would hold effects of. The engine's file is not made durable for now. A later attempt
+    /// may succeed.
     #[error("the journal cannot be written for now: {cause}")]
     NoRoomForJournal {
         /// The failure of the device. The files that it names are the journal's.
         #[source]
         cause: device::Error,
     },
-    /// A task in the background panicked: a mistake of ours. It does not run again; what is stored can be read, and
-    /// writes are refused until the store is opened again.
+    /// A task in the background panicked: a mistake of ours. It does not run again; stored data can
+    /// be read, and writes are refused until the store is opened again.
     #[error(transparent)]
     Panicked(#[from] workers::TaskPanic),
 }
@@ -172,7 +173,7 @@ impl From<Corruption> for Error {
     }
 }
 
-/// What wants an order of keys.
+/// An operation that needs an order of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InOrder {
     /// A scan, or a range that a transaction reads.
@@ -185,7 +186,7 @@ pub enum InOrder {
     PartOfKeys,
 }
 
-/// What an engine without order does not do, and what is left to the caller.
+/// The operation that an engine without order refuses, and the caller's alternative.
 impl fmt::Display for InOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -207,8 +208,8 @@ impl fmt::Display for InOrder {
 }
 
 impl Error {
-    /// Whether it refuses one write before anything was changed; another one, or the same one later, may
-    /// well be taken.
+    /// Returns whether it refuses one write before anything was changed; another one, or the same
+    /// one later, may be accepted.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -226,9 +227,9 @@ impl Error {
         )
     }
 
-    /// Whether it may pass by itself: room is missing on the device or in the memory's budget, or the
-    /// process has too many files open. Of background work that failed so nothing was done that
-    /// counts, and it can be tried again.
+    /// Returns whether it may be temporary: room is missing on the device or in the memory's
+    /// budget, or the process has too many files open. Background work that failed so has done
+    /// nothing that counts, and it can be tried again.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Device(error) => error.may_pass(),
@@ -263,8 +264,9 @@ impl Error {
         Self::Journal { cause: Arc::new(cause.into()) }
     }
 
-    /// Returns the failure that another one has carried, directly or through several: of a store that
-    /// is read-only, of space that cannot be given back, of the journal. Any other one is its own.
+    /// Returns the failure that another one has carried, directly or through several: of a store
+    /// that is read-only, of space that cannot be released, of the journal. Any other one is its
+    /// own.
     pub fn root_cause(&self) -> &Self {
         match self {
             Self::ReadOnly { cause }
@@ -274,7 +276,7 @@ impl Error {
         }
     }
 
-    /// The error that later writes get once this one stopped the store.
+    /// Returns the error that later writes get once this one stopped the store.
     #[must_use]
     pub fn poisoning(&self) -> Self {
         match self {

@@ -1,17 +1,17 @@
-//! What was evicted from a cache not long ago: reads of it would have been hits in a larger one.
+//! Recently evicted keys of a cache: reads of them would have been hits in a larger one.
 //!
-//! A table of fixed length remembers for a sample of the evicted keys, by their hash, the page that
-//! they were evicted from: so many pages' worth of memory had been evicted by then. A hash that is
-//! read from a device while it is there, and whose page was evicted less than the *reach* ago, counts
-//! for as many as the sample stands for.
+//! A table of fixed length remembers a sample of the evicted keys. It has their hash and the page
+//! that they were evicted from, which counts the pages of memory evicted before. A hash may be read
+//! from a device while it is there, with a page evicted less than the *reach* ago. Then it counts
+//! for the number of reads that the sample represents.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Bits of an entry's page, and of its fingerprint.
 const HALF: u32 = 32;
 
-/// The table. Hashes have all their bits mixed. The checkers do not see it: it orders nothing, and what
-/// gets lost does no harm.
+/// The table. Hashes have all their bits mixed. The checkers do not see it: it orders nothing, and
+/// lost entries do no harm.
 #[derive(Debug)]
 pub struct Ghosts {
     entries: Box<[AtomicU64]>,
@@ -26,7 +26,7 @@ pub struct Ghosts {
 }
 
 impl Ghosts {
-    /// A table of so many entries, a power of two.
+    /// Returns a table of `entries` entries, a power of two.
     ///
     /// # Panics
     /// If it is none.
@@ -42,10 +42,10 @@ impl Ghosts {
         }
     }
 
-    /// From now on counts what `pages` more would have saved.
+    /// Counts from now on the reads that `pages` more would have saved.
     pub fn set_reach(&self, pages: u64) {
         self.reach_pages.store(pages, Relaxed);
-        // So many are remembered that half the table holds what was evicted within the reach.
+        // The sample is such that keys evicted within the reach fill half of the table.
         let (evicted, page) = (self.evicted.load(Relaxed), self.page.load(Relaxed));
         let within = evicted.saturating_mul(pages) / page.max(1);
         let room = (self.entries.len() as u64 / 2).max(1);
@@ -53,7 +53,7 @@ impl Ghosts {
         self.sample_bits.store(bits.min(u32::BITS / 2), Relaxed);
     }
 
-    /// The place of a hash and its fingerprint, if it is in the sample.
+    /// Returns the place of a hash and its fingerprint, if it is in the sample.
     fn entry(&self, hash: u64) -> Option<(&AtomicU64, u64)> {
         let is_sampled = hash & ((1 << self.sample_bits.load(Relaxed)) - 1) == 0;
         let place = (hash >> (u32::BITS / 2)) as usize & (self.entries.len() - 1);
@@ -70,7 +70,7 @@ impl Ghosts {
         }
     }
 
-    /// A key was read from a device, which took so many reads.
+    /// Notes that a key was read from a device, in `reads` reads.
     pub fn note_read(&self, hash: u64, reads: u64) {
         let Some((place, fingerprint)) = self.entry(hash) else { return };
         let entry = place.load(Relaxed);
@@ -90,7 +90,7 @@ impl Ghosts {
         self.hits.load(Relaxed)
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub fn bytes(&self) -> u64 {
         size_of_val(&*self.entries) as u64
     }

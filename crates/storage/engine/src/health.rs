@@ -30,7 +30,7 @@ impl Health {
         self.failure.get().map_or(Ok(()), |failure| Err(failure.clone()))
     }
 
-    /// Stops all later writes (law L5). The first cause is the one that is told.
+    /// Stops all later writes (law L5). Later calls return the first cause.
     pub fn fail(&self, error: &Error) {
         let _ = self.failure.set(error.poisoning());
     }

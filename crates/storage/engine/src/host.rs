@@ -1,4 +1,4 @@
-//! What an engine is handed when it is opened.
+//! The parts of a host that an engine gets when it is opened.
 
 use std::sync::Arc;
 
@@ -33,8 +33,9 @@ pub struct Host {
 }
 
 impl Host {
-    /// The group in which an engine runs its background tasks. One that panics is a mistake of ours, and does not
-    /// run again: as with a failed write, no further write is taken.
+    /// Returns the group in which an engine runs its background tasks. A task that panics is a
+    /// mistake of ours, and does not run again: as after a failed write, no further write is
+    /// accepted.
     pub fn tasks(&self, name: &str, health: &Arc<Health>) -> Group {
         let (group, health) = (self.workers.group(name), Arc::clone(health));
         group.on_panic(move |panic| health.fail(&Error::Panicked(panic.clone())));
@@ -42,7 +43,8 @@ impl Host {
     }
 }
 
-/// How a close ends that has stopped the engine's background tasks: with the first panic that nobody was told of.
+/// Returns the result of a close that has stopped the engine's background tasks: the first panic
+/// that was not reported.
 ///
 /// # Errors
 /// [`Error::Panicked`].

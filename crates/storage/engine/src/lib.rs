@@ -1,4 +1,4 @@
-//! The contract that every storage engine answers.
+//! The contract that every storage engine fulfils.
 //!
 //! ```text
 //!   Db, conformance suite, bench          know an engine only through
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! # Laws
-//! - L1 *Replay law.* Applying again, in sequence-number order, whatever lies above
+//! - L1 *Replay law.* Applying again, in sequence-number order, all writes above
 //!   [`Engine::persisted`] after a crash gives the state before the crash.
 //! - L2 *Read your writes.* Once `apply` or `rmw` has returned, every later `get` anywhere in the
 //!   process sees it or something newer, and so does every later [`View`].
@@ -18,16 +18,16 @@
 //! - L4 *Views are snapshots.* A [`View`] shows all writes up to its [`Pin`] and none above it,
 //!   for as long as it lives.
 //! - L5 *Errors are values.* A write that failed is never acknowledged; after a failed write or
-//!   sync the engine refuses writes ([`Error::ReadOnly`]) until it is opened again. A failure that may
-//!   pass ([`Error::may_pass`]) is none of these: what it kept from being done stays in memory and can be
-//!   done later, and writes are refused for it only while there is no memory for them.
-//! - L6 *Same key, one at a time.* The host never calls `apply` for one key from two threads at
-//!   once with numbers that are out of order: per key, calls come in sequence-number order. A range
-//!   delete is a write of every key in its range, whether it is there or not. An
-//!   engine that orders such writes itself ([`Capabilities::orders_writes`]) and whose writes no
-//!   journal numbers may be called from many at once.
-//! - L7 *What is confirmed is the newest.* If [`Old::is_newest`] says yes while the host keeps other
-//!   writes of the key out, the value that was told is what the key has.
+//!   sync the engine refuses writes ([`Error::ReadOnly`]) until it is opened again. A temporary
+//!   failure ([`Error::may_pass`]) is none of these. The work that it prevented stays in memory and
+//!   can be done later, and writes are refused for it only while there is no memory for them.
+//! - L6 *Same key, one at a time.* The host never calls `apply` for one key from two threads
+//!   concurrently with numbers that are out of order: per key, calls are in sequence-number order.
+//!   A range delete is a write of every key in its range, whether it is there or not. Many threads
+//!   may concurrently call an engine that orders such writes itself
+//!   ([`Capabilities::orders_writes`]) and whose writes no journal numbers.
+//! - L7 *A confirmed value is the newest.* If [`Old::is_newest`] says yes while the host keeps
+//!   other writes of the key out, the value that the caller got is the key's value.
 
 mod barrier;
 mod batch;

@@ -6,9 +6,9 @@ use device::{Device, Mode};
 use crate::error::Result;
 use crate::superblock;
 
-/// Refuses the store in the root of `device` if the header of one of its files, of a kind in `formats`
-/// or a superblock, is one that a newer release wrote. Reads the first bytes of each file, and changes
-/// nothing. A file that cannot be read is passed over.
+/// Refuses the store in the root of `device` if the header of one of its files, of a kind in
+/// `formats` or a superblock, is one that a newer release wrote. Reads the first bytes of each
+/// file, and changes nothing. A file that cannot be read is skipped.
 ///
 /// # Errors
 /// [`crate::Error::NewerVersion`]; the device's, if it cannot list the files or lacks a descriptor.

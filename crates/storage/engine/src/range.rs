@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, RangeBounds};
 
-/// Which way a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the smallest key up.
@@ -26,7 +26,7 @@ impl KeyRange {
         Self { start: Bound::Unbounded, end: Bound::Unbounded }
     }
 
-    /// The keys that begin with `prefix`.
+    /// Returns the keys that begin with `prefix`.
     pub fn prefix(prefix: &[u8]) -> Self {
         let mut after = prefix.to_vec();
         while after.last() == Some(&u8::MAX) {
@@ -42,18 +42,18 @@ impl KeyRange {
         Self { start: Bound::Included(prefix.to_vec()), end }
     }
 
-    /// A copy of any range of byte strings.
+    /// Returns a copy of any range of byte strings.
     pub fn of<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> Self {
         let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         Self { start: owned(range.start_bound()), end: owned(range.end_bound()) }
     }
 
-    /// Whether `key` lies in it.
+    /// Returns whether `key` is in it.
     pub fn contains(&self, key: &[u8]) -> bool {
         !self.begins_behind(key) && !self.ends_before(key)
     }
 
-    /// Whether `key` lies above the upper end.
+    /// Returns whether `key` is above the upper end.
     pub fn ends_before(&self, key: &[u8]) -> bool {
         match &self.end {
             Bound::Included(end) => key > end.as_slice(),
@@ -62,7 +62,8 @@ impl KeyRange {
         }
     }
 
-    /// The part of it that a walk in `direction` still has before it at `key`, that key included.
+    /// Returns the part of it that a walk in `direction` still has before it at `key`, that key
+    /// included.
     #[must_use]
     pub fn from_key(&self, key: &[u8], direction: Direction) -> Self {
         let (mut range, at) = (self.clone(), Bound::Included(key.to_vec()));
@@ -74,7 +75,7 @@ impl KeyRange {
         range
     }
 
-    /// Whether `key` lies below the lower end.
+    /// Returns whether `key` is below the lower end.
     fn begins_behind(&self, key: &[u8]) -> bool {
         match &self.start {
             Bound::Included(start) => key < start.as_slice(),
@@ -83,7 +84,7 @@ impl KeyRange {
         }
     }
 
-    /// Whether every key lies in it.
+    /// Returns whether every key is in it.
     pub fn is_all(&self) -> bool {
         let starts = match &self.start {
             Bound::Included(start) => start.is_empty(),
@@ -93,7 +94,7 @@ impl KeyRange {
         starts && self.end == Bound::Unbounded
     }
 
-    /// Whether no key can lie in it, its ends being in the wrong order.
+    /// Returns whether no key can be in it, because its ends are in the wrong order.
     pub fn is_empty(&self) -> bool {
         match (&self.start, &self.end) {
             (Bound::Included(start), Bound::Included(end)) => start > end,
@@ -103,8 +104,8 @@ impl KeyRange {
         }
     }
 
-    /// The same keys as from one on, before another one if there is one; `None` if none can lie in
-    /// it.
+    /// Returns the same keys as a half-open range: from one key on, before another one if there is
+    /// one; `None` if none can be in it.
     pub fn half_open(&self) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         // The next key after one is the one with a zero behind it.
         let after = |key: &[u8]| [key, &[0]].concat();

@@ -10,7 +10,7 @@ pub trait Ranges: Send + Sync {
     /// Flushes the engine and rewrites its files. Afterwards no value in `range` that was deleted
     /// or overwritten before the call takes space on the device, unless a snapshot shows it. Files
     /// that also hold keys outside of the range are rewritten as a whole. Reads and rewrites up to
-    /// all that the range takes on each level; reads and writes go on meanwhile.
+    /// all data of the range on each level; reads and writes proceed meanwhile.
     ///
     /// # Errors
     /// [`crate::Error::Unordered`] for a part of the keys of an engine without order; as

@@ -1,28 +1,29 @@
-//! Which keys were written since a moment, known as long as somebody watches.
+//! Keys that were written since a moment, kept as long as there is a watch.
 //!
-//! 1. Who wants to write by what it has read begins a [`Watch`], and only then pins the moment that
-//!    it reads ([`crate::Sequence::pin`]).
+//! 1. A thread that wants to write by its reads begins a [`Watch`], and only then pins the moment
+//!    that it reads ([`crate::Sequence::pin`]).
 //! 2. A writer takes its number, asks [`RecentWrites::is_watched`], and if so notes its keys, all
 //!    before it applies the write.
-//! 3. Whether a key, or any key of a range, was written after the moment is asked of the notes. Who
-//!    keeps writers of the key out meanwhile has an answer that stays true; who does not learns at
-//!    least of every write whose effect it may have seen.
-//! 4. Each note drops a few that no watch needs any more. Where there is no room left the oldest are
-//!    forgotten, and whoever watches from before them is told so. When the last watch ends, all go.
+//! 3. A thread checks in the notes whether a key, or any key of a range, was written after the
+//!    moment. If it keeps writers of the key out meanwhile, the result stays true. If not, it finds
+//!    at least every write whose effect it may have seen.
+//! 4. Each note drops a few that no watch needs any more. If there is no room left, the oldest are
+//!    forgotten, and a watch from before them gets an error. When the last watch ends, all notes
+//!    are dropped.
 //!
 //! # Invariants
-//! - W1. A write numbered above the moment of a watch is noted before it is applied. For its writer
-//!   has its number when it asks; had it been told that nobody watches, the watch would have begun
-//!   after that, and its pin would have waited for the write and be above it. All of these accesses
-//!   are in one total order, like those of the sequence.
-//! - W2. A note is dropped only if it is not above the moment of any watch, present or future, or if
-//!   [`Overtaken::Forgotten`] is told to those whose moment is below it.
+//! - W1. A write numbered above the moment of a watch is noted before it is applied. Its writer has
+//!   its number when it checks for watches. If it found none, the watch began after that, and its
+//!   pin has waited for the write and is above it. All of these accesses are in one total order,
+//!   like those of the sequence.
+//! - W2. A note is dropped only if it is not above the moment of any watch, present or future.
+//!   Otherwise watches whose moment is below it get [`Overtaken::Forgotten`].
 //! - W3. Each key has at most one note, and those of keys take at most the bytes that they were
 //!   given; those of ranges a sixteenth of it more.
 //!
 //! # Concurrency
-//! Lock order: `open`, then one shard, or the ranges. Writers lock one of them at a time, and nothing
-//! beside it.
+//! Lock order: `open`, then one shard, or the ranges. Writers lock one of them at a time, and
+//! nothing else.
 
 #[cfg(all(test, shuttle))]
 mod models;
@@ -44,12 +45,12 @@ use ranges::Ranges;
 
 /// So that writers of different keys seldom wait for each other; a power of two.
 const SHARDS: usize = if cfg!(shuttle) { 1 } else { 16 };
-/// What a note takes beside its key: two places of it, and its part of a tree's node.
+/// Bytes of a note in addition to its key: two places of it, and its part of a tree's node.
 const NOTE_BYTES: usize = 128;
 /// Notes that are dropped with each that is made: more than one, so that they become fewer.
 const DROPS_PER_NOTE: usize = 2;
 
-/// Why what was read may not stand any more.
+/// Reason why the read data may not be valid any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overtaken {
     /// This key was written.
@@ -57,7 +58,7 @@ pub enum Overtaken {
         /// The key.
         key: Vec<u8>,
     },
-    /// So much was written that there was no room to remember all of it.
+    /// The writes were too many to remember all of them.
     Forgotten,
 }
 
@@ -73,7 +74,7 @@ pub struct RecentWrites {
     has_notes: AtomicBool,
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     shard_bytes_max: usize,
-    /// Whether `ranges` may have any, so that who checks keys need not lock it.
+    /// Whether `ranges` may have any, so that a check of keys need not lock it.
     has_ranges: AtomicBool,
     ranges: Mutex<Ranges>,
 }
@@ -85,22 +86,22 @@ struct Shard {
     /// Every key once, the oldest first; its number here is its newest or an older one.
     order: VecDeque<(u64, u32, Arc<[u8]>)>,
     bytes: usize,
-    /// The newest write that was forgotten for want of room.
+    /// The newest write that was forgotten for lack of room.
     forgotten: u64,
     /// Notes taken so far.
     noted: u64,
 }
 
-/// Has writes noted as long as it is held.
+/// A guard that has writes noted while it lives.
 #[derive(Debug)]
 pub struct Watch {
     /// None once it has ended.
     recent: Option<Arc<RecentWrites>>,
-    /// Not above the moment of who watches.
+    /// Not above the moment of the watching thread.
     floor: u64,
 }
 
-/// Notes that nobody needs. Dropping them may take a while.
+/// Notes that no watch needs. Dropping them may take a while.
 #[derive(Debug, Default)]
 #[must_use = "to be dropped where it holds nobody up"]
 pub struct Outlived {
@@ -134,7 +135,7 @@ impl RecentWrites {
         Watch { recent: Some(Arc::clone(self)), floor }
     }
 
-    /// Whether a write that has its number by now, and is not applied yet, must be noted. (W1)
+    /// Returns whether a write that has its number, and is not applied yet, must be noted. (W1)
     #[inline]
     pub fn is_watched(&self) -> bool {
         self.watches.load(SeqCst) > 0
@@ -146,7 +147,7 @@ impl RecentWrites {
         shard.note(keyspace, key, seqno.get());
         shard.drop_through(self.oldest.load(SeqCst));
         shard.forget_above(self.shard_bytes_max);
-        // After the note, so that who sees it finds the note.
+        // Set after the note, so that a thread that sees it finds the note.
         if !self.has_notes.load(SeqCst) {
             self.has_notes.store(true, SeqCst);
         }
@@ -163,7 +164,7 @@ impl RecentWrites {
         self.has_notes.store(true, SeqCst);
     }
 
-    /// Whether `key` has not been written since `moment`, which a watch of the caller's keeps.
+    /// Checks that `key` has not been written since `moment`, which a watch of the caller's keeps.
     ///
     /// # Errors
     /// That it was, or that this is not known.
@@ -179,7 +180,7 @@ impl RecentWrites {
         shard.check_memory(moment)
     }
 
-    /// The same for all keys of `range`. Visits each note of a key in it.
+    /// Checks the same for all keys of `range`. Visits each note of a key in it.
     ///
     /// # Errors
     /// One that was written, or that this is not known.
@@ -213,7 +214,7 @@ impl RecentWrites {
         self.shards.iter().map(|shard| shard.lock().noted).sum()
     }
 
-    /// Bytes that notes take now, about.
+    /// Returns the bytes that notes take now, about.
     pub fn bytes(&self) -> u64 {
         let of_keys = self.shards.iter().map(|shard| shard.lock().bytes as u64).sum::<u64>();
         of_keys + self.ranges.lock().bytes() as u64
@@ -241,8 +242,8 @@ impl RecentWrites {
         if !open.is_empty() || !self.has_notes.swap(false, SeqCst) {
             return Outlived::default();
         }
-        // A watch that begins now waits for `open`, and its pin for whoever has noted anything: so it
-        // stands above all that goes here [W2].
+        // A watch that begins now waits for `open`, and its pin for all writers that have noted
+        // anything: so it is above all notes that are dropped here [W2].
         let _shards = self.shards.iter().map(|shard| shard.lock().take()).collect();
         let mut ranges = self.ranges.lock();
         self.has_ranges.store(false, SeqCst);
@@ -284,7 +285,7 @@ impl Shard {
         }
     }
 
-    /// Drops the first note and answers its number; one that was renewed goes to the end instead.
+    /// Drops the first note and returns its number; a renewed note moves to the end instead.
     fn drop_first(&mut self) -> u64 {
         let Some((seqno, keyspace, key)) = self.order.pop_front() else { return 0 };
         let Some(keys) = self.newest.get_mut(&keyspace) else { return 0 };
@@ -305,7 +306,7 @@ impl Shard {
         if self.forgotten > moment.get() { Err(Overtaken::Forgotten) } else { Ok(()) }
     }
 
-    /// All notes; the count of them stays.
+    /// Returns all notes; the count of them stays.
     fn take(&mut self) -> Self {
         let noted = self.noted;
         std::mem::replace(self, Self { noted, ..Self::default() })
@@ -313,7 +314,7 @@ impl Shard {
 }
 
 impl Watch {
-    /// Ends it, for who holds others up meanwhile.
+    /// Ends it, for a caller that blocks others meanwhile.
     pub fn end(mut self) -> Outlived {
         self.recent.take().map_or_else(Outlived::default, |recent| recent.end(self.floor))
     }

@@ -55,7 +55,7 @@ pub struct WaitingDeletes {
 }
 
 impl WaitingDeletes {
-    /// Returns whether a flush is worth what it writes (R1).
+    /// Returns whether a flush is worth its writes (R1).
     pub fn are_worth_a_flush(self) -> bool {
         let least = (self.stored_bytes / STORED_PARTS).clamp(COVERED_BYTES_MIN, COVERED_BYTES_MAX);
         self.covered_bytes >= least.max(self.flush_bytes.saturating_mul(COVERED_TIMES))
@@ -101,7 +101,7 @@ impl IdleLooks {
         Look { is_quiet, is_flush_due }
     }
 
-    /// Whether the last look found the store quiet, and `newest` is still its newest write.
+    /// Returns whether the last look found the store quiet, and `newest` is still its newest write.
     pub fn is_quiet(&self, newest: SeqNo) -> bool {
         let looks = self.0.lock();
         looks.quiet >= QUIET_LOOKS && looks.newest == newest
@@ -118,8 +118,9 @@ pub struct DeadRuns {
 }
 
 impl DeadRuns {
-    /// A scan has stepped over `steps` dead entries in a row. Returns whether they are to be
-    /// collected now. The next look handles dead entries that are left, or that come until then.
+    /// Notes that a scan has stepped over `steps` dead entries in a row. Returns whether they are
+    /// to be collected now. The next look handles dead entries that are left, or that are added
+    /// until then.
     pub fn note(&self, steps: u64) -> bool {
         if steps == 0 {
             return false;
@@ -144,7 +145,8 @@ impl DeadRuns {
     }
 }
 
-/// Returns whether a scan that steps over `steps` dead entries in a row reports them to the next look.
+/// Returns whether a scan that steps over `steps` dead entries in a row reports them to the next
+/// look.
 pub fn is_long_run(steps: u64) -> bool {
     steps >= DEAD_RUN_MIN
 }

@@ -14,7 +14,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// ... up to this.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Work of one kind, and whether it failed when it was done last. Where all is well a look costs a load.
+/// Work of one kind, and whether its last attempt failed. Without a failure a look costs a load.
 #[derive(Debug, Default)]
 pub struct Retries {
     is_failing: AtomicBool,
@@ -40,7 +40,7 @@ impl Retries {
             Ok(_) => {
                 let mut failing = self.failing.lock();
                 *failing = None;
-                // While it is locked, or a failure that comes in between would be told of for ever.
+                // While it is locked, or a failure in between would be reported for ever.
                 self.is_failing.store(false, Relaxed);
             }
         }
@@ -63,7 +63,7 @@ impl Retries {
         self.is_failing.store(true, Relaxed);
     }
 
-    /// Whether the work failed when it was last done.
+    /// Returns whether the work failed when it was last done.
     pub fn is_failing(&self) -> bool {
         self.is_failing.load(Relaxed)
     }
@@ -78,7 +78,7 @@ impl Retries {
         failing.as_ref().filter(pauses).map(|failing| failing.cause.clone())
     }
 
-    /// What there is to tell of the work, which is called so.
+    /// Returns the report of the work, which is named `work`, if it fails.
     pub fn trouble(&self, work: &'static str, refuses_writes: bool) -> Option<Trouble> {
         let failing = self.failing.lock();
         failing.as_ref().map(|Failing { cause, since_ms, failures, .. }| Trouble {

@@ -1,17 +1,18 @@
-//! The rounds of a periodic task that sleeps while its store is idle: a process may have hundreds of idle
-//! stores, and none of them needs a timer.
+//! The rounds of a periodic task that sleeps while its store is idle.
+//! A process may have hundreds of idle stores, and none of them needs a timer.
 //!
-//! 1. Each round reports whether it has found something to do. After one that has found nothing the task
-//!    dozes: from then on a write wakes it.
-//! 2. The task ends after another round that has found nothing, if that began when all writes were over
-//!    that had taken their numbers before the task dozed.
-//! 3. A write, or another call that gives the task work, wakes it. If it has ended, it begins again.
+//! 1. Each round reports whether it has found something to do. After one that has found nothing the
+//!    task dozes: from then on a write wakes it.
+//! 2. The task ends after another round that has found nothing, if that began when all writes were
+//!    over that had taken their numbers before the task dozed.
+//! 3. A write, or another call that gives the task work, wakes it. If it has ended, it begins
+//!    again.
 //!
 //! # Invariants
-//! - S1. No wake-up is lost. A write takes its number before it looks whether the task dozes, and the task
-//!   says that it dozes before it reads the last number; all four steps are sequentially consistent. So
-//!   either the write sees that the task dozes, or the task waits for the write. A round after that finds
-//!   the work that the write has left.
+//! - S1. No wake-up is lost. A write takes its number before it looks whether the task dozes, and
+//!   the task says that it dozes before it reads the last number; all four steps are sequentially
+//!   consistent. So either the write sees that the task dozes, or the task waits for the write. A
+//!   round after that finds the work that the write has left.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};
 
@@ -37,7 +38,8 @@ struct State {
 }
 
 impl Rounds {
-    /// Does a round, which returns whether it has found nothing to do, and returns when the next one comes.
+    /// Does a round, which returns whether it has found nothing to do, and returns the time of the
+    /// next one.
     pub fn run(&self, sequence: &Sequence, round: impl FnOnce() -> bool) -> Next {
         let newest = self.state.lock().newest;
         let are_over = newest.is_some_and(|newest| newest <= sequence.visible());
@@ -58,8 +60,8 @@ impl Rounds {
         Next::AsBefore
     }
 
-    /// Wakes the task after a write, whose number is not over yet. If the task has ended, `begin` has to begin
-    /// it again. Costs a load if the task is awake.
+    /// Wakes the task after a write, whose number is not over yet. If the task has ended, `begin`
+    /// has to begin it again. Costs a load if the task is awake.
     #[inline]
     pub fn wake(&self, begin: impl FnOnce()) {
         if self.is_dozing.load(SeqCst) && self.end_sleep() {

@@ -1,4 +1,4 @@
-//! What is told of a store that is read although it is damaged.
+//! The result of reading a store although it is damaged.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -11,14 +11,14 @@ use crate::error::{Error, Result};
 /// Pieces that are listed; of more only the number is kept.
 const LOST_MAX: usize = 100;
 
-/// Told of each write that is sound, in such an order that the newest of a key comes last; breaks where
-/// no more is wanted.
+/// A callback for each undamaged write, in such an order that the newest of a key is last; it
+/// breaks to stop the reading.
 pub type TakeSound<'a> = dyn FnMut(Op<'_>) -> ControlFlow<()> + 'a;
 
 /// A piece of a store that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// What is wrong with it, and where it lies.
+    /// The defect, and its place.
     pub damage: Corruption,
     /// The keys that it may have had, as far as that is known.
     pub keys: Option<LostKeys>,
@@ -52,17 +52,17 @@ impl fmt::Display for Lost {
     }
 }
 
-/// What came of reading a damaged store.
+/// The result of reading a damaged store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
     /// Every write up to this was in the store's files; zero where nothing says so any more.
     pub persisted: SeqNo,
-    /// What cannot be read: the first pieces.
+    /// The first unreadable pieces.
     pub lost: Vec<Lost>,
     /// How many more there are.
     pub further_lost: u64,
-    /// Whether what cannot be read may have been newer than what was told: then some keys have an older
-    /// value, or are back although they were deleted.
+    /// Whether unreadable pieces may have been newer than the returned writes: then some keys have
+    /// an older value, or are back although they were deleted.
     pub may_be_outdated: bool,
 }
 
@@ -76,11 +76,11 @@ impl Salvaged {
         }
     }
 
-    /// What was to be read, unless it is damaged, which is noted.
+    /// Returns the value that was to be read, unless it is damaged, which is noted.
     ///
     /// # Errors
-    /// Any failure that is not damage: of a file that is not there, or not as long as it was, damage is all
-    /// that can be said.
+    /// Any failure that is not damage. If a file is missing, or its length has changed, damage is
+    /// all that can be said.
     pub fn sound<T>(
         &mut self,
         read: Result<T>,
@@ -97,7 +97,7 @@ impl Salvaged {
     }
 }
 
-/// The same failure; as damage, where a file of a store is missing, or ends too soon.
+/// Returns the same failure; as damage, if a file of a store is missing, or ends too soon.
 pub fn as_damage(error: Error) -> Error {
     match error {
         Error::Device(device::Error::NotFound { name }) => {

@@ -1,18 +1,19 @@
-//! The order of writes: numbers, how far they are all applied, and what snapshots hold back.
+//! The order of writes: numbers, how far they are all applied, and the horizon of snapshots.
 //!
 //! 1. A writer takes a [`Ticket`], applies its write under the ticket's number, and drops it.
 //! 2. `visible` is the largest number such that it and all below are finished. It moves when the
 //!    oldest unfinished ticket is dropped.
-//! 3. At most [`OPEN_TICKETS_MAX`] numbers above `visible` are in use: who takes another one in
-//!    [`Sequence::begin`] waits with it, and [`Sequence::try_begin`] takes none.
-//! 4. A [`Pin`] waits for the tickets begun before it, then stands at `visible`.
+//! 3. At most [`OPEN_TICKETS_MAX`] numbers above `visible` are in use: a writer that takes another
+//!    one in [`Sequence::begin`] waits with it, and [`Sequence::try_begin`] takes none.
+//! 4. A [`Pin`] waits for the tickets begun before it, and then is at `visible`.
 //! 5. An engine may drop a version of a key once a newer one is at or below [`Sequence::horizon`],
-//!    or as soon as nobody [sees](Sequence::is_seen) the older one.
+//!    or as soon as no snapshot [sees](Sequence::is_seen) the older one.
 //!
-//! A database that replays a journal opens its engines first. An engine without a journal may have larger numbers in
-//! its files than the record that is replayed. They must not be visible before the replay has ended: an engine
-//! that makes a checkpoint during the replay claims that it has all writes up to `visible`. So in
-//! a sequence that is [in recovery](Sequence::in_recovery), such numbers wait for [`Sequence::end_recovery`].
+//! A database that replays a journal opens its engines first. An engine without a journal may have
+//! larger numbers in its files than the record that is replayed. They must not be visible before
+//! the replay has ended: an engine that makes a checkpoint during the replay claims that it has all
+//! writes up to `visible`. So in a sequence that is [in recovery](Sequence::in_recovery), such
+//! numbers wait for [`Sequence::end_recovery`].
 //!
 //! # Invariants
 //! - I1. A pin's number is at least that of every write acknowledged before the pin was taken.
@@ -20,17 +21,17 @@
 //! - I3. `horizon()` never exceeds the number of a pin that is held, nor that of a later one.
 //!
 //! # Concurrency
-//! A write may wait for the background with its ticket open: for a flush, where there is no memory. A
-//! flush has the journal reach what it makes durable (law L3). So whoever waits here, in `begin`, in
-//! [`Sequence::wait_for_room`] or for a pin, must hold nothing that the background or the journal
-//! need: neither the journal's lock nor a thread of the pool that is wanted for flushes. Under the
-//! journal's lock numbers are taken by `try_begin`, which waits for nobody: where it has taken none the
-//! lock is left, and room waited for. Then the oldest open ticket is not kept from its end by one who
-//! waits for it, and so all of them end.
+//! A write may wait for the background with its ticket open: for a flush, if there is no memory. A
+//! flush makes the journal durable up to its writes (law L3). So a thread that waits here, in
+//! `begin`, in [`Sequence::wait_for_room`] or for a pin, must hold nothing that the background or
+//! the journal needs. This covers the journal's lock and a thread of the pool that flushes need.
+//! Under the journal's lock numbers are taken by `try_begin`, which never waits: if it takes none,
+//! the caller unlocks and waits for room. Then no thread that waits for the oldest open ticket
+//! keeps it from its end, and so all of them end.
 //!
-//! Who waits for long is parked. A number is finished, `visible` moved and `waiting` read in that order;
-//! who waits counts itself in `waiting` and then reads `visible`. All of it is in one total order, so
-//! one of the two sees the other.
+//! A thread that waits for long is parked. Finishing a number, moving `visible` and reading
+//! `waiting` happen in that order; a waiting thread counts itself in `waiting` and then reads
+//! `visible`. All of it is in one total order, so one of the two sees the other.
 
 #[cfg(all(test, shuttle))]
 mod models;
@@ -43,13 +44,13 @@ use sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use sync::thread::{spin_loop, yield_now};
 use sync::{Condvar, Mutex};
 
-/// Tickets that may be open at once before another has to wait; a power of two.
+/// Tickets that may be open before another has to wait; a power of two.
 const OPEN_TICKETS_MAX: usize = if cfg!(any(loom, shuttle)) { 4 } else { 4096 };
 
-/// Looks at a number before the processor is given to somebody else.
+/// Looks at a number before the thread yields the processor.
 const SPINS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 64 };
-/// Times that it is given to somebody else before the thread is parked: writes are short, but for those
-/// that wait for a device.
+/// Yields of the processor before the thread is parked: writes are short, except writes that wait
+/// for a device.
 const YIELDS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 64 };
 
 /// Numbers the writes of a database.
@@ -83,7 +84,7 @@ impl Default for Sequence {
 }
 
 impl Sequence {
-    /// A sequence that has numbered nothing yet.
+    /// Returns a sequence that has numbered nothing yet.
     pub fn new() -> Self {
         let finished = (0..OPEN_TICKETS_MAX).map(|_| AtomicU64::new(0)).collect();
         Self {
@@ -102,20 +103,20 @@ impl Sequence {
         }
     }
 
-    /// A sequence at the beginning of a recovery, before the first engine is opened.
+    /// Returns a sequence at the beginning of a recovery, before the first engine is opened.
     pub fn in_recovery() -> Self {
         Self { is_recovering: AtomicBool::new(true), ..Self::new() }
     }
 
     /// Recovery only, while no ticket is open: everything up to `last` was written and is applied.
-    /// Never goes back.
+    /// Never moves back.
     pub fn recover_to(&self, last: SeqNo) {
         self.next.fetch_max(last.get() + 1, SeqCst);
         self.visible.fetch_max(last.get(), SeqCst);
     }
 
-    /// An engine without a journal has `last` in its files. The sequence goes up to it, at the end of the
-    /// recovery if there is one.
+    /// An engine without a journal has `last` in its files. The sequence moves up to it, at the end
+    /// of the recovery if there is one.
     pub fn found(&self, last: SeqNo) {
         self.found.fetch_max(last.get(), SeqCst);
         if !self.is_recovering.load(SeqCst) {
@@ -123,29 +124,30 @@ impl Sequence {
         }
     }
 
-    /// Ends a recovery, after which everything up to `last` and up to all that was found is applied.
+    /// Ends a recovery, after which everything up to `last` and up to all that was found is
+    /// applied.
     pub fn end_recovery(&self, last: SeqNo) {
         self.is_recovering.store(false, SeqCst);
         self.recover_to(last.max(SeqNo::new(self.found.load(SeqCst))));
     }
 
-    /// Takes the next number. Waits while [`OPEN_TICKETS_MAX`] numbers are in use, so not for who
-    /// holds what another write may need for its end: see the head of this file.
+    /// Takes the next number. Waits while [`OPEN_TICKETS_MAX`] numbers are in use, so it is not for
+    /// a caller with a resource that another write may need for its end: see the head of this file.
     pub fn begin(&self) -> Ticket<'_> {
         let number = self.next.fetch_add(1, SeqCst);
         self.wait_until_visible(number.saturating_sub(OPEN_TICKETS_MAX as u64));
         Ticket { sequence: self, number }
     }
 
-    /// Takes the next number; none where [`Sequence::begin`] would wait. It waits for nobody itself.
+    /// Takes the next number; none if [`Sequence::begin`] would wait. It never waits itself.
     pub fn try_begin(&self) -> Option<Ticket<'_>> {
         let mut number = self.next.load(SeqCst);
         loop {
-            // `visible` only grows, so what has room now will have it.
+            // `visible` only grows, so a number that has room now will have it.
             if number > self.visible.load(SeqCst) + OPEN_TICKETS_MAX as u64 {
                 return None;
             }
-            // Whoever loses this exchange has been overtaken by others, who have numbers now.
+            // A thread that loses this exchange was overtaken by others, which have numbers now.
             match self.next.compare_exchange_weak(number, number + 1, SeqCst, SeqCst) {
                 Ok(_) => return Some(Ticket { sequence: self, number }),
                 Err(next) => number = next,
@@ -153,32 +155,33 @@ impl Sequence {
         }
     }
 
-    /// Waits until [`Sequence::try_begin`] would have taken the number that is the next one now. By then
-    /// others may have taken it, and more: who wants a number tries again.
+    /// Waits until [`Sequence::try_begin`] would have taken the number that is the next one now.
+    /// Others may have taken it meanwhile, and more: a caller that needs a number tries again.
     pub fn wait_for_room(&self) {
         let number = self.next.load(SeqCst);
         self.wait_until_visible(number.saturating_sub(OPEN_TICKETS_MAX as u64));
     }
 
-    /// The number that was taken last.
+    /// Returns the number that was taken last.
     pub fn last(&self) -> SeqNo {
         SeqNo::new(self.next.load(SeqCst) - 1)
     }
 
-    /// Every write up to this number is finished.
+    /// Returns the number up to which every write is finished.
     pub fn visible(&self) -> SeqNo {
         SeqNo::new(self.visible.load(SeqCst))
     }
 
-    /// Pins the present moment. Waits for the writes that have begun: they are short, but for those that
-    /// wait for memory, so the caller holds nothing that flushes need.
+    /// Pins the present moment. Waits for the writes that have begun: they are short, except writes
+    /// that wait for memory, so the caller must hold nothing that flushes need.
     pub fn pin(self: &Arc<Self>) -> Arc<Pin> {
         self.begin_pin();
         self.wait_until_visible(self.last().get());
         self.end_pin()
     }
 
-    /// The same for who must not wait: none unless the writes that have begun end within some microseconds.
+    /// Does the same for a caller that must not wait: returns none unless the writes that have
+    /// begun end within some microseconds.
     pub fn try_pin(self: &Arc<Self>) -> Option<Arc<Pin>> {
         self.begin_pin();
         if self.is_soon_visible(self.last().get()) {
@@ -205,10 +208,11 @@ impl Sequence {
         Arc::new(Pin { sequence: Arc::clone(self), number })
     }
 
-    /// No snapshot, present or future, stands below this number.
+    /// Returns a number below which there is no snapshot, present or future.
     pub fn horizon(&self) -> SeqNo {
         // `visible` is read before the count: a pin that is not counted yet will read `visible`
-        // later than this, and find at least as much. Both orders are sequentially consistent.
+        // later than this, and find at least the same number. Both orders are sequentially
+        // consistent.
         let visible = self.visible.load(SeqCst);
         if self.pin_count.load(SeqCst) == 0 {
             return SeqNo::new(visible);
@@ -218,40 +222,40 @@ impl Sequence {
         SeqNo::new(oldest.min(visible))
     }
 
-    /// Whether a snapshot, present or future, may stand at or above `older` and below `newer`, so
-    /// that it shows a version numbered `older` that `newer` replaces. The caller holds the ticket
-    /// of `newer`, or `newer` is finished. May say yes without need, for a moment, while a pin is
-    /// being taken; never says no wrongly.
+    /// Returns whether a snapshot, present or future, may be at or above `older` and below `newer`,
+    /// so that it shows a version numbered `older` that `newer` replaces. The caller holds the
+    /// ticket of `newer`, or `newer` is finished. May say yes without need, for a moment, while a
+    /// pin is being taken; never says no wrongly.
     pub fn is_seen(&self, older: SeqNo, newer: SeqNo) -> bool {
         if older >= newer {
             return false;
         }
-        // A pin that is counted only after these loads asks for the last number later than
-        // `newer` was taken, waits for it, and so stands at or above it. All of this is in one
-        // total order, like the pin's own steps.
+        // A pin that is counted only after these loads reads the last number after `newer` was
+        // taken, waits for it, and so is at or above it. All of this is in one total order, like
+        // the pin's own steps.
         if self.pin_count.load(SeqCst) == 0 {
             return false;
         }
         if self.pinning.load(SeqCst) == 0 && self.newest_pin.load(SeqCst) < older.get() {
             return false;
         }
-        // A pin that is not in the map yet will stand at least where `visible` is now.
+        // A pin that is not in the map yet will be at least at the present `visible`.
         let visible = self.visible.load(SeqCst);
         let pins = self.pins.lock();
         let pinning = newer.get() > visible && self.pinning.load(SeqCst) > 0;
         pinning || pins.range(older.get()..newer.get()).next().is_some()
     }
 
-    /// The snapshots that are held, the oldest first.
+    /// Returns the snapshots that are held, the oldest first.
     pub fn pins(&self) -> Vec<SeqNo> {
         self.pins.lock().keys().copied().map(SeqNo::new).collect()
     }
 
-    /// The snapshots, present and future, that stand below `newest`, the oldest first; none told while
-    /// another one is being taken that may come to stand there. The caller has seen that `newest` was
+    /// Returns the snapshots, present and future, that are below `newest`, the oldest first; none
+    /// while another one is being taken that may be below it. The caller has seen that `newest` was
     /// given out.
     pub fn pins_below(&self, newest: SeqNo) -> Option<Vec<SeqNo>> {
-        // As in `is_seen`: a pin that is counted only after this load stands at or above `newest`.
+        // As in `is_seen`: a pin that is counted only after this load is at or above `newest`.
         if self.pin_count.load(SeqCst) == 0 {
             return Some(Vec::new());
         }
@@ -263,17 +267,17 @@ impl Sequence {
         Some(pins.range(..newest.get()).map(|(number, _)| SeqNo::new(*number)).collect())
     }
 
-    /// The oldest snapshot that is held, if any: what keeps old versions alive.
+    /// Returns the oldest snapshot that is held, if any: it keeps old versions alive.
     pub fn oldest_pin(&self) -> Option<SeqNo> {
         self.pins.lock().keys().next().copied().map(SeqNo::new)
     }
 
-    /// The numbers at which snapshots are held, ascending.
+    /// Returns the numbers at which snapshots are held, ascending.
     pub fn pinned(&self) -> Vec<SeqNo> {
         self.pins.lock().keys().copied().map(SeqNo::new).collect()
     }
 
-    /// Looks a few times, and gives way in between.
+    /// Looks a few times, and yields in between.
     fn is_soon_visible(&self, number: u64) -> bool {
         for looks in 0..SPINS + YIELDS {
             if self.visible.load(SeqCst) >= number {
@@ -301,9 +305,9 @@ impl Sequence {
         &self.finished[number as usize % OPEN_TICKETS_MAX]
     }
 
-    /// Marks `number` finished and moves `visible` over all that are. Two that finish at once
-    /// must not both miss the other: each stores its slot before it loads the neighbour's, in one
-    /// total order, so the later of the two sees both.
+    /// Marks `number` finished and moves `visible` over all finished ones. Two threads that finish
+    /// concurrently must not both miss the other: each stores its slot before it loads the
+    /// neighbour's, in one total order, so the later of the two sees both.
     fn finish(&self, number: u64) {
         self.slot(number).store(number, SeqCst);
         let mut has_moved = false;
@@ -313,7 +317,7 @@ impl Sequence {
             if self.slot(next).load(SeqCst) != next {
                 break;
             }
-            // Whoever loses this exchange looks again: the winner may stop just short.
+            // A thread that loses this exchange looks again: the winner may stop just short.
             has_moved |= self.visible.compare_exchange(visible, next, SeqCst, SeqCst).is_ok();
         }
         if has_moved && self.waiting.load(SeqCst) > 0 {
@@ -323,7 +327,7 @@ impl Sequence {
 
     #[cold]
     fn wake(&self) {
-        // Who is about to be parked holds the lock from its look at `visible` on.
+        // A thread that is about to be parked holds the lock from its look at `visible` on.
         drop(self.parking.lock());
         self.moved.notify_all();
     }
@@ -338,7 +342,7 @@ pub struct Ticket<'a> {
 }
 
 impl Ticket<'_> {
-    /// The write's number.
+    /// Returns the write's number.
     pub fn seqno(&self) -> SeqNo {
         SeqNo::new(self.number)
     }
@@ -358,7 +362,7 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// Every write up to this number is shown, none above it.
+    /// Returns the number up to which every write is shown, and none above it.
     pub fn seqno(&self) -> SeqNo {
         SeqNo::new(self.number)
     }

@@ -1,4 +1,4 @@
-//! What an engine tells about itself.
+//! Figures of an engine.
 
 /// Figures of one engine at one moment. They are read without stopping anything, so they may be
 /// a little apart from each other.
@@ -12,9 +12,9 @@ pub struct Stats {
     pub memory_bytes: u64,
     /// Bytes of files.
     pub disk_bytes: u64,
-    /// What is particular to the engine, by name.
+    /// Figures that only this engine has, by name.
     pub detail: Vec<(&'static str, u64)>,
-    /// The names of those that count since the store was opened, or tell what is under way: they say
-    /// nothing of a store that was opened to be looked at.
+    /// The names of the figures that count since the store was opened, or report work in progress:
+    /// they mean nothing for a store that was opened only to be inspected.
     pub running: &'static [&'static str],
 }

@@ -1,18 +1,18 @@
 //! The one atomic commit point of a store's files: a block with two slots, written in turn.
 //!
-//! 1. Whatever the new state refers to is written and synced first, and its name.
+//! 1. Everything that the new state refers to is written and synced first, and its name.
 //! 2. [`Superblock::commit`] writes the slot that is not current, with the next generation, and
-//!    syncs. Until that is durable the other slot stands.
+//!    syncs. Until that is durable the other slot is valid.
 //! 3. On opening, the slot with the higher generation is the state.
 //!
 //! An open superblock keeps no file open, unless its owner says so: a process has many of them.
 //!
 //! # Invariants
-//! - S1. Both slots are valid at any time: the file is made under another name and renamed when it
-//!   is durable, and a slot lies in one sector of 512 bytes, which a power cut does not tear. So a
-//!   slot that is not valid is damage, and the file is not opened: the damaged slot may have been
-//!   the newer one, and what the older one names may be gone.
-//! - S2. The two generations differ by one, and each lies in the slot of its parity.
+//! - S1. Both slots are valid at any time. The file is made under another name and renamed when it
+//!   is durable, and a slot is in one sector of 512 bytes, which a power cut does not tear. So an
+//!   invalid slot is damage, and the file is not opened: the damaged slot may have been the newer
+//!   one, and the files that the older one names may be removed.
+//! - S2. The two generations differ by one, and each is in the slot of its parity.
 //!
 //! # Format
 //! `docs/formats/superblock.md`.
@@ -33,7 +33,7 @@ pub(crate) const FORMAT: Format = Format::new(*b"TCSUPERB", 1, 0);
 const BLOCK_BYTES: usize = 4096;
 /// The whole file's length.
 const FILE_BYTES: usize = 3 * BLOCK_BYTES;
-/// A slot: what lies in one sector of its block. The rest of the block is zero.
+/// Bytes of a slot, which is in one sector of its block. The rest of the block is zero.
 const SLOT_BYTES: usize = 512;
 /// Checksum, length, generation, kind.
 const SLOT_HEADER_BYTES: usize = 4 + 4 + 8 + 8;
@@ -52,7 +52,7 @@ pub struct Superblock {
     held: Option<Arc<dyn File>>,
 }
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Slot {
     generation: u64,
@@ -60,7 +60,7 @@ struct Slot {
 }
 
 impl Superblock {
-    /// What the file takes on the device.
+    /// Bytes of the file on the device.
     pub const FILE_BYTES: u64 = FILE_BYTES as u64;
 
     /// Longest payload in bytes.
@@ -69,7 +69,7 @@ impl Superblock {
     /// Makes the file `name` in the root of `device`, durable on return. `kind` says whose it is.
     ///
     /// # Errors
-    /// The storage's. What is left behind then is not taken for a superblock.
+    /// The storage's. A file that is left then is not taken for a superblock.
     ///
     /// # Panics
     /// If the payload is longer than [`Self::PAYLOAD_BYTES_MAX`].
@@ -95,7 +95,8 @@ impl Superblock {
         }
         let file = device.open(&temporary, Mode::CreateNew)?;
         if let Err(error) = file.write_at(0, &bytes) {
-            // A device without room for all of it has taken a part. The next attempt removes a file that stays.
+            // A device without room for all of it has taken a part. The next attempt removes a file
+            // that stays.
             drop(file);
             let _left: device::Result<()> = device.remove(&temporary);
             return Err(error.into());
@@ -110,7 +111,7 @@ impl Superblock {
     /// Opens the file `name`.
     ///
     /// # Errors
-    /// [`crate::Error::Corruption`] if any part of it is not what was written.
+    /// [`crate::Error::Corruption`] if any part of it differs from the written bytes.
     pub fn open(device: &dyn Device, name: &str, kind: [u8; 8]) -> Result<Self> {
         let file = device.open(name, Mode::Read)?;
         let len = file.len()?;
@@ -127,11 +128,11 @@ impl Superblock {
         Ok(Self { name: name.to_owned(), kind, current, is_settled: false, held: None })
     }
 
-    /// Makes what opening read durable, whatever became of the commit that wrote it: a process that
-    /// was killed before its sync, or whose sync failed, leaves a slot that only the page cache
-    /// holds. Whoever acts upon the payload (removes what it replaces, lets the journal go) settles
-    /// it first. By a new file, since nothing that was said of the old one's syncs can be trusted.
-    /// Nothing to do if this process has written the file.
+    /// Makes the payload that opening read durable. The commit that wrote it may not have been
+    /// synced: a process that was killed before its sync, or whose sync failed, leaves a slot that
+    /// only the page cache holds. A caller that acts upon the payload (removes replaced files,
+    /// trims the journal) settles it first. Writes a new file, since the results of the old one's
+    /// syncs cannot be trusted. Does nothing if this process has written the file.
     ///
     /// # Errors
     /// The storage's; nothing must be done upon the payload then.
@@ -144,13 +145,14 @@ impl Superblock {
         self.replace(device, older, current)
     }
 
-    /// Returns whether what it says is known to be durable, because this process has written the file.
+    /// Returns whether its content is known to be durable, because this process has written the
+    /// file.
     pub fn is_settled(&self) -> bool {
         self.is_settled
     }
 
-    /// Keeps the file open from now on, so that a commit wants for no descriptor. Only for a
-    /// superblock that is settled.
+    /// Keeps the file open from now on, so that a commit needs no descriptor. Only for a superblock
+    /// that is settled.
     ///
     /// # Errors
     /// The storage's.
@@ -160,12 +162,12 @@ impl Superblock {
         Ok(())
     }
 
-    /// What was committed last.
+    /// Returns the last committed payload.
     pub fn payload(&self) -> &[u8] {
         &self.current.payload
     }
 
-    /// How often something was committed, the creation included.
+    /// Returns how often something was committed, the creation included.
     pub fn generation(&self) -> u64 {
         self.current.generation
     }
@@ -174,9 +176,10 @@ impl Superblock {
     /// sync, if it is settled; otherwise a new file takes its place.
     ///
     /// # Errors
-    /// The storage's. If it may pass ([`crate::Error::may_pass`]) the old payload stands; one that is
-    /// settled and held open has no such failure. After any other it is unknown which of the two
-    /// payloads stands; both must stay usable, and nothing more must be committed.
+    /// The storage's. After a temporary failure ([`crate::Error::may_pass`]) the old payload is
+    /// valid; a superblock that is settled and held open has no such failure. After any other it is
+    /// unknown which of the two payloads is valid; both must stay usable, and nothing more must be
+    /// committed.
     ///
     /// # Panics
     /// If the payload is longer than [`Self::PAYLOAD_BYTES_MAX`].
@@ -191,8 +194,8 @@ impl Superblock {
             None => device.open(&self.name, Mode::Write)?,
         };
         let written = file.write_at(offset(next.generation), &block);
-        // It lies over what has its room already. If that is refused all the same it is not known what was
-        // done, as after any other failure.
+        // The file has its room already. If the write is refused nevertheless, its effect is not
+        // known, as after any other failure.
         written.map_err(device::Error::for_good)?;
         file.sync(SyncKind::Data)?;
         self.current = next;
@@ -209,7 +212,7 @@ impl Superblock {
     }
 }
 
-/// Where the slot of a generation lies.
+/// Returns the offset of the slot of a generation.
 fn offset(generation: u64) -> u64 {
     (1 + generation % 2) * BLOCK_BYTES as u64
 }

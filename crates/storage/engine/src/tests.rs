@@ -88,7 +88,7 @@ fn pins_hold_beside_concurrent_writers() {
             let (acknowledged, pins) = (Arc::clone(&acknowledged), Arc::clone(&pins));
             let write = move || {
                 for write in 0..WRITES {
-                    // Some pins come in between, however busy the machine is.
+                    // Some pins are taken in between, however busy the machine is.
                     while write > WRITES / 2 && pins.load(SeqCst) < 10 {
                         std::thread::yield_now();
                     }

@@ -1,14 +1,14 @@
-//! Background work of an engine that fails: what, why, since when, and what it keeps from being done.
+//! Background work of an engine that fails: its name, cause, begin, and consequence.
 
 use std::fmt;
 
 use crate::error::Error;
 
-/// Work in the background that has failed and is tried again every now and then. What is stored can be
-/// read as far as it is sound.
+/// Work in the background that has failed and is tried again from time to time. Undamaged stored
+/// data can be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trouble {
-    /// What fails, in words.
+    /// The work that fails, in words.
     pub work: &'static str,
     /// Why it failed last; damage with its place.
     pub cause: Error,

@@ -1,4 +1,4 @@
-//! The data file: segments of blocks that verify themselves, and how addresses lie in them.
+//! The data file: segments of blocks that verify themselves, and their addresses.
 //!
 //! A segment is written from its beginning to its end, a block at most once in a life of the
 //! segment, and then as a whole never again until nothing refers to it (ADR 0017).
@@ -34,12 +34,12 @@ pub(crate) struct Span {
     pub(crate) bytes: usize,
 }
 
-/// The file with what is needed to believe its blocks.
+/// The file, with all that is needed to verify its blocks.
 #[derive(Debug)]
 pub(crate) struct DataFile {
     pub(crate) file: Arc<dyn File>,
     pub(crate) geometry: Geometry,
-    /// Of each segment the generation that its blocks carry. Locked for moments, never over I/O.
+    /// The generation that each segment's blocks carry. Locked for moments, never over I/O.
     generations: RwLock<Vec<u64>>,
 }
 
@@ -48,7 +48,7 @@ impl DataFile {
         Self { file, geometry, generations: RwLock::new(generations) }
     }
 
-    /// The generation of a segment; 0 is none.
+    /// Returns the generation of a segment; 0 is none.
     pub(crate) fn generation(&self, segment: u32) -> u64 {
         self.generations.read().get(segment as usize).copied().unwrap_or(0)
     }
@@ -74,10 +74,10 @@ impl DataFile {
     }
 
     /// Reads the bytes at `address` into `into`; `scratch` is memory for the blocks. All of them
-    /// lie in one segment, and were written. One read of the device.
+    /// are in one segment, and were written. One read of the device.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if a block is not what was written to that place.
+    /// [`Error::Corruption`] if a block is not the one that was written to that place.
     pub(crate) fn read(
         &self,
         address: u64,
@@ -94,7 +94,7 @@ impl DataFile {
         self.take(address, blocks, into)
     }
 
-    /// The blocks that `length` bytes at `address` lie in; none for no bytes.
+    /// Returns the blocks that have `length` bytes at `address`; none for no bytes.
     pub(crate) fn span(&self, address: u64, length: usize) -> Option<Span> {
         let last = length.checked_sub(1)?;
         let (segment, inside) = self.geometry.place(address);
@@ -107,7 +107,7 @@ impl DataFile {
     /// Fills `into` with the bytes at `address` out of the blocks of its span, and verifies these.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if a block is not what was written to that place.
+    /// [`Error::Corruption`] if a block is not the one that was written to that place.
     pub(crate) fn take(&self, address: u64, blocks: &[u8], into: &mut [u8]) -> Result<(), Error> {
         let (segment, inside) = self.geometry.place(address);
         let first_block = inside as usize / BLOCK_PAYLOAD_BYTES;

@@ -1,12 +1,12 @@
-//! What can be asked of a FlexTree in vain.
+//! Refused operations of a FlexTree.
 
-/// Why an operation was refused. The tree is as it was.
+/// Reason why an operation was refused. The tree is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A range ends behind the last byte.
     #[error("a range to offset {end} in a space of {len} bytes")]
     BehindTheEnd {
-        /// Where the range ends.
+        /// The end of the range.
         end: u64,
         /// How many bytes there are.
         len: u64,
@@ -20,12 +20,12 @@ pub enum Error {
         /// How many more there should be.
         more: u64,
     },
-    /// An address, or the end of what lies at it, does not fit 48 bits.
+    /// An address, or the end of the bytes at it, does not fit 48 bits.
     #[error("{length} bytes at address {address} do not fit 48 bits")]
     AddressTooLarge {
         /// The address.
         address: u64,
-        /// How many bytes lie there.
+        /// Number of bytes at the address.
         length: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Where the bytes of an extent lie: an address of 48 bits, or nowhere, and a tag.
+//! The place of an extent's bytes: an address of 48 bits or none, and a tag.
 
 use crate::error::Error;
 use crate::shift_tree::Entry;
@@ -9,7 +9,7 @@ pub(crate) const ADDRESS_BITS: u32 = 48;
 /// The largest number of 48 bits is no address: it marks holes (Flex 3.3).
 const HOLE: u64 = (1 << ADDRESS_BITS) - 1;
 
-/// Where bytes lie, and what is said about the first of them; 8 bytes.
+/// The place of bytes, and a tag of the first of them; 8 bytes.
 ///
 /// The tag, 16 bits for the user of a tree, belongs to the place where the extent begins. An extent
 /// with a tag is not joined to the one before it, and a piece that does not begin where the extent
@@ -18,13 +18,13 @@ const HOLE: u64 = (1 << ADDRESS_BITS) - 1;
 pub struct Extent(u64);
 
 impl Extent {
-    /// Bytes that lie nowhere: a hole.
+    /// Bytes without an address: a hole.
     pub const HOLE: Self = Self(HOLE);
 
     /// The greatest address.
     pub const ADDRESS_MAX: u64 = HOLE - 1;
 
-    /// Bytes at `address`.
+    /// Returns the extent of bytes at `address`.
     ///
     /// # Errors
     /// [`Error::AddressTooLarge`] above [`Self::ADDRESS_MAX`].
@@ -35,29 +35,29 @@ impl Extent {
         Ok(Self(address))
     }
 
-    /// The same bytes with `tag`.
+    /// Returns the same bytes with `tag`.
     #[must_use]
     pub fn with_tag(self, tag: u16) -> Self {
         Self(self.0 & HOLE | u64::from(tag) << ADDRESS_BITS)
     }
 
-    /// The address of the first byte; none in a hole.
+    /// Returns the address of the first byte; none in a hole.
     pub fn address(self) -> Option<u64> {
         let address = self.0 & HOLE;
         (address != HOLE).then_some(address)
     }
 
-    /// Whether the bytes lie nowhere.
+    /// Returns whether the bytes have no address.
     pub fn is_hole(self) -> bool {
         self.0 & HOLE == HOLE
     }
 
-    /// What was said about the first byte.
+    /// Returns the tag of the first byte.
     pub fn tag(self) -> u16 {
         (self.0 >> ADDRESS_BITS) as u16
     }
 
-    /// The bytes from the one `by` further on.
+    /// Returns the bytes from the one `by` further on.
     #[must_use]
     pub fn skip(self, by: u64) -> Self {
         let address = self.0 & HOLE;
@@ -71,12 +71,12 @@ impl Extent {
         }
     }
 
-    /// Address and tag as one number, for what is stored.
+    /// Returns address and tag as one number, in which they are stored.
     pub(crate) fn bits(self) -> u64 {
         self.0
     }
 
-    /// The extent of that number.
+    /// Returns the extent of that number.
     pub(crate) fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
@@ -126,7 +126,8 @@ pub(crate) struct Joining {
 }
 
 impl Joining {
-    /// Whether `left`, which has `length` bytes, and `right` with `more` are one run of bytes.
+    /// Returns whether `left`, which has `length` bytes, and `right` with `more` are one run of
+    /// bytes.
     pub(crate) fn joins(self, left: Extent, length: u32, right: Extent, more: u32) -> bool {
         let Some(both) = length.checked_add(more) else { return false };
         if right.tag() != 0 {

@@ -1,5 +1,4 @@
-//! The index of a flexible address space: which bytes lie where, when bytes come and go in its
-//! middle.
+//! The index of a flexible address space: the place of each byte, after insertions and removals.
 
 mod change;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -15,22 +14,22 @@ use crate::shift_tree::{
 /// Maps logical offsets of 64 bits to extents: their lengths have 32 bits, their addresses 48.
 ///
 /// Inserting and removing bytes anywhere costs O(log N) of the number of extents, although the
-/// offsets of all that lies behind change (Flex 3). The whole space is mapped: what lies nowhere is
-/// a hole.
+/// offsets of all bytes behind change (Flex 3). The whole space is mapped: bytes without an address
+/// are a hole.
 #[derive(Debug)]
 pub struct FlexTree<const C: usize = LEAF, const F: usize = INNER> {
     tree: ShiftTree<Extent, C, F>,
     joining: Joining,
 }
 
-/// Bytes of a range that lie in one piece.
+/// Bytes of a range that are in one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// Their logical offset.
     pub offset: u64,
     /// How many they are.
     pub length: u32,
-    /// Where they lie.
+    /// The place of the bytes.
     pub extent: Extent,
 }
 
@@ -41,15 +40,15 @@ impl Default for FlexTree {
 }
 
 impl FlexTree {
-    /// An empty tree, in which neighbours are one extent whenever they are contiguous at their
-    /// addresses, up to the greatest length.
+    /// Returns an empty tree, in which neighbours are one extent whenever they are contiguous at
+    /// their addresses, up to the greatest length.
     pub fn new() -> Self {
         Self::with_join_window(1 << 63)
     }
 }
 
 impl<const C: usize, const F: usize> FlexTree<C, F> {
-    /// An empty tree in which neighbours are made one extent only within `window_bytes` of
+    /// Returns an empty tree in which neighbours are made one extent only within `window_bytes` of
     /// addresses, a power of two, counted from address 0. So an extent that grows is never longer
     /// than that, nor crosses a multiple of it, which may be where a segment ends (Flex 4.1).
     ///
@@ -60,10 +59,11 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
         Self { tree: ShiftTree::default(), joining }
     }
 
-    /// The tree of `len` bytes that was stored from its last cut; see [`ShiftTree::restore`].
+    /// Returns the tree of `len` bytes that was stored from its last cut; see
+    /// [`ShiftTree::restore`].
     ///
     /// # Errors
-    /// What `load` returns, [`RestoreError::Damaged`] if the nodes are no tree, and
+    /// The errors of `load`, [`RestoreError::Damaged`] if the nodes are no tree, and
     /// [`RestoreError::JoinWindow`] if `window_bytes` is no power of two.
     pub fn restore<X>(
         window_bytes: u64,
@@ -86,42 +86,42 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
         Ok(Self { tree, joining })
     }
 
-    /// How many bytes the space has.
+    /// Returns how many bytes the space has.
     pub fn len(&self) -> u64 {
         self.tree.now().len()
     }
 
-    /// Whether it has none.
+    /// Returns whether it has none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The extent with the byte at `offset`, as a whole: where it begins, and its length. None
+    /// Returns the extent with the byte at `offset`, as a whole: its offset, and its length. None
     /// behind the end. Costs one node a level.
     pub fn get(&self, offset: u64) -> Option<Mapping> {
         get(self.tree.now(), offset)
     }
 
-    /// Where the bytes of `range` lie, piece by piece, as far as the space goes (Flex 3.2, querying
-    /// mappings). The first piece and the last are cut to the range.
+    /// Returns the places of the bytes of `range`, piece by piece, up to the end of the space (Flex
+    /// 3.2, querying mappings). The first piece and the last are cut to the range.
     pub fn query(&self, range: Range<u64>) -> Mappings<'_, C, F> {
         query(self.tree.now(), range)
     }
 
-    /// The present state, for any thread, for as long as it wants. O(1); what the writer changes
-    /// from now on it copies first, once a node. See [`Snapshot`].
+    /// Returns the present state, which any thread may keep for any time. O(1); the writer copies
+    /// each node, once, before it changes it. See [`Snapshot`].
     pub fn snapshot(&self) -> FlexSnapshot<C, F> {
         FlexSnapshot { state: self.tree.now().clone() }
     }
 
-    /// The present state for a checkpoint, with the nodes that are new since the last one, and
-    /// those that are gone; see [`ShiftTree::cut`]. O(1).
+    /// Returns the present state for a checkpoint, with the nodes that are new since the last cut,
+    /// and the nodes of that cut that were dropped; see [`ShiftTree::cut`]. O(1).
     pub fn cut(&mut self) -> Cut<Extent, C, F> {
         self.tree.cut()
     }
 
-    /// Bytes of memory of all nodes, with those that only snapshots and cuts have; see
-    /// [`ShiftTree::node_bytes`]. O(1).
+    /// Returns the bytes of memory of all nodes, including the nodes that only snapshots and cuts
+    /// have; see [`ShiftTree::node_bytes`]. O(1).
     pub fn node_bytes(&self) -> u64 {
         self.tree.node_bytes()
     }
@@ -148,12 +148,12 @@ pub struct FlexSnapshot<const C: usize = LEAF, const F: usize = INNER> {
 }
 
 impl<const C: usize, const F: usize> FlexSnapshot<C, F> {
-    /// How many bytes the space has.
+    /// Returns how many bytes the space has.
     pub fn len(&self) -> u64 {
         self.state.len()
     }
 
-    /// Whether it has none.
+    /// Returns whether it has none.
     pub fn is_empty(&self) -> bool {
         self.state.is_empty()
     }
@@ -183,7 +183,7 @@ impl<const C: usize, const F: usize> Iterator for Mappings<'_, C, F> {
         let found = self.entries.next()?;
         let end = (found.offset + u64::from(found.length)).min(self.range.end);
         let offset = found.offset.max(self.range.start);
-        // Both lie within the extent, whose length fits 32 bits.
+        // Both are within the extent, whose length fits 32 bits.
         let length = (end - offset) as u32;
         Some(Mapping { offset, length, extent: found.entry.skip(offset - found.offset) })
     }

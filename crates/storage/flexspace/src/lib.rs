@@ -1,5 +1,4 @@
-//! An address space into whose middle bytes can be put, at a cost that does not grow with what lies
-//! behind them.
+//! An address space with inserts in its middle, whose cost does not grow with the bytes behind.
 //!
 //! ```text
 //!   insert · collapse · pwrite · append · sync ──> FlexSpace ──> Snapshot · read_extent · Stream
@@ -11,26 +10,25 @@
 //!                       ShiftTree: offsets as sums of shifts ----------> Snapshot, Cut
 //! ```
 //!
-//! [`space::FlexSpace`] is a persistent file into which one can insert (FlexSpace paper, section 4).
-//! [`FlexTree`] maps logical offsets to addresses, and shifts all that lies behind a point at a cost
-//! of O(log N) (FlexSpace paper, section 3). It is in memory; a [`Cut`] says what a checkpoint has to
-//! write.
-//! [`ShiftTree`] is what it is made of, generic over what an entry carries, so that an index of
-//! keys whose pairs move in such a space is the same tree.
+//! [`space::FlexSpace`] is a persistent file into which one can insert (FlexSpace paper, section
+//! 4). [`FlexTree`] maps logical offsets to addresses, and shifts all bytes behind a point at a
+//! cost of O(log N) (FlexSpace paper, section 3). It is in memory; a [`Cut`] has the nodes that a
+//! checkpoint has to write. A FlexTree is built on [`ShiftTree`], which is generic over the content
+//! of an entry. So an index of keys whose pairs move in such a space is the same tree.
 //!
 //! # Invariants
 //! - Those of the tree are in `shift_tree.rs` (T1 to T5), those of its nodes in
 //!   `shift_tree/leaf.rs` (L1 to L3) and `shift_tree/inner.rs` (N1 to N3). [`ShiftTree::check`]
 //!   checks them, and [`ShiftTree::check_pivots`] the one about keys.
-//! - The whole space is mapped: what lies nowhere is a hole, an entry like others.
-//! - A snapshot never changes, and holds nobody up.
+//! - The whole space is mapped: bytes without an address are a hole, an entry like others.
+//! - A snapshot never changes, and blocks no thread.
 //!
 //! # To follow
 //! - an insertion: `flex_tree/change.rs`: `insert_range`, then `shift_tree.rs`: `edit`, then
 //!   `shift_tree/path.rs`, or `shift_tree/edit.rs` where nodes are split, then
 //!   `shift_tree/leaf.rs`: `splice`;
 //! - a removal: `flex_tree/change.rs`: `collapse_range`, then `shift_tree/remove.rs`;
-//! - a look-up: `shift_tree/snapshot.rs`: `get`, then `shift_tree/search.rs`;
+//! - a lookup: `shift_tree/snapshot.rs`: `get`, then `shift_tree/search.rs`;
 //! - a checkpoint's nodes: `shift_tree/cut.rs`, and back: `shift_tree/restore.rs`;
 //! - a write into a persistent space: `space/write.rs`: `splice`, then `place` and `apply`;
 //! - a sync: `space/commit.rs`, and a checkpoint: `space/checkpoint.rs`, then `nodes.rs`: `store`;

@@ -1,4 +1,4 @@
-//! The logical log: what was done to the space since the last checkpoint (Flex 4.2).
+//! The logical log: the changes of the space since the last checkpoint (Flex 4.2).
 //!
 //! # Invariants
 //! - G1. A frame is written after the one before it was synced, and after the data that its records
@@ -21,12 +21,12 @@ pub(crate) use writer::{EmptyLog, LogEnd, LogWriter};
 /// The beginning of the files' names.
 const PREFIX: &str = "log-";
 
-/// The name of the log of that number.
+/// Returns the name of the log of that number.
 pub(crate) fn file_name(number: u64) -> String {
     format!("{PREFIX}{number:016x}")
 }
 
-/// The numbers of the logs among `entries`, in order.
+/// Returns the numbers of the logs among `entries`, in order.
 pub(crate) fn numbers(entries: &[device::Entry]) -> Vec<u64> {
     let number = |entry: &device::Entry| {
         let digits = entry.name.strip_prefix(PREFIX)?;

@@ -1,10 +1,10 @@
 //! The tree file: nodes of a FlexTree in slots, written by checkpoints (Flex 4.2, copy-on-write).
 //!
 //! # Invariants
-//! - K1. A slot of a node that the last checkpoint stored is not written to, until one that does not
-//!   have that node stands.
-//! - K2. What leads to a node, its parent or the superblock, has the checksum of its page: a page
-//!   that is older or newer than what leads to it is not believed.
+//! - K1. A slot of a node that the last checkpoint stored is not written to until a checkpoint
+//!   without that node is durable.
+//! - K2. The parent of a node, or the superblock, has the checksum of the node's page: a page that
+//!   is older or newer than its parent is not accepted.
 
 mod format;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -27,23 +27,24 @@ use format::{CHILDREN_PER_PAGE, Child, PAGE_BYTES, Page, PageLink};
 /// The file's name.
 pub(crate) const TREE: &str = "tree";
 
-/// What is written at once at most.
+/// Most pages of one write.
 const WRITE_PAGES_MAX: usize = 256;
 
-/// What is read at once of a file whose nodes are asked for next.
+/// Bytes of one read of a file whose nodes are needed next.
 const READ_AHEAD_BYTES: usize = 1 << 20;
 
-/// What a number in a set takes, of its own bytes: nodes of sets are half full or more, and lead to each other.
+/// Factor of the memory that a number in a set takes, to its own bytes: nodes of sets are half full
+/// or more, and have pointers to each other.
 const SET_FACTOR: usize = 3;
 
-/// Where a node lies: its first page, and the slots of those that follow.
+/// The place of a node: its first page, and the slots of the pages that follow.
 #[derive(Clone, Debug)]
 struct Place {
     first: PageLink,
     more: Vec<u32>,
 }
 
-/// What leads to a stored tree.
+/// The reference to a stored tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Root {
     pub(crate) id: u64,
@@ -51,7 +52,7 @@ pub(crate) struct Root {
     pub(crate) checksum: u32,
 }
 
-/// The file, and where the nodes of the last checkpoint lie in it.
+/// The file, and the places of the nodes of the last checkpoint in it.
 #[derive(Debug)]
 pub(crate) struct NodeFile {
     file: Arc<dyn File>,
@@ -62,17 +63,17 @@ pub(crate) struct NodeFile {
     end: u32,
     /// Pages of nodes behind their first ones.
     more_pages: usize,
-    /// What memory all of that takes, for whoever has no time to ask.
+    /// Memory of all of that, for a caller that has no time to ask.
     memory_bytes: Arc<AtomicU64>,
 }
 
 impl NodeFile {
-    /// How long slots are in a new file: a page, or what the device writes at once.
+    /// Returns the length of slots in a new file: a page, or the device's unit of writing.
     pub(crate) fn slot_bytes_for(file: &dyn File) -> u32 {
         file.alignment().max(PAGE_BYTES) as u32
     }
 
-    /// A file in which nothing is stored.
+    /// Returns a file in which nothing is stored.
     pub(crate) fn new(file: Arc<dyn File>, slot_bytes: u32) -> Self {
         let (places, free, memory_bytes) = (HashMap::new(), BTreeSet::new(), Arc::default());
         Self { file, slot_bytes, places, free, end: 0, more_pages: 0, memory_bytes }
@@ -84,9 +85,9 @@ impl NodeFile {
         self.file.sync(SyncKind::Data)
     }
 
-    /// Reads the file once, from its beginning to its end, before the nodes are asked for one by one, in an
-    /// order that has nothing to do with where they lie: so they come from the kernel's memory. A file that
-    /// ends too early is told of by [`Self::load`].
+    /// Reads the file once, from its beginning to its end, before the nodes are loaded one by one.
+    /// The order of loads has nothing to do with the order in the file; so they come from the
+    /// kernel's memory. [`Self::load`] reports a file that ends too early.
     ///
     /// # Errors
     /// The device's.
@@ -102,16 +103,16 @@ impl NodeFile {
         Ok(())
     }
 
-    /// Says where the root lies, before the first [`Self::load`].
+    /// Sets the place of the root, before the first [`Self::load`].
     pub(crate) fn found(&mut self, root: Root) {
         let first = PageLink { slot: root.slot, checksum: root.checksum };
         self.places.insert(NodeId(root.id), Place { first, more: Vec::new() });
     }
 
-    /// A stored node, whose parent was loaded before it.
+    /// Returns a stored node, whose parent was loaded before it.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if it is not what its parent says.
+    /// [`Error::Corruption`] if it is not the node that its parent refers to.
     pub(crate) fn load(&mut self, id: NodeId) -> Result<NodeImage<Extent>, Error> {
         let damaged = |what: &str| Error::from(Corruption::new(what, 0).at(TREE, 0));
         let Some(place) = self.places.get(&id) else {
@@ -172,7 +173,7 @@ impl NodeFile {
     /// Says that all nodes were loaded, so that all other slots are free.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if two nodes lie in one slot.
+    /// [`Error::Corruption`] if two nodes are in one slot.
     pub(crate) fn loaded(&mut self) -> Result<(), Error> {
         let mut used = BTreeSet::new();
         for place in self.places.values() {
@@ -191,7 +192,7 @@ impl NodeFile {
         Ok(())
     }
 
-    /// How many slots what is new of a cut takes.
+    /// Returns the slots that the new nodes of a cut take.
     pub(crate) fn slots_of<const C: usize, const F: usize>(cut: &Cut<Extent, C, F>) -> u32 {
         let mut count = 0;
         let Ok(()) = cut.new_nodes::<std::convert::Infallible>(|node| {
@@ -204,12 +205,13 @@ impl NodeFile {
         count
     }
 
-    /// What so many slots take.
+    /// Returns the bytes of `slots` slots.
     pub(crate) fn bytes_of(&self, slots: u32) -> u64 {
         u64::from(slots) * u64::from(self.slot_bytes)
     }
 
-    /// Makes sure that the device has room for so many slots beside those in use; nothing is stored.
+    /// Makes sure that the device has room for `slots` slots more than those in use; nothing is
+    /// stored.
     ///
     /// # Errors
     /// The device's.
@@ -222,7 +224,8 @@ impl NodeFile {
         self.file.allocate(u64::from(self.end) * slot_bytes, more * slot_bytes)
     }
 
-    /// Gives back the room beyond the slots in use: what [`Self::reserve`] has made sure of, or a part of it.
+    /// Releases the room beyond the slots in use: the room that [`Self::reserve`] has secured, or a
+    /// part of it.
     ///
     /// # Errors
     /// The device's.
@@ -230,10 +233,11 @@ impl NodeFile {
         self.file.set_len(self.bytes_of(self.end))
     }
 
-    /// Writes what is new of a cut to free slots; durable on return, with what leads to it.
+    /// Writes the new nodes of a cut to free slots; durable on return, with the pages that lead to
+    /// them.
     ///
     /// # Errors
-    /// The device's. Nothing that was stored before is touched; no more is to be stored.
+    /// The device's. Nothing that was stored before is touched; nothing more must be stored.
     pub(crate) fn store<const C: usize, const F: usize>(
         &mut self,
         cut: &Cut<Extent, C, F>,
@@ -289,7 +293,7 @@ impl NodeFile {
         })
     }
 
-    /// Writes pages, neighbours at once.
+    /// Writes pages, neighbours in one write.
     fn write(&self, pages: &mut Vec<(u32, Vec<u8>)>) -> Result<(), Error> {
         pages.sort_unstable_by_key(|(slot, _)| *slot);
         let slot_bytes = self.slot_bytes as usize;
@@ -304,7 +308,7 @@ impl NodeFile {
         Ok(())
     }
 
-    /// The checkpoint stands that does not have these nodes: their slots are free.
+    /// Frees the slots of nodes that the durable checkpoint does not have.
     pub(crate) fn retire(&mut self, retired: &[NodeId]) {
         for id in retired {
             if let Some(place) = self.places.remove(id) {
@@ -315,7 +319,7 @@ impl NodeFile {
         self.count_memory();
     }
 
-    /// What memory the places take, and what is free, as of the last change.
+    /// Returns the memory that the places and the free slots take, as of the last change.
     pub(crate) fn memory_bytes(&self) -> &Arc<AtomicU64> {
         &self.memory_bytes
     }
@@ -329,7 +333,7 @@ impl NodeFile {
         self.memory_bytes.store(bytes as u64, Relaxed);
     }
 
-    /// Slots that are in use, and those that are free.
+    /// Returns the numbers of used and of free slots.
     pub(crate) fn slots(&self) -> (u64, u64) {
         let free = self.free.len() as u64;
         (u64::from(self.end) - free, free)

@@ -1,5 +1,5 @@
-//! Bugs that tests plant to show that they would be found (`docs/reliability/planted-flex.md`), those of this crate and
-//! of a store above it; nothing outside of them.
+//! Bugs that tests plant to show that they would be found, of this crate and of a store above it.
+//! They are in `docs/reliability/planted-flex.md`. Outside of tests nothing is planted.
 
 #[cfg(all(any(test, feature = "planted"), not(any(loom, shuttle))))]
 pub(crate) use in_tests::is_planted;
@@ -11,9 +11,9 @@ pub(crate) use sync::planted::is_planted;
 /// A way to break a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
-    /// A segment is free once its last byte went, though nothing durable says so.
+    /// A segment is free once its last byte was removed, though nothing durable says so.
     FreedEarly,
-    /// A segment is begun anew though a snapshot reaches it.
+    /// A segment is written again though a snapshot reaches it.
     ReusedUnderSnapshot,
     /// A frame of the log is written before its data are synced.
     FrameBeforeData,
@@ -23,7 +23,7 @@ pub enum Planted {
     SlotsFreedEarly,
     /// A failed write or sync stops nothing.
     FailurePassed,
-    /// What is done while a collection runs is not done to its trail.
+    /// Changes during a collection are not made to its trail.
     TrailLeftBehind,
     /// A trail is believed though more was done meanwhile than was noted.
     OutrunBelieved,
@@ -33,17 +33,19 @@ pub enum Planted {
     FrameUnsynced,
     /// Nodes are not synced before the superblock names them.
     NodesUnsynced,
-    /// The data are not synced before a life begins, so that what an earlier one has failed to sync is believed.
+    /// The data are not synced before a life begins, so that bytes which an earlier one has failed
+    /// to sync are accepted.
     FoundUnsynced,
     /// A snapshot is counted once the state may have changed that it is of.
     PinnedLate,
     /// A sync whose changes another one has taken returns before that has made them durable.
     SyncUnwaited,
-    /// A checkpoint cuts the tree once others may have changed it whose records the next log has, too.
+    /// A checkpoint cuts the tree once others may have changed it whose records the next log has,
+    /// too.
     CutLate,
-    /// Whoever closes a space has changes taken until it is closed.
+    /// A thread that closes a space lets changes in until it is closed.
     ClosingUnsaid,
-    /// A word of a segment's buffer is without what it has while more is put into it.
+    /// A word of a segment's buffer lacks its bytes while more are put into it.
     WordInSteps,
 }
 
@@ -63,7 +65,7 @@ mod in_tests {
         sync::planted::must_be_found(&PLANTED, bug, how, test);
     }
 
-    /// Whether this bug is planted.
+    /// Returns whether this bug is planted.
     pub(crate) fn is_planted(bug: Planted) -> bool {
         PLANTED.get() == Some(bug)
     }

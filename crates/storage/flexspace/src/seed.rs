@@ -1,14 +1,14 @@
-//! The seed of a random test: drawn, or given back to replay a failure.
+//! The seed of a random test: drawn, or set to replay a failure.
 
 use environment::Seed;
 
-/// What the environment says in `variable`, if it is a number.
+/// Returns the number in the environment variable `variable`, if it is one.
 pub(crate) fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().and_then(|number| number.parse().ok())
 }
 
-/// The seed of the test `name`, and the command that replays it, with `settings` that the test read
-/// from the environment.
+/// Returns the seed of the test `name`, and the command that replays it, with `settings` that the
+/// test read from the environment.
 pub(crate) fn seed(name: &str, settings: &str) -> Seed {
     let seed = number("THERMOCLINE_SEED").map_or_else(Seed::from_entropy, Seed::from);
     let number = seed.get();

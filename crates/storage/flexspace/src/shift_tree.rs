@@ -1,4 +1,4 @@
-//! The B+-tree whose child pointers carry shifts, generic over what its entries carry.
+//! The B+-tree whose child pointers carry shifts, generic over the content of its entries.
 //!
 //! ```text
 //!                      [ +0   | +41  | +95 ]             shifts; offsets begin anew in every child
@@ -9,15 +9,15 @@
 //! ```
 //!
 //! The effective offset of an entry is its partial offset and the shifts on its path, added up
-//! (Flex 3.1). Making room for L bytes adds L to what lies behind in one leaf, and to the shifts on
-//! the right of one path. [`FlexTree`](crate::FlexTree) is this tree with extents as entries; a
-//! sparse index is it with intervals, and keys as pivots.
+//! (Flex 3.1). Making room for L bytes adds L to the later entries of one leaf, and to the shifts
+//! on the right of one path. [`FlexTree`](crate::FlexTree) is this tree with extents as entries; a
+//! sparse index is this tree with intervals, and keys as pivots.
 //!
 //! # Invariants
-//! - T1: entries are contiguous: child `i` covers exactly what lies between shift `i` and the next.
+//! - T1: entries are contiguous: child `i` covers exactly the bytes between shift `i` and the next.
 //! - T2: in each node the first offset or shift is 0 (L1, N1). So a child's shift is also the pivot
 //!   of its offsets, and nothing has to be kept apart for the two.
-//! - T3: all leaves lie at the same depth, and none is empty but the only one of an empty tree.
+//! - T3: all leaves have the same depth, and none is empty but the only one of an empty tree.
 //! - T4: no two neighbours below one parent would fit in three quarters of a node, unless they are
 //!   leaves whose span would not fit 32 bits. The root has two children, or leaves, or nothing.
 //! - T5: a node that was changed since the last cut has a changed parent.
@@ -77,13 +77,13 @@ impl<E: Entry, const C: usize, const F: usize> Default for ShiftTree<E, C, F> {
 }
 
 impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
-    /// The present state, to be read in place.
+    /// Returns the present state, to be read in place.
     pub fn now(&self) -> &Snapshot<E, C, F> {
         &self.now
     }
 
-    /// Bytes of memory of all nodes: of the tree as it is, and of those that only snapshots and cuts have.
-    /// O(1).
+    /// Returns the bytes of memory of all nodes: those of the present tree, and the nodes that only
+    /// snapshots and cuts have. O(1).
     pub fn node_bytes(&self) -> u64 {
         self.ledger.total.bytes()
     }
@@ -94,17 +94,17 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
     }
 
     /// Changes the leaf that `offset` and `room.side` mean: `change` gets it, and the place of the
-    /// offset in it. It leaves at least one entry, adds no more of them than `room` says, and
-    /// exactly as many bytes. It puts nothing before the leaf's first entry, unless the spot is 0
-    /// and not [`Side::At`].
+    /// offset in it. `change` leaves at least one entry, and adds at most the entries and exactly
+    /// the bytes of `room`. It puts nothing before the leaf's first entry, unless the spot is 0 and
+    /// not [`Side::At`].
     ///
-    /// By what the leaf has grown all entries behind are shifted. O(log N).
+    /// All entries behind are shifted by the growth of the leaf. O(log N).
     ///
     /// # Panics
     /// If the offset is behind the last byte (for [`Side::At`]), behind the end (for
     /// [`Side::Before`]) or not the end (for [`Side::End`]), or `room` has half a leaf of entries
-    /// or more. If `change` adds another number of bytes than `room` says, more entries than fit, or
-    /// leaves none; then the tree is not to be used any more.
+    /// or more. If `change` adds another number of bytes than `room` says, more entries than fit,
+    /// or leaves none; then the tree is not to be used any more.
     #[inline]
     pub fn edit<R>(
         &mut self,
@@ -152,8 +152,8 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
         changed
     }
 
-    /// Gives the entry with the byte at `offset` another length: bytes come or go at its end, and
-    /// what lies behind is shifted. O(log N).
+    /// Gives the entry with the byte at `offset` another length: bytes are added or removed at its
+    /// end, and all entries behind are shifted. O(log N).
     ///
     /// # Panics
     /// If there is no such byte, or the length is 0.
@@ -178,9 +178,9 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
         self.shrink();
     }
 
-    /// Removes the bytes from `from` to before `to`; what lies behind moves up (Flex 3.2,
-    /// collapse-range). An entry of which the head goes is left as [`Entry::tail`]. O(log N), and
-    /// O(1) for each node that goes with all it has.
+    /// Removes the bytes from `from` to before `to`; all bytes behind move up (Flex 3.2,
+    /// collapse-range). An entry that loses its head is left as [`Entry::tail`]. O(log N), and O(1)
+    /// for each node that is dropped as a whole.
     ///
     /// One that loses bytes strictly within it is left as two, the second of which is its tail. Two
     /// entries of one key would break N3, so those with keys are made shorter by [`Self::resize`].
@@ -197,7 +197,7 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
         });
         if is_within_one {
             let room = Room { entries: 0, bytes: 0, side: Side::At };
-            // An entry's length fits 32 bits, and so does what lies within it.
+            // An entry's length fits 32 bits, and so does a range within it.
             let length = (to - from) as u32;
             self.edit_with_splits(from, room, |leaf, spot| {
                 leaf.remove(spot.inside, spot.inside + length);
@@ -224,7 +224,7 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
         root.split_child(0, if is_append { count - 1 } else { count / 2 }, &mut self.ledger);
     }
 
-    /// Takes away roots of which nothing but one inner node is left, and restores T3.
+    /// Removes roots that have only one inner node as a child, and restores T3.
     #[cold]
     fn shrink(&mut self) {
         while self.now.root.count() == 1

@@ -10,18 +10,19 @@
 //! ```
 //!
 //! # Invariants
-//! - F1. A record is in the log only behind data that is durable; what a commit has not made durable
-//!   no recovery sees.
-//! - F2. A segment is begun anew only if neither what recovery may find, nor a living snapshot,
-//!   refers to it: its last byte went with a durable commit, and no pin is of a state between its first
-//!   byte and its last one (ADR 0017).
+//! - F1. The log has a record only after the record's data is durable; no recovery sees changes
+//!   that no commit has made durable.
+//! - F2. A segment is written again only if neither the state that recovery may find, nor a living
+//!   snapshot, refers to it. Its last byte was removed by a durable commit, and no pin is of a
+//!   state between its first byte and its last one (ADR 0017).
 //! - F3. After a failed write or sync nothing is written until the space is opened again.
 //!
 //! # Concurrency
-//! Locks, in this order: the collector's, the checkpointer's, the log's, the puncher's, the writer's,
-//! the ballast's, the state's, the pins'. A sync of the device holds the log's alone, so that others
-//! write meanwhile. The state's and the pins' are held over no I/O, so no reader waits for the storage
-//! but for its own reads; and for moments, but that a removal of much looks at each node that goes.
+//! Locks, in this order: the collector's, the checkpointer's, the log's, the puncher's, the
+//! writer's, the ballast's, the state's, the pins'. A sync of the device holds only the log's, so
+//! that others write meanwhile. The state's and the pins' are held over no I/O, so a reader waits
+//! for the storage only for its own reads. They are held for moments; only a large removal, which
+//! visits each dropped node, holds the state's for longer.
 
 mod ballast;
 mod check;
@@ -78,11 +79,11 @@ pub use together::Together;
 /// The kind of file that a space has next to its superblock and that has a header: its logs.
 pub const LOG_FORMAT: codec::Format = crate::log::FORMAT;
 
-/// A persistent file into whose middle bytes can be put, and out of which they can be taken, at a
-/// cost that does not grow with what lies behind them.
+/// A persistent file: bytes can be inserted into its middle and removed from it, at a cost that
+/// does not grow with the number of bytes behind.
 ///
-/// Clones share the space. Reads wait for no writer's I/O; writes wait for each other. What is written
-/// is durable after [`Self::sync`], and until then a crash may lose it: from the end, never in
+/// Clones share the space. Reads wait for no writer's I/O; writes wait for each other. Written
+/// bytes are durable after [`Self::sync`]; until then a crash may lose them: from the end, never in
 /// between.
 ///
 /// ```
@@ -105,7 +106,7 @@ pub struct FlexSpace {
     shared: Arc<Shared>,
 }
 
-/// What all handles and snapshots of a space have in common.
+/// The part that all handles and snapshots of a space share.
 #[derive(Debug)]
 struct Shared {
     device: Arc<dyn Device>,
@@ -121,21 +122,21 @@ struct Shared {
     has_begun: AtomicBool,
     writer: Mutex<Writer>,
     ballast: Ballast,
-    /// Held while room is given back, which one at a time does.
+    /// Held by the one thread that releases room.
     puncher: Mutex<()>,
     is_punching: AtomicBool,
     /// Whether a checkpoint is under way.
     storing: AtomicBool,
-    /// Bytes of memory of where nodes lie in the tree file.
+    /// Bytes of memory of the places of nodes in the tree file.
     place_bytes: Arc<AtomicU64>,
     state: RwLock<State>,
-    /// What opening it replayed.
+    /// The result of the opening's replay.
     replayed: Replayed,
     /// Held as long as the space is open.
     lock: Mutex<Option<Arc<dyn File>>>,
 }
 
-/// What readers see: changed under its lock in one go.
+/// The state that readers see: changed under its lock in one step.
 #[derive(Debug)]
 struct State {
     tree: FlexTree,
@@ -152,7 +153,7 @@ struct OpenBuffer {
     buffer: Arc<SegmentBuffer>,
 }
 
-/// What writers share.
+/// The part that writers share.
 #[derive(Debug)]
 struct Writer {
     segments: Segments,
@@ -166,7 +167,7 @@ struct Writer {
     begun: u64,
     /// The collection that runs, if one does.
     tracking: Tracking,
-    /// A buffer that nobody reads any more, for the next segment.
+    /// A buffer without readers, for the next segment.
     spare: Option<Arc<SegmentBuffer>>,
     scratch: Option<Buffer>,
 }

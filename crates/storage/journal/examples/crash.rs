@@ -1,11 +1,12 @@
-//! Crashes the journal on simulated disks, as often as asked, and says what it saw.
+//! Crashes the journal on simulated disks, a given number of times, and prints the counts.
 //!
 //! `cargo run --release -p thermocline-journal --features crash --example crash -- \
 //!  [--crashes 100000] [--seed 0] [--mode honest|loud|silent|lying] [--only SEED] [--planted]`
 //!
-//! Runs the seeds from `--seed` on until so many images have been opened, half of them honest and
-//! half loud unless a mode is given. Ends with status 1 and the command that replays it at the
-//! first broken promise. `--planted` plants each bug instead, and says how long it took to catch.
+//! Runs the seeds from `--seed` on until the given number of images have been opened, half of them
+//! honest and half loud unless a mode is given. Ends at the first broken promise with status 1 and
+//! the command that replays it. `--planted` plants each bug instead, and prints the time that it
+//! took to catch.
 
 use std::process::ExitCode;
 

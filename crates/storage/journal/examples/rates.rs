@@ -1,6 +1,7 @@
-//! Prints how fast the journal is on a directory's device: appends, and synced groups against the
-//! device's own sync rate, measured in turn. Where other processes use the device too, rates taken
-//! one after the other do not compare; the share of the time in which a sync was under way does.
+//! Prints the journal's rates on a directory's device, next to the device's own sync rate.
+//! It measures appends and synced groups, in turn with that rate. If other processes use the device
+//! too, rates that are measured sequentially do not compare; the share of the time in which a sync
+//! was under way does.
 //!
 //! `cargo run --release -p thermocline-journal --example rates -- [DIR] [--direct]`
 

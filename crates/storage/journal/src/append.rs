@@ -20,8 +20,8 @@ impl Journal {
     /// checksum; blocks on I/O only if [`buffer_bytes`](crate::Options::buffer_bytes) are waiting.
     ///
     /// # Errors
-    /// [`Error::Stopped`], [`Error::Closed`]; [`Error::NoRoom`], [`Error::TooLarge`] and [`Error::OutOfOrder`] leave
-    /// the journal as it was, but for the number that was taken.
+    /// [`Error::Stopped`], [`Error::Closed`]; [`Error::NoRoom`], [`Error::TooLarge`] and
+    /// [`Error::OutOfOrder`] leave the journal unchanged, except for the number that was taken.
     ///
     /// # Panics
     /// If `write` takes bytes away.
@@ -35,10 +35,10 @@ impl Journal {
         self.append_as(&mut state, seqno, write)
     }
 
-    /// The same, unless `number` has none to give: then nothing is done, and nothing answered. So is
-    /// whoever would wait for a number, which is not to be done under the journal's lock: whoever makes
-    /// what was written durable asks the journal, and the write with the number that is waited for
-    /// may wait for that.
+    /// Does the same, unless `number` returns none: then it does nothing and returns none. A caller
+    /// that would have to wait for a number returns none from `number`, since it must not wait
+    /// under the journal's lock. A thread that makes written data durable calls the journal, and
+    /// the write whose number is awaited may wait for that thread.
     ///
     /// # Errors
     /// As [`Journal::append`].
@@ -54,7 +54,7 @@ impl Journal {
         number().map(|seqno| self.append_as(&mut state, seqno, write)).transpose()
     }
 
-    /// The same for who must not wait for the device: nothing is done, and nothing answered, also where the
+    /// Does the same without waiting for the device: does nothing and returns none also if the
     /// active group has no room and step 1 would wait, or write.
     ///
     /// # Errors

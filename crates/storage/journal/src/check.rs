@@ -8,7 +8,7 @@ use crate::error::{OpenError, Visit};
 use crate::files::{self, Found};
 use crate::store::{LocalSegments, SegmentStore};
 
-/// What [`check`] found.
+/// The result of [`check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The segments, oldest first.
@@ -35,13 +35,13 @@ pub struct SegmentReport {
 }
 
 impl Report {
-    /// Whether the journal can be opened.
+    /// Returns whether the journal can be opened.
     pub fn is_whole(&self) -> bool {
         self.damage.is_empty()
     }
 }
 
-/// Verifies every segment, record and link of the journal in `dir`, and goes on after damage, so
+/// Verifies every segment, record and link of the journal in `dir`, and continues after damage, so
 /// that all of it is found. Reads everything once; changes nothing. A torn tail is no damage.
 ///
 /// # Errors
@@ -98,7 +98,7 @@ pub fn check_in(store: &dyn SegmentStore) -> Result<Report, OpenError> {
 }
 
 impl Report {
-    /// Keeps damage, and hands on what is whole and what stops the check.
+    /// Keeps damage, and passes on whole records and errors that stop the check.
     fn note<T>(&mut self, result: Result<T, OpenError>) -> Result<Option<T>, OpenError> {
         match result {
             Ok(whole) => Ok(Some(whole)),
@@ -119,8 +119,8 @@ impl Report {
 /// opens nothing to write, and changes nothing.
 ///
 /// # Errors
-/// As [`crate::Journal::open`] has them; records before the damage have been visited then. Where the oldest
-/// segments are missing, all that are there have.
+/// The errors of [`crate::Journal::open`]; records before the damage have been visited then. If the
+/// oldest segments are missing, all records that are there have.
 pub fn read(
     device: &dyn Device,
     dir: &str,
@@ -148,7 +148,7 @@ pub fn read_in(
             follower.iter().try_for_each(|follower| files::follows(&segment, follower))?;
             Ok(follower)
         });
-        // What is wrong with the next one is no reason to leave this one out.
+        // Damage of the next one is no reason to leave this one out.
         let ending = follower.iter().flatten().map(Found::ending_before).next();
         if ending.is_none_or(|ending| ending.last >= from) {
             files::verify(store, &segment, ending, &mut |seqno, _, payload| {

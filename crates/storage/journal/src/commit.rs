@@ -1,29 +1,29 @@
-//! Group commit: one writer and one syncer for all who wait.
+//! Group commit: one writer and one syncer for all threads that wait.
 //!
 //! To wait until record `n` is flushed:
 //! 1. If it is, return. If the journal has stopped, return the reason.
-//! 2. If nobody has the writer's role, take it, and with it the whole active group; write that
-//!    without the lock; publish; give the role back and wake who waits for it. Else wait: the first
-//!    one looks out for the end for a moment, since a write into the kernel's memory takes less time
-//!    than falling asleep and being woken.
+//! 2. If no thread has the writer's role, take it, and with it the whole active group; write that
+//!    without the lock; publish; release the role and wake the threads that wait for it. Else wait:
+//!    the first waiter spins for a moment until the end, since a write into the kernel's memory
+//!    takes less time than falling asleep and being woken.
 //! 3. Begin again.
 //!
 //! To wait until it is synced:
 //! 1. As above.
-//! 2. If nobody has the syncer's role, take it. Write the active group (taking the writer's role
-//!    for that long), so that the sync covers everybody who appended until now. Sync what was
-//!    written until then; publish; give the role back and wake. Else wait.
+//! 2. If no thread has the syncer's role, take it. Write the active group (taking the writer's role
+//!    for that long), so that the sync covers all appends until now. Sync all bytes that were
+//!    written until then; publish; release the role and wake. Else wait.
 //! 3. Begin again.
 //!
 //! A group that begins a segment is written by a holder of both roles, see `rotate.rs`.
 //!
 //! # Invariants
-//! - What a sync publishes was written before the sync began.
-//! - A role is given back whatever the device answers, and everybody who could take it is woken.
+//! - A sync publishes only records that were written before the sync began.
+//! - A role is released whatever the device returns, and all threads that could take it are woken.
 //! - After the first failure no group is written and no sync is begun.
-//! - A group for which there is no room, or no descriptor for its segment, is no such failure: it is
-//!   kept as it is and written before any other ([`State::unwritten`]). The caller that tried gets the
-//!   error, and so does each caller that tries again.
+//! - A group for which there is no room, or no descriptor for its segment, is no such failure: it
+//!   is kept unchanged and written before any other ([`State::unwritten`]). The caller that tried
+//!   gets the error, and so does each caller that tries again.
 
 use codec::SeqNo;
 use device::SyncKind;
@@ -48,7 +48,8 @@ impl Journal {
     /// that wait, `Synced` one write and one sync.
     ///
     /// # Errors
-    /// [`Error::Stopped`], [`Error::NoRoom`] or [`Error::Closed`], unless the records were that safe already.
+    /// [`Error::Stopped`], [`Error::NoRoom`] or [`Error::Closed`], unless the records were that
+    /// safe already.
     pub fn wait(&self, upto: SeqNo, durability: Durability) -> Result<()> {
         let mut state = self.state.lock();
         let upto = upto.min(state.last);
@@ -60,8 +61,8 @@ impl Journal {
         }
     }
 
-    /// Refuses further appends, writes and syncs everything, and marks the journal's end. Costs three
-    /// writes and three syncs.
+    /// Refuses further appends, writes and syncs everything, and marks the journal's end. Costs
+    /// three writes and three syncs.
     ///
     /// # Errors
     /// [`Error::Stopped`] if the journal had stopped or stops now; [`Error::Closed`] the second
@@ -81,8 +82,9 @@ impl Journal {
             })
         });
         let result = result.and_then(|()| self.note_end(&mut state));
-        // However it ended, nothing is written any more: somebody else may have opened the journal as soon as
-        // the caller lets go of its directory. Before others are woken, who would go on.
+        // However it ended, nothing is written any more: another process may open the journal as
+        // soon as the caller unlocks its directory. Set before other threads are woken, which would
+        // continue to write.
         state.stopped.get_or_insert(result.clone().err().unwrap_or(Error::Closed));
         self.give_back_sync_role(&mut state);
         result
@@ -107,7 +109,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Waits until the writer's role may be free. One at a time looks out for it before falling asleep.
+    /// Waits until the writer's role may be free. One thread at a time spins for it before falling
+    /// asleep.
     fn wait_for_writer(&self, state: &mut MutexGuard<'_, State>) {
         if state.writing && !state.looking {
             let before = self.writes.load(Relaxed);
@@ -120,7 +123,8 @@ impl Journal {
                 })
             });
             state.looking = false;
-            // The number only changes under the lock: unless it has, the same write goes on.
+            // The number only changes under the lock: if it has not changed, the same write is
+            // still under way.
             if ended() && !planted::is(Bug::EndUnheeded) {
                 return;
             }
@@ -130,7 +134,7 @@ impl Journal {
 
     pub(crate) fn sync_upto(&self, state: &mut MutexGuard<'_, State>, upto: SeqNo) -> Result<()> {
         let result = self.sync_upto_by_turns(state, upto);
-        // Whoever was woken to lead the next sync, and had no need to, wakes another.
+        // A thread that was woken to lead the next sync, and had no need to, wakes another.
         if !state.syncing && !planted::is(Bug::WakeForgotten) {
             self.synced_in(state.sync_turn).notify_one();
         }
@@ -167,8 +171,9 @@ impl Journal {
         self.sync_written(state)
     }
 
-    /// Takes the writer's role, and the syncer's if the group begins a segment, writes the group that there
-    /// was no room for, or else the active one, and gives the roles back. [`State::may_write`] must hold.
+    /// Takes the writer's role, and the syncer's if the group begins a segment, writes the group
+    /// that there was no room for, or else the active one, and gives the roles back.
+    /// [`State::may_write`] must hold.
     pub(crate) fn write_group(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
         let begins_segment = state.begins_segment();
         if begins_segment {
@@ -217,7 +222,7 @@ impl Journal {
         }
     }
 
-    /// Syncs what has been written; by the holder of the syncer's role.
+    /// Syncs the written bytes; called by the holder of the syncer's role.
     fn sync_written(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
         let (upto, end, records) = (state.flushed, state.written_end, state.flushed_records);
         let file = state.file.clone();
@@ -252,8 +257,9 @@ impl Journal {
         state.check()
     }
 
-    /// Ends a turn: wakes all who waited for it, one of those who wait for the next, to lead that,
-    /// and who waits to begin a segment. After a failure there is no next: wakes everybody.
+    /// Ends a turn: wakes all threads that waited for it, one that waits for the next turn, to lead
+    /// it, and the thread that waits to begin a segment. After a failure there is no next turn:
+    /// wakes all.
     pub(crate) fn give_back_sync_role(&self, state: &mut MutexGuard<'_, State>) {
         let turn = state.sync_turn;
         state.syncing = false;
@@ -268,19 +274,19 @@ impl Journal {
         self.written.notify_all();
     }
 
-    /// Where those wait whom the sync of this turn will satisfy.
+    /// Returns the variable on which threads wait for the sync of this turn.
     fn synced_in(&self, turn: u64) -> &Condvar {
         if turn.is_multiple_of(2) { &self.synced[0] } else { &self.synced[1] }
     }
 }
 
 impl State {
-    /// Whether the roles that writing the active group takes are free.
+    /// Returns whether the roles that writing the active group takes are free.
     pub(crate) fn may_write(&self) -> bool {
         !self.writing && (!self.begins_segment() || !self.syncing)
     }
 
-    /// Whether the group that is to be written next begins a segment.
+    /// Returns whether the group that is written next begins a segment.
     fn begins_segment(&self) -> bool {
         let next = self.unwritten.as_ref().map_or(&self.opens, |unwritten| &unwritten.opens);
         next.is_some()

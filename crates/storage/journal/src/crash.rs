@@ -1,16 +1,18 @@
-//! The crash harness: runs the journal on a simulated disk, cuts the power at every operation, and
-//! holds what is found to what was promised.
+//! The crash harness: runs the journal on a simulated disk, and cuts the power at every operation.
+//! It compares the found records with the promises.
 //!
 //! One seed is one run:
 //! 1. Draw a device and a layout: alignment, sizes of segments, buffers and records.
 //! 2. Drive a journal through appends, waits, trims, closes and kills, keeping the disk's history
 //!    (`workload.rs`).
 //! 3. For every operation of that history, and several images of each, open the journal on the
-//!    image and compare (`oracle.rs`): exactly a prefix of what had been appended, byte for byte,
-//!    at least up to the last record that was acknowledged as synced. On another copy of the image the newest
-//!    segment is removed first: then the journal is refused, or nothing acknowledged was in it.
-//! 4. Go on with one of these images as the disk of the next round. Rounds whose workload is empty
-//!    only open the journal; so power cuts during recovery, also several in a row, are among them.
+//!    image and compare (`oracle.rs`). The journal must have exactly a prefix of the appended
+//!    records, byte for byte, at least up to the last record that was acknowledged as synced. On
+//!    another copy of the image the newest segment is removed first: then the journal is refused,
+//!    or nothing acknowledged was in it.
+//! 4. Continue with one of these images as the disk of the next round. Rounds whose workload is
+//!    empty only open the journal; so power cuts during recovery, also several in a row, are among
+//!    them.
 //!
 //! Everything follows from the seed, so a failure is replayed by naming it.
 
@@ -27,7 +29,7 @@ pub use crate::planted::Bug;
 use crate::{Options, planted};
 use oracle::{Known, Verdict};
 
-/// Rounds of one seed: each begins with what a power cut left of the one before.
+/// Rounds of one seed: each begins with an image after a power cut in the one before.
 const ROUNDS: u64 = 5;
 /// Images of the disk for each operation at which the power is cut.
 const IMAGES: u64 = 3;
@@ -35,32 +37,33 @@ const IMAGES: u64 = 3;
 /// How much likelier an image with a torn tail is to become the next round's disk.
 const TORN_WEIGHT: u64 = 20;
 
-/// What goes wrong beside power cuts.
+/// Faults other than power cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Nothing.
     Honest,
     /// Writes and syncs fail, and say so; the disk is full.
     Loud,
-    /// Writes are lost or go astray, sectors rot, and nobody says so. A prefix may then be too
-    /// short, or the journal may be refused; but what is served is right.
+    /// Writes are lost or go astray, and sectors rot, without an error. A prefix may then be too
+    /// short, or the journal may be refused; but every record that it returns is right.
     Silent,
-    /// The disk lies about its flush. No journal survives that: the oracle must notice.
+    /// The disk falsely reports its flush as done. No journal survives that: the oracle must
+    /// notice.
     Lying,
 }
 
-/// What was seen in one run, or in several.
+/// Counts of one run, or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Seeds run.
     pub seeds: u64,
     /// Images on which the journal was opened.
     pub crashes: u64,
-    /// Of these, with a torn tail.
+    /// Images with a torn tail.
     pub torn: u64,
-    /// Of these, refused as damaged; only in [`Mode::Silent`].
+    /// Images that were refused as damaged; only in [`Mode::Silent`].
     pub refused: u64,
-    /// Of these, with a shorter prefix than was acknowledged; only in [`Mode::Silent`].
+    /// Images with a shorter prefix than was acknowledged; only in [`Mode::Silent`].
     pub shortened: u64,
     /// Lives that ended by a failed write or sync.
     pub stopped: u64,
@@ -83,14 +86,14 @@ impl Tally {
 pub struct Failure {
     /// The run's seed.
     pub seed: u64,
-    /// What went wrong beside power cuts.
+    /// The faults other than power cuts.
     pub mode: Mode,
     /// The round, from 0.
     pub round: u64,
     /// The operation of that round at which the power was cut, and which image; `None` if the
     /// promise was broken without a power cut.
     pub cut: Option<(u64, u64)>,
-    /// What was promised and what was found.
+    /// The promise and the finding.
     pub what: String,
 }
 
@@ -111,7 +114,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What one run's rounds have in common.
+/// The common part of one run's rounds.
 struct Run {
     seed: u64,
     mode: Mode,
@@ -145,7 +148,7 @@ impl Run {
             Some(Bug::Unchained) => 1,
             _ => pick(&[1, 1, 512, 4096]) as usize,
         };
-        // Records of one size make what is left of an old tail fit behind a new one.
+        // With records of one size, the rest of an old tail fits behind a new one.
         let sizes: [&[usize]; 3] = [&[60], &[492], &[0, 20, 60, 60, 60, 600]];
         let sizes = sizes[pick(&[0, 1, 2]) as usize];
         // The same randomness in every life, so that salts repeat where indices do.

@@ -1,7 +1,8 @@
 //! The file `END`: how far the journal is known to reach, so that a lost end is noticed.
 //!
-//! The end of a journal that was not closed looks like the end of one whose newest segments, or whose
-//! last records, are lost. `END` tells the two apart as far as this is possible. It is written
+//! The end of a journal that was not closed looks like the end of one whose newest segments, or
+//! whose last records, are lost. `END` distinguishes the two as far as this is possible. It is
+//! written
 //!
 //! 1. when the journal is made, before its first segment gets its name;
 //! 2. when a segment was begun, by opening or by rotation: after the segment's name is durable, and
@@ -9,7 +10,7 @@
 //! 3. when the journal is closed, after everything else.
 //!
 //! # Invariants
-//! - E1. Its content was durable before it was written, and stays true: a journal never goes back
+//! - E1. Its content was durable before it was written, and stays true: a journal never falls back
 //!   below it. So an old version of the file is no error, and no crash can make it one.
 //! - E2. If there is a segment, there is this file. Otherwise the file is lost.
 //! - E3. It is written in place, within one sector, which a power cut does not tear.
@@ -48,7 +49,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// The fields that are true once the segment with this header exists.
+    /// Returns the fields that are true once the segment with this header exists.
     pub(crate) fn beginning(header: &SegmentHeader) -> Self {
         Self { journal: header.journal, index: header.index, last: header.previous_last }
     }
@@ -66,7 +67,7 @@ impl End {
         bytes
     }
 
-    /// Reads the file's bytes; `file` is what errors call it.
+    /// Reads the file's bytes; `file` is its name in errors.
     fn decode(bytes: &[u8], file: &str) -> Result<Self, OpenError> {
         match FORMAT.decode(bytes) {
             Ok(_) => {}
@@ -101,7 +102,7 @@ impl End {
 /// The damage.
 ///
 /// # Panics
-/// If other fields come back.
+/// If the decoded fields change when they are encoded again.
 pub fn decode_end(bytes: &[u8]) -> Result<(), Corruption> {
     let end = End::decode_body(bytes)?;
     assert_eq!(End::decode_body(&end.encode(SECTOR_BYTES)), Ok(end), "what was encoded decodes");
@@ -147,9 +148,9 @@ pub(crate) fn note(store: &dyn SegmentStore, end: &End) -> device::Result<()> {
     file.sync(SyncKind::Data)
 }
 
-/// Checks that a journal reaches as far as it is known to have done. `newest` is its newest segment;
-/// `last` its last record, if that could be found out; `reached` a record that the caller knows it to
-/// have had.
+/// Checks that a journal has all records that it is known to have had. `newest` is its newest
+/// segment; `last` its last record, if that could be determined; `reached` a record that the caller
+/// knows it to have had.
 pub(crate) fn check(
     store: &dyn SegmentStore,
     end: Option<&End>,

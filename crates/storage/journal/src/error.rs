@@ -1,4 +1,4 @@
-//! What can go wrong with a journal, by what the caller does about it.
+//! Errors of a journal, by the caller's reaction to them.
 
 use codec::{Corruption, HeaderError, SeqNo};
 
@@ -8,8 +8,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why an append, a wait or a trim failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A write or sync failed, now or earlier, for a reason that does not pass. Nothing more is accepted until the journal is
-    /// opened anew; what was acknowledged before stays acknowledged.
+    /// A write or sync failed, now or earlier, for a permanent reason. Nothing more is accepted
+    /// until the journal is opened again; records that were acknowledged before stay acknowledged.
     #[error("the journal has stopped, and must be opened anew, because {cause}")]
     Stopped {
         /// The first failure.
@@ -21,7 +21,7 @@ pub enum Error {
     /// then nothing more is appended.
     #[error("the journal cannot be written for now: {cause}")]
     NoRoom {
-        /// What the device says.
+        /// The device's error.
         cause: device::Error,
     },
     /// The record is larger than allowed. Nothing was appended.
@@ -29,7 +29,7 @@ pub enum Error {
     TooLarge {
         /// Its size.
         bytes: usize,
-        /// What is allowed.
+        /// The limit.
         limit: usize,
     },
     /// The record's number is not above the last one's. Nothing was appended.
@@ -45,7 +45,7 @@ pub enum Error {
     Closed,
 }
 
-/// What a replayed record's consumer may fail with.
+/// The error of a replayed record's consumer.
 pub type ReplayError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Is handed the records of a journal, one by one, with their numbers.
@@ -57,7 +57,8 @@ pub enum OpenError {
     /// The storage failed.
     #[error("the journal cannot be read or written: {0}")]
     Device(#[from] device::Error),
-    /// Bytes that were acknowledged, or that later ones stand on, are not what was written.
+    /// Bytes that were acknowledged, or that later ones depend on, are not the bytes that were
+    /// written.
     #[error("the journal is damaged: {0}")]
     Damaged(#[from] Corruption),
     /// A segment was written by a release with another format.
@@ -65,15 +66,14 @@ pub enum OpenError {
     Unsupported {
         /// The segment.
         file: String,
-        /// What it has that this release does not know.
+        /// The part that this release does not know.
         source: HeaderError,
     },
-    /// Segments or records that the journal had, and that are still needed, are not there: before other
-    /// segments, or at the journal's end.
+    /// Segments or records that the journal had, and that are still needed, are not there: before
+    /// other segments, or at the journal's end.
     #[error("records of the journal are missing ({file}): {what}")]
     Missing {
-        /// The segment that comes after the gap, the one that ends too early, or the file that is not
-        /// there.
+        /// The segment after the gap, the one that ends too early, or the file that is missing.
         file: String,
         /// How that is known.
         what: String,
@@ -85,9 +85,9 @@ pub enum OpenError {
         seqno: SeqNo,
         /// Its segment.
         file: String,
-        /// Where it begins there.
+        /// The record's offset there.
         offset: u64,
-        /// What the consumer said.
+        /// The consumer's error.
         source: ReplayError,
     },
 }

@@ -12,16 +12,16 @@ use crate::segment::{
 };
 use crate::store::SegmentStore;
 
-/// A segment that was found. Its file is open only while it is read: a journal may have more segments than the
-/// process may have files open.
+/// A segment that was found. Its file is open only while it is read: a journal may have more
+/// segments than the process may have files open.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub(crate) name: String,
     pub(crate) header: SegmentHeader,
 }
 
-/// The indices of the segments that there are, oldest first.
+/// Returns the indices of the segments that there are, oldest first.
 pub(crate) fn list(store: &dyn SegmentStore) -> Result<Vec<u64>, OpenError> {
     Ok(store.list()?.iter().filter_map(|name| index_of(name)).collect())
 }
@@ -52,7 +52,7 @@ pub(crate) fn found_at(store: &dyn SegmentStore, index: u64) -> Result<Found, Op
     }
 }
 
-/// Whether one segment's header is that of the next.
+/// Checks that one segment's header is that of the next.
 pub(crate) fn follows(before: &Found, segment: &Found) -> Result<(), OpenError> {
     if segment.header.index != before.header.index + 1 {
         let what = format!("{} is the last before it", before.name);
@@ -65,7 +65,8 @@ pub(crate) fn follows(before: &Found, segment: &Found) -> Result<(), OpenError> 
     Ok(())
 }
 
-/// What is missing if `oldest` is the first segment that there is, and all records from `from` on are wanted.
+/// Returns the missing records if `oldest` is the first segment that there is, and the caller needs
+/// all records from `from` on.
 pub(crate) fn missing_before(oldest: &Found, from: SeqNo) -> Option<OpenError> {
     let follows = oldest.header.previous_last;
     // No record has the number zero.
@@ -77,7 +78,7 @@ pub(crate) fn missing_before(oldest: &Found, from: SeqNo) -> Option<OpenError> {
     })
 }
 
-/// Where a segment is known to end.
+/// The known end of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ending {
     /// The offset after its last frame.
@@ -94,7 +95,7 @@ impl Found {
         store.open(&file_name(self.header.index), Mode::Read)
     }
 
-    /// Where this segment's header says that the one before ends.
+    /// Returns the end of the segment before, as this segment's header has it.
     pub(crate) fn ending_before(&self) -> Ending {
         let header = &self.header;
         Ending {
@@ -127,7 +128,7 @@ pub(crate) fn verify(
     Ok(scanned)
 }
 
-/// The fault that a scan of the segment `name` met.
+/// Returns the fault that a scan of the segment `name` met.
 pub(crate) fn explain(fault: Fault<ReplayError>, name: &str) -> OpenError {
     match fault {
         Fault::Device(error) => OpenError::Device(error),

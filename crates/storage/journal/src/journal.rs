@@ -1,4 +1,4 @@
-//! The handle: what an open journal holds, and its answers about itself.
+//! The handle: the state of an open journal, and its figures.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,37 +18,38 @@ use crate::segment::{Group, NewSegment};
 use crate::stats::Stats;
 use crate::store::SegmentStore;
 
-/// An open journal. All methods may be called from many threads at once. Dropping it without
-/// [`Journal::close`] is like a killed process: what was not flushed is lost.
+/// An open journal. Many threads may call all methods at the same time. Dropping it without
+/// [`Journal::close`] is like a killed process: records that were not flushed are lost.
 ///
 /// # Concurrency
-/// One lock guards `State`; it is never held over I/O. Two *roles* are taken under it: the writer
-/// (one write at a time, so that groups reach the file in order) and the syncer (one sync at a
-/// time: the kernel reports a failed sync to one caller only). A segment is begun by whoever holds
-/// both. A thread that holds the syncer's role may wait for the writer's, never the other way.
+/// One lock guards `State`; it is never held over I/O. Two *roles* are taken under it. The writer
+/// does one write at a time, so that groups reach the file in order. The syncer does one sync at a
+/// time, because the kernel reports a failed sync to one caller only. A thread that holds both
+/// begins a segment. A thread that holds the syncer's role may wait for the writer's, never the
+/// other way.
 pub struct Journal {
     pub(crate) store: Arc<dyn SegmentStore>,
     pub(crate) options: Options,
     pub(crate) environment: Environment,
     pub(crate) alignment: usize,
     pub(crate) state: Mutex<State>,
-    /// Notified when the writer's role is given back.
+    /// Notified when the writer's role is released.
     pub(crate) written: Condvar,
-    /// How often it was, for who looks without the lock.
+    /// Number of times that it was, for a thread that reads it without the lock.
     pub(crate) writes: AtomicU64,
     /// Segments that were planned since opening, for a look without the lock.
     pub(crate) begun: AtomicU64,
-    /// Notified when the syncer's role is given back after a turn of even and of odd number.
+    /// Notified when the syncer's role is released after a turn of even and of odd number.
     pub(crate) synced: [Condvar; 2],
-    /// Held by whoever removes segments.
+    /// Held by the thread that removes segments.
     pub(crate) trimming: Mutex<()>,
 }
 
-/// What the journal's lock guards.
+/// The part that the journal's lock guards.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// The last record appended, or what the caller said at opening to come before all that are
-    /// appended now.
+    /// The last record appended, or the number at opening behind which all records are appended
+    /// now.
     pub(crate) last: SeqNo,
     /// The last record that really is in the journal.
     pub(crate) last_record: SeqNo,
@@ -58,7 +59,7 @@ pub(crate) struct State {
     pub(crate) synced: SeqNo,
     /// Frames not yet taken by a writer.
     pub(crate) active: Group,
-    /// A group that there was no room for: it is written before any other, as it is.
+    /// A group that there was no room for: it is written unchanged, before any other.
     pub(crate) unwritten: Option<Taken>,
     /// Whether there was such a group since a segment was last ended or removed.
     pub(crate) has_lacked_room: bool,
@@ -71,7 +72,7 @@ pub(crate) struct State {
     /// Its index. While the group that begins the next one is being written, `opens` is taken and
     /// `segments` names a file that is not there yet: this alone says which is.
     pub(crate) existing: u64,
-    /// Where the last write to `file` ended.
+    /// The end of the last write to `file`.
     pub(crate) written_end: u64,
     /// The active group's segment is synced below this.
     pub(crate) synced_end: u64,
@@ -81,13 +82,13 @@ pub(crate) struct State {
     pub(crate) segments: VecDeque<Segment>,
     /// The journal's id.
     pub(crate) id: u64,
-    /// Where salts come from.
+    /// The source of salts.
     pub(crate) random: Random,
-    /// Whether somebody has the writer's role.
+    /// Whether a thread has the writer's role.
     pub(crate) writing: bool,
-    /// Whether somebody looks out for its end, who will take it then.
+    /// Whether a thread that will take the writer's role spins until it is released.
     pub(crate) looking: bool,
-    /// Whether somebody has the syncer's role.
+    /// Whether a thread has the syncer's role.
     pub(crate) syncing: bool,
     /// The number of the sync that is under way, or will be next.
     pub(crate) sync_turn: u64,
@@ -125,7 +126,7 @@ impl State {
         if self.closing { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// The segment of the active group.
+    /// Returns the segment of the active group.
     pub(crate) fn newest(&mut self) -> &mut Segment {
         self.segments.back_mut().expect("a journal has a segment")
     }
@@ -137,64 +138,66 @@ impl State {
 }
 
 impl fmt::Debug for Journal {
-    /// Says where it is, and nothing of what is in it.
+    /// Formats the journal's place, and nothing of its content.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Journal").field("store", &self.store).finish_non_exhaustive()
     }
 }
 
 impl Journal {
-    /// The last record that a killed process would not lose.
+    /// Returns the last record that a killed process would not lose.
     pub fn flushed(&self) -> SeqNo {
         self.state.lock().flushed
     }
 
-    /// The last record that a power cut would not lose.
+    /// Returns the last record that a power cut would not lose.
     pub fn synced(&self) -> SeqNo {
         self.state.lock().synced
     }
 
-    /// The last record appended; after opening, the last one recovered, or `after` if that is
-    /// more.
+    /// Returns the last record appended; after opening, the last one recovered, or `after` if that
+    /// is more.
     pub fn last(&self) -> SeqNo {
         self.state.lock().last
     }
 
-    /// The last record that is in the journal, or was trimmed. No effect of a later number may be durable.
+    /// Returns the last record that is in the journal, or was trimmed. No effect of a later number
+    /// may be durable.
     pub fn last_record(&self) -> SeqNo {
         self.state.lock().last_record
     }
 
-    /// Segments that were begun since opening. Costs one load, so that a writer can look after each write
-    /// whether the journal has grown by a segment.
+    /// Segments that were begun since opening. Costs one load, so that a writer can look after each
+    /// write whether the journal has grown by a segment.
     #[inline]
     pub fn segments_begun(&self) -> u64 {
         self.begun.load(Relaxed)
     }
 
-    /// Whether records are kept in memory that could not be written, for lack of room or of a file descriptor.
+    /// Returns whether records are kept in memory that could not be written, for lack of room or of
+    /// a file descriptor.
     pub fn lacks_room(&self) -> bool {
         self.state.lock().unwritten.is_some()
     }
 
-    /// Whether records could not be written since the last trim that gave room back. Such a journal is trimmed
-    /// however short it is.
+    /// Returns whether records could not be written since the last trim that released room. Such a
+    /// journal is trimmed however short it is.
     pub fn has_lacked_room(&self) -> bool {
         let state = self.state.lock();
         state.has_lacked_room || state.unwritten.is_some()
     }
 
-    /// Bytes of the records that could not be written.
+    /// Returns the bytes of the records that could not be written.
     pub fn unwritten_bytes(&self) -> u64 {
         self.state.lock().unwritten.as_ref().map_or(0, Taken::bytes)
     }
 
-    /// Bytes in all segments, and waiting in memory to be written to them.
+    /// Returns the bytes in all segments, and waiting in memory to be written to them.
     pub fn bytes(&self) -> u64 {
         self.stats().bytes
     }
 
-    /// What the journal has done since it was opened.
+    /// Returns counts of the journal's work since it was opened.
     pub fn stats(&self) -> Stats {
         let state = self.state.lock();
         let on_disk: u64 = state.segments.iter().map(|segment| segment.bytes).sum();

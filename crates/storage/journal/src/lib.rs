@@ -7,9 +7,9 @@
 //!   encode)   Buffered                Flushed                Synced
 //! ```
 //!
-//! Records are appended to a group in memory. Whoever first waits for more than that becomes the
-//! leader: it takes the whole group, writes it with one call and, where it waits for
-//! [`Durability::Synced`], syncs the file, for everybody who appended before. Appends go on in a
+//! Records are appended to a group in memory. The first thread that waits for more than that
+//! becomes the leader. It takes the whole group and writes it with one call. If it waits for
+//! [`Durability::Synced`], it syncs the file, for all threads that appended before. Appends use a
 //! second buffer meanwhile.
 //!
 //! # Invariants
@@ -18,7 +18,7 @@
 //! - I2. Sequence numbers strictly increase along the journal. They may have gaps.
 //! - I3. Every frame's checksum covers the checksum before it, its segment and its offset.
 //! - I4. A segment is never written by two lives of the journal: opening starts a new file, whose
-//!   header says where the one before ended. So nothing can lie behind a new tail.
+//!   header has the end of the one before. So no record can be behind a new tail.
 //! - I5. A segment's name appears only once its header is durable, and nothing more is written to
 //!   it before its name is durable and the segment before it is synced whole.
 //! - I6. After a failed write or sync nothing more is written, synced or acknowledged.

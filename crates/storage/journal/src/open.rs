@@ -1,4 +1,4 @@
-//! Opens a journal: recovers what is there, then makes the handle.
+//! Opens a journal: recovers its records, then makes the handle.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::recover::{Known, Recovered, recover};
 use crate::stats::Stats;
 use crate::store::{LocalSegments, SegmentStore};
 
-/// What opening found.
+/// The findings of an opening.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// The last record in the journal; zero if there never was one.
@@ -28,7 +28,7 @@ pub struct Recovery {
     pub segments: u64,
     /// Whether the journal had been closed in order.
     pub closed: bool,
-    /// What was cut from the newest segment.
+    /// The tail that was cut from the newest segment.
     pub cut: Option<Cut>,
 }
 
@@ -37,7 +37,7 @@ pub struct Recovery {
 pub struct Cut {
     /// The segment.
     pub file: String,
-    /// Where the whole records end.
+    /// The end of the whole records.
     pub offset: u64,
     /// Bytes that were cut from there.
     pub bytes: u64,
@@ -45,18 +45,18 @@ pub struct Cut {
 
 impl Journal {
     /// Opens the journal in the directory `dir` of `device`, or creates it, and hands every record
-    /// whose number is above `after`, in order, to `replay`. What `replay` is given can no longer
-    /// be lost. On return the journal is empty in memory and appends go to a new segment.
+    /// whose number is above `after`, in order, to `replay`. Records that `replay` gets can no
+    /// longer be lost. On return the journal is empty in memory and appends go to a new segment.
     ///
-    /// `after` must be at least what was last passed to [`Journal::trim`]. Numbers appended from
+    /// `after` must be at least the number last passed to [`Journal::trim`]. Numbers appended from
     /// now on must be above both `after` and [`Recovery::last`]. A journal that is made here begins
-    /// behind `after`, as one that was trimmed to there.
+    /// behind `after`, like one that was trimmed to there.
     ///
     /// Costs reading every segment above `after` twice (to verify before anything is changed, and
-    /// to replay), writing again what is not known to be synced, and a few syncs.
+    /// to replay), writing again all records that are not known to be synced, and a few syncs.
     ///
     /// # Errors
-    /// [`OpenError`]. What is damaged or incomplete is not opened and not altered.
+    /// [`OpenError`]. A damaged or incomplete journal is not opened and not altered.
     pub fn open(
         device: Arc<dyn Device>,
         dir: &str,
@@ -135,8 +135,8 @@ impl State {
     }
 }
 
-/// The segments as an open journal keeps them: each ends where the header of the next says, the
-/// newest at `end`, after the record `last`.
+/// Returns the segments as an open journal keeps them: each ends where the header of the next says,
+/// the newest at `end`, after the record `last`.
 fn lengths(found: &[Found], last: SeqNo, end: u64) -> VecDeque<Segment> {
     let followers = found.iter().skip(1);
     let ends = followers.map(|next| (next.header.previous_last, next.header.previous_end));

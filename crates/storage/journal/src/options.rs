@@ -21,25 +21,28 @@ pub struct Options {
     /// larger than this makes a segment that is larger.
     pub segment_bytes: u64,
     /// Bytes that may wait in memory to be written; default 4 MiB. An append that finds more than
-    /// that writes them first. What is lost at most, beside the last record, if the process is
-    /// killed and nobody waited.
+    /// that writes them first. If the process is killed and no thread waited, at most these bytes
+    /// and the last record are lost.
     pub buffer_bytes: usize,
     /// The largest record in bytes; default 256 MiB, never more than [`Options::RECORD_BYTES_MAX`].
     /// Appending a larger one is refused with [`crate::Error::TooLarge`].
     pub record_bytes_max: usize,
-    /// A record that the caller knows the journal to have had, since it has made an effect of it durable;
-    /// default zero. Opening refuses a journal that ends before it ([`crate::OpenError::Missing`]).
+    /// A record that the caller knows the journal to have had, since it has made an effect of it
+    /// durable; default zero. Opening refuses a journal that ends before it
+    /// ([`crate::OpenError::Missing`]).
     pub reached: SeqNo,
-    /// The journal's id; default `None`. Opening refuses a journal that has another one, and a new journal gets this
-    /// id. With `None` opening takes any journal, and a new one gets a random id. See [`crate::id`].
+    /// The journal's id; default `None`. Opening refuses a journal that has another one, and a new
+    /// journal gets this id. With `None` opening takes any journal, and a new one gets a random id.
+    /// See [`crate::id`].
     pub id: Option<u64>,
 }
 
 impl Options {
-    /// What the format can express: a length takes 30 bits.
+    /// Limit of the format: a length takes 30 bits.
     pub const RECORD_BYTES_MAX: usize = (1 << 30) - 1;
 
-    /// These options within what the format and a device of this alignment allow.
+    /// Returns these options, limited to the values that the format and a device of this alignment
+    /// allow.
     pub(crate) fn checked(mut self, alignment: usize) -> Self {
         self.segment_bytes = self.segment_bytes.max(4 * alignment as u64).max(1 << 10);
         self.buffer_bytes = self.buffer_bytes.max(1);

@@ -1,7 +1,7 @@
-//! Bugs that can be planted, so that the crash harness can be shown to catch them, and models under shuttle.
+//! Bugs that can be planted, to show that the crash harness, and models under shuttle, catch them.
 //!
 //! Outside of the crate's tests and the feature `crash` nothing can be planted: [`is`] is then a
-//! constant `false`, and the compiler removes what it guards.
+//! constant `false`, and the compiler removes the code that it guards.
 
 /// A mistake that this journal does not make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,27 +10,27 @@
     expect(unreachable_pub, reason = "public only with the harness that plants them")
 )]
 pub enum Bug {
-    /// Checksums cover their record alone, and a new life goes on in the old segment, as journals
-    /// do that rely on checksums to find their end.
+    /// Checksums cover their record alone, and a new life continues in the old segment, as in
+    /// journals that rely on checksums to find their end.
     Unchained,
     /// Checksums cover neither the record before nor the offset.
     OffsetLeftOut,
     /// A failed sync is taken for a good one.
     FailedSyncIgnored,
-    /// What was only written is published as synced.
+    /// Records that were only written are published as synced.
     SyncSkipped,
     /// A new segment's name is not made durable.
     DirectorySyncMissing,
-    /// What recovery carries over to a new segment is not synced before it replaces the old one's
-    /// tail, so that a second crash loses it. (A journal's first segment is synced.)
+    /// Records that recovery carries over to a new segment are not synced before it replaces the
+    /// old one's tail, so that a second crash loses them. (A journal's first segment is synced.)
     RecoveryUnsynced,
     /// The file `END` does not say that a segment was begun, or where the journal was closed.
     EndUnnoted,
-    /// A sync publishes what is written at its end instead of what was at its beginning.
+    /// A sync publishes all bytes that are written at its end instead of those at its beginning.
     PublishedTooMuch,
-    /// The end of a sync wakes nobody to lead the next.
+    /// The end of a sync wakes no thread to lead the next.
     WakeForgotten,
-    /// Who looked out for the end of a write, and has seen it, falls asleep all the same.
+    /// A thread that has seen the end of a write while spinning for it falls asleep nevertheless.
     EndUnheeded,
 }
 
@@ -44,7 +44,7 @@ mod planting {
         static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
     }
 
-    /// Whether this bug is planted in the calling thread.
+    /// Returns whether this bug is planted in the calling thread.
     pub(crate) fn is(bug: Bug) -> bool {
         PLANTED.get() == Some(bug)
     }

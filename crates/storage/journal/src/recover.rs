@@ -2,25 +2,26 @@
 //!
 //! 1. List the segments; their indices must follow one another. Read the file `END` (`end.rs`).
 //! 2. Read the headers. Segments whose records are all at or below `after` are not read further.
-//! 3. Verify the others, from the oldest to the newest, whole. The journal must reach as far as `END`
-//!    says, and as far as the caller knows.
+//! 3. Verify the others, from the oldest to the newest, whole. The journal must reach as far as
+//!    `END` says, and as far as the caller knows.
 //! 4. Begin a new segment, under an unfinished name. It says that the newest one ends at the
 //!    highest watermark that was read in it, and it begins with the whole records found beyond
-//!    that: they are *carried over*. Sync it, rename it, sync the directory. Then `END` says that it exists.
+//!    that: they are *carried over*. Sync it, rename it, sync the directory. Then `END` says that
+//!    it exists.
 //!
-//!    Where the newest holds nothing but its header and marks, the new one takes its place and says
-//!    what it said of the one before it, or each opening would leave a file behind.
+//!    If the newest has only its header and marks, the new one takes its place and repeats its
+//!    reference to the one before it, or each opening would leave a file behind.
 //! 5. Replay.
 //!
-//! Nothing that was found is ever written to, so a crash at any point leaves what step 1 can start
-//! from again: the same as before, or the same with the new segment, whole. A segment whose place
-//! was taken is found either as it was or as the new one; both say the same.
+//! No found segment is ever written to, so a crash at any point leaves a state that step 1 can
+//! start from again: the same as before, or the same with the new segment, whole. A segment whose
+//! place was taken is found either unchanged or as the new one; both say the same.
 //!
 //! # Why records are carried over
-//! What lies beyond the watermark can be read, but that does not make it durable: it may be in the
-//! kernel alone, and after a failed sync the kernel may even believe it to be on the device, so
-//! that another sync of the same file does nothing and succeeds. A copy in a new file has no such
-//! past. And where the old one ends is then settled by a header, whatever a torn tail looks like.
+//! Records beyond the watermark can be read, but that does not make them durable. They may be in
+//! the kernel alone, and after a failed sync the kernel may even believe them to be on the device,
+//! so that another sync of the same file does nothing and succeeds. A copy in a new file has no
+//! such past. And a header then settles the end of the old one, whatever a torn tail looks like.
 
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ use crate::store::{LocalSegments, SegmentStore};
 /// Bytes carried over by one write.
 const CARRY_BYTES: usize = 1 << 20;
 
-/// What appending begins from.
+/// The state from which appending begins.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) recovery: Recovery,
@@ -55,7 +56,7 @@ pub(crate) struct Recovered {
     pub(crate) file: Arc<dyn File>,
     /// An empty group at its end.
     pub(crate) active: Group,
-    /// What this life's salts come from.
+    /// The source of this life's salts.
     pub(crate) random: Random,
 }
 
@@ -66,7 +67,8 @@ pub(crate) struct Known {
     pub(crate) after: SeqNo,
     /// This record was in the journal.
     pub(crate) reached: SeqNo,
-    /// The journal's id, and that of a new one. Without it any journal is opened, and a new one gets a random id.
+    /// The journal's id, and that of a new one. Without it any journal is opened, and a new one
+    /// gets a random id.
     pub(crate) id: Option<u64>,
 }
 
@@ -103,7 +105,7 @@ pub(crate) fn recover(
         end::create(store)?;
     }
 
-    // A tail that was cut is kept, for whoever wants to know what it was.
+    // A tail that was cut is kept, so that a user can inspect it.
     let replaced = newest.filter(|(_, scanned)| scanned.records == 0 && recovery.cut.is_none());
     let index = match (newest, replaced) {
         (_, Some((empty, _))) => empty.header.index,
@@ -113,7 +115,7 @@ pub(crate) fn recover(
     let last = if newest.is_some() { recovery.last } else { after };
     // A stream for each segment: a simulated environment gives the same numbers every time.
     let stream = match replaced {
-        // Not the one that the salt of the file in whose place it comes was taken from.
+        // Not the stream of the salt of the file that the new one replaces.
         Some((empty, _)) => format!("journal segment {index} after {:x}", empty.header.salt),
         None => format!("journal segment {index}"),
     };
@@ -138,7 +140,8 @@ pub(crate) fn recover(
         }
     };
     for (at, segment) in segments.iter().enumerate().skip(needed) {
-        // The new segment holds what was just written, or the device did not do as it said.
+        // The new segment holds the bytes that were just written, or the device did not do as it
+        // said.
         let written = Ending { end: active.start(), chain: active.chain(), last };
         let ending = segments.get(at + 1).map_or(written, Found::ending_before);
         files::verify(store, segment, Some(ending), &mut |seqno, _, payload| {
@@ -152,8 +155,8 @@ pub(crate) fn recover(
     Ok(Recovered { recovery, last, segments, file, active, random })
 }
 
-/// The number behind which the journal in the directory `dir` begins: what it was trimmed to, or a little less.
-/// Reads the headers of the segments.
+/// Returns the number behind which the journal in the directory `dir` begins: the number it was
+/// trimmed to, or a little less. Reads the headers of the segments.
 ///
 /// # Errors
 /// Damage to a header; the storage's.
@@ -167,7 +170,8 @@ pub fn begins_behind(device: &dyn Device, dir: &str) -> Result<SeqNo, OpenError>
 }
 
 /// Refuses a journal in the directory `dir` with a segment that a newer release wrote. Reads the
-/// headers of the segments; damage is left to the opening, which comes after that of all keyspaces.
+/// headers of the segments; damage is left to the opening of the journal, which follows the opening
+/// of all keyspaces.
 ///
 /// # Errors
 /// [`OpenError::Unsupported`]; the storage's.
@@ -183,8 +187,8 @@ pub fn refuse_newer(device: &dyn Device, dir: &str) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Whether the journal in the directory `dir` has no segment at all. Each opening leaves one, so it was never
-/// opened, or its files are gone.
+/// Returns whether the journal in the directory `dir` has no segment at all. Each opening leaves
+/// one, so it was never opened, or its files were removed.
 ///
 /// # Errors
 /// The storage's.
@@ -193,8 +197,8 @@ pub fn is_missing(device: &dyn Device, dir: &str) -> Result<bool, OpenError> {
     Ok(!store.exists()? || files::list(&store)?.is_empty())
 }
 
-/// Returns the id of the journal in the directory `dir`: that of its oldest segment with a header that can be read.
-/// `None` if it has no such segment.
+/// Returns the id of the journal in the directory `dir`: that of its oldest segment with a header
+/// that can be read. `None` if it has no such segment.
 ///
 /// # Errors
 /// The storage's.
@@ -211,8 +215,8 @@ pub fn id(device: &dyn Device, dir: &str) -> Result<Option<u64>, OpenError> {
     Ok(None)
 }
 
-/// Refuses a journal in the directory `dir` whose newest segments are lost, as opening does, without reading
-/// more than the headers of segments. A journal that was never opened has none.
+/// Refuses a journal in the directory `dir` whose newest segments are lost, as opening does,
+/// without reading more than the headers of segments. A journal that was never opened has none.
 ///
 /// # Errors
 /// [`OpenError::Missing`]; damage to a header or to the file `END`; the storage's.
@@ -226,8 +230,9 @@ pub fn check_newest(device: &dyn Device, dir: &str) -> Result<(), OpenError> {
     end::check(&store, end.as_ref(), segments.last(), None, SeqNo::ZERO)
 }
 
-/// What is missing of the journal in the directory `dir` if all records from `from` on are wanted: segments before
-/// the oldest that is there. Nothing is told of one whose header is damaged.
+/// Returns the missing part of the journal in the directory `dir` if the caller needs all records
+/// from `from` on: segments before the oldest one. Reports nothing about a segment whose header is
+/// damaged.
 ///
 /// # Errors
 /// The storage's.
@@ -249,7 +254,7 @@ pub fn missing_from(
     })
 }
 
-/// The first segment that may hold a record above `after`.
+/// Returns the first segment that may hold a record above `after`.
 fn needed(found: &[Found], after: SeqNo) -> Result<usize, OpenError> {
     if let Some(missing) =
         found.first().and_then(|oldest| files::missing_before(oldest, after.next()))
@@ -260,7 +265,7 @@ fn needed(found: &[Found], after: SeqNo) -> Result<usize, OpenError> {
     Ok(followers.take_while(|follower| follower.header.previous_last <= after).count())
 }
 
-/// Verifies the segments from the one at `needed` on. Returns what the newest holds.
+/// Verifies the segments from the one at `needed` on. Returns the content of the newest.
 fn verify(
     store: &dyn SegmentStore,
     found: &[Found],
@@ -274,14 +279,14 @@ fn verify(
     Ok(newest)
 }
 
-/// What the newest segment holds after its last whole frame.
+/// Returns the part of the newest segment after its last whole frame.
 fn cut(store: &dyn SegmentStore, newest: &Found, scanned: &Scanned) -> device::Result<Option<Cut>> {
     let bytes = newest.open(store)?.len()?.saturating_sub(scanned.end);
     let cut = Cut { file: newest.name.clone(), offset: scanned.end, bytes };
     Ok((bytes > 0).then_some(cut))
 }
 
-/// Creates the segment that this life appends to, with what is carried over from the newest.
+/// Creates the segment that this life appends to, with the records carried over from the newest.
 fn begin(
     store: &dyn SegmentStore,
     newest: Option<(&Found, Scanned)>,
@@ -320,8 +325,8 @@ fn begin(
     Ok((files::found_at(store, index)?, file, active))
 }
 
-/// Begins the new segment with the records of the newest that lie beyond its highest watermark,
-/// and completes the new one's header. Returns an empty group at the new one's end.
+/// Begins the new segment with the records of the newest that are beyond its highest watermark, and
+/// completes the new one's header. Returns an empty group at the new one's end.
 fn carry(
     (store, unfinished): (&dyn SegmentStore, &Unfinished<'_>),
     newest: &Found,
@@ -355,8 +360,8 @@ fn carry(
     Ok(group)
 }
 
-/// Writes what was gathered, and leaves an empty group after it. Since the segment gets its name
-/// only once it is synced, whoever reads the mark finds all before it synced.
+/// Writes the gathered records, and leaves an empty group after them. The segment gets its name
+/// only after its sync, so a reader of the mark finds all records before it synced.
 fn write(unfinished: &Unfinished<'_>, group: &mut Group, alignment: usize) -> device::Result<()> {
     group.append_mark(Kind::Seal, group.end(), alignment);
     unfinished.write(group)?;

@@ -1,7 +1,7 @@
-//! Takes groups from the append path to the files, and goes from one segment to the next.
+//! Takes groups from the append path to the files, and moves from one segment to the next.
 //!
-//! A group lies in one segment. Taking the group that fills a segment makes the next active group
-//! begin a new one, whose header is then complete: it says where the old one ends. Its file is
+//! A group is in one segment. Taking the group that fills a segment makes the next active group
+//! begin a new one, whose header is then complete: it has the end of the old one. Its file is
 //! created when its first group is written:
 //!
 //! 1. sync the old segment: it is whole from now on;
@@ -36,7 +36,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Bytes that are written to the file.
+    /// Returns the bytes that are written to the file.
     pub(crate) fn bytes(&self) -> u64 {
         self.group.len() as u64
     }
@@ -44,7 +44,7 @@ impl Taken {
 
 impl Journal {
     /// Ends the active group with a mark of the kind `end` and takes it away; an empty one succeeds
-    /// it. A seal is left out where it would tell nothing new and nothing needs padding; at the
+    /// it. A seal is left out if it would have no new information and nothing needs padding; at the
     /// journal's end it never is, and no segment is begun.
     pub(crate) fn take(&self, state: &mut State, end: Kind) -> Taken {
         let news = self.alignment > 1 || state.synced_end > state.marked_end;
@@ -101,9 +101,9 @@ impl Journal {
         group
     }
 
-    /// Writes a group, without the lock. Returns the file it lies in. If the failure may pass the same
-    /// may be done again, and leaves the same: the same bytes in the same place, of a segment that is made
-    /// anew if it is the group's own.
+    /// Writes a group, without the lock. Returns its file. If the failure may be temporary, the
+    /// same call may be repeated, with the same effect: the same bytes in the same place. If the
+    /// group begins the segment, that is made again.
     pub(crate) fn write_taken(&self, taken: &Taken) -> device::Result<Arc<dyn File>> {
         let file = match &taken.opens {
             None => taken.file.clone(),
@@ -136,14 +136,14 @@ impl Journal {
         state.stats.groups += 1;
         state.stats.group_bytes += taken.group.len() as u64;
         let memory = taken.group.into_memory();
-        // Memory that one huge record made grow is given back.
+        // Memory that one huge record made grow is released.
         if memory.capacity() <= self.options.buffer_bytes.saturating_mul(4) {
             state.memory = memory;
         }
     }
 
-    /// Begins a new segment now, planned already or not, if everything in the newest is synced; else does
-    /// nothing. The caller holds no role.
+    /// Begins a new segment now, planned already or not, if everything in the newest is synced;
+    /// else does nothing. The caller holds no role.
     pub(crate) fn begin_segment(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
         self.wait_for_both_roles(state)?;
         if state.active.len() > 0 || state.unwritten.is_some() {

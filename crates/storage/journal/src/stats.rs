@@ -1,4 +1,4 @@
-//! What a journal has done, counted.
+//! Counts of a journal's work.
 
 use std::time::Duration;
 
@@ -28,12 +28,12 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Records per group written, on average; 0 before the first.
+    /// Returns the records per group written, on average; 0 before the first.
     pub fn records_per_group(&self) -> f64 {
         if self.groups == 0 { 0.0 } else { self.records as f64 / self.groups as f64 }
     }
 
-    /// Records per sync, on average; 0 before the first.
+    /// Returns the records per sync, on average; 0 before the first.
     pub fn records_per_sync(&self) -> f64 {
         if self.syncs == 0 { 0.0 } else { self.synced_records as f64 / self.syncs as f64 }
     }

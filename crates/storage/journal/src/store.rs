@@ -1,8 +1,9 @@
-//! Where a journal's segments are.
+//! The place of a journal's segments.
 //!
-//! The journal knows what is in segments, and in which order something becomes durable; where they lie it does
-//! not know. By this trait a log is replicated (Nova-LSM's LogC keeps the log records of a range in the memory
-//! of several machines, section 4.3): what is written to a segment, synced, named, is so everywhere.
+//! The journal knows the content of segments, and the order in which something becomes durable; it
+//! does not know their place. By this trait a log is replicated: a write, sync or naming of a
+//! segment happens everywhere. (Nova-LSM's LogC keeps the log records of a range in the memory of
+//! several machines, section 4.3.)
 
 use std::fmt::Debug;
 use std::ops::Deref;
@@ -13,11 +14,12 @@ use device::{Device, File, Mode, join};
 /// A place for the segments of one journal, by name: [`LocalSegments`], or another one that
 /// [`crate::Journal::open_in`] is given.
 ///
-/// What is read is verified by who reads it; a store need not find damage. What it has to keep:
-/// - what a file's [`File::sync`] has covered outlives a crash, and so does a name that [`SegmentStore::sync_names`]
-///   has covered;
+/// The reader verifies all bytes that it reads; a store need not find damage. A store has to keep
+/// these laws:
+/// - content that a file's [`File::sync`] has covered outlives a crash, and so does a name that
+///   [`SegmentStore::sync_names`] has covered;
 /// - [`SegmentStore::rename`] is atomic: after a crash a file has either name;
-/// - a failed write, sync or renaming is told. Nothing more is written then.
+/// - a failed write, sync or renaming is reported. Nothing more is written then.
 pub trait SegmentStore: Send + Sync + Debug {
     /// Makes the place, durably, if it is not there.
     ///
@@ -25,13 +27,13 @@ pub trait SegmentStore: Send + Sync + Debug {
     /// The storage's.
     fn prepare(&self) -> device::Result<()>;
 
-    /// Whether it was made.
+    /// Returns whether it was made.
     ///
     /// # Errors
     /// The storage's.
     fn exists(&self) -> device::Result<bool>;
 
-    /// The names that are there, sorted, also such as are no segment's.
+    /// Returns the names that are there, sorted, also such as are no segment's.
     ///
     /// # Errors
     /// The storage's.
@@ -40,7 +42,7 @@ pub trait SegmentStore: Send + Sync + Debug {
     /// Opens a file.
     ///
     /// # Errors
-    /// [`device::Error::NotFound`] where `mode` wants an existing file; the storage's.
+    /// [`device::Error::NotFound`] if `mode` needs an existing file; the storage's.
     fn open(&self, name: &str, mode: Mode) -> device::Result<Arc<dyn File>>;
 
     /// Gives a file another name. Durable once the names are synced.
@@ -55,13 +57,13 @@ pub trait SegmentStore: Send + Sync + Debug {
     /// The storage's.
     fn remove(&self, name: &str) -> device::Result<()>;
 
-    /// Makes names durable, and that others are gone.
+    /// Makes names and removals durable.
     ///
     /// # Errors
     /// The storage's.
     fn sync_names(&self) -> device::Result<()>;
 
-    /// What a file is called in reports and errors.
+    /// Returns a file's name in reports and errors.
     fn place_of(&self, name: &str) -> String;
 }
 

@@ -1,4 +1,4 @@
-//! Removes segments that nobody needs any more.
+//! Removes segments that are not needed any more.
 
 use codec::SeqNo;
 
@@ -6,16 +6,17 @@ use crate::error::{Error, Result};
 use crate::journal::{Journal, State};
 use crate::segment::file_name;
 
-/// The newest segment is ended and removed if its records are not needed and it has this share of a segment's
-/// bytes. After a lack of room, its length has no effect.
+/// The newest segment is ended and removed if its records are not needed and it has this share of a
+/// segment's bytes. After a lack of room, its length has no effect.
 const WORTH_ENDING: u64 = 4;
 
 impl Journal {
     /// Removes every segment all of whose records are at or below `persisted`, oldest first, each
     /// durably before the next: so a crash leaves no gap. If nothing in the journal is needed and
-    /// the newest segment is large, or the journal has lacked room, a new one is begun so that it can be removed too.
+    /// the newest segment is large, or the journal has lacked room, a new one is begun so that it
+    /// can be removed too.
     ///
-    /// The caller promises that `persisted` stays so after a crash: the records are gone.
+    /// The caller promises that `persisted` holds also after a crash: the records are removed.
     ///
     /// Costs a directory sync for each segment removed.
     ///
@@ -63,7 +64,7 @@ impl Journal {
         (large || is_ended || lacked_room) && state.last_record <= persisted
     }
 
-    /// Removes a segment durably. An attempt before may have come as far as the file.
+    /// Removes a segment durably. An earlier attempt may have removed the file.
     fn remove_segment(&self, index: u64) -> device::Result<()> {
         match self.store.remove(&file_name(index)) {
             Ok(()) | Err(device::Error::NotFound { .. }) => self.store.sync_names(),
@@ -84,7 +85,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The oldest segment, if it is not needed and a newer one exists.
+    /// Returns the oldest segment, if it is not needed and a newer one exists.
     fn oldest_useless(&self, persisted: SeqNo) -> Result<Option<u64>> {
         let state = self.state.lock();
         state.check_open()?;

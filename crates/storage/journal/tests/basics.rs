@@ -1,4 +1,4 @@
-//! What a journal promises while nothing goes wrong: order, durabilities, reopening, trimming.
+//! Promises of a journal without faults: order, durabilities, reopening, trimming.
 
 use std::sync::Arc;
 

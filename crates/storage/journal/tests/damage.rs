@@ -1,4 +1,4 @@
-//! Damage is refused with its place, never skipped; what is refused is left as it was.
+//! Damage is refused with its place, never skipped; refused files stay unchanged.
 
 use std::sync::Arc;
 
@@ -29,7 +29,8 @@ fn open(device: Arc<dyn Device>, after: u64) -> Result<(Journal, Vec<u64>), Open
     Ok((journal, found))
 }
 
-/// A disk with a journal of several segments. Every fourth record was synced; nothing was closed.
+/// Returns a disk with a journal of several segments. Every fourth record was synced; nothing was
+/// closed.
 fn disk() -> Arc<SimulatedDisk> {
     let disk = SimulatedDisk::new(1, Faults::none());
     let (journal, _) = open(disk.clone(), 0).expect("an empty disk");
@@ -100,8 +101,8 @@ fn every_flipped_bit_is_noticed_or_in_the_tail() {
     }
 }
 
-/// Where the newest segment's records end that a mark in it shows to be synced: records of 70 bytes
-/// and marks of 20, a mark in the group after each sync.
+/// Returns the end of the newest segment's records that a mark in it shows to be synced: records of
+/// 70 bytes and marks of 20, a mark in the group after each sync.
 fn last_watermark(device: &dyn Device) -> u64 {
     let newest = segments(device).pop().expect("there are segments");
     let content = bytes(device, &newest);
@@ -113,8 +114,8 @@ fn last_watermark(device: &dyn Device) -> u64 {
     marks.max().expect("the newest segment holds a mark")
 }
 
-/// A disk with a journal that was closed in order: its newest segment holds records that were
-/// synced, of which the last sector with records holds several.
+/// Returns a disk with a journal that was closed in order: its newest segment holds records that
+/// were synced, of which the last sector with records holds several.
 fn closed_disk() -> Arc<SimulatedDisk> {
     let disk = SimulatedDisk::new(1, Faults::none());
     let (journal, _) = open(disk.clone(), 0).expect("an empty disk");
@@ -181,7 +182,7 @@ fn a_missing_segment_is_noticed() {
             assert!(!check(&*disk, DIR).unwrap().is_whole());
         }
     }
-    // The oldest is not missed by those who need nothing of it.
+    // A caller that needs nothing of the oldest does not miss it.
     let disk = intact.crash(0);
     disk.remove(&names[0]).unwrap();
     let (_, found) = open(disk, 20).unwrap();

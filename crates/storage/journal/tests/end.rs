@@ -38,7 +38,7 @@ fn append(journal: &Journal, count: u64) {
     }
 }
 
-/// A disk with a journal of several segments, all of whose records were synced.
+/// Returns a disk with a journal of several segments, all of whose records were synced.
 fn disk(records: u64) -> (Arc<SimulatedDisk>, Journal) {
     let disk = SimulatedDisk::new(1, Faults::none());
     let (journal, _) = open(&disk).expect("an empty disk");

@@ -1,5 +1,6 @@
-//! Every operation of a run fails once, in each way: nothing acknowledged is lost, nothing is
-//! acknowledged after, and the journal can be opened again. Where there is no room it goes on once there is.
+//! Every operation of a run fails once, in each way, and no promise is broken.
+//! No acknowledged record is lost, nothing is acknowledged after the failure, and the journal can
+//! be opened again. A journal without room continues once there is some.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use thermocline_journal::{Durability, Error, Journal, OpenError, Options, check}
 
 const DIR: &str = "journal";
 
-/// What the run was told is safe, and all that it appended.
+/// The records that the run was promised to be safe, and all that it appended.
 #[derive(Debug, Default)]
 struct Told {
     appended: Vec<u64>,
@@ -45,7 +46,7 @@ fn open(device: Arc<dyn Device>, told: &Told) -> Result<(Journal, Vec<u64>), Ope
     Ok((journal, found))
 }
 
-/// Appends, waits, goes through several segments, trims, closes, opens again and goes on.
+/// Appends, waits, fills several segments, trims, closes, opens again and continues.
 fn run(device: &Arc<FaultDevice>, told: &mut Told) -> Result<(), OpenError> {
     for life in 0..2 {
         let (journal, _) = open(device.clone(), told)?;
@@ -123,7 +124,8 @@ fn stays_stopped(journal: &Journal, error: &Error) {
     }
 }
 
-/// What is found must be a prefix of what was appended, and hold what was told to be safe.
+/// Checks that the found records are a prefix of the appended ones, and include all records that
+/// were promised to be safe.
 fn holds(device: Arc<dyn Device>, told: &Told, when: &str) {
     let report = check(&*device, DIR);
     assert!(
@@ -191,7 +193,7 @@ fn a_full_disk_is_waited_for() {
         let refused = sync().unwrap_err();
         assert!(matches!(&refused, Error::NoRoom { cause: device::Error::NoSpace { .. } }));
         assert!(refused.to_string().contains("no space left"), "{refused}");
-        // Nothing is appended behind what is not written.
+        // Nothing is appended behind unwritten records.
         assert_eq!(append(3), Err(refused));
         assert_eq!((journal.last(), journal.synced()), (SeqNo::new(2), SeqNo::new(1)));
         journal.trim(SeqNo::ZERO).unwrap();

@@ -1,4 +1,4 @@
-//! The worked example of docs/formats/journal.md is what the journal writes.
+//! The worked example of docs/formats/journal.md has the bytes that the journal writes.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use thermocline_journal::{Durability, Journal, Options};
 
 const PAGE: &str = include_str!("../../../../docs/formats/journal.md");
 
-/// The segment of a journal with two records, both synced, that was closed, and the file `END`.
+/// Returns the segment of a journal with two records, both synced, that was closed, and the file
+/// `END`.
 fn files() -> [Vec<u8>; 2] {
     let device: Arc<dyn Device> = device::memory();
     let environment = Environment::seeded(1);
@@ -37,7 +38,7 @@ fn files() -> [Vec<u8>; 2] {
     })
 }
 
-/// The bytes of the segment, a field a line.
+/// Returns the bytes of the segment, a field a line.
 fn dump_segment(bytes: &[u8]) -> String {
     let fields = [
         (8, "header: magic TCJOURNL"),
@@ -77,7 +78,7 @@ fn dump_segment(bytes: &[u8]) -> String {
     dump(bytes, &fields)
 }
 
-/// The bytes of the file `END`, a field a line.
+/// Returns the bytes of the file `END`, a field a line.
 fn dump_end(bytes: &[u8]) -> String {
     let fields = [
         (8, "END: magic TCJOUEND"),

@@ -1,4 +1,4 @@
-//! Random runs against a model: a list of what was appended, and how far it is flushed and synced.
+//! Random runs against a model: the appended records, and how many are flushed and synced.
 //!
 //! A failing run prints its operations, shrunk to the few that matter, and is kept in
 //! `model.proptest-regressions`, which replays first by
@@ -14,16 +14,16 @@ use thermocline_journal::{Durability, Journal, Options, check};
 
 const DIR: &str = "journal";
 
-/// What a run does next.
+/// The next step of a run.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
-    /// Appends a record of so many bytes, whose number is so far above the last.
+    /// Appends a record of `bytes` bytes, whose number is `gap` above the last one.
     Append {
         bytes: u16,
         gap: u8,
     },
     Wait(Durability),
-    /// Trims up to so many percent of what is synced.
+    /// Trims up to `percent` percent of the synced records.
     Trim {
         percent: u8,
     },
@@ -31,7 +31,7 @@ enum Operation {
     Close,
     /// Kills the process and opens the journal again.
     Kill,
-    /// Cuts the power and opens the journal on what that left.
+    /// Cuts the power and opens the journal on the image that is left.
     PowerCut {
         image: u16,
     },
@@ -59,7 +59,7 @@ fn options() -> impl Strategy<Value = Options> {
     })
 }
 
-/// The journal beside its model.
+/// The journal next to its model.
 struct Pair {
     disk: Arc<SimulatedDisk>,
     journal: Journal,

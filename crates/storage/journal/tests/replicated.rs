@@ -1,4 +1,4 @@
-//! A journal whose segments are in two places at once: one of them is enough to recover from.
+//! A journal whose segments are in two places: one of them is enough to recover from.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use thermocline_journal::{
 
 type Local = LocalSegments<Arc<dyn Device>>;
 
-/// Each step is done in both places. What is read is read in the first.
+/// Each step is done in both places. Reads are from the first.
 #[derive(Debug)]
 struct Mirrored([Local; 2]);
 

@@ -1,4 +1,5 @@
-//! Many threads at once: numbers in order, nobody acknowledged before time, one sync for many.
+//! Many threads at the same time: numbers in order, one sync for many.
+//! No thread gets its acknowledgement before time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,6 @@
-//! What the harness costs per operation: a draw, a key, a value filled, a value verified, a version
-//! taken. Each must stay far below a store's own cost (a few hundred nanoseconds).
+//! The harness's cost per operation: draw, key, value filled, value verified, version taken.
+//!
+//! Each must stay far below a store's own cost (a few hundred nanoseconds).
 
 use std::hint::black_box;
 

@@ -1,5 +1,7 @@
-//! `bench run | prepare | compare | tables | record` on the command line, to be mounted by any program that has a
-//! catalog of stores: `thermocline` with ours, `thermocline-peers` with theirs.
+//! `bench run | prepare | compare | tables | record` on the command line.
+//!
+//! Any program that has a catalog of stores can mount it: `thermocline` with ours,
+//! `thermocline-peers` with theirs.
 
 mod compare;
 mod options;
@@ -57,7 +59,7 @@ pub enum BenchError {
 }
 
 impl BenchError {
-    /// What a program ends with: 2 for a wrong command line, otherwise 1.
+    /// Returns the exit code of a program: 2 for a wrong command line, otherwise 1.
     pub fn exit_code(&self) -> u8 {
         if matches!(self, Self::Usage(_)) { 2 } else { 1 }
     }

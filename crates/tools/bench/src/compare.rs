@@ -1,16 +1,18 @@
 //! Ours and theirs, interleaved: A B A B ..., each run in a process of its own.
 //!
 //! 1. Ask each program whether it speaks the same protocol, before anything is loaded.
-//! 2. For each workload, find for each store the largest cache with which its resident peak stays within
-//!    the budget (`search`), unless the budget is one in which everything fits.
-//! 3. For each round, for each store in turn: run a child process, with one workload, or with all of them if
-//!    they share an opening, with the same options and the round's
-//!    own seed. Ours are run by this program, theirs by the peers' program, and a baseline runs ours
-//!    again. If loads are shared, a child before it makes the load that it begins from, unless that load
-//!    is already there.
-//! 4. Read the reports that each writes, or take those of an earlier run that was interrupted (`kept`). A child that fails, or is killed for its memory, is a failure
-//!    next to the store's name, and the comparison continues.
-//! 5. Summarise: medians, spread, ours over theirs, and the ratios of the two builds round by round.
+//! 2. For each workload, find for each store the largest cache with which its resident peak stays
+//!    within the budget (`search`), unless the budget is one in which everything fits.
+//! 3. For each round, for each store in turn: run a child process, with one workload, or with all
+//!    of them if they share an opening, with the same options and the round's own seed. Ours are
+//!    run by this program, theirs by the peers' program, and a baseline runs ours again. If loads
+//!    are shared, a child before it makes the load that it begins from, unless that load is already
+//!    there.
+//! 4. Read the reports that each writes, or take those of an earlier run that was interrupted
+//!    (`kept`). A child that fails, or is killed for its memory, is a failure next to the store's
+//!    name, and the comparison continues.
+//! 5. Summarise: medians, spread, ours over theirs, and the ratios of the two builds round by
+//!    round.
 //!
 //! Interleaving spreads the machine's moods over all stores; processes of their own keep resident
 //! memory, I/O counts and cgroups apart.
@@ -66,7 +68,8 @@ impl<'a> Place<'a> {
 /// Runs a comparison. `tell` is called with the outcome of each run.
 ///
 /// # Errors
-/// A program is missing or speaks another protocol; or the scratch directory for reports cannot be made.
+/// A program is missing or speaks another protocol; or the scratch directory for reports cannot be
+/// made.
 pub fn execute(
     config: &CompareConfig,
     programs: &Programs,
@@ -184,8 +187,8 @@ fn named(reports: Vec<Report>, turn: &Turn) -> Vec<Report> {
     named.collect()
 }
 
-/// The loads of one comparison, next to the data of its runs. Removed on drop, unless an interrupted run is to
-/// go on with them.
+/// The loads of one comparison, next to the data of its runs. Removed on drop, unless an
+/// interrupted run is to continue with them.
 struct LoadsDir {
     path: PathBuf,
     is_kept: bool,

@@ -1,9 +1,9 @@
 //! Which key an operation touches: the distributions over a domain of `n` items.
 //!
-//! Every distribution costs O(1) a draw and O(1) memory whatever `n` is, and is exact: the
-//! frequencies follow the formula, not an approximation of it. Popularity ranks are spread over the
-//! domain by a [`Permutation`], so that hot items are not neighbours in load order (a store that
-//! keeps its data in arrival order would otherwise find its whole hot set on a few pages).
+//! Every distribution costs O(1) a draw and O(1) memory for any `n`, and is exact: the frequencies
+//! follow the formula, not an approximation of it. Popularity ranks are spread over the domain by a
+//! [`Permutation`], so that hot items are not neighbours in load order. Otherwise a store that
+//! keeps its data in arrival order would find its whole hot set on a few pages.
 
 mod choice;
 mod composite;
@@ -30,8 +30,8 @@ use rand::Rng;
 pub enum Distribution {
     /// Rank `r` (from 1) has probability proportional to `r^-theta`; ranks are scattered.
     Zipfian,
-    /// Rank `r` is the `r`-th item in key order: popular keys are neighbours (Nova-LSM's, as YCSB's plain
-    /// Zipfian).
+    /// Rank `r` is the `r`-th item in key order: popular keys are neighbours (Nova-LSM's, as YCSB's
+    /// plain Zipfian).
     ZipfianOrdered,
     /// Every item alike.
     Uniform,

@@ -1,4 +1,4 @@
-//! What is measured: latencies, operations over time, processor time, memory, device traffic.
+//! Measurements: latencies, operations over time, processor time, memory, device traffic.
 
 mod intervals;
 mod latencies;
@@ -20,7 +20,7 @@ pub fn megabytes_per_s(bytes_per_s: f64) -> String {
     format!("{:.1} MB/s", bytes_per_s / 1e6)
 }
 
-/// Part of whole, or `None` where there is no whole to speak of.
+/// Returns part of whole, or `None` if there is no whole to speak of.
 pub fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

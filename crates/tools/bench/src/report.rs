@@ -1,4 +1,4 @@
-//! What a run reports: one object, as JSON, as a table on the terminal and as a page with plots.
+//! A run's report: one object, as JSON, as a table on the terminal and as a page with plots.
 
 mod html;
 mod json;

@@ -1,9 +1,11 @@
 //! One run: open, load, warm up, measure, close, report.
 //!
-//! 1. Allocate the version table and read the trace. Check that the disk has room. Copy a store that was
-//!    loaded before ([`prepare`]), if there is one to begin from. Enter the memory cgroup; open the store.
-//! 2. Load all keys (phase `load`) if they are not there, flush, and wait until the store is at rest. Age
-//!    it if that is wanted, and wait again. For HashKV's later phases update as often as there are keys.
+//! 1. Allocate the version table and read the trace. Check that the disk has room. Copy a store
+//!    that was loaded before ([`prepare`]), if there is one to begin from. Enter the memory cgroup;
+//!    open the store.
+//! 2. Load all keys (phase `load`) if they are not there, flush, and wait until the store is at
+//!    rest. Age it if that is wanted, and wait again. For HashKV's later phases update as often as
+//!    there are keys.
 //! 3. Warm up, then measure; the threads' streams run on from one phase to the next.
 //! 4. Measure the other workloads of the run, if it has several ([`execute_rows`]).
 //! 5. Measure space, close, remove the directory, leave the cgroup.
@@ -47,8 +49,8 @@ use crate::workload::Extent;
 /// Blocks for the load and the measured phase. The store's directory is removed afterwards.
 ///
 /// # Errors
-/// The configuration is impossible, or the store fails. A store that answers *wrongly* is no error
-/// here: the report counts it, and [`Report::is_right`] says so.
+/// The configuration is impossible, or the store fails. A store that returns *wrong* results is no
+/// error here: the report counts it, and [`Report::is_right`] says so.
 pub fn execute(
     config: &Config,
     catalog: &dyn Catalog,
@@ -59,13 +61,16 @@ pub fn execute(
     Ok(reports.swap_remove(0))
 }
 
-/// Runs `first`, and on the same open store the workloads of `then`, in order. Returns a report for each.
+/// Runs `first`, and on the same open store the workloads of `then`, in order. Returns a report for
+/// each.
 ///
-/// The store is warmed up once, before the first workload. Whether the resident peak keeps the budget is
-/// judged for all rows alike, by the largest peak: the store has one configuration for all.
+/// The store is warmed up once, before the first workload. Whether the resident peak keeps the
+/// budget is judged for all rows alike, by the largest peak: the store has one configuration for
+/// all.
 ///
 /// # Errors
-/// As [`execute`], and if a configuration of `then` is not like `first` in everything that shapes the store.
+/// As [`execute`], and if a configuration of `then` is not like `first` in everything that shapes
+/// the store.
 pub fn execute_rows(
     first: &Config,
     then: &[Config],
@@ -160,8 +165,8 @@ fn open(
     catalog.open(&config.engine, &options).map_err(RunError::Store)
 }
 
-/// Loads all keys, which may be what is measured, and ages what is to be aged; after both the store is
-/// at rest.
+/// Loads all keys, which may be the measured phase, and ages the store if the plan says so; after
+/// both the store is at rest.
 fn load(
     config: &Config,
     store: &dyn Store,
@@ -204,7 +209,7 @@ fn wait_for_rest(
         .map_err(|error| store_failed("waiting until it is at rest", &error))
 }
 
-/// What comes before the measured phase, and that itself.
+/// Runs the phases before the measured one, and then the measured one.
 fn measure(
     config: &Config,
     plan: &Plan,
@@ -238,7 +243,7 @@ fn measure_now(
     Ok(())
 }
 
-/// What a phase did, and what it cost.
+/// The operations of a phase, and their cost.
 pub(crate) struct Measured {
     pub(crate) outcome: Outcome,
     pub(crate) device: DeviceCounts,
@@ -285,8 +290,8 @@ fn difference(after: DeviceCounts, before: DeviceCounts) -> DeviceCounts {
     }
 }
 
-/// Enters the memory cgroup if the page cache is to be counted. Unless that was asked for in so
-/// many words, a machine that does not allow it runs without, and the report says so.
+/// Enters the memory cgroup if the page cache is to be counted. Unless the options ask for that
+/// explicitly, a machine that does not allow it runs without, and the report says so.
 fn enter_group(config: &Config, plan: &Plan) -> Result<Option<MemoryGroup>, RunError> {
     if !plan.limits_page_cache(config) {
         return Ok(None);
@@ -298,8 +303,8 @@ fn enter_group(config: &Config, plan: &Plan) -> Result<Option<MemoryGroup>, RunE
     }
 }
 
-/// Where the process `pid` puts the data of a run of `engine`, below `parent` or the system's scratch
-/// directory.
+/// Returns the directory in which the process `pid` puts the data of a run of `engine`, below
+/// `parent` or the system's scratch directory.
 pub(crate) fn data_dir(parent: Option<&Path>, engine: &str, pid: u32) -> PathBuf {
     let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
     parent.join(format!("thermocline-bench-{engine}-{pid}"))
@@ -322,7 +327,7 @@ impl DataDir {
 impl Drop for DataDir {
     fn drop(&mut self) {
         // Left behind only if the disk itself fails; the path is in the system's scratch space or
-        // where the user asked for it.
+        // in the user's directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

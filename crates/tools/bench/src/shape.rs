@@ -1,4 +1,4 @@
-//! How large keys and values are, and what bytes a key has.
+//! The sizes of keys and values, and the bytes of a key.
 //!
 //! A shape is written `K+V` (bytes), or `K+pareto` for MixGraph's value sizes. The shapes that the
 //! papers use: `8+100` (F2), `24+1000` (HashKV, Nova-LSM), `27+127` (UDB), `48+43` (ZippyDB),
@@ -35,7 +35,7 @@ pub struct Shape {
 /// How many bytes values have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueBytes {
-    /// Always as many.
+    /// Always this number.
     Fixed(usize),
     /// Drawn for each key and version.
     Pareto(GeneralizedPareto),

@@ -1,4 +1,4 @@
-//! What a benchmark asks of a store: the boundary that every store is measured through.
+//! The interface through which a benchmark measures every store.
 //!
 //! The same semantics for all: a `put` or `delete` that has returned is seen by every later read of
 //! any session; `rmw` is atomic; a scan is ascending from a key that need not exist. A store that
@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::workload::Workload;
 
-/// Why a store did not do what it was asked. It ends the run; nobody acts on its kind.
+/// Why a store did not do what it was asked. It ends the run; no caller acts on its kind.
 pub type StoreError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What an acknowledged write has survived.
+/// The failures that an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
@@ -40,7 +40,7 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Io {
-    /// Past the page cache, where the store can.
+    /// Past the page cache, if the store can.
     Direct,
     /// Through the page cache.
     Buffered,
@@ -67,7 +67,7 @@ impl FromStr for Durability {
     fn from_str(text: &str) -> Result<Self, WordError> {
         match text {
             "none" => Ok(Self::None),
-            // The facade's name for what has reached the kernel.
+            // The facade's name for writes that have reached the kernel.
             "buffered" | "flushed" => Ok(Self::Buffered),
             "synced" => Ok(Self::Synced),
             _ => Err(WordError::new(text, "none, buffered or synced")),
@@ -109,14 +109,15 @@ impl FromStr for Io {
 /// How a store is to be opened.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// A directory of its own: empty, or with what the same store left there under the same options.
+    /// A directory of its own: empty, or with the files that the same store left there under the
+    /// same options.
     pub dir: PathBuf,
     /// Its whole budget: index, buffers and caches, in bytes.
     pub memory_bytes: u64,
-    /// The size of its cache in bytes, in the sense of [`Store::cache_bytes`]; `None` for the part of
-    /// the budget that the store's own guide gives to it.
+    /// The size of its cache in bytes, in the sense of [`Store::cache_bytes`]; `None` for the part
+    /// of the budget that the store's own guide gives to it.
     pub cache_bytes: Option<u64>,
-    /// What acknowledged writes survive.
+    /// The failures that acknowledged writes survive.
     pub durability: Durability,
     /// How it does I/O; `None` for the store's own default.
     pub io: Option<Io>,
@@ -146,21 +147,21 @@ pub trait Store: Send + Sync {
     /// A handle for one thread.
     fn session(&self) -> Result<Box<dyn Session + '_>, StoreError>;
 
-    /// Brings what is in memory to the files, as the store does it before a clean close.
+    /// Writes the memory's data to the files, as the store does it before a clean close.
     fn flush(&self) -> Result<(), StoreError>;
 
-    /// What the store itself counts at its device; `None` if it cannot, and the operating system's
-    /// counts of the process are used.
+    /// Returns the store's own counts at its device; `None` if it cannot, and the operating
+    /// system's counts of the process are used.
     fn device(&self) -> Option<DeviceCounts>;
 
-    /// What the store says about itself, by the names it has for it.
+    /// Returns the store's own figures, by the names it has for them.
     fn figures(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }
 
-    /// Bytes that the setting was given which decides how much of the budget the store keeps resident:
-    /// the size of a cache, or of a whole that the store splits by itself. `None` if it has no such
-    /// setting.
+    /// Bytes that the setting was given which decides how much of the budget the store keeps
+    /// resident: the size of a cache, or of a whole that the store splits by itself. `None` if it
+    /// has no such setting.
     fn cache_bytes(&self) -> Option<u64> {
         None
     }
@@ -197,13 +198,14 @@ pub enum Got {
     Found,
     /// It is done; the key had none.
     Absent,
-    /// The store will tell.
+    /// [`Session::complete`] will report it.
     Pending,
     /// Too many are under way; nothing was begun.
     Full,
 }
 
-/// Told of what was pending: the tag, and the value that the key had, if it had one.
+/// A callback for a pending operation that is done: it gets the tag, and the value that the key
+/// had, if it had one.
 pub type Told<'a> = dyn FnMut(u64, Result<Option<&[u8]>, StoreError>) + 'a;
 
 /// One thread's handle on a store.
@@ -211,7 +213,7 @@ pub trait Session {
     /// Replaces `value` with the value of `key`; `false` if there is none.
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StoreError>;
 
-    /// From now on gets and read-modify-writes may be under way beside each other, up to `depth`;
+    /// From now on up to `depth` gets and read-modify-writes may be under way at the same time;
     /// `false` if the store has no means for it.
     fn overlap(&mut self, _depth: usize) -> Result<bool, StoreError> {
         Ok(false)
@@ -222,8 +224,8 @@ pub trait Session {
         Ok(if self.get(key, value)? { Got::Found } else { Got::Absent })
     }
 
-    /// Begins what [`Session::rmw`] does, once [`Session::overlap`] said yes. No other that is pending
-    /// has the same tag.
+    /// Begins a [`Session::rmw`], once [`Session::overlap`] said yes. No other that is pending has
+    /// the same tag.
     fn begin_rmw(
         &mut self,
         _tag: u64,
@@ -234,8 +236,8 @@ pub trait Session {
         Ok(if self.rmw(key, new, old)? { Got::Found } else { Got::Absent })
     }
 
-    /// Tells of all that was pending and is done, and answers how many there were. Who `waits` does so
-    /// until something is done, if anything is pending.
+    /// Calls `told` for each pending operation that is done, and returns how many there were. With
+    /// `waits` it waits until an operation is done, if any is pending.
     fn complete(&mut self, _waits: bool, _told: &mut Told<'_>) -> Result<usize, StoreError> {
         Ok(0)
     }
@@ -252,7 +254,7 @@ pub trait Session {
     /// Appends up to `limit` pairs to `pairs`, ascending, from the first key not below `from`.
     fn scan(&mut self, from: &[u8], limit: usize, pairs: &mut Pairs) -> Result<(), StoreError>;
 
-    /// Writes many pairs at once, by the store's own means of bulk writing.
+    /// Writes many pairs in one call, by the store's own means of bulk writing.
     fn load(&mut self, pairs: &Pairs) -> Result<(), StoreError> {
         pairs.iter().try_for_each(|(key, value)| self.put(key, value))
     }
@@ -263,8 +265,8 @@ pub trait Catalog: Send + Sync {
     /// Their names.
     fn names(&self) -> &'static [&'static str];
 
-    /// Refuses what cannot be run, before anything is made for it: a name that is none, or has settings
-    /// that there are not, and a workload that the store has no means for.
+    /// Refuses runs that cannot be done, before anything is made for them: a name that is none, or
+    /// has settings that do not exist, and a workload that the store has no means for.
     ///
     /// # Errors
     /// Why not, in words.
@@ -329,7 +331,7 @@ impl Pairs {
         self.bytes.len()
     }
 
-    /// The pairs as they were added.
+    /// Returns the pairs in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let starts = std::iter::once(0).chain(self.ends.iter().map(|&(_, end)| end));
         starts

@@ -1,12 +1,14 @@
-//! Pages of results. A suite is a file with comparisons that run in order.
+//! Pages of results.
 //!
-//! 1. A [`Suite`] is read from TOML (`docs/benchmarks/*.toml`), and checked as a whole: a workload or a store
-//!    of ours that is wrong in the last comparison is an error before the first runs.
+//! A suite is a file with comparisons that run in order.
+//!
+//! 1. A [`Suite`] is read from TOML (`docs/benchmarks/*.toml`), and checked as a whole: a workload
+//!    or a store of ours that is wrong in the last comparison is an error before the first runs.
 //! 2. [`estimate`] says how long the suite takes.
-//! 3. Each comparison runs as `bench compare` would run it. Its results are kept until the page is whole, so that a
-//!    suite that is interrupted goes on where it was.
-//! 4. After each comparison, the page `NAME.md` and the figures `NAME.json` are written. Another page can take a
-//!    comparison from the figures.
+//! 3. Each comparison runs as `bench compare` would run it. Its results are kept until the page is
+//!    whole, so that a suite that is interrupted continues at the same place.
+//! 4. After each comparison, the page `NAME.md` and the figures `NAME.json` are written. Another
+//!    page can take a comparison from the figures.
 
 mod estimate;
 mod markdown;

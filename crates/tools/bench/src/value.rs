@@ -7,8 +7,8 @@
 //! | 4 | 4 | check over key hash, version and length |
 //! | 8 | rest | pseudo-random stream seeded by key hash, version and length |
 //!
-//! The stream makes values incompressible and makes any mixture of two versions visible. What a
-//! version *may* be read is decided by [`Versions`].
+//! The stream makes values incompressible and makes any mixture of two versions visible.
+//! [`Versions`] decides which version a read *may* return.
 
 mod payload;
 #[cfg(test)]

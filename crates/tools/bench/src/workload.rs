@@ -1,4 +1,4 @@
-//! What a run does: workloads by name, their mixes, and the stream of operations of each thread.
+//! The work of a run: workloads by name, their mixes, and the stream of operations of each thread.
 //!
 //! | name | operations |
 //! |---|---|
@@ -12,14 +12,14 @@
 //! | `mixgraph-all`, `mixgraph-prefix` | 83 read, 14 update, 3 seek and scan |
 //! | `mixgraph-all-points`, `mixgraph-prefix-points` | 86 read, 14 update: the seeks are reads |
 //! | `hashkv-p0` | insert all keys |
-//! | `hashkv-p1` to `hashkv-p3` | as many updates as keys, after the phases before |
+//! | `hashkv-p1` to `hashkv-p3` | one update a key on average, after the phases before |
 //! | `r100` | 100 read (Nova-LSM's, as the next three) |
 //! | `rw50` | 50 read, 50 update |
 //! | `sw50` | 50 scan of 10, 50 update |
 //! | `w100` | 100 update |
 //! | `s100` | 100 scan of 50 |
-//! | `flexdb-put` | into an empty store as many puts as keys, new keys and known ones (FlexDB's, as the next two) |
-//! | `flexdb-get` | 100 read, of keys loaded in order and then updated a sixteenth as often as there are keys |
+//! | `flexdb-put` | one put a key into an empty store, new and known keys (FlexDB's; next 2, too) |
+//! | `flexdb-get` | 100 read, of keys loaded in order, then updates, a sixteenth in number |
 //! | `flexdb-scan` | 100 scan of 50, of the same |
 //! | `load` | insert all keys |
 //! | `trace:FILE` | what the file says |
@@ -70,7 +70,7 @@ pub enum Workload {
     FlexGet,
     /// FlexDB's of scans.
     FlexScan,
-    /// Inserting all keys is what is measured.
+    /// Measures the insertion of all keys.
     Load,
     /// The operations of a file.
     Trace(String),
@@ -94,7 +94,7 @@ pub struct Mix {
 /// How many pairs a scan asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScanLength {
-    /// Always as many.
+    /// Always this number.
     Fixed(u32),
     /// Uniformly 1 to this many.
     UpTo(u32),
@@ -102,14 +102,14 @@ pub enum ScanLength {
     Pareto(GeneralizedPareto),
 }
 
-/// How much the measured phase does, unless told otherwise.
+/// The length of the measured phase, unless the options name another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// As long as `--seconds` says.
     Time,
-    /// As many operations as there are keys.
+    /// One operation for each key.
     Keys,
-    /// The load itself is what is measured.
+    /// The load itself, which is measured.
     LoadItself,
     /// To the end of the trace.
     Trace,
@@ -150,7 +150,7 @@ impl Workload {
         }
     }
 
-    /// Its key distribution, unless another is asked for.
+    /// Returns its key distribution, unless the options name another.
     pub fn distribution(&self) -> Distribution {
         match self {
             Self::Ycsb('d') => Distribution::Latest,
@@ -158,7 +158,7 @@ impl Workload {
         }
     }
 
-    /// Its shape, unless another is asked for.
+    /// Returns its shape, unless the options name another.
     pub fn shape(&self) -> Shape {
         match self {
             Self::MixGraphAll { .. } | Self::MixGraphPrefix { .. } => Shape::MIXGRAPH,
@@ -168,8 +168,8 @@ impl Workload {
         }
     }
 
-    /// How its keys sort under `distribution`: by number where skew belongs to stretches of the
-    /// key space.
+    /// Returns how its keys sort under `distribution`: by number if skew belongs to stretches of
+    /// the key space.
     pub fn key_order(&self, distribution: Distribution) -> KeyOrder {
         match (self, distribution) {
             (Self::MixGraphAll { .. } | Self::MixGraphPrefix { .. }, _)
@@ -192,7 +192,8 @@ impl Workload {
         }
     }
 
-    /// Update phases of as many operations as keys that run before the measured one.
+    /// Returns the number of update phases, each with one operation for each key, that run before
+    /// the measured one.
     pub fn phases_before(&self) -> u8 {
         match self {
             Self::HashKv(phase) => phase.saturating_sub(1),
@@ -205,14 +206,14 @@ impl Workload {
         *self == Self::FlexPut
     }
 
-    /// Whether each thread loads its keys in their order, and Zipfian updates, a sixteenth of the keys in
-    /// number, then undo the order in which the store has laid them out.
+    /// Returns whether each thread loads its keys in their order, and Zipfian updates, a sixteenth
+    /// of the keys in number, then undo the order in which the store has laid them out.
     pub fn is_aged(&self) -> bool {
         matches!(self, Self::FlexGet | Self::FlexScan)
     }
 
-    /// Whether keys that sort by their numbers are loaded in a scattered order: a store is not to be
-    /// handed its sorted files, unless that is what is wanted.
+    /// Returns whether keys that sort by their numbers are loaded in a scattered order: a store is
+    /// not to be handed its sorted files, unless the workload wants that.
     pub fn load_is_scattered(&self, distribution: Distribution) -> bool {
         let is_ordered = self.key_order(distribution) == KeyOrder::ByNumber;
         is_ordered && distribution != Distribution::Sequential && !self.is_aged()

@@ -1,6 +1,8 @@
-//! Stores that a fair harness has to notice. Some still work after their load, or have caches that fill
-//! slowly. Some take another amount of memory than the budget, or write while they are read.
-//! Minutes pass on a simulated clock, which a thread moves.
+//! Stores that a fair harness has to notice.
+//!
+//! Some still work after their load, or have caches that fill slowly. Some take another amount of
+//! memory than the budget, or write while they are read. Minutes pass on a simulated clock, which a
+//! thread moves.
 //!
 //! The tests look at the memory of the process, so they run one by one, in a program of their own.
 
@@ -246,7 +248,7 @@ impl Session for FakeSession<'_> {
     }
 }
 
-/// Keeps what a user would read.
+/// Keeps the lines that a user would read.
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);
 

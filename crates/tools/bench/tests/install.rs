@@ -1,4 +1,4 @@
-//! `peers/install.sh` takes RocksDB's library by its checksum, and says what to do where it has none.
+//! `peers/install.sh` takes RocksDB's library by its checksum, or says what to do without one.
 #![expect(clippy::disallowed_methods, reason = "the files of a script")]
 
 use std::os::unix::fs::symlink;

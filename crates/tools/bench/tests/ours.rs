@@ -69,7 +69,7 @@ fn what_overlaps_is_answered_rightly() {
         assert!(report.is_right(), "{workload}: {:?}", report.wrong_read_examples);
         assert_eq!((report.ops, report.misses), (4000, 0), "{workload}");
         assert!(report.verified_reads > 1500);
-        // Each update of it shows what was there before.
+        // Each update of it returns the old value.
         assert!(report.verified_reads == 4000 || workload != "ycsb-f");
     }
 }

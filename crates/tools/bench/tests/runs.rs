@@ -1,4 +1,4 @@
-//! Whole runs against maps that are right and maps that lie, and the report's contract.
+//! Whole runs against right maps and maps that return wrong results, and the report's contract.
 
 use crate::small_run::small_run;
 use crate::stores::{Maps, UNOPENED};
@@ -130,7 +130,8 @@ fn puts_begin_with_an_empty_store() {
     );
 }
 
-/// A run that begins from a load, in a process of its own in effect: the map is opened from its file.
+/// A run that begins from a load, in a process of its own in effect: the map is opened from its
+/// file.
 #[test]
 fn runs_begin_from_copies_of_one_load() {
     let loads = tempfile::tempdir().unwrap();
@@ -151,7 +152,7 @@ fn runs_begin_from_copies_of_one_load() {
         assert_eq!((report.misses, report.versions.as_str()), (0, "exact"), "{workload}");
     }
     assert_eq!(folders(), 1, "all of them begin alike");
-    // What differs in its load, or has another order of keys, or is another store.
+    // Runs whose load differs, or whose keys have another order, or of another store.
     let ordered = Config { distribution: Distribution::Composite, ..with_loads("map", "ycsb-a") };
     let larger = Config { keys: 3000, ..with_loads("map", "ycsb-a") };
     for (count, config) in [

@@ -1,4 +1,4 @@
-//! A store that is a locked map, and the ways in which it can be made to lie or to take memory.
+//! A store that is a locked map, and the ways to make it return wrong results or take memory.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,7 +11,7 @@ use thermocline_bench::stores::{
     Background, Catalog, DeviceCounts, OpenOptions, Pairs, Session, Store, StoreError,
 };
 
-/// What a lying store does wrong, once in a while.
+/// The fault of a lying store, once in a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lie {
     /// Nothing.
@@ -36,7 +36,7 @@ enum Lie {
 const HUNGER_BYTES: u64 = 200 << 20;
 /// Holds its cache resident, and little else.
 pub(crate) const CACHED: &str = "cached";
-/// Holds more than any budget of the tests, whatever its cache.
+/// Holds more than any budget of the tests, with any cache.
 pub(crate) const HUNGRY: &str = "hungry";
 
 /// The names by which [`Maps`] opens them.
@@ -65,7 +65,7 @@ pub(crate) const UNOPENED: &str = "unopened";
 
 /// The file that a map leaves when it is closed.
 const PAIRS: &str = "pairs.json";
-/// How often a lie is told: every so many operations.
+/// Operations for each one with a wrong result.
 const LIE_EVERY: u64 = 97;
 
 type Versions = (Vec<u8>, Option<Vec<u8>>);
@@ -133,7 +133,7 @@ impl Catalog for Maps {
     }
 }
 
-/// The pairs that a map has left in `dir`: all values as they were last.
+/// Returns the pairs that a map has left in `dir`, with their last values.
 #[expect(clippy::disallowed_methods, reason = "the file of a map of a test")]
 fn read_pairs(dir: &Path) -> Result<BTreeMap<Vec<u8>, Versions>, StoreError> {
     let Ok(text) = std::fs::read(dir.join(PAIRS)) else {
@@ -178,7 +178,7 @@ impl Store for Map {
 }
 
 impl Map {
-    /// Whether this operation lies in the way of `lie`.
+    /// Returns whether this operation has a wrong result of the kind `lie`.
     fn lies(&self, lie: Lie) -> bool {
         self.lie == lie && self.asked.fetch_add(1, Ordering::Relaxed) % LIE_EVERY == LIE_EVERY - 1
     }
@@ -214,7 +214,7 @@ impl Session for &Map {
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        // Twice what is asked, so that a test knows the amplification.
+        // Twice the bytes of the write, so that a test knows the amplification.
         self.written.fetch_add(2 * (key.len() + value.len()) as u64, Ordering::Relaxed);
         if self.lies(Lie::LostWrite) {
             return Ok(());

@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// What stands before the command and what stands behind it, which wins.
+    /// Returns the shared arguments before the command and after it; the ones after it win.
     pub(crate) fn shared(&self) -> Shared {
         let before = self.shared.clone();
         let Some(behind) = self.command.shared() else { return before };
@@ -180,8 +180,8 @@ pub(crate) struct Put {
     pub(crate) value: String,
     #[command(flatten)]
     pub(crate) place: Place,
-    /// For how long the value is there, like 500ms, 30s or 2h; in a keyspace whose values may end, and one
-    /// that is made for it is such a one
+    /// For how long the value is there, like 500ms, 30s or 2h; in a keyspace whose values may end,
+    /// and one that is made for it is such a one
     #[arg(long, value_name = "TIME", value_parser = crate::config::duration)]
     #[arg(conflicts_with = "as_stored")]
     pub(crate) ttl: Option<Duration>,

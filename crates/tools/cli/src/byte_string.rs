@@ -1,7 +1,7 @@
 //! Keys and values as text: escaped or hexadecimal.
 //!
-//! Escaped text stands for itself, but for `\\`, `\n`, `\r`, `\t`, `\0` and `\xNN`. Bytes that are
-//! no printable ASCII are shown as escapes, so that what is shown can be given back.
+//! Escaped text is literal, but for `\\`, `\n`, `\r`, `\t`, `\0` and `\xNN`. Bytes that are no
+//! printable ASCII are shown as escapes, so that shown text can be given as an argument.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// The bytes that `text` stands for.
+    /// Returns the bytes that `text` means.
     pub(crate) fn parse(self, text: &str) -> Result<Vec<u8>, String> {
         match self {
             Self::Escaped => unescape(text),
@@ -25,7 +25,7 @@ impl Encoding {
         }
     }
 
-    /// The text that stands for `bytes`.
+    /// Returns the text that means `bytes`.
     pub(crate) fn show(self, bytes: &[u8]) -> String {
         let mut text = String::with_capacity(bytes.len() * 2);
         for &byte in bytes {

@@ -1,4 +1,4 @@
-//! One file a command, and what they share: the settings in force and how to open a database.
+//! One file a command, and their shared parts: the settings in force and how to open a database.
 
 mod backup;
 mod bench;
@@ -33,7 +33,7 @@ use crate::config::{Effective, Flags, Scope};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::value_form::ValueForm;
 
-/// What a command runs with.
+/// The context in which a command runs.
 struct Context {
     shared: Shared,
     settings: Effective,
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 impl Command {
-    /// What the command shares with the others, if it does.
+    /// Returns the arguments that the command shares with the others, if it does.
     pub(crate) fn shared(&self) -> Option<&Shared> {
         match self {
             Self::Serve(with) => Some(&with.shared),
@@ -103,7 +103,7 @@ impl Command {
         }
     }
 
-    /// Which settings it reads, and those given as flags.
+    /// Returns which settings it reads, and the ones given as flags.
     fn settings(&self) -> (Scope, &Flags) {
         static NONE: Flags = Vec::new();
         let flags = match self {
@@ -131,7 +131,7 @@ impl Command {
 }
 
 /// The environment. A variable whose name is not UTF-8 is none of ours; a value that is not has
-/// signs that no setting allows, so that the setting's own message tells what it wants.
+/// signs that no setting allows, so that the setting's own message names the allowed ones.
 fn variables() -> impl Iterator<Item = (String, String)> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
@@ -152,7 +152,7 @@ impl Context {
     fn open(&self, dir: &Path, create: bool) -> Result<Db, Failure> {
         let mut options = self.settings.database().map_err(Failure::usage)?;
         options.create_if_missing = create;
-        // No command merges: what a dump says of it is for the program that does.
+        // No command merges: the dump's operator is for the program that does.
         options.merge_operators = MergeOperators::elsewhere();
         Db::open(dir, options).map_err(|error| Failure::opening(dir, error))
     }
@@ -167,8 +167,8 @@ impl Context {
         closing(self.open(dir, create)?, work)
     }
 
-    /// Runs `work`, which copies the database, and closes it. A user who cannot write to it gets the database
-    /// open for reads.
+    /// Runs `work`, which copies the database, and closes it. A user who cannot write to it gets
+    /// the database open for reads.
     fn copying<T>(
         &self,
         dir: &Path,
@@ -184,7 +184,7 @@ impl Context {
         }
     }
 
-    /// The same for work that only reads: nothing is written, also where the device is full.
+    /// Does the same for work that only reads: nothing is written, also if the device is full.
     fn reading<T>(
         &self,
         dir: &Path,
@@ -204,7 +204,8 @@ fn closing<T>(db: Db, work: impl FnOnce(&Db) -> Result<T, Failure>) -> Result<T,
     Ok(answer)
 }
 
-/// The keyspace `name`, which must be there; if it is not, the failure names those that are.
+/// Returns the keyspace `name`, which must be there; if it is not, the failure names the existing
+/// ones.
 fn existing(db: &Db, name: &str) -> Result<Keyspace, Failure> {
     db.existing_keyspace(name).map_err(|error| {
         let failure = Failure::from(error);
@@ -236,8 +237,8 @@ fn walk(
 }
 
 impl Place {
-    /// The keyspace, which must be there, by a handle that shows values as they are stored, and what a
-    /// user sees of them.
+    /// Returns the keyspace, which must be there, by a handle that shows values in their stored
+    /// form, and the form that a user sees.
     fn existing(&self, db: &Db) -> Result<(Keyspace, ValueForm), Failure> {
         let keyspace = existing(db, &self.keyspace)?;
         let form = match keyspace.options().values_end && !self.as_stored {

@@ -1,4 +1,4 @@
-//! What a command may end with, by exit code.
+//! The failures of commands, by exit code.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     Usage = 2,
     /// Stored bytes are damaged.
     Damaged = 3,
-    /// The key, keyspace or database that was asked for is not there.
+    /// The requested key, keyspace or database is not there.
     NotFound = 4,
     /// Another process has the database open.
     InUse = 5,
@@ -27,7 +27,7 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
-/// What a command answers.
+/// The result of a command.
 pub(crate) type Outcome = Result<(), Failure>;
 
 impl Failure {
@@ -44,8 +44,8 @@ impl Failure {
         Self::new(Kind::Error, format_args!("{what}: {error}"))
     }
 
-    /// The database in `dir` could not be opened. What the system refused is named by its place in
-    /// the database, so this says which database.
+    /// Returns the failure of opening the database in `dir`. The system names a file by its place
+    /// in the database, so this says which database.
     pub(crate) fn opening(dir: &Path, error: thermocline::Error) -> Self {
         let way_out = match error.is_no_space() {
             true => {
@@ -56,7 +56,7 @@ impl Failure {
         };
         let failure = Self::from(error);
         match failure.kind {
-            // Whoever wants one that is there has been told so before.
+            // A command that needs an existing database has failed before.
             Kind::Error if failure.message == format!("{} does not exist", dir.display()) => {
                 let dir = dir.display();
                 Self::new(Kind::Error, format_args!("database {dir}: it cannot be made there"))

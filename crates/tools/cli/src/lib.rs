@@ -1,16 +1,18 @@
-//! The thermocline command: arguments, environment and a TOML file turned into calls of the
-//! database, the server and the benchmark.
+//! The thermocline command.
+//!
+//! It turns arguments, environment and a TOML file into calls of the database, the server and the
+//! benchmark.
 //!
 //! ```text
 //! main -> arguments -> config (file < environment < flags) -> commands/NAME.rs -> exit code
 //! ```
 //!
 //! # Invariants
-//! - An unknown setting is an error, in whichever layer it stands; none is ignored.
+//! - An unknown setting is an error in every layer; none is ignored.
 //! - Results go to standard output and everything else to standard error, so that `--json` output
 //!   is JSON and a dump is a dump.
 //! - The exit code says what kind of failure it was (`failure.rs`), the one line on standard error
-//!   what was wrong and what is allowed.
+//!   says the mistake and the allowed values.
 
 mod arguments;
 mod byte_string;
@@ -49,7 +51,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the command line, or prints the help that was asked for.
+/// Prints the mistake in the command line, or the requested help.
 fn refuse(error: &clap::Error) -> ExitCode {
     let words: Vec<_> = std::env::args_os().skip(1).take_while(|word| word != "--").collect();
     // The benchmark's --json names a file.

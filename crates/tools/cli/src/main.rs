@@ -1,4 +1,4 @@
-//! The binary `thermocline`; everything is in the library beside it.
+//! The binary `thermocline`; everything is in the library next to it.
 
 use std::process::ExitCode;
 

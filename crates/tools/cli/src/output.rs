@@ -1,4 +1,4 @@
-//! What is printed where: results, failures, progress.
+//! The printed output of commands: results, failures, progress.
 
 use std::io::{self, Write};
 
@@ -11,8 +11,8 @@ use crate::failure::{Failure, Outcome};
 /// Writes a line of the result to standard output.
 ///
 /// # Errors
-/// A reader that has gone away ends the process with success, as `| head` wants it; anything else
-/// is a failure, since a result that was not delivered is none.
+/// A reader that has closed the pipe ends the process with success, as `| head` wants it; anything
+/// else is a failure, since a result that was not delivered is none.
 pub(crate) fn line(text: &str) -> Outcome {
     bytes(format!("{text}\n").as_bytes())
 }
@@ -64,10 +64,10 @@ impl Line {
         }
     }
 
-    /// Says what is done, and how far it is.
+    /// Shows the work under way, and its progress.
     pub(crate) fn at(&self, what: &'static str, bytes: u64, total_bytes: u64) {
         self.0.set_message(what);
-        // What is written may be a little more than was estimated.
+        // The written bytes may be a little more than the estimate.
         self.0.set_length(total_bytes.max(bytes));
         self.0.set_position(bytes);
     }
@@ -78,7 +78,7 @@ impl Line {
     }
 }
 
-/// The same for work on pairs, by whoever does it.
+/// The same for work on pairs.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 

@@ -1,16 +1,19 @@
-//! What a keyspace's values look like to a user: as they are stored, or, where values may end, without
-//! their ends and without those that have ended. So `get` and a client's GET show the same.
+//! The form in which a user sees a keyspace's values.
+//!
+//! It is the stored form, or, if values may end, the values without their ends and without values
+//! that have ended. So `get` and a client's GET show the same.
 
 use thermocline::WithEnd;
 
 /// How the values of one keyspace are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueForm {
-    /// As they are stored.
+    /// In their stored form.
     Stored,
     /// Without their ends.
     Ending {
-        /// The wall clock, in milliseconds since the Unix epoch: what has ended is not there.
+        /// The wall clock, in milliseconds since the Unix epoch: values that have ended are not
+        /// there.
         now_ms: u64,
     },
 }
@@ -24,7 +27,7 @@ pub(crate) struct Shown<'a> {
 }
 
 impl ValueForm {
-    /// What a user sees of the stored value; `None` if it has ended.
+    /// Returns the stored value as a user sees it; `None` if it has ended.
     ///
     /// # Errors
     /// It is no stored value, in words.

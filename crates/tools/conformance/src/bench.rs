@@ -11,7 +11,7 @@ use environment::{Environment, ManualClock};
 use telemetry::Registry;
 use workers::{HandCranked, Order, Pool};
 
-/// Without any input or output for so long nothing is left to be done: what is done while a store is idle begins
+/// If there is no input or output for this time, no work is left: work of an idle store begins
 /// after one or two seconds.
 const SETTLED: Duration = Duration::from_secs(3);
 
@@ -32,10 +32,10 @@ impl Barrier for Journaled {
 /// All pairs in the order of a scan.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// All pairs of a range of a view.
+/// Returns all pairs of a range of a view.
 ///
 /// # Panics
-/// If it cannot be read, or the cursor goes on behind its end.
+/// If it cannot be read, or the cursor continues behind its end.
 pub fn scan(view: &dyn View, range: KeyRange, direction: Direction) -> Pairs {
     let mut cursor = view.scan(range, direction).expect("the store is open");
     let mut pairs = Vec::new();
@@ -46,13 +46,13 @@ pub fn scan(view: &dyn View, range: KeyRange, direction: Direction) -> Pairs {
     pairs
 }
 
-/// A key that sorts by its number.
+/// Returns a key that sorts by its number.
 pub fn key(number: u64) -> Vec<u8> {
     format!("key-{number:010}").into_bytes()
 }
 
-/// What a store is opened with that may take `budget` bytes: background work is done by hand, in that order, the clock
-/// stands still, and each run has the same randomness.
+/// Returns a host for a store that may take `budget` bytes: background work is cranked by hand, in
+/// that order, the clock does not move, and each run has the same randomness.
 pub fn cranked_host(
     device: Arc<dyn Device>,
     barrier: Arc<dyn Barrier>,
@@ -67,16 +67,17 @@ pub fn cranked_host(
     (host, crank, clock)
 }
 
-/// A store, and what it was opened with.
+/// A store and its host.
 pub struct Bench<S> {
     /// The store.
     pub store: S,
-    /// What is around it.
+    /// The store's surroundings.
     pub host: Host,
 }
 
 impl<S: Engine> Bench<S> {
-    /// Opens a store on what lies on the device, which may take `budget` bytes, with so many threads in the background.
+    /// Opens a store on the content of the device. The store may take `budget` bytes, and has
+    /// `threads` threads in the background.
     ///
     /// # Panics
     /// If anything fails, here and below.
@@ -140,7 +141,7 @@ impl<S: Engine> Bench<S> {
         self.store.apply(&ops, ticket.seqno()).expect("the write is taken");
     }
 
-    /// A figure of the store.
+    /// Returns a figure of the store.
     ///
     /// # Panics
     /// If there is none of that name.
@@ -149,12 +150,13 @@ impl<S: Engine> Bench<S> {
         stats.detail.iter().find(|(key, _)| *key == name).expect("a figure of that name").1
     }
 
-    /// What was asked of the device so far.
+    /// Returns the counts of the device's operations so far.
     pub fn counts(&self) -> IoCounts {
         self.host.device.accounting().counts()
     }
 
-    /// Waits until nothing was done in the background for three seconds, and says what was asked of the device by then.
+    /// Waits until there was no background work for three seconds, and returns the counts of the
+    /// device's operations until then.
     pub fn settle(&self) -> IoCounts {
         let mut before = IoCounts::default();
         loop {
@@ -167,7 +169,7 @@ impl<S: Engine> Bench<S> {
         }
     }
 
-    /// Closes the store, and leaves what it was opened with.
+    /// Closes the store, and returns the parts that it was opened with.
     ///
     /// # Panics
     /// If a task has, or the store does not close.

@@ -1,7 +1,8 @@
 //! Engines with one planted bug each, which the suite must reject.
 //!
-//! Each is the reference engine with something between it and its caller (`engine.rs`, `views.rs`, `seats.rs`)
-//! or between it and its disk (`disk.rs`). A check that passes one of them is broken itself.
+//! Each is the reference engine with something between it and its caller (`engine.rs`, `views.rs`,
+//! `seats.rs`) or between it and its disk (`disk.rs`). A check that passes one of them is broken
+//! itself.
 
 mod disk;
 mod engine;
@@ -38,7 +39,7 @@ pub struct BrokenFixture {
 }
 
 impl BrokenFixture {
-    /// The engine with this bug.
+    /// Returns the engine with this bug.
     pub fn new(flaw: Flaw) -> Self {
         Self { flaw, graveyard: Arc::default() }
     }
@@ -75,7 +76,8 @@ impl Fixture for BrokenFixture {
     }
 }
 
-/// Recovery that is not safe to be cut off: the old superblock goes before the new one is there.
+/// Recovery that is not safe to be cut off: the old superblock is removed before the new one is
+/// there.
 fn rewrite_superblock(device: &Arc<dyn Device>) -> Result<()> {
     const NAME: &str = "superblock";
     if !device.exists(NAME)? {
@@ -98,7 +100,7 @@ pub struct Catch {
     pub flaw: Flaw,
     /// The check that had to find it.
     pub check: Check,
-    /// What it said; `None` if it let the bug pass.
+    /// The check's complaint; `None` if it let the bug pass.
     pub found: Option<String>,
     /// Cases that had passed before.
     pub passed: u64,

@@ -1,4 +1,4 @@
-//! Checks with many threads at once, and a flush beside everything.
+//! Checks with many concurrent threads, and a flush next to everything.
 
 mod counters;
 mod registers;

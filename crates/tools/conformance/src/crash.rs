@@ -2,15 +2,16 @@
 //!
 //! 1. A *life* writes at mixed durabilities, flushes, and keeps the disk's history.
 //! 2. At random operations of that history, disks are drawn as the machine may find them. Each is
-//!    opened; while that goes on the power may be cut again, several times in a row.
-//! 3. What is recovered must be the state after some write `p`, exactly, with `p` at least the last
-//!    write that had been acknowledged at `Synced` before the cut, and the offline check clean.
-//! 4. One of these disks is where the next life begins: it goes on writing, and what was lost
-//!    once must not come back.
+//!    opened; during that the power may be cut again, several times in a row.
+//! 3. The recovered state must be exactly the state after some write `p`, with `p` at least the
+//!    last write that had been acknowledged at `Synced` before the cut, and the offline check
+//!    clean.
+//! 4. The next life begins on one of these disks: it continues to write, and writes that were lost
+//!    once must not be back.
 //!
-//! A run of several lives is a *voyage*; everything in it follows from one seed. A *crowd* is one life
-//! with many threads, whose schedule no seed decides: it is there for group commit and for flushes
-//! in the middle of writes.
+//! A run of several lives is a *voyage*; everything in it follows from one seed. A *crowd* is one
+//! life with many threads, whose schedule no seed decides: it is there for group commit and for
+//! flushes in the middle of writes.
 
 mod crowd;
 mod life;
@@ -30,10 +31,10 @@ use recover::{Expected, recover};
 /// Lives of one voyage.
 const LIVES: usize = 3;
 
-/// Images drawn from one life, beside the one on which the next life begins.
+/// Images drawn from one life, in addition to the one on which the next life begins.
 const IMAGES: usize = 12;
 
-/// What a voyage went through.
+/// Counts of a voyage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Power cuts, also those during recovery.
@@ -47,7 +48,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds what another voyage went through.
+    /// Adds the counts of another voyage.
     pub fn add(&mut self, other: &Self) {
         self.crashes += other.crashes;
         self.writes += other.writes;
@@ -59,7 +60,7 @@ impl Tally {
 /// One voyage, from `seed`.
 ///
 /// # Errors
-/// What was lost, gained, mixed or damaged, and how it came about.
+/// The lost, gained, mixed or damaged data, and how it happened.
 pub fn voyage(fixture: &dyn Fixture, seed: u64) -> Result<Tally, String> {
     let mut draw = Draw::new(seed, "voyage");
     let mut tally = Tally::default();

@@ -3,10 +3,12 @@
 //! 1. A workload fills a store; it is closed in order and everything is synced.
 //! 2. For each 512 bytes of each file a fresh copy of the disk gets one bit flipped there, and
 //!    another copy gets zeros.
-//! 3. Of the engine alone: it opens with what it had flushed, or reports damage with its place. Of one
-//!    that flushes keys apart from each other, each key may also have a later value than that.
-//! 4. Of the whole: opening may report the damage, with its place, and then the offline check must report
-//!    something too. If it opens, every read must give what was written, or report damage.
+//! 3. Of the engine alone: it opens with the writes that it had flushed, or reports damage with its
+//!    place. In an engine that flushes keys apart from each other, each key may also have a later
+//!    value.
+//! 4. Of the whole: opening may report the damage, with its place, and then the offline check must
+//!    report something too. If it opens, every read must return the written value, or report
+//!    damage.
 
 use std::sync::Arc;
 
@@ -27,7 +29,7 @@ use crate::text::Quoted;
 const WRITES: usize = 30;
 const SECTOR: u64 = 512;
 
-/// A whole store and what is in it.
+/// A whole store and its content.
 struct Whole {
     disk: Arc<SimulatedDisk>,
     model: Model,
@@ -80,7 +82,7 @@ fn entries(device: &Arc<dyn Device>, dir: &str) -> device::Result<Vec<(String, b
     Ok(entries.map(|entry| (join(dir, &entry.name), entry.is_dir)).collect())
 }
 
-/// All files below `dir` with their lengths.
+/// Returns all files below `dir` with their lengths.
 fn files(device: &Arc<dyn Device>, dir: &str) -> device::Result<Vec<(String, u64)>> {
     let mut found = Vec::new();
     for (name, is_dir) in entries(device, dir)? {
@@ -104,7 +106,7 @@ fn reported(error: &Error) -> Result<(), String> {
     }
 }
 
-/// Everything that can be read is what was written.
+/// Checks that all readable pairs are the written ones.
 fn read_everything(
     engine: &dyn Engine,
     sequence: &Arc<Sequence>,
@@ -192,7 +194,7 @@ fn examine_engine(
     read_everything(opened.engine.as_ref(), &opened.sequence, &whole.model, numbers)
 }
 
-/// Opens a damaged disk and holds it to what it says.
+/// Opens a damaged disk and checks its results.
 fn examine(
     fixture: &dyn Fixture,
     damaged: &Arc<SimulatedDisk>,
@@ -218,7 +220,7 @@ fn examine(
     read_everything(opened.engine.as_ref(), &opened.sequence, &whole.model, (upto, upto))
 }
 
-/// Every damage to the store of `seed`. Answers how many there were.
+/// Tries every damage to the store of `seed`. Returns their number.
 pub(crate) fn damage(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
     let whole = fill(fixture, seed)?;
     let mut draw = Draw::new(seed, "damage");

@@ -3,9 +3,9 @@
 //! 1. Open: the engine from `engine/`, then the journal from `journal/`, whose records above the
 //!    engine's `persisted()` are applied; the sequence follows.
 //! 2. Write: admission, a number, the journal, the engine, and then the wait for durability.
-//! 3. Flush: the engine's own, then the journal forgets what the engine has.
+//! 3. Flush: the engine's own, then the journal forgets the writes that the engine has.
 //!
-//! Mostly it is one thread's: the checks of crashes and errors want runs that a seed repeats.
+//! Mostly one thread uses it: the checks of crashes and errors need runs that a seed repeats.
 
 mod failed;
 mod record;
@@ -59,7 +59,7 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Opens what is on `device`, or begins there.
+    /// Opens the store on `device`, or makes one there.
     pub(crate) fn open(
         fixture: &dyn Fixture,
         device: &Arc<dyn Device>,
@@ -122,8 +122,8 @@ impl Database {
         Ok(Self { opened, journal, recovered: recovery.last.get() })
     }
 
-    /// Journals and applies one write, and waits until it is as safe as `durability` says. Answers
-    /// its number. Of threads that call this at once, no two write the same key (law L6).
+    /// Journals and applies one write, and waits until it is as safe as `durability` requires.
+    /// Returns its number. If threads call this concurrently, no two write the same key (law L6).
     pub(crate) fn write(&self, steps: &[Step], durability: Durability) -> Result<u64, Failed> {
         let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
         let engine = &self.opened.engine;
@@ -137,8 +137,8 @@ impl Database {
         Ok(seqno.get())
     }
 
-    /// Takes the write's number and journals it. Nobody waits for a number under the journal's lock, which a
-    /// flush takes that another write may wait for.
+    /// Takes the write's number and journals it. No thread waits for a number under the journal's
+    /// lock, which a flush takes that another write may wait for.
     fn number(&self, steps: &[Step]) -> Result<Ticket<'_>, Failed> {
         let sequence = &self.opened.sequence;
         loop {
@@ -158,7 +158,8 @@ impl Database {
         self.trim()
     }
 
-    /// Lets the journal forget what the engine says it has, which a host may do at any time.
+    /// Trims the journal up to the number that the engine has persisted, which a host may do at any
+    /// time.
     pub(crate) fn trim(&self) -> Result<(), Failed> {
         if !self.opened.engine.settle()? {
             return Ok(());

@@ -8,12 +8,12 @@ use rand::Rng;
 pub(crate) struct Draw(Random);
 
 impl Draw {
-    /// The stream of `seed` for one purpose.
+    /// Returns the stream of `seed` for one purpose.
     pub(crate) fn new(seed: u64, purpose: &str) -> Self {
         Self(Seed::from(seed).stream(purpose))
     }
 
-    /// A number below `end`, which is not zero.
+    /// Returns a number below `end`, which is not zero.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.0.next_u64() % end as u64) as usize
     }
@@ -28,7 +28,7 @@ impl Draw {
         &items[self.below(items.len())]
     }
 
-    /// An index into `weights`, each as likely as its weight says.
+    /// Returns an index into `weights`, each as likely as its weight says.
     pub(crate) fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut rest = self.below(weights.iter().sum());
         for (index, weight) in weights.iter().enumerate() {

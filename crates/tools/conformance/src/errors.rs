@@ -3,14 +3,15 @@
 //! 1. The workload runs once without a fault, to count its operations of each kind.
 //! 2. For each kind, each operation of that kind, each way to fail, and both for once and for good,
 //!    it runs again with that fault.
-//! 3. After a call that writes has failed, every later one must fail too; where the engine's own
-//!    write or sync failed, with `ReadOnly`. A failed write or sync must be reported by some call. Where
-//!    there was no room the engine may go on, if it goes on rightly, and need not report what it could do
-//!    without.
+//! 3. After a call that writes has failed, every later one must fail too; if the engine's own write
+//!    or sync failed, with `ReadOnly`. A failed write or sync must be reported by some call. If
+//!    there was no room, the engine may continue, provided that it works correctly, and need not
+//!    report room that it could do without.
 //! 4. It runs many times more on a disk that fails by chance, syncs in each of the ways that real
 //!    ones do: marked clean and lost, reverted, reported once.
-//! 5. After each run the store is opened again twice, both without the fault: as after the death of the process,
-//!    and as after a power cut. What is there must be a prefix that holds everything acknowledged.
+//! 5. After each run the store is opened again twice, both without the fault: as after the death of
+//!    the process, and as after a power cut. Its content must be a prefix that has everything
+//!    acknowledged.
 
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ const FLUSH_EVERY: usize = 5;
 /// Runs on a disk that fails by chance.
 const BY_CHANCE: u64 = 200;
 
-/// What a run under a fault left.
+/// The result of a run under a fault.
 struct Run {
     disk: Arc<SimulatedDisk>,
     device: Arc<FaultDevice>,
@@ -46,7 +47,7 @@ struct Run {
     reported: Option<String>,
 }
 
-/// What one write or flush must be refused with, once something failed.
+/// The error with which one write or flush must be refused, once an operation has failed.
 enum Stop {
     /// With anything.
     Any,
@@ -104,10 +105,10 @@ impl Run {
                 Ok(_) => {}
                 Err(error) => {
                     self.report(&error);
-                    // A refusal has changed nothing; later ones may well be taken.
+                    // A refusal has changed nothing; later writes may be accepted.
                     return match &error {
                         Failed::Engine(refusal) if refusal.is_refusal() => Ok(()),
-                        // So is one for want of room.
+                        // So is one for lack of room.
                         Failed::Engine(refusal) if refusal.may_pass() => Ok(()),
                         // It is in the journal, or not, and so may later ones be.
                         Failed::Journal(journal::Error::NoRoom { .. }) => Ok(()),
@@ -117,7 +118,7 @@ impl Run {
             }
         }
         if self.device.failed() > 0 && self.reported.is_none() {
-            // What failed in the background is reported by the next call at the latest.
+            // A failure in the background is reported by the next call at the latest.
             if let Err(error) = database.flush() {
                 self.report(&error);
             }
@@ -128,7 +129,7 @@ impl Run {
         Ok(())
     }
 
-    /// Flushes. Answers whether writing may go on.
+    /// Flushes. Returns whether writing may continue.
     fn flush(&mut self, database: &Database) -> Result<bool, String> {
         let Err(error) = database.flush() else { return Ok(true) };
         self.report(&error);
@@ -138,14 +139,15 @@ impl Run {
             Failed::Engine(engine::Error::Device(error)) if wrote(&error) => {
                 stays_stopped(database, &Stop::ReadOnly).map(|()| false)
             }
-            // A look-up or a clean-up failed: the engine may go on, if it can go on rightly.
+            // A lookup or a clean-up failed: the engine may continue, provided that it works
+            // correctly.
             Failed::Engine(engine::Error::Device(_)) => Ok(true),
             _ => stays_stopped(database, &Stop::Any).map(|()| false),
         }
     }
 }
 
-/// Whether it was a write or a sync that failed, and not for want of room.
+/// Returns whether it was a write or a sync that failed, and not for lack of room.
 fn wrote(error: &device::Error) -> bool {
     use FailedOperation::{Sync, Write};
     matches!(error, device::Error::Io { operation: Write | Sync, .. })
@@ -198,16 +200,16 @@ fn one(fixture: &dyn Fixture, seed: u64, kind: OperationKind, fault: Fault) -> R
     open_again(fixture, &run, fault.nth)
 }
 
-/// Opens what the run left as after a power cut, and as after the death of the process.
+/// Opens the content that the run left as after a power cut, and as after the death of the process.
 fn open_again(fixture: &dyn Fixture, run: &Run, image: u64) -> Result<(), String> {
-    // The power cut first: opening the disk as it is would change it.
+    // The power cut first: opening the disk directly would change it.
     let after_cut: Arc<dyn Device> = run.disk.crash(image);
     catch(|| compare(fixture, &after_cut, run)).map_err(|what| format!("power cut: {what}"))?;
     let after_death: Arc<dyn Device> = run.disk.clone();
     catch(|| compare(fixture, &after_death, run)).map_err(|what| format!("restart: {what}"))
 }
 
-/// A disk with one of its loud faults, often.
+/// Returns a disk with one of its loud faults, often.
 fn faulty(draw: &mut Draw) -> Faults {
     let ppm = *draw.pick(&[10_000, 50_000, 200_000]);
     match draw.below(5) {
@@ -228,7 +230,7 @@ fn by_chance(fixture: &dyn Fixture, seed: u64) -> Result<(), String> {
     open_again(fixture, &run, seed).map_err(told)
 }
 
-/// Every fault of the workload of `seed`. Answers how many there were.
+/// Tries every fault of the workload of `seed`. Returns their number.
 pub(crate) fn errors(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
     let mut whole = Run::new(seed, Faults::none());
     whole.work(fixture, seed)?;

@@ -1,4 +1,4 @@
-//! What the suite says when an engine breaks its contract.
+//! The suite's report when an engine breaks its contract.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub struct Failure {
     pub seed: u64,
     /// How many cases of this check had passed before.
     pub passed: u64,
-    /// What was expected, what was seen.
+    /// The expected result, and the result that was seen.
     pub what: String,
     /// The shortest story that shows it, a line per operation; empty where there is none.
     pub story: Vec<String>,
@@ -35,12 +35,12 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What went wrong, and where in a run of operations.
+/// A broken promise, and its place in a run of operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
     /// The index of the operation.
     pub(crate) at: usize,
-    /// What was expected, what was seen.
+    /// The expected result, and the result that was seen.
     pub(crate) what: String,
 }
 

@@ -1,4 +1,4 @@
-//! What an engine's author hands to the suite.
+//! The part that an engine's author hands to the suite.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ const RUN_OPERATIONS: usize = 120;
 
 /// One engine, as the suite needs it.
 pub trait Fixture: Send + Sync {
-    /// The engine's name, for messages.
+    /// Returns the engine's name, for messages.
     fn name(&self) -> &'static str;
 
-    /// The longest key that runs draw: less than [`engine::KEY_BYTES_MAX`] only where the engine's
-    /// parts are made so small for the tests that it would not fit.
+    /// Returns the bytes of the longest key that runs draw: less than [`engine::KEY_BYTES_MAX`]
+    /// only if the engine's parts are made so small for the tests that it would not fit.
     fn key_bytes_max(&self) -> usize {
         engine::KEY_BYTES_MAX
     }
 
-    /// The longest value that runs draw; less only for the same reason.
+    /// Returns the bytes of the longest value that runs draw; less only for the same reason.
     fn value_bytes_max(&self) -> usize {
         VALUE_BYTES_MAX
     }
 
-    /// Keys that runs by one thread have beside the few that operations meet on: for an engine that has to have
-    /// many before all its parts have something to do.
+    /// Returns the number of keys that runs by one thread have in addition to the few that
+    /// operations share: for an engine that needs many keys before all its parts have work.
     fn keys_more(&self) -> usize {
         0
     }
@@ -36,8 +36,8 @@ pub trait Fixture: Send + Sync {
         RUN_OPERATIONS
     }
 
-    /// Writes of a long life, in which the power is cut at its end or within: one of four is long, and none where
-    /// this is 0. The others have few, in little time.
+    /// Writes of a long life, in which the power is cut at its end or within: one of four is long,
+    /// and none if this is 0. The others have few, in little time.
     fn long_life_writes(&self) -> usize {
         0
     }
@@ -47,8 +47,9 @@ pub trait Fixture: Send + Sync {
         1
     }
 
-    /// Whether the engine's files may hold writes above what it says is persisted, beside the absence
-    /// of others: those of some keys are flushed before those of others. The journal has them all.
+    /// Returns whether the engine's files may hold writes above the number that it reports as
+    /// persisted, without others below it: writes of some keys are flushed before those of others.
+    /// The journal has them all.
     fn flushes_keys_apart(&self) -> bool {
         false
     }

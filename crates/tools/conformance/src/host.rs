@@ -1,4 +1,4 @@
-//! What the suite hands to an engine that it opens.
+//! The host that the suite hands to an engine that it opens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::Fixture;
 /// Threads of the pool, where there are any.
 const POOL_THREADS: usize = 2;
 
-/// An engine, open, and what it was opened with.
+/// An open engine, and its host's parts.
 pub(crate) struct Opened {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) sequence: Arc<Sequence>,
-    /// Without a limit, as recovery wants it, until somebody sets one.
+    /// Without a limit, as recovery needs it, until a caller sets one.
     pub(crate) memory: Arc<MemoryBudget>,
-    /// What runs background work, and its clock, where the pool has no threads.
+    /// The crank of background work, and its clock, if the pool has no threads.
     hand: Option<(HandCranked, Arc<ManualClock>)>,
     _pool: Pool,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Opened {
 /// A way to open an engine: [`open`] or [`open_threaded`].
 pub(crate) type Open = fn(&dyn Fixture, &Arc<dyn Device>, Arc<dyn Barrier>, u64) -> Result<Opened>;
 
-/// Opens an engine whose clock stands still, whose background work is cranked by hand, and whose
+/// Opens an engine whose clock does not move, whose background work is cranked by hand, and whose
 /// randomness follows from `seed`.
 pub(crate) fn open(
     fixture: &dyn Fixture,
@@ -80,7 +80,7 @@ fn open_with(
 }
 
 impl Opened {
-    /// Tells the sequence that everything up to `last` is applied again.
+    /// Notes in the sequence that everything up to `last` is applied again.
     pub(crate) fn recovered_to(&self, last: u64) {
         self.sequence.recover_to(SeqNo::new(last));
     }
@@ -99,7 +99,7 @@ impl Opened {
         }
     }
 
-    /// Lets time pass, and does what has become due.
+    /// Moves the clock, and does the work that has become due.
     pub(crate) fn advance(&self, ms: u64) {
         if let Some((crank, clock)) = &self.hand {
             clock.advance(Duration::from_millis(ms));

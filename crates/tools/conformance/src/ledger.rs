@@ -27,7 +27,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The entry as one line of JSON, with its end.
+    /// Returns the entry as one line of JSON, with its end.
     pub fn line(&self) -> String {
         let mut line = String::from("{");
         for (name, text) in [("commit", &self.commit), ("harness", &self.harness)] {

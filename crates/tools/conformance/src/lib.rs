@@ -25,11 +25,11 @@
 //! |---|---|
 //! | `model` | a map of all versions, over random operations that print, replay and shrink |
 //! | `budget` | the same, with little memory: a refusal changes nothing |
-//! | `registers` | linearizability of each key, several threads and a flush beside them |
+//! | `registers` | linearizability of each key, with several threads and a concurrent flush |
 //! | `counters` | read-modify-writes that add up |
 //! | `snapshots` | views of whole batches, none missed, however often they are asked |
 //! | `crashes` | prefix recovery on a simulated disk, with power cuts also during recovery |
-//! | `crowd` | the same after several threads wrote and flushed at once |
+//! | `crowd` | the same after several threads wrote and flushed concurrently |
 //! | `errors` | every I/O of a workload failing, once and for good |
 //! | `damage` | every sector flipped or zeroed: right data, or an error with the place |
 //! | `determinism` | one seed, one trace |
@@ -37,8 +37,8 @@
 //! `THERMOCLINE_SEED` and `THERMOCLINE_CASES` choose the first seed and how many cases each check
 //! runs; a failure prints the command that shows it again.
 //!
-//! The suite is itself tested: [`mod@reference`] is a small correct engine that passes, and the engines
-//! of [`broken`], each with one planted bug, must fail.
+//! The suite is itself tested: [`mod@reference`] is a small correct engine that passes, and the
+//! engines of [`broken`], each with one planted bug, must fail.
 
 mod bench;
 pub mod broken;

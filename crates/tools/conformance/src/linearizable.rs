@@ -1,12 +1,13 @@
 //! Whether a recorded history of one key can be explained by some order of its calls.
 //!
 //! A history is linearizable if each call can be given one moment between its invocation and its
-//! return at which it takes effect, so that every call saw what the moments before it left.
+//! return at which it takes effect. Every call must have seen the values that the moments before it
+//! left.
 //!
 //! 1. Calls are sorted by invocation. A state of the search is which calls have had their moment
 //!    (all before a frontier, and some beyond it) and the value they left.
-//! 2. The calls that may come next are those invoked before any call still waiting has returned.
-//! 3. A read that fits the present value is taken at once: taking it later cannot help others.
+//! 2. The calls that may be next are those invoked before any call still waiting has returned.
+//! 3. A read that fits the present value is taken immediately: taking it later cannot help others.
 //!    Otherwise each fitting call is tried; states that were seen before are not tried again.
 //! 4. A call that never returned may take effect at any later time, or never.
 //!
@@ -22,7 +23,7 @@ use std::fmt;
 /// A value, by a number that no other write of the history wrote; `None` is absence.
 pub type Value = Option<u64>;
 
-/// What a call did.
+/// The effect of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Saw this value.
@@ -31,15 +32,15 @@ pub enum Action {
     Write(Value),
     /// Saw one value and left another, at one moment.
     Rmw {
-        /// What it saw.
+        /// The value that it saw.
         saw: Value,
-        /// What it left.
+        /// The value that it left.
         left: Value,
     },
 }
 
 impl Action {
-    /// The value after the action, if it fits the value before.
+    /// Returns the value after the action, if it fits the value before.
     fn after(self, before: Value) -> Option<Value> {
         match self {
             Self::Read(saw) => (saw == before).then_some(before),
@@ -52,13 +53,13 @@ impl Action {
 /// One call of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Who called.
+    /// The caller.
     pub client: usize,
     /// When, on a clock that all clients share.
     pub invoked: u64,
     /// When it returned; `None` if it never did, or with an error that leaves its effect open.
     pub returned: Option<u64>,
-    /// What it did.
+    /// The effect of the call.
     pub action: Action,
 }
 
@@ -70,7 +71,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// The search's state: who has had their moment, and the value they left.
+/// The search's state: the calls that had their moment, and the value they left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
     /// All calls before this index are done.
@@ -85,7 +86,7 @@ impl State {
         index < self.frontier || self.beyond.binary_search(&index).is_ok()
     }
 
-    /// The state after call `index` took effect.
+    /// Returns the state after call `index` took effect.
     fn with(&self, index: usize, value: Value) -> Self {
         let mut next = Self { value, ..self.clone() };
         let at = next.beyond.partition_point(|done| *done < index);
@@ -105,7 +106,7 @@ impl State {
 /// Accepts a history of one key that begins with the value `initial`.
 ///
 /// # Errors
-/// The calls that the longest explanation could not place, with those beside them: a handful that
+/// The calls that the longest explanation could not place, with their neighbours: a handful that
 /// shows the contradiction.
 pub fn check(history: &[Call], initial: Value) -> Result<(), Vec<Call>> {
     let mut calls = history.to_vec();
@@ -134,7 +135,8 @@ pub fn check(history: &[Call], initial: Value) -> Result<(), Vec<Call>> {
     Err(around(&calls, &furthest))
 }
 
-/// The calls that may take effect next; `None` once every call that returned has had its moment.
+/// Returns the calls that may take effect next; `None` once every call that returned has had its
+/// moment.
 fn ready(calls: &[Call], state: &State) -> Option<Vec<usize>> {
     let mut first_return = u64::MAX;
     let mut waiting = false;
@@ -152,12 +154,12 @@ fn ready(calls: &[Call], state: &State) -> Option<Vec<usize>> {
         }
         ready.push(index);
     }
-    // A call invoked after another's return stands behind it, also if it was met first.
+    // A call invoked after another's return is behind it, also if it was met first.
     ready.retain(|index| calls[*index].invoked <= first_return);
     waiting.then_some(ready)
 }
 
-/// The calls near the point at which no explanation went on.
+/// Returns the calls near the point at which every explanation ended.
 fn around(calls: &[Call], furthest: &State) -> Vec<Call> {
     const BESIDE: usize = 6;
     let from = furthest.frontier.saturating_sub(BESIDE);

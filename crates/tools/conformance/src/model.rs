@@ -9,7 +9,7 @@ use crate::operation::Step;
 /// A key's values by the number of the write that left them, ascending.
 type Versions = Vec<(u64, Option<Vec<u8>>)>;
 
-/// What a store must hold, at every number up to the last write.
+/// The content that a store must have, at every number up to the last write.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     versions: BTreeMap<Vec<u8>, Versions>,
@@ -42,7 +42,7 @@ impl Model {
         }
     }
 
-    /// The last write's number; zero before the first.
+    /// Returns the last write's number; zero before the first.
     pub fn last(&self) -> u64 {
         self.last
     }
@@ -69,18 +69,18 @@ impl Model {
         }
     }
 
-    /// The key's value right after write `seqno`.
+    /// Returns the key's value right after write `seqno`.
     pub fn get_at(&self, key: &[u8], seqno: u64) -> Option<&[u8]> {
         let versions = self.versions.get(key)?;
         value_at(versions, seqno)
     }
 
-    /// The key's value now.
+    /// Returns the key's value now.
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
         self.get_at(key, self.last)
     }
 
-    /// The pairs of `range` right after write `seqno`, in the order of a scan.
+    /// Returns the pairs of `range` right after write `seqno`, in the order of a scan.
     pub fn scan_at(&self, range: &KeyRange, direction: Direction, seqno: u64) -> Vec<Pair> {
         let mut pairs: Vec<Pair> = self
             .versions

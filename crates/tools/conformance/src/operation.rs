@@ -30,7 +30,7 @@ pub enum Step {
     },
     /// Remove a range of keys.
     DeleteRange {
-        /// The first one that goes.
+        /// The first key that is removed.
         start: Vec<u8>,
         /// The first one behind it that stays.
         end: Option<Vec<u8>>,
@@ -38,7 +38,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The same step as engines take it.
+    /// Returns the same step as engines take it.
     pub fn op(&self) -> Op<'_> {
         match self {
             Self::Put { key, value } => Op::Put { key, value },
@@ -47,7 +47,7 @@ impl Step {
         }
     }
 
-    /// An owned copy of an engine's step.
+    /// Returns an owned copy of an engine's step.
     pub fn of(op: &Op<'_>) -> Self {
         match op {
             Op::Put { key, value } => Self::Put { key: key.to_vec(), value: value.to_vec() },
@@ -59,7 +59,7 @@ impl Step {
     }
 }
 
-/// What a read-modify-write does to the value.
+/// The change that a read-modify-write makes to the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tweak {
     /// Append these bytes; a missing value counts as empty.
@@ -87,7 +87,7 @@ pub enum Operation {
     Rmw {
         /// The key.
         key: Vec<u8>,
-        /// What happens to its value.
+        /// The change of its value.
         tweak: Tweak,
     },
     /// Read one key.
@@ -95,7 +95,7 @@ pub enum Operation {
         /// The key.
         key: Vec<u8>,
     },
-    /// Read many keys at once.
+    /// Read many keys in one call.
     MultiGet {
         /// The keys, perhaps some twice.
         keys: Vec<Vec<u8>>,
@@ -133,7 +133,7 @@ pub enum Operation {
         /// The way.
         direction: Direction,
     },
-    /// Begin a scan that later operations go on with.
+    /// Begin a scan that later operations continue.
     Cursor {
         /// The cursor's slot.
         slot: usize,
@@ -142,7 +142,7 @@ pub enum Operation {
         /// The way.
         direction: Direction,
     },
-    /// Go on with a scan.
+    /// Continue a scan.
     Advance {
         /// The cursor's slot.
         slot: usize,
@@ -157,13 +157,13 @@ pub enum Operation {
     Checkpoint,
     /// Close, open, replay.
     Reopen,
-    /// Close, lose what the journal had not made durable, open, replay.
+    /// Close, lose the records that the journal had not made durable, open, replay.
     LoseTail,
-    /// Ask for what no engine takes, and expect a typed refusal.
+    /// Make requests that no engine accepts, and expect a typed refusal.
     Refusals,
 }
 
-/// The value that `tweak` makes of `present`; the outer `None` where nothing changes.
+/// Returns the value that `tweak` makes of `present`; the outer `None` if nothing changes.
 pub(crate) fn tweaked(tweak: &Tweak, present: Option<&[u8]>) -> Option<Option<Vec<u8>>> {
     match tweak {
         Tweak::Append(more) => {

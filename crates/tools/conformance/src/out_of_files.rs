@@ -1,10 +1,10 @@
-//! No descriptor is left for one operation of a workload, and from there on: nothing stops for good.
+//! No descriptor is left for one operation of a workload, and from there on: all stores recover.
 //!
 //! 1. The workload runs once without a fault, to count its operations of each kind.
 //! 2. For each operation that needs a descriptor, it runs again and that one finds none, once or
 //!    until the fault is taken away, which happens as soon as a call has failed.
-//! 3. Each call that fails must do so with an error that may pass ([`engine::Error::may_pass`]). The
-//!    same call must then succeed: no store stays read-only.
+//! 3. Each call that fails must do so with an error that may pass ([`engine::Error::may_pass`]).
+//!    The same call must then succeed: no store stays read-only.
 //! 4. At the end everything is flushed and closed, and opening finds every write.
 //! 5. After one more run, no queue of the device can be made once the store is open: every read
 //!    must succeed without one.
@@ -42,7 +42,7 @@ enum Written {
     InJournal,
 }
 
-/// Returns whether the failure leaves everything as it was.
+/// Returns whether the failure leaves everything unchanged.
 fn passes(error: &Failed) -> bool {
     match error {
         Failed::Device(error) | Failed::Open(OpenError::Device(error)) => error.may_pass(),
@@ -184,7 +184,8 @@ fn run(
     Ok(device)
 }
 
-/// Runs the workload of `seed` with each of its operations in turn. Returns how many runs there were.
+/// Runs the workload of `seed` with each of its operations in turn. Returns how many runs there
+/// were.
 pub(crate) fn out_of_files(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
     let whole = run(fixture, seed, None, Queues::Some)?;
     run(fixture, seed, None, Queues::None).map_err(|what| format!("without queues: {what}"))?;

@@ -1,11 +1,11 @@
-//! A small, slow, correct engine: what the suite is itself tested with, and what the broken ones
-//! are made from.
+//! A small, slow, correct engine, which tests the suite and is the base of the broken engines.
 //!
-//! 1. Every version of every key lies in a map in memory. A version goes once no view can see it.
+//! 1. Every version of every key is in a map in memory. A version is dropped once no view can see
+//!    it.
 //! 2. A flush writes all pairs of one moment to a new snapshot file, syncs it and its name, and
 //!    then commits it by a slot of the superblock. The snapshot before it is removed last.
 //! 3. Opening takes the newest whole superblock slot and the snapshot that it names.
-//! 4. On a seat, what the snapshot has is pending, as if it were on disk alone.
+//! 4. On a seat, pairs that the snapshot has are pending, as if they were on disk alone.
 //!
 //! # Invariants
 //! - R1. The superblock never names a snapshot that is not whole and durable.

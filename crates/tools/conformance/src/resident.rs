@@ -1,8 +1,9 @@
-//! What a store really takes of memory: the peak of the process's resident set, as the system counts it,
-//! less what was resident before the store was opened.
+//! The real memory of a store: the peak of the process's resident set, as the system counts it.
+//! Bytes that were resident before the store was opened are subtracted.
 //!
-//! Each case of such a test is a process of its own, so that nothing else is in its resident set: the test
-//! calls itself with the name of the case ([`run_alone`]), and its test `child` finds it ([`case`]).
+//! Each case of such a test is a process of its own, so that nothing else is in its resident set.
+//! The test calls itself with the name of the case ([`run_alone`]), and its test `child` finds it
+//! ([`case`]).
 
 mod churn;
 mod watched;
@@ -26,22 +27,23 @@ const CASE: &str = "THERMOCLINE_MEMORY_CASE";
 pub struct Resident {
     budget: Arc<MemoryBudget>,
     slack_bytes: u64,
-    /// What was resident before.
+    /// Bytes that were resident before.
     before: u64,
-    /// The most so far that was resident beside that.
+    /// The most bytes so far that were resident in addition.
     most: u64,
 }
 
 impl Resident {
-    /// Watches from now on. The store has this budget; `slack_bytes` more may be resident: what the allocator
-    /// keeps of freed memory, stacks of threads, what the test itself takes.
+    /// Watches from now on. The store has this budget; `slack_bytes` more may be resident: freed
+    /// memory that the allocator keeps, stacks of threads, and the test's own memory.
     pub fn watch(budget: &Arc<MemoryBudget>, slack_bytes: u64) -> Self {
         let (budget, before) = (Arc::clone(budget), status("VmRSS:"));
         forget_peak();
         Self { budget, slack_bytes, before, most: 0 }
     }
 
-    /// The peak since the last phase ended must be within what is allowed, and so must what is counted.
+    /// Checks that the peak since the end of the last phase, and the counted bytes, are within
+    /// their limits.
     ///
     /// # Panics
     /// If one of them is not.
@@ -65,7 +67,7 @@ impl Resident {
     }
 }
 
-/// A line of what the system tells of this process.
+/// Returns a line of the system's status of this process.
 fn status(name: &str) -> u64 {
     #[expect(clippy::disallowed_methods, reason = "a figure of the system about this process")]
     let read = std::fs::read("/proc/self/status").expect("the system tells");
@@ -75,14 +77,14 @@ fn status(name: &str) -> u64 {
     kib.expect("a number of KiB") << 10
 }
 
-/// From now on the peak is counted anew.
+/// Restarts the count of the peak.
 fn forget_peak() {
     #[expect(clippy::disallowed_methods, reason = "the system is told about this process")]
     let written = std::fs::write("/proc/self/clear_refs", "5");
     written.expect("the system forgets the peak");
 }
 
-/// The case that this process is to run; without one there is nothing to measure.
+/// Returns the case that this process is to run; without one there is nothing to measure.
 pub fn case() -> Option<String> {
     std::env::var(CASE).ok()
 }
@@ -100,7 +102,7 @@ pub fn run_alone(name: &str) {
 /// The same, of a case with a planted flaw.
 ///
 /// # Panics
-/// If it passes, or fails and complains of something else than of more memory than is allowed when a phase ends.
+/// If it passes, or fails with a complaint other than too much memory at the end of a phase.
 pub fn must_fail_alone(name: &str, phase: &str) {
     let (has_passed, _, complaint) = run(name);
     assert!(!has_passed, "a planted flaw was not noticed");
@@ -108,7 +110,7 @@ pub fn must_fail_alone(name: &str, phase: &str) {
     assert!(complaint.lines().any(is_noticed), "it failed in another way: {complaint}");
 }
 
-/// Whether the case passes, what it prints, and what it complains of.
+/// Returns whether the case passes, its output, and its complaint.
 fn run(name: &str) -> (bool, String, String) {
     let program = std::env::current_exe().expect("this program");
     let arguments = ["--exact", "child", "--nocapture", "--test-threads=1"];

@@ -33,12 +33,12 @@ impl Memory {
     }
 }
 
-/// The random run of `seed`, of so many operations.
+/// Returns the random run of `seed`, of `count` operations.
 pub(crate) fn operations(seed: u64, profile: Profile, count: usize) -> Vec<Operation> {
     Generator::new(seed, profile).take(count).collect()
 }
 
-/// Runs `operations` on a fresh store. Answers a trace that is the same for the same operations.
+/// Runs `operations` on a fresh store. Returns a trace that is the same for the same operations.
 pub(crate) fn run(
     fixture: &dyn Fixture,
     operations: &[Operation],

@@ -19,13 +19,13 @@ use crate::{Fixture, concurrent, host};
 pub enum Check {
     /// Random operations against the model: reads, scans, views, reopening, lost journals.
     Model,
-    /// The same with a small memory budget: refusals leave everything as it was.
+    /// The same with a small memory budget: refusals leave everything unchanged.
     Budget,
     /// Histories of several threads are linearizable, key by key.
     Registers,
     /// Read-modify-writes of several threads lose nothing.
     Counters,
-    /// Views beside writers are snapshots.
+    /// Views next to writers are snapshots.
     Snapshots,
     /// Power cuts at any moment, also during recovery: a prefix, whole batches, nothing back.
     Crashes,
@@ -57,7 +57,7 @@ impl Check {
         Self::Determinism,
     ];
 
-    /// Its name, which is also the name of its test.
+    /// Returns its name, which is also the name of its test.
     pub fn name(self) -> &'static str {
         match self {
             Self::Model => "model",
@@ -74,7 +74,7 @@ impl Check {
         }
     }
 
-    /// How many cases are run if nobody says.
+    /// Returns the number of cases that are run by default.
     fn default_cases(self) -> u64 {
         match self {
             Self::Model => 150,
@@ -106,8 +106,8 @@ pub struct Suite<'a> {
 }
 
 impl<'a> Suite<'a> {
-    /// The suite for an engine whose tests lie in `package`, with the seed and the number of cases
-    /// that `THERMOCLINE_SEED` and `THERMOCLINE_CASES` say.
+    /// Returns the suite for an engine whose tests are in `package`, with the seed and the number
+    /// of cases in `THERMOCLINE_SEED` and `THERMOCLINE_CASES`.
     ///
     /// # Panics
     /// If one of them is set and no number.
@@ -120,12 +120,12 @@ impl<'a> Suite<'a> {
         Self { fixture, package, seed, cases: variable("THERMOCLINE_CASES") }
     }
 
-    /// The suite with this seed and this many cases of each check.
+    /// Returns the suite with this seed and this many cases of each check.
     pub fn new(fixture: &'a dyn Fixture, package: &'a str, seed: u64, cases: u64) -> Self {
         Self { fixture, package, seed, cases: Some(cases) }
     }
 
-    /// Runs the cases of one check, up to the first that fails. Answers how many passed.
+    /// Runs the cases of one check, up to the first that fails. Returns the number of passed ones.
     pub fn run(&self, check: Check) -> Result<u64, Box<Failure>> {
         let usual = check.default_cases().div_ceil(self.fixture.variants());
         let cases = self.cases.unwrap_or(usual);
@@ -169,7 +169,7 @@ impl<'a> Suite<'a> {
         self.ask(|engine| engine.capabilities())
     }
 
-    /// What an engine says that was just opened.
+    /// Returns a property of an engine that was just opened.
     fn ask<T>(&self, question: impl Fn(&dyn Engine) -> T) -> Result<T, String> {
         catch(|| {
             let device = device::memory();
@@ -224,7 +224,7 @@ impl<'a> Suite<'a> {
     }
 }
 
-/// What a case found.
+/// The finding of a case.
 struct Finding {
     what: String,
     story: Vec<String>,
@@ -236,7 +236,7 @@ impl From<String> for Finding {
     }
 }
 
-/// Runs one check and panics with the failure's text; what [`crate::suite!`] expands to.
+/// Runs one check and panics with the failure's text; [`crate::suite!`] expands to it.
 ///
 /// # Panics
 /// If the engine breaks a law.

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write as _};
 
-/// A trailing run shorter than this is printed as it is.
+/// A trailing run shorter than this is printed unchanged.
 const RUN_BYTES_MIN: usize = 12;
 
 /// Prints bytes so that [`Scanner::bytes`] reads them back.
@@ -48,12 +48,12 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The next word of letters.
+    /// Returns the next word of letters.
     pub(crate) fn word(&mut self) -> Result<&'a str, String> {
         self.span(|c| c.is_ascii_alphabetic() || c == '-', "a word")
     }
 
-    /// The next decimal number.
+    /// Returns the next decimal number.
     pub(crate) fn number(&mut self) -> Result<usize, String> {
         let digits = self.span(|c| c.is_ascii_digit(), "a number")?;
         digits.parse().map_err(|error| format!("{digits}: {error}"))
@@ -69,7 +69,7 @@ impl<'a> Scanner<'a> {
         Ok(found)
     }
 
-    /// The next byte string.
+    /// Returns the next byte string.
     pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, String> {
         let mut bytes = self.enclosed('"')?;
         if self.eat("+") {

@@ -1,6 +1,6 @@
 //! A running hash of all that was done and seen, to compare a run with its replay.
 
-/// What happened, as one number.
+/// The events of a run, as one number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trace(u64);
 
@@ -10,7 +10,7 @@ impl Trace {
         self.0 = codec::hash64(self.0, event);
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn hash(self) -> u64 {
         self.0
     }

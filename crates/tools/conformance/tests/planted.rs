@@ -2,7 +2,7 @@
 
 use thermocline_conformance::broken::{Flaw, hunt};
 
-/// Looks for a part of the bugs, so that the parts run beside each other.
+/// Looks for a part of the bugs, so that the parts run concurrently.
 fn all_are_found(part: usize) {
     let mut passed = Vec::new();
     for flaw in Flaw::ALL.iter().skip(part).step_by(4) {

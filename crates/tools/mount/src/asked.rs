@@ -1,8 +1,8 @@
 //! Asking a file of a mount for insertions and removals, from any process (`shift.rs`).
 //!
-//! Other file systems would keep the attribute and move nothing. So it is looked first whether the file is
-//! one of a file system in user space; and the attribute is replaced, not set: others of these have none that
-//! could be, and refuse.
+//! Other file systems would keep the attribute and move nothing. So the functions first check that
+//! the file is one of a file system in user space. They replace the attribute and do not set it:
+//! other such file systems have no attribute to replace, and refuse.
 
 use std::io;
 use std::path::Path;
@@ -12,17 +12,18 @@ use rustix::io::Errno;
 
 use crate::shift::{COLLAPSE, INSERT};
 
-/// Bytes that are inserted at once at most: what an attribute may have.
+/// Most bytes that one call inserts: the most that an attribute may have.
 pub const INSERT_BYTES_MAX: usize = 64 << 10;
 
-/// What the kernel calls file systems in user space.
+/// The number by which the kernel knows file systems in user space.
 const FUSE: u32 = 0x6573_5546;
 
-/// Puts up to [`INSERT_BYTES_MAX`] bytes at an offset of the mounted file at `path`; what was there and
-/// all behind it moves back.
+/// Puts up to [`INSERT_BYTES_MAX`] bytes at an offset of the mounted file at `path`; bytes from
+/// there on move back.
 ///
 /// # Errors
-/// The system's: `EOPNOTSUPP` if it is no such file, `EINVAL` for an offset behind the end, `ENOSPC`.
+/// The system's: `EOPNOTSUPP` if it is no such file, `EINVAL` for an offset behind the end,
+/// `ENOSPC`.
 pub fn insert(path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
     ask(path, &format!("{INSERT}@{offset}"), bytes)
 }
@@ -43,7 +44,7 @@ fn ask(path: &Path, attribute: &str, value: &[u8]) -> io::Result<()> {
     Ok(asked.map_err(|errno| if errno == Errno::NODATA { Errno::OPNOTSUPP } else { errno })?)
 }
 
-/// Makes what was done to the file at `path` durable.
+/// Makes all changes of the file at `path` durable.
 ///
 /// # Errors
 /// The system's.

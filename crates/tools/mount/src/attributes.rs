@@ -1,8 +1,8 @@
-//! What a file has beside its bytes, kept with the directory of its space: owner and time are the
-//! directory's own, the permissions are an extended attribute of it.
+//! Owner, permissions and time of a file, kept with the directory of its space.
+//! Owner and time are the directory's own; the permissions are an extended attribute of it.
 //!
-//! The directory's permissions are those that whoever mounts needs to work in it, and a file that
-//! nobody may write to is not to be a space that nobody can open.
+//! The directory has the permissions that the mounting process needs to work in it. A file that no
+//! user may write to must not become a space that no process can open.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,8 @@ use rustix::io::Errno;
 
 /// Permissions in octal digits.
 const PERMISSIONS: &str = "user.thermocline.mode";
-/// Of a file that has no such attribute: what all may have who may look into the directory.
+/// Permissions of a file that has no such attribute: all users who may read the directory may read
+/// the file.
 const PERMISSIONS_DEFAULT: u16 = 0o644;
 
 /// Owner, permissions, and when the bytes were last changed.

@@ -10,7 +10,7 @@ use crate::shift::Shift;
 /// The longest file: offsets are numbers with a sign.
 const LEN_MAX: u64 = i64::MAX as u64;
 
-/// What is looked for behind an offset.
+/// The kind of range that `seek` looks for behind an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sought {
     Data,
@@ -32,7 +32,7 @@ impl SpaceFile {
         self.space.len()
     }
 
-    /// Bytes that are stored: all but those of holes.
+    /// Returns the bytes that are stored: all but those of holes.
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.space.live_bytes()
     }
@@ -44,8 +44,8 @@ impl SpaceFile {
         Ok(if length == 0 { Vec::new() } else { snapshot.read(offset, length)? })
     }
 
-    /// Writes `data` over what is at `offset` and behind the end; what lies between the end and the
-    /// offset becomes a hole. Without an offset, behind the end.
+    /// Writes `data` over the bytes at `offset` and behind the end; the range between the end and
+    /// the offset becomes a hole. Without an offset, appends `data` at the end.
     pub(crate) fn write(&self, offset: Option<u64>, data: &[u8]) -> Answer<()> {
         let length = data.len() as u64;
         if offset.is_some_and(|offset| offset.saturating_add(length) > LEN_MAX) {
@@ -58,8 +58,9 @@ impl SpaceFile {
                 let removed = len.saturating_sub(offset).min(length);
                 return space.splice(offset.min(len), removed, data, 0);
             }
-            // The hole first: who reads meanwhile sees zeros up to the offset, and no byte where it does not
-            // belong. If the bytes are refused it is taken back, and nothing was done.
+            // The hole first: a concurrent reader sees zeros up to the offset, and no byte at a
+            // wrong offset. If the bytes are refused, the hole is removed again, and nothing was
+            // done.
             space.splice_hole(len, 0, offset - len)?;
             let written = space.splice(offset, 0, data, 0);
             if written.is_err() {
@@ -84,8 +85,8 @@ impl SpaceFile {
         })
     }
 
-    /// What `fallocate` asks for, as far as the kernel passes it on. No room is reserved: the next write
-    /// wants it anew wherever it goes.
+    /// Does the requests of `fallocate` that the kernel passes on. No room is reserved: the next
+    /// write needs new room wherever it is.
     pub(crate) fn allocate(&self, offset: u64, length: u64, mode: FallocateFlags) -> Answer<()> {
         const KEEP_SIZE: FallocateFlags = FallocateFlags::KEEP_SIZE;
         const PUNCH: FallocateFlags = FallocateFlags::PUNCH_HOLE;
@@ -97,7 +98,8 @@ impl SpaceFile {
             ZERO => {}
             rest if rest.is_empty() => {
                 let added = |len| if keeps_size { 0 } else { end.saturating_sub(len) };
-                // Looked at and made longer in one go: what others append meanwhile is not cut off.
+                // Read and made longer in one step: bytes that others append meanwhile are not cut
+                // off.
                 return self.change(|space| space.splice_hole(space.len(), 0, added(space.len())));
             }
             _ => return Err(Errno::OPNOTSUPP.into()),
@@ -116,7 +118,7 @@ impl SpaceFile {
         })
     }
 
-    /// Moves what is behind an offset back or up.
+    /// Moves the bytes behind an offset back or up.
     pub(crate) fn shift(&self, shift: Shift<'_>) -> Answer<()> {
         self.change(|space| match shift {
             Shift::Insert { offset, bytes } => space.splice(offset, 0, bytes, 0),
@@ -125,7 +127,8 @@ impl SpaceFile {
         })
     }
 
-    /// The first offset from `offset` on where there is data, or a hole; behind the last byte is one.
+    /// Returns the first offset from `offset` on where there is data, or a hole; behind the last
+    /// byte is one.
     pub(crate) fn seek(&self, offset: u64, sought: Sought) -> Answer<u64> {
         let snapshot = self.space.snapshot()?;
         let len = snapshot.len();
@@ -146,8 +149,8 @@ impl SpaceFile {
         Ok(self.space.sync()?)
     }
 
-    /// Gives back what the space does not need any more. Bytes that cannot be read stay where they are, and
-    /// are told.
+    /// Releases room that the space does not need any more. Bytes that cannot be read stay where
+    /// they are, and are reported.
     pub(crate) fn tidy(&self) -> Answer<()> {
         let mut damage = None;
         loop {
@@ -175,7 +178,7 @@ impl SpaceFile {
             match self.space.together(&mut make) {
                 Err(Error::Uncollected) => {
                     if self.space.collect()?.segments == 0 {
-                        // A commit of the collector may have freed what was wanted.
+                        // A commit of the collector may have freed the required room.
                         return Ok(self.space.together(&mut make)?);
                     }
                 }

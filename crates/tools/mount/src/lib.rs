@@ -1,5 +1,4 @@
-//! FlexSpaces as the files of a mounted file system (FUSE): whatever reads and writes files reads and
-//! writes spaces.
+//! FlexSpaces as the files of a mounted file system (FUSE): any program can read and write spaces.
 //!
 //! ```text
 //!   programs ── read, write, truncate, fsync, setxattr ──> kernel ── /dev/fuse ──> Requests (requests.rs)
@@ -9,19 +8,19 @@
 //!                          SpaceFile (file.rs): a space as an offset-addressed file ──┘
 //! ```
 //!
-//! A mounted directory of spaces is a directory with a file for each; a mounted space is a directory
-//! with that one file (ADR 0029).
+//! A mounted directory of spaces is a directory with a file for each; a mounted space is a
+//! directory with that one file (ADR 0029).
 //!
 //! # Invariants
-//! - M1. What a call did is what the next one sees, of whatever process: the kernel keeps no bytes and
-//!   no sizes, as an insertion moves what it would have kept.
-//! - M2. What was done before an `fsync` is there after a crash of this process, or of the machine;
-//!   what was done before a clean end, too.
-//! - M3. A name is that of a space as a whole, or of none, also after a crash: a space is made under a name
-//!   that nobody sees, and one that is removed has such a name first.
-//! - M4. What belongs to a database, a backup or a store is not mounted ([`owner_of`]).
-//! - M5. A file that takes another one's name is durable before it does: after a crash the name has the old bytes or
-//!   the new ones.
+//! - M1. Each call sees the effects of all calls before it, of whatever process. The kernel keeps
+//!   no bytes and no sizes, since an insertion moves the bytes that it would have kept.
+//! - M2. Changes before an `fsync` survive a crash of this process or of the machine; changes
+//!   before a clean end survive, too.
+//! - M3. A name is that of a whole space or of none, also after a crash: a space is made under a
+//!   hidden name. A space that is removed gets such a name first.
+//! - M4. Spaces that belong to a database, a backup or a store are not mounted ([`owner_of`]).
+//! - M5. A file that takes another one's name is durable before it does: after a crash the name has
+//!   the old bytes or the new ones.
 //!
 //! # To follow
 //! - a write: `requests.rs`: `write`, then `file.rs`: `write`;

@@ -1,7 +1,8 @@
-//! Who reads the directory, and what was in it when they began.
+//! The readers of the directory, each with the names that were there when it began.
 //!
-//! A reader is given names in pieces, and says how many it has had. What is removed in between must not move the
-//! others up under it: so each goes on in the list that it has begun with.
+//! A reader is given names in pieces, and passes how many it has had. A name that is removed in
+//! between must not move the others up under the reader: so each reader continues in the list that
+//! it began with.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -20,19 +21,20 @@ pub(crate) struct Listings(Mutex<Readers>);
 #[derive(Debug, Default)]
 struct Readers {
     last: u64,
-    /// Those who have begun.
+    /// The readers that have begun.
     listed: HashMap<u64, Listed>,
 }
 
 impl Listings {
-    /// A new reader.
+    /// Returns a new reader.
     pub(crate) fn begin(&self) -> u64 {
         let mut readers = self.0.lock();
         readers.last += 1;
         readers.last
     }
 
-    /// The names that a reader goes on in; one that `is_first`, or has none, begins with what there is now.
+    /// Returns the names in which a reader continues. A reader that `is_first`, or has no list,
+    /// begins with the present names.
     pub(crate) fn read(
         &self,
         reader: u64,

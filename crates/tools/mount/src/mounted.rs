@@ -1,9 +1,9 @@
 //! A mount, from its beginning to its end.
 //!
-//! 1. What is mounted is found, and locked; what stands in the way is said in words that help.
-//! 2. Threads take the kernel's requests. Another one makes durable, every few seconds, what was
-//!    changed, and runs collectors.
-//! 3. It ends when it is unmounted, or told to stop: then it unmounts itself, lazily if files are
+//! 1. The source is found and locked; an error says in helpful words why it cannot be mounted.
+//! 2. Threads take the kernel's requests. Another one makes changes durable, every few seconds, and
+//!    runs collectors.
+//! 3. It ends when it is unmounted, or asked to stop: then it unmounts itself, lazily if files are
 //!    open. All spaces are stored, and closed.
 
 use std::io::ErrorKind;
@@ -23,29 +23,29 @@ use crate::owner::{self, Owner};
 use crate::requests::Requests;
 use crate::source::Source;
 
-/// How often what was changed is made durable by itself, as in ext4.
+/// Time after which changes are made durable without a request, as in ext4.
 const SYNC_EVERY: Duration = Duration::from_secs(5);
 /// How long the kernel may take to say that a mount is over which it has agreed to end.
 const END_WITHIN: Duration = Duration::from_secs(5);
-/// Threads that take requests: calls that wait for the storage do not hold up those that need not.
+/// Threads that take requests: calls that wait for the storage do not hold up calls that do not.
 const THREADS: usize = 4;
 
 /// The kernel's side of all file systems in user space.
 const DEVICE: &str = "/dev/fuse";
 
-/// Is told what went wrong that no caller is to blame for.
+/// Is called with failures that no caller has caused.
 pub type Report = Box<dyn Fn(&str) + Send + Sync>;
 
 /// How something is mounted.
 pub struct Options {
     /// Bytes of a segment of spaces that are made (`flexspace::space::Options::segment_bytes`).
     pub segment_bytes: u32,
-    /// Whether users may use it who did not mount it. Asks for root, or for `user_allow_other` in
-    /// `/etc/fuse.conf`.
+    /// Whether users other than the mounting one may use it. Requires root, or `user_allow_other`
+    /// in `/etc/fuse.conf`.
     pub allow_other: bool,
     /// Whether nothing may be changed.
     pub read_only: bool,
-    /// Is told what failed.
+    /// Is called with failures.
     pub report: Report,
 }
 
@@ -67,15 +67,16 @@ pub enum Error {
     /// Something else has it open, or mounted.
     #[error("{} is mounted already, or open in another process", path.display())]
     Busy {
-        /// What.
+        /// The path in question.
         path: PathBuf,
     },
-    /// It belongs to a database, to a backup, or to a store, which alone know what its bytes mean.
+    /// It belongs to a database, to a backup, or to a store; only these know the meaning of its
+    /// bytes.
     #[error("{} belongs to {owner}, which alone may open it", path.display())]
     Owned {
-        /// What.
+        /// The path in question.
         path: PathBuf,
-        /// Whose it is.
+        /// The owner of its bytes.
         owner: Owner,
     },
     /// The mountpoint is no directory, or one that must not be hidden.
@@ -83,7 +84,7 @@ pub enum Error {
     Mountpoint {
         /// The mountpoint.
         at: PathBuf,
-        /// What is wrong with it.
+        /// The reason why it is refused.
         why: &'static str,
     },
     /// This system has no file systems in user space.
@@ -98,12 +99,12 @@ pub enum Error {
     /// The system refused something else.
     #[error("{what}: {error}")]
     System {
-        /// What was done.
+        /// The operation that failed.
         what: String,
-        /// What it said.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// A space could not be stored; what was synced is there.
+    /// A space could not be stored; synced changes are there.
     #[error("not everything was stored: {why}")]
     NotStored {
         /// Why.
@@ -116,13 +117,13 @@ enum Event {
     Ended,
 }
 
-/// What is mounted.
+/// A mounted space or directory of spaces.
 pub struct Mounted {
     at: PathBuf,
     names: Arc<Names>,
     unmounter: SessionUnmounter,
     session: JoinHandle<()>,
-    /// Ends when nobody can tell it to stop any more.
+    /// Ends when its sender is dropped.
     tidying: (Sender<()>, JoinHandle<()>),
     events: (Sender<Event>, Receiver<Event>),
 }
@@ -149,15 +150,16 @@ impl std::fmt::Debug for Event {
 impl Stopper {
     /// Asks it; [`Mounted::wait`] returns when it is done.
     pub fn stop(&self) {
-        // Whoever waits no more has ended already.
+        // If the send fails, no thread waits any more, and the mount has ended.
         let _ = self.0.send(Event::Stop);
     }
 }
 
-/// Mounts the space or the directory of spaces at `source`, so that it is seen at the directory `at`.
+/// Mounts the space or the directory of spaces at `source`, so that it is seen at the directory
+/// `at`.
 ///
 /// # Errors
-/// What stands in the way.
+/// The reason why it cannot be mounted.
 pub fn mount(
     source: &Path,
     at: &Path,
@@ -221,11 +223,11 @@ pub fn mount(
     Ok(Mounted { at, names, unmounter, session, tidying: (stop, tidying), events })
 }
 
-/// Where it is to be seen, if that is a directory that neither hides what is mounted nor lies in it.
+/// Returns the mountpoint, if it is a directory that neither hides the source nor is inside it.
 fn check_mountpoint(source: &Source, at: &Path) -> Result<PathBuf, Error> {
     let wrong = |why| Error::Mountpoint { at: at.to_owned(), why };
     let about = std::fs::metadata(at).or_else(|error| {
-        // What a mount has left that was killed; only what answers nobody is taken away.
+        // A mount whose process was killed left this; only a mount without a process is removed.
         let is_left = error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
         if is_left && rustix::mount::unmount(at, UnmountFlags::DETACH).is_ok() {
             return std::fs::metadata(at);
@@ -252,18 +254,18 @@ fn check_mountpoint(source: &Source, at: &Path) -> Result<PathBuf, Error> {
 }
 
 impl Mounted {
-    /// Where it is seen.
+    /// Returns the mountpoint.
     pub fn at(&self) -> &Path {
         &self.at
     }
 
-    /// For whoever is to end it.
+    /// Returns a handle that ends the mount.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.events.0.clone())
     }
 
-    /// Waits until it is unmounted, or told to stop, and stores everything. Whoever has files open then
-    /// finds that they are gone.
+    /// Waits until it is unmounted or asked to stop, and stores everything. Programs that still
+    /// have files open then cannot use them any more.
     ///
     /// # Errors
     /// [`Error::NotStored`].

@@ -1,8 +1,8 @@
 //! Which name is which file, and which spaces are open.
 //!
 //! # Concurrency
-//! The table's lock is held while names change, so that names and directories say the same, and never
-//! while bytes are read or written. It comes before the locks of a file.
+//! The table's lock is held while names change, so that names and directories say the same, and
+//! never while bytes are read or written. It comes before the locks of a file.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -23,8 +23,8 @@ use crate::source::Source;
 /// The number of the directory itself.
 pub(crate) const ROOT: u64 = 1;
 
-/// Spaces that nobody has open and that are kept open all the same, since they were used: each takes a
-/// segment's buffer and its tree.
+/// Most spaces without a handle that are kept open because they were used: each takes a segment's
+/// buffer and its tree.
 const IDLE_MAX: usize = 16;
 
 pub(crate) struct Names {
@@ -62,12 +62,13 @@ impl Names {
         &self.source
     }
 
-    /// The file of a number.
+    /// Returns the file of a number.
     pub(crate) fn node(&self, number: u64) -> Result<Arc<Node>, Errno> {
         self.table.lock().by_number.get(&number).cloned().ok_or(Errno::STALE)
     }
 
-    /// The file of a name, for the kernel, which knows it from here on, until it is forgotten.
+    /// Returns the file of a name, for the kernel, which knows it from here on, until it is
+    /// forgotten.
     pub(crate) fn look_up(&self, name: &OsStr) -> Result<Arc<Node>, Errno> {
         let mut table = self.table.lock();
         self.find_in(&mut table, name).inspect(|node| node.looked_up())
@@ -86,7 +87,7 @@ impl Names {
         }
     }
 
-    /// All names, with the numbers of their files.
+    /// Returns all names, with the numbers of their files.
     pub(crate) fn list(&self) -> Result<Vec<(OsString, u64)>, Errno> {
         let mut table = self.table.lock();
         let names = self.source.names()?.into_iter();
@@ -116,14 +117,14 @@ impl Names {
         let _ = attributes::set_permissions(&dir, permissions);
         if uid != rustix::process::geteuid().as_raw() {
             attributes::set_owner(&dir, Some(uid), Some(gid)).inspect_err(|_| {
-                // Who is refused has made nothing.
+                // A refused call has made nothing.
                 let _ = self.source.hide(&dir).map(|hidden| node::remove(&hidden));
             })?;
         }
         Ok(table.add(name, |number| Node::created(number, dir, space)))
     }
 
-    /// Takes a name away; the file goes when nobody has it open any more.
+    /// Takes a name away; the file is removed with its last handle.
     pub(crate) fn remove(&self, name: &OsStr) -> Answer<()> {
         let mut table = self.table.lock();
         let node = self.find_in(&mut table, name)?;
@@ -135,7 +136,7 @@ impl Names {
         Ok(())
     }
 
-    /// Gives a file another name. The file that had it goes, or gets the first one's.
+    /// Gives a file another name. A file that had that name is removed, or gets the first one's.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr, flags: RenameFlags) -> Answer<()> {
         self.store_what_replaces(from, to, flags)?;
         let mut table = self.table.lock();
@@ -169,9 +170,10 @@ impl Names {
         Ok(())
     }
 
-    /// Makes durable what comes in the place of another file, as names are durable at once: after a crash the old
-    /// bytes or the new ones have the name, also where nobody has asked for an `fsync` (M5). Not under the table's
-    /// lock, as bytes are written; what is written to it meanwhile waits for the next sync, as ever.
+    /// Makes a file durable that replaces another one, since names are durable immediately. After a
+    /// crash the name has the old bytes or the new ones, also if no program has asked for an
+    /// `fsync` (M5). This runs without the table's lock, because it writes bytes; data that is
+    /// written to the file meanwhile waits for the next sync, as usual.
     fn store_what_replaces(&self, from: &OsStr, to: &OsStr, flags: RenameFlags) -> Answer<()> {
         let mut nodes = {
             let mut table = self.table.lock();
@@ -186,7 +188,7 @@ impl Names {
         nodes.try_for_each(|node| self.told(&node.dir(), node.sync()))
     }
 
-    /// Somebody opens a file, and is told now if that cannot be.
+    /// Opens a file for a handle; the caller gets the error if that fails.
     pub(crate) fn open(&self, node: &Node) -> Answer<()> {
         node.opened()?;
         node.open().inspect_err(|_| {
@@ -194,7 +196,7 @@ impl Names {
         })
     }
 
-    /// Somebody closed a file.
+    /// Releases a handle of a file.
     pub(crate) fn release(&self, node: &Node) -> Answer<()> {
         if node.released() {
             return self.drop_space(&mut self.table.lock(), node);
@@ -214,7 +216,8 @@ impl Names {
             }
             node
         };
-        // As long as it is not closed the table has it: another one of the same space would find that locked.
+        // Until the space is closed the table keeps it: another node of the same space would find
+        // it locked.
         if self.close_one(&node).is_err() {
             return;
         }
@@ -225,7 +228,7 @@ impl Names {
         }
     }
 
-    /// Closes spaces that nobody has open, but for a few.
+    /// Closes spaces without a handle, except a few.
     pub(crate) fn close_idle(&self) {
         let idle: Vec<Arc<Node>> = {
             let table = self.table.lock();
@@ -234,7 +237,7 @@ impl Names {
         };
         let too_many = idle.len().saturating_sub(IDLE_MAX);
         for node in idle.iter().take(too_many) {
-            // Whoever closed another file is not told.
+            // The caller closed another file, and does not get this error.
             let _ = self.close_one(node);
         }
     }
@@ -243,15 +246,15 @@ impl Names {
         self.told_by_itself(node, node.close_if_idle())
     }
 
-    /// What is to be done now and then.
+    /// Does the periodic work of all files.
     pub(crate) fn tidy(&self) {
         for node in self.nodes() {
-            // The next call that wants it is told, too.
+            // The next call that needs it gets the error, too.
             let _ = self.told_by_itself(&node, node.tidy());
         }
     }
 
-    /// Stores everything; nothing is taken any more. The first failure is told.
+    /// Stores everything; no more calls are accepted. Returns the first failure.
     pub(crate) fn close(&self) -> Answer<()> {
         self.table.lock().has_ended = true;
         let mut first = Ok(());
@@ -262,7 +265,7 @@ impl Names {
         first
     }
 
-    /// Passes on what a call answers, and tells who looks after the mount if it failed.
+    /// Passes on a call's result, and reports a failure to the operator of the mount.
     pub(crate) fn told<T>(&self, what: &Path, answer: Answer<T>) -> Answer<T> {
         answer.inspect_err(|refusal| {
             if refusal.is_failure() {
@@ -271,8 +274,9 @@ impl Names {
         })
     }
 
-    /// Passes on what came of what nobody asked for, and tells whoever looks after the mount, whatever
-    /// failed: who wrote was told that all is well. One failure again and again is told once.
+    /// Passes on the result of work that no caller has asked for, and reports every kind of failure
+    /// to the operator of the mount: the writer had got a success. A failure that repeats is
+    /// reported once.
     fn told_by_itself(&self, node: &Node, answer: Answer<()>) -> Answer<()> {
         if node.is_news(&answer)
             && let Err(refusal) = &answer

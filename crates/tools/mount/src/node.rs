@@ -1,9 +1,9 @@
-//! One file of a mount: where its space lies, and the open space while somebody needs it.
+//! One file of a mount: the directory of its space, and the open space while a call needs it.
 //!
 //! # Concurrency
-//! The lock of the standing is held for moments; that of the space while it is opened or closed, so that
-//! one does and the others wait; it comes first. Calls go to the space without a lock; one that finds it
-//! closed opens it again.
+//! The lock of the standing is held for moments. The lock of the space is held while it is opened
+//! or closed, so that one thread does it and the others wait; it comes first. Calls go to the space
+//! without a lock; a call that finds it closed opens it again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,29 +29,29 @@ pub(crate) struct Node {
 #[derive(Debug)]
 struct Standing {
     dir: PathBuf,
-    /// It has no name any more, and goes with its last handle.
+    /// It has no name any more, and is removed with its last handle.
     is_removed: bool,
     handles: u64,
-    /// How often the kernel was told of it.
+    /// Lookups that the kernel has got and not forgotten.
     lookups: u64,
     /// When the bytes were changed, as far as the directory does not say so yet.
     modified: Option<SystemTime>,
     /// Whether something was done that no sync has made durable.
     is_changed: bool,
-    /// Why closing it lost what no sync had made durable, until somebody is told.
+    /// The failure of a close that lost unsynced changes, until a caller gets it.
     lost: Option<Refusal>,
-    /// The failure that was reported last, if nothing went well since.
+    /// The failure that was reported last, if there was no success since.
     reported: Option<Errno>,
 }
 
 #[derive(Debug)]
 enum Open {
-    /// How long it was, if somebody has looked.
+    /// Its lengths, if a call has read them.
     Not(Option<Lengths>),
     Yes(Arc<SpaceFile>),
     /// The mount has ended, and all is stored.
     Stored,
-    /// It is gone, or what was done last is.
+    /// The space is removed, or its last changes are lost.
     Gone,
 }
 
@@ -98,18 +98,18 @@ impl Node {
         self.standing.lock().dir = dir;
     }
 
-    /// Its name was taken away; says whether nobody has it open.
+    /// Takes its name away, and returns whether it has no handle.
     pub(crate) fn removed(&self, dir: PathBuf) -> bool {
         let mut standing = self.standing.lock();
         (standing.dir, standing.is_removed) = (dir, true);
         standing.handles == 0
     }
 
-    /// Somebody opens it. The handle counts before the space is opened, so that neither its name nor the
-    /// space goes in between.
+    /// Adds a handle. The handle counts before the space is opened, so that neither its name nor
+    /// the space is removed in between.
     ///
     /// # Errors
-    /// `ESTALE` if it is gone; else the handle counts, and has to be released.
+    /// `ESTALE` if it is removed; else the handle counts, and has to be released.
     pub(crate) fn opened(&self) -> Result<(), Errno> {
         let mut standing = self.standing.lock();
         if standing.is_removed && standing.handles == 0 {
@@ -119,13 +119,13 @@ impl Node {
         Ok(())
     }
 
-    /// Opens the space, for somebody who is told now what stands in the way.
+    /// Opens the space for a caller, which gets the error if that fails.
     pub(crate) fn open(&self) -> Answer<()> {
         self.tell_lost()?;
         self.with(|_| Ok(()))
     }
 
-    /// A handle is gone; says whether the space should go with it.
+    /// Releases a handle, and returns whether the space should be removed with it.
     pub(crate) fn released(&self) -> bool {
         let mut standing = self.standing.lock();
         standing.handles = standing.handles.saturating_sub(1);
@@ -142,7 +142,8 @@ impl Node {
         standing.lookups = standing.lookups.saturating_sub(count);
     }
 
-    /// Whether the kernel knows it no more, nobody has it open, and nobody is to be told anything of it.
+    /// Returns whether the kernel has no lookup of it, it has no handle, and no lost changes are
+    /// left to report.
     pub(crate) fn is_forgotten(&self) -> bool {
         let standing = self.standing.lock();
         standing.lookups == 0 && standing.handles == 0 && standing.lost.is_none()
@@ -160,7 +161,7 @@ impl Node {
     pub(crate) fn with<T>(&self, mut work: impl FnMut(&SpaceFile) -> Answer<T>) -> Answer<T> {
         loop {
             match work(&*self.file()?) {
-                // It was closed as nobody seemed to need it.
+                // It was closed because it seemed idle.
                 Err(Refusal::Space(Error::Closed)) => {}
                 done => return done,
             }
@@ -180,21 +181,21 @@ impl Node {
         Ok(done)
     }
 
-    /// Makes what was done durable, and the time of the last change. Tells, once, that closing the space
-    /// has lost something.
+    /// Makes all changes durable, and the time of the last one. Returns, once, that closing the
+    /// space has lost changes.
     pub(crate) fn sync(&self) -> Answer<()> {
         let synced = self.store();
         self.tell_lost()?;
         synced
     }
 
-    /// Tells the next one who can be told that closing the space has lost something.
+    /// Reports to the next caller that closing the space has lost changes.
     fn tell_lost(&self) -> Answer<()> {
         self.standing.lock().lost.take().map_or(Ok(()), Err)
     }
 
     fn store(&self) -> Answer<()> {
-        // What is changed from here on may be durable, or not.
+        // Later changes may be durable, or not.
         self.standing.lock().is_changed = false;
         let stored = self.store_bytes();
         if stored.is_err() {
@@ -213,15 +214,14 @@ impl Node {
                 Open::Gone => return Err(Errno::IO.into()),
             };
             match file.sync() {
-                // It is being closed: how that ends is to be seen under the lock.
+                // It is being closed: the result of that can be read under the lock.
                 Err(Refusal::Space(Error::Closed)) => {}
                 synced => return synced,
             }
         }
     }
 
-    /// As much as somebody who does nothing else has to do now and then: what was changed is made durable,
-    /// and room is given back.
+    /// Does the periodic work of the background thread: makes changes durable and releases room.
     pub(crate) fn tidy(&self) -> Answer<()> {
         if !self.standing.lock().is_changed {
             return Ok(());
@@ -236,11 +236,11 @@ impl Node {
         tidied
     }
 
-    /// Closes the space, if it is open and nobody needs it. Without room to store what was done it stays
-    /// open; after another failure what is lost is told by the next sync, or by whoever opens it.
+    /// Closes the space, if it is open and idle. Without room to store the changes it stays open.
+    /// After another failure the next sync or open returns that changes were lost.
     pub(crate) fn close_if_idle(&self) -> Answer<()> {
         let mut space = self.space.lock();
-        // Whoever opens it is counted first, and then waits here.
+        // A caller that opens it counts its handle first, and then waits here.
         if !self.is_idle() {
             return Ok(());
         }
@@ -289,8 +289,8 @@ impl Node {
         kept
     }
 
-    /// Whether a failure of what nobody asked for is another than the last one, so that somebody should
-    /// be told; after a success each is.
+    /// Returns whether a failure of work that no caller has asked for differs from the last one, so
+    /// that it should be reported. After a success each failure is.
     pub(crate) fn is_news<T>(&self, answer: &Answer<T>) -> bool {
         let found = answer.as_ref().err().map(Refusal::errno);
         let last = std::mem::replace(&mut self.standing.lock().reported, found);
@@ -302,7 +302,7 @@ impl Node {
         *self.space.lock() = Open::Gone;
     }
 
-    /// Length, stored bytes, and what the directory says. Opens no space.
+    /// Returns length, stored bytes, and the attributes of the directory. Opens no space.
     pub(crate) fn stat(&self) -> Answer<(u64, u64, Attributes)> {
         let lengths = {
             let mut space = self.space.lock();
@@ -310,7 +310,7 @@ impl Node {
                 Open::Yes(file) => (file.len(), file.stored_bytes()),
                 Open::Not(known) => {
                     let dir = self.dir();
-                    // Before it is read: what is stored later is looked at again.
+                    // Read before the lengths: if the space is stored later, they are read again.
                     let stored_at = stored_at(&dir)?;
                     let known = known.filter(|known| known.stored_at == stored_at);
                     let found = known.map_or_else(|| lengths_of(&dir, stored_at), Ok)?;
@@ -341,7 +341,7 @@ impl Node {
         }
     }
 
-    /// The open space, which is opened if it is not.
+    /// Returns the open space, which is opened if it is not.
     fn file(&self) -> Answer<Arc<SpaceFile>> {
         let mut space = self.space.lock();
         match &*space {
@@ -370,7 +370,7 @@ impl Node {
     }
 }
 
-/// What a space that is not open says of itself.
+/// Returns the lengths of a space that is not open, from its files.
 fn lengths_of(dir: &Path, stored_at: SystemTime) -> Answer<Lengths> {
     let found = Offline::open(&*device_of(dir)?)?;
     let extents = found.extents(0..found.len());

@@ -1,5 +1,6 @@
-//! Whose a directory is: spaces of a database, of a backup or of a store are for these alone. A byte that came or went
-//! there, or an opening of which they do not know, they would find as damage.
+//! The owner of a directory: a database, a backup or a store.
+//! Only the owner uses its spaces. It would report as damage any byte that another program adds or
+//! removes there, and any opening that it does not know of.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,15 +11,16 @@ use rustix::io::read;
 
 use crate::source::device_of;
 
-/// The files that make a directory a database, or a backup of one, and what they begin with.
+/// The files that make a directory a database, or a backup of one, and the bytes that they begin
+/// with.
 const MARKS: [(&str, &[u8; 8], &str); 2] =
     [("THERMOCLINE", b"THERMOCL", "database"), ("BACKUP", b"TCBACKUP", "backup")];
 /// The directories in them that have spaces, and whatever else is theirs.
 const DIRECTORIES: [&str; 2] = ["keyspaces", "journal"];
-/// What the space of a store of engine `flexdb` begins with (`docs/formats/flexdb.md`).
+/// The first bytes of the space of a store of engine `flexdb` (`docs/formats/flexdb.md`).
 const STORE: &[u8; 8] = b"TCFLEXDB";
 
-/// Who has made a directory, and knows what its bytes mean.
+/// The program that has made a directory, and knows the meaning of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     what: &'static str,
@@ -31,7 +33,8 @@ impl fmt::Display for Owner {
     }
 }
 
-/// The database or the backup that a path is, or lies in, where it may have spaces; the path need not be there.
+/// Returns the database or the backup that `path` is, or is inside of, where it may have spaces;
+/// the path need not exist.
 pub fn owner_of(path: &Path) -> Option<Owner> {
     let parent = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
     let path = path.canonicalize().ok().or_else(parent)?;
@@ -45,8 +48,8 @@ pub fn owner_of(path: &Path) -> Option<Owner> {
     })
 }
 
-/// The store whose space lies in a directory: one that is used by itself, or was copied out of a database. Opens
-/// nothing, and makes nothing.
+/// Returns the store whose space is in a directory: one that is used by itself, or was copied out
+/// of a database. Opens nothing, and makes nothing.
 pub(crate) fn store_in(dir: &Path) -> Option<Owner> {
     // A device would make the directory.
     if !dir.is_dir() {
@@ -57,12 +60,12 @@ pub(crate) fn store_in(dir: &Path) -> Option<Owner> {
     is_store(&begin).then(|| store(dir))
 }
 
-/// Whether a space that begins so is a store's.
+/// Returns whether a space that begins so is a store's.
 pub fn is_store(begin: &[u8]) -> bool {
     begin.starts_with(STORE)
 }
 
-/// The store of a directory whose space is one's.
+/// Returns the store of a directory whose space is one's.
 pub fn store(dir: &Path) -> Owner {
     Owner { what: "flexdb store", dir: dir.to_owned() }
 }

@@ -4,22 +4,22 @@ use device::Error as DeviceError;
 use flexspace::space::Error as SpaceError;
 use rustix::io::Errno;
 
-/// What a caller is told, and why if the space said it.
+/// An error that a caller gets, with the reason if it is the space's.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum Refusal {
     /// Just the number.
     #[error("{0}")]
     Errno(#[from] Errno),
-    /// What the space refused, or failed with.
+    /// The space's refusal or failure.
     #[error(transparent)]
     Space(#[from] SpaceError),
 }
 
-/// What a call answers.
+/// The result of a call.
 pub(crate) type Answer<T> = Result<T, Refusal>;
 
 impl Refusal {
-    /// The number by which the caller is told.
+    /// Returns the error number that the caller gets.
     pub(crate) fn errno(&self) -> Errno {
         match self {
             Self::Errno(errno) => *errno,
@@ -27,7 +27,7 @@ impl Refusal {
         }
     }
 
-    /// Whether somebody should be told who looks after the mount, as it is not the caller's doing.
+    /// Returns whether the operator of the mount should get it, since the caller did not cause it.
     pub(crate) fn is_failure(&self) -> bool {
         matches!(self, Self::Space(_)) && matches!(self.errno(), Errno::IO | Errno::ROFS)
     }

@@ -22,8 +22,8 @@ use crate::refusal::{Answer, Refusal};
 use crate::shift::Shift;
 use crate::source::NAME_BYTES_MAX;
 
-/// How long the kernel believes names: they change by its own doing, or by somebody who makes spaces
-/// beside the mount.
+/// Time for which the kernel keeps names: they change by its own calls, or when another program
+/// makes spaces next to the mount.
 const NAMES_FOR: Duration = Duration::from_secs(1);
 /// And lengths: never (M1).
 const LENGTHS_FOR: Duration = Duration::ZERO;
@@ -31,11 +31,11 @@ const LENGTHS_FOR: Duration = Duration::ZERO;
 /// Numbers are not given out again, so one generation does.
 const GENERATION: Generation = Generation(0);
 
-/// `lseek`'s words for what it looks for.
+/// `lseek`'s words for the kind of range that it looks for.
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
-/// What is counted in blocks is so in those of `stat`.
+/// Unit of `stat` in which stored bytes are counted.
 const STAT_BLOCK_BYTES: u64 = 512;
 const BLOCK_BYTES: u32 = 4096;
 
@@ -117,7 +117,7 @@ impl Requests {
     fn find(&self, name: &OsStr) -> Answer<FileAttr> {
         let node = self.names.look_up(name)?;
         let found = self.names.told(&node.dir(), self.stat(&node));
-        // The kernel is not told of it.
+        // The kernel does not get this lookup.
         found.inspect_err(|_| self.names.forget(node.number, 1))
     }
 
@@ -154,7 +154,7 @@ impl Requests {
     }
 }
 
-/// What `setattr` may be asked for.
+/// The changes that `setattr` may request.
 struct Asked {
     size: Option<u64>,
     mode: Option<u32>,
@@ -262,7 +262,7 @@ impl Filesystem for Requests {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // What cannot be opened is said now.
+        // A file that cannot be opened is refused now.
         match self.of(ino, |node| self.names.open(node)) {
             Ok(()) => reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO),
             Err(errno) => reply.error(errno),

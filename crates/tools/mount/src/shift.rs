@@ -1,14 +1,15 @@
-//! Insertions and removals as a file system can be asked for them: by setting an extended attribute.
+//! Insertions and removals, requested from a file system by setting an extended attribute.
 //!
 //! `fallocate` has modes for both, but the kernel passes neither on to a file system in user space
-//! (`fuse_file_fallocate` refuses them). Setting an attribute it passes on, of an open file and of a
-//! name, with up to 64 KiB:
+//! (`fuse_file_fallocate` refuses them). It passes on the setting of an attribute, of an open file
+//! and of a name, with up to 64 KiB:
 //!
 //! | attribute | value | does |
 //! |---|---|---|
-//! | `user.flexspace.insert` | `OFFSET LENGTH` | so many zeros come at the offset; what was there and all behind it moves back |
-//! | `user.flexspace.insert@OFFSET` | bytes | these come at the offset |
-//! | `user.flexspace.collapse` | `OFFSET LENGTH` | so many bytes go at the offset; all behind them moves up |
+//! | `user.flexspace.insert` | `OFFSET LENGTH` | inserts zeros; bytes from the offset on move back
+//! |
+//! | `user.flexspace.insert@OFFSET` | bytes | inserts these bytes at the offset |
+//! | `user.flexspace.collapse` | `OFFSET LENGTH` | removes bytes; all bytes behind them move up |
 //!
 //! Numbers are decimal. None of these is there when attributes are read or listed.
 
@@ -22,7 +23,7 @@ pub(crate) const INSERT: &str = "user.flexspace.insert";
 /// The attribute that removes.
 pub(crate) const COLLAPSE: &str = "user.flexspace.collapse";
 
-/// What is to be done to a file.
+/// A change that a caller requests of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shift<'a> {
     Insert { offset: u64, bytes: &'a [u8] },
@@ -31,7 +32,7 @@ pub(crate) enum Shift<'a> {
 }
 
 impl<'a> Shift<'a> {
-    /// What an attribute and its value ask for.
+    /// Returns the change that an attribute and its value request.
     ///
     /// # Errors
     /// `EOPNOTSUPP` for another attribute, `EINVAL` for numbers that are none.

@@ -1,8 +1,8 @@
 //! The directories that are mounted: which are spaces, and how they are made, named and removed.
 //!
-//! A directory with a superblock is a space. Making one, and removing one, begins and ends with names
-//! that nobody sees, so a crash leaves no half of one; the next mount removes what is left under such a
-//! name (M3).
+//! A directory with a superblock is a space. Making a space begins with a hidden name, and removing
+//! one ends with such a name, so that a crash leaves no half of one. The next mount removes all
+//! that is left under such a name (M3).
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -28,7 +28,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 /// The longest name, as in most file systems.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 
-/// What is mounted.
+/// The mounted directory, or the directory of the one mounted space.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// The directory whose directories are spaces.
@@ -37,12 +37,12 @@ pub(crate) struct Source {
     only: Option<OsString>,
     segment_bytes: u32,
     hidden_count: AtomicU64,
-    /// Held while it is mounted: nobody else makes or removes spaces here.
+    /// Held while it is mounted: no other process makes or removes spaces here.
     _lock: Option<OwnedFd>,
 }
 
 impl Source {
-    /// A space, or a directory of spaces.
+    /// Returns a space, or a directory of spaces.
     ///
     /// # Errors
     /// The system's; `EWOULDBLOCK` if the directory is mounted already.
@@ -65,17 +65,17 @@ impl Source {
         &self.root
     }
 
-    /// The directory of all that is shown.
+    /// Returns the directory of all that is shown.
     pub(crate) fn dir(&self) -> PathBuf {
         self.only.as_ref().map_or_else(|| self.root.clone(), |only| self.root.join(only))
     }
 
-    /// Whether names can be given.
+    /// Returns whether names can be given.
     pub(crate) fn is_one_space(&self) -> bool {
         self.only.is_some()
     }
 
-    /// The names of all spaces, in order.
+    /// Returns the names of all spaces, in order.
     pub(crate) fn names(&self) -> Result<Vec<OsString>, Errno> {
         if let Some(name) = &self.only {
             return Ok(vec![name.clone()]);
@@ -86,7 +86,7 @@ impl Source {
         Ok(names)
     }
 
-    /// The directory of a space, if there is one of that name.
+    /// Returns the directory of a space, if there is one of that name.
     pub(crate) fn find(&self, name: &OsStr) -> Option<PathBuf> {
         let is_shown = self.only.as_ref().is_none_or(|only| only == name) && !is_hidden(name);
         let dir = self.root.join(name);
@@ -114,8 +114,8 @@ impl Source {
         }
     }
 
-    /// Gives a space another name, and says where its directory is now, and that of the space that had
-    /// the name, under one that nobody sees.
+    /// Gives a space another name. Returns its new directory, and the hidden directory of the space
+    /// that had the name.
     pub(crate) fn rename(&self, dir: &Path, name: &OsStr) -> Answer<(PathBuf, Option<PathBuf>)> {
         let to = self.root.join(name);
         if !is_space(&to) {
@@ -129,7 +129,7 @@ impl Source {
         match self.hide(dir) {
             Ok(replaced) => Ok((to, Some(replaced))),
             Err(refusal) => {
-                // Who is refused finds all as it was.
+                // A refused call leaves everything unchanged.
                 fs::renameat_with(CWD, dir, CWD, &to, RenameFlags::EXCHANGE)?;
                 Err(refusal)
             }
@@ -154,12 +154,12 @@ impl Source {
     fn change_name(&self, from: &Path, to: &Path, flags: RenameFlags) -> Result<(), Errno> {
         fs::renameat_with(CWD, from, CWD, to, flags)?;
         self.sync_names().inspect_err(|_| {
-            // The failure that came first is the one to tell.
+            // The first failure is the one to report.
             let _ = fs::renameat_with(CWD, to, CWD, from, flags);
         })
     }
 
-    /// Bytes of the file system, those that are free, and those that are for everybody.
+    /// Returns the bytes of the file system, free ones, and free ones for all users.
     pub(crate) fn room(&self) -> Result<[u64; 3], Errno> {
         let found = fs::statvfs(&self.root)?;
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
@@ -183,7 +183,7 @@ impl Source {
         Ok(())
     }
 
-    /// Who mounted one space has no other names.
+    /// A mount of one space has no other names.
     fn check_may_name(&self) -> Result<(), Errno> {
         if self.only.is_some() { Err(Errno::PERM) } else { Ok(()) }
     }
@@ -194,13 +194,13 @@ impl Source {
         self.root.join(format!("{HIDDEN}{process}-{number}"))
     }
 
-    /// Removes what a crash left of spaces that were being made or removed.
+    /// Removes the rest of spaces that were being made or removed in a crash.
     ///
     /// # Errors
     /// The system's.
     pub(crate) fn remove_leftovers(&self) -> Result<(), Errno> {
         if self.only.is_some() {
-            // Others may be making spaces beside it.
+            // Another process may be making spaces next to it.
             return Ok(());
         }
         for name in self.all_names()?.iter().filter(|name| is_given(name)) {
@@ -209,7 +209,7 @@ impl Source {
                 // No space has more.
                 continue;
             }
-            // Whoever has it open still needs it.
+            // A process that has it open still needs it.
             let device = device_of(&dir);
             if device.is_ok_and(|device| device.lock("lock").is_ok()) {
                 std::fs::remove_dir_all(dir).map_err(|error| number_of(&error))?;
@@ -231,7 +231,7 @@ pub(crate) fn stored_at(dir: &Path) -> Result<SystemTime, Errno> {
     about.map_err(|error| number_of(&error))
 }
 
-/// The device of a space's directory.
+/// Returns the device of a space's directory.
 pub(crate) fn device_of(dir: &Path) -> Answer<Arc<dyn Device>> {
     let device = device::open(dir, device::Options::default());
     device.map_err(|error| Refusal::Space(error.into()))
@@ -245,7 +245,8 @@ fn is_hidden(name: &OsStr) -> bool {
     name.as_bytes().starts_with(HIDDEN.as_bytes())
 }
 
-/// Whether a name is as [`Source::hidden`] gives them; what else is not shown is somebody's.
+/// Returns whether a name has the form that [`Source::hidden`] gives; other hidden names are a
+/// user's.
 fn is_given(name: &OsStr) -> bool {
     let given = name.to_str().and_then(|name| name.strip_prefix(HIDDEN)?.split_once('-'));
     let is_number =
@@ -253,7 +254,7 @@ fn is_given(name: &OsStr) -> bool {
     given.is_some_and(|(process, number)| is_number(process) && is_number(number))
 }
 
-/// Whether there is nothing but plain files in a directory.
+/// Returns whether there is nothing but plain files in a directory.
 fn has_only_files(dir: &Path) -> bool {
     let is_file = |entry: std::io::Result<std::fs::DirEntry>| {
         entry.and_then(|entry| entry.file_type()).is_ok_and(|kind| kind.is_file())

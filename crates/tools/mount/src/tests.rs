@@ -1,4 +1,4 @@
-//! Tests without a kernel: files, names and what is asked for by attributes.
+//! Tests without a kernel: files, names and the requests that attributes make.
 
 mod closing;
 mod files;

@@ -1,4 +1,4 @@
-//! A file whose operations fail when they are told to.
+//! A file whose operations fail when a test asks for it.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

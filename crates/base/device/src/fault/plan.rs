@@ -61,8 +61,8 @@ impl OperationKind {
         }
     }
 
-    /// Returns whether the operation needs a descriptor of its own, as all but those on an open
-    /// file do.
+    /// Returns whether the operation needs a descriptor of its own, as all do but operations on an
+    /// open file.
     pub fn needs_descriptor(self) -> bool {
         !matches!(self, Self::Read | Self::Write | Self::Resize | Self::Sync)
     }
@@ -96,7 +96,7 @@ pub enum Lasting {
 /// An operation that is to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Of which kind; `None` counts operations of all kinds.
+    /// The kind of the operation; `None` counts operations of all kinds.
     pub kind: Option<OperationKind>,
     /// The how manieth of that kind since the device was made; the first is 1.
     pub nth: u64,
@@ -110,7 +110,7 @@ pub struct Fault {
 #[derive(Debug, Default)]
 pub(super) struct Plan(Mutex<State>);
 
-/// What is done before an operation, of one thread or of any.
+/// An action that is done before an operation, of one thread or of any.
 pub(super) struct Interposed {
     pub(super) thread: Option<ThreadId>,
     pub(super) kind: OperationKind,
@@ -149,7 +149,7 @@ impl Plan {
         self.0.lock().interposed.push(interposed);
     }
 
-    /// Does what is to be done before an operation of this thread, with no lock held.
+    /// Does the interposed actions for an operation of this thread, with no lock held.
     fn run_interposed(&self, kind: OperationKind) {
         let thread = std::thread::current().id();
         let mut state = self.0.lock();

@@ -1,7 +1,7 @@
-//! A queue whose requests fail when they are told to.
+//! A queue whose requests fail when a test asks for it.
 //!
 //! A request that is to fail never reaches the inner queue: its completion is made here and waits
-//! to be collected. All others go on with the inner file in place of the wrapper.
+//! to be collected. All others continue with the inner file in place of the wrapper.
 
 use std::any::Any;
 use std::sync::Arc;

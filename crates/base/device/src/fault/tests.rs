@@ -1,4 +1,4 @@
-//! The fault wrapper: invisible until told otherwise, and then exactly as told.
+//! The fault wrapper: invisible without a fault, and then exact.
 
 use super::*;
 use crate::{Buffer, Error, FailedOperation, Request, SyncKind, Work, memory};
@@ -54,7 +54,7 @@ fn every_operation_can_be_made_to_fail() {
         let failure = Failure::NoSpace;
         device.fail(Fault { kind: Some(kind), nth: 1, failure, lasting: Lasting::ForGood });
         let refused = workload(&*device);
-        // A sync that fails is not to be tried again, whatever it failed for.
+        // A sync that fails is not to be tried again, for any cause.
         let is_sync = matches!(kind, OperationKind::Sync | OperationKind::SyncDir);
         let is_no_space = matches!(refused, Err(Error::NoSpace { .. }));
         assert!(refused.is_err() && is_no_space != is_sync, "{kind:?}: {refused:?}");

@@ -72,7 +72,7 @@ impl Names {
         if !self.is_dir(full) {
             return Err(not_found(dir));
         }
-        // Names of one directory lie together, with those of its directories among them.
+        // Names of one directory are adjacent, with the names of its directories among them.
         let front = if full.is_empty() { String::new() } else { format!("{full}/") };
         let rest = |name: &String| {
             name.strip_prefix(&front)

@@ -1,9 +1,9 @@
 //! A file of the device beneath, some of whose blocks are others.
 //!
 //! # Invariants
-//! - P1. A byte is that of its block here, if there is one; else that beneath, up to where the file was never
-//!   cut; else zero.
-//! - P2. What lies here behind the file's end is zero, so that growing it shows zeros.
+//! - P1. A byte is that of its block here, if there is one; else that beneath, up to where the file
+//!   was never cut; else zero.
+//! - P2. Bytes here past the file's end are zero, so that growing it shows zeros.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::file::{File, Mode, SyncKind};
 const BLOCK_BYTES: usize = 4096;
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// What of a file is not as it is beneath; all handles to it share it.
+/// The differences of a file from the one beneath; all handles to it share them.
 #[derive(Debug)]
 pub(super) struct Changes(RwLock<State>);
 
 #[derive(Debug)]
 struct State {
     len: u64,
-    /// Up to where bytes beneath are shown.
+    /// The end of the bytes beneath that are shown.
     shown: u64,
     blocks: BTreeMap<u64, Box<[u8]>>,
 }
@@ -44,7 +44,8 @@ pub(super) struct PatchedFile {
     pub(super) mode: Mode,
 }
 
-/// The parts of a range by blocks: the block, where in it the part begins, and where in the range.
+/// Returns the parts of a range by blocks: the block, the part's place in it, and its place in the
+/// range.
 fn parts(offset: u64, len: u64) -> impl Iterator<Item = (u64, std::ops::Range<usize>, usize)> {
     let end = offset + len;
     let first = offset / BLOCK;
@@ -56,7 +57,7 @@ fn parts(offset: u64, len: u64) -> impl Iterator<Item = (u64, std::ops::Range<us
 }
 
 impl PatchedFile {
-    /// What is shown from `offset` where no block is another.
+    /// Reads the bytes that are shown from `offset` in blocks without a change.
     fn read_beneath(&self, state: &State, offset: u64, into: &mut [u8]) -> Result<()> {
         let shown = state.shown.saturating_sub(offset).min(into.len() as u64) as usize;
         let (shown, behind) = into.split_at_mut(shown);
@@ -64,7 +65,8 @@ impl PatchedFile {
         if shown.is_empty() { Ok(()) } else { self.base.read_at(offset, shown) }
     }
 
-    /// Changes a range: `fill` is handed each part of it, and where in the range that begins.
+    /// Changes a range: `fill` is called with each part of it, and with the part's place in the
+    /// range.
     fn change(
         &self,
         state: &mut State,

@@ -8,7 +8,7 @@ fn over_nothing() -> (Arc<dyn Device>, ()) {
     (overlay(crate::memory()), ())
 }
 
-// All of the suite but what counts: what is read is counted beneath, what is written and synced is not.
+// All of the suite but the counters: reads are counted beneath, writes and syncs are not.
 mod suite {
     use super::over_nothing;
 

@@ -50,7 +50,8 @@ fn a_child_does_not_unlock_its_parents_file() {
     assert!(matches!(other.lock("LOCK"), Err(Error::Locked { .. })), "it is locked still");
 }
 
-/// A fork leaves what another thread holds locked in the child. Nothing that a child needs may be so.
+/// After a fork, a lock that another thread held stays locked in the child. Nothing that a child
+/// needs may be so.
 #[test]
 fn a_child_makes_statics_again() {
     static LOCKED: PerProcess<Mutex<Vec<u32>>> = PerProcess::new(Mutex::default);

@@ -1,4 +1,4 @@
-//! A file that writes down what succeeds on it.
+//! A file that writes down the operations that succeed on it.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::recording::{Log, Recorded};
 pub(super) struct RecordedFile {
     pub(super) inner: Arc<dyn File>,
     pub(super) log: Arc<Log>,
-    /// What it is known by.
+    /// The number of the file in the recording.
     pub(super) number: u64,
 }
 

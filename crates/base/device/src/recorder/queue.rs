@@ -1,4 +1,4 @@
-//! A queue that writes down what succeeds on it, in the order of the completions.
+//! A queue that writes down the requests that succeed on it, in the order of the completions.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ use super::recording::{Log, Recorded};
 pub(super) struct RecordedQueue {
     inner: Box<dyn Queue>,
     log: Arc<Log>,
-    /// What is in flight, by the tag that the inner queue is given in place of the caller's, which
-    /// need not be different from each other.
+    /// Requests in flight, by the tag that the inner queue is given in place of the caller's; the
+    /// caller's tags need not differ from each other.
     sent: BTreeMap<u64, Sent>,
     next: u64,
 }
@@ -39,7 +39,7 @@ impl RecordedQueue {
         Self { inner, log, sent: BTreeMap::new(), next: 0 }
     }
 
-    /// Writes down what came back since `from`, and gives it the callers' tags.
+    /// Writes down the completions in `done`, and gives them the callers' tags.
     fn note(&mut self, done: &mut [Completion]) {
         for completion in done {
             let Some(sent) = self.sent.remove(&completion.tag) else { continue };
@@ -101,7 +101,7 @@ impl Queue for RecordedQueue {
 
 impl Drop for RecordedQueue {
     fn drop(&mut self) {
-        // What is still in flight will be done; it is written down as the rest is.
+        // Requests still in flight will be done; they are written down as the rest is.
         let mut rest = Vec::new();
         let _ = self.wait(usize::MAX, &mut rest);
     }

@@ -1,4 +1,4 @@
-//! What was done, as a value.
+//! The operations that were done, as a value.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,11 +1,11 @@
 //! The bytes of a simulated file: sparse pages, shared until one side writes.
 //!
-//! A clone costs one reference count, so that an image of a disk costs as much as what differs
-//! from it, however large its files are.
+//! A clone costs one reference count, so an image of a disk costs only its differences from the
+//! disk, however large the files are.
 //!
 //! # Invariants
 //! - I1. A page that is not there reads as zeros.
-//! - I2. What lies beyond the length, in the last page too, is zero: a file that is cut and then
+//! - I2. Bytes beyond the length, in the last page too, are zero: a file that is cut and then
 //!   extended shows zeros.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,8 @@ pub(super) struct Content {
     len: u64,
 }
 
-/// The pieces of `range` that lie in one page each: the page, where in it, and where in `range`.
+/// Returns the pieces of `range` that are in one page each: the page, the part of it, and the part
+/// of `range`.
 fn pieces(range: Range<u64>) -> impl Iterator<Item = (u64, Range<usize>, usize)> {
     let mut at = range.start;
     std::iter::from_fn(move || {
@@ -44,7 +45,7 @@ impl Content {
         self.len
     }
 
-    /// Copies what lies from `offset` on; beyond the length there are zeros.
+    /// Copies the bytes from `offset` on; beyond the length there are zeros.
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) {
         for (page, within, at) in pieces(offset..offset + into.len() as u64) {
             let target = &mut into[at..at + within.len()];
@@ -101,7 +102,7 @@ impl Content {
         }
     }
 
-    /// Flips one bit of a byte that lies within the length.
+    /// Flips one bit of a byte within the length.
     pub(super) fn flip(&mut self, offset: u64, bit: u8) {
         if offset < self.len {
             let mut byte = [0];
@@ -110,7 +111,7 @@ impl Content {
         }
     }
 
-    /// Takes over a range from `other`, whatever the two lengths are; the length stays.
+    /// Takes over a range from `other`, at any two lengths; the length stays.
     ///
     /// Used with whole sectors only, and followed by [`Content::set_len`], which restores I2.
     pub(super) fn copy_from(&mut self, other: &Self, range: Range<u64>) {
@@ -131,7 +132,7 @@ impl Content {
         }
     }
 
-    /// Sets the length without touching what lies beyond it, for use between copies.
+    /// Sets the length without touching the bytes beyond it, for use between copies.
     pub(super) fn cut(&mut self, len: u64) {
         let end = self.pages.last_key_value().map_or(0, |(&number, _)| (number + 1) * PAGE);
         self.len = self.len.max(end);

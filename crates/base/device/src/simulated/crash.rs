@@ -1,19 +1,19 @@
-//! What a disk may hold after the power was cut.
+//! The possible contents of a disk after the power was cut.
 //!
 //! 1. A *survival* is drawn for the names and one for the bytes: nothing, everything, all up to a
 //!    moment, any subset of the changes, or any subset of their sectors. The extremes are drawn
-//!    more often than chance would, since they are where stores are wrong most often.
+//!    more often than chance would, since stores are wrong there most often.
 //! 2. Each directory becomes its durable names with those pending changes that survive, in order.
-//! 3. Each file that can still be reached becomes its durable bytes with those pending changes
-//!    that survive, by sectors of 512 bytes. A sector that survives is as it was right after that
-//!    change, with all that was written to it before: a sector may tear from its neighbours, but
-//!    it is never put together from pieces of different times.
+//! 3. Each file that can still be reached becomes its durable bytes with those pending changes that
+//!    survive, by sectors of 512 bytes. A sector that survives is as it was right after that
+//!    change, with all that was written to it before. A sector may tear from its neighbours, but it
+//!    is never put together from pieces of different times.
 //! 4. A length is metadata, which file systems write in order: the length is that of some moment
-//!    since the last sync, whatever became of the bytes. What was cut off before that moment is
+//!    since the last sync, independent of the bytes. Bytes that were cut off before that moment are
 //!    zeros.
 //!
-//! Any *order* of the pending writes is covered by any *subset*: if an earlier write of a sector
-//! reaches the medium after a later one, what is left is what would be left without the later one.
+//! Any *order* of the pending writes is covered by any *subset*. If an earlier write of a sector
+//! reaches the medium after a later one, the result is the one without the later write.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use super::state::{DirState, FileState, Flight, Node, SECTOR, State};
 enum Survival {
     Nothing,
     Everything,
-    /// Those before the change of this sequence number, and that one torn.
+    /// The changes before the one of this sequence number, and that one torn.
     Until(u64),
     /// Each by itself with this chance; some of them torn.
     Some {
@@ -39,12 +39,12 @@ enum Survival {
     },
 }
 
-/// What becomes of one change.
+/// The fate of one change.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Lost,
     Kept,
-    /// The first sectors, as many as are drawn.
+    /// The first sectors, a random number of them.
     Head,
     /// Each sector by itself.
     Torn {
@@ -190,7 +190,7 @@ fn surviving_names(
         let mut names = dir.durable.clone();
         for change in &dir.pending {
             let kept = fates.get(&change.sequence).copied().unwrap_or(false);
-            // Of a move, the old name may outlive the crash beside the new one.
+            // The old name of a moved file may outlive the crash next to the new one.
             let both = change.moved_to.is_some() && dice.below(4) == 0;
             if kept && !both {
                 change.make(&mut names);
@@ -238,7 +238,7 @@ fn surviving_bytes<'a>(
     image
 }
 
-/// Takes what survives of `change` over from `seen`, the file as it was right after it.
+/// Takes the parts of `change` that survive over from `seen`, the file right after the change.
 fn keep(image: &mut Content, seen: &Content, change: &Change, fate: Fate, dice: &mut Dice) {
     let sectors = change.sectors();
     match (change, fate) {

@@ -22,7 +22,7 @@ impl Dice {
     }
 
     /// Whether something happens whose chance is `ppm` in a million. A chance of zero draws
-    /// nothing, so that a fault that is off does not change what the others draw.
+    /// nothing, so that a fault that is off does not change the draws of others.
     pub(super) fn happens(&mut self, ppm: u32) -> bool {
         ppm > 0 && self.below(u64::from(MILLION)) < u64::from(ppm)
     }

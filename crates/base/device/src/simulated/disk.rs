@@ -16,10 +16,11 @@ use super::state::{Node, SECTOR, State};
 /// No file may be longer: sums of offsets and lengths below it do not overflow.
 const FILE_BYTES_MAX: u64 = 1 << 60;
 
-/// What a read buffer holds until its read is complete: who looks at it too early sees this.
+/// The content of a read buffer until its read is complete: a caller that looks at it too early
+/// sees this.
 pub(super) const POISON: u8 = 0xdb;
 
-/// Unreachable files are looked for when there are this many more than after the last look.
+/// Unreachable files are searched for when there are this many more than after the last search.
 const COLLECT_EVERY: usize = 64;
 
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub(super) struct Disk {
     pub(super) trace: u64,
     /// Every event with the number of its operation, if a history is kept.
     pub(super) history: Option<Vec<(u64, Event)>>,
-    /// Where the history begins.
+    /// The state at which the history begins.
     pub(super) history_from: State,
     pub(super) locks: BTreeSet<Inode>,
     /// How many handles are open on each file.
@@ -68,7 +69,7 @@ impl Disk {
         }
     }
 
-    /// Mixes what was asked and how it ended into the trace.
+    /// Mixes a request and its result into the trace.
     pub(super) fn note(&mut self, what: Operation, numbers: [u64; 3], bytes: &[u8], good: bool) {
         let mut line = [0; 26];
         line[0] = what as u8;
@@ -79,7 +80,7 @@ impl Disk {
         self.trace = codec::hash64(codec::hash64(self.trace, &line), bytes);
     }
 
-    /// Refuses everything once the power is gone.
+    /// Refuses everything once the power is off.
     pub(super) fn alive(&self, what: Operation, name: &str) -> Result<()> {
         match self.cut_at {
             Some(cut) if self.operations >= cut => Err(failed(what, name, Errno::NODEV)),
@@ -217,7 +218,7 @@ impl Disk {
         (&bytes[..(sectors * SECTOR) as usize], Err(error))
     }
 
-    /// Makes durable what changed before `until`.
+    /// Makes the changes before `until` durable.
     pub(super) fn sync(
         &mut self,
         (node, name): (Inode, &str),
@@ -327,8 +328,8 @@ impl Disk {
         self.state.nodes.values().map(stored).sum()
     }
 
-    /// Notes a write that is under way, for a crash that comes before its completion. The number
-    /// by which its end is told, unless there is nothing to note.
+    /// Notes a write that is under way, for a crash that comes before its completion. Returns the
+    /// number by which its end is reported, unless there is nothing to note.
     pub(super) fn start(
         &mut self,
         (node, name): (Inode, &str),

@@ -1,8 +1,8 @@
-//! What happens to a simulated disk: the steps that its state is made of.
+//! Events of a simulated disk: the steps that its state is made of.
 //!
-//! Faults are decided before an event is made (a write that is lost makes none, one that is
-//! misdirected makes one for another place), so that events are all there is to record for a run
-//! to be replayed.
+//! Faults are decided before an event is made: a write that is lost makes none, one that is
+//! misdirected makes one for another place. So events are all that must be recorded to replay a
+//! run.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -49,10 +49,10 @@ pub(super) enum Event {
     SyncFailed { node: Inode, how: SyncFailure },
     /// A write is under way: a crash may find it done, in part or not at all.
     Started { ticket: u64, node: Inode, offset: u64, bytes: Arc<[u8]> },
-    /// It is over; what came of it is another event.
+    /// It is over; its outcome is another event.
     Ended { ticket: u64 },
-    /// A bit flips, on the medium and in what is read.
+    /// A bit flips, on the medium and in the view of readers.
     Rot { node: Inode, offset: u64, bit: u8 },
-    /// A sector turns to zeros, on the medium and in what is read.
+    /// A sector turns to zeros, on the medium and in the view of readers.
     ZeroSector { node: Inode, offset: u64 },
 }

@@ -2,9 +2,9 @@
 
 use super::dice::Dice;
 
-/// What goes wrong on a simulated disk, and how often. Chances are per million operations.
+/// The faults of a simulated disk, and their frequencies. Chances are per million operations.
 ///
-/// A power cut is not among them: it is asked for, by [`super::SimulatedDisk::crash`] and
+/// A power cut is not among them: a caller requests it by [`super::SimulatedDisk::crash`] or
 /// [`super::SimulatedDisk::power_cut_at`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
@@ -17,16 +17,16 @@ pub struct Faults {
     pub no_space_ppm: u32,
     /// A sync of a file fails with `EIO`, in one of the ways of [`SyncFailure`].
     pub sync_error_ppm: u32,
-    /// A read finds that a bit of what it reads has flipped, for good.
+    /// A read finds that a bit of its range has flipped, for good.
     pub bit_rot_ppm: u32,
-    /// A read finds that a sector of what it reads has become zeros, for good.
+    /// A read finds that a sector of its range has become zeros, for good.
     pub zeroed_sector_ppm: u32,
     /// A write is acknowledged and lands in another place of the same file.
     pub misdirected_write_ppm: u32,
     /// A write is acknowledged and never done.
     pub lost_write_ppm: u32,
     /// The most polls of its queue for which a request may be under way, so that requests complete
-    /// out of order. Zero: at once and in order.
+    /// out of order. Zero: immediately and in order.
     pub latency_polls_max: u32,
     /// Every sync, of files and of directories, is acknowledged and makes nothing durable: a disk
     /// that lies about its flush.
@@ -35,8 +35,8 @@ pub struct Faults {
     pub unsynced_name: Option<&'static str>,
 }
 
-/// What becomes of the bytes that a failed sync was to make durable. All three have been seen on
-/// real file systems; all three are why a failed sync must not be retried.
+/// The fate of the bytes that a failed sync was to make durable. All three have been seen on real
+/// file systems; all three are why a failed sync must not be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncFailure {
     /// The cache calls them clean: reads still see them, later syncs succeed without them, and a
@@ -44,7 +44,7 @@ pub enum SyncFailure {
     MarkedClean,
     /// The cache drops them: reads see the old bytes from now on.
     Reverted,
-    /// They stay as they are, but the next sync of the file succeeds without doing anything.
+    /// They stay unchanged, but the next sync of the file succeeds without doing anything.
     ReportedOnce,
 }
 
@@ -53,16 +53,16 @@ impl SyncFailure {
 }
 
 impl Faults {
-    /// A disk on which nothing goes wrong but what is asked for.
+    /// Returns the faults of a disk on which nothing goes wrong without a request for it.
     pub fn none() -> Self {
         Self::default()
     }
 
     /// Every knob drawn from `seed`, each of them off for most seeds.
     ///
-    /// An honest flush is among the assumptions of what the store promises, so `lying_flush` is
-    /// never drawn. Silent damage may make data unreadable for good: a harness that expects all of
-    /// it back takes [`Faults::loud`].
+    /// The promises of the store assume an honest flush, so `lying_flush` is never drawn. Silent
+    /// damage may make data unreadable for good: a harness that expects all of it back takes
+    /// [`Faults::loud`].
     pub fn drawn(seed: u64) -> Self {
         let mut dice = Dice::new(seed, "silent faults");
         let mut chance = || dice.rarely();
@@ -75,7 +75,7 @@ impl Faults {
         }
     }
 
-    /// Like [`Faults::drawn`], but only what the disk owns up to: errors and latency.
+    /// Like [`Faults::drawn`], but only faults that the disk reports: errors and latency.
     pub fn loud(seed: u64) -> Self {
         let mut dice = Dice::new(seed, "loud faults");
         let latency_polls_max = [0, 0, 3, 20][dice.below(4) as usize];

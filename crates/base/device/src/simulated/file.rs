@@ -25,7 +25,7 @@ pub(super) struct SimulatedFile {
 }
 
 impl SimulatedFile {
-    /// A handle; the caller holds the disk's lock and passes what is in it.
+    /// Makes a handle; the caller holds the disk's lock and passes its content.
     pub(super) fn new(
         (disk, locked): (Arc<Mutex<Disk>>, &mut Disk),
         (node, name): (Inode, &str),
@@ -56,7 +56,7 @@ impl SimulatedFile {
         Err(failed(Operation::Write, &self.name, Errno::BADF))
     }
 
-    /// Makes durable what changed before `until`.
+    /// Makes the changes before `until` durable.
     pub(super) fn sync_until(&self, kind: SyncKind, until: u64) -> Result<()> {
         self.accounting.synced();
         self.accounting.ended(self.disk.lock().sync(self.id(), kind, until))

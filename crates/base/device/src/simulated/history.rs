@@ -8,7 +8,7 @@ use super::event::Event;
 use super::faults::Faults;
 use super::state::State;
 
-/// What happened on a disk, in order.
+/// The events of a disk, in order.
 #[derive(Clone, Debug)]
 pub struct History {
     pub(super) start: State,
@@ -80,7 +80,8 @@ impl Replay<'_> {
         self.image(crash_losing_all(&self.state), 0)
     }
 
-    /// The one in which all is left that was done. Of a move, the old name may be there beside the new one.
+    /// Returns the image that keeps every operation. The old name of a moved file may be there next
+    /// to the new one.
     pub fn crash_losing_nothing(&self) -> Arc<SimulatedDisk> {
         self.image(crash_losing_nothing(&self.state), 0)
     }

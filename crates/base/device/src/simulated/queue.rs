@@ -1,8 +1,8 @@
 //! A queue of the simulated disk, whose completions come late and out of order.
 //!
 //! Each request draws the number of polls for which it is under way. Its effect happens when it
-//! completes, so a sync covers what completed before it was submitted and nothing else. A write
-//! that is under way may be found done, in part or not at all, by a crash. A read's buffer is
+//! completes, so a sync covers requests that completed before it was submitted and nothing else. A
+//! write that is under way may be found done, in part or not at all, by a crash. A read's buffer is
 //! poisoned until it completes.
 
 use std::any::Any;
@@ -35,7 +35,7 @@ struct Held {
     due: u64,
     /// The disk's sequence number when it was submitted.
     submitted: u64,
-    /// What its [`Event::Started`] is known by, if there was one.
+    /// The ticket of its [`Event::Started`], if there was one.
     ticket: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ impl SimulatedQueue {
         }
     }
 
-    /// Completes what is due by the poll `polls`.
+    /// Completes the requests that are due by the poll `polls`.
     fn advance(&mut self, polls: u64, into: &mut Vec<Completion>) -> usize {
         self.polls = self.polls.max(polls);
         let mut due: Vec<Held> = Vec::new();
@@ -77,7 +77,7 @@ impl SimulatedQueue {
             if held.due <= self.polls { due.push(held) } else { later.push(held) }
         }
         self.held = later;
-        // Stable: of those due at the same poll, the first submitted comes first.
+        // Stable: of requests due at the same poll, the first submitted comes first.
         due.sort_by_key(|held| held.due);
         let count = due.len();
         for held in due {

@@ -1,4 +1,4 @@
-//! From names to inodes, and what may be done with a name.
+//! From names to inodes, and the operations that a name allows.
 
 use rustix::io::Errno;
 
@@ -8,7 +8,7 @@ use crate::name::{check_below_root, check_name, split};
 use super::event::{Inode, Place};
 use super::state::{DirState, State};
 
-/// What a name leads to.
+/// The target of a name.
 pub(super) enum Found {
     Dir(Inode),
     File(Inode),
@@ -27,7 +27,7 @@ pub(super) fn failed(operation: Operation, name: &str, errno: Errno) -> Error {
 }
 
 impl State {
-    /// What `name` leads to from the directory `root`.
+    /// Returns the target of `name` from the directory `root`.
     pub(super) fn find(&self, root: Inode, name: &str) -> Result<Option<Found>> {
         check_name(name)?;
         let mut at = root;
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// Where `name` is or would be; its directory exists.
+    /// Returns the place of `name`, which may not exist; its directory exists.
     pub(super) fn place(&self, root: Inode, name: &str) -> Result<Place> {
         check_below_root(name)?;
         let (dir, last) = split(name);
@@ -74,7 +74,7 @@ impl State {
         }
     }
 
-    /// Whether the directory `inner` is `outer` or lies beneath it.
+    /// Returns whether the directory `inner` is `outer` or is beneath it.
     pub(super) fn is_within(&self, outer: Inode, inner: Inode) -> bool {
         let mut seen = vec![outer];
         while let Some(node) = seen.pop() {

@@ -1,7 +1,6 @@
-//! What is on a simulated disk: what readers see, what is durable, and what lies between.
+//! The contents of a simulated disk: readers' view, durable view, and the changes between them.
 //!
-//! The state changes by [`Event`]s alone and draws nothing, so the same events give the same
-//! state.
+//! The state changes by [`Event`]s alone and draws nothing, so the same events give the same state.
 //!
 //! # Invariants
 //! - I1. A file's `base` with its `pending` changes made in order is its `current`.
@@ -19,7 +18,7 @@ use super::content::Content;
 use super::event::{Change, Event, Inode, Place, ROOT};
 use super::faults::SyncFailure;
 
-/// What a disk writes whole or not at all.
+/// Bytes that a disk writes whole or not at all.
 pub(super) const SECTOR: u64 = 512;
 
 #[derive(Clone, Debug)]
@@ -134,7 +133,7 @@ impl FileState {
             content
         };
         if self.diverged {
-            // Whole sectors go to the medium, with what an earlier failure left in them.
+            // Whole sectors go to the medium, with bytes that an earlier failure left in them.
             for (_, change) in &self.pending {
                 self.durable.copy_from(&synced, change.sectors());
             }
@@ -200,7 +199,8 @@ impl State {
         }
     }
 
-    /// Makes `event` happen. What it names exists: whoever made it looked.
+    /// Makes `event` happen. The files and directories that it names exist: the maker of the event
+    /// has checked.
     pub(super) fn apply(&mut self, event: &Event) {
         let sequence = self.sequence;
         self.sequence += 1;

@@ -11,19 +11,19 @@ use super::errors::explain;
 use super::file::SystemFile;
 use super::root::Root;
 
-/// The unit where the kernel does not tell one: a multiple of every block size that is in use.
+/// The unit if the kernel does not report one: a multiple of every block size that is in use.
 const DEFAULT_ALIGNMENT: usize = 4096;
 
 /// `STATX_DIOALIGN`, since Linux 6.1.
 const DIOALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2000);
 
-/// A file that is made for a moment where the file system has no unnamed ones.
+/// A file that is made for a moment if the file system has no unnamed ones.
 const PROBE: &str = "direct-io-probe";
 
 /// How much a bounce buffer holds.
 const BOUNCE_BYTES: usize = 1 << 20;
 
-/// The unit of direct I/O beneath `root`, or `None` where there is none.
+/// Returns the unit of direct I/O beneath `root`, or `None` if there is none.
 pub(super) fn alignment(root: &Root) -> Result<Option<usize>> {
     let unnamed = OFlags::RDWR | OFlags::TMPFILE | OFlags::DIRECT;
     let probe = match root.open_unnamed(unnamed) {
@@ -62,7 +62,7 @@ pub(super) fn alignment(root: &Root) -> Result<Option<usize>> {
     Ok((usable && unit.is_power_of_two()).then_some(unit))
 }
 
-/// Whether a transfer can go past the page cache as it is.
+/// Returns whether a transfer can bypass the page cache without a copy.
 pub(super) fn is_aligned(unit: usize, offset: u64, bytes: &[u8]) -> bool {
     fits(unit, offset, bytes.len()) && bytes.as_ptr().addr().is_multiple_of(unit)
 }
@@ -72,14 +72,14 @@ pub(super) fn fits(unit: usize, offset: u64, len: usize) -> bool {
     offset.is_multiple_of(unit as u64) && len.is_multiple_of(unit)
 }
 
-/// Whole units around `len` bytes at `offset`: where they begin, and how many bytes they are.
+/// Returns the whole units around `len` bytes at `offset`: their beginning, and their bytes.
 pub(super) fn window(unit: usize, offset: u64, len: usize) -> (u64, usize) {
     let before = (offset % unit as u64) as usize;
     (offset - before as u64, (before + len).next_multiple_of(unit))
 }
 
 impl SystemFile {
-    /// Reads what is not aligned through buffers that are.
+    /// Reads a range that is not aligned through buffers that are.
     pub(super) fn read_bounced(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let unit = self.alignment();
         let whole_end = offset.saturating_add(into.len() as u64);

@@ -21,10 +21,10 @@ use crate::process::Process;
 use super::direct::{fits, is_aligned, window};
 use super::errors::explain;
 
-/// How many zeros are written at a time where the file system cannot punch or reserve.
+/// Zeros that are written at a time if the file system cannot punch or reserve.
 const ZERO_BYTES: usize = 1 << 16;
 
-/// A descriptor and what is needed to report on it.
+/// A descriptor and the data for reports on it.
 #[derive(Debug)]
 pub(super) struct SystemFile {
     fd: OwnedFd,
@@ -139,8 +139,9 @@ impl Drop for SystemFile {
     fn drop(&mut self) {
         // A child of a fork has the lock in common with its parent, and leaves it alone.
         if self.locked_by.is_some_and(Process::is_current) {
-            // Closing alone would not do while a child that was begun by another thread has a copy of the
-            // descriptor, as it has until it executes its program. Where it fails closing still does.
+            // A child process that another thread has begun has a copy of the descriptor until it
+            // executes its program, and meanwhile closing alone would not unlock. If the unlock
+            // fails, closing still unlocks then.
             let _ = fs::flock(&self.fd, FlockOperation::Unlock);
         }
     }
@@ -193,7 +194,7 @@ impl File for SystemFile {
             return Ok(());
         }
         match self.fallocate(FallocateFlags::empty(), offset, len) {
-            // No room in this file, whatever the file system has.
+            // No room in this file, even if the file system has some.
             Err(Errno::FBIG) => Err(Error::NoSpace { name: self.name.clone() }),
             Err(Errno::OPNOTSUPP) => {
                 let old = self.len()?;

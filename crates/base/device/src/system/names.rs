@@ -14,7 +14,7 @@ use crate::name::{check_below_root, split};
 use super::errors::explain;
 use super::root::{DIR_MODE, Root, metadata_error};
 
-/// How much of a file is copied at a time where the storage has no links.
+/// Bytes of a file that are copied at a time if the storage has no links.
 const COPY_BYTES: usize = 1 << 20;
 
 pub(super) fn create_dir(root: &Root, name: &str) -> Result<()> {
@@ -54,7 +54,8 @@ pub(super) fn list(root: &Root, dir: &str) -> Result<Vec<Entry>> {
         }
         let is_dir = match found.file_type() {
             FileType::Directory => true,
-            // Some file systems do not say here; ask, and pass over what has gone meanwhile.
+            // Some file systems do not say here; ask, and pass over names that were removed
+            // meanwhile.
             FileType::Unknown => match file_type(fd.as_fd(), name) {
                 Ok(found) => found == FileType::Directory,
                 Err(Errno::NOENT) => continue,
@@ -180,7 +181,7 @@ pub(super) fn remove_empty_dir(root: &Root, name: &str) -> Result<bool> {
     }
 }
 
-/// Removes all that is in a directory, whoever made it; symbolic links are removed, not followed.
+/// Removes all entries of a directory, of any owner; symbolic links are removed, not followed.
 fn empty(parent: BorrowedFd<'_>, last: &CStr) -> rustix::io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let dir = sparing(|| fs::openat(parent, last, flags, Mode::empty()))?;

@@ -1,11 +1,11 @@
 //! Descriptors of files and directories beneath one directory, never outside it.
 //!
 //! Names are checked by their pattern before they come here, so none holds `..` or begins with a
-//! slash. What is left to guard against are symbolic links that someone planted in the directory:
+//! slash. The remaining risk is symbolic links that someone planted in the directory:
 //!
 //! 1. `openat2` refuses them in the kernel, in one call.
-//! 2. Where the kernel has no `openat2` or a sandbox refuses it, the name is walked part by part
-//!    and each part is opened with `O_NOFOLLOW`.
+//! 2. If the kernel has no `openat2` or a sandbox refuses it, the name is walked part by part and
+//!    each part is opened with `O_NOFOLLOW`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -30,8 +30,8 @@ pub(super) const DIR_MODE: Mode = Mode::from_raw_mode(0o750);
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
-/// A directory: an open one, or one below it that has no descriptor of its own, so that their number
-/// in a process has no limit.
+/// A directory: an open one, or one below it that has no descriptor of its own, so that their
+/// number in a process has no limit.
 #[derive(Debug)]
 pub(super) struct Root {
     fd: Arc<OwnedFd>,
@@ -92,7 +92,8 @@ impl Root {
         self.directory_for(dir, dir, operation)
     }
 
-    /// The directory that `name` lies in, and the last part of `name`; errors name `name`.
+    /// Returns the directory that contains `name`, and the last part of `name`; errors name
+    /// `name`.
     pub(super) fn parent<'a>(
         &self,
         name: &'a str,
@@ -110,7 +111,8 @@ impl Root {
         Ok(Directory::Below(fd))
     }
 
-    /// Opens `name`, or the directory itself if that is empty, following no symbolic link on the way.
+    /// Opens `name`, or the directory itself if that is empty, following no symbolic link on the
+    /// way.
     fn resolve(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let whole = match (self.prefix.as_str(), name) {
             ("", "") => ".".to_owned(),
@@ -131,8 +133,8 @@ impl Root {
                 self.walks.store(true, Relaxed);
                 self.walk(name, flags)
             }
-            // A sandbox that refuses the call, or a file that refuses to be opened: the walk
-            // tells which.
+            // A sandbox that refuses the call, or a file that refuses to be opened: the walk finds
+            // out which.
             Err(Errno::PERM) => self.walk(name, flags),
             outcome => outcome,
         }

@@ -2,7 +2,7 @@
 //!
 //! 1. `submit` gives the request a slot, which owns file and buffer from then on, and puts an entry
 //!    that points into the buffer on the ring. The kernel does not hear of it yet.
-//! 2. `poll` and `wait` tell the kernel of all entries in one call, and look at every completion.
+//! 2. `poll` and `wait` submit all entries to the kernel in one call, and look at every completion.
 //! 3. A completion of a part puts the rest on the ring again; any other one frees the slot and
 //!    hands the buffer back.
 //!
@@ -11,8 +11,8 @@
 //! # Invariants
 //! - I1. From the moment when its entry is on the ring to the moment when its completion was taken
 //!   off it, a slot keeps its buffer and its file, and touches neither.
-//! - I2. Every slot in use has exactly one entry or completion under way, and there are at most as
-//!   many slots as the ring has entries. So neither ring overflows.
+//! - I2. Every slot in use has exactly one entry or completion under way, and there are no more
+//!   slots than entries of the ring. So neither ring overflows.
 //!
 //! # Concurrency
 //! A queue may move between threads but is used by one at a time (`&mut self`).
@@ -41,7 +41,7 @@ use super::direct::{fits, window};
 use super::file::SystemFile;
 use transfer::{Next, Transfer};
 
-/// The deepest queue: as many entries as the kernel lets a ring have.
+/// Requests of the deepest queue: the most entries that the kernel gives a ring.
 const DEPTH_MAX: usize = 32_768;
 
 /// Reads, writes and syncs that the kernel does on its own time.
@@ -52,7 +52,8 @@ pub(super) struct UringQueue {
     /// Completions that did not go over the ring, or that came while none could be handed over.
     ready: Vec<Completion>,
     depth: usize,
-    /// Rung by the kernel for each completion, and by us for what does not go over the ring.
+    /// Rung by the kernel for each completion, and by this queue for completions that do not pass
+    /// over the ring.
     bell: Option<Arc<Doorbell>>,
 }
 
@@ -82,13 +83,13 @@ enum Action {
     Sync(SyncKind),
 }
 
-/// Where a request stands after a completion.
+/// The state of a request after a completion.
 enum Progress {
     Again,
     Whole(Result<()>),
 }
 
-/// Returns whether the kernel lets this process have a ring that can do what a queue needs. If
+/// Returns whether the kernel lets this process have a ring that can do the work of a queue. If
 /// only a descriptor is missing, there may be one when a queue is made.
 pub(super) fn is_available() -> bool {
     let ring = match build(1) {
@@ -127,18 +128,18 @@ impl UringQueue {
         Ok(Self { ring, slots, free, ready: Vec::new(), depth, bell: None })
     }
 
-    /// Puts what is left of a slot's work on the ring.
+    /// Puts the rest of a slot's work on the ring.
     fn push(&mut self, index: u32) {
         let Some(Some(slot)) = self.slots.get_mut(index as usize) else { return };
         let entry = slot.entry().user_data(u64::from(index));
         // SAFETY: the entry points into the slot's buffer and names the slot's descriptor; by I1
-        // both stay where they are until the completion was taken off the ring.
+        // neither moves until the completion was taken off the ring.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         // By I2 there is room: the ring has an entry for every slot.
         assert!(pushed.is_ok(), "the submission ring has room for every slot");
     }
 
-    /// Tells the kernel of the entries, and waits until at least `count` completions are there.
+    /// Submits the entries to the kernel, and waits until at least `count` completions are there.
     fn enter(&mut self, count: usize) -> Result<()> {
         loop {
             match self.ring.submit_and_wait(count) {
@@ -159,7 +160,7 @@ impl UringQueue {
         !self.ring.completion().is_empty()
     }
 
-    /// Takes the completions off the ring; those that are whole go to `into`.
+    /// Takes the completions off the ring; whole ones go to `into`.
     fn reap(&mut self, into: &mut Vec<Completion>) {
         let mut again = Vec::new();
         for entry in self.ring.completion() {
@@ -184,7 +185,8 @@ impl UringQueue {
         self.depth - self.free.len()
     }
 
-    /// Hands over what is done, and waits until that is at least `count` or nothing is under way.
+    /// Hands over the completions, and waits until there are at least `count` or nothing is under
+    /// way.
     fn collect(&mut self, count: usize, into: &mut Vec<Completion>) -> Result<usize> {
         let before = into.len();
         into.append(&mut self.ready);
@@ -239,7 +241,7 @@ impl Action {
 }
 
 impl Slot {
-    /// What is left of the work, as the kernel wants it.
+    /// Returns an entry for the rest of the work, as the kernel wants it.
     fn entry(&mut self) -> squeue::Entry {
         let fd = types::Fd(self.file.fd().as_raw_fd());
         match &mut self.action {
@@ -264,7 +266,7 @@ impl Slot {
         }
     }
 
-    /// Takes in what the kernel said of the last entry.
+    /// Takes in the kernel's result for the last entry.
     fn progress(&mut self, result: i32) -> Progress {
         let (operation, next, end) = match &mut self.action {
             Action::Read { transfer, buffer } => {
@@ -350,8 +352,9 @@ impl Queue for UringQueue {
     }
 }
 
-/// Whether there is anything for the kernel to do: an empty transfer and one that is refused are
-/// over at once. An offset of all ones would mean the descriptor's own position to it.
+/// Returns whether there is anything for the kernel to do: an empty transfer and one that is
+/// refused complete immediately. An offset of all ones would mean the descriptor's own position to
+/// it.
 fn goes_on_ring(file: &SystemFile, work: &Work) -> bool {
     let in_range = |offset: u64| i64::try_from(offset).is_ok();
     match work {

@@ -1,4 +1,4 @@
-//! What every device must do about the bytes of a file.
+//! Requirements for the bytes of a file on every device.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ pub(crate) fn writes_are_whole_or_refused_by_alignment(device: &Arc<dyn Device>)
             assert_eq!(read(&file, 0, BLOCK), vec![0; BLOCK], "nothing was written");
         }
     }
-    // Memory may lie anywhere, whatever the device.
+    // Memory may be at any address on any device.
     let mut odd = vec![0; 3 * BLOCK + 1];
     odd[1..].fill(7);
     file.write_at(LEN, &odd[1..]).unwrap();

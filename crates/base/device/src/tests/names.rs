@@ -1,4 +1,4 @@
-//! What every device must do about names.
+//! Requirements for names on every device.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What every device must do about its queues.
+//! Requirements for the queues of every device.
 
 use std::sync::Arc;
 
@@ -229,7 +229,7 @@ pub(crate) fn a_bell_tells_of_every_completion(device: &Arc<dyn Device>) {
             queue.submit(read_block(block, &file, block)).unwrap();
         }
         while queue.in_flight() > 0 {
-            // Nobody waits for the queue itself.
+            // No thread waits for the queue itself.
             queue.poll(&mut done).unwrap();
             assert!(queue.in_flight() == 0 || hears(&bell), "{} are in flight", queue.in_flight());
         }

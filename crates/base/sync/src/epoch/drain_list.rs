@@ -1,10 +1,10 @@
 //! The actions that wait for their epoch: a fixed number without a lock, the rest in a locked list.
 //!
 //! # Concurrency
-//! An entry's `state` is [`EMPTY`], [`BUSY`] or the epoch of the action in it. Whoever changes it to
-//! `BUSY` owns the cell until it stores something else:
-//! - D1: filling stores the epoch with release; taking out acquires it, and so sees the action.
-//! - D2: emptying stores `EMPTY` with release; filling acquires it, so the cell is not written
+//! An entry's `state` is [`EMPTY`], [`BUSY`] or the epoch of the action in it. The thread that
+//! changes it to `BUSY` owns the cell until it stores something else:
+//! - D1. Filling stores the epoch with release; taking out acquires it, and so sees the action.
+//! - D2. Emptying stores `EMPTY` with release; filling acquires it, so the cell is not written
 //!   while it is still being read.
 //!
 //! A bump has an epoch of its own, so an entry that was emptied and filled again in between never
@@ -20,7 +20,7 @@ use crate::Mutex;
 use crate::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::cell::UnsafeCell;
 
-/// What is run when an epoch is over.
+/// The work that runs when an epoch is over.
 pub(super) type Action = Box<dyn FnOnce() + Send>;
 
 const EMPTY: u64 = 0;
@@ -115,8 +115,8 @@ impl DrainList {
     /// Takes out every action of an epoch below `horizon` and hands it to `run`, with no lock held.
     pub(super) fn take_below(&self, horizon: u64, mut run: impl FnMut(Action)) {
         self.entries.iter().filter_map(|entry| entry.take_below(horizon)).for_each(&mut run);
-        // Relaxed: who must run an action of this list pushed it or was asked to after the push
-        // [P5], and so reads a length that counts it; the lock orders the rest.
+        // Relaxed: a thread that must run an action of this list pushed it, or got the awaited bit
+        // after the push [P5], and so reads a length that counts it; the lock orders the rest.
         if self.overflow_len.load(Ordering::Relaxed) == 0 {
             return;
         }

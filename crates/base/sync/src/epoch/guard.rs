@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::Epochs;
 use super::slots::{self, Block, Slot};
 
-/// A thread's seat in a set of [`Epochs`], given back on drop. It may move to another thread while
-/// no guard of it lives.
+/// A thread's seat in a set of [`Epochs`], freed on drop. It may move to another thread while no
+/// guard of it lives.
 pub struct Participant {
     epochs: Epochs,
     block: Arc<Block>,
@@ -19,7 +19,7 @@ pub struct Participant {
 
 /// While it lives, nothing is taken away that could be reached when it was made or last refreshed.
 ///
-/// Whatever is found under it should borrow it, which then cannot outlive a refresh or the guard.
+/// References found under it should borrow it; then they cannot outlive a refresh or the guard.
 #[must_use = "protection ends when the guard is dropped"]
 pub struct Guard<'a> {
     epochs: &'a Epochs,
@@ -67,11 +67,11 @@ impl<'a> Guard<'a> {
     }
 
     /// Moves on to the newest epoch, as if the guard were dropped and made again, and runs the
-    /// actions that waited for nobody else. Two loads if there is no newer epoch.
+    /// actions that waited for no other thread. Two loads if there is no newer epoch.
     ///
-    /// A thread that stays protected calls this often: what it does not leave, nobody can take
-    /// away. Inside another guard of the same seat it does nothing, because what that one protects
-    /// is still in use.
+    /// A thread that stays protected calls this often: no thread can take away a thing that it
+    /// still protects. Inside another guard of the same seat it does nothing, because memory that
+    /// the other one protects is still in use.
     pub fn refresh(&mut self) {
         if self.depth.is_some_and(|depth| depth.get() > 1) {
             return;

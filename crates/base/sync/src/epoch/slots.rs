@@ -21,11 +21,11 @@ pub(super) const FREE: u64 = 0;
 pub(super) const IDLE: u64 = 1 << 1;
 /// The epoch in which everything begins.
 pub(super) const FIRST_EPOCH: u64 = 2;
-/// Somebody waits for this slot's owner to leave its epoch.
+/// Another thread waits for this slot's owner to leave its epoch.
 const AWAITED: u64 = 1;
 
-/// Threads that are protected at once seldom outnumber this; another block is one allocation.
-/// Models have one slot a block, so that the second thread already grows the list.
+/// Threads that are protected at the same time seldom outnumber this; another block is one
+/// allocation. Models have one slot a block, so that the second thread already grows the list.
 const SLOTS_PER_BLOCK: usize = if cfg!(any(loom, shuttle)) { 1 } else { 32 };
 
 /// The state of a slot whose owner is protected in `epoch`.
@@ -39,17 +39,17 @@ pub(super) const fn epoch_of(state: u64) -> Option<u64> {
     if epoch >= FIRST_EPOCH { Some(epoch) } else { None }
 }
 
-/// Where one thread says that it is protected.
+/// The word in which one thread says that it is protected.
 #[derive(Debug)]
 pub(super) struct Slot(AtomicU64);
 
 impl Slot {
-    /// What the slot says, for a drainer [P1, P2].
+    /// Returns the slot's state, for a drainer [P1, P2].
     pub(super) fn state(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 
-    /// The epoch that the slot says, for its owner, who wrote it.
+    /// Returns the slot's epoch, for its owner, the thread that wrote it.
     pub(super) fn own_epoch(&self) -> u64 {
         self.0.load(Ordering::Relaxed) >> 1
     }
@@ -61,13 +61,14 @@ impl Slot {
             && self.0.compare_exchange(FREE, state, order, Ordering::Relaxed).is_ok()
     }
 
-    /// Says that the owner, who was idle, is protected in `epoch`. A fence must follow [F1].
+    /// Says that the owner, which was idle, is protected in `epoch`. A fence must follow [F1].
     pub(super) fn enter(&self, epoch: u64) {
         // [P1]
         self.0.store(protected(epoch), relaxed_if(Planted::RelaxedEnter, Ordering::Release));
     }
 
-    /// Replaces what the owner said. True if somebody waited for that: the owner must drain.
+    /// Replaces the owner's state. Returns true if another thread waited for that: the owner must
+    /// drain.
     #[must_use]
     pub(super) fn change(&self, state: u64) -> bool {
         let order = if is_planted(Planted::RelaxedLeave) {
@@ -81,8 +82,8 @@ impl Slot {
         self.0.swap(state, order) & AWAITED != 0
     }
 
-    /// Asks the owner to drain when it changes what the slot says. False if it no longer says what
-    /// was `seen`.
+    /// Asks the owner to drain when it changes the slot's state. Returns false if the state is no
+    /// longer `seen`.
     pub(super) fn await_change(&self, seen: u64) -> bool {
         if is_planted(Planted::NoBaton) {
             return true;
@@ -137,8 +138,8 @@ impl Block {
     }
 }
 
-/// Where the calling thread begins to look for a free slot: threads begin apart, so that each finds
-/// at once the one it used last.
+/// Returns the slot at which the calling thread begins to look for a free one: threads begin apart,
+/// so that each finds the one it used last in its first step.
 #[cfg(not(any(loom, shuttle)))]
 fn preferred_slot() -> usize {
     static NEXT: AtomicU64 = AtomicU64::new(0);

@@ -23,7 +23,8 @@ pub trait Word {
     fn load(&self, order: Ordering) -> u32;
     /// Replaces the value.
     fn store(&self, value: u32, order: Ordering);
-    /// Replaces the value if it is `current`. Returns the value before, as an error if it was another one.
+    /// Replaces the value if it is `current`. Returns the value before, as an error if it was
+    /// another one.
     fn exchange(&self, current: u32, new: u32, order: Ordering) -> Result<u32, u32>;
     /// Adds, and returns the value before.
     fn fetch_add(&self, value: u32, order: Ordering) -> u32;
@@ -33,7 +34,7 @@ pub trait Word {
     fn fetch_and(&self, mask: u32, order: Ordering) -> u32;
     /// Sleeps if the value is `expected`: until a call of `wake` counts this thread, or `deadline`.
     fn wait(&self, expected: u32, deadline: Option<Instant>) -> Wake;
-    /// Wakes at most `count` threads, those first that sleep the longest. Returns how many it woke.
+    /// Wakes at most `count` threads, the longest sleepers first. Returns how many it woke.
     fn wake(&self, count: u32) -> u32;
 }
 

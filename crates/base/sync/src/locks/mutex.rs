@@ -8,12 +8,14 @@
 //! | `STARVED` | the same, and the next unlock hands it over |
 //! | `GIVEN` | it was unlocked for a thread that was woken; no other thread may take it |
 //!
-//! - M1. A thread sleeps only on `AWAITED`, `STARVED` or `GIVEN`. The unlock of the first two wakes a sleeper.
+//! - M1. A thread sleeps only on `AWAITED`, `STARVED` or `GIVEN`. The unlock of the first two wakes
+//!   a sleeper.
 //! - M2. A thread that has waited takes the mutex as `AWAITED`, since more threads may sleep.
-//! - M3. A thread that was woken marks the mutex before it sleeps again or times out: its wake may have been the only
-//!   one, and a thread that came in between may hold the mutex as `HELD`.
-//! - M4. `GIVEN` is taken by a thread that a wake has counted. If a wake counts no thread, the mutex becomes `FREE`, and
-//!   a second wake is for threads that went to sleep on `GIVEN` in the meantime.
+//! - M3. A thread that was woken marks the mutex before it sleeps again or times out. Its wake may
+//!   have been the only one, and a thread that came in between may hold the mutex as `HELD`.
+//! - M4. `GIVEN` is taken by a thread that a wake has counted. If a wake counts no thread, the
+//!   mutex becomes `FREE`, and a second wake is for threads that went to sleep on `GIVEN` in the
+//!   meantime.
 #![expect(unsafe_code, reason = "guards rely on the protocol")]
 
 use std::hint::spin_loop;
@@ -93,7 +95,7 @@ impl<W: Word> RawMutex<W> {
         }
     }
 
-    /// Takes it if it becomes free soon. Stops where others sleep already.
+    /// Takes it if it becomes free soon. Stops if others sleep already.
     fn spin(&self) -> bool {
         for _ in 0..SPINS {
             match self.word.load(Relaxed) {
@@ -121,8 +123,8 @@ impl<W: Word> RawMutex<W> {
         }
     }
 
-    /// Unlocks it, and hands it over if a thread sleeps. The caller holds it, and keeps it in memory until this returns:
-    /// the word may change after another thread has had the mutex.
+    /// Unlocks it, and hands it over if a thread sleeps. The caller holds it, and keeps it in
+    /// memory until this returns: the word may change after another thread has had the mutex.
     pub fn unlock_fair(&self) {
         if self.word.exchange(HELD, FREE, Release).is_err() {
             self.hand_over();
@@ -137,7 +139,8 @@ impl<W: Word> RawMutex<W> {
     }
 }
 
-// SAFETY: `lock`, `try_lock` and the timed forms return true to one thread at a time until that calls `unlock`.
+// SAFETY: `lock`, `try_lock` and the timed forms return true to one thread at a time until that
+// calls `unlock`.
 unsafe impl lock_api::RawMutex for RawMutex {
     const INIT: Self = Self::new(Futex::new(FREE));
 

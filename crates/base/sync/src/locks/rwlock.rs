@@ -1,7 +1,8 @@
 //! The reader-writer lock.
 //!
-//! One word counts the readers and has a bit for the writer. A mutex, the *turn*, orders the threads that cannot take
-//! the lock without a wait: the one that has the turn sleeps on the word, all others sleep on the turn.
+//! One word counts the readers and has a bit for the writer. A mutex, the *turn*, orders the
+//! threads that cannot take the lock without a wait: the one that has the turn sleeps on the word,
+//! all others sleep on the turn.
 //!
 //! | bit | meaning |
 //! |---|---|
@@ -9,11 +10,13 @@
 //! | `WAITER` | the thread that has the turn may sleep on the word |
 //! | `CLOSED` | no other thread takes the lock before the one that has the turn |
 //!
-//! - R1. Only the thread that has the turn sets `WAITER` and `CLOSED`. It clears both when it takes the lock or
-//!   times out. The unlock of a writer clears `WAITER`, too: the thread sets it again before it sleeps again.
-//! - R2. The unlock that leaves the word without readers and writer wakes the sleeper if `WAITER` is set.
-//! - R3. A writer that waits for readers closes the lock. So new readers cannot keep it out. A thread that
-//!   was woken several times in vain closes it as well.
+//! - R1. Only the thread that has the turn sets `WAITER` and `CLOSED`. It clears both when it takes
+//!   the lock or times out. The unlock of a writer clears `WAITER`, too: the thread sets it again
+//!   before it sleeps again.
+//! - R2. The unlock that leaves the word without readers and writer wakes the sleeper if `WAITER`
+//!   is set.
+//! - R3. A writer that waits for readers closes the lock. So new readers cannot keep it out. A
+//!   thread that was woken several times in vain closes it as well.
 #![expect(unsafe_code, reason = "guards rely on the protocol")]
 
 use std::hint::spin_loop;
@@ -27,8 +30,8 @@ const CLOSED: u32 = 1 << 30;
 const WAITER: u32 = 1 << 29;
 const READERS: u32 = WAITER - 1;
 
-/// A reader-writer lock without poisoning. Writers go before readers that come later, so a thread must
-/// not read-lock it twice.
+/// A reader-writer lock without poisoning. Writers go before readers that come later, so a thread
+/// must not read-lock it twice.
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
 /// Holds a [`RwLock`] shared.
 pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
@@ -60,21 +63,23 @@ impl<W: Word> RawRwLock<W> {
         self.take(|state| (state & !WAITER == 0).then_some(state | WRITER))
     }
 
-    /// Waits until no thread has it exclusively, and takes it shared. Returns false if `deadline` passes first.
+    /// Waits until no thread has it exclusively, and takes it shared. Returns false if `deadline`
+    /// passes first.
     #[inline]
     pub fn read(&self, deadline: Option<Instant>) -> bool {
         let next = |state| (state & WRITER == 0).then(|| with_reader(state));
         self.try_read() || self.wait(Self::try_read, next, 0, deadline)
     }
 
-    /// Waits until no thread has it, and takes it exclusively. Returns false if `deadline` passes first.
+    /// Waits until no thread has it, and takes it exclusively. Returns false if `deadline` passes
+    /// first.
     #[inline]
     pub fn write(&self, deadline: Option<Instant>) -> bool {
         let next = |state| (state & (WRITER | READERS) == 0).then_some(state | WRITER);
         self.try_write() || self.wait(Self::try_write, next, READERS, deadline)
     }
 
-    /// Unlocks what was taken shared.
+    /// Unlocks the lock of a reader.
     #[inline]
     pub fn unlock_read(&self) {
         let before = self.state.fetch_sub(1, Release);
@@ -83,7 +88,7 @@ impl<W: Word> RawRwLock<W> {
         }
     }
 
-    /// Unlocks what was taken exclusively.
+    /// Unlocks the lock of a writer.
     #[inline]
     pub fn unlock_write(&self) {
         let before = self.state.fetch_and(!(WRITER | WAITER), Release);
@@ -92,7 +97,7 @@ impl<W: Word> RawRwLock<W> {
         }
     }
 
-    /// Changes the state to `next` of it. Returns false where there is none.
+    /// Changes the state to `next` of it. Returns false if there is none.
     #[inline]
     fn take(&self, next: impl Fn(u32) -> Option<u32>) -> bool {
         let mut state = self.state.load(Relaxed);
@@ -105,8 +110,8 @@ impl<W: Word> RawRwLock<W> {
         false
     }
 
-    /// Waits for the turn, and then until there is a `next` state. Closes the lock where one of the bits of
-    /// `closes_for` is set.
+    /// Waits for the turn, and then until there is a `next` state. Closes the lock if one of the
+    /// bits of `closes_for` is set.
     #[cold]
     fn wait(
         &self,
@@ -170,8 +175,8 @@ fn with_reader(state: u32) -> u32 {
     state + 1
 }
 
-// SAFETY: a thread that takes it exclusively is the only one that has it until it calls `unlock_exclusive`; a
-// thread that takes it shared has it only with others that took it shared.
+// SAFETY: a thread that takes it exclusively is the only one that has it until it calls
+// `unlock_exclusive`; a thread that takes it shared has it only with others that took it shared.
 unsafe impl lock_api::RawRwLock for RawRwLock {
     const INIT: Self = Self::new(Futex::new(0), Futex::new(0));
 

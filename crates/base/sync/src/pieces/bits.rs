@@ -13,7 +13,7 @@ impl Bits {
         self.0.get(number / BITS).is_some_and(|word| word >> (number % BITS) & 1 == 1)
     }
 
-    /// Answers whether it is new.
+    /// Returns whether it is new.
     pub(super) fn insert(&mut self, number: usize) -> bool {
         if self.0.len() <= number / BITS {
             self.0.resize(number / BITS + 1, 0);

@@ -1,4 +1,4 @@
-//! A class of the pool: the slabs with slots of one length, and which of them has what.
+//! A class of the pool: the slabs with slots of one length, and the state of each.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::slots::{Change, PAGE_BYTES, Slots};
 #[derive(Debug, Default)]
 pub(super) struct Class {
     slabs: Vec<Option<Slab>>,
-    /// Numbers of slabs that are gone; and of those with warm slots, with cold ones, with idle pages.
+    /// Numbers without a slab; and of slabs with warm slots, with cold ones, with idle pages.
     gone: Bits,
     warm: Bits,
     cold: Bits,
@@ -79,8 +79,8 @@ impl Class {
         self.look_again(number);
     }
 
-    /// The highest slab with pieces that have marks, and the free slots that are warm in lower ones, if they are enough
-    /// for these pieces.
+    /// The highest slab with pieces that have marks, and the free slots that are warm in lower
+    /// ones, if they are enough for these pieces.
     pub(super) fn sparse(&self) -> Option<(usize, &Marks)> {
         let mut slabs = self.slabs.iter().rev().flatten();
         let highest = slabs.find(|slab| slab.memory.marks.all().next().is_some())?;
@@ -89,8 +89,8 @@ impl Class {
         (free >= marks.all().count()).then_some((free, marks))
     }
 
-    /// A slot is free. Of the slabs that are empty then, one stays; the other is handed to the caller, who drops
-    /// it.
+    /// Frees a slot. If there are two empty slabs then, one stays; the other is returned to the
+    /// caller, which drops it.
     pub(super) fn release(&mut self, number: usize, slot: usize) -> (Change, Option<Slab>) {
         let place = self.slabs.get_mut(number).and_then(Option::as_mut);
         let slab = place.expect("a slab stays as long as a slot of it is taken");
@@ -106,8 +106,8 @@ impl Class {
         (change, gone)
     }
 
-    /// Gives so many idle pages back, of the highest slabs first, or all there are. Slabs that are gone as a
-    /// whole are handed to the caller.
+    /// Releases `pages` idle pages, of the highest slabs first, or all there are. Slabs that are
+    /// empty as a whole are handed to the caller.
     pub(super) fn give_back(&mut self, pages: usize) -> (Change, Vec<Slab>) {
         let (mut change, mut gone) = (Change::default(), Vec::new());
         while let Some(number) = self.idle.last() {
@@ -136,7 +136,7 @@ impl Class {
         Some(slab)
     }
 
-    /// What a slab has may be something else by now.
+    /// Updates the sets after a change of a slab's slots or pages.
     fn look_again(&mut self, number: usize) {
         let slab = self.slabs.get(number).and_then(Option::as_ref);
         let of = |has: fn(&Slots) -> bool| slab.is_some_and(|slab| has(&slab.slots));
@@ -148,7 +148,7 @@ impl Class {
     }
 }
 
-/// Pages of so many bytes.
+/// Returns the pages that `bytes` bytes take.
 pub(super) fn pages(bytes: u64) -> usize {
     bytes.div_ceil(PAGE_BYTES as u64) as usize
 }

@@ -1,6 +1,7 @@
-//! What owners call the pieces of a slab.
+//! The marks by which owners name the pieces of a slab.
 
-// Not those of the checkers: a mark is set and taken back by who has the slot, and whoever asks besides may get an old one.
+// Not the atomics of the checkers: the owner of the slot sets a mark and takes it back, and another
+// thread that reads it may get an old one.
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The mark of a slot that has none.
@@ -19,7 +20,7 @@ impl Marks {
         self.0[slot].store(mark, Relaxed);
     }
 
-    /// Those that there are.
+    /// Returns all marks that are set.
     pub(super) fn all(&self) -> impl Iterator<Item = u64> {
         self.0.iter().map(|mark| mark.load(Relaxed)).filter(|mark| *mark != NONE)
     }

@@ -1,8 +1,8 @@
-//! The memory of a slab, in slots of one length, and the bytes of a slot for whoever has it.
+//! The memory of a slab, in slots of one length, and the bytes of a slot for its owner.
 //!
-//! On the system it is an [`Arena`](crate::Arena), of which a slot's words are handed out as bytes. Under
-//! the checkers each slot is a box, which its owner takes out and brings back: one that is not there was
-//! handed out twice, or is given back under its owner.
+//! On the system it is an [`Arena`](crate::Arena), of which a slot's words are handed out as bytes.
+//! Under the checkers each slot is a box, which its owner takes out and brings back: one that is
+//! not there was handed out twice, or is released while its owner uses it.
 #![expect(unsafe_code, reason = "words of an arena are read and written as bytes")]
 
 #[cfg(any(loom, shuttle))]
@@ -32,7 +32,7 @@ mod mapped {
     }
 
     impl Memory {
-        /// So many slots of `slot_bytes`, a multiple of a word. Takes addresses only.
+        /// Makes `slots` slots of `slot_bytes`, a multiple of a word. Takes addresses only.
         pub(in crate::pieces) fn new(slot_bytes: usize, slots: usize) -> Self {
             let slot_words = slot_bytes / WORD;
             let bytes = (slots * slot_bytes).next_multiple_of(PAGE_BYTES);
@@ -61,7 +61,7 @@ mod mapped {
         /// The first `len` bytes of a slot. Anything may be in them.
         ///
         /// # Safety
-        /// As long as it lives there is no other of the same slot, and nothing of the slot is given back.
+        /// While it exists there is no other of the same slot, and no page of the slot is released.
         ///
         /// # Panics
         /// If the slot is not so long.
@@ -91,7 +91,8 @@ mod mapped {
         /// Nothing has to be brought back.
         pub(in crate::pieces) fn leave(&mut self) {}
 
-        /// Where the slot begins. Its words are atomics, so that they may be changed through it.
+        /// Returns the beginning of the slot. Its words are atomics, so that they may be changed
+        /// through it.
         #[inline]
         fn begin(&self) -> *const u8 {
             let words = self.memory.slot_words;
@@ -100,14 +101,14 @@ mod mapped {
 
         #[inline]
         pub(in crate::pieces) fn as_slice(&self) -> &[u8] {
-            // SAFETY: the slot has as many bytes, each of which has a value; it is readable as long as
-            // the memory is held here, and by `new` nobody but the owner of this has it.
+            // SAFETY: the slot has at least `len` bytes, each of which has a value; it is readable
+            // as long as the memory is held here, and by `new` only the owner of this has it.
             unsafe { slice::from_raw_parts(self.begin(), self.len) }
         }
 
         #[inline]
         pub(in crate::pieces) fn as_mut_slice(&mut self) -> &mut [u8] {
-            // SAFETY: as above; and this is borrowed alone, so nobody reads it meanwhile.
+            // SAFETY: as above; and this is borrowed exclusively, so no thread reads it meanwhile.
             unsafe { slice::from_raw_parts_mut(self.begin().cast_mut(), self.len) }
         }
     }
@@ -122,7 +123,7 @@ mod boxed {
     use crate::pieces::marks::Marks;
     use crate::pieces::slots::PAGE_BYTES;
 
-    /// What happens to whoever is handed a slot that another one has.
+    /// Message of the panic if a slot is handed out while another piece has it.
     const TWICE: &str = "handed out twice";
 
     /// See the file's head.

@@ -1,7 +1,7 @@
 //! The lengths that slots have.
 //!
-//! Up to [`LINEAR_BYTES`] they are multiples of [`STEP_BYTES`]; above, each doubling is cut into as many steps as
-//! there are before it: a 32nd part.
+//! Up to [`LINEAR_BYTES`] they are multiples of [`STEP_BYTES`]; above, each doubling is cut into
+//! the number of steps that there are before it: a 32nd part.
 
 /// The first length, and the difference of two up to [`LINEAR_BYTES`].
 const STEP_BYTES: usize = 64;

@@ -1,14 +1,14 @@
 //! The slots of a slab: which of them pieces have, and which pages of the system are in memory.
 //!
-//! A page counts as in memory from when a slot that lies on it is taken first until it is given back. It is
-//! *idle* if it is in memory and no slot on it is taken. A free slot is *warm* if all its pages are in memory,
-//! else *cold*: taking it takes memory from the system.
+//! A page counts as in memory from the first time that a slot on it is taken until the page is
+//! released. It is *idle* if it is in memory and no slot on it is taken. A free slot is *warm* if
+//! all its pages are in memory, else *cold*: taking it takes memory from the system.
 
 use std::ops::{AddAssign, Range};
 
 use super::bits::Bits;
 
-/// A page of the system, or a multiple: what is given back at least. Models have few slots.
+/// Bytes of a page of the system, or a multiple: the least that is released. Models have few slots.
 pub(super) const PAGE_BYTES: usize = if cfg!(any(loom, shuttle)) { 128 } else { 4096 };
 
 /// See the file's head.
@@ -40,7 +40,7 @@ impl AddAssign for Change {
 }
 
 impl Slots {
-    /// So many of this length, all of them free and cold.
+    /// Makes `count` slots of this length, all of them free and cold.
     pub(super) fn new(slot_bytes: usize, count: usize) -> Self {
         let mut cold = Bits::default();
         (0..count).for_each(|slot| cold.set(slot, true));
@@ -124,7 +124,7 @@ impl Slots {
         self.note(Change { pages: 0, idle })
     }
 
-    /// The first idle pages that lie one behind the other, but no more than `most`.
+    /// Returns the first run of adjacent idle pages, but no more than `most`.
     pub(super) fn idle_pages(&self, most: usize) -> Option<Range<usize>> {
         let is_idle =
             |page: usize| self.pages.has(page) && !self.taken.any_in(self.slots_on(page..page + 1));
@@ -142,7 +142,8 @@ impl Slots {
         self.note(Change { pages: count, idle: count })
     }
 
-    /// None of its pages is in memory any more, as it is gone. No slot is taken.
+    /// Returns the change when the slab is unmapped: none of its pages is in memory any more. No
+    /// slot is taken.
     pub(super) fn gone(&self) -> Change {
         debug_assert!(self.is_empty() && self.idle_count == self.page_count, "nobody has any");
         Change { pages: -(self.page_count as isize), idle: -(self.idle_count as isize) }
@@ -154,7 +155,7 @@ impl Slots {
         change
     }
 
-    /// Free slots on these pages may be warm or cold by now.
+    /// Sorts free slots on these pages again, as they may have become warm or cold.
     fn look_again(&mut self, pages: Range<usize>) {
         for slot in self.slots_on(pages) {
             if !self.taken.has(slot) {
@@ -165,13 +166,13 @@ impl Slots {
         }
     }
 
-    /// The pages that a slot lies on.
+    /// Returns the pages that hold a slot.
     fn pages_of(&self, slot: usize) -> Range<usize> {
         let begin = slot * self.slot_bytes;
         begin / PAGE_BYTES..(begin + self.slot_bytes).div_ceil(PAGE_BYTES)
     }
 
-    /// The slots that lie on any of these pages.
+    /// Returns the slots that have a part on any of these pages.
     fn slots_on(&self, pages: Range<usize>) -> Range<usize> {
         let end = (pages.end * PAGE_BYTES).div_ceil(self.slot_bytes);
         pages.start * PAGE_BYTES / self.slot_bytes..end.min(self.count)

@@ -1,7 +1,8 @@
-//! Pages of planted bugs (`docs/reliability/`), held to the list of bugs and to what finds them.
+//! Pages of planted bugs (`docs/reliability/`), compared with the list of bugs and the tests.
 //!
-//! Each row of a page's tables begins with the name of a bug. Its third column names the tests that find it, with a
-//! semicolon between them: `` `test` in `file` ``. Names in the fourth one are of what those run.
+//! Each row of a page's tables begins with the name of a bug. Its third column names the tests that
+//! find it, with a semicolon between them: `` `test` in `file` ``. Names in the fourth one are of
+//! the models that these tests run.
 
 /// The cells of all rows.
 fn rows(page: &str) -> impl Iterator<Item = Vec<&str>> {
@@ -27,8 +28,8 @@ pub fn must_have_every_bug(page: &str, list: &str) {
     assert_eq!(told, bugs);
 }
 
-/// Of each row the tests are in `files`, which are a file's name and its text, and each plants the bug and must find
-/// it by what the row says.
+/// For each row, the tests that it names are in `files`, which are a file's name and its text. Each
+/// test plants the bug and must find it by the means that the row names.
 ///
 /// # Panics
 /// One is not, or does not.

@@ -1,4 +1,4 @@
-//! Who plants bugs has to be told of those that are not found, and of a page that tells something else.
+//! Tests of the checks: a bug that is not found, and a page that differs from the list, must fail.
 
 use std::cell::Cell;
 use std::panic::{UnwindSafe, catch_unwind};

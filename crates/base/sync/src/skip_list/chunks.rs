@@ -1,17 +1,17 @@
-//! Words of a skip list: handed out once, in chunks each of which is twice as long as the one before.
+//! Words of a skip list: handed out once, in chunks each twice as long as the one before.
 //!
-//! A position is the number of a word. Chunk `k` has those from `2^(FIRST_BITS + k)` to twice that, so the
-//! highest bit of a position tells its chunk, and no position is zero. A run of words lies in one chunk:
-//! one that does not fit what is left of a chunk begins the next one that is long enough. What is skipped
-//! was never touched, and takes addresses only.
+//! A position is the number of a word. Chunk `k` has the positions from `2^(FIRST_BITS + k)` to
+//! twice that, so the highest bit of a position gives its chunk, and no position is zero. A run of
+//! words is in one chunk: one that does not fit the rest of a chunk begins the next one that is
+//! long enough. Skipped words were never touched, and take addresses only.
 //!
-//! A chunk may be one that another list has left ([`Reuse`]). Then the system has made its pages before,
-//! and nothing has to be made zero: whoever is handed words finds in them whatever was there.
+//! A chunk may be one that another list has left ([`Reuse`]). Then the system has made its pages
+//! before, and no words are set to zero: the caller finds any old values in its words.
 //!
 //! # Invariants
-//! - C1. Of the words that were in memory of a chunk when it was taken, whoever gave it is told once that
-//!   they are filled: of each [`STEP_WORDS`] when they have been handed out, and of the rest when a longer
-//!   chunk begins, or the list goes.
+//! - C1. The giver of a reused chunk is notified once of every word that was in memory when the
+//!   chunk was taken. This happens after each [`STEP_WORDS`] are handed out, and for the rest when
+//!   a longer chunk begins or the list is dropped.
 
 use std::sync::Arc;
 
@@ -20,16 +20,17 @@ use crate::arena::Arena;
 use crate::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
 use crate::set_once::SetOnce;
 
-/// The first chunk is a page of the system: memtables may be as small as that. Models have few words.
+/// The first chunk is a page of the system: memtables may be as small as that. Models have few
+/// words.
 const FIRST_BITS: u32 = if cfg!(any(loom, shuttle)) { 4 } else { 9 };
-/// So many that addresses end before they do.
+/// Number of chunks: addresses end before they do.
 const CHUNKS: usize = 36;
-/// Words after which it is told how far a chunk is filled: 64 KiB.
+/// Words after which [`Reuse::note_filled`] is called again: 64 KiB.
 const STEP_WORDS: u64 = 1 << 13;
 
 #[derive(Debug)]
 pub(super) struct Chunks {
-    /// Those that were needed so far.
+    /// The chunks that were needed so far.
     chunks: [SetOnce<Chunk>; CHUNKS],
     /// The first position that was not handed out.
     end: AtomicU64,
@@ -41,7 +42,7 @@ struct Chunk {
     arena: Arena,
     /// The first ones of its words that were in memory when it was taken.
     found: u64,
-    /// Those of these that it was told of as filled.
+    /// The number of these that were reported as filled.
     told: AtomicU64,
 }
 
@@ -51,7 +52,8 @@ impl Chunks {
         Self { chunks, end: AtomicU64::new(1 << FIRST_BITS), reuse }
     }
 
-    /// So many words, which nobody else has, and where they begin. Anything may be in them.
+    /// Returns `words` words, which no other thread has, and their position. Anything may be in
+    /// them.
     pub(super) fn allocate(&self, words: usize) -> (u64, &[AtomicU64]) {
         let mut end = self.end.load(Relaxed);
         // Relaxed: a position is the caller's alone, until a link to it is published.
@@ -75,7 +77,7 @@ impl Chunks {
         (at, &self.from(at)[..words])
     }
 
-    /// Brings the chunk of a position, unless somebody else does at the same time.
+    /// Makes the chunk of a position, unless another thread does at the same time.
     #[cold]
     fn begin_chunk(&self, at: u64) -> &Chunk {
         let (place, words) = (&self.chunks[Self::chunk(at)], 1 << at.ilog2());
@@ -102,14 +104,14 @@ impl Chunks {
         if chunk.told.load(Relaxed) >= words {
             return;
         }
-        // Whoever comes after others tells of what these have not.
+        // A thread that comes after others reports only the words that they have not reported.
         let more = words.saturating_sub(chunk.told.fetch_max(words, Relaxed));
         if let Some(reuse) = self.reuse.as_ref().filter(|_| more > 0) {
             reuse.note_filled(more as usize);
         }
     }
 
-    /// Gives a chunk to whoever keeps them for others, of which so many words were handed out.
+    /// Gives a chunk, of which `used` words were handed out, to the keeper of reused chunks.
     fn leave(&self, chunk: Chunk, used: u64) {
         self.tell_filled(&chunk, chunk.found);
         if let Some(reuse) = &self.reuse {
@@ -117,7 +119,7 @@ impl Chunks {
         }
     }
 
-    /// Where `words` words go, if all below `end` are taken.
+    /// Returns the position of `words` words, if all below `end` are taken.
     fn begin(end: u64, words: u64) -> u64 {
         let chunk_end = 2 << end.ilog2();
         if end + words <= chunk_end { end } else { words.next_power_of_two().max(chunk_end) }
@@ -145,7 +147,7 @@ impl Drop for Chunks {
         for index in 0..CHUNKS {
             let Some(chunk) = self.chunks[index].take() else { continue };
             let words = chunk.arena.words().len() as u64;
-            // What was skipped at the end of one counts as if it had been touched.
+            // Words that were skipped at the end of one count as if they had been touched.
             let used = end.saturating_sub(words).min(words);
             self.leave(chunk, used);
         }

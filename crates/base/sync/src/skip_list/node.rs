@@ -2,15 +2,15 @@
 //!
 //! | words | what |
 //! |---|---|
-//! | 1 | bytes of the key (16 bits), links (7 bits), whether it has a state (1 bit), bytes of the value and one more, or zero if there is none (40 bits) |
+//! | 1 | key's bytes (16 bits), links (7), has a state (1), bytes of the value + 1, or 0 (40) |
 //! | 1 | the number |
 //! | 0 or 1 | of an entry that may be replaced, its state (`replacing`) |
-//! | as many as links | the position of the next node on each level, from the bottom; zero at the end |
+//! | one a link | the position of the next node on each level, from the bottom; zero at the end |
 //! | bytes / 8 | the key, its first byte the highest of a word, zeros behind it |
 //! | bytes / 8, or what its state says | the value, the same way |
 //!
-//! So keys compare as their words do: where all words that both have are the same, the shorter key is a
-//! beginning of the longer one.
+//! So keys compare as their words do: if all words that both have are the same, the shorter key is
+//! a beginning of the longer one.
 
 use std::cmp::Ordering;
 
@@ -18,24 +18,25 @@ use crate::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Words before the links, and the state that some entries have between them.
 const HEAD_WORDS: usize = 2;
-/// Where a state is.
+/// Index of the state.
 const STATE_AT: usize = HEAD_WORDS;
 /// Bytes of a word.
 pub(super) const WORD: usize = size_of::<u64>();
-/// Of the first word: bits before the number of links and how many these are, whether there is a state, and bits
-/// before the bytes of the value.
+/// Of the first word: bits before the number of links and how many these are, whether there is a
+/// state, and bits before the bytes of the value.
 const HEIGHT_AT: u32 = 16;
 const HEIGHT_MASK: u64 = 0x7f;
 const HAS_STATE_AT: u32 = 23;
 const VALUE_AT: u32 = 24;
 
-/// What a node is made of.
+/// The content of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Content<'a> {
     pub(super) key: &'a [u8],
     pub(super) number: u64,
     pub(super) value: Option<&'a [u8]>,
-    /// Of an entry that may be replaced: the words that are kept for its value, as many as it takes or more.
+    /// For an entry that may be replaced: the words that are kept for its value, at least the words
+    /// of its present value.
     pub(super) kept_words: Option<u32>,
 }
 
@@ -64,7 +65,8 @@ impl Content<'_> {
         height + state + words_without_links(self.key.len(), value_bytes)
     }
 
-    /// Writes all but the links, whatever was in these words. Nobody else knows of them.
+    /// Writes all but the links, over any old content of these words. No other thread knows of
+    /// them.
     pub(super) fn write(&self, height: usize, words: &[AtomicU64]) {
         let state = usize::from(self.kept_words.is_some());
         let fixed =
@@ -81,7 +83,7 @@ impl Content<'_> {
     }
 }
 
-/// What the first word says of a value.
+/// Returns the bits of the first word that describe a value.
 fn value_bits(value: Option<&[u8]>) -> u64 {
     value.map_or(0, |value| (value.len() as u64 + 1) << VALUE_AT)
 }
@@ -113,7 +115,7 @@ impl<'a> Entry<'a> {
         &self.words[begin..begin + self.height()]
     }
 
-    /// Where its key begins.
+    /// Returns its words from the key on.
     #[inline]
     fn content(&self) -> &'a [AtomicU64] {
         &self.words[HEAD_WORDS + self.state_words() + self.height()..]
@@ -136,18 +138,18 @@ impl<'a> Entry<'a> {
         (head >> VALUE_AT).checked_sub(1).map(|bytes| bytes as usize)
     }
 
-    /// The key, in the place of what is in `into`.
+    /// Replaces the content of `into` by the key.
     pub fn read_key(&self, into: &mut Vec<u8>) {
         into.clear();
         self.append_key(into);
     }
 
-    /// The key, behind what is in `into`.
+    /// Appends the key to `into`.
     pub fn append_key(&self, into: &mut Vec<u8>) {
         append(self.key_words(), self.key_len(), into);
     }
 
-    /// The value, if it has one, in the place of what is in `into`; answers whether it has.
+    /// Replaces the content of `into` by the value, if it has one; returns whether it has.
     pub fn read_value(&self, into: &mut Vec<u8>) -> bool {
         if self.state_words() == 0 && self.value_len().is_none() {
             return false;
@@ -156,7 +158,7 @@ impl<'a> Entry<'a> {
         self.append_version(into).1
     }
 
-    /// The value as it is, if there is one, behind what is in `into`; answers whether there is.
+    /// Appends the value unchanged to `into`, if there is one; returns whether there is.
     pub(super) fn append_value(&self, into: &mut Vec<u8>) -> bool {
         let Some(bytes) = self.value_len() else { return false };
         append(&self.value_words()[..bytes.div_ceil(WORD)], bytes, into);
@@ -176,7 +178,7 @@ impl<'a> Entry<'a> {
         self.compare_key(key) == Ordering::Equal
     }
 
-    /// How its key lies to the key of another one.
+    /// Compares its key with the key of another one.
     pub fn compare_keys(&self, other: &Entry<'_>) -> Ordering {
         let words = self.key_words().iter().zip(other.key_words());
         let mut orders = words.map(|(ours, theirs)| ours.load(Relaxed).cmp(&theirs.load(Relaxed)));
@@ -188,7 +190,7 @@ impl<'a> Entry<'a> {
         &self.content()[..self.key_len().div_ceil(WORD)]
     }
 
-    /// From where the value begins.
+    /// Returns the words from the value on.
     fn value_words(&self) -> &'a [AtomicU64] {
         &self.content()[self.key_len().div_ceil(WORD)..]
     }
@@ -207,7 +209,7 @@ impl<'a> Entry<'a> {
         order.then_with(|| self.key_len().cmp(&key.len()))
     }
 
-    /// How it lies to an entry of this key and number.
+    /// Compares it with an entry of this key and number.
     #[inline]
     pub(super) fn compare(&self, key: &[u8], number: u64) -> Ordering {
         self.compare_key(key).then_with(|| number.cmp(&self.number()))

@@ -1,4 +1,4 @@
-//! Entries that a newer one of their key replaces, where they lie.
+//! Entries that a newer one of their key replaces, in their own words.
 //!
 //! An entry that was put has a state of one word:
 //!
@@ -8,31 +8,37 @@
 //! | 32 | whether it is marked |
 //! | 33-63 | how often its replacing has begun and ended: odd while it is being replaced |
 //!
-//! 1. Who puts an entry finds the newest older one of its key behind its place. If that may be replaced and its
-//!    words have room, the state is counted up, the number, the length and the value are written over the old ones,
-//!    and the state is counted up again. No memory is taken.
-//! 2. If they have no room, the entry is added before the old one, with half as many words again as that had, or as
-//!    many as it needs. The old one stays as it is until the list goes.
-//! 3. Who reads looks at the state, waits while it is odd, copies, and looks again: if it was counted up meanwhile,
-//!    all is done once more.
+//! 1. A put finds the newest older entry of its key right after its place. If that may be replaced
+//!    and its words have room, the state is counted up, the number, the length and the value are
+//!    written over the old ones, and the state is counted up again. No memory is taken.
+//! 2. If they have no room, the entry is added before the old one, with 1.5 times the words of the
+//!    old one, or with the words that it needs if they are more. The old one stays unchanged until
+//!    the list is dropped.
+//! 3. A reader looks at the state, waits while it is odd, copies, and looks again. If it was
+//!    counted up meanwhile, the reader does all of this once more.
 //!
 //! # Invariants
-//! - R1. An entry is replaced by one whose place is at the old one's: nothing lies between the two. So the order
-//!   of nodes (S3) stays, and whoever looks for a number above both, or below both, finds what it did before. Whoever
-//!   looks for one from the old number to below the new one is not there: the caller says so.
-//! - R2. The state is odd before a word is written over, and even once all were. A fence behind the first, which
-//!   releases, and one behind a reader's copy, which acquires: whoever has copied a new word finds at its second look
-//!   that the state was counted up. The second counting releases and the reader's first look acquires: whoever finds
-//!   the state even finds all of what was written before that.
-//! - R3. Words that are kept for a value stay as many, so a length that was read at any time has its words.
-//! - R4. What is put of one key, and replaced, takes at most four and a half times what its longest value takes, and the
-//!   other words of an entry for each time that the longest one has grown by half: who is added for want of room has half as many
-//!   words again as the one before, so all before it have no more than twice its own.
+//! - R1. An entry is replaced by one whose place is at the old one's: there is nothing between the
+//!   two. So the order of nodes (S3) stays, and a search for a number above both, or below both,
+//!   finds the same as before. The caller guarantees that no search is for a number from the old
+//!   one to below the new one.
+//! - R2. The state is odd before a word is written over, and even once all were. A fence after the
+//!   first count releases, and one after a reader's copy acquires. So a reader that has copied a
+//!   new word finds at its second look that the state was counted up. The second count releases and
+//!   the reader's first look acquires: a reader that finds the state even finds every word that was
+//!   written before that.
+//! - R3. The words that are kept for a value stay the same, so a length that was read at any time
+//!   has its words.
+//! - R4. A key that is put and replaced takes at most 4.5 times the words of its longest value,
+//!   plus one entry's other words for each time that its longest value grew by half. An entry that
+//!   is added for lack of room gets 1.5 times the words of the one before it, so all earlier
+//!   entries together have at most twice its words.
 //!
 //! # Concurrency
-//! Those who put the same key do so one after another, each with a larger number than those before it, and each before the next one
-//! begins; the caller sees to that. All others do what they like at once. Readers of an entry wait for who is just
-//! replacing it, for as long as its value takes to be copied.
+//! Writers that put the same key do so one by one, each with a larger number than the ones before
+//! it, and each before the next one begins; the caller ensures that. All other calls may run at the
+//! same time. Readers of an entry wait for a writer that is just replacing it, for as long as its
+//! value takes to be copied.
 
 use super::SkipList;
 use super::node::{Content, Entry, WORD};
@@ -44,7 +50,7 @@ const KEPT_WORDS: u64 = u32::MAX as u64;
 const MARKED: u64 = 1 << 32;
 /// One count more.
 const COUNT: u64 = 1 << 33;
-/// Looks at a state that is odd after which other threads are let go first.
+/// Looks at an odd state after which the reader yields to other threads.
 const LOOKS: u32 = 100;
 
 impl SkipList {
@@ -53,13 +59,14 @@ impl SkipList {
         Self::entry_bytes(key_bytes, value_bytes) + WORD as u64
     }
 
-    /// Adds an entry that may be replaced, or replaces the newest older one of its key, if that was put and
-    /// nobody looks, or will, for a number from its own on and below this one: `is_unseen` of its number. Answers by
-    /// how many bytes the list has grown, as [`put_bytes`](Self::put_bytes) counts: none where one is replaced in its place,
-    /// or is there that has this key and number, which stays.
+    /// Adds an entry that may be replaced, or replaces the newest older one of its key. It replaces
+    /// that one if it was put, and if no thread looks, or will look, for a number from its own on
+    /// and below this one: `is_unseen` of its number. Returns by how many bytes the list has grown,
+    /// as [`put_bytes`](Self::put_bytes) counts. It has not grown if an entry is replaced in its
+    /// place, or if there is one of this key and number, which stays.
     ///
-    /// Whoever puts the same key has returned before, and no entry of it has a larger number, unless it was
-    /// put before this is.
+    /// Earlier puts of the same key have returned, and no entry of it has a larger number, unless
+    /// it was put before this is.
     ///
     /// # Panics
     /// If the key is longer than 65,535 bytes, or the value than 16 GiB.
@@ -109,8 +116,8 @@ impl Entry<'_> {
         self.state().map_or(0, |state| state.load(Relaxed) & KEPT_WORDS)
     }
 
-    /// Step 1: becomes one of this number and value, if it may be replaced and its words have room; answers
-    /// whether they have.
+    /// Step 1: becomes one of this number and value, if it may be replaced and its words have room;
+    /// returns whether it did.
     fn replace(&self, number: u64, value: Option<&[u8]>) -> bool {
         let Some(state) = self.state() else { return false };
         if words_of(value) > self.kept_words() {
@@ -126,7 +133,8 @@ impl Entry<'_> {
         true
     }
 
-    /// Its number, and whether it has a value, which comes behind what is in `into`: as both were at one moment.
+    /// Appends its value, if it has one, to `into`, and returns its number and whether it has a
+    /// value: both of one moment.
     pub fn append_version(&self, into: &mut Vec<u8>) -> (u64, bool) {
         let Some(state) = self.state() else { return (self.number(), self.append_value(into)) };
         let (begin, mut looks) = (into.len(), 0_u32);
@@ -148,7 +156,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Marks an entry that was put, for ever; answers whether it was not marked before.
+    /// Marks an entry that was put, for ever; returns whether it was not marked before.
     pub fn mark(&self) -> bool {
         self.state().is_some_and(|state| state.fetch_or(MARKED, Relaxed) & MARKED == 0)
     }

@@ -12,7 +12,7 @@ use thermocline_sync::planted::{is_planted, relaxed_if};
 use thermocline_sync::thread::{at_device, spawn, yield_now};
 use thermocline_sync::{Condvar, Mutex};
 
-/// A way to break the word, and with it what the protocols rely on.
+/// A way to break the word, and with it the protocols' assumptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// Taking a lock orders nothing.
@@ -27,9 +27,10 @@ pub enum Broken {
     NotTakenBack,
     /// No second wake for threads that went to sleep on a mutex that was handed over (M4).
     NoSecondWake,
-    /// An unlock leaves the bit that says that the turn's thread sleeps, and wakes it only if it leaves no bit (R2).
+    /// An unlock leaves the bit that says that the turn's thread sleeps, and wakes it only if it
+    /// leaves no bit (R2).
     NotWoken,
-    /// A thread that gives up leaves the lock closed (R1).
+    /// A thread that times out leaves the lock closed (R1).
     LeftClosed,
     /// Nothing is added: a thread that waits is not counted, and a notification has no number (C1).
     NotAdded,

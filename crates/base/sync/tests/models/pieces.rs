@@ -1,5 +1,7 @@
-//! Models of the pool of pieces. In models a page has two slots of the shortest class, and a slab four; a slot is a
-//! box, which is not there where it is handed out twice or given back under its owner.
+//! Models of the pool of pieces.
+//!
+//! In models a page has two slots of the shortest class, and a slab four. A slot is a box, which is
+//! missing if it is handed out twice or released while its owner uses it.
 
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ fn check_whole(piece: &Piece, byte: u8) {
     assert!(piece.iter().all(|found| *found == byte), "another one is in the slot");
 }
 
-/// Whoever is left alone finds all of it free.
+/// Checks that the last thread finds all of the pool free.
 fn check_empty(pool: &Pool) {
     assert_eq!(pool.used(), 0);
     assert_eq!(pool.resident(), pool.idle(), "pages on which nobody is are idle");
@@ -28,7 +30,8 @@ fn check_empty(pool: &Pool) {
     assert_eq!((pool.resident(), pool.idle()), (0, 0), "all of it was given back");
 }
 
-/// One takes and lets go, while another one lets go what it was given, and takes.
+/// One thread takes and drops pieces, while another one drops the piece it was given, and takes
+/// one.
 pub fn pieces_go_while_others_are_taken() {
     let pool = Arc::new(Pool::new(256));
     let theirs = (Arc::clone(&pool), filled(&pool, SHORT, 1));
@@ -47,7 +50,7 @@ pub fn pieces_go_while_others_are_taken() {
     check_empty(&pool);
 }
 
-/// One gives back what is idle, while another one takes and lets go.
+/// One thread releases idle pages, while another one takes and drops pieces.
 pub fn pages_are_given_back_while_pieces_are_taken() {
     let pool = Arc::new(Pool::new(256));
     let stays = filled(&pool, SHORT, 1);

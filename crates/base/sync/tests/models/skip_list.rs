@@ -1,5 +1,6 @@
-//! Models of the skip list. In models a node is on two levels half of the time, and a chunk has room for
-//! two or three.
+//! Models of the skip list.
+//!
+//! In models a node is on two levels half of the time, and a chunk has room for two or three.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,7 +23,7 @@ fn copied(entry: Entry<'_>) -> Copied {
     (key, entry.number(), value)
 }
 
-/// Whoever meets an entry meets it whole.
+/// Checks an entry: a reader finds every entry whole.
 fn check_whole((key, number, value): &Copied) {
     assert!(key.len() == 1 && *number == 1 && key == value, "half an entry: {key:?} {value:?}");
 }
@@ -39,10 +40,11 @@ fn check_all(list: &SkipList, keys: &[u8]) {
     assert_eq!(list.len(), keys.len());
 }
 
-/// One inserts, and one looks for what was there before, and what may have come.
+/// One thread inserts, and one looks for older entries, and for entries that may be new.
 ///
-/// The first thread is the one that inserts: loom tries a load before an exchange of another thread where it met it
-/// behind, but not the other way round where that thread has loaded the same before.
+/// The first thread is the one that inserts. Loom tries a load before an exchange of another thread
+/// if the load came after it. It does not try the reverse if that thread has loaded the same
+/// before.
 pub fn a_reader_beside_a_writer() {
     let list = Arc::new(SkipList::new());
     // Every other entry of a list is on two levels: here 9, and 3.
@@ -86,7 +88,7 @@ pub fn two_writers_of_the_same() {
     check_all(&list, &[5]);
 }
 
-/// Three insert, on both levels and beyond a chunk; each finds its own at once.
+/// Three threads insert, on both levels and beyond a chunk; each finds its own entry immediately.
 pub fn many_writers() {
     let list = Arc::new(SkipList::new());
     let write = |list: Arc<SkipList>, keys: [u8; 3]| {
@@ -121,7 +123,8 @@ pub fn two_writers_in_memory_that_was_left() {
     assert_eq!(found.load(Relaxed), filled.load(Relaxed), "what was taken is told of, once");
 }
 
-/// Puts an entry of the one key whose bytes say of which number it is, and that is of another length than the others.
+/// Puts an entry of the one key whose bytes say of which number it is, and that is of another
+/// length than the others.
 fn put(list: &SkipList, number: u8) {
     list.put(&[5], u64::from(number), Some(&bytes_of(number)), |_| true);
 }
@@ -140,7 +143,7 @@ fn newest_of(list: &SkipList) -> u64 {
     number
 }
 
-/// One replaces an entry where it lies, and one reads it.
+/// One thread replaces an entry in place, and one reads it.
 pub fn a_reader_beside_one_who_replaces() {
     let list = Arc::new(SkipList::new());
     put(&list, 1);
@@ -154,7 +157,8 @@ pub fn a_reader_beside_one_who_replaces() {
     reader.join().expect("it does not panic");
 }
 
-/// The same, and replaces it by one that it has no room for, and that one in its turn; there are others.
+/// The same, and replaces it by one that it has no room for, and that one in its turn; there are
+/// others.
 pub fn a_reader_beside_one_who_puts_longer() {
     let list = Arc::new(SkipList::new());
     put(&list, 1);

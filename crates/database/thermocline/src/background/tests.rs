@@ -1,4 +1,4 @@
-//! What the database does by itself, beside writers who wait for it.
+//! Background work of the database, while writers wait for it.
 
 use std::sync::mpsc::channel;
 
@@ -11,11 +11,11 @@ use crate::database::Db;
 use crate::options::KeyspaceOptions;
 use crate::stand_in::{StandIn, stand_in};
 
-/// What takes longer than this never ends.
+/// Work that takes longer than this never ends.
 const LONG: Duration = Duration::from_secs(20);
 
-/// A writer waits, with its number, for a flush by the only thread there is. That is looking for what
-/// holds the journal back, and an idle keyspace in memory does.
+/// A writer waits, with its number, for a flush by the only thread there is. This thread is
+/// searching for keyspaces that hold the journal back, and an idle keyspace in memory does.
 #[test]
 fn the_only_thread_waits_for_no_writer_who_waits_for_it() {
     let (environment, clock) = Environment::simulated(7);
@@ -46,7 +46,7 @@ fn the_only_thread_waits_for_no_writer_who_waits_for_it() {
         group.submit(Class::Flush, "flush", task).unwrap();
         let _until_the_test_has_failed = flushed.lock().recv_timeout(2 * LONG);
     });
-    // Asked to flush before the one in memory.
+    // It is flushed before the one in memory.
     let within_flush = Box::new(move || {
         let _if_nobody_listens = go.send(());
     });
@@ -58,7 +58,7 @@ fn the_only_thread_waits_for_no_writer_who_waits_for_it() {
     begun.recv_timeout(LONG).unwrap();
     clock.advance(TRIM_INTERVAL);
     assert_eq!(told.recv_timeout(LONG), Ok(Ok(())), "it waits for the flush, and the flush for it");
-    // What was put off is done the next time, if nobody else is asked first.
+    // Work that was put off is done the next time, if no other engine is asked first.
     drop(db.inner.slots.write().remove("waits"));
     let generation = idle.slot.last_generation();
     let until = Environment::real().now() + LONG;
@@ -69,8 +69,8 @@ fn the_only_thread_waits_for_no_writer_who_waits_for_it() {
     }
 }
 
-/// A writer waits for a shorter journal. The first of two flushes of one task makes it short enough, and
-/// the second one does not end.
+/// A writer waits for a shorter journal. The first of two flushes of one task makes it short
+/// enough, and the second one does not end.
 #[test]
 fn a_writer_goes_on_after_a_trim_although_the_next_flush_has_not_ended() {
     const KIB: u64 = 1 << 10;

@@ -1,7 +1,7 @@
 //! Files as a backup sees them: listed, summed, compared, copied.
 //!
-//! A file's sum is made of its pieces of [`PIECE_BYTES`], in order: [`codec::chain`] of the sum so far, 0 at
-//! first, and the piece.
+//! A file's sum is made of its pieces of [`PIECE_BYTES`], in order: [`codec::chain`] of the sum so
+//! far, 0 at first, and the piece.
 
 use codec::Corruption;
 use device::{Device, File, Mode, SyncKind};
@@ -14,7 +14,7 @@ use crate::planted::{Planted, is_planted};
 /// How much of a file is read at a time; part of the format.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 
-/// All files below `dir` by their names from there, ascending.
+/// Returns all files below `dir` by their names from there, ascending.
 pub(super) fn list(device: &dyn Device, dir: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();
     let mut dirs = vec![String::new()];
@@ -28,7 +28,7 @@ pub(super) fn list(device: &dyn Device, dir: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// All directories of the names, without the root, the outer ones first.
+/// Returns all directories of the names, without the root, the outer ones first.
 pub(super) fn dirs<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let of = |name: &'a str| name.match_indices('/').map(move |(end, _)| &name[..end]);
     let mut dirs: Vec<&str> = names.flat_map(of).collect();
@@ -37,17 +37,17 @@ pub(super) fn dirs<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     dirs
 }
 
-/// `name` in the directory `dir`; either may be empty.
+/// Returns `name` in the directory `dir`; either may be empty.
 pub(super) fn under(dir: &str, name: &str) -> String {
     if name.is_empty() { dir.to_owned() } else { device::join(dir, name) }
 }
 
-/// Memory for each piece of a file of `len` bytes.
+/// Returns memory for each piece of a file of `len` bytes.
 fn piece_of(len: u64) -> Vec<u8> {
     vec![0; PIECE_BYTES.min(usize::try_from(len).unwrap_or(PIECE_BYTES))]
 }
 
-/// Hands the pieces of a file to `visit`, in order, and answers its length.
+/// Passes the pieces of a file to `visit`, in order, and returns its length.
 fn each_piece(file: &dyn File, mut visit: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<u64> {
     let len = file.len()?;
     let mut piece = piece_of(len);
@@ -62,7 +62,7 @@ fn each_piece(file: &dyn File, mut visit: impl FnMut(u64, &[u8]) -> Result<()>) 
     Ok(len)
 }
 
-/// The sum of the file `name` in `dir`.
+/// Returns the sum of the file `name` in `dir`.
 pub(super) fn sum(
     device: &dyn Device,
     dir: &str,
@@ -79,7 +79,7 @@ pub(super) fn sum(
     Ok(FileSum { name: name.to_owned(), bytes, sum })
 }
 
-/// Judges what was found in the place of a file of the backup in `dir`.
+/// Judges the findings in the place of a file of the backup in `dir`.
 pub(super) fn compare(found: Result<FileSum>, known: &FileSum, dir: &str) -> Result<()> {
     let what = match found {
         Ok(found) if found == *known => return Ok(()),
@@ -118,7 +118,8 @@ pub(super) fn copy(
     Ok(FileSum { name: name.to_owned(), bytes, sum })
 }
 
-/// Whether two files hold the same bytes. Nothing writes to them meanwhile; a file that grows nevertheless is another.
+/// Returns whether two files hold the same bytes. Nothing writes to them meanwhile; a file that
+/// grows nevertheless counts as another one.
 pub(super) fn same(device: &dyn Device, one: &str, other: &str) -> Result<bool> {
     let (one, other) = (device.open(one, Mode::Read)?, device.open(other, Mode::Read)?);
     let len = one.len()?;

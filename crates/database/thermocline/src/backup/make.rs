@@ -1,10 +1,10 @@
 //! Making a backup, while the database runs.
 //!
-//! 1. What a crash left unfinished is removed.
+//! 1. Unfinished backups of an earlier crash are removed.
 //! 2. The database is copied, as for a checkpoint, to a directory of an unfinished backup's name.
-//! 3. Each file is read again and summed. One that the backup before has under the same name, with the
-//!    same length and sum, is compared with it byte by byte and becomes a link to it, where links can be
-//!    made.
+//! 3. Each file is read again and summed. If the backup before has one under the same name, with
+//!    the same length and sum, the two are compared byte by byte. If they are equal, the file
+//!    becomes a link to that one, if links can be made.
 //! 4. The manifest is written, all of it made durable, and the directory renamed.
 
 #[cfg(test)]
@@ -21,24 +21,26 @@ use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_planted};
 
-/// What the name of a link ends with until it takes the place of the file that it is instead of.
+/// Suffix of the name of a link until it takes the place of the file that it replaces.
 const LINK: &str = ".link";
 
 impl Db {
-    /// Adds a backup of this database, as of some moment during the call, to `backups`. It is durable
-    /// when this returns. Reads and writes go on meanwhile; keyspaces can not be made, dropped or cleared,
-    /// and the journal is not trimmed while the data are copied.
+    /// Adds a backup of this database, as of some moment during the call, to `backups`. It is
+    /// durable when this returns. Reads and writes continue meanwhile; keyspaces can not be made,
+    /// dropped or cleared, and the journal is not trimmed while the data are copied.
     ///
     /// All keyspaces with a journal are of one moment, with batches over several of them whole. One
     /// without is of a moment of its own during the call, as after a crash at that moment.
     ///
-    /// Costs a copy of everything, which is read again for its checksums. Files that the backup before
-    /// has as well (tables of `lsm`, full segments of `f2`) take no space of their own in the end.
+    /// Costs a copy of everything, which is read again for its checksums. Files that the backup
+    /// before has as well (tables of `lsm`, full segments of `f2`) take no space of their own in
+    /// the end.
     ///
     /// # Errors
-    /// [`Error::OtherDatabase`]; [`Error::InUse`] while another backup is made there; failures of either
-    /// device ([`Error::Copy`]); [`Error::Closed`], also if the database is closed while it is
-    /// copied. Then the copy is no backup; it is removed, at the latest when the next one is made.
+    /// [`Error::OtherDatabase`]; [`Error::InUse`] while another backup is made there; failures of
+    /// either device ([`Error::Copy`]); [`Error::Closed`], also if the database is closed while it
+    /// is copied. Then the copy is no backup; it is removed, at the latest when the next one is
+    /// made.
     pub fn backup(&self, backups: &Backups, progress: &Progress) -> Result<Backup> {
         self.inner.check_open()?;
         let target = CopyTarget::new(Arc::clone(&backups.device), &backups.place);
@@ -56,8 +58,8 @@ impl Inner {
         backups.remove_unfinished()?;
         let made = self.make_backup(backups, number, before.as_ref(), progress);
         if made.is_err() {
-            // Or it takes the room that the database wants, and is not opened without. What cannot be removed now
-            // goes when the next one is made.
+            // Otherwise it takes room that the database needs to be opened. Files that cannot be
+            // removed now are removed when the next one is made.
             let _ = backups.device.remove_dir(&unfinished_name(number));
         }
         made
@@ -98,8 +100,8 @@ impl Inner {
 }
 
 impl Backups {
-    /// The newest whole backup, which must be of the database `id`. One whose manifest is damaged is passed
-    /// over: it has nothing to share, and is no reason to make no further one.
+    /// Returns the newest whole backup, which must be of the database `id`. One whose manifest is
+    /// damaged is passed over: it has nothing to share, and is no reason to make no further one.
     fn newest_of(&self, id: [u8; 16]) -> Result<Option<Whole>> {
         for number in self.numbers()?.into_iter().rev() {
             let loaded = self
@@ -146,7 +148,7 @@ impl Backups {
             {
                 whole.manifest.shared_bytes += sum.bytes;
             } else if !is_planted(Planted::BackupUnsynced) {
-                // Engines need not have synced what they can do without.
+                // Engines need not have synced files that they can do without.
                 self.device
                     .open(&files::under(&whole.dir, name), Mode::Read)?
                     .sync(SyncKind::All)?;

@@ -1,4 +1,5 @@
-//! The file `BACKUP`: the catalog of the database, and what each file of a whole backup is like.
+//! The file `BACKUP`: the catalog of the database, and a description of each file of a whole
+//! backup.
 //!
 //! # Format
 //! See `docs/formats/backup.md`. Written once, before the backup gets its name.
@@ -13,7 +14,7 @@ use crate::planted::{Planted, is_planted};
 
 /// The file's name.
 pub(super) const FILE: &str = "BACKUP";
-/// What the file begins with.
+/// The first bytes of the file.
 const FORMAT: Format = Format::new(*b"TCBACKUP", 1, 0);
 /// Bytes of the longest file: some millions of files in a backup.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -30,7 +31,7 @@ pub(super) struct FileSum {
     pub(super) sum: u32,
 }
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manifest {
     pub(super) made_at_ms: u64,
@@ -43,12 +44,12 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    /// Bytes of all files.
+    /// Returns the bytes of all files.
     pub(super) fn bytes(&self) -> u64 {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
     }
 
-    /// Whether the backup has a file like that one.
+    /// Returns whether the backup has a file like that one.
     pub(super) fn has(&self, sum: &FileSum) -> bool {
         let found = self.files.binary_search_by(|known| known.name.cmp(&sum.name));
         let Some(known) = found.ok().and_then(|at| self.files.get(at)) else { return false };
@@ -78,7 +79,7 @@ impl Manifest {
         bytes
     }
 
-    /// Reads the file's bytes; `name` is what errors call it.
+    /// Reads the file's bytes; `name` is its name in errors.
     pub(super) fn decode(bytes: &[u8], name: &str) -> Result<Self> {
         FORMAT.decode(bytes).map_err(|error| Corruption::from(error).at(name, 0))?;
         Self::decode_body(bytes).map_err(|corruption| corruption.at(name, 0).into())
@@ -112,7 +113,7 @@ impl Manifest {
         Ok(Self { made_at_ms, newest, shared_bytes, catalog, files })
     }
 
-    /// The manifest of the backup in `dir`; `None` if there is none.
+    /// Returns the manifest of the backup in `dir`; `None` if there is none.
     pub(super) fn load(device: &dyn Device, dir: &str) -> Result<Option<Self>> {
         let name = device::join(dir, FILE);
         let file = match device.open(&name, Mode::Read) {
@@ -135,7 +136,7 @@ impl Manifest {
     }
 }
 
-/// A name that leads nowhere but into the directory.
+/// Reads a name that leads nowhere but into the directory.
 fn take_name(reader: &mut Reader<'_>) -> std::result::Result<String, Corruption> {
     let bytes = reader.take_prefixed()?;
     match std::str::from_utf8(bytes) {

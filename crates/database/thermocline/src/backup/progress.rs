@@ -1,11 +1,11 @@
-//! How far a backup or a restoring is, for whoever waits for it on another thread.
+//! Progress of a backup or a restoring, for a thread that waits for it.
 
 use std::sync::Arc;
 
 use device::{Device, IoCounts};
 use sync::locks::Mutex;
 
-/// What is being done.
+/// The work that is being done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
     /// Nothing yet.
@@ -15,11 +15,11 @@ pub enum Stage {
     Copying,
     /// Files are read, and their checksums made or compared.
     Summing,
-    /// What was written is verified, record by record.
+    /// The written files are verified, record by record.
     Verifying,
 }
 
-/// How far long work is. One is handed to the work; anybody may look at it meanwhile.
+/// The progress of long work. One is handed to the work; any thread may read it meanwhile.
 #[derive(Debug, Default)]
 pub struct Progress {
     present: Mutex<Present>,
@@ -30,11 +30,11 @@ struct Present {
     stage: Stage,
     done_bytes: u64,
     total_bytes: u64,
-    /// Where the work is done by others, their device tells how far they are.
+    /// If other code does the work, the progress is a count of its device.
     watched: Option<Watched>,
 }
 
-/// Which of a device's counts is the progress, and what it was in the beginning.
+/// The count of a device that is the progress, and its value in the beginning.
 #[derive(Debug)]
 struct Watched {
     device: Arc<dyn Device>,
@@ -42,7 +42,8 @@ struct Watched {
     from: u64,
 }
 
-/// A stage whose progress a device tells. Dropped, it keeps how far that came, and no device.
+/// A stage whose progress is a count of a device. When dropped, it keeps the last progress, and no
+/// device.
 pub(super) struct Watching<'a>(&'a Progress);
 
 impl Drop for Watching<'_> {
@@ -55,7 +56,7 @@ impl Drop for Watching<'_> {
 }
 
 impl Progress {
-    /// The stage, how many bytes of it are done, and about how many it has in all.
+    /// Returns the stage, the number of its bytes that are done, and their approximate total.
     pub fn now(&self) -> (Stage, u64, u64) {
         let present = self.present.lock();
         let watched = present.watched.as_ref().map(|watched| {

@@ -1,11 +1,12 @@
 //! A database from a backup.
 //!
 //! 1. The target must be new or empty.
-//! 2. Each file is copied, and its length and sum compared with what the manifest says.
-//! 3. Everything is verified where it lies now, as `thermocline check` does.
-//! 4. The catalog is written. Without it the directory is no database, so a crash before this leaves none.
+//! 2. Each file is copied, and its length and sum compared with those of the manifest.
+//! 3. Everything is verified in its new place, like `thermocline check` does.
+//! 4. The catalog is written. Without it the directory is no database, so a crash before this
+//!    leaves none.
 //!
-//! What fails takes away what it has written.
+//! A failure removes the files that it has written.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,12 +26,12 @@ impl Backups {
     /// Makes a database in `path`, a new or empty directory, from the backup `number`, or from the
     /// newest. Everything was verified and is durable when this returns.
     ///
-    /// The database is that of which the backup was made: it has its id, and its further backups may be
-    /// added to the same directory.
+    /// The database is the one of which the backup was made: it has its id, and its further backups
+    /// may be added to the same directory.
     ///
     /// # Errors
-    /// [`Error::NoBackup`], also for one that was cut off; [`Error::NotEmpty`]; [`Error::AmongBackups`]; damage
-    /// of the backup with its place. Then there is no database.
+    /// [`Error::NoBackup`], also for one that was cut off; [`Error::NotEmpty`];
+    /// [`Error::AmongBackups`]; damage of the backup with its place. Then there is no database.
     pub fn restore(
         &self,
         number: Option<u64>,
@@ -71,14 +72,14 @@ impl Backups {
         match observed.attribute(written, &self.place) {
             Ok(()) => whole.tell(),
             Err(error) => {
-                // The first failure is the one to tell; whatever stays is no database.
+                // The first failure is the one to report; files that stay are no database.
                 let _ = clear(&**target, &whole);
                 Err(error)
             }
         }
     }
 
-    /// Whether the directory of backups is `path` or one of those above it.
+    /// Returns whether the directory of backups is `path` or one of those above it.
     fn lie_around(&self, path: &Path) -> bool {
         let Ok(backups) = Path::new(&self.place).canonicalize() else { return false };
         // The target may not be there yet.
@@ -126,7 +127,7 @@ impl Backups {
     }
 }
 
-/// Removes what a restoring writes, which was not there before, and nothing else.
+/// Removes the files that a restoring writes, which were not there before, and nothing else.
 fn clear(target: &dyn Device, whole: &Whole) -> Result<()> {
     for file in &whole.manifest.files {
         match target.remove(&file.name) {
@@ -143,7 +144,7 @@ fn clear(target: &dyn Device, whole: &Whole) -> Result<()> {
     let mut dirs = files::dirs(names);
     dirs.extend([JOURNAL_DIR, KEYSPACES_DIR]);
     dirs.sort_unstable();
-    // Those within others come first.
+    // Directories within others come first.
     dirs.into_iter().rev().try_for_each(|dir| target.remove_empty_dir(dir).map(drop))?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A copy beside a close.
+//! A copy during a close.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,7 +14,7 @@ const ENGINES: [EngineKind; 4] =
 const VALUE_BYTES: u64 = 1000;
 const KEYS: u64 = 16_000;
 
-/// A database with so much data of one engine, and a journal that has little of it.
+/// Returns a database with this amount of data in one engine, and a journal that has little of it.
 fn filled(engine: EngineKind) -> Db {
     let options =
         Options { memory_bytes: 128 << 20, durability: Durability::Buffered, ..Options::default() };
@@ -36,7 +36,8 @@ fn a_close_waits_for_no_copy() {
     for engine in ENGINES {
         let db = filled(engine);
         let target = FaultDevice::new(device::memory());
-        // In the midst of the copy, from another thread; and it goes on when that waits for it.
+        // In the midst of the copy, from another thread. The write continues when the close waits
+        // for it.
         let closing = db.clone();
         let environment = db.inner.options.environment.clone();
         let (tell, told) = std::sync::mpsc::channel();
@@ -58,7 +59,7 @@ fn a_close_waits_for_no_copy() {
     }
 }
 
-/// It waited for whoever closes the database, who leaves no keyspaces behind.
+/// The copy has waited for the close, which leaves no keyspaces behind.
 #[test]
 fn a_copy_that_begins_behind_a_close_is_none() {
     let db = filled(EngineKind::Memory);

@@ -1,9 +1,9 @@
-//! What is stored in a keyspace whose values may end: the value, and behind it a trailer.
+//! The stored form of a value in a keyspace whose values may end: the value and a trailer.
 //!
 //! # Format
-//! `docs/formats/value-with-end.md`. The last byte is a tag, which is kind and version in one: a later
-//! layout takes a tag of its own. The trailer is behind the value so that it can be put on and taken off
-//! without moving the value.
+//! `docs/formats/value-with-end.md`. The last byte is a tag, which is kind and version in one: a
+//! later layout takes a tag of its own. The trailer is behind the value so that it can be put on
+//! and taken off without moving the value.
 
 use codec::Corruption;
 
@@ -13,7 +13,7 @@ const TAG_LASTING: u8 = 0x01;
 const TAG_ENDING: u8 = 0x02;
 const END_BYTES: usize = 8;
 
-/// A value, and when it ends, as a keyspace whose values may end stores the two.
+/// A value and its end, as a keyspace whose values may end stores the two.
 ///
 /// ```
 /// use thermocline::WithEnd;
@@ -27,13 +27,13 @@ const END_BYTES: usize = 8;
 pub struct WithEnd<'a> {
     /// The value.
     pub value: &'a [u8],
-    /// The first moment at which it is not there any more, in milliseconds since the Unix epoch; none if
-    /// it stays until it is replaced or deleted.
+    /// The first moment at which it is not there any more, in milliseconds since the Unix epoch;
+    /// `None` if it stays until it is replaced or deleted.
     pub end_ms: Option<u64>,
 }
 
 impl<'a> WithEnd<'a> {
-    /// The most bytes that are stored beside a value.
+    /// The most bytes that are stored in addition to a value.
     pub const TRAILER_BYTES_MAX: usize = END_BYTES + 1;
 
     /// Takes stored bytes apart.
@@ -64,20 +64,20 @@ impl<'a> WithEnd<'a> {
         }
     }
 
-    /// Whether it is not there any more at `now_ms`.
+    /// Returns whether it is not there any more at `now_ms`.
     #[inline]
     pub fn has_ended(&self, now_ms: u64) -> bool {
         self.end_ms.is_some_and(|end_ms| end_ms <= now_ms)
     }
 
-    /// Appends what is stored to `out`.
+    /// Appends the stored form to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.reserve(self.value.len() + Self::TRAILER_BYTES_MAX);
         out.extend_from_slice(self.value);
         push_trailer(out, self.end_ms);
     }
 
-    /// What is stored.
+    /// Returns the stored form.
     pub fn to_stored(self) -> Vec<u8> {
         let mut stored = Vec::new();
         self.encode(&mut stored);
@@ -96,7 +96,8 @@ pub(super) fn push_trailer(value: &mut Vec<u8>, end_ms: Option<u64>) {
     }
 }
 
-/// Gives what is stored another end where it lies; `false`, and nothing has changed, if it has none.
+/// Replaces the end of a stored value in place. Returns `false`, and nothing has changed, if it has
+/// no end.
 pub(super) fn replace_end(stored: &mut [u8], end_ms: u64) -> bool {
     match stored {
         [rest @ .., TAG_ENDING] => match rest.last_chunk_mut::<END_BYTES>() {
@@ -110,7 +111,7 @@ pub(super) fn replace_end(stored: &mut [u8], end_ms: u64) -> bool {
     }
 }
 
-/// When stored bytes end, if they do, and are what is stored.
+/// Returns the end of stored bytes, if they are a stored value with an end.
 #[inline]
 pub(crate) fn end_of(stored: &[u8]) -> Option<u64> {
     WithEnd::decode(stored).ok()?.end_ms

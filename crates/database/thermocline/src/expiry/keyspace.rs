@@ -1,4 +1,4 @@
-//! What a handle to a keyspace offers about ends.
+//! Methods of a keyspace handle for ends of values.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,23 +14,23 @@ use crate::compare_and_swap::Swap;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 
-/// How a handle shows and takes the values of a keyspace whose values may end. Of another one there is no
-/// difference.
+/// How a handle shows and takes the values of a keyspace whose values may end. For another keyspace
+/// it makes no difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As its users know them, without what has ended.
+    /// In the form that users know, without ended values.
     Values,
-    /// As they are stored, ended or not.
+    /// In their stored form, ended or not.
     Stored,
 }
 
 impl Keyspace {
-    /// Gives `key` the value `value` until the wall clock says `end_ms`, in milliseconds since the Unix
-    /// epoch: from then on no read shows it, and some time later it is removed. When this returns it is
-    /// visible and has reached this handle's durability.
+    /// Gives `key` the value `value` until the wall clock reaches `end_ms`, in milliseconds since
+    /// the Unix epoch: from then on no read shows it, and some time later it is removed. When this
+    /// returns the value is visible and has reached this handle's durability.
     ///
-    /// A moment that is not after now makes it a [`Keyspace::delete`]. A [`Keyspace::put`] afterwards gives
-    /// the key a value that does not end.
+    /// A moment that is not after now makes it a [`Keyspace::delete`]. A [`Keyspace::put`]
+    /// afterwards gives the key a value that does not end.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -50,8 +50,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoEnds`] from a keyspace that was made without [`crate::KeyspaceOptions::values_end`];
-    /// otherwise as [`Keyspace::put`].
+    /// [`Error::NoEnds`] from a keyspace that was made without
+    /// [`crate::KeyspaceOptions::values_end`]; otherwise as [`Keyspace::put`].
     pub fn put_until(&self, key: &[u8], value: &[u8], end_ms: u64) -> Result<SeqNo> {
         let stored = self.stored_until(value, end_ms)?;
         self.inner.write_one(&self.slot, self.put_op(key, &stored), self.durability)
@@ -65,14 +65,14 @@ impl Keyspace {
         self.put_until(key, value, self.end_after(time))
     }
 
-    /// When it is `time` from now on.
+    /// Returns the moment that is `time` from now on.
     pub(crate) fn end_after(&self, time: Duration) -> u64 {
         let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self.inner.options.environment.wall_ms().saturating_add(time_ms)
     }
 
-    /// The key's present value, and when it ends, as in [`WithEnd::end_ms`]. Costs what a
-    /// [`Keyspace::get`] does.
+    /// Returns the key's present value and its end, as in [`WithEnd::end_ms`]. Costs the same as a
+    /// [`Keyspace::get`].
     ///
     /// # Errors
     /// [`Error::NoEnds`]; otherwise as [`Keyspace::get`].
@@ -80,7 +80,7 @@ impl Keyspace {
         self.check_ends()?;
         self.inner.check_open()?;
         let generation = self.slot.current()?;
-        // Before the engine is asked [E1].
+        // Before the engine is called [E1].
         let now_ms = self.inner.options.environment.wall_ms();
         let mut stored = Vec::new();
         if !generation.engine.get(key, &mut stored)? {
@@ -95,8 +95,9 @@ impl Keyspace {
         Ok(Some((stored, end_ms)))
     }
 
-    /// Has the key's value end at `end_ms`, whatever its end was; a moment that is not after now removes
-    /// it. Whether there was a value. Costs what a [`Keyspace::rmw`] does.
+    /// Sets the end of the key's value to `end_ms`, whatever its end was; a moment that is not
+    /// after now removes the value. Returns whether there was a value. Costs the same as a
+    /// [`Keyspace::rmw`].
     ///
     /// # Errors
     /// [`Error::NoEnds`]; otherwise as [`Keyspace::rmw`].
@@ -104,7 +105,8 @@ impl Keyspace {
         self.set_end(key, Some(end_ms)).map(|old| old.is_some())
     }
 
-    /// Has the key's value stay until it is replaced or deleted. Whether there was one that had an end.
+    /// Removes the end of the key's value, so that it stays until it is replaced or deleted.
+    /// Returns whether there was a value with an end.
     ///
     /// # Errors
     /// As [`Keyspace::expire_at`].
@@ -119,8 +121,8 @@ impl Keyspace {
         operator.outcome(done)
     }
 
-    /// [`Keyspace::rmw`] with the end: `update` is told the present value with its end, and says what
-    /// becomes of both. ([`Keyspace::rmw`] itself leaves the end as it is.)
+    /// [`Keyspace::rmw`] with the end: `update` gets the present value with its end, and returns
+    /// the change of both. ([`Keyspace::rmw`] itself keeps the end.)
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -156,7 +158,7 @@ impl Keyspace {
     }
 
     /// [`Keyspace::compare_and_swap`] whose new value ends at `end_ms`: a lease is taken with no
-    /// expected value, and renewed with one's own. (That one leaves the end as it is.)
+    /// expected value, and renewed with one's own. (That method itself keeps the end.)
     ///
     /// # Errors
     /// [`Error::NoEnds`]; otherwise as [`Keyspace::rmw`].
@@ -182,11 +184,11 @@ impl Keyspace {
         })
     }
 
-    /// The same keyspace by a handle that shows and takes values as they are stored, which is a
-    /// [`WithEnd`]: for whoever wants the ends of scans, batches and transactions too, and judges for
-    /// himself what has ended. Reads show what has ended as long as nobody has removed it, and what is put
-    /// is refused if it is none ([`Error::NotStored`]). Of a keyspace whose values do not end it is no
-    /// other handle.
+    /// Returns the same keyspace by a handle that shows and takes values in their stored form, a
+    /// [`WithEnd`]. It is for a caller that wants the ends of scans, batches and transactions too,
+    /// and decides itself which values have ended. Reads show an ended value until it is removed. A
+    /// put of bytes that are no stored value is refused ([`Error::NotStored`]). For a keyspace
+    /// whose values do not end, this handle is no different.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -208,7 +210,8 @@ impl Keyspace {
         Self { form: Form::Stored, ..self.clone() }
     }
 
-    /// What is known of the ends; `None` of a keyspace whose values do not end. A few loads.
+    /// Returns counts of the ends; `None` for a keyspace whose values do not end. Costs a few
+    /// loads.
     pub fn expiry_stats(&self) -> Result<Option<ExpiryStats>> {
         self.inner.check_process()?;
         Ok(self.slot.current()?.expiry.as_ref().map(|expiry| expiry.stats()))
@@ -222,12 +225,12 @@ impl Keyspace {
         Err(Error::NoEnds { keyspace: self.name().to_owned() })
     }
 
-    /// Whether what its users see is not what is stored.
+    /// Returns whether the form that its users see differs from the stored form.
     pub(crate) fn hides_ends(&self) -> bool {
         self.slot.options.values_end && self.form == Form::Values
     }
 
-    /// What is stored for a value that is given to this handle and does not end.
+    /// Returns the stored form of a value that is given to this handle and does not end.
     ///
     /// # Errors
     /// [`Error::NotStored`].
@@ -239,7 +242,8 @@ impl Keyspace {
         Ok(Cow::Borrowed(value))
     }
 
-    /// What is stored for a value that ends, which is always given as a user knows it.
+    /// Returns the stored form of a value that ends. Such a value is always given in the form that
+    /// users know.
     ///
     /// # Errors
     /// [`Error::NoEnds`].
@@ -248,7 +252,7 @@ impl Keyspace {
         Ok(WithEnd { value, end_ms: Some(end_ms) }.to_stored())
     }
 
-    /// Refuses what cannot be stored here.
+    /// Refuses a value that cannot be stored here.
     ///
     /// # Errors
     /// [`Error::NotStored`].
@@ -259,7 +263,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// A put of what is stored, or a delete if that has ended by now.
+    /// Returns a put of `stored`, or a delete if that value has already ended.
     pub(crate) fn put_op<'a>(&self, key: &'a [u8], stored: &'a [u8]) -> Op<'a> {
         self.op_unless(key, stored, |end_ms| end_ms <= self.inner.options.environment.wall_ms())
     }
@@ -282,7 +286,8 @@ impl Keyspace {
         }
     }
 
-    /// What this handle shows of a value that is stored so and has not ended.
+    /// Returns the form in which this handle shows a value that is stored like this and has not
+    /// ended.
     pub(crate) fn shown<'a>(&self, stored: &'a [u8]) -> &'a [u8] {
         match WithEnd::decode(stored) {
             Ok(whole) if self.hides_ends() => whole.value,

@@ -1,8 +1,8 @@
-//! Operators of read-modify-writes on values as they are stored.
+//! Operators of read-modify-writes on values in their stored form.
 //!
-//! Each reads the clock when it is asked, which is while no other write of the key can come between [E1].
-//! What a read-modify-write makes of a value keeps its end, unless it gives it another one. A put whose end
-//! is past is a delete.
+//! Each reads the clock when it is called, while no other write of the key can take place [E1]. A
+//! read-modify-write keeps the end of the value, unless it sets another one. A put whose end is
+//! past is a delete.
 
 use codec::Corruption;
 use engine::{Change, Operator};
@@ -13,7 +13,7 @@ use super::keyspace::Form;
 use super::reads::Moment;
 use crate::error::{Error, Result};
 
-/// What a read-modify-write decides that is about the end too.
+/// The change by a read-modify-write that also concerns the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeWithEnd {
     /// The key has this value from now on.
@@ -23,13 +23,13 @@ pub enum ChangeWithEnd {
         /// When it ends; as in [`WithEnd::end_ms`].
         end_ms: Option<u64>,
     },
-    /// The key is gone from now on.
+    /// The key is absent from now on.
     Delete,
     /// Nothing changes.
     Keep,
 }
 
-/// The value that is stored so, unless there is none or it has ended.
+/// Decodes a stored value. Returns `None` if there is none or it has ended.
 fn living<'a>(
     stored: Option<&'a [u8]>,
     moment: Moment,
@@ -38,8 +38,8 @@ fn living<'a>(
     Ok(whole.filter(|whole| !whole.has_ended(moment.now_ms)))
 }
 
-/// What is stored instead of `stored` where `update` makes something of the value, with the clock at `moment`.
-/// The end stays as it is.
+/// Returns the stored form that replaces `stored` if `update` changes the value, with the clock at
+/// `moment`. The end does not change.
 pub(crate) fn change_living(
     moment: Moment,
     stored: Option<&[u8]>,
@@ -51,13 +51,13 @@ pub(crate) fn change_living(
             push_trailer(&mut value, old.and_then(|old| old.end_ms));
             Change::Put(value)
         }
-        // What has ended was not there, and is left to who removes such.
+        // An ended value counts as absent, and is left to the removal.
         Change::Delete if old.is_none() => Change::Keep,
         change => change,
     })
 }
 
-/// A user's operator, applied to what is stored.
+/// A user's operator, applied to values in their stored form.
 pub(crate) struct OnStored<'a> {
     operator: &'a mut dyn Operator,
     form: Form,
@@ -75,7 +75,7 @@ impl<'a> OnStored<'a> {
         Self { operator, form, environment, failure: None }
     }
 
-    /// What the read-modify-write came to, which was `done` as far as the engine knows.
+    /// Returns the outcome of the read-modify-write, which is `done` as far as the engine knows.
     pub(crate) fn outcome<T>(self, done: Result<T>) -> Result<T> {
         self.failure.map_or(done, Err)
     }
@@ -98,7 +98,7 @@ impl Operator for OnStored<'_> {
     fn update_in_place(&mut self, stored: &mut [u8]) -> bool {
         self.failure = None;
         if self.form == Form::Stored {
-            // Whether it leaves the trailer alone nobody could say before it is done.
+            // The operator might change the trailer, and only its call would show it.
             return false;
         }
         let moment = Moment::now(self.environment);
@@ -170,7 +170,7 @@ impl<F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd> Operator for Deciding<'_, F
     }
 }
 
-/// The same for who decides later.
+/// The same for a decision on another thread later.
 pub(crate) struct LaterDeciding<F> {
     decide: F,
     environment: Environment,
@@ -197,7 +197,7 @@ impl<F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd> Operator for LaterDeciding<
 pub(super) struct SetEnd<'a> {
     end_ms: Option<u64>,
     environment: &'a Environment,
-    /// When the value was to end until then, if there was one.
+    /// The end of the value until then, if there was one.
     old: Result<Option<Option<u64>>>,
 }
 
@@ -206,7 +206,7 @@ impl<'a> SetEnd<'a> {
         Self { end_ms, environment, old: Ok(None) }
     }
 
-    /// When the value was to end before, if there was one, now that this is `done`.
+    /// Returns the end that the value had before, if there was one, now that this is `done`.
     pub(super) fn outcome<T>(self, done: Result<T>) -> Result<Option<Option<u64>>> {
         done.and(self.old)
     }

@@ -1,7 +1,8 @@
 //! Reads of one engine of a keyspace: its values without their trailers, and none that has ended.
 //!
-//! All reads that answer a user go through here; [`Generation::engine`] itself has values as they are
-//! stored. The clock is read first: a value that had ended by then had ended when it was read [E1].
+//! All reads for users go through here; [`Generation::engine`] itself has values in their stored
+//! form. The clock is read first: a value that had ended at that moment had ended when it was read
+//! [E1].
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ impl Moment {
         Self { now_ms: environment.wall_ms() }
     }
 
-    /// The value that is stored so, unless it has ended.
+    /// Returns the value that is stored like this, unless it has ended.
     #[inline]
     pub(super) fn living(self, stored: &[u8]) -> Result<Option<WithEnd<'_>>> {
         let whole = WithEnd::decode(stored)?;
@@ -41,7 +42,7 @@ impl Moment {
         Ok(true)
     }
 
-    /// What a reader sees of the value that is stored so, if there is any.
+    /// Returns the form in which a reader sees a value that is stored like this, if there is any.
     pub(crate) fn show(self, stored: Option<&[u8]>) -> Result<Option<&[u8]>> {
         let Some(stored) = stored else { return Ok(None) };
         Ok(self.living(stored)?.map(|whole| whole.value))
@@ -49,7 +50,7 @@ impl Moment {
 }
 
 impl Generation {
-    /// The clock as it is, if reads in this form depend on it.
+    /// Returns the present clock, if reads in this form depend on it.
     #[inline]
     pub(crate) fn moment(&self, form: Form) -> Option<Moment> {
         match (&self.expiry, form) {
@@ -58,7 +59,7 @@ impl Generation {
         }
     }
 
-    /// `moment` if reads in this form depend on it.
+    /// Returns `moment` if reads in this form depend on it.
     #[inline]
     fn judged_by(&self, form: Form, moment: Moment) -> Option<Moment> {
         (self.expiry.is_some() && form == Form::Values).then_some(moment)
@@ -149,7 +150,7 @@ impl Generation {
         damage
     }
 
-    /// A view at `pin`, for which the clock was read before.
+    /// Returns a view at `pin`, for which the clock was read before.
     pub(crate) fn view(&self, form: Form, moment: Moment, pin: Arc<Pin>) -> Result<Box<dyn View>> {
         let view = self.engine.view(pin)?;
         Ok(match self.judged_by(form, moment) {
@@ -167,7 +168,7 @@ fn trimmed(moment: Option<Moment>, is_there: bool, into: &mut Vec<u8>) -> Result
     }
 }
 
-/// What of a view has not ended.
+/// A view without the values that have ended.
 struct LivingView {
     view: Box<dyn View>,
     moment: Moment,
@@ -187,11 +188,12 @@ impl View for LivingView {
     }
 }
 
-/// What of a cursor's pairs has not ended.
+/// A cursor without the pairs whose values have ended.
 struct LivingCursor {
     cursor: Box<dyn Cursor>,
     moment: Moment,
-    /// The pair that was given last: a copy, since the cursor's own ends when it is asked for the next.
+    /// The pair that was returned last: a copy, since the cursor's own ends when the next one is
+    /// requested.
     key: Vec<u8>,
     value: Vec<u8>,
     /// Set at the end, and by an error.

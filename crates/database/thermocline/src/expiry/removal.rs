@@ -1,18 +1,18 @@
-//! Removal of what has ended, in the background.
+//! Removal of ended values, in the background.
 //!
-//! 1. Once an interval ([`crate::Options::removal_interval`]) it takes a turn: of each keyspace whose pass
-//!    is due it looks at a slice of pairs, in the engine's own order, and deletes those that have ended, each
-//!    by an atomic update that looks again [E3].
-//! 2. A turn ends when every pass is over, or when it has taken a 20th of the interval; a quarter of it,
-//!    as long as more than a quarter of what it meets had ended.
-//! 3. When a pass has come to the last key its counts are shown. The next one is due when the first end
-//!    comes that it has seen or that was written since; and in any case, since counts grow old, after ten
-//!    times as many turns as it took, or after 600 where no key had an end.
+//! 1. Once an interval ([`crate::Options::removal_interval`]) the thread takes a turn. For each
+//!    keyspace whose pass is due, it reads a slice of pairs in the engine's own order. It deletes
+//!    the pairs that have ended, each by an atomic update that checks again [E3].
+//! 2. A turn ends when every pass is over, or after a 20th of the interval. As long as more than a
+//!    quarter of the pairs that it meets had ended, it may take a quarter of the interval.
+//! 3. When a pass has reached the last key, its counts are shown. The next pass is due at the first
+//!    end that this pass has seen or that was written since. Since counts grow old, it is also due
+//!    after ten times the turns that the pass took, or after 600 if no key had an end.
 //!
 //! # Concurrency
-//! It has a thread of its own, which is started with the first keyspace whose values may end. A writer
-//! may have to wait for flushes and compactions, which are tasks of the pool, and so must not be one
-//! itself (`workers::Group::wait_until`). A slice is looked at with no lock held.
+//! The removal has a thread of its own, which is started with the first keyspace whose values may
+//! end. A writer may have to wait for flushes and compactions, which are tasks of the pool, and so
+//! must not be a task itself (`workers::Group::wait_until`). A slice is read with no lock held.
 
 use std::ops::ControlFlow::{Break, Continue};
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,24 +35,25 @@ use crate::keyspace::Keyspace;
 use crate::planted::Planted;
 use crate::slot::{Generation, Slot};
 
-/// Pairs that are looked at in one slice, and bytes of values and keys to remove after which it ends.
+/// Limits of one slice: pairs that it reads, keys to remove after which it ends, and bytes of
+/// values after which it ends.
 const SLICE_PAIRS: u64 = 500;
 const SLICE_ENDED: usize = 64;
 const SLICE_BYTES: usize = 1 << 20;
 /// Parts of the interval that a turn may take: where little had ended, and where much had.
 const TURN_PART: u32 = 20;
 const DENSE_TURN_PART: u32 = 4;
-/// A pass of one turn is followed by as many turns of rest, a longer one by as many times more.
+/// Turns of rest after a pass, for each turn that the pass took.
 const REST_FACTOR: u64 = 10;
 /// Turns of rest after a pass that has met no end.
 const REST_TURNS: u64 = 600;
-/// How often whoever waits for a hold looks whether he is to stop.
+/// Interval at which a thread that waits for a hold checks whether it is to stop.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A walk over all keys of an engine, and when the next one is due.
 #[derive(Debug, Default)]
 pub(crate) struct Pass {
-    /// Where it goes on; nowhere between passes.
+    /// The key at which it continues; `None` between passes.
     from: Option<Vec<u8>>,
     /// The turn in which it began.
     begun: u64,
@@ -61,7 +62,7 @@ pub(crate) struct Pass {
     rest_until: u64,
 }
 
-/// What was met that has not ended.
+/// Counts of pairs that were met and have not ended.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     keys: u64,
@@ -95,13 +96,13 @@ impl Found {
     }
 }
 
-/// What a slice has met.
+/// The pairs that a slice has met.
 #[derive(Default)]
 struct Slice {
     found: Found,
     ended: Vec<Vec<u8>>,
     bytes: usize,
-    /// Where the next one begins.
+    /// The key at which the next one begins.
     next: Option<Vec<u8>>,
 }
 
@@ -110,7 +111,7 @@ impl Slice {
         self.found.keys + self.ended.len() as u64
     }
 
-    /// Whether it pays to look further at once.
+    /// Returns whether it pays to read the next slice immediately.
     fn is_dense(&self) -> bool {
         self.ended.len() as u64 * 4 > self.pairs()
     }
@@ -131,8 +132,8 @@ impl Time<'_> {
     }
 }
 
-/// Keeps what has ended from being removed, while it is held: for whoever wants several reads to agree
-/// by a clock of his own, and does not have them in a snapshot or a transaction.
+/// A hold that keeps ended values from being removed while it is held. It is for a caller whose
+/// reads must agree by a clock of its own, without a snapshot or a transaction.
 #[derive(Clone, Debug)]
 pub struct RemovalHold {
     lock: Arc<Mutex<()>>,
@@ -167,7 +168,7 @@ impl RemovalHold {
         self.lock.try_lock().map(|held| HeldRemoval(Some(held)))
     }
 
-    /// The same, unless `is_stopped` says so first.
+    /// The same, unless `is_stopped` returns true first.
     fn hold_unless(&self, is_stopped: impl Fn() -> bool) -> Option<HeldRemoval<'_>> {
         loop {
             if let Some(held) = self.lock.try_lock_for(LOOK_INTERVAL) {
@@ -181,7 +182,7 @@ impl RemovalHold {
 }
 
 impl Db {
-    /// What keeps this database from removing what has ended.
+    /// Returns the hold that keeps this database from removing ended values.
     pub fn removal_hold(&self) -> RemovalHold {
         self.inner.removal.hold.clone()
     }
@@ -204,7 +205,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Whether it was stopped before `interval` was over.
+    /// Returns whether it was stopped before `interval` was over.
     fn is_stopped_within(&self, interval: Duration) -> bool {
         let mut is_stopped = self.is_stopped.lock();
         if !*is_stopped {
@@ -215,7 +216,7 @@ impl Shared {
 }
 
 impl Removal {
-    /// No thread yet.
+    /// Makes the removal, without a thread yet.
     pub(crate) fn new(registry: &Registry) -> Self {
         let help = "Keys removed in the background because their values had ended.";
         let removed = registry.counter("removed_keys_total", help);
@@ -257,7 +258,7 @@ impl Inner {
         Ok(())
     }
 
-    /// One turn, the `turn`-th.
+    /// Takes one turn, the `turn`-th.
     fn remove_ended(&self, turn: u64, interval: Duration) {
         let environment = &self.options.environment;
         let slots: Vec<Arc<Slot>> = self.slots.read().values().cloned().collect();
@@ -283,7 +284,8 @@ impl Inner {
         }
     }
 
-    /// A slice of the pass over one engine; whether the pass goes on, and whether it pays to go on at once.
+    /// Does a slice of the pass over one engine. Returns whether the pass has more slices, and
+    /// whether it pays to do the next one immediately.
     fn go_on(
         &self,
         slot: &Slot,
@@ -294,11 +296,12 @@ impl Inner {
         let Some(expiry) = &generation.expiry else { return (false, false) };
         let mut pass = expiry.pass.lock();
         if pass.from.is_none() {
-            // What is written from now on may lie where the pass has been already.
+            // A value that is written from now on may be where the pass has already been.
             expiry.soonest_ms.store(u64::MAX, Relaxed);
             (pass.begun, pass.found) = (turn, Found::default());
         }
-        // Whoever uses what cannot be read or written is told; here there is nobody to tell.
+        // A caller that uses a pair which cannot be read or written gets the error; here there is
+        // no caller.
         let slice = look(generation, pass.from.as_deref(), time);
         let Ok((slice, removed)) = slice.and_then(|slice| {
             let removed = self.remove(slot, expiry, &slice.ended)?;
@@ -319,12 +322,13 @@ impl Inner {
         (false, is_dense)
     }
 
-    /// Removes those of `keys` whose values have ended; how many had.
+    /// Removes the values of `keys` that have ended; returns how many had.
     fn remove(&self, slot: &Slot, expiry: &Expiry, keys: &[Vec<u8>]) -> Result<u64> {
         let mut count = 0;
         for key in keys {
             let mut operator = RemoveEnded { environment: &expiry.environment };
-            // Whoever holds it may wait for what a close holds, which waits for this.
+            // The thread that holds it may wait for a lock of a close, and the close waits for this
+            // thread.
             let shared = &self.removal.shared;
             let Some(_held) = self.removal.hold.hold_unless(|| *shared.is_stopped.lock()) else {
                 return Ok(count);
@@ -352,7 +356,7 @@ fn take_turns(shared: &Shared, database: &Weak<Inner>, interval: Duration) {
     }
 }
 
-/// Whether a pass is under way, or the next one is due.
+/// Returns whether a pass is under way, or the next one is due.
 fn is_due(generation: &Generation, turn: u64) -> bool {
     let Some(expiry) = &generation.expiry else { return false };
     let pass = expiry.pass.lock();
@@ -360,7 +364,7 @@ fn is_due(generation: &Generation, turn: u64) -> bool {
     pass.from.is_some() || turn >= pass.rest_until || soonest_ms <= expiry.environment.wall_ms()
 }
 
-/// The next slice, up to when `time` is over.
+/// Reads the next slice, until `time` is over.
 fn look(generation: &Generation, from: Option<&[u8]>, time: Time<'_>) -> Result<Slice> {
     let now_ms = time.environment.wall_ms();
     let mut slice = Slice::default();
@@ -377,7 +381,7 @@ fn look(generation: &Generation, from: Option<&[u8]>, time: Time<'_>) -> Result<
         match WithEnd::decode(stored) {
             Ok(whole) if whole.has_ended(now_ms) => slice.ended.push(key.to_vec()),
             Ok(WithEnd { end_ms, .. }) => slice.found.add(end_ms, now_ms),
-            // Left to those who read it.
+            // The error is left to readers of the value.
             Err(_) => slice.found.add(None, now_ms),
         }
         Continue(())
@@ -386,8 +390,8 @@ fn look(generation: &Generation, from: Option<&[u8]>, time: Time<'_>) -> Result<
 }
 
 impl Generation {
-    /// Returns the share of all keys that comes before `key`, about, in parts of 2^64; `None` if nothing is known
-    /// of it.
+    /// Returns the approximate share of all keys that is before `key`, in parts of 2^64; `None` if
+    /// nothing is known of it.
     fn share_before(&self, key: &[u8]) -> Option<u64> {
         let is_ordered = self.engine.capabilities().ordered;
         // Without an order, positions are hashes.
@@ -396,7 +400,8 @@ impl Generation {
 }
 
 impl Expiry {
-    /// Shows what the first pass has found so far: in the share `seen` of all keys, if that is known.
+    /// Shows the counts of the first pass so far: it has seen the share `seen` of all keys, if that
+    /// is known.
     fn show_first_pass(&self, pass: &Pass, seen: Option<u64>) {
         if self.passes.load(Relaxed) > 0 {
             return;
@@ -425,10 +430,10 @@ impl Expiry {
 }
 
 impl Keyspace {
-    /// Removes all keys whose values have ended by now, and tells how many. The database does so by
-    /// itself, a little at a time ([`crate::Options::removal_interval`]); this is for whoever wants it
-    /// done at once. Visits every pair, as a [`Keyspace::walk`] does, and waits for no durability: a key
-    /// that a crash brings back has ended all the same.
+    /// Removes all keys whose values have ended, and returns their number. The database does so by
+    /// itself, a little at a time ([`crate::Options::removal_interval`]); this function does it
+    /// immediately. It visits every pair, as a [`Keyspace::walk`] does, and waits for no
+    /// durability: a key that a crash brings back has still ended.
     ///
     /// # Errors
     /// [`Error::NoEnds`]; otherwise as [`Keyspace::walk`] and [`Keyspace::delete`].

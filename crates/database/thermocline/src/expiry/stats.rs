@@ -1,4 +1,4 @@
-//! What is known of the ends in one engine, and what was removed.
+//! Counts of the ends in one engine, and of removed keys.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -7,25 +7,25 @@ use sync::locks::Mutex;
 
 use super::removal::Pass;
 
-/// Figures of a keyspace whose values may end. Those about keys are as the last whole walk of the removal
-/// found them ([`crate::Options::removal_interval`]). During the first walk they are an estimate from the part
-/// that it has seen; for an engine with order, that part alone.
+/// Figures of a keyspace whose values may end. The figures about keys are from the last whole walk
+/// of the removal ([`crate::Options::removal_interval`]). During the first walk they are an
+/// estimate from the part that it has seen; for an engine with order, that part alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpiryStats {
     /// Keys whose values had not ended.
     pub keys: u64,
-    /// Those of them whose values have an end.
+    /// Keys among them whose values have an end.
     pub keys_with_end: u64,
     /// Milliseconds that these had left, on average.
     pub mean_left_ms: u64,
-    /// Keys that were removed since the database was opened, or the keyspace cleared, because their values
-    /// had ended.
+    /// Keys that were removed since the database was opened, or the keyspace cleared, because their
+    /// values had ended.
     pub removed: u64,
     /// Whole walks.
     pub passes: u64,
 }
 
-/// What an engine is accompanied by whose values may end.
+/// State that accompanies an engine whose values may end.
 #[derive(Debug)]
 pub(crate) struct Expiry {
     pub(crate) environment: Environment,
@@ -40,15 +40,15 @@ pub(crate) struct Expiry {
 }
 
 impl Expiry {
-    /// Of an engine of which nothing is known: a pass is due.
+    /// Makes the state of an engine of which nothing is known: a pass is due.
     pub(crate) fn new(environment: Environment) -> Self {
         let (pass, keys, keys_with_end, mean_left_ms, removed, passes) = Default::default();
         let soonest_ms = AtomicU64::new(0);
         Self { environment, soonest_ms, pass, keys, keys_with_end, mean_left_ms, removed, passes }
     }
 
-    /// Remembers that `stored` was written, and is there. Costs a load unless it ends sooner than what was
-    /// before.
+    /// Remembers that `stored` was written, and is there. Costs a load unless it ends sooner than
+    /// all values before it.
     #[inline]
     pub(crate) fn note_written(&self, stored: &[u8]) {
         if let Some(end_ms) = super::format::end_of(stored) {
@@ -64,7 +64,7 @@ impl Expiry {
         }
     }
 
-    /// Remembers that nobody knows what was written.
+    /// Remembers that values were written whose ends are not known.
     pub(crate) fn note_unknown(&self) {
         self.soonest_ms.store(0, Relaxed);
     }

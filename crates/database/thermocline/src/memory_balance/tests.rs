@@ -1,4 +1,4 @@
-//! Who is made, and who closes, beside a step.
+//! Making a keyspace, and closing the database, while a step is under way.
 
 use std::sync::mpsc;
 
@@ -19,7 +19,7 @@ fn lsm() -> KeyspaceOptions {
     KeyspaceOptions { engine: EngineKind::Lsm, ..KeyspaceOptions::default() }
 }
 
-/// Has another thread make a keyspace, and tell how that went.
+/// Makes a keyspace on another thread, which sends the outcome.
 fn make(db: &Db) -> mpsc::Receiver<Result<()>> {
     let (tell, told) = mpsc::channel();
     let (db, environment) = (db.clone(), db.inner.options.environment.clone());
@@ -28,8 +28,8 @@ fn make(db: &Db) -> mpsc::Receiver<Result<()>> {
     told
 }
 
-/// Deals all memory out, and adds a keyspace that has most of it and gives back what `resize` does. Returns the
-/// other shares.
+/// Deals all memory out, and adds a keyspace that has most of it and releases it as `resize` does.
+/// Returns the other shares.
 fn add_giver(
     db: &Db,
     is_settled: bool,

@@ -1,7 +1,7 @@
 //! The merges of a batch, made into puts and deletes with all of its keys locked.
 //!
-//! A merge builds on what the steps before it have made of the key, or on its present value. Of several
-//! merges of one key the last one alone is written.
+//! A merge builds on the result of earlier steps for the key, or on the key's present value. If a
+//! key has several merges, only the last one is written.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -16,9 +16,9 @@ use crate::keyspace::Keyspace;
 use crate::slot::Generation;
 
 impl Batch {
-    /// Adds a merge, as [`Keyspace::merge`] does one: its operator is asked when the batch is written, for what
-    /// becomes of what the steps before have left there, and otherwise of the key's present value then. Of
-    /// keys whose values are on disk these are read with the batch's keys locked.
+    /// Adds a merge, like [`Keyspace::merge`]: its operator is called when the batch is written. It
+    /// gets the value that earlier steps have given the key, or else the key's value at that time.
+    /// Values that are on disk are read with the batch's keys locked.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -36,22 +36,23 @@ impl Batch {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// [`crate::Db::write`] refuses it as [`Keyspace::merge`] does, and then nothing of the batch is written.
+    /// [`crate::Db::write`] refuses it as [`Keyspace::merge`] does, and then nothing of the batch
+    /// is written.
     pub fn merge(&mut self, keyspace: &Keyspace, key: &[u8], operand: &[u8]) -> &mut Self {
         self.push_merge(keyspace, key.to_vec(), operand.to_vec())
     }
 }
 
-/// What a step has left a key with.
+/// The state in which a step has left a key.
 enum Left {
-    /// Nobody has looked.
+    /// The key was not read yet.
     Unknown,
-    /// What the step of this index has put.
+    /// The value that the step of this index has put.
     By(usize),
     Nothing,
 }
 
-/// What came of a merge.
+/// The result of a merge.
 pub(crate) enum Made {
     /// Nothing is to be written for it.
     Nothing,
@@ -59,10 +60,11 @@ pub(crate) enum Made {
     Delete,
 }
 
-/// What steps have left the keys with that are merged, by the slots' lock ids.
+/// The states of merged keys after the steps so far, by the slots' lock ids.
 type Keys<'a> = BTreeMap<(u32, &'a [u8]), Left>;
 
-/// What becomes of the merges among `steps`, by the steps' indexes; all of their keys are locked.
+/// Returns the results of the merges among `steps`, by the steps' indexes; all of their keys are
+/// locked.
 ///
 /// # Errors
 /// As [`Keyspace::merge`]; the engine's, of a read.
@@ -107,7 +109,7 @@ pub(crate) fn resolve(
     Ok(made)
 }
 
-/// What another step than a merge leaves keys with.
+/// Notes the state in which a step other than a merge leaves keys.
 fn note<'a>(keys: &mut Keys<'a>, index: usize, step: &'a Step, moment: Moment) {
     let (lock_id, key) = step.place();
     match step.op(moment) {
@@ -125,7 +127,7 @@ fn note<'a>(keys: &mut Keys<'a>, index: usize, step: &'a Step, moment: Moment) {
     }
 }
 
-/// What the step of this index has put.
+/// Returns the value that the step of this index has put.
 fn put_by<'a>(
     index: usize,
     steps: &'a [Step],
@@ -151,7 +153,7 @@ pub(crate) fn note_made(steps: &[Step], generations: &[Arc<Generation>], made: &
     }
 }
 
-/// The steps as they are written, each with its engine.
+/// Returns the steps in the form in which they are written, each with its engine.
 pub(crate) fn made_steps<'a>(
     steps: &'a [Step],
     generations: &'a [Arc<Generation>],

@@ -8,8 +8,8 @@ use crate::error::Error;
 /// Bytes of the longest name.
 const BYTES_MAX: usize = 32;
 
-/// What a merge operator is called, in a program and in the catalog: 1 to 32 of `a-z`, `A-Z`, `0-9`, `_`, `-`
-/// and `.`.
+/// The name of a merge operator, in a program and in the catalog: 1 to 32 of `a-z`, `A-Z`, `0-9`,
+/// `_`, `-` and `.`.
 ///
 /// ```
 /// use thermocline::MergeName;
@@ -26,7 +26,7 @@ pub struct MergeName {
 }
 
 impl MergeName {
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         let named = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
         std::str::from_utf8(named).unwrap_or_default()

@@ -48,7 +48,7 @@ fn the_one_that_gains_most_gets_a_step_of_the_one_that_gains_least() {
         ),
         // Of two that gain the same the larger one gives.
         (figures([share(16, 0), share(96, MUCH), share(32, 0)]), step(2, 1, 4 * MIB)),
-        // A small one takes at most half of what it has, and gives at most an eighth.
+        // A small one takes at most half of its own size, and gives at most an eighth.
         (figures([share(4, MUCH), share(96, 0)]), step(1, 0, 2 * MIB)),
         (figures([share(96, MUCH), share(16, 0)]), step(1, 0, 2 * MIB)),
         (figures([share(96, MUCH), share(1, 0)]), Decision::Keep),
@@ -105,8 +105,8 @@ fn a_step_back_takes_more() {
     assert_eq!(plan(&back(3 * MUCH + 1, (Some(0), Some(1)))), step(1, 0, 4 * MIB));
 }
 
-/// Two keyspaces whose gain falls with what they have, as where what is read often is read most: the
-/// shares come to be where a byte is worth the same, and stay there.
+/// Two keyspaces whose gain falls with their memory, as if the most popular data is read most.
+/// Their shares reach sizes at which a byte is worth the same in both, and stay there.
 #[test]
 fn steps_come_to_an_end() {
     let mut bytes = [32 * MIB, 160 * MIB];

@@ -1,4 +1,4 @@
-//! Who takes a moment beside a write that does not end.
+//! Taking a moment during a write that does not end.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::*;
 use crate::options::{EngineKind, KeyspaceOptions, Options};
 use crate::stand_in::{StandIn, stand_in};
 
-/// What takes longer than this never ends.
+/// Work that takes longer than this never ends.
 const LONG: Duration = Duration::from_secs(20);
 
 /// Takes a moment, and says whether a keyspace is in it that was made meanwhile.

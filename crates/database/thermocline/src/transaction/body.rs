@@ -7,8 +7,8 @@ use crate::error::Result;
 /// How a closure is run as a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionOptions {
-    /// How often it is run at most while it meets conflicts; at least once. Default 16. A conflict
-    /// means that somebody else's write came through, so that some progress is made always.
+    /// The most times that it is run while it meets conflicts; at least once. Default 16. A
+    /// conflict means that another writer's write succeeded, so there is always some progress.
     pub attempts_max: u32,
 }
 
@@ -19,10 +19,10 @@ impl Default for TransactionOptions {
 }
 
 impl Db {
-    /// Runs `body` as a transaction (see [`Db::begin`]) and commits it when it returns `Ok`; an error
-    /// rolls it back, and is returned. On a conflict it is run anew, at a later moment: so it may run
-    /// several times, and only the last time counts. It should not write to the database by other
-    /// ways, which the transaction would meet as somebody else's writes.
+    /// Runs `body` as a transaction (see [`Db::begin`]) and commits it when it returns `Ok`; an
+    /// error rolls it back, and is returned. On a conflict it is run again, at a later moment. So
+    /// it may run several times, and only the last time counts. It should not write to the database
+    /// by other ways, which the transaction would meet as another writer's writes.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -49,8 +49,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// What `body` returned; [`crate::Error::Conflict`] after so many attempts as
-    /// [`TransactionOptions::attempts_max`] says; otherwise as [`Db::write`].
+    /// The error that `body` returned; [`crate::Error::Conflict`] after
+    /// [`TransactionOptions::attempts_max`] attempts; otherwise as [`Db::write`].
     pub fn transaction<T>(&self, body: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
         self.transaction_with(TransactionOptions::default(), body)
     }

@@ -1,4 +1,4 @@
-//! What a transaction holds in memory, as the database's budget counts it.
+//! The memory of a transaction, as the database's budget counts it.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use engine::MemoryBudget;
 
 use crate::error::{Error, Result};
 
-/// The budget is asked for so many bytes at once.
+/// Bytes by which a transaction's part of the budget grows.
 const STEP_BYTES: u64 = 64 << 10;
-/// A transaction may hold this part of the memory even where none is left, so that it can delete something, or replace
-/// a value by one that takes no more.
+/// A transaction may hold this part of the memory (one divided by this) even if none is left, so
+/// that it can delete something, or replace a value by one that takes no more.
 const ALLOWANCE_PART: u64 = 64;
 
-/// What one transaction has of the budget; given back when it is dropped.
+/// One transaction's part of the budget, which is released when this is dropped.
 pub(super) struct Held {
     memory: Arc<MemoryBudget>,
     charged: u64,

@@ -1,4 +1,4 @@
-//! What a transaction has read of others' writes, and whether it still stands.
+//! The reads of a transaction from others' writes, and the check that they are still current.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
@@ -25,11 +25,11 @@ struct SpaceReads {
     keyspace: Keyspace,
     generation: Arc<Generation>,
     keys: HashSet<Vec<u8>>,
-    /// None where a scan was not asked for anything.
+    /// `None` for a scan from which no pair was requested.
     ranges: Vec<Option<KeyRange>>,
 }
 
-/// Where a range is among those that were read.
+/// The place of a range among the ranges that were read.
 #[derive(Clone, Copy)]
 pub(super) struct RangePlace {
     lock_id: u32,
@@ -37,7 +37,7 @@ pub(super) struct RangePlace {
 }
 
 impl Reads {
-    /// What they take in memory.
+    /// Returns the bytes of memory that they take.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -64,7 +64,7 @@ impl Reads {
         }
     }
 
-    /// Adds a range that is about to be read; all of it, until [`Reads::end_range`] knows better.
+    /// Adds a range that is about to be read; all of it counts until [`Reads::end_range`].
     pub(super) fn add_range(
         &mut self,
         keyspace: &Keyspace,
@@ -77,8 +77,8 @@ impl Reads {
         RangePlace { lock_id: keyspace.slot.lock_id, index: ranges.len() - 1 }
     }
 
-    /// Of the range at `place` no more was read than up to the key `last`, itself included; nothing
-    /// if there is none.
+    /// Shortens the range at `place` to the part up to the key `last`, itself included. If there is
+    /// no `last`, nothing was read.
     pub(super) fn end_range(
         &mut self,
         place: RangePlace,
@@ -103,8 +103,8 @@ impl Reads {
         self.spaces.values().any(|space| space.ranges.iter().flatten().next().is_some())
     }
 
-    /// The keys, and how they are kept from being written: writers that share a key's lock are kept
-    /// out by nothing less than all of it.
+    /// Returns the keys, and how each is locked: if writers share a key's lock, only
+    /// [`Hold::Alone`] keeps them out.
     pub(super) fn keys(&self) -> impl Iterator<Item = (u32, &[u8], Hold)> {
         self.spaces.iter().flat_map(|(lock_id, space)| {
             let hold = match space.keyspace.slot.orders_writes {
@@ -115,7 +115,7 @@ impl Reads {
         })
     }
 
-    /// Whether all that was read is as it was at `moment`.
+    /// Checks that all that was read has not changed since `moment`.
     ///
     /// # Errors
     /// [`Error::Conflict`], [`Error::TransactionTooOld`]; [`Error::NoKeyspace`] if one was dropped.
@@ -124,7 +124,7 @@ impl Reads {
             let overtaken = |overtaken| Error::overtaken(&space.keyspace, overtaken);
             let is_same = Arc::ptr_eq(&*space.keyspace.slot.current()?, &space.generation);
             if !is_same && !is_planted(Planted::ClearedUnseen) {
-                // It was cleared, and so was what was read.
+                // It was cleared, and so were the pairs that were read.
                 return Err(overtaken(Overtaken::Written { key: space.some_key() }));
             }
             let id = space.generation.id;
@@ -148,7 +148,7 @@ fn bound_len(bound: &Bound<Vec<u8>>) -> usize {
 }
 
 impl SpaceReads {
-    /// A key that was read, or the first of a range: to name one.
+    /// Returns a key that was read, or the first of a range: to name one.
     fn some_key(&self) -> Vec<u8> {
         let first = |range: &KeyRange| match &range.start {
             Bound::Included(key) | Bound::Excluded(key) => key.clone(),

@@ -20,8 +20,8 @@ use crate::slot::Generation;
 /// A key and its value.
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// The pairs of a range, as a [`crate::Transaction`] saw it when the scan began: later writes of its
-/// own do not show, so it may write what it comes to.
+/// The pairs of a range, as a [`crate::Transaction`] saw it when the scan began: later writes of
+/// its own do not show, so it may write keys that the scan reaches.
 pub struct TransactionScan<'t> {
     state: &'t Mutex<State>,
     keyspace: Keyspace,
@@ -29,13 +29,13 @@ pub struct TransactionScan<'t> {
     place: RangePlace,
     // The cursor before the engine, so that it is dropped first.
     cursor: OfProcess<(Box<dyn Cursor>, Arc<Generation>)>,
-    /// The pair of the moment that comes next, once the cursor was asked for it.
+    /// The next pair of the moment, once it was read from the cursor.
     ahead: Option<Pair>,
     /// The writes of the transaction to the range when the scan began, in the order of the scan.
     own: Vec<OwnWrite>,
-    /// Which of it comes next.
+    /// The index of its next write.
     next_own: usize,
-    /// What it had deleted before.
+    /// The ranges that it had deleted before.
     deleted: DeletedRanges,
     direction: Direction,
     /// The key that was given and is the furthest from the beginning of the range.
@@ -92,7 +92,7 @@ impl<'t> TransactionScan<'t> {
         self.is_over = false;
     }
 
-    /// The next pair of the moment that is not deleted.
+    /// Returns the next pair of the moment that is not deleted.
     fn next_of_others(&mut self) -> Result<Option<Pair>> {
         let (cursor, generation) = &mut *self.cursor;
         while let Some((key, value)) = generation.placed(cursor.next())? {
@@ -134,7 +134,7 @@ impl<'t> TransactionScan<'t> {
     }
 }
 
-/// Whether a scan comes to the first key before it comes to the other one.
+/// Returns whether a scan reaches the first key before the other one.
 fn is_before(direction: Direction, one: &[u8], other: &[u8]) -> bool {
     match direction {
         Direction::Forward => one < other,

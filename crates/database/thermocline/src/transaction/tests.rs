@@ -1,4 +1,4 @@
-//! What writers do for transactions, counted.
+//! Counts of the work that writers do for transactions.
 
 use tempfile::TempDir;
 
@@ -56,7 +56,8 @@ fn nothing_is_noted_unless_a_transaction_is_open() {
     assert_eq!(recent.noted(), 36);
 }
 
-/// What it reads and is to write is counted, what is replaced no more, and all is given back in the end.
+/// The reads and pending writes of a transaction count, replaced ones no more, and all of it is
+/// released in the end.
 #[test]
 fn what_a_transaction_holds_counts_as_memory_and_is_bounded() {
     const VALUE: usize = 100 << 10;
@@ -84,7 +85,8 @@ fn what_a_transaction_holds_counts_as_memory_and_is_bounded() {
     };
     assert!(matches!(refused, Error::TransactionTooLarge { limit: told, .. } if told == limit));
     assert!(puts > 100, "{puts}");
-    // It is as it was, and so are all others; and one can delete although nothing is left.
+    // It has not changed, and neither have others; and a delete succeeds although no memory is
+    // left.
     assert_eq!(transaction.get(&space, &1_u64.to_be_bytes()).unwrap(), Some(vec![7; VALUE]));
     assert_eq!(transaction.get(&space, &puts.to_be_bytes()).unwrap(), None);
     db.transaction(|tx| tx.delete(&space, b"there")).unwrap();

@@ -1,9 +1,12 @@
-//! What a transaction is going to write: of each keyspace the ranges that it deletes, and then the newest
-//! write of each key, or the operands that are merged into what the key has when the transaction commits.
+//! The pending writes of a transaction.
 //!
-//! A merge of a key that the transaction has written is made at once. That of another one is no read: it waits for
-//! the commit, which makes it of the value that is there then. If the transaction reads the key, that is
-//! a read of others' value like any other, and shows what the operator makes of it.
+//! For each keyspace these are the ranges that it deletes, and then the newest write of each key,
+//! or the operands that are merged into the key's value when the transaction commits.
+//!
+//! A merge of a key that the transaction has written is made immediately. A merge of another key is
+//! no read: it waits for the commit, which makes it from the value that is there then. If the
+//! transaction reads the key, that is a read of others' value like any other, and shows the
+//! operator's result.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,19 +21,20 @@ use crate::key_locks::Hold;
 use crate::keyspace::Keyspace;
 use crate::slot::Generation;
 
-/// What a transaction has made of a key.
+/// A transaction's write of a key.
 #[derive(Clone, Debug)]
 pub(super) enum Own {
-    /// Its new value, as it is stored or as it is shown, unless it is removed.
+    /// The key's new value, in its stored or its shown form; `None` if the key is removed.
     Value(Option<Vec<u8>>),
-    /// What is merged, one after the other, into what others have given it.
+    /// The operands that are merged, in this order, into the value that others have given it.
     Merges(Vec<Vec<u8>>),
 }
 
-/// What merges make of keys, for each keyspace: what is stored from then on, or that they are removed.
+/// Results of merges, for each keyspace: a key and its value from then on, or `None` if the key is
+/// removed.
 pub(super) type Made<'a> = Vec<Vec<(&'a [u8], Option<Vec<u8>>)>>;
 
-/// A key, and what was made of it.
+/// A key, and the transaction's write of it.
 pub(super) type OwnWrite = (Vec<u8>, Own);
 
 /// The newest write of each key, by the slots' lock ids.
@@ -43,16 +47,16 @@ pub(super) struct Writes {
 struct SpaceWrites {
     keyspace: Keyspace,
     deleted: DeletedRanges,
-    /// What was written before a range around it was deleted is not here any more.
+    /// Does not have the writes that were made before a range around them was deleted.
     values: BTreeMap<Vec<u8>, Own>,
 }
 
-/// Ranges that do not overlap, by where they begin; each goes to before its end, if it has one.
+/// Ranges that do not overlap, by their beginnings; each excludes its end, if it has one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeletedRanges(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
 
 impl DeletedRanges {
-    /// Adds one that is not empty, as one with those that it meets.
+    /// Adds a range that is not empty, and joins it with the ranges that it meets.
     fn add(&mut self, mut start: Vec<u8>, mut end: Option<Vec<u8>>) {
         if let Some((before, its_end)) = self.around(&start) {
             (start, end) = (before.clone(), later(end, its_end.cloned()));
@@ -67,7 +71,7 @@ impl DeletedRanges {
         self.0.insert(start, end);
     }
 
-    /// The one that has `key`, or ends right before it.
+    /// Returns the range that has `key`, or ends right before it.
     fn around(&self, key: &[u8]) -> Option<(&Vec<u8>, Option<&Vec<u8>>)> {
         let upto = (Bound::Unbounded, Bound::Included(key));
         let (start, end) = self.0.range::<[u8], _>(upto).next_back()?;
@@ -80,18 +84,19 @@ impl DeletedRanges {
     }
 }
 
-/// The end that is behind the other one; none is behind all.
+/// Returns the end that is behind the other one; `None` is behind all.
 fn later(one: Option<Vec<u8>>, other: Option<Vec<u8>>) -> Option<Vec<u8>> {
     Some(one?.max(other?))
 }
 
 impl Writes {
-    /// What they take in memory. Ranges that have become one count as if they had not.
+    /// Returns the bytes of memory that they take. Ranges that were joined count as if they had not
+    /// been.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Puts what is made of a key in the place of what was.
+    /// Replaces the write of a key.
     fn replace(&mut self, keyspace: &Keyspace, key: &[u8], own: Own) {
         self.bytes += own.bytes(key);
         if let Some(old) = self.of(keyspace).values.insert(key.to_vec(), own) {
@@ -103,7 +108,7 @@ impl Writes {
         self.spaces.is_empty()
     }
 
-    /// Whether ranges are deleted.
+    /// Returns whether ranges are deleted.
     pub(super) fn has_ranges(&self) -> bool {
         self.spaces.values().any(|space| !space.deleted.0.is_empty())
     }
@@ -120,8 +125,8 @@ impl Writes {
         self.replace(keyspace, key, Own::Value(value.map(<[u8]>::to_vec)));
     }
 
-    /// Merges `operand` into what the transaction has made of the key, with the clock at `moment`, or has it merged
-    /// at the commit.
+    /// Merges `operand` into the transaction's own value of the key, with the clock at `moment`, or
+    /// leaves the merge to the commit.
     ///
     /// # Errors
     /// As [`Keyspace::merge`]; then nothing has changed.
@@ -159,8 +164,8 @@ impl Writes {
         Ok(())
     }
 
-    /// What is made of the keys whose merges wait for the commit, and of what they have now, with all of them locked;
-    /// `generations` are those of [`Writes::generations`].
+    /// Returns the results of the merges that wait for the commit, made from the keys' present
+    /// values. All these keys are locked; `generations` are those of [`Writes::generations`].
     ///
     /// # Errors
     /// As [`Keyspace::merge`]; the engines', of reads.
@@ -196,13 +201,13 @@ impl Writes {
         }
     }
 
-    /// Whether anything waits for the commit to be merged.
+    /// Returns whether anything waits for the commit to be merged.
     pub(super) fn has_merges(&self) -> bool {
         let mut all = self.spaces.values().flat_map(|space| space.values.values());
         all.any(|own| matches!(own, Own::Merges(_)))
     }
 
-    /// Deletes what lies from `start` on, before `end` if there is one.
+    /// Deletes the keys from `start` on, before `end` if there is one.
     pub(super) fn delete_range(
         &mut self,
         keyspace: &Keyspace,
@@ -221,20 +226,21 @@ impl Writes {
         self.bytes = self.bytes + added - removed;
     }
 
-    /// What the transaction has made of the key, if it has, as it is stored.
+    /// Returns the transaction's write of the key, if there is one, in its stored form.
     pub(super) fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Option<&Own> {
         const GONE: &Own = &Own::Value(None);
         let space = self.spaces.get(&keyspace.slot.lock_id)?;
         space.values.get(key).or_else(|| space.deleted.has(key).then_some(GONE))
     }
 
-    /// A copy of the ranges of the keyspace that are deleted.
+    /// Returns a copy of the ranges of the keyspace that are deleted.
     pub(super) fn deleted(&self, keyspace: &Keyspace) -> DeletedRanges {
         let space = self.spaces.get(&keyspace.slot.lock_id);
         space.map(|space| space.deleted.clone()).unwrap_or_default()
     }
 
-    /// Copies of the writes to `range`, as `keyspace` shows them, in the order of `direction`.
+    /// Returns copies of the writes to `range`, as `keyspace` shows them, in the order of
+    /// `direction`.
     pub(super) fn in_range(
         &self,
         keyspace: &Keyspace,
@@ -259,8 +265,8 @@ impl Writes {
         })
     }
 
-    /// Asks the engines whether they will take the writes, and waits where they want to slow writers
-    /// down. What merges write is not known yet.
+    /// Asks the engines whether they will take the writes, and waits if they want to slow writers
+    /// down. The results of merges are not known yet.
     pub(super) fn admit(&self) -> Result<()> {
         for SpaceWrites { keyspace, deleted, values } in self.spaces.values() {
             let ops: Vec<Op<'_>> = deleted.ops().chain(ops(values)).collect();
@@ -268,7 +274,8 @@ impl Writes {
             generation.engine.admit(&ops)?;
             for (key, own) in values {
                 if let Own::Merges(_) = own {
-                    // If it is not to be, that is told when it is known.
+                    // If the result must not be written, the caller gets the error when the result
+                    // is known.
                     let _asked_again: engine::Result<()> = generation.engine.admit_rmw(key);
                 }
             }
@@ -276,12 +283,13 @@ impl Writes {
         Ok(())
     }
 
-    /// The engines that take the writes now, one for each keyspace, in [`Writes::steps`]'s order.
+    /// Returns the engines that take the writes now, one for each keyspace, in [`Writes::steps`]'s
+    /// order.
     pub(super) fn generations(&self) -> Result<Vec<Arc<Generation>>> {
         self.spaces.values().map(|space| space.keyspace.slot.generation()).collect()
     }
 
-    /// All that is written, each step with its engine; `made` is what [`Writes::resolve`] has made.
+    /// Returns all writes, each step with its engine; `made` is the result of [`Writes::resolve`].
     pub(super) fn steps<'a>(
         &'a self,
         generations: &'a [Arc<Generation>],
@@ -312,7 +320,7 @@ impl DeletedRanges {
     }
 }
 
-/// What is known of what is to be written.
+/// Returns the writes that are already known.
 fn ops(values: &BTreeMap<Vec<u8>, Own>) -> impl Iterator<Item = Op<'_>> {
     values.iter().filter_map(|(key, own)| match own {
         Own::Value(value) => Some(op_of(key, value.as_deref())),
@@ -328,7 +336,7 @@ fn op_of<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> Op<'a> {
 }
 
 impl Own {
-    /// What it takes in memory, with its key.
+    /// Returns the bytes of memory that it takes, with its key.
     fn bytes(&self, key: &[u8]) -> u64 {
         entry_bytes(key.len())
             + match self {
@@ -345,8 +353,8 @@ impl Own {
         }
     }
 
-    /// What the transaction shows of a key that it has made this of, by a handle that shows `others` for what
-    /// others have given it.
+    /// Returns the value that the transaction shows for a key with this write, by a handle that
+    /// shows `others` for the value that others have given it.
     ///
     /// # Errors
     /// As [`Keyspace::merge`].
@@ -378,7 +386,7 @@ impl Own {
     }
 }
 
-/// What is stored for a key instead of what it has now; none if it stays as it is.
+/// Returns the value to store for a key instead of its present one; `None` if it stays unchanged.
 fn merged(
     keyspace: &Keyspace,
     generation: &Generation,

@@ -1,4 +1,5 @@
-//! Batches as futures: whole over keyspaces of all engines, in nobody's way, and told how they end.
+//! Batches as futures: whole over keyspaces of all engines, blocking no other work, with an outcome
+//! for each.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -87,7 +88,7 @@ fn an_empty_one_writes_nothing() {
     assert_eq!(db.last(), before);
 }
 
-/// Merges see what the steps before have left; a range goes with the rest.
+/// Merges see the values that the steps before have left; a range is deleted with the rest.
 #[test]
 fn merges_and_ranges_are_parts_of_one() {
     for journaled in [false, true] {

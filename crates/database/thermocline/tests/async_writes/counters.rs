@@ -1,4 +1,4 @@
-//! Counters that many futures and blocking calls add to beside each other.
+//! Counters to which many futures and blocking calls add at the same time.
 
 use std::sync::Barrier;
 use std::task::Poll;
@@ -11,13 +11,13 @@ use thermocline::{Durability, EngineKind, Keyspace};
 
 use super::{ENGINES, KEYS, add_one, key, open_on, options, poll, read, value};
 
-/// Counters that all of them add to, beside which others push these out of memory.
+/// Counters that all of them add to, while other keys push these out of memory.
 const COUNTERS: u64 = 12;
 const UPDATES: u64 = 600;
 const UNDER_WAY: usize = 64;
 
-/// Adds one to the counters by turns, with many futures at work, and comes to `begun` with the
-/// first. Answers how many were pending.
+/// Adds one to the counters in turn, with many futures at work, and waits at `begun` after the
+/// first. Returns how many were pending.
 fn count_by_futures(space: &Keyspace, from: u64, begun: &Barrier) -> usize {
     let (mut under_way, mut pended) = (FuturesUnordered::new(), 0);
     for at in from..from + UPDATES {
@@ -43,7 +43,8 @@ fn count_by_futures(space: &Keyspace, from: u64, begun: &Barrier) -> usize {
     pended
 }
 
-/// Counts by futures and by blocking calls, each on two threads. Returns how many futures were pending.
+/// Counts by futures and by blocking calls, each on two threads. Returns how many futures were
+/// pending.
 fn count_by_both(engine: EngineKind, journaled: bool) -> usize {
     let device = device::memory();
     let (db, space) = open_on(&device, options(), engine, journaled);
@@ -54,8 +55,8 @@ fn count_by_both(engine: EngineKind, journaled: bool) -> usize {
     db.close().unwrap();
     drop((db, space));
     let (_db, space) = open_on(&device, options(), engine, journaled);
-    // Nothing is in memory yet: blocking calls, which would fetch what the futures are
-    // to wait for, begin behind the first of these.
+    // Nothing is in memory yet. Blocking calls would read the values for which the futures are to
+    // wait, so they begin behind the first of these.
     let begun = Barrier::new(4);
     let (space, begun) = (&space, &begun);
     let pended = thread::scope(|scope| {
@@ -84,7 +85,7 @@ fn count_by_both(engine: EngineKind, journaled: bool) -> usize {
 fn no_update_is_lost_beside_others_and_blocking_ones() {
     for engine in ENGINES {
         for journaled in [false, true] {
-            // A read of the device may end before the future that wants it is first asked.
+            // A read of the device may end before the future that waits for it is polled first.
             let never_waits = engine == EngineKind::Memory;
             let has_waited = (0..5).any(|_| count_by_both(engine, journaled) > 0 || never_waits);
             assert!(has_waited, "{engine}, journaled {journaled}: none has waited");
@@ -92,7 +93,7 @@ fn no_update_is_lost_beside_others_and_blocking_ones() {
     }
 }
 
-/// Puts of one task that are awaited one after the other take place in that order.
+/// Puts of one task that are awaited one by one take place in that order.
 #[test]
 fn who_awaits_one_before_the_next_sees_them_in_that_order() {
     for engine in ENGINES {
@@ -100,7 +101,7 @@ fn who_awaits_one_before_the_next_sees_them_in_that_order() {
         let synced = space.durability(Durability::Flushed);
         block_on(async {
             for at in 0..200_u64 {
-                // Some by the thread, some at once.
+                // Some by the thread, some in the first poll.
                 let by = if at % 3 == 0 { &space } else { &synced };
                 by.put_async(b"k", &value(at)).await.unwrap();
                 assert_eq!(space.get_async(b"k").await.unwrap(), Some(value(at)), "{engine}");

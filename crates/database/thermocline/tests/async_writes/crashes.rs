@@ -1,5 +1,7 @@
-//! Power cuts at moments of a run of futures that wait for the device's sync: what is left is a prefix of the
-//! writes in the order of their numbers, with all that was acknowledged before the cut.
+//! Power cuts at moments of a run of futures that wait for the device's sync.
+//!
+//! An image has a prefix of the writes in the order of their numbers, with all that were
+//! acknowledged before the cut.
 //!
 //! `THERMOCLINE_SEED` chooses the run, up to what its threads do.
 
@@ -23,7 +25,8 @@ const WRITES: usize = 900;
 const UNDER_WAY: usize = 24;
 const CUTS: u64 = 16;
 
-/// What a write does: a counter goes up by one, or a key of its own is put, or such a key in each of two places.
+/// A kind of write: a counter is incremented, or a key of its own is put, or such a key in each of
+/// two places.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum What {
     Counted(u64),
@@ -39,7 +42,7 @@ fn twin(at: u64) -> Vec<u8> {
 struct Acknowledged {
     seqno: SeqNo,
     what: What,
-    /// How many operations the disk had done by then.
+    /// The number of operations that the disk had done then.
     at: u64,
 }
 
@@ -67,7 +70,7 @@ fn begin<'a>(db: &'a Db, space: &'a Keyspace, what: What) -> Written<'a> {
     })
 }
 
-/// Writes with many futures at work, and answers them in the order of their numbers.
+/// Writes with many futures at work, and returns them in the order of their numbers.
 fn run(disk: &SimulatedDisk, db: &Db, space: &Keyspace, seed: u64) -> Vec<Acknowledged> {
     let mut random = Environment::seeded(seed).random("async crash run");
     let (mut under_way, mut acknowledged) = (FuturesUnordered::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! How many reads of old values are under way at once: by counts.
+//! Counts how many reads of old values are under way at the same time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -25,7 +25,7 @@ impl Queue for CountingQueue {
         Ok(())
     }
 
-    /// As on a slow device: nothing is there before somebody waits for it.
+    /// As on a slow device: nothing completes before a caller waits for it.
     fn poll(&mut self, _into: &mut Vec<Completion>) -> device::Result<usize> {
         Ok(0)
     }
@@ -43,7 +43,8 @@ impl Queue for CountingQueue {
     }
 }
 
-/// While the first read is held up, the others are handed in: all of them are then under way together.
+/// While the first read is held up, the others are handed in: all of them are then under way
+/// together.
 #[test]
 fn updates_of_cold_keys_have_their_reads_under_way_together() {
     const UPDATES: usize = 100;
@@ -70,7 +71,7 @@ fn updates_of_cold_keys_have_their_reads_under_way_together() {
         let reads = faults.count(Some(OperationKind::Read)) - before;
         assert_eq!(reads, UPDATES as u64, "one for each");
         let most = most.load(SeqCst);
-        // Those that the thread had taken by then, or all the others.
+        // The updates that the thread had already taken, or all the others.
         assert!(most >= UPDATES / 2, "{most} at once at most");
         assert_eq!(read(&space, KEYS - 1), KEYS - 1);
         db.close().unwrap();

@@ -1,4 +1,5 @@
-//! How futures end whose keyspace is cleared or dropped, whose database is closed, or that are dropped.
+//! The ends of futures whose keyspace is cleared or dropped, whose database is closed, or that are
+//! dropped.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -25,7 +26,7 @@ fn filled_on_faults(journaled: bool) -> (Arc<FaultDevice>, Db, Keyspace) {
     (device, db, space)
 }
 
-/// The same with so many updates under way, the first of whose reads is held up.
+/// The same with `count` updates under way, the first of whose reads is held up.
 fn under_way(journaled: bool, count: usize) -> UnderWay {
     let (device, db, space) = filled_on_faults(journaled);
     let held = Held::new(&device, OperationKind::Read);
@@ -80,7 +81,7 @@ fn what_is_under_way_while_its_keyspace_is_dropped_is_told_so() {
     }
 }
 
-/// More are handed in than are begun at once.
+/// More are handed in than run at the same time.
 #[test]
 fn what_is_under_way_while_the_database_is_closed_is_done_or_told_so() {
     for journaled in [false, true] {
@@ -147,7 +148,7 @@ fn every_future_is_answered_when_the_database_is_closed() {
     }
 }
 
-/// An operator that is there as long as it is counted.
+/// An operator that is counted as long as it exists.
 fn counted(alive: &Arc<()>) -> impl Operator + Send + 'static {
     let held = Arc::clone(alive);
     move |old: Option<&[u8]>| {
@@ -168,7 +169,8 @@ fn who_was_never_polled_has_done_nothing() {
     }
 }
 
-/// Those whose reads have not come yet, those that are not begun, and those that are done and not heard.
+/// Futures whose reads have not completed, futures that have not begun, and futures that are done
+/// and were not polled again.
 #[test]
 fn who_is_dropped_is_done_as_a_whole_or_not_and_in_nobodys_way() {
     for journaled in [false, true] {
@@ -190,7 +192,7 @@ fn who_is_dropped_is_done_as_a_whole_or_not_and_in_nobodys_way() {
         for at in 0..300 {
             assert_eq!(read(&space, at), at, "it was dropped before its value was read");
         }
-        // Whether these are done nobody knows; they are not done by half or twice.
+        // It is not known whether these are done; they are not done by half or twice.
         for round in 0..20 {
             let futures = pending(&space, 400 + round * 40, 40);
             drop(futures);
@@ -202,7 +204,7 @@ fn who_is_dropped_is_done_as_a_whole_or_not_and_in_nobodys_way() {
     }
 }
 
-/// A thread that sleeps would keep the files of what was cleared.
+/// A thread that sleeps would keep the files of a cleared keyspace.
 #[test]
 fn a_keyspace_that_is_cleared_gives_its_files_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -227,7 +229,8 @@ fn a_keyspace_that_is_cleared_gives_its_files_back() {
     }
 }
 
-/// As an executor does it, the waker holds the task, here the last handle: it goes on the thread that writes.
+/// As with an executor, the waker holds the task, here the last handle: the thread that writes
+/// drops it.
 #[test]
 fn a_waker_may_close_the_database() {
     struct Task(Mutex<Option<AsyncUpdate>>);
@@ -264,7 +267,7 @@ fn a_waker_may_close_the_database() {
     }
 }
 
-/// An operator that panics on the thread: its future panics, and nobody else hears of it.
+/// An operator that panics on the thread: its future panics, and no other one is affected.
 #[test]
 fn an_operator_that_panics_panics_where_its_future_is_polled() {
     for journaled in [false, true] {
@@ -328,8 +331,9 @@ impl Polls {
     }
 }
 
-/// A future's first poll writes what memory has room for, and keeps a value on [`Change::Keep`]. Some
-/// futures of `f2` wait: when the held room is used up, the store asks the device for more.
+/// A future's first poll writes a value that memory has room for, and keeps one on
+/// [`Change::Keep`]. Some futures of `f2` wait: when the held room is used up, the store asks the
+/// device for more.
 #[test]
 fn what_memory_knows_is_done_by_the_poll() {
     for engine in ENGINES {

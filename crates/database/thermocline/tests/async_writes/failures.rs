@@ -9,7 +9,8 @@ use thermocline::{Batch, Durability, EngineKind, Error};
 
 use super::{ENGINES, add_one, filled, key, open_on, options, pending, read, value};
 
-/// Has the third read from now on fail while updates are under way. Returns how many of them failed.
+/// Has the third read from now on fail while updates are under way. Returns how many of them
+/// failed.
 fn updates_that_fail(journaled: bool) -> u64 {
     let device = FaultDevice::new(device::memory());
     let (db, space) = filled(&(Arc::clone(&device) as Arc<dyn Device>), journaled);
@@ -41,7 +42,8 @@ fn a_read_that_fails_is_told_to_its_future_alone() {
     }
 }
 
-/// The journal's: every write that waits for the durability learns of it, and later ones are refused.
+/// The journal's sync: every write that waits for the durability gets the error, and later ones are
+/// refused.
 #[test]
 fn a_sync_that_fails_is_told_to_all_who_wait_for_it() {
     for engine in ENGINES {
@@ -71,7 +73,7 @@ fn a_sync_that_fails_is_told_to_all_who_wait_for_it() {
 #[test]
 fn what_an_engine_refuses_is_told_as_a_blocking_call_tells_it() {
     let (db, space) = open_on(&device::memory(), options(), EngineKind::F2, true);
-    // More than a poll writes, and what it would write; both are more than a page takes.
+    // More than a poll writes, and less, which it would write; both are more than a page takes.
     for bytes in [1 << 20, 20_000] {
         let long = vec![0; bytes];
         let blocking = space.put(b"k", &long).unwrap_err();

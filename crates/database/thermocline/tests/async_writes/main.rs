@@ -1,5 +1,6 @@
-//! Writes as futures: they come to what blocking calls come to over every engine, wait for nobody when they are
-//! polled, and are answered however it ends.
+//! Writes as futures have the same outcomes as blocking calls, over every engine.
+//!
+//! A poll never waits, and each future gets an outcome however it ends.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -64,8 +65,8 @@ fn open_on(
     (db, space)
 }
 
-/// A keyspace of `f2` with the keys, each with its number, most of them on disk alone, which nothing reads
-/// but those who ask.
+/// A keyspace of `f2` with the keys, each with its number. Most are on disk alone, and only gets
+/// and updates read them.
 fn filled(device: &Arc<dyn Device>, journaled: bool) -> (Db, Keyspace) {
     let (db, space) = open_on(device, options(), EngineKind::F2, journaled);
     for at in 0..KEYS {
@@ -75,12 +76,13 @@ fn filled(device: &Arc<dyn Device>, journaled: bool) -> (Db, Keyspace) {
     (db, space)
 }
 
-/// Polls with nobody to be woken.
+/// Polls without a waker.
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Futures that add one to so many cold keys from `from` on, each of which was polled and is pending.
+/// Returns futures that add one to `count` cold keys from `from` on. Each was polled and is
+/// pending.
 fn pending(space: &Keyspace, from: u64, count: usize) -> Vec<(u64, AsyncUpdate)> {
     let mut pending = Vec::new();
     for at in from..KEYS {
@@ -115,7 +117,7 @@ impl Held {
         Self { _go: go, has_come, has_gone }
     }
 
-    /// Returns once somebody is in it.
+    /// Returns once an operation is in it.
     fn wait(&self) {
         let environment = Environment::real();
         let start = environment.now();
@@ -125,7 +127,7 @@ impl Held {
         }
     }
 
-    /// Whether it was let go, or nobody wanted to wait any longer.
+    /// Returns whether it was released, or its wait has timed out.
     fn has_gone(&self) -> bool {
         self.has_gone.load(SeqCst)
     }

@@ -41,10 +41,10 @@ enum Step {
     Batch(Vec<(u64, Option<Vec<u8>>)>),
 }
 
-/// What a swap has found instead of what it expected, if it was something else.
+/// The value that a swap has found, if it was not the expected one.
 type Instead = Option<Option<Vec<u8>>>;
 
-/// What a step has come to: its number, and that.
+/// The outcome of a step: its number, and that value.
 type Outcome = Result<(Option<SeqNo>, Instead), Error>;
 
 fn of_swap(swap: Swap) -> (Option<SeqNo>, Instead) {
@@ -59,7 +59,7 @@ fn appended_until(old: Option<WithEnd<'_>>, byte: u8, end_ms: u64) -> ChangeWith
     ChangeWithEnd::Put { value, end_ms: Some(end_ms) }
 }
 
-/// What a swap expects: what is there, or something else.
+/// Returns the value that a swap expects: the present one, or another one.
 fn expected(space: &Keyspace, key: &[u8], is_expected: bool) -> Option<Vec<u8>> {
     match is_expected {
         true => space.get(key).unwrap_or_default(),
@@ -231,7 +231,7 @@ fn compare(seed: u64, kind_of: KeyspaceOptions, durability: Durability) {
     let mut random = Environment::seeded(seed).random("async model");
     let [mut one, mut other] = [(); 2].map(|()| Pair::open(device::memory(), kind_of, durability));
     let mut newest = SeqNo::ZERO;
-    // Beyond what is written without the thread, and within.
+    // Long enough that some values need the thread, and others do not.
     let longest = if kind_of.engine == EngineKind::F2 { 8_000 } else { 90_000 };
     for at in 0..STEPS {
         let key = format!("{}", random.random_range(0..KEYS)).into_bytes();

@@ -1,4 +1,4 @@
-//! A poll waits for nobody: not for a sync, and not for an engine that has no room.
+//! A poll never waits: not for a sync, and not for an engine that has no room.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -11,7 +11,7 @@ use thermocline::{
 
 use super::{ENGINES, Held, add_one, key, number, open_on, options, poll};
 
-/// Polls so many of each.
+/// Polls `count` puts, deletes and updates each.
 fn polled(space: &Keyspace, count: u64) -> (Vec<AsyncWrite>, Vec<AsyncUpdate>) {
     let mut writes: Vec<AsyncWrite> = (0..count)
         .flat_map(|at| [space.put_async(&key(at), b"v"), space.delete_async(&key(count + at))])
@@ -34,9 +34,9 @@ fn no_poll_waits_for_a_sync() {
         let held = Held::new(&device, OperationKind::Sync);
         let (mut writes, updates) = polled(&synced, 1);
         held.wait();
-        // The thread is in the sync by now, and takes no more.
+        // The thread is already in the sync, and takes no more.
         let (more_writes, more_updates) = polled(&synced, 100);
-        // Neither does who wants no durability wait for who does.
+        // A writer that wants no durability does not wait for one that does.
         let mut unsynced = space.put_async(b"unsynced", b"v");
         assert!(matches!(poll(&mut unsynced), Poll::Ready(Ok(_))), "{engine}");
         assert!(poll(&mut writes[0]).is_pending());
@@ -56,7 +56,7 @@ fn no_poll_waits_for_a_sync() {
     }
 }
 
-/// More is written than memory holds while what would make room is held up.
+/// Writes more than memory holds while the device's writes, which would make room, are held up.
 #[test]
 fn no_poll_waits_for_room_in_memory() {
     const VALUE_BYTES: usize = 4000;
@@ -95,7 +95,8 @@ fn no_poll_waits_for_room_in_memory() {
 fn a_budget_that_is_used_up_is_told() {
     let options = Options { memory_bytes: 12 << 20, ..options() };
     let db = Db::open_on(device::memory(), "memory", options).unwrap();
-    // Or the journal's group would be full first, and the thread ask for what the poll should have.
+    // Otherwise the journal's group would be full first, and the thread would get the refusal that
+    // the poll should get.
     let kind = KeyspaceOptions { journaled: false, ..Default::default() };
     let space = db.keyspace("s", kind).unwrap();
     let mut at = 0;

@@ -1,4 +1,5 @@
-//! Wakers that do as they like on the threads that wake them, while somebody waits for these threads.
+//! Wakers that do any work on the threads that wake them, while other threads wait for these
+//! threads.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use thermocline::{Db, EngineKind, Environment, Error, Keyspace, KeyspaceOptions,
 
 use super::{Held, PATIENCE, add_one, filled, key, read};
 
-/// Work that is done by whoever wakes.
+/// Work that is done by a waker.
 type Work = Box<dyn FnOnce() + Send>;
 
 struct Works(Mutex<Option<Work>>);
@@ -33,7 +34,7 @@ fn working<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> (Wak
     (Waker::from(Arc::new(Works(Mutex::new(Some(work))))), told)
 }
 
-/// Has another thread do it; a failure of the test waits for nobody.
+/// Runs the work on another thread, so that no failure of the test waits for it.
 fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (tell, told) = channel();
     drop(Environment::real().spawn("beside", move || drop(tell.send(work()))).unwrap());
@@ -53,7 +54,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// On whose thread a future is woken.
+/// The thread on which a future is woken.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum By {
     Reader,
@@ -79,7 +80,7 @@ impl UnderWay {
     }
 }
 
-/// What became of a future is not asked.
+/// A future whose outcome does not matter.
 type Pending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A future of a cold key that was polled, and wakes `waker`.
@@ -97,7 +98,7 @@ fn make(db: &Db) -> Result<Keyspace> {
     db.keyspace("other", KeyspaceOptions::default())
 }
 
-/// Whoever closes waits for the thread, and its waker for nobody.
+/// A close waits for the thread, and its waker waits for nothing.
 fn beside_a_close<T: Send + 'static>(
     journaled: bool,
     by: By,
@@ -166,7 +167,8 @@ fn wakers_on_two_threads_may_both_close() {
     }
 }
 
-/// Whoever is not woken by the database waits for the end of another's close, and is told how it ended.
+/// A thread that is not woken by the database waits for the end of another thread's close, and gets
+/// its outcome.
 #[test]
 fn others_wait_for_a_close_that_is_under_way() {
     let (UnderWay { db, space, held, .. }, _update) =
@@ -177,14 +179,14 @@ fn others_wait_for_a_close_that_is_under_way() {
     });
     until("it is never closed", || space.get(b"k") == Err(Error::Closed));
     let also = beside(move || db.close());
-    // It is not told before the first one's close has ended, which waits for the read.
+    // It does not return before the first close has ended, which waits for the read.
     assert!(also.recv_timeout(std::time::Duration::from_millis(50)).is_err());
     assert!(!held.has_gone());
     drop(held);
     assert_eq!((told(&closing), told(&also)), (Ok(()), Ok(())));
 }
 
-/// The last one to let go of a cleared keyspace's engine waits for the thread that reads from it.
+/// The last holder that drops a cleared keyspace's engine waits for the thread that reads from it.
 #[test]
 fn a_waker_may_write_and_make_keyspaces_beside_who_clears_one() {
     for journaled in [false, true] {
@@ -193,7 +195,7 @@ fn a_waker_may_write_and_make_keyspaces_beside_who_clears_one() {
             let db = db.clone();
             let (waker, told) = working(move || {
                 let other = make(&db)?;
-                // Whatever key it is, all of them are locked while a keyspace is cleared.
+                // All keys are locked while a keyspace is cleared, so any key will do.
                 other.put(b"k", b"v")
             });
             result = Some(told);
@@ -211,7 +213,7 @@ fn a_waker_may_write_and_make_keyspaces_beside_who_clears_one() {
     }
 }
 
-/// The same of a keyspace that is dropped by the last one who has a handle.
+/// The same for a keyspace that is dropped by the last holder of a handle.
 #[test]
 fn a_waker_may_make_keyspaces_beside_who_drops_one() {
     for journaled in [false, true] {

@@ -1,10 +1,10 @@
 //! Power cuts at every operation of a backup, of a restoring, and of the database that is copied.
 //!
-//! - Of the directory of backups every image holds each backup that had been made by then, whole; the one
-//!   that was being made is there whole or not at all; and another one can be made.
-//! - Of the directory that is restored to, or that a checkpoint is made in, every image is either the whole database
-//!   or none.
-//! - Of the database every image holds what had been written.
+//! - The directory of backups: every image holds each earlier backup, whole. The backup under way
+//!   is there whole or not at all, and another one can be made.
+//! - The directory that is restored to, or that a checkpoint is made in: Every image is either the
+//!   whole database or none.
+//! - The database: Every image holds all earlier writes.
 //!
 //! `THERMOCLINE_SEED` chooses the images.
 
@@ -25,8 +25,8 @@ fn seed() -> u64 {
     seed
 }
 
-/// Hands each image after each operation of `disk` from `first` on to `judge`, with the operation and
-/// whether it is the first image there. Answers how many there were.
+/// Passes each image after each operation of `disk` from `first` on to `judge`, with the operation
+/// and whether it is the first image there. Returns the number of images.
 fn each_image(
     disk: &SimulatedDisk,
     first: u64,
@@ -55,7 +55,7 @@ pub(crate) fn a_power_cut_leaves_each_backup_whole_or_refused() {
     let disk = SimulatedDisk::new(seed(), Faults::none());
     disk.keep_history();
     let backups = on(&disk);
-    // What each backup holds, and from which operation on it must be there.
+    // The content of each backup, and the operation from which on it must be there.
     let (mut expected, mut made_at) = (Vec::new(), Vec::new());
     for round in 0..3 {
         write(&db, round * 20..round * 20 + 40, &[round as u8; 3000]);
@@ -132,7 +132,7 @@ pub(crate) fn a_power_cut_leaves_a_whole_checkpoint_or_none() {
     are_whole_or_none(&disk, &content(&db));
 }
 
-/// Holds what a power cut leaves of a new database to what is in that.
+/// Compares the images of power cuts of a new database with its content.
 fn are_whole_or_none(disk: &SimulatedDisk, expected: &Content) {
     let last = disk.history().last_operation();
     let (mut whole, mut none) = (0, 0);
@@ -162,7 +162,7 @@ fn a_power_cut_during_a_backup_costs_the_database_nothing() {
     write(&db, 0..40, &[1; 3000]);
     db.flush().unwrap();
     write(&db, 20..60, &[2; 300]);
-    // What has no journal is durable once it is flushed.
+    // A keyspace without a journal is durable once it is flushed.
     db.existing_keyspace("checkpointed").unwrap().flush().unwrap();
     let (first, expected) = (disk.operations(), content(&db));
     let backups = Backups::open_on(device::memory(), "backups").unwrap();

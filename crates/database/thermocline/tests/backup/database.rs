@@ -44,8 +44,8 @@ pub(crate) fn open(device: Arc<dyn Device>) -> Db {
     db
 }
 
-/// One batch over all keyspaces: every key of `keys` gets `value`, and the first loses its own; some of
-/// the last lose theirs by a range, where the engine takes that.
+/// One batch over all keyspaces: every key of `keys` gets `value`, and the first loses its own;
+/// some of the last lose theirs by a range, where the engine takes that.
 pub(crate) fn write(db: &Db, keys: std::ops::Range<u32>, value: &[u8]) {
     let mut batch = Batch::new();
     for space in db.keyspaces() {
@@ -74,7 +74,7 @@ pub(crate) fn content(db: &Db) -> Content {
     db.keyspaces().iter().map(|space| (space.name().to_owned(), pairs(space))).collect()
 }
 
-/// What a backup holds, by a database that is restored from it, checked and opened.
+/// Returns the content of a backup, from a database that is restored from it, checked and opened.
 pub(crate) fn restored(backups: &Backups, number: u64) -> Content {
     let target = device::memory();
     backups.restore_on(Some(number), &target, "restored", &Progress::default()).unwrap();

@@ -1,5 +1,6 @@
-//! Backups on failing storage, and damaged backups: the database goes on, and nothing is restored of what
-//! is not as it was.
+//! Backups on failing storage, and damaged backups.
+//!
+//! The database continues, and no damaged file is restored.
 
 use std::sync::Arc;
 
@@ -60,7 +61,7 @@ fn every_failure_of_the_backups_storage_leaves_the_database_and_older_backups() 
     assert!(failed > 50);
 }
 
-/// Or what is left would take the room that the database wants.
+/// Otherwise the files that are left would take the room that the database wants.
 #[test]
 fn a_backup_that_fails_leaves_nothing_of_it() {
     let (db, device) = made();
@@ -164,7 +165,8 @@ fn change(device: &dyn Device, name: &str) {
     file.write_at(at, &[byte[0] ^ 1]).unwrap();
 }
 
-/// What is read there is not what was written, and was compared on its way.
+/// Bytes that are read there differ from the bytes that were written, and were compared on their
+/// way.
 #[test]
 pub(crate) fn what_is_damaged_where_it_was_restored_to_is_no_database() {
     let (_, device) = made();
@@ -205,7 +207,7 @@ fn a_damaged_manifest_costs_its_own_backup_alone() {
     assert_eq!(third.number, 3);
     assert!(third.shared_bytes > 0, "the first one has equal files");
     assert!(restored(&backups, 3) == content(&db));
-    // Nobody is given an older one for the newest without being told.
+    // No caller gets an older one for the newest without an error.
     change(&*device, "backup-000003/BACKUP");
     let refused = backups.restore_on(None, &device::memory(), "target", &Progress::default());
     assert!(refused.unwrap_err().corruption().is_some());

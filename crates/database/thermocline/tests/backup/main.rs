@@ -1,5 +1,5 @@
-//! Backups of databases with keyspaces of every engine: made beside writes, restored, shared, cut off,
-//! damaged, refused.
+//! Backups of databases with keyspaces of every engine: made during writes, restored, shared, cut
+//! off, damaged, refused.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

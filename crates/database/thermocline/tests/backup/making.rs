@@ -1,4 +1,5 @@
-//! Backups of a running database: what is in them, beside whom they are made, what they share.
+//! Backups of a running database: their contents, the work next to which they are made, and the
+//! files that they share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
@@ -55,7 +56,8 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Each batch writes the same to every keyspace with a journal, so all of them are equal at any moment.
+/// Each batch writes the same to every keyspace with a journal, so all of them are equal at any
+/// moment.
 #[test]
 fn a_backup_beside_writes_holds_whole_batches_of_one_moment() {
     let (db, backups) = (open(device::memory()), backups());
@@ -106,7 +108,7 @@ fn meanwhile(target: &FaultDevice, work: impl FnOnce() + Send + 'static) {
             work();
             let _ = is_done.send(());
         });
-        // Not joined, since it may wait for who waits here.
+        // Not joined, since it may wait for this thread.
         drop(working.unwrap());
         assert_eq!(done.recv_timeout(PATIENCE), Ok(()), "somebody waits for the backup");
     });
@@ -138,14 +140,15 @@ fn work_in_the_background_goes_on_beside_a_backup() {
     assert_eq!(found["lsm"].len(), 21);
 }
 
-/// Two keyspaces, which are copied one after the other.
+/// Two keyspaces, which are copied sequentially.
 fn two_in_memory() -> (Db, [Keyspace; 2]) {
     let db = Db::open_on(device::memory(), "db", options()).unwrap();
     let spaces = ["first", "second"].map(|name| db.keyspace(name, Default::default()).unwrap());
     (db, spaces)
 }
 
-/// Of a batch that comes while the first one is copied the second one has its part in its files by then.
+/// A batch comes while the first keyspace is copied. The second one has its part in its files
+/// before its own copy.
 #[test]
 pub(crate) fn a_batch_between_two_copies_is_whole() {
     let (db, spaces) = two_in_memory();
@@ -168,12 +171,12 @@ pub(crate) fn a_batch_between_two_copies_is_whole() {
     assert_eq!(found["second"][&b"k"[..]], b"new");
 }
 
-/// While the first one is copied all is flushed, so that nobody but the copy needs the journal.
+/// While the first one is copied all is flushed, so that only the copy needs the journal.
 #[test]
 pub(crate) fn the_journal_of_a_backup_is_not_trimmed_meanwhile() {
     let (db, [first, second]) = two_in_memory();
     first.put(b"k", b"v").unwrap();
-    // So much that a segment of the journal is worth ending.
+    // Enough that a segment of the journal is worth ending.
     for _ in 0..20 {
         second.put(b"k", &[7; 1 << 20]).unwrap();
     }
@@ -219,7 +222,7 @@ fn what_did_not_change_takes_its_space_once() {
     let (stage, done, total) = progress.now();
     assert_eq!((stage, done), (Stage::Summing, second.bytes));
     assert_eq!(total, second.bytes, "what was copied is what is summed");
-    // The older one goes, and what it shared stays.
+    // The older one is removed, and the files that it shared stay.
     backups.keep(1).unwrap();
     let elsewhere = dir.path().join("elsewhere");
     let told = backups.restore(None, &elsewhere, &Progress::default()).unwrap();
@@ -228,7 +231,7 @@ fn what_did_not_change_takes_its_space_once() {
     let copy = other.existing_keyspace("lsm").unwrap();
     assert_eq!(copy.get(b"later").unwrap().as_deref(), Some(&b"v"[..]));
     assert_eq!(copy.get(&7_u32.to_be_bytes()).unwrap().unwrap(), values[7]);
-    // It is the same database, so that its backups go on where the first one's ended.
+    // It is the same database, so that its backups continue the numbers of the first one.
     assert_eq!(other.backup(&backups, &Progress::default()).unwrap().number, 3);
 }
 

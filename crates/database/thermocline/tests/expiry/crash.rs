@@ -1,8 +1,9 @@
 //! Power cuts in a run over keyspaces whose values end, and recoveries under any clock.
 //!
-//! The model keeps what is stored after each step, and what has ended with it: whatever a power cut leaves,
-//! recovery must give what was stored after some step no older than the last durable one, but for values that
-//! had ended by then, which may have been removed. What the clock says at the recovery is of no account.
+//! The model keeps the stored values after each step, with their ends. From every image of a power
+//! cut, recovery must give the values of some step no older than the last durable one. Values that
+//! had ended at the cut may be missing, since they may have been removed. The clock at the recovery
+//! does not matter.
 //!
 //! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many.
 
@@ -135,7 +136,7 @@ impl Run {
             }
             7..10 => {
                 self.bench.pass(self.random.random_range(1..40));
-                // From now on more may be gone.
+                // From now on more may be missing.
                 self.note(false);
                 space.remove_ended().unwrap();
                 return self.note(false);
@@ -152,7 +153,7 @@ impl Run {
         self.note(is_durable);
     }
 
-    /// Opens what a power cut after `operation` left, under another clock, and compares.
+    /// Opens an image of a power cut after `operation`, under another clock, and compares.
     fn judge(&self, image: &Arc<SimulatedDisk>, operation: u64) {
         let settled =
             self.moments.iter().rposition(|one| one.is_durable && one.returned_at <= operation);
@@ -178,7 +179,7 @@ impl Run {
 }
 
 impl Moment {
-    /// Whether `found` is what was stored, less what had ended.
+    /// Returns whether `found` has the stored values, without some that had ended.
     fn allows(&self, found: &Content) -> bool {
         let has_ended = |end: &Option<u64>| end.is_some_and(|end_ms| end_ms <= self.now_ms);
         let is_there = found.iter().all(|(key, value)| self.content.get(key) == Some(value));

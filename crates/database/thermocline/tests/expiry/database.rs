@@ -48,7 +48,7 @@ impl Bench {
         self.db.now_ms()
     }
 
-    /// Moves the clock by so many milliseconds.
+    /// Moves the clock by this number of milliseconds.
     pub(crate) fn pass(&self, ms: u64) {
         self.clock.advance(Duration::from_millis(ms));
     }

@@ -1,7 +1,8 @@
-//! Random operations on a keyspace of every engine against a map that is plainly right, under a clock that
-//! is moved, also back.
+//! Random operations on a keyspace of every engine against a map that is plainly right, under a
+//! clock that is moved, also back.
 //!
-//! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many; a failure prints the seed.
+//! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many; a failure prints the
+//! seed.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::Continue;
@@ -18,7 +19,7 @@ use crate::tunings;
 const STEPS: usize = 300;
 const KEYS: u8 = 10;
 
-/// What is stored, ended or not: each key's value and its end.
+/// The stored state, ended or not: each key's value and its end.
 type Stored = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
 struct Run {
@@ -115,7 +116,7 @@ impl Run {
         has_end.then(|| self.end_ms())
     }
 
-    /// What a reader sees of `key`.
+    /// Returns the value that a reader sees for `key`.
     fn living(&self, key: &[u8]) -> Option<(Vec<u8>, Option<u64>)> {
         let now_ms = self.bench.now_ms();
         self.stored.get(key).filter(|(_, end)| end.is_none_or(|end| end > now_ms)).cloned()

@@ -1,4 +1,4 @@
-//! Removal: in the background, beside writers who renew, and with the database closed in its midst.
+//! Removal in the background, next to writers who renew, and with the database closed in its midst.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -32,8 +32,9 @@ fn stats(space: &Keyspace) -> ExpiryStats {
     space.expiry_stats().unwrap().unwrap()
 }
 
-/// A keyspace of which half the values end soon, and a quarter an hour later. All of them were put before the first
-/// end: a put whose end is past is a delete, of which nothing is removed. Also how soon that is.
+/// A keyspace of which half the values end soon, and a quarter an hour later. All of them were put
+/// before the first end: a put whose end is past is a delete, which leaves nothing to remove. Also
+/// returns how soon that is.
 fn filled(db: &Db, engine: EngineKind) -> (Keyspace, u64) {
     let mut soon_ms = 300;
     loop {
@@ -55,7 +56,7 @@ fn filled(db: &Db, engine: EngineKind) -> (Keyspace, u64) {
     }
 }
 
-/// Nobody asks for the keys, and most of their values are on disk alone.
+/// No read asks for the keys, and most of their values are on disk alone.
 #[test]
 fn what_has_ended_is_removed_though_nobody_asks_for_it() {
     for engine in EngineKind::ALL.into_iter().filter(|engine| engine.is_built()) {
@@ -162,8 +163,8 @@ fn a_database_closes_amid_removal_and_goes_on_when_it_is_opened() {
     }
 }
 
-/// The clock is read before the engine is asked: an old value whose end passes after a renewal does not make
-/// the key look absent.
+/// The clock is read before the engine is called: an old value whose end passes after a renewal
+/// does not make the key look absent.
 #[test]
 fn a_key_that_is_renewed_in_time_is_never_absent() {
     for (engine, journaled) in kinds() {
@@ -215,7 +216,7 @@ fn what_is_held_is_not_removed() {
     });
 }
 
-/// Whoever holds removal up may wait for a close, which waits for the thread that removes.
+/// A thread that holds removal up may wait for a close, which waits for the thread that removes.
 #[test]
 fn a_close_does_not_wait_for_who_holds_removal_up() {
     let dir = TempDir::new().unwrap();

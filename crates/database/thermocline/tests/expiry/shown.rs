@@ -1,4 +1,5 @@
-//! Every way of reading, when a value ends: what is shown, and what moments keep.
+//! Every way of reading when a value ends: the values that it shows, and the values that moments
+//! keep.
 
 use std::ops::ControlFlow::Continue;
 use std::pin::{Pin, pin};
@@ -13,7 +14,7 @@ use thermocline::{
 
 use super::database::{Bench, kinds};
 
-/// What a way of reading shows of a key.
+/// The value that a way of reading shows for a key.
 type Found = Option<Vec<u8>>;
 type Pair = (Vec<u8>, Vec<u8>);
 
@@ -49,7 +50,7 @@ fn on_a_seat(space: &Keyspace, key: &[u8]) -> Found {
     value
 }
 
-/// What each way of reading the present shows of `key`, by its name.
+/// Returns the value that each way of reading the present shows for `key`, by the way's name.
 fn ways(db: &Db, space: &Keyspace, key: &[u8]) -> Vec<(&'static str, Found)> {
     let mut into = Vec::new();
     let at_once = space.get_at_once(key, &mut into).unwrap();
@@ -133,7 +134,7 @@ fn no_way_of_reading_shows_what_has_ended() {
     }
 }
 
-/// What a moment was taken of is shown at that moment, however long it is held.
+/// A value of a moment is shown at that moment, however long the moment is held.
 #[test]
 fn a_moment_keeps_what_had_not_ended() {
     for (engine, journaled) in kinds() {

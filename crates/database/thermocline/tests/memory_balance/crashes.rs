@@ -1,5 +1,5 @@
-//! Power cuts while memory moves: what a smaller budget has flushed or committed early is as whole as
-//! anything else.
+//! Power cuts while memory moves: data that a smaller budget has flushed or committed early is as
+//! whole as any other.
 
 use device::{Faults, SimulatedDisk};
 use thermocline::{Batch, Durability};
@@ -26,7 +26,7 @@ fn long_value(number: u64) -> Vec<u8> {
     value
 }
 
-/// How many writes are there: the first so many, in both.
+/// Returns the number of writes that are there, which must be a prefix of them, in both keyspaces.
 fn prefix(spaces: &[Keyspace; 2], written: u64) -> u64 {
     let is_there = |number| {
         let found = [0, 1].map(|at| spaces[at].get(&key(number)).unwrap());
@@ -38,7 +38,7 @@ fn prefix(spaces: &[Keyspace; 2], written: u64) -> u64 {
     count
 }
 
-/// The first one gives: it has been given most, as it was made first, and the second one misses more.
+/// The first one gives: it was given most, since it was made first, and the second one misses more.
 #[test]
 fn a_power_cut_beside_a_move_leaves_a_prefix() {
     for (seed, engines) in
@@ -64,7 +64,7 @@ fn a_power_cut_beside_a_move_leaves_a_prefix() {
             }
             if number % 100 == 0 {
                 clock.advance(Duration::from_millis(101));
-                // For the look that is due by now.
+                // For the look that is due now.
                 Environment::real().sleep(Duration::from_millis(2));
             }
             if number % 700 == 0 {

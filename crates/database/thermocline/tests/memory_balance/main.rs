@@ -39,7 +39,7 @@ fn value(number: u64) -> Vec<u8> {
     value
 }
 
-/// So many pairs, in the keyspace's own files.
+/// Puts this number of pairs, and flushes them to the keyspace's own files.
 fn load(space: &Keyspace, pairs: u64) {
     for number in 0..pairs {
         space.put(&key(number), &value(number)).unwrap();
@@ -59,12 +59,12 @@ fn all_shares(db: &Db) -> Vec<u64> {
     db.stats().keyspaces.iter().filter_map(|space| space.memory_share_bytes).collect()
 }
 
-/// All shares together are within the memory, and what engines count is within their shares. A commit
-/// or a flush may have a little more for a moment: a 32nd.
+/// All shares together are within the memory, and the bytes that engines count are within their
+/// shares. A commit or a flush may have a little more for a moment: a 32nd.
 fn check_sums(db: &Db) {
     let (used, limit) = db.memory_bytes();
     assert!(used <= limit, "{used} of {limit}");
-    // Of one moment: while they are read a step may come to one of them.
+    // Read at one moment: a step may change one of them while they are read.
     let (shares, used) = loop {
         let (before, used) = (all_shares(db), db.memory_bytes().0);
         if before == all_shares(db) {

@@ -4,8 +4,8 @@ use thermocline::Error;
 
 use super::*;
 
-/// As many keyspaces as their least has room for can be made, whatever those before them were given; and
-/// none beyond that.
+/// Keyspaces can be made as long as the memory has room for the least of each, whatever the earlier
+/// ones were given; and none beyond that.
 #[test]
 fn a_new_keyspace_takes_from_others_what_is_missing() {
     for engine in [EngineKind::Lsm, EngineKind::FlexDb] {
@@ -15,7 +15,7 @@ fn a_new_keyspace_takes_from_others_what_is_missing() {
         let refused = loop {
             match db.keyspace(&format!("s{}", spaces.len()), of(engine)) {
                 Ok(space) => {
-                    // Something to give up.
+                    // Memory that it can release.
                     load(&space, 5_000);
                     spaces.push(space);
                 }
@@ -41,7 +41,7 @@ fn a_new_keyspace_takes_from_others_what_is_missing() {
     }
 }
 
-/// What a dropped keyspace had goes to those that gain by it; and it is not taken beyond the quarter
+/// The share of a dropped keyspace goes to keyspaces that gain by it. They do not get the quarter
 /// that stays free for others.
 #[test]
 fn a_dropped_one_gives_back() {
@@ -69,7 +69,7 @@ fn a_dropped_one_gives_back() {
     check_sums(&db);
 }
 
-/// A cleared keyspace keeps the share that it has come to.
+/// A cleared keyspace keeps the share that it has reached.
 #[test]
 fn a_cleared_one_keeps_its_share() {
     const PAIRS: u64 = 60_000;

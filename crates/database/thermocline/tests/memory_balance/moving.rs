@@ -1,22 +1,22 @@
-//! Shares follow what is read.
+//! Shares move to the keyspaces that are read.
 
 use super::*;
 
-/// Pairs of a keyspace: several times what a share has room for.
+/// Pairs of a keyspace: several times the number that a share has room for.
 const PAIRS: u64 = 60_000;
 const MEMORY: u64 = 12 * MIB;
 
-/// Two keyspaces, of which one is read and then the other: each time the share of the one that is read
-/// grows, at the cost of the other; and nothing moves while nothing is done.
+/// Two keyspaces, of which one is read and then the other: each time the share of the one that is
+/// read grows, at the cost of the other; and nothing moves while nothing is done.
 fn follows(one: EngineKind, other: EngineKind) {
-    // With less than some mebibytes f2 has no read cache, and has nothing to tell of reads.
+    // With less than some mebibytes f2 has no read cache, and has nothing to report of reads.
     let times = if one == EngineKind::F2 { 4 } else { 1 };
     let (memory, pairs) = (times * MEMORY, times * PAIRS);
     let device = device::memory();
     let db = open(&device, memory);
     let spaces = [db.keyspace("one", of(one)).unwrap(), db.keyspace("other", of(other)).unwrap()];
     spaces.iter().for_each(|space| load(space, pairs));
-    // Opened anew they begin with the same.
+    // After a reopening they begin with the same.
     db.close().unwrap();
     drop((spaces, db));
     let db = open(&device, memory);
@@ -35,7 +35,7 @@ fn follows(one: EngineKind, other: EngineKind) {
         assert!(now[cold] < begin[cold] * 15 / 16, "{now:?}");
         println!("{one}, {other}: {begin:?} became {now:?}, {:?}", db.stats().memory_moves);
     }
-    // What is under way ends.
+    // A step that is under way ends.
     Environment::real().sleep(Duration::from_millis(500));
     let moves = db.stats().memory_moves;
     Environment::real().sleep(Duration::from_secs(1));
@@ -107,7 +107,7 @@ fn what_was_asked_for_stays() {
         if balance_memory {
             assert_eq!(before, 4 * MIB);
             assert!(misses() > 0);
-            // What nobody has it may take.
+            // It may take free memory.
             assert!(share(&db, "hot") > hot_before, "{hot_before}");
         } else {
             assert_eq!((share(&db, "hot"), db.stats().memory_moves.count), (hot_before, 0));
@@ -115,7 +115,7 @@ fn what_was_asked_for_stays() {
     }
 }
 
-/// Closing ends a step that is under way; what was acknowledged is there.
+/// Closing ends a step that is under way; acknowledged data is there.
 #[test]
 fn closing_beside_a_move_loses_nothing() {
     let device = device::memory();

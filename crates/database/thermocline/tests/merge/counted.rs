@@ -1,4 +1,5 @@
-//! Updates write whole values, and the database counts their bytes, next to the bytes of the operands.
+//! Updates write whole values, and the database counts their bytes, next to the bytes of the
+//! operands.
 
 use thermocline::{Batch, UpdateStats};
 
@@ -35,7 +36,7 @@ fn bytes_that_updates_write_are_counted_next_to_those_of_the_operands() {
         let whole = whole + KEY_BYTES + 100;
         assert_eq!(updates(&db).written_bytes, whole);
         assert_eq!(updates(&db).merges, MERGES);
-        // A batch, or a transaction, writes once what its merges of a key make together.
+        // A batch, or a transaction, writes the joint result of its merges of a key once.
         let mut batch = Batch::new();
         batch.merge(&space, b"key", b"+0123456789").merge(&space, b"key", b"+0123456789");
         db.write(&batch).unwrap();

@@ -1,5 +1,5 @@
-//! Power cuts at every operation of merges over keyspaces of all engines. Recovery has no operator, and gives the
-//! content after some step that is no older than the last durable one.
+//! Power cuts at every operation of merges over keyspaces of all engines. Recovery has no operator,
+//! and gives the content after some step that is no older than the last durable one.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::Continue;
@@ -85,7 +85,7 @@ fn every_power_cut_leaves_a_prefix_of_the_merges() {
     let begun = disk.operations();
     let mut random = Environment::seeded(seed).random("merges");
     let mut after = Content::new();
-    // What there was after each step, and from which operation on it must not be older.
+    // The content after each step, and the operation from which on it must not be older.
     let mut steps = vec![(after.clone(), begun, true)];
     for number in 0..STEPS {
         let is_durable = number % 3 == 2;

@@ -1,4 +1,5 @@
-//! Merges by a named operator: against a model, by many threads at once, refused, and after power cuts.
+//! Merges by a named operator: against a model, by many threads at the same time, refused, and
+//! after power cuts.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,10 +20,10 @@ use thermocline::{
     MergeOperators, Options,
 };
 
-/// Keeps what is longer than this from growing on.
+/// Bytes of a value that does not grow further.
 const BYTES_MAX: usize = 2000;
 
-/// By the operand's first byte: `+` appends the rest, `-` deletes, `=` leaves the value as it is, `!` is
+/// By the operand's first byte: `+` appends the rest, `-` deletes, `=` keeps the value, `!` is
 /// refused.
 fn edited(value: Option<&[u8]>, operand: &[u8]) -> Result<Change, String> {
     match operand {

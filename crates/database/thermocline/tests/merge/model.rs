@@ -1,7 +1,8 @@
-//! Random merges among other writes, alone, in batches and in transactions, on a keyspace of every engine against a
-//! map that is plainly right, with values that end and without.
+//! Random merges among other writes, alone, in batches and in transactions, on a keyspace of every
+//! engine against a map that is plainly right, with values that end and without.
 //!
-//! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many; a failure prints the seed.
+//! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many; a failure prints the
+//! seed.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::Continue;
@@ -97,7 +98,8 @@ fn every_tuned_engine_agrees_with_a_map() {
     let (first, cases) = (setting("THERMOCLINE_SEED", 1), setting("THERMOCLINE_CASES", 1));
     for seed in first..first + cases {
         for (at, tuning) in tunings::all().into_iter().enumerate() {
-            // Each with a journal by one seed, and without by the next; of both some with values that end.
+            // Each with a journal by one seed, and without by the next; of both some with values
+            // that end.
             let number = seed + at as u64;
             let (journaled, values_end) = (number.is_multiple_of(2), number % 4 > 1);
             println!(
@@ -237,7 +239,7 @@ impl Run {
         }
     }
 
-    /// It sees what it has merged, by gets and scans, also as it is stored.
+    /// It sees its own merges, by gets and scans, also in their stored form.
     fn transaction_that_reads(&mut self) {
         let (steps, now_ms) = (self.steps(), self.db.now_ms());
         let transaction = self.db.begin().unwrap();

@@ -73,7 +73,7 @@ fn another_operator_is_refused_and_a_keyspace_without_one_gets_it_once() {
     db.keyspace("s", plain).unwrap();
     assert_eq!(disk.operations(), before, "nothing is new");
     drop((space, db));
-    // A power cut: the name was durable at once.
+    // A power cut: the name was durable immediately.
     let image: Arc<dyn Device> = disk.crash(3);
     let db = open(&image, operators());
     assert_eq!(db.existing_keyspace("s").unwrap().options(), of("add"));
@@ -85,7 +85,7 @@ fn another_operator_is_refused_and_a_keyspace_without_one_gets_it_once() {
     assert_eq!(name(&"a".repeat(32)).as_str().len(), 32);
 }
 
-/// Whoever copies keyspaces needs none of their operators.
+/// A copy of keyspaces needs none of their operators.
 #[test]
 fn copies_keep_the_names() {
     let device: Arc<dyn Device> = SimulatedDisk::new(1, Faults::none());

@@ -1,4 +1,4 @@
-//! What an operator refuses, and what its result is refused for: nothing of the write is made.
+//! Merges that an operator refuses, and results that are refused: nothing of the write is made.
 
 use thermocline::{
     Batch, Change, Error, Keyspace, KeyspaceOptions, MergeOperators, VALUE_BYTES_MAX,
@@ -34,7 +34,8 @@ fn a_refused_merge_writes_nothing_of_its_write() {
             transaction.merge(&space, b"b", b"!").unwrap();
             assert_eq!(transaction.get(&space, b"b"), Err(refusal(&space, b"b")), "{figures}");
             assert_eq!(transaction.commit(), Err(refusal(&space, b"b")), "{figures}");
-            // Of what the transaction itself has put it is told at once, and nothing has changed.
+            // For a value that the transaction itself has put the error comes immediately, and
+            // nothing has changed.
             let transaction = db.begin().unwrap();
             transaction.put(&space, b"c", b"1").unwrap();
             let refused = transaction.merge(&space, b"c", b"!");

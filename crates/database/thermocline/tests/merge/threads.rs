@@ -1,4 +1,4 @@
-//! Counters to which many threads add by each way of merging at once: the sums are exact.
+//! Counters to which many threads add at the same time, by each way of merging: the sums are exact.
 
 use std::thread;
 
@@ -29,7 +29,7 @@ pub(crate) fn counters_of_many_threads_are_exact() {
                         // Of one key twice, and of both keyspaces.
                         batch.merge(space, &key, &one).merge(space, &key, &one);
                         db.write(batch.merge(other, &key, &one)).unwrap();
-                        // Nothing is read, so nobody meets a conflict.
+                        // Nothing is read, so there is no conflict.
                         let transaction = db.begin().unwrap();
                         transaction.merge(space, &key, &one).unwrap();
                         transaction.merge(other, &key, &one).unwrap();
@@ -48,7 +48,7 @@ pub(crate) fn counters_of_many_threads_are_exact() {
     }
 }
 
-/// Merges beside transactions that read the counters and write what they have read and one more.
+/// Merges next to transactions that read the counters and write their values plus one.
 #[test]
 fn transactions_that_read_lose_no_merge() {
     for (engine, journaled) in kinds() {

@@ -1,4 +1,4 @@
-//! Bugs of checkpoints, of backups, and of what is restored from them.
+//! Bugs of checkpoints, of backups, and of restored databases.
 
 use thermocline::planted::{Planted, must_be_found};
 

@@ -7,7 +7,7 @@ use super::{
     every_power_cut_leaves_batches_over_engines_whole as of_each_engine, power_cuts_over_memory,
 };
 
-/// What a run of power cuts says that has found something.
+/// Part of the message of a run of power cuts that has found something.
 const CUT: &str = "power cut after operation";
 
 #[test]
@@ -17,7 +17,8 @@ fn a_record_that_lacks_keyspaces_is_found() {
 
 #[test]
 fn a_batch_of_several_records_is_found() {
-    // In few runs a power cut falls between the records of a batch. The first such run ends the search.
+    // In few runs a power cut falls between the records of a batch. The first such run ends the
+    // search.
     must_be_found(Planted::RecordOfEachPart, CUT, || power_cuts_over_memory(1, 60));
 }
 

@@ -1,4 +1,4 @@
-//! A bug of the removal of what has ended.
+//! A bug of the removal of ended values.
 
 use thermocline::planted::{Planted, must_be_found};
 

@@ -1,4 +1,4 @@
-//! A bug of what transactions are told of ingestions.
+//! A bug in the notes of ingestions for transactions.
 
 use thermocline::planted::{Planted, must_be_found};
 

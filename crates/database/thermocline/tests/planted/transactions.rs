@@ -1,4 +1,4 @@
-//! Bugs of what transactions remember and are told, found where others write one step after another.
+//! Bugs in the notes of transactions, found by steps of other writers between theirs.
 
 use thermocline::planted::{Planted, must_be_found};
 

@@ -1,8 +1,8 @@
-//! The chains of the hot log: a record's chain goes on at the beginning of an older one of the same
-//! chain, or below where the log begins, or nowhere.
+//! The chains of the hot log: a record's chain continues at the beginning of an older one of the
+//! same chain, or below the log's beginning, or nowhere.
 //!
-//! Records come by in the order of their addresses, and chains lead down, so what one goes on at has
-//! come by.
+//! Records are met in the order of their addresses, and chains lead down, so the record at which a
+//! chain continues was met before.
 
 use codec::Corruption;
 
@@ -17,7 +17,7 @@ type Member = (LogAddress, ChainId);
 
 const _: () = assert!(size_of::<Member>() == 16, "what `check` says that it takes");
 
-/// The records that have come by.
+/// The records that were met.
 pub(super) struct Chains {
     begin: LogAddress,
     members: Vec<Member>,
@@ -29,8 +29,8 @@ impl Chains {
         Self { begin, members: Vec::new() }
     }
 
-    /// The next record. Says what is wrong with where its chain goes on; what leads to where a record
-    /// was `lost` is not.
+    /// Takes the next record. Returns the damage of the address at which its chain continues; an
+    /// address at which a record was `lost` is none.
     pub(super) fn meet(
         &mut self,
         stretch: &Stretch,
@@ -41,7 +41,7 @@ impl Chains {
     ) -> Option<Corruption> {
         self.members.push((address, chain));
         let previous = stored.header.previous();
-        // One that was never linked leads where nobody goes.
+        // A record that was never linked leads to an address that no walk uses.
         if stored.header.is_invalid() || previous < self.begin || previous == LogAddress::NONE {
             return None;
         }

@@ -1,18 +1,20 @@
-//! All that is sound of a store, damaged or not, as writes which make it anew; nothing is changed.
+//! All sound data of a store, damaged or not, as writes which build it again; nothing is changed.
 //!
-//! A store does not open with damage in its hot log: no look-up could tell which record is the newest of
-//! its key. Here the writes are told in an order in which the newest comes last:
+//! A store does not open with damage in its hot log: a lookup could not know which record is the
+//! newest of its key. Here the writes are reported in an order in which the newest is last:
 //!
-//! 1. Of the cold log each record that the cold index names, in the order of addresses. A copy may lie
-//!    behind a newer record of its key (its chunk has both, the newer one first): that one is left out.
-//! 2. Of the hot log each record, tombstones too. What is hot is newer than what is cold, and of one key
-//!    addresses rise with time.
+//! 1. From the cold log each record that the cold index names, in the order of addresses. A copy
+//!    may be behind a newer record of its key (its chunk has both, the newer one first): that copy
+//!    is left out.
+//! 2. From the hot log each record, tombstones too. Hot records are newer than cold ones, and the
+//!    addresses of one key's records rise with time.
 //!
 //! # What is lost
-//! A key whose newest record cannot be read has the one before it, or none. A part of the chunk log that
-//! cannot be read may have had the newest version of any chunk but those that were written behind it: of
-//! the others nothing says which records of the cold log are over. All of these are told, so that no
-//! key is missed; a key that was deleted may come back, or have an older value.
+//! A key whose newest record cannot be read has the one before it, or none. A part of the chunk log
+//! that cannot be read may have had the newest version of any chunk, except chunks written behind
+//! that part. For the other chunks it is unknown which records of the cold log are outdated. All of
+//! these records are reported, so that no key is missed; a key that was deleted may come back, or
+//! have an older value.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -31,27 +33,27 @@ use crate::open::{COLD_LOG, HOT_LOG, StoredLog};
 use crate::position::Position;
 use crate::record::Stored;
 
-/// What was told.
+/// The result of a salvage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
-    /// What is damaged, and up to which write the store's files have everything; only what was read
-    /// is counted.
+    /// The damage, and the number of the write up to which the store's files are complete; only
+    /// data that was read is counted.
     pub report: Report,
-    /// Whether part of the cold index could not be read, so that keys which were deleted may be back, or
-    /// have an older value.
+    /// Whether part of the cold index could not be read, so that keys which were deleted may be
+    /// back, or have an older value.
     pub has_lost_chunks: bool,
 }
 
-/// Told of each write, in order; breaks where no more is wanted.
+/// Called with each write, in order; breaks to end the salvage.
 pub(crate) type Take<'a> = dyn FnMut(Op<'_>) -> ControlFlow<()> + 'a;
 
-/// Tells all sound writes of the store on `device`, so that whoever applies them in this order has for
-/// each key the newest version that can be read. Reads the hot and the cold log once, the chunk
-/// log twice. Memory: 16 bytes for each entry of the cold index,
-/// and some pages.
+/// Reports all sound writes of the store on `device`. A caller that applies them in this order has
+/// for each key the newest version that can be read. Reads the hot and the cold log once, the chunk
+/// log twice. Memory: 16 bytes for each entry of the cold index, and some pages.
 ///
 /// # Errors
-/// The storage's. Damage is part of the report; with a superblock that cannot be read, nothing is told.
+/// The storage's. Damage is part of the report; with a superblock that cannot be read, no write is
+/// reported.
 pub fn salvage(device: &Arc<dyn Device>, take: &mut Take<'_>) -> Result<Salvaged> {
     let mut salvaged = Salvaged::default();
     let Some(standing) = salvaged.report.standing(device)? else { return Ok(salvaged) };
@@ -76,7 +78,7 @@ impl Salvaged {
         let (cold, _) = open(device, COLD_LOG, standing.cold, cold, &mut self.report)?;
         let (chunks, Lost(lost)) = open(device, CHUNKS, standing.chunks, chunks, &mut self.report)?;
         let StoredLog { segments, geometry, span } = &chunks;
-        // Where the last part ends that cannot be read.
+        // The end of the last part that cannot be read.
         let mut lost_end = lost.iter().map(|(_, to)| *to).max().unwrap_or(LogAddress::NONE);
         let mut named =
             NamedRecords::read(segments, geometry, span.begin, span.end, &mut |end, damage| {
@@ -89,7 +91,7 @@ impl Salvaged {
         self.report.walk(&cold, &mut |address, stored| {
             let hash = KeyHash::of(stored.key, identity.hash_seed);
             let position = Position::of(hash, identity.index_bits);
-            // Where else entries lead is the business of a check.
+            // Entries that lead elsewhere are the business of a check.
             let is_named = named.meet(address, position, &mut |_, _| {});
             let is_over = !is_named || overtaken.meet(address, stored.key);
             let is_known = lost_end == LogAddress::NONE || named.is_behind(position, lost_end);
@@ -121,7 +123,7 @@ impl Report {
     }
 }
 
-/// Who is told, until there is no more wish to be.
+/// The callback that takes the writes, until it breaks.
 struct Taker<'a, 'b> {
     take: &'a mut Take<'b>,
     is_over: bool,
@@ -140,9 +142,9 @@ impl Taker<'_, '_> {
     }
 }
 
-/// Records that may be older than ones that come by before them.
+/// Records that may be older than records that are met before them.
 struct Overtaken {
-    /// The keys of the newer ones, once they have come by.
+    /// The keys of the newer ones, once these were met.
     newer: HashMap<LogAddress, Option<Vec<u8>>>,
     of: HashMap<LogAddress, Vec<LogAddress>>,
 }
@@ -157,7 +159,7 @@ impl Overtaken {
         Self { newer, of }
     }
 
-    /// The next record, and whether a newer one of its key has come by.
+    /// Takes note of the next record, and returns whether a newer one of its key was met.
     fn meet(&mut self, address: LogAddress, key: &[u8]) -> bool {
         if let Some(known) = self.newer.get_mut(&address) {
             *known = Some(key.to_vec());

@@ -1,7 +1,7 @@
 //! A store of a few pages, for models of whole operations, and its background work, by hand.
 //!
-//! All of it is what production runs, but for three things: the device is memory, and does each call in
-//! one step; pages, blocks and buckets are small; and what the background does is called by the model.
+//! All of it is the code of production, with three exceptions. The device is memory, and does each
+//! call in one step. Pages, blocks and buckets are small. The model calls the background work.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::address::LogAddress;
 use crate::store::Shared;
 use crate::{Options, Store};
 
-/// What the models are about.
+/// The key that the models use.
 pub(crate) const KEY: &[u8] = b"k";
 
 /// Bytes of a page. A record of [`KEY`] takes 32.
 const PAGE_BYTES_OF_ONE_LOG: u64 = 64;
 const PAGE_BYTES: u64 = 256;
-/// A value with which a record takes what [`KEY`]'s leaves of the first page of two logs.
+/// A value whose record takes the bytes that [`KEY`]'s record leaves of the first page of two logs.
 const REST_OF_PAGE: [u8; 150] = [0; 150];
 
 /// The store.
@@ -32,7 +32,7 @@ pub(crate) struct SmallStore {
     _pool: Pool,
 }
 
-/// Counts, in place where it may.
+/// Counts, in place if it may.
 struct Add;
 
 impl Operator for Add {
@@ -98,7 +98,7 @@ impl SmallStore {
         self.shared().rmw(KEY, &mut Add, SeqNo::new(1)).expect("it is taken");
     }
 
-    /// What [`KEY`] has been counted up to, if it is there.
+    /// Returns the number that [`KEY`] has been counted up to, if it is there.
     pub(crate) fn count(&self) -> Option<u64> {
         let mut value = Vec::new();
         let is_there = self.shared().get(KEY, &mut value).expect("it is read");
@@ -109,7 +109,7 @@ impl SmallStore {
         self.shared().upsert(key, value, None).expect("it is taken");
     }
 
-    /// Writes what is in the hot log to its device, and answers where that ends.
+    /// Writes the content of the hot log to its device, and returns the end of it.
     pub(crate) fn write_out(&self) -> LogAddress {
         let log = &self.shared().log;
         let guard = self.shared().epochs.protect();
@@ -134,7 +134,7 @@ impl SmallStore {
         assert_eq!(log.head(), written, "all is on disk alone");
     }
 
-    /// Moves all to the cold log. When this returns entries that lead to where it was are freed.
+    /// Moves all to the cold log. When this returns, entries that lead to the old place are freed.
     pub(crate) fn move_to_cold(&self) {
         let until = self.write_out();
         let shared = self.shared();
@@ -146,7 +146,7 @@ impl SmallStore {
         self.scrub();
     }
 
-    /// Appends all that lives anew, to a log that begins behind.
+    /// Appends all live records again, to a log that begins behind their originals.
     pub(crate) fn compact_single(&self) {
         let until = self.write_out();
         let (shared, stop) = (self.shared(), self.shared().workers.token());
@@ -156,7 +156,7 @@ impl SmallStore {
         self.scrub();
     }
 
-    /// Does what a truncation has asked for, once that may be.
+    /// Does the work that a truncation has requested, once that is allowed.
     fn scrub(&self) {
         while self.shared().scrubs.load(std::sync::atomic::Ordering::Acquire) > 0 {
             self.crank.run_all();

@@ -1,4 +1,4 @@
-//! What the superblock says of a store.
+//! Content of a store's superblock.
 //!
 //! # Format
 //! `docs/formats/f2-log.md`.
@@ -14,7 +14,7 @@ use crate::hybrid_log::BLOCK_BYTES;
 /// No log is longer: 128 TiB.
 const END_MAX: u64 = 1 << 47;
 
-/// Whose superblock it is.
+/// Kind of the superblock: of a store of `f2`.
 pub(crate) const SUPERBLOCK_KIND: [u8; 8] = *b"f2\0\0\0\0\0\0";
 /// The superblock's file.
 pub(crate) const SUPERBLOCK: &str = "superblock";
@@ -26,7 +26,7 @@ pub(crate) struct LogUnits {
     pub(crate) segment_bytes: u64,
 }
 
-/// What a store is made with and keeps.
+/// Properties that a store is made with and keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// Goes into the hash of each key.
@@ -56,9 +56,9 @@ pub(crate) struct Standing {
     pub(crate) chunks: Span,
     /// Every write up to this number is in it.
     pub(crate) persisted: SeqNo,
-    /// How many came before it.
+    /// The number of checkpoints before it.
     pub(crate) number: u64,
-    /// The directory of the cold index, as it was at some moment.
+    /// The directory of the cold index, at an earlier moment.
     pub(crate) directory: NamedSnapshot,
     /// Entries of the cold index.
     pub(crate) counts: Counts,
@@ -123,7 +123,7 @@ impl Standing {
         Self { hot, cold, chunks, ..self }
     }
 
-    /// What is told of it.
+    /// Returns the checkpoint that a store reports for it.
     pub(crate) const fn checkpoint(&self) -> Checkpoint {
         Checkpoint { number: self.number, persisted: self.persisted }
     }
@@ -153,7 +153,7 @@ impl Standing {
         bytes
     }
 
-    /// Reads what [`Standing::encode`] wrote.
+    /// Reads the bytes that [`Standing::encode`] wrote.
     ///
     /// # Errors
     /// Fields that make no sense together.

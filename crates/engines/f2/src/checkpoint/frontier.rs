@@ -1,8 +1,9 @@
 //! How far records may move from the hot to the cold log while a checkpoint is being cut.
 //!
-//! The cold index is cut after the hot log. What lies above the hot log's cut must not be in it: its
-//! key would be found in the cold log, with a value that is not in the checkpoint otherwise, or be
-//! gone from there. So until both are cut nothing moves but what was on disk before.
+//! The cold index is cut after the hot log. A record above the hot log's cut must not be in it.
+//! Otherwise a lookup would find its key in the cold log with a value that is not in the checkpoint
+//! otherwise, or not find it there any more. So until both are cut, only records move that were on
+//! disk before.
 
 use sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +12,7 @@ use crate::address::LogAddress;
 /// No checkpoint is being cut.
 const OPEN: u64 = u64::MAX;
 
-/// What lies at or above must not move now.
+/// Records at or above this address must not move now.
 pub(crate) struct Frontier(AtomicU64);
 
 /// While it lives a checkpoint is being cut.
@@ -30,9 +31,9 @@ impl Frontier {
         Held(self)
     }
 
-    /// Whether what lies below `until` may move, which was on disk before this is called. So where
-    /// nothing is held yet, it lies below the cut, and where nothing is held any more, the cold index
-    /// was cut before it moves.
+    /// Returns whether the part below `until` may move, which was on disk before this is called. If
+    /// nothing is held yet, that part is below the cut. If nothing is held any more, the cold index
+    /// was cut before the part moves.
     pub(crate) fn allows(&self, until: LogAddress) -> bool {
         until.get() <= self.0.load(Ordering::Acquire)
     }

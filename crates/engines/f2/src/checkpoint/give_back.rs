@@ -1,9 +1,10 @@
-//! The disk space of compacted parts comes back: a checkpoint names where the logs begin, and their older
-//! segments go.
+//! Releasing the disk space of compacted parts: a checkpoint names the beginnings of the logs, and
+//! then their older segments are removed.
 //!
-//! 1. Each round of a compaction owes such a checkpoint, and tries to make it without waiting for a flush.
-//! 2. If a flush has the superblock, or the checkpoint fails for a reason that may pass, it stays owed.
-//!    Upkeep tries again after pauses that grow, and does not sleep before it has succeeded.
+//! 1. Each round of a compaction owes such a checkpoint, and tries to make it without waiting for a
+//!    flush.
+//! 2. If a flush has the superblock, or the checkpoint fails for a reason that may pass, it stays
+//!    owed. Upkeep tries again after pauses that grow, and does not sleep before it has succeeded.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +17,7 @@ use crate::address::LogAddress;
 use crate::hybrid_log::HybridLog;
 use crate::store::Shared;
 
-/// Whether a checkpoint is owed that gives disk space back.
+/// Whether a checkpoint is due that releases disk space.
 #[derive(Default)]
 pub(crate) struct GivingBack {
     is_owed: AtomicBool,
@@ -31,7 +32,7 @@ impl GivingBack {
 }
 
 impl Shared {
-    /// After a round of a compaction: makes the copies durable, and gives the disk space back that no
+    /// After a round of a compaction: makes the copies durable, and releases the disk space that no
     /// checkpoint needs any more. Upkeep does it later if a flush has the superblock.
     ///
     /// # Errors
@@ -45,7 +46,7 @@ impl Shared {
         given
     }
 
-    /// Gives the disk space back that is owed, unless that failed a short time ago.
+    /// Releases the disk space that is due, unless that failed a short time ago.
     pub(crate) fn give_back_again(&self) {
         let giving = &self.giving_back;
         if giving.is_owed() && giving.retries.pausing(&self.host.environment).is_none() {
@@ -70,16 +71,18 @@ impl Shared {
         given
     }
 
-    /// With two logs, the hot log stays as it is in memory: if it became read-only, all of it that is in use
-    /// would be appended again. So the checkpoint still ends where it did, which is right only where the
-    /// journal is replayed on top of it: a record may be dead because of a newer one behind the checkpoint's
-    /// end. Without a journal the space waits for a whole checkpoint. It is made when the space
-    /// exceeds the limit of the hot log, or when the hot log is as the last checkpoint left it.
+    /// With two logs, the hot log stays mutable in memory: if it became read-only, all of it that
+    /// is in use would be appended again. So the checkpoint still has its old end, which is right
+    /// only if the journal is replayed on top of it: a record may be dead because of a newer one
+    /// behind the checkpoint's end. Without a journal the space waits for a whole checkpoint. It is
+    /// made when the space exceeds the limit of the hot log, or when the hot log has not changed
+    /// since the last checkpoint.
     ///
-    /// With a journal, a checkpoint that ends before the log begins would have the journal replay records of
-    /// which a compaction has made copies. They would take room twice, at most that of all copies since the
-    /// checkpoint, which a full device does not have. So a whole checkpoint is made once compactions have passed
-    /// the end of the one before. That is once for each time that the hot log is compacted from end to end.
+    /// With a journal, a checkpoint that ends before the log begins would have the journal replay
+    /// records of which a compaction has made copies. They would take room twice, at most that of
+    /// all copies since the checkpoint, which a full device does not have. So a whole checkpoint is
+    /// made once compactions have passed the end of the one before. That is once for each time that
+    /// the hot log is compacted from end to end.
     ///
     /// With a single log the copies are at its end, so the checkpoint is a whole one.
     fn give_back_in(&self, checkpointer: &mut Checkpointer) -> Result<()> {
@@ -88,7 +91,7 @@ impl Shared {
         }
         if self.host.barrier.is_journaled() {
             let [hot, ..] = checkpointer.standing.spans();
-            // Read once: a compaction that goes on must not pass the end in between.
+            // Read once: a compaction that continues must not pass the end in between.
             let begins = self.begins();
             if self.log.gaps.bytes_between(hot.end, begins[0].unwrap_or_default()) > 0 {
                 return self.commit(checkpointer, Self::fold_over);

@@ -1,18 +1,20 @@
-//! A checkpoint of the flushed part of the hot log, where the device has no room for the rest.
+//! A checkpoint of the flushed part of the hot log, if the device has no room for the rest.
 //!
-//! 1. A store that finds the device full may have much in the journal that its files have, too. The journal is
-//!    only trimmed after a checkpoint, and a whole checkpoint needs room for all of the hot log that is in memory.
-//!    So both would stay as they are.
-//! 2. While the hot log grows, [`Marks`] notes how far all writes were applied when its tail was at some address.
-//! 3. A checkpoint that fails for lack of room is made once more: it ends where the hot log is flushed, and names the
-//!    number of the last mark below. The journal is trimmed to that number, which gives room back.
+//! 1. A store that finds the device full may have much in the journal that its files have, too. The
+//!    journal is only trimmed after a checkpoint, and a whole checkpoint needs room for all of the
+//!    hot log that is in memory. So both would stay unchanged.
+//! 2. While the hot log grows, [`Marks`] notes how far all writes were applied when its tail was at
+//!    some address.
+//! 3. A checkpoint that fails for lack of room is made once more: it ends at the flushed end of the
+//!    hot log, and names the number of the last mark below. The journal is trimmed to that number,
+//!    which releases room.
 //!
 //! # Invariants
-//! - P1. A mark's number was read before its address. So each write up to the number has its record, or a newer one of
-//!   its key, below the address, or in the cold log.
-//! - P2. Such a checkpoint needs a journal and a cold log. Without a journal it would not be a prefix: a write above
-//!   its end may be older than a change in place below it. With a single log, copies of a compaction may lie above
-//!   its end, and their originals below the log's beginning.
+//! - P1. A mark's number was read before its address. So each write up to the number has its
+//!   record, or a newer one of its key, below the address, or in the cold log.
+//! - P2. Such a checkpoint needs a journal and a cold log. Without a journal it would not be a
+//!   prefix: a write above its end may be older than a change in place below it. With a single log,
+//!   copies of a compaction may be above its end, and their originals below the log's beginning.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -30,7 +32,8 @@ use crate::store::Shared;
 pub(crate) struct Marks {
     /// The tail from which on another mark is due.
     next: AtomicU64,
-    /// The tail, and the number up to which each write was applied. Oldest first, one for each page in memory.
+    /// The tail, and the number up to which each write was applied. Oldest first, one for each page
+    /// in memory.
     marks: Mutex<VecDeque<(LogAddress, SeqNo)>>,
     /// Checkpoints that were made of a part.
     parts: AtomicU64,
@@ -73,11 +76,12 @@ impl Marks {
 }
 
 impl Shared {
-    /// Makes a whole checkpoint. If there is no room for it, makes a checkpoint of the flushed part, and returns the
-    /// failure.
+    /// Makes a whole checkpoint. If there is no room for it, makes a checkpoint of the flushed
+    /// part, and returns the failure.
     pub(super) fn fold_over(&self, checkpointer: &mut Checkpointer) -> Result<()> {
         let takes_parts = self.cold.is_some() && self.host.barrier.is_journaled();
-        // First, since pages that are flushed may take all the room, and the superblock needs some, too.
+        // First, since pages that are flushed may take all the room, and the superblock needs some,
+        // too.
         if takes_parts && self.flushes.is_failing() {
             self.fold_over_part(checkpointer)?;
         }

@@ -1,15 +1,16 @@
 //! Rebuilding the index from the log.
 //!
-//! The entry of each record's chain is to lead to the chain's last record: along a chain addresses fall
-//! [H7 of the log], so that is its head. Several threads do it, each with a page of its own:
+//! The entry of each record's chain is to lead to the chain's last record: along a chain addresses
+//! fall [H7 of the log], so that is its head. Several threads do it, each with a page of its own:
 //!
-//! 1. A thread takes the next page, of which some are read ahead, and verifies its records one by one.
-//! 2. Some at a time, the buckets of their chains are loaded, and then the chains led to the records,
-//!    unless they lead to later ones: in which order pages are worked off says nothing.
-//! 3. Where the index is full, one thread doubles it, while the others go on.
+//! 1. A thread takes the next page, of which some are read ahead, and verifies its records one by
+//!    one.
+//! 2. The buckets of some chains are loaded together, and then the chains led to the records,
+//!    unless they lead to later ones: the order in which pages are processed means nothing.
+//! 3. If the index is full, one thread doubles it, while the others continue.
 //!
-//! Pages are handed out in the order of the log, and who has one works it off, whatever others come to. So
-//! the first damage in the log is found, and it is what is told.
+//! Pages are handed out in the order of the log, and a thread that has a page finishes it, whatever
+//! the others find. So the first damage in the log is found, and it is the one that is reported.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -26,10 +27,10 @@ use crate::hybrid_log::{Scan, Stretch};
 use crate::key_hash::KeyHash;
 use crate::open::StoredLog;
 
-/// Buckets that are loaded beside each other: each is a miss of the processor's caches.
+/// Buckets that are loaded together: each is a miss of the processor's caches.
 const LOADED_AT_ONCE: usize = 16;
 
-/// What the threads share.
+/// State that the threads share.
 struct Rebuild {
     index: HashIndex,
     hash_seed: u64,
@@ -40,8 +41,9 @@ struct Rebuild {
     failed: Mutex<Option<(LogAddress, Error)>>,
 }
 
-/// Reads and verifies the log and enters every record into `index`, on this thread and as many of the
-/// pool as are free, up to `threads` in all, and counts tombstones. Each has a page in memory, and some pages are read ahead.
+/// Reads and verifies the log, enters every record into `index`, and counts tombstones. Runs on
+/// this thread and on free threads of the pool, up to `threads` in all. Each has a page in memory,
+/// and some pages are read ahead.
 ///
 /// # Errors
 /// Damage with its place; the storage's.
@@ -54,7 +56,7 @@ pub(crate) fn rebuild(
 ) -> Result<(HashIndex, StoredLog, u64)> {
     let (begin, end) = (log.span.begin, log.span.end);
     let scan = Mutex::new(Scan::new(&log.geometry, begin, end));
-    // Nobody is asked to help where there is nothing to do.
+    // No help is requested if there is nothing to do.
     let pages = end.get().div_ceil(log.geometry.page_bytes()) - log.geometry.page(begin);
     let others = threads.min(pages as usize).saturating_sub(1);
     let (tombstones, failed) = Default::default();
@@ -71,13 +73,13 @@ pub(crate) fn rebuild(
 }
 
 impl Rebuild {
-    /// What each thread does.
+    /// The work of each thread.
     fn run(&self) {
         while let Some(stretch) = self.next_stretch() {
             if let Err(error) = self.enter(&stretch) {
                 self.fail(stretch.begin(), error);
             }
-            // Whoever is too late to double it leaves the splitting to who did.
+            // A thread that is too late to double it leaves the splitting to the thread that did.
             while self.index.should_grow() && self.index.grow() {
                 self.index.split_some(usize::MAX);
             }
@@ -91,7 +93,7 @@ impl Rebuild {
             return None;
         }
         scan.next(&self.log.segments).unwrap_or_else(|error| {
-            // Whatever was handed out comes before it.
+            // All pages that were handed out are before it.
             self.fail(self.log.span.end, error);
             None
         })

@@ -1,13 +1,14 @@
-//! How many bytes of the cold log live, about: of each of its segments, so that what is wrong goes with the
-//! segment.
+//! How many bytes of the cold log live, about: counted for each of its segments, so that an error
+//! ends with the segment.
 //!
-//! What is appended lives, by its exact length; so does a copy that no chunk comes to name, which is rare. When
-//! an entry comes to stand behind a newer one of its tag, its record is dead, but no compaction reads it for
-//! that: of the records that many changes leave behind [`Covered`] keeps some, and those are read. What a
-//! tombstone takes out was read anyway. A compaction that has copied what lives of a segment forgets the rest.
+//! An appended record is live, by its exact length; so is a copy that no chunk names later, which
+//! is rare. When a newer entry of its tag is put in front of an entry, the entry's record is dead,
+//! but no compaction reads it for that. [`Covered`] keeps some of the records that many changes
+//! leave behind, and those are read. Records that a tombstone removes were read anyway. A
+//! compaction that has copied the live records of a segment forgets the rest.
 //!
-//! A checkpoint keeps the sum. A store that is opened spreads it evenly over what its segments have been
-//! written with.
+//! A checkpoint keeps the sum. A store that is opened spreads it evenly over the bytes that were
+//! written to its segments.
 
 use std::collections::VecDeque;
 
@@ -53,11 +54,11 @@ impl LiveBytes {
         Self { geometry, segments: Mutex::new(segments) }
     }
 
-    /// A record of so many bytes was appended.
+    /// Counts an appended record of `bytes` bytes.
     pub(crate) fn add(&self, at: LogAddress, bytes: u64) {
         let mut segments = self.segments.lock();
         let segment = self.geometry.segment(at);
-        // What lies below the beginning was given up meanwhile.
+        // The part below the beginning was dropped meanwhile.
         let Some(place) = segment.checked_sub(segments.first) else { return };
         if segments.live.len() as u64 <= place {
             segments.live.resize(place as usize + 1, 0);
@@ -66,7 +67,7 @@ impl LiveBytes {
         segments.sum += bytes;
     }
 
-    /// Records of about so many bytes are dead, of which one lies there.
+    /// Counts records of about `bytes` bytes as dead; one of them is at `at`.
     pub(crate) fn take(&self, at: LogAddress, bytes: u64) {
         let mut segments = self.segments.lock();
         let place = self.geometry.segment(at).checked_sub(segments.first);
@@ -94,11 +95,12 @@ impl LiveBytes {
     }
 }
 
-/// Some of many records that newer ones stand in front of now, each of which stands for as many.
+/// A sample of many records that have newer ones in front of them now. Each record of the sample
+/// represents an equal number of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Covered {
     some: Vec<LogAddress>,
-    /// One of so many is kept.
+    /// One record of this number is kept.
     each: u64,
     count: u64,
 }
@@ -124,7 +126,7 @@ impl Covered {
                     place % 2 == 1
                 });
             }
-            // It may be none of those that are kept from now on.
+            // It may not be among the records that are kept from now on.
             if self.count.is_multiple_of(self.each) {
                 self.some.push(at);
             }
@@ -132,12 +134,12 @@ impl Covered {
         self.count += 1;
     }
 
-    /// Those that are kept.
+    /// Returns the records that are kept.
     pub(crate) fn some(&self) -> &[LogAddress] {
         &self.some
     }
 
-    /// For how many each of them stands, in thousandths.
+    /// Returns the number of records that each of them represents, in thousandths.
     pub(crate) fn weight_permille(&self) -> u64 {
         self.count * 1000 / (self.some.len() as u64).max(1)
     }

@@ -1,11 +1,11 @@
-//! Changes of the index, many at once.
+//! Changes of the index, many in one call.
 //!
-//! 1. The directory doubles until it has room for what is put.
+//! 1. The directory doubles until it has room for the new entries.
 //! 2. The changes are grouped by chunk, and the present version of each chunk is fetched.
-//! 3. What the changes make of it is appended to the chunk log, protected, and installed by a
-//!    compare-and-swap of the directory's word from the version that was read. Who loses marks its
-//!    record invalid and begins anew with the version that won [N2]. A chunk that the changes leave
-//!    as it is is not written.
+//! 3. The result of the changes is appended to the chunk log, protected, and installed by a
+//!    compare-and-swap of the directory's word from the version that was read. A thread that loses
+//!    marks its record invalid and starts over with the version that won [N2]. A chunk that the
+//!    changes do not alter is not written.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,14 +20,14 @@ use crate::address::LogAddress;
 use crate::cold::Covered;
 use crate::position::Position;
 
-/// Entries of one tag of which their chunk is told to be crowded, and again at each multiple. Mostly they
-/// are versions of one key.
+/// Entries of one tag at which the tag is reported as crowded, and again at each multiple. Most of
+/// them are versions of one key.
 pub(crate) const CROWDED: usize = 8;
 
 /// A change of the entries at one position.
 ///
-/// Without `old`, `new` is put in front of the entries of its tag; without `new`, `old` is taken out;
-/// with both, `new` stands where `old` was.
+/// Without `old`, `new` is put in front of the entries of its tag; without `new`, `old` is removed;
+/// with both, `new` takes the place of `old`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) position: Position,
@@ -35,7 +35,7 @@ pub(crate) struct Change {
     pub(crate) new: LogAddress,
 }
 
-/// What became of many changes.
+/// Result of many changes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Applied {
     /// Entries that were put.
@@ -50,7 +50,7 @@ pub(crate) struct Applied {
     pub(crate) missed: Vec<Change>,
     /// Positions with entries to be settled: one that was put is the [`CROWDED`]th of its tag.
     pub(crate) crowded: Vec<Position>,
-    /// Of the records that stood first of their tags, some in front of which others were put.
+    /// Some of the records that were first of their tags until others were put in front of them.
     pub(crate) covered: Covered,
     /// Not all was done: the same changes may be applied again, since a put that is there already
     /// changes nothing.
@@ -64,11 +64,11 @@ pub(super) struct Growth {
     covered: i64,
 }
 
-/// What the changes of one chunk have made of its entries.
+/// A chunk's entries after its changes.
 #[derive(Debug, Default)]
 struct Edit {
     entries: Vec<Entry>,
-    /// How many more entries stand behind others of their tag than before.
+    /// Increase of the number of entries that follow others of their tag.
     covered: i64,
     put: u64,
     taken: u64,
@@ -84,8 +84,8 @@ impl ColdIndex {
     /// caller is not protected.
     ///
     /// # Errors
-    /// Damage with its place; the storage's; a chunk too long for a page. Some changes may have been
-    /// applied then.
+    /// Damage with its place; the storage's; a chunk too long for a page. Some changes may have
+    /// been applied then.
     pub(crate) fn apply(&self, changes: &mut [Change], stop: &StopToken) -> Result<Applied> {
         // Further bits of a position say nothing here, and the order of changes does.
         changes.sort_by_key(|change| Prefix::of(change.position));
@@ -143,8 +143,8 @@ impl ColdIndex {
         }
     }
 
-    /// Appends a version of a chunk and makes it the present one, if `seen` still is, by which the index
-    /// grows so much.
+    /// Appends a version of a chunk and makes it the present one, if `seen` still is. The index's
+    /// counts change by `growth`.
     pub(super) fn install(
         &self,
         name: Name,
@@ -170,7 +170,7 @@ impl ColdIndex {
             let at = self.log.try_allocate(bytes)?;
             self.log.live(at).write(LogAddress::NONE, &key, Some(value));
             if changer.replace(name, seen, Word::new(at, entries.len())) {
-                // Before the changer lets go: who counts keeps changers out [N5].
+                // Before the changer is dropped: a thread that counts keeps changers out [N5].
                 self.entries.fetch_add(growth.entries, Relaxed);
                 self.covered.fetch_add(growth.covered, Relaxed);
                 return Ok(Some(at));
@@ -185,7 +185,7 @@ impl ColdIndex {
 }
 
 impl Edit {
-    /// What `changes` make of the part of `chunk` that belongs to `name`.
+    /// Applies `changes` to the part of `chunk` that belongs to `name`.
     fn of(chunk: Option<Chunk<'_>>, name: Name, changes: impl Iterator<Item = Change>) -> Self {
         let entries = chunk.map_or_else(Vec::new, |chunk| chunk.part(name));
         let mut edit = Self { entries, ..Self::default() };

@@ -1,10 +1,10 @@
-//! The cold index as it lies on the device, to be compared with the cold log: every entry leads to
-//! where a record of its key's position begins.
+//! The cold index on the device, to be compared with the cold log: every entry leads to the
+//! beginning of a record of its key's position.
 //!
 //! 1. The directory is made from the chunk log, as when a store is opened.
 //! 2. The chunk log is read again, and of each chunk those entries are kept for which the directory
 //!    still names it; then they are sorted by address.
-//! 3. The cold log's records come by in the order of their addresses, and each takes its entries.
+//! 3. The cold log's records are met in the order of their addresses, and each takes its entries.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;
@@ -19,7 +19,7 @@ use crate::hybrid_log::{Geometry, Met, Segments, inspect};
 use crate::position::Position;
 use crate::record::{Damage, Stored, WORD_BYTES};
 
-/// What the index says of one record of the cold log.
+/// An entry of the index for one record of the cold log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NamedRecord {
     address: LogAddress,
@@ -28,7 +28,7 @@ struct NamedRecord {
 
 const _: () = assert!(size_of::<NamedRecord>() == 16, "what `check` says that it takes");
 
-/// Told of each entry that leads where it must not: to where, and the damage.
+/// Called for each entry that leads to a wrong address, with that address and the damage.
 pub(crate) type Astray<'a> = dyn FnMut(LogAddress, Corruption) + 'a;
 
 /// The records that the index names, in the order of their addresses, until they are met.
@@ -37,12 +37,12 @@ pub(crate) struct NamedRecords<'a> {
     geometry: &'a Geometry,
     directory: Directory,
     records: Peekable<IntoIter<NamedRecord>>,
-    /// Entries that lead behind where a newer one of their tag leads.
+    /// Entries that lead behind the record of a newer entry of their tag.
     overtakes: Vec<Overtake>,
 }
 
-/// An entry and one that is newer, of the same tag, by where they lead: the older one's record was
-/// copied after the newer one was written.
+/// An entry and a newer one of the same tag, by the addresses that they lead to: the older one's
+/// record was copied after the newer one was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overtake {
     pub(crate) newer: LogAddress,
@@ -50,9 +50,9 @@ pub(crate) struct Overtake {
 }
 
 impl<'a> NamedRecords<'a> {
-    /// Reads and verifies the chunk log from `begin` to `end`, twice, and tells `damaged` what is wrong, and
-    /// where what is lost by that ends.
-    /// Memory: 16 bytes an entry, and the directory.
+    /// Reads and verifies the chunk log from `begin` to `end`, twice. Calls `damaged` with each
+    /// damage, and the end of the part that is lost by it. Memory: 16 bytes an entry, and the
+    /// directory.
     ///
     /// # Errors
     /// The storage's.
@@ -94,12 +94,13 @@ impl<'a> NamedRecords<'a> {
         Ok(Self { segments, geometry, directory, records, overtakes })
     }
 
-    /// Entries that lead behind where a newer one of their tag leads, which may be of the same key.
+    /// Returns entries that lead behind the record of a newer entry of their tag, which may be of
+    /// the same key.
     pub(crate) fn overtakes(&self) -> &[Overtake] {
         &self.overtakes
     }
 
-    /// Whether the chunk of `position` that was found last lies at `address` or behind.
+    /// Returns whether the chunk of `position` that was found last is at `address` or behind.
     pub(crate) fn is_behind(&self, position: Position, address: LogAddress) -> bool {
         self.directory.find(Prefix::of(position)).1.address() >= address
     }
@@ -109,9 +110,9 @@ impl<'a> NamedRecords<'a> {
         self.records.len()
     }
 
-    /// The record at `address`, the next one of the cold log, is of a key at `position`. Answers
-    /// whether an entry names it. Entries that lead to no record, or to this one with the bits of
-    /// another position, are told to `astray`, each with where it leads.
+    /// Takes the record at `address`, the next one of the cold log, of a key at `position`. Returns
+    /// whether an entry names it. Calls `astray` for entries that lead to no record, or to this one
+    /// with the bits of another position, each with the address that it leads to.
     pub(crate) fn meet(
         &mut self,
         address: LogAddress,
@@ -132,7 +133,8 @@ impl<'a> NamedRecords<'a> {
         is_named
     }
 
-    /// All records of the cold log have come by: what is left leads to no record.
+    /// Ends after all records of the cold log were met: the entries that are left lead to no
+    /// record.
     pub(crate) fn finish(mut self, astray: &mut Astray<'_>) {
         while let Some(named) = self.records.next() {
             astray(named.address, self.leads_to_no_record(named));
@@ -165,7 +167,7 @@ fn note_overtakes(entries: &[NamedRecord], into: &mut Vec<Overtake>) {
     }
 }
 
-/// Has `directory` know the chunk at `at`, which comes behind all that it knows.
+/// Adds the chunk at `at` to `directory`. It is behind all chunks that the directory knows.
 fn restore(
     directory: &Directory,
     at: LogAddress,
@@ -183,11 +185,11 @@ fn restore(
     Ok(())
 }
 
-/// Reads `bytes` as the name and the entries of a chunk, and answers what a chunk is written as that
-/// has what look-ups find in this one.
+/// Reads `bytes` as the name and the entries of a chunk, and returns the written form of a chunk
+/// that has the entries that lookups find in this one.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Damage of the chunk.
 pub(crate) fn encoded_again(bytes: &[u8]) -> std::result::Result<Vec<u8>, Damage> {
     let (name, value) = bytes.split_at(bytes.len().min(WORD_BYTES));
     let chunk = Chunk::decode(name, Some(value))?;

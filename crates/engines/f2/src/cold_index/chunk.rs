@@ -11,9 +11,9 @@
 //! ```
 //!
 //! # Invariants
-//! - K1. Entries stand in the order of their tags; of equal tags the newest put stands first.
-//! - K2. A chunk has entries of its own number only: the tag's upper bits are those that its level
-//!   has lent to the number.
+//! - K1. Entries are in the order of their tags; of equal tags the newest put is first.
+//! - K2. A chunk has entries of its own number only: the tag's upper bits are the bits that its
+//!   level has lent to the number.
 
 use super::{BASE_BITS, LEVEL_MAX};
 use crate::address::LogAddress;
@@ -22,7 +22,7 @@ use crate::record::{Damage, Shape, WORD_BYTES};
 
 /// Bits of a position that an entry has.
 pub(super) const TAG_BITS: u32 = 20;
-/// Records lie on multiples of this, so an entry leaves the lowest bits of their addresses out.
+/// Bytes of which the addresses of records are multiples, so an entry leaves out their lowest bits.
 pub(super) const ADDRESS_UNIT: u64 = 16;
 const ADDRESS_BITS: u32 = LogAddress::BITS - ADDRESS_UNIT.trailing_zeros();
 
@@ -32,14 +32,15 @@ const _: () = assert!(LEVEL_MAX < TAG_BITS, "a tag keeps some bits to tell entri
 /// Which chunk: how often the directory had been doubled, and the chunk's number then.
 ///
 /// The number is the base chunk, and above it the tag's upper bits that the level has lent, the
-/// first of them lowest. So a doubling leaves every chunk where it is and makes as many behind.
+/// first of them lowest. So a doubling moves no chunk, and adds an equal number of chunks behind
+/// the existing ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(super) level: u32,
     pub(super) number: usize,
 }
 
-/// What a position's lowest bits leave: the base chunk and the tag, the whole of what chunks know.
+/// The bits of a position that chunks know, without the lowest: the base chunk and the tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Prefix(pub(super) u32);
 
@@ -47,7 +48,7 @@ pub(super) struct Prefix(pub(super) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(u64);
 
-/// A chunk as it was read.
+/// A chunk as read from the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk<'a> {
     pub(super) name: Name,
@@ -102,7 +103,7 @@ const fn reversed(bits: u32, count: u32) -> usize {
 }
 
 impl Name {
-    /// As it is written.
+    /// Returns the name in its written form.
     pub(super) const fn word(self) -> u64 {
         (self.level as u64) << 32 | self.number as u64
     }
@@ -133,7 +134,7 @@ impl Name {
         self.number & ((1 << BASE_BITS) - 1)
     }
 
-    /// What the chunk's tags begin with.
+    /// Returns the bits that the chunk's tags begin with.
     const fn lent(self) -> u32 {
         reversed((self.number >> BASE_BITS) as u32, self.level) as u32
     }
@@ -170,7 +171,7 @@ impl<'a> Chunk<'a> {
     /// Reads the key and the value of a record of the chunk log.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Damage of the chunk.
     pub(crate) fn decode(key: &[u8], value: Option<&'a [u8]>) -> Result<Self, Damage> {
         let name = Name::decode(key)?;
         let Some(value) = value else { return Err(Damage("a chunk is a tombstone")) };
@@ -213,7 +214,7 @@ impl<'a> Chunk<'a> {
         self.words.len()
     }
 
-    /// The addresses of a tag, the newest first, go behind what is in `into`.
+    /// Appends the addresses of a tag to `into`, the newest first.
     pub(super) fn addresses(self, tag: u32, into: &mut Vec<LogAddress>) {
         let tag_of = |word: &[u8; WORD_BYTES]| Entry(u64::from_le_bytes(*word)).tag();
         let first = self.words.partition_point(|word| tag_of(word) < tag);
@@ -227,7 +228,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// How many of a chunk's entries stand behind others of their tag. [K1]
+/// Returns the number of a chunk's entries that follow others of their tag. [K1]
 pub(super) fn covered(entries: &[Entry]) -> usize {
     entries.windows(2).filter(|pair| pair[0].tag() == pair[1].tag()).count()
 }
@@ -238,7 +239,7 @@ pub(super) fn encode(entries: &[Entry], into: &mut Vec<u8>) {
     into.extend(entries.iter().flat_map(|entry| entry.0.to_le_bytes()));
 }
 
-/// What a chunk of so many entries takes in the chunk log.
+/// Returns the bytes that a chunk of `entries` entries takes in the chunk log.
 pub(super) const fn record_bytes(entries: usize) -> usize {
     Shape { key_bytes: WORD_BYTES, value_bytes: entries * WORD_BYTES }.bytes()
 }

@@ -1,13 +1,13 @@
-//! Giving disk space of the chunk log back: chunks that the directory still names are appended anew,
+//! Releasing disk space of the chunk log: chunks that the directory still names are appended again,
 //! then the log begins behind them.
 //!
 //! 1. The directory is searched for words that lead below the new beginning, a slice of the log at
 //!    a time, and their chunks are fetched in the order of their addresses.
 //! 2. Each is appended as the directory's present level has it: of a chunk that a doubling has
-//!    split in two, two are made [N2]. One without entries is forgotten instead: whatever older
-//!    versions say is below the beginning too [N4].
+//!    split in two, two are made [N2]. One without entries is forgotten instead: all its older
+//!    versions are below the beginning too [N4].
 //! 3. When no word leads below the new beginning, the log begins there [N3]. New versions are
-//!    appended above it, so none comes.
+//!    appended above it, so no word leads below it later.
 //!
 //! The segments are removed by the checkpoint that no longer needs them.
 
@@ -22,7 +22,7 @@ use super::fetch::Outcome;
 use super::plan::{is_wanted, plan};
 use crate::address::LogAddress;
 
-/// Addresses that are compacted at once: what is kept in memory of them are their chunks' names.
+/// Addresses that are compacted together: the names of their chunks are kept in memory.
 const SLICE_BYTES: u64 = 16 << 20;
 
 impl ColdIndex {
@@ -31,16 +31,16 @@ impl ColdIndex {
         is_wanted(&self.figures(), &self.log.geometry)
     }
 
-    /// Up to where the chunk log is to be compacted now, if at all.
+    /// Returns the address up to which the chunk log is to be compacted now, if at all.
     pub(crate) fn compaction_due(&self) -> Option<LogAddress> {
         let (begin, flushed) = (self.log.begin(), self.log.flushed());
         plan(&self.figures(), begin, flushed, &self.log.geometry)
     }
 
-    /// Copies what the directory names below `until`, which is on disk, to the tail of the chunk log,
-    /// which begins at `until` then. `false`: it was stopped, and the beginning is where it was. One
-    /// compaction at a time; blocks, so the caller is not protected. `note_progress` is told now and then
-    /// about how far it came.
+    /// Copies the chunks that the directory names below `until`, which is on disk, to the tail of
+    /// the chunk log. Then the log begins at `until`. `false`: it was stopped, and the beginning
+    /// did not move. One compaction at a time; blocks, so the caller is not protected.
+    /// `note_progress` is called from time to time with the address that it has reached.
     ///
     /// # Errors
     /// Damage with its place; the storage's.
@@ -50,7 +50,7 @@ impl ColdIndex {
         stop: &StopToken,
         note_progress: &dyn Fn(LogAddress),
     ) -> Result<bool> {
-        // Whatever may still be installed lies above what is safely read-only.
+        // Versions that may still be installed are above the safely read-only part.
         debug_assert!(until <= self.log.flushed(), "N3");
         let mut value = Vec::new();
         let mut slice_begin = self.log.begin();
@@ -61,7 +61,8 @@ impl ColdIndex {
                 if named.is_empty() {
                     break;
                 }
-                // In the order of positions, so that what is done lies anywhere in the slice.
+                // In the order of positions, so the chunks that are done can be anywhere in the
+                // slice.
                 let slice_bytes = slice_end.get() - slice_begin.get();
                 let done = |chunks: u64| slice_bytes * chunks / named.len() as u64;
                 let note = &|chunks| note_progress(slice_begin.plus(done(chunks)));
@@ -72,18 +73,18 @@ impl ColdIndex {
             note_progress(slice_end);
             slice_begin = slice_end;
         }
-        // Readers that know of an older word look at the directory again [N3]. Those that read
-        // beside this hold on to the file.
+        // Readers that know of an older word look at the directory again [N3]. Readers that are
+        // concurrent with this hold the file.
         self.log.shift_begin(until);
         Ok(true)
     }
 
-    /// What the directory names below `until`, in the order of positions.
+    /// Returns the chunks that the directory names below `until`, in the order of positions.
     fn named_below(&self, until: LogAddress) -> Vec<Prefix> {
         let level = self.directory.level();
         let names = (0..self.directory.chunks()).map(|number| Name { level, number });
         let mut named: Vec<Prefix> = names
-            // Where the level has changed meanwhile, the search is made again.
+            // If the level has changed meanwhile, the search is made again.
             .filter(|name| {
                 self.directory.load_at(*name).is_none_or(|word| leads_below(word, until))
             })

@@ -1,5 +1,6 @@
-//! Digests of chunks in memory: what a look-up wants of a chunk, in about four bytes an entry, so that a
-//! cold key costs one read of the device instead of two (why: `docs/adr/0036-f2-chunk-digests.md`).
+//! Digests of chunks in memory: the part of a chunk that a lookup needs, in about four bytes an
+//! entry, so that a cold key costs one read of the device instead of two (why:
+//! `docs/adr/0036-f2-chunk-digests.md`).
 //!
 //! ```text
 //!  word of the directory --> chunk log: a chunk of 8 bytes an entry
@@ -10,20 +11,23 @@
 //!                                         and where its record lies
 //! ```
 //!
-//! A digest says less than its chunk: of entries whose tags begin alike it names all. So it may name records
-//! of other keys, which costs a read now and then, and never leaves one of the key out.
+//! A digest has less information than its chunk: of entries whose tags begin alike it names all. So
+//! it may name records of other keys, which occasionally costs a read, and never leaves out a
+//! record of the key.
 //!
 //! # Invariants
-//! - G1. A digest has the address of the chunk that it was made of, chunks are never changed, and no address
-//!   is used twice. So a digest whose address is in the directory's word is the truth about the chunk, and
-//!   nobody has to take one away when its chunk is replaced. It has the directory's level, too: a doubling
-//!   leaves both halves the same chunk, of which each is told its own entries only.
-//! - G2. Entries stand in the chunk's order, so of the same tag the newest stands first [K1].
-//! - G3. The pages of all shards have what is allowed at most. The budget knows of each, and of the slots.
+//! - G1. A digest has the address of the chunk that it was made of, chunks are never changed, and
+//!   no address is used twice. So a digest whose address is in the directory's word is the truth
+//!   about the chunk, and no thread has to remove a digest when its chunk is replaced. It has the
+//!   directory's level, too: a doubling leaves both halves the same chunk, and the digest of each
+//!   half has only its own entries.
+//! - G2. Entries are in the chunk's order, so of the same tag the newest is first [K1].
+//! - G3. The pages of all shards have at most the allowed bytes. The budget knows of each, and of
+//!   the slots.
 //!
 //! # Concurrency
-//! A shard is locked for the time of a look or of a few kilobytes' copying. Look-ups do not wait for it: they
-//! go to the device instead, and do not keep what they have read.
+//! A shard is locked for the time of a look or of copying a few kilobytes. Lookups do not wait for
+//! it: they read from the device instead, and do not keep the chunk that they have read.
 
 mod packed;
 mod shard;
@@ -42,10 +46,11 @@ use shard::Shard;
 const SHARDS_MAX: u64 = 16;
 const PAGE_BYTES_MIN: u64 = 4 << 10;
 const PAGE_BYTES_MAX: u64 = 16 << 10;
-/// A page of all shards is this part of what all may come to have, about.
+/// Steps, about, that the greatest memory of digests is divided into; a step is a page of each
+/// shard.
 const PAGES: u64 = 128;
-/// Bytes of an entry and of a digest's head, about; and what replaced digests take beside those that stand, as
-/// a share of them.
+/// Bytes of an entry and of a digest's head, about; and the bytes that replaced digests take in
+/// addition to the current digests, as a share of them.
 const ENTRY_BYTES: u64 = 4;
 const HEAD_BYTES: u64 = 24;
 const REPLACED_SHARE: u64 = 4;
@@ -57,12 +62,12 @@ pub(crate) struct Digests {
     step_bytes: u64,
     bytes_max: u64,
     allowed: AtomicU64,
-    /// Look-ups that found a digest, and those that read the chunk.
+    /// Lookups that found a digest, and lookups that read the chunk.
     found: AtomicU64,
     read: AtomicU64,
 }
 
-/// What there is of digests, and what they were asked.
+/// The number and the memory of digests, and the lookups in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DigestFigures {
     /// Bytes that they may take.
@@ -70,16 +75,16 @@ pub(crate) struct DigestFigures {
     /// Memory: their pages, and the table of slots.
     pub(crate) page_bytes: u64,
     pub(crate) slot_bytes: u64,
-    /// How many there are, and what they take of their pages.
+    /// Digests that there are, and the bytes that they take of their pages.
     pub(crate) kept: u64,
     pub(crate) kept_bytes: u64,
-    /// Look-ups of chunks on disk that a digest answered, and those that read the chunk.
+    /// Lookups of chunks on disk that a digest served, and lookups that read the chunk.
     pub(crate) found: u64,
     pub(crate) read: u64,
 }
 
 impl Digests {
-    /// Digests that may come to take `bytes_max`; nothing is allowed at first.
+    /// Returns digests that may take up to `bytes_max`; nothing is allowed at first.
     pub(crate) fn new(bytes_max: u64, memory: &Arc<MemoryBudget>) -> Self {
         let step = 1 << (bytes_max / PAGES).max(PAGE_BYTES_MIN).ilog2();
         let page_bytes = (step / SHARDS_MAX).clamp(PAGE_BYTES_MIN, PAGE_BYTES_MAX);
@@ -97,17 +102,18 @@ impl Digests {
         }
     }
 
-    /// What all chunks' digests take, about, of so many entries and chunks.
+    /// Returns the bytes, about, that all chunks' digests take with this number of entries and
+    /// chunks.
     pub(crate) const fn bytes_of_all(entries: u64, chunks: u64) -> u64 {
         entries * ENTRY_BYTES + chunks * HEAD_BYTES
     }
 
-    /// What so many bytes of digests take where they are replaced all the time.
+    /// Returns the bytes that `bytes` of digests take if they are replaced all the time.
     pub(crate) const fn with_replaced(bytes: u64) -> u64 {
         bytes + bytes / REPLACED_SHARE
     }
 
-    /// The unit of what is allowed; 0 if nothing ever is.
+    /// Returns the unit of the allowed bytes; 0 if nothing is ever allowed.
     pub(crate) fn step_bytes(&self) -> u64 {
         self.step_bytes
     }
@@ -122,7 +128,8 @@ impl Digests {
         self.allowed.load(Relaxed)
     }
 
-    /// Allows so many bytes, in whole steps; what is above is given back before this returns. [G3]
+    /// Allows `bytes` bytes, rounded down to whole steps; memory above that is released before this
+    /// returns. [G3]
     pub(crate) fn resize(&self, bytes: u64) {
         let pages = bytes.min(self.bytes_max).checked_div(self.step_bytes).unwrap_or_default();
         if self.allowed.swap(pages * self.step_bytes, Relaxed) == pages * self.step_bytes {
@@ -131,7 +138,8 @@ impl Digests {
         self.shards.iter().for_each(|shard| shard.lock().allow(pages));
     }
 
-    /// What there is of them. Looks into each shard, so not for every look-up.
+    /// Returns the number and the memory of digests. Looks into each shard, so it is too slow to
+    /// call for every lookup.
     pub(crate) fn figures(&self) -> DigestFigures {
         let mut figures = DigestFigures {
             allowed: self.bytes_allowed(),
@@ -150,12 +158,13 @@ impl Digests {
         figures
     }
 
-    /// Bytes that digests may take before others have to go for them, whatever was replaced.
+    /// Bytes that digests may take before others have to be dropped for them, whatever was
+    /// replaced.
     pub(super) fn bytes_without_loss(&self) -> u64 {
         shard::compacted(self.bytes_allowed())
     }
 
-    /// Chunks that look-ups have read from the device so far.
+    /// Chunks that lookups have read from the device so far.
     pub(super) fn chunks_read(&self) -> u64 {
         self.read.load(Relaxed)
     }
@@ -167,9 +176,10 @@ impl Digests {
         Some((&self.shards[number % self.shards.len()], number / self.shards.len()))
     }
 
-    /// If there is a digest of the chunk at `address`, which the directory has for `name`: the addresses of
-    /// all records that may be of a key with this tag go behind what is in `into`, the newest first. Whether the
-    /// look-up comes to anything its caller knows, and counts it then.
+    /// Appends the addresses of all records that may be of a key with this tag to `into`, the
+    /// newest first, if there is a digest of the chunk at `address`. The directory has that address
+    /// for `name`. Only the caller knows whether the lookup then finds a record, and counts it
+    /// then.
     pub(super) fn find(
         &self,
         name: Name,
@@ -182,30 +192,30 @@ impl Digests {
             .is_some()
     }
 
-    /// So often digests have answered for chunks on disk.
+    /// Counts the lookups of chunks on disk that digests have served.
     pub(crate) fn note_found(&self, times: u64) {
         self.found.fetch_add(times, Relaxed);
     }
 
-    /// A look-up has read its chunk from the device.
+    /// Counts a lookup that has read its chunk from the device.
     pub(super) fn note_read(&self) {
         self.read.fetch_add(1, Relaxed);
     }
 
-    /// Whether it is worth while to tell of a chunk.
+    /// Whether it is worth while to report a chunk.
     pub(super) fn is_used(&self) -> bool {
         self.bytes_allowed() > 0
     }
 
-    /// Keeps the digest of the chunk at `address`, which the directory has for `name` and whose entries of that
-    /// name these are, instead of that of an older version.
+    /// Keeps the digest of the chunk at `address`, which the directory has for `name` and whose
+    /// entries of that name these are, instead of that of an older version.
     pub(super) fn keep(&self, name: Name, address: LogAddress, entries: &[Entry]) {
         if let Some((shard, slot)) = self.shard(name) {
             shard.lock().keep(slot, name.level, address, entries);
         }
     }
 
-    /// The same by a look-up: if nobody else has the shard just now.
+    /// The same by a lookup: if no other thread has the shard just now.
     pub(super) fn keep_if_free(&self, name: Name, address: LogAddress, entries: &[Entry]) {
         if let Some((shard, slot)) = self.shard(name)
             && let Some(mut shard) = shard.try_lock()

@@ -1,5 +1,5 @@
-//! The directory: for each chunk a word of memory that says where its present version lies in the
-//! chunk log.
+//! The directory: for each chunk a word of memory, which has the address of its present version in
+//! the chunk log.
 //!
 //! ```text
 //!  63              48 47                                     0
@@ -8,22 +8,25 @@
 //! +------------------+----------------------------------------+
 //! ```
 //!
-//! Words lie in segments that stay where they are. A doubling makes a segment, copies all words to
-//! it, and publishes the new level: then both halves of a chunk name the same version, until one of
+//! Words are in segments that are never moved. A doubling makes a segment, copies all words to it,
+//! and publishes the new level: then both halves of a chunk name the same version, until one of
 //! them is changed.
 //!
 //! # Invariants
-//! - R1. A word is changed by compare-and-swap only, from what the changer has read the chunk of.
-//! - R2. A doubling and a change never run beside each other: who changes a word shares the lock and
-//!   looks at the level again. So no change of a chunk of the old level is lost to one half.
-//! - R3. A word that was read between two loads of the same level covers what the chunk of this
-//!   number has at this level. Who read a word that is newer than the level sees the newer level.
+//! - R1. A word is changed by compare-and-swap only, from the word whose chunk the changer has
+//!   read.
+//! - R2. A doubling and a change never run concurrently: a thread that changes a word shares the
+//!   lock and looks at the level again. So no change of a chunk of the old level is lost to one
+//!   half.
+//! - R3. A word that was read between two loads of the same level covers the content of the chunk
+//!   of this number at this level. A thread that read a word newer than the level sees the newer
+//!   level.
 //!
 //! # Memory order, pair by pair
-//! - W1, release of the compare-and-swap with the acquire load of the word: who finds a chunk sees
-//!   what it says; and who finds one of a newer level sees that level.
-//! - W2, release store of the level with its acquire load: who knows a level finds its segment and
-//!   the words in it.
+//! - W1, release of the compare-and-swap with the acquire load of the word: a thread that finds a
+//!   chunk sees its content. If the chunk is of a newer level, the thread sees that level.
+//! - W2, release store of the level with its acquire load: a thread that knows a level finds its
+//!   segment and the words in it.
 
 use std::sync::OnceLock;
 
@@ -36,10 +39,10 @@ use crate::address::LogAddress;
 use crate::planted::{Planted, is_planted, relaxed_if};
 
 const COUNT_SHIFT: u32 = LogAddress::BITS;
-/// A chunk of so many entries, or more.
+/// The greatest number of entries that a word can have; it also represents every greater number.
 const COUNT_MAX: u64 = u16::MAX as u64;
 
-/// What the directory says of a chunk.
+/// A chunk's address and number of entries, as the directory has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word(u64);
 
@@ -47,7 +50,7 @@ impl Word {
     /// No chunk was written yet, which is as good as one without entries.
     pub(super) const NONE: Self = Self(0);
 
-    /// A chunk of so many entries at `address`.
+    /// Returns the word of a chunk of `entries` entries at `address`.
     pub(super) fn new(address: LogAddress, entries: usize) -> Self {
         Self((entries as u64).min(COUNT_MAX) << COUNT_SHIFT | address.get())
     }
@@ -56,7 +59,7 @@ impl Word {
         LogAddress::new(self.0)
     }
 
-    /// As it is written.
+    /// Returns the word in its written form.
     pub(super) const fn bits(self) -> u64 {
         self.0
     }
@@ -65,23 +68,23 @@ impl Word {
         Self(bits)
     }
 
-    /// How many entries the chunk has, if the word can say.
+    /// Returns the number of the chunk's entries, if the word has it.
     pub(super) fn entries(self) -> Option<usize> {
         let count = self.0 >> COUNT_SHIFT;
         (count < COUNT_MAX).then_some(count as usize)
     }
 }
 
-/// Where all chunks are.
+/// The addresses of all chunks.
 pub(crate) struct Directory {
-    /// Every look-up reads it first and last; only a doubling writes it.
+    /// Every lookup reads it first and last; only a doubling writes it.
     level: AtomicU32,
     segments: [OnceLock<Box<[AtomicU64]>>; LEVEL_MAX as usize + 1],
-    /// Shared by who changes a word, exclusive for a doubling.
+    /// Shared by threads that change a word, exclusive for a doubling.
     changes: RwLock<()>,
 }
 
-/// The right to change words; while it is held the level stays what it is.
+/// The right to change words; while it is held the level does not change.
 pub(super) struct Changer<'a> {
     directory: &'a Directory,
     _shared: RwLockReadGuard<'a, ()>,
@@ -108,8 +111,8 @@ impl Directory {
         directory
     }
 
-    /// What `look` says at a moment at which nobody changes a word, and the directory does not double.
-    /// Waits for who does; the caller is not protected.
+    /// Returns the result of `look`, called while no thread changes a word and the directory does
+    /// not double. Waits for threads that do so; the caller is not protected.
     pub(super) fn while_unchanged<T>(&self, look: impl FnOnce(u32) -> T) -> T {
         let _exclusive = self.changes.write();
         look(self.level())
@@ -132,7 +135,7 @@ impl Directory {
         (words.sum::<usize>() * size_of::<AtomicU64>() + size_of::<Self>()) as u64
     }
 
-    /// The word of a number. The caller has acquired a level that has so many.
+    /// Returns the word of a number. The caller has acquired a level that has this number.
     fn word(&self, number: usize) -> &AtomicU64 {
         let segment = usize::BITS - (number >> BASE_BITS).leading_zeros();
         let first = if segment == 0 { 0 } else { chunks(segment - 1) };
@@ -145,7 +148,7 @@ impl Directory {
         Word(self.word(number).load(Ordering::Acquire))
     }
 
-    /// The chunk that a position belongs to, and where it is. [R3]
+    /// Returns the chunk that a position belongs to, and its word. [R3]
     pub(super) fn find(&self, prefix: Prefix) -> (Name, Word) {
         loop {
             let level = self.level();
@@ -166,13 +169,14 @@ impl Directory {
         (self.level() == name.level).then_some(word)
     }
 
-    /// Keeps the level as it is, to change words. Waits for a doubling; the caller is not protected.
+    /// Keeps the level unchanged, so that the caller can change words. Waits for a doubling; the
+    /// caller is not protected.
     pub(super) fn changer(&self) -> Changer<'_> {
         Changer { directory: self, _shared: self.changes.read() }
     }
 
-    /// Doubles from `level`, if it still has that and may. Waits for those who change words, and
-    /// copies all of them; the caller is not protected.
+    /// Doubles from `level`, if it still has that level and may double. Waits for threads that
+    /// change words, and copies all words; the caller is not protected.
     pub(super) fn double(&self, level: u32) -> bool {
         if level == LEVEL_MAX {
             return false;
@@ -188,7 +192,7 @@ impl Directory {
         true
     }
 
-    /// While nobody else uses the directory: a chunk was found in the chunk log.
+    /// Stores a word for a chunk found in the chunk log, while no other thread uses the directory.
     pub(super) fn restore(&self, number: usize, word: Word) {
         self.word(number).store(word.0, Ordering::Relaxed);
     }
@@ -200,7 +204,7 @@ impl Changer<'_> {
         self.directory.level() == name.level || is_planted(Planted::NoLookAtLevelToChange)
     }
 
-    /// Puts `new` where `seen` was, if it is still there. [R1]
+    /// Puts `new` in the place of `seen`, if that is still there. [R1]
     pub(super) fn replace(&self, name: Name, seen: Word, new: Word) -> bool {
         debug_assert!(self.has_level(name), "R2");
         let word = self.directory.word(name.number);

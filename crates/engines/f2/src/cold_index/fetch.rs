@@ -1,9 +1,10 @@
 //! The present chunks of many positions, each read once, near ones together.
 //!
-//! 1. Items are sorted by their positions, so those of one chunk stand together: a *group*.
-//! 2. The groups whose chunk was never written are answered at once, the others' chunks are
+//! 1. Items are sorted by their positions, so the items of one chunk are neighbours: a *group*.
+//! 2. Groups whose chunk was never written are done immediately; the chunks of the others are
 //!    fetched from the log.
-//! 3. Whose chunk was changed meanwhile, or split by a doubling, is grouped and asked for anew.
+//! 3. Groups whose chunk was changed meanwhile, or split by a doubling, are grouped and fetched
+//!    again.
 
 use std::ops::Range;
 
@@ -18,12 +19,12 @@ use crate::address::LogAddress;
 use crate::hybrid_log::Wanted;
 use crate::position::Position;
 
-/// What an item takes in memory with its group and its read.
+/// Bytes of memory of an item with its group and its read.
 const ITEM_BYTES: u64 = 150;
-/// Items that are worked off at once.
+/// Items that are processed together.
 const ITEMS_AT_ONCE: std::ops::RangeInclusive<usize> = 256..=16 << 10;
 
-/// Items of one chunk, and where it was found.
+/// Items of one chunk, and its place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     pub(super) name: Name,
@@ -33,21 +34,22 @@ pub(super) struct Group {
     pub(super) end: usize,
 }
 
-/// What became of a group.
+/// Outcome of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
-    /// Its chunk is another by now.
+    /// Its chunk has been replaced.
     Again,
 }
 
-/// What a group's chunk is handed to; `None`: it was never written.
+/// Called with a group and its chunk; `None`: the chunk was never written.
 pub(super) type WithChunk<'a> = dyn FnMut(Group, Option<Chunk<'_>>) -> Result<Outcome> + 'a;
 
 impl ColdIndex {
-    /// Asks for the chunks of many positions and hands the addresses of each to `with`, in any
-    /// order; the newest first. Each chunk is read once, and several reads are in flight at once.
-    /// `false`: it was stopped, and not all were told. Blocks; the caller is not protected.
+    /// Reads the chunks of many positions and calls `with` for each position with its addresses, in
+    /// any order; the newest first. Each chunk is read once, and several reads are in flight at the
+    /// same time. `false`: it was stopped, and `with` was not called for all. Blocks; the caller is
+    /// not protected.
     ///
     /// # Errors
     /// Damage with its place; the storage's; `with`'s.
@@ -73,8 +75,8 @@ impl ColdIndex {
         })
     }
 
-    /// Hands the present chunk of each group of `items` to `with` until it says that it is done with
-    /// all. `prefix_of` tells the prefix of an item; they rise. `false`: it was stopped.
+    /// Calls `with` with the present chunk of each group of `items` until it reports that all are
+    /// done. `prefix_of` returns the prefix of an item; the prefixes rise. `false`: it was stopped.
     pub(super) fn with_chunks(
         &self,
         items: Range<usize>,
@@ -93,8 +95,8 @@ impl ColdIndex {
         Ok(true)
     }
 
-    /// Where to part items that are too many for the memory that their groups take: not within a
-    /// chunk.
+    /// Returns the place to part items that are too numerous for the memory that their groups take:
+    /// not within a chunk.
     pub(super) fn end_of_slice(
         &self,
         first: usize,

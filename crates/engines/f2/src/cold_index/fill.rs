@@ -1,17 +1,18 @@
-//! Digests for chunks that have none, from passes over the chunk log: read in order it costs far less than
-//! chunk by chunk, as look-ups come to them.
+//! Digests for chunks that have none, from passes over the chunk log. Reading it in order costs far
+//! less than reading chunk by chunk, as lookups do.
 //!
-//! 1. A pass begins when look-ups have read chunks for about what it costs, and it would make so many digests
-//!    that it costs less than the look-ups that need not read their chunks any more ([`is_due`]). So nobody
-//!    pays for a store that is opened for a few keys, and whoever asks for many pays twice as much at most as
-//!    if all had been known before.
-//! 2. It reads the chunk log on disk from where the last one ended, a slice at a time, and behind the log's end
-//!    goes on at its beginning. Of each chunk that the directory names the digest is made, unless it is
-//!    there. Others are skipped.
-//! 3. It ends when it has come around, or there is no room but by giving up digests that live. When the split
-//!    gives them more memory, and look-ups still read chunks, the next one goes on from there.
+//! 1. A pass begins when lookups have read chunks for about the cost of a pass, and the pass costs
+//!    less than the chunk reads that its digests would save ([`is_due`]). So a store that is opened
+//!    for a few keys costs no pass. A client that reads many keys pays at most twice the cost that
+//!    it would have if all its reads had been known before.
+//! 2. It reads the chunk log on disk from the end of the last pass, a slice at a time, and at the
+//!    log's end continues at its beginning. It makes the digest of each chunk that the directory
+//!    names, unless there is one. Other chunks are skipped.
+//! 3. It ends when it has read the whole log, or if the only room left is that of live digests.
+//!    When the split gives digests more memory, and lookups still read chunks, the next pass
+//!    continues from there.
 //!
-//! What cannot be read is passed over: whoever needs it is told.
+//! A chunk that cannot be read is skipped: a lookup that needs it returns the error.
 
 use engine::Result;
 use workers::StopToken;
@@ -21,23 +22,23 @@ use super::{ColdIndex, Digests};
 use crate::address::LogAddress;
 use crate::hybrid_log::{Stretch, stretches};
 
-/// What a read of a chunk costs, in bytes that are read in order.
+/// Cost of a read of a chunk, in bytes that are read in order.
 const READ_BYTES: u64 = 16 << 10;
 
-/// How far passes came.
+/// Progress of passes.
 #[derive(Debug, Default)]
 pub(super) struct Fill {
-    /// Where to go on; where the log begins, if that lies above.
+    /// Address to continue at; the beginning of the log, if that is above it.
     at: LogAddress,
-    /// Bytes to be read before the pass under way has come around; 0: there is none.
+    /// Bytes to be read before the pass in progress has read the whole log; 0: there is none.
     left: u64,
-    /// Chunks that look-ups had read when the last one ended.
+    /// Chunks that lookups had read when the last one ended.
     read_before: u64,
     /// Bytes that were read so far, of all passes.
     bytes: u64,
 }
 
-/// What it depends on whether a pass begins.
+/// Figures that decide whether a pass begins.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     /// Bytes of the chunk log on disk.
@@ -45,11 +46,11 @@ struct Figures {
     /// Chunks without a digest, and for how many of these there is room.
     missing: u64,
     room: u64,
-    /// Chunks that look-ups have read since the last pass.
+    /// Chunks that lookups have read since the last pass.
     read: u64,
 }
 
-/// What came of a slice.
+/// Result of a slice.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slice {
     kept: u64,
@@ -65,8 +66,8 @@ fn is_due(figures: Figures) -> bool {
 }
 
 impl ColdIndex {
-    /// Goes on with a pass, or begins one if it pays: a slice of so many bytes at most, or a page. Blocks, so the
-    /// caller is not protected; nobody compacts the chunk log meanwhile.
+    /// Continues a pass, or begins one if it pays: a slice of `slice_bytes` bytes at most, or a
+    /// page. Blocks, so the caller is not protected; no thread compacts the chunk log meanwhile.
     pub(crate) fn fill_digests(&self, slice_bytes: u64, stop: &StopToken) {
         if !self.digests.is_used() {
             return;
@@ -77,7 +78,7 @@ impl ColdIndex {
             let read = self.digests.chunks_read() - fill.read_before;
             let log_bytes = self.log.gaps.bytes_between(begin, end);
             let figures = Figures { log_bytes, read, ..Figures::default() };
-            // All shards are looked at only when somebody has asked.
+            // All shards are examined only if lookups have read chunks.
             if read == 0 || !is_due(self.with_missing(figures)) {
                 return;
             }
@@ -98,7 +99,7 @@ impl ColdIndex {
         }
     }
 
-    /// Whether a pass is under way and has not come around.
+    /// Whether a pass is in progress and has not read the whole log.
     pub(crate) fn is_filling_digests(&self) -> bool {
         // A slice that another thread reads is a part of a pass.
         self.digests.is_used() && self.fill.try_lock().is_none_or(|fill| fill.left > 0)

@@ -102,7 +102,7 @@ impl Index {
     }
 }
 
-/// A reader beside a doubling and a change of one half.
+/// A reader concurrent with a doubling and a change of one half.
 fn reader_beside_a_doubling(order: Order) {
     let index = Index::new(&[0, 2]);
     let double_and_put = |index: &Index| {
@@ -114,14 +114,14 @@ fn reader_beside_a_doubling(order: Order) {
     assert!(!index.has(3));
 }
 
-/// Who finds a chunk sees what it says.
+/// A thread that finds a chunk sees its content.
 fn reader_beside_a_change(order: Order) {
     let index = Index::new(&[0]);
     together(order, &index, |index| index.put(1), |index| index.must_have(0));
     index.must_have(1);
 }
 
-/// Who knows of a level finds its words.
+/// A thread that knows of a level finds its words.
 fn reader_beside_two_doublings(order: Order) {
     let index = Index::new(&[0, 3]);
     let double_twice = |index: &Index| {
@@ -139,7 +139,7 @@ fn two_changers(order: Order) {
     (0..3).for_each(|entry| index.must_have(entry));
 }
 
-/// One changes a chunk that is being split; both halves keep what they had.
+/// One thread changes a chunk that is being split; both halves keep their entries.
 fn changer_beside_a_doubling(order: Order) {
     let index = Index::new(&[1, 2]);
     together(order, &index, Index::double, |index| index.put(3));

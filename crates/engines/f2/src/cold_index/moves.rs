@@ -1,6 +1,6 @@
-//! Records of a part of the cold log that are judged by the index, and whose entries change to their
-//! copies, 12 bytes each in memory: the longer a part, the fewer chunks are read and written for
-//! each of its records.
+//! Records of a part of the cold log that are judged by the index, and whose entries change to
+//! their copies. Each takes 12 bytes of memory: the longer a part, the fewer chunks are read and
+//! written for each of its records.
 
 use engine::Result;
 use workers::StopToken;
@@ -12,20 +12,20 @@ use super::fetch::Outcome;
 use crate::address::LogAddress;
 use crate::position::Position;
 
-/// What is to become of a record.
+/// Outcome for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is the newest of its key, as far as is known.
     Lives,
     /// No entry names it.
     Unnamed,
-    /// There is a newer record of its key, so its entry goes.
+    /// There is a newer record of its key, so its entry is to be removed.
     Outdated,
     /// It has a copy.
     Copied(LogAddress),
 }
 
-/// One record. What stands for a verdict is no offset of a copy.
+/// One record. The numbers that represent a verdict are no offset of a copy.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     prefix: Prefix,
@@ -47,15 +47,15 @@ pub(crate) struct Moves {
 }
 
 impl Moves {
-    /// What one takes in memory.
+    /// Bytes of memory of one record.
     pub(crate) const BYTES: u64 = size_of::<Item>() as u64;
 
-    /// Of records behind `base`, whose copies come to lie behind `copies_base`.
+    /// Makes the list of records behind `base`, whose copies will be behind `copies_base`.
     pub(crate) fn new(base: LogAddress, copies_base: LogAddress) -> Self {
         Self { base, copies_base, items: Vec::new() }
     }
 
-    /// Whether addresses of records and copies below these can be told.
+    /// Returns whether addresses of records and copies below these can be represented.
     pub(crate) fn reaches(&self, at: LogAddress, copy: LogAddress) -> bool {
         let is_near = |from: LogAddress, to: LogAddress| {
             to.get().saturating_sub(from.get()) / ADDRESS_UNIT < u64::from(OUTDATED)
@@ -63,7 +63,7 @@ impl Moves {
         is_near(self.base, at) && is_near(self.copies_base, copy)
     }
 
-    /// Adds a record that lies behind those before.
+    /// Adds a record that is behind all those before.
     pub(crate) fn push(&mut self, position: Position, at: LogAddress) {
         let at = units(self.base, at);
         self.items.push(Item { prefix: Prefix::of(position), at, verdict: UNNAMED });
@@ -83,7 +83,7 @@ impl Moves {
         self.items.binary_search_by_key(&at, |item| item.at).ok()
     }
 
-    /// What is to become of a record.
+    /// Returns the address and the verdict of a record.
     pub(crate) fn verdict(&self, number: usize) -> Option<(LogAddress, Verdict)> {
         let item = *self.items.get(number)?;
         let verdict = match item.verdict {
@@ -95,7 +95,7 @@ impl Moves {
         Some((self.address(item), verdict))
     }
 
-    /// Says what is to become of a record.
+    /// Sets the verdict on a record.
     pub(crate) fn judge(&mut self, number: usize, verdict: Verdict) {
         self.items[number].verdict = match verdict {
             Verdict::Lives => LIVES,
@@ -124,10 +124,10 @@ fn units(base: LogAddress, at: LogAddress) -> u32 {
 }
 
 impl ColdIndex {
-    /// Judges all records: those that entries name live. Of one with entries in front of it whose bits
-    /// are the same, each is told to `doubt`, the record first. The records are in the order of their
-    /// addresses before and after. Each chunk is read once. `false`: it was stopped. Blocks; the
-    /// caller is not protected.
+    /// Judges all records: a record that an entry names is live. If other entries with the same
+    /// bits are in front of its entry, calls `doubt` with the record and each of these, the record
+    /// first. The records are in the order of their addresses before and after. Each chunk is read
+    /// once. `false`: it was stopped. Blocks; the caller is not protected.
     ///
     /// # Errors
     /// Damage with its place; the storage's.
@@ -163,9 +163,9 @@ impl ColdIndex {
         Ok(is_whole)
     }
 
-    /// Changes the entries of records that have copies to those, and takes those of outdated ones out,
-    /// each chunk once. An entry that is gone by now is left alone: the copy is dead, as the record is.
-    /// Blocks; the caller is not protected.
+    /// Changes the entries of records with copies to the copies, and removes the entries of
+    /// outdated records, each chunk once. If an entry does not exist any more, nothing changes: the
+    /// copy is dead, like the record. Blocks; the caller is not protected.
     ///
     /// # Errors
     /// Damage with its place; the storage's. Some may have been changed then.

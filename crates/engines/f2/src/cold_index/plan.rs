@@ -1,17 +1,18 @@
 //! Whether the chunk log is to be compacted, and how far.
 //!
-//! It is left alone while at least half of it lives. Then a round takes its oldest quarter, of which
-//! hardly more than half lives, so that each byte that is copied gives at least another one back.
+//! It is left alone while at least half of it is live. Then a round takes its oldest quarter, of
+//! which hardly more than half is live, so that each byte that is copied releases at least one
+//! other.
 
 use super::Figures;
 use crate::address::LogAddress;
 use crate::hybrid_log::Geometry;
 
-/// The log is compacted when it is so many times as long as what lives.
+/// Length of the log at which it is compacted, as a multiple of its live bytes.
 const BYTES_PER_LIVE_BYTE: u64 = 2;
 /// A round takes this part of the log.
 const ROUND_PART: u64 = 4;
-/// The log is left alone up to so many segments.
+/// Segments up to which the log is left alone.
 const SEGMENTS_MIN: u64 = 4;
 
 /// Whether there is anything that compaction would be for.
@@ -20,7 +21,7 @@ pub(super) fn is_wanted(figures: &Figures, geometry: &Geometry) -> bool {
         && figures.log_bytes > BYTES_PER_LIVE_BYTE * figures.live_bytes
 }
 
-/// Up to where to compact, if at all: a segment's end that is on disk.
+/// Returns the address up to which to compact, if at all: a segment's end that is on disk.
 pub(super) fn plan(
     figures: &Figures,
     begin: LogAddress,

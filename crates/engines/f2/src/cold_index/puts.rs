@@ -1,5 +1,4 @@
-//! New entries, many at once, in 8 bytes each: the more are put together, the fewer chunks are
-//! written for each.
+//! New entries, in 8 bytes each: the more are put together, the fewer chunks are written for each.
 //!
 //! ```text
 //!  63                 32 31                                     0
@@ -8,7 +7,8 @@
 //! +---------------------+----------------------------------------+
 //! ```
 //!
-//! In the order of these words are the chunks, and of one tag the records as they were appended.
+//! The order of these words is that of the chunks, and of the records of one tag in the order in
+//! which they were appended.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -22,7 +22,7 @@ use crate::address::LogAddress;
 use crate::cold::Covered;
 use crate::position::Position;
 
-/// Entries to be put, of records that lie within 64 GiB behind a base.
+/// Entries to be put, of records that are within 64 GiB behind a base.
 #[derive(Debug, Default)]
 pub(crate) struct Puts {
     base: LogAddress,
@@ -33,12 +33,12 @@ pub(crate) struct Puts {
 #[derive(Debug, Default)]
 pub(crate) struct SortedPuts {
     puts: Puts,
-    /// What lies in front was taken.
+    /// Number of words at the front that were taken.
     taken: AtomicUsize,
 }
 
 impl Puts {
-    /// What one takes in memory.
+    /// Bytes of memory of one entry.
     pub(crate) const BYTES: u64 = size_of::<u64>() as u64;
 
     /// Of records at or behind `base`. As long as there are no more than `count` they take no more
@@ -64,7 +64,7 @@ impl Puts {
         self.words.push(u64::from(Prefix::of(position).0) << u32::BITS | units);
     }
 
-    /// Adds what `other` has, of the same base.
+    /// Adds the entries of `other`, of the same base.
     pub(crate) fn extend(&mut self, other: &mut Self) {
         assert_eq!(self.base, other.base, "distances from another place");
         self.words.append(&mut other.words);
@@ -92,15 +92,15 @@ impl Puts {
 }
 
 impl ColdIndex {
-    /// Makes the directory large enough for what [`ColdIndex::put_some`] is to put.
+    /// Makes the directory large enough for the entries that [`ColdIndex::put_some`] is to put.
     pub(crate) fn make_room_for(&self, puts: &SortedPuts) {
         self.grow_for(puts.puts.len() as u64);
     }
 
-    /// Puts a slice that nobody has taken yet, and answers the positions that are crowded now, and what newer
-    /// records stand in front of; `None` if there is no slice, or if it was stopped. When all threads have got that answer, all are put.
-    /// Each chunk is read once and written once, unless others change it meanwhile. Blocks; the
-    /// caller is not protected.
+    /// Puts a slice that no thread has taken yet. Returns the positions that are crowded now, and
+    /// the records that have newer ones in front of them; `None` if there is no slice, or if it was
+    /// stopped. When all threads have got `None`, all are put. Each chunk is read once and written
+    /// once, unless others change it meanwhile. Blocks; the caller is not protected.
     ///
     /// # Errors
     /// Damage with its place; the storage's; a chunk too long for a page. Some may have been put

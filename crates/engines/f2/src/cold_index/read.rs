@@ -1,4 +1,4 @@
-//! A look-up: the word of the chunk, the chunk or its digest, the entries of the position's tag.
+//! A lookup: the word of the chunk, the chunk or its digest, the entries of the position's tag.
 
 use engine::Result;
 
@@ -10,28 +10,28 @@ use crate::hybrid_log::{CopiedFrom, RecordCopy, RecordRead};
 use crate::position::Position;
 use crate::record::Stored;
 
-/// How far a look-up comes without the disk.
+/// Result of a lookup without the disk.
 pub(crate) enum Lookup {
     /// The entries are known.
     Known,
-    /// The same from a digest, which its caller counts ([`super::Digests::note_found`]) if the look-up is not
-    /// given up and made again.
+    /// The same from a digest. Its caller counts the digest ([`super::Digests::note_found`]) unless
+    /// the lookup is abandoned and made again.
     ByDigest,
-    /// This record has them; [`ColdIndex::judge`] tells. Its chunk was the present one during the
-    /// look-up, which is all that absence needs.
+    /// This record has them; [`ColdIndex::judge`] reads them from it. Its chunk was the present one
+    /// during the lookup, which is all that absence needs.
     OnDisk(RecordRead),
 }
 
 impl ColdIndex {
-    /// Where the chunk of `position` lies.
+    /// Returns the address of the chunk of `position`.
     #[cfg(test)]
     pub(crate) fn chunk_address(&self, position: Position) -> LogAddress {
         self.directory.find(Prefix::of(position)).1.address()
     }
 
-    /// The addresses of all records that may be of a key at `position` replace what is in `into`,
-    /// the newest first. At most one read of the device, two if the chunk is longer than its word
-    /// can say; blocks, so the caller is not protected.
+    /// Replaces the content of `into` by the addresses of all records that may be of a key at
+    /// `position`, the newest first. At most one read of the device, two if the chunk is longer
+    /// than its word can represent; blocks, so the caller is not protected.
     ///
     /// # Errors
     /// Damage with its place; the storage's.
@@ -50,7 +50,7 @@ impl ColdIndex {
         }
     }
 
-    /// The same without a read of the device: it is handed to the caller if it is needed.
+    /// The same without a read of the device: if a read is needed, it is returned to the caller.
     ///
     /// # Errors
     /// Damage with its place; the store was closed.
@@ -86,7 +86,8 @@ impl ColdIndex {
         }
     }
 
-    /// The addresses that a chunk, read at `address`, has for a position replace what is in `into`.
+    /// Replaces the content of `into` by the addresses that a chunk, read at `address`, has for a
+    /// position.
     ///
     /// # Errors
     /// Damage with its place.
@@ -107,7 +108,7 @@ impl ColdIndex {
         Ok(())
     }
 
-    /// The same for a look-up that has read the chunk from the device.
+    /// The same for a lookup that has read the chunk from the device.
     ///
     /// # Errors
     /// Damage with its place.
@@ -144,7 +145,7 @@ impl ColdIndex {
     }
 }
 
-/// What the record that a word leads to takes, if the word can say.
+/// Returns the bytes of the record that a word leads to, if the word has them.
 pub(super) fn bytes_of(word: Word) -> Option<usize> {
     word.entries().map(record_bytes)
 }

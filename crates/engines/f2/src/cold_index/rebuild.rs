@@ -1,5 +1,5 @@
-//! The directory from the chunk log: the last version of each chunk stands [N2]. Where a checkpoint has a
-//! snapshot of the directory, from that and the chunk log's end.
+//! The directory from the chunk log: the last version of each chunk counts [N2]. If a checkpoint
+//! has a snapshot of the directory, it is made from that and the chunk log's end.
 
 use device::Device;
 use engine::{Error, Result};

@@ -1,25 +1,25 @@
 //! The directory in a file of its own, so that opening a store reads the chunk log's end alone.
 //!
-//! 1. Before a checkpoint cuts the chunk log, it is noted where the log's tail is while nobody changes the
-//!    index: what lies below was installed, or given up. Then the directory's words are written, each as
-//!    it is by then.
+//! 1. Before a checkpoint cuts the chunk log, it notes the log's tail at a moment at which no
+//!    thread changes the index: records below it were installed, or discarded. Then the directory's
+//!    words are written, each with its value at the time of writing.
 //! 2. The file is synced, and the superblock of the checkpoint names it.
-//! 3. Opening takes the words, and reads the chunk log from the noted tail on ([`super::rebuild`]). Where
-//!    the file is damaged, not there, or cannot be read, it reads the whole log.
+//! 3. Opening takes the words, and reads the chunk log from the noted tail on ([`super::rebuild`]).
+//!    If the file is damaged, missing or unreadable, it reads the whole log.
 //!
-//! It is only a help. Where it cannot be written the checkpoint goes on naming the one before, and the
-//! next checkpoint tries again.
+//! A snapshot is only a help. If it cannot be written, the checkpoint keeps naming the one before,
+//! and the next checkpoint tries again.
 //!
 //! # Format
 //! `docs/formats/f2-directory.md`.
 //!
 //! # Invariants
-//! - S1. Every word leads below the cut, which comes later: to what the checkpoint has.
-//! - S2. A word that was changed since the tail was noted leads above it, or its newest version does, and
-//!   opening meets that there [N2].
+//! - S1. Every word leads below the cut, which comes later: to a chunk that the checkpoint has.
+//! - S2. A word that was changed since the tail was noted leads above it, or its newest version
+//!   does, and opening meets that there [N2].
 //! - S3. All words are of one level. While the directory doubles no snapshot is made.
-//! - S4. A word that leads below the log's beginning is of a chunk that compaction has forgotten, and of
-//!   which opening meets nothing: it has no entries [N4].
+//! - S4. A word that leads below the log's beginning is of a chunk that compaction has forgotten,
+//!   and of which opening meets nothing: it has no entries [N4].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,7 +40,8 @@ const HEAD_BYTES: usize = FileHeader::LEN + 8 + 8 + 4 + 4;
 const PIECE_WORDS: usize = 8192;
 const WORD_BYTES: usize = 8;
 const CHECKSUM_BYTES: usize = 4;
-/// A snapshot is made when so many times as much as it takes was appended to the chunk log.
+/// Bytes appended to the chunk log before a snapshot is made, as a multiple of the snapshot's
+/// bytes.
 pub(super) const SHARE: u64 = 8;
 const PREFIX: &str = "directory-";
 
@@ -49,26 +50,26 @@ const PREFIX: &str = "directory-";
 pub(crate) struct NamedSnapshot {
     /// Its file's; 0: there is none.
     pub(crate) number: u64,
-    /// From here on the chunk log says what is not in it.
+    /// Address from which on the chunk log has the changes that are not in it.
     pub(crate) from: LogAddress,
 }
 
-/// What a snapshot says of itself.
+/// Fields at the beginning of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) named: NamedSnapshot,
     pub(super) level: u32,
 }
 
-/// A directory as it was written, also of what compaction has forgotten since [S4].
+/// A directory as written to the file, with chunks that compaction has forgotten since [S4].
 pub(super) struct Snapshot {
     pub(super) directory: Directory,
     pub(super) from: LogAddress,
 }
 
 impl NamedSnapshot {
-    /// Whether a superblock can say so, of logs that end below `end`. The tail of a log that has just gone
-    /// on elsewhere lies behind where it ends.
+    /// Returns whether a superblock can name this, for logs that end below `end`. The tail of a log
+    /// that has just continued in another segment is behind the log's end.
     pub(crate) fn is_sound(self, end: u64) -> bool {
         self.from.get() < end
     }
@@ -147,13 +148,13 @@ impl NamedSnapshot {
         Ok(FORMAT.refuse_newer(&header, &self.file_name())?)
     }
 
-    /// What its file takes; nothing where there is none, or it cannot be looked at.
+    /// Returns the bytes that its file takes; 0 if there is none, or its length cannot be read.
     fn file_bytes(self, device: &dyn Device) -> u64 {
         let file = self.open(device).ok().flatten();
         file.and_then(|file| file.len().ok()).unwrap_or_default()
     }
 
-    /// Writes a copy of its file to `into`, durable but for its name.
+    /// Writes a copy of its file to `into`, durable except for its name.
     ///
     /// # Errors
     /// The storage's.
@@ -188,7 +189,7 @@ impl Head {
     }
 
     /// # Errors
-    /// What is wrong with the first bytes of a snapshot.
+    /// Damage in the first bytes of a snapshot.
     fn decode(bytes: &[u8]) -> std::result::Result<Self, Corruption> {
         FORMAT.decode(bytes)?;
         let mut fields = Reader::new(bytes);
@@ -211,13 +212,13 @@ impl Head {
         1 << (BASE_BITS + self.level)
     }
 
-    /// What the file takes.
+    /// Returns the bytes that the file takes.
     fn file_bytes(&self) -> u64 {
         let checksums = self.chunks().div_ceil(PIECE_WORDS) * CHECKSUM_BYTES;
         (HEAD_BYTES + self.chunks() * WORD_BYTES + checksums) as u64
     }
 
-    /// Where each piece begins in the file, and its first and last word.
+    /// Returns the offset of each piece in the file, and the range of its words.
     fn pieces(&self) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> {
         let chunks = self.chunks();
         (0..chunks).step_by(PIECE_WORDS).enumerate().map(move |(piece, first)| {
@@ -230,7 +231,7 @@ impl Head {
 /// The words of one piece.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Damage of the piece.
 fn decode_piece(
     named: NamedSnapshot,
     offset: usize,
@@ -253,14 +254,15 @@ impl ColdIndex {
         self.snapshot_share.store(0, Relaxed);
     }
 
-    /// Opening: looks what the file takes that the checkpoint names.
+    /// During opening: notes the bytes of the file that the checkpoint names.
     pub(crate) fn note_snapshot(&self, named: NamedSnapshot, device: &dyn Device) {
         self.snapshot_bytes.store(named.file_bytes(device), Relaxed);
     }
 
-    /// Writes a snapshot numbered `number`, if enough was appended to the chunk log since `last`. It is
-    /// durable then, and is to be named. Blocks; the caller is not protected, and has the chunk log cut
-    /// afterwards [S1]. `None` also if it cannot be written, for want of space or another reason.
+    /// Writes a snapshot numbered `number`, if enough was appended to the chunk log since `last`.
+    /// It is durable then, and is to be named. Blocks; the caller is not protected, and has the
+    /// chunk log cut afterwards [S1]. `None` also if it cannot be written, for want of space or
+    /// another reason.
     ///
     /// # Errors
     /// A directory that cannot be synced: others have names in it.
@@ -278,7 +280,7 @@ impl ColdIndex {
         self.write_snapshot(device, number)
     }
 
-    /// The same in any case; `None` if the directory doubled meanwhile.
+    /// The same, whether it is due or not; `None` if the directory doubled meanwhile.
     ///
     /// # Errors
     /// The same.
@@ -291,12 +293,12 @@ impl ColdIndex {
         let named = NamedSnapshot { number, from };
         let head = Head { named, level };
         if !self.write_file(device, &head).unwrap_or(false) {
-            // What stays of it is named by nobody; the next one of this number takes it away.
+            // No superblock names the rest of it; the next snapshot of this number removes it.
             let _left: Result<()> = named.remove(device);
             return Ok(None);
         }
         device.sync_dir("")?;
-        // The one before goes once this one is named.
+        // The one before is removed once this one is named.
         self.snapshot_bytes.store(head.file_bytes(), Relaxed);
         Ok(Some(named))
     }
@@ -331,8 +333,8 @@ impl ColdIndex {
 }
 
 impl Snapshot {
-    /// Reads the snapshot that a checkpoint names, whose chunk log ends at `end`; `None` if it is not
-    /// there, or not what was written: the chunk log has it all.
+    /// Reads the snapshot that a checkpoint names, whose chunk log ends at `end`; `None` if it is
+    /// missing, or differs from the data written: the chunk log has it all.
     ///
     /// # Errors
     /// The storage's.
@@ -376,10 +378,10 @@ impl Snapshot {
     }
 }
 
-/// Reads `bytes` as a snapshot and answers how many words it has.
+/// Reads `bytes` as a snapshot and returns the number of its words.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Damage of the snapshot.
 pub(crate) fn check_snapshot(bytes: &[u8]) -> std::result::Result<usize, Corruption> {
     let head = Head::decode(bytes)?;
     let mut end = HEAD_BYTES;

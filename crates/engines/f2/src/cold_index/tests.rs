@@ -29,9 +29,9 @@ struct Sizes {
     page_bytes: u64,
     segment_bytes: u64,
     chunk_bytes: u64,
-    /// What the store may take, of which the directory has a share.
+    /// Bytes that the store may take, of which the directory has a share.
     memory_bytes: u64,
-    /// What digests may take, from the beginning.
+    /// Bytes that digests may take, from the beginning.
     digest_bytes: u64,
 }
 
@@ -44,13 +44,13 @@ const TINY: Sizes = Sizes {
     digest_bytes: 0,
 };
 
-/// An index and what it needs.
+/// An index and its environment.
 struct Bench {
     index: ColdIndex,
     log: Arc<HybridLog>,
     device: Arc<dyn Device>,
     sizes: Sizes,
-    /// Where the log went on, and where it had ended before.
+    /// The address at which the log continued, and the address at which it had ended before.
     opened: (LogAddress, LogAddress),
     /// The snapshot that it is opened from.
     named: NamedSnapshot,
@@ -66,7 +66,7 @@ impl Bench {
         Self::open(device, sizes, Default::default(), LogAddress::NONE, LogAddress::NONE)
     }
 
-    /// The index that lies on a device.
+    /// Opens the index on a device.
     fn open(
         device: Arc<dyn Device>,
         sizes: Sizes,
@@ -107,7 +107,7 @@ impl Bench {
         Self { index, log, device, sizes, opened: (tail, end), named, _pool: pool }
     }
 
-    /// Makes everything durable, as a checkpoint does, and answers where the log ends.
+    /// Makes everything durable, as a checkpoint does, and returns the end of the log.
     fn flush(&self) -> LogAddress {
         if self.log.is_at(self.opened.0) {
             return self.opened.1;

@@ -17,12 +17,12 @@ pub(crate) struct Walked {
     /// The entries: the first position that begins as the key's does, and the record's address. In
     /// the order of positions; of equal ones the newest first.
     pub(crate) entries: Vec<(Position, LogAddress)>,
-    /// Where the walk goes on; nothing at the end.
+    /// The position at which the walk continues; nothing at the end.
     pub(crate) next: Option<Position>,
 }
 
 impl ColdIndex {
-    /// Where [`ColdIndex::next_chunks`] would go on now.
+    /// Returns the position at which [`ColdIndex::next_chunks`] would continue now.
     pub(crate) fn end_of_chunks(&self, from: Position, chunks: usize) -> Option<Position> {
         let level = self.directory.level();
         let behind = |first: &Prefix| first.last_of_chunk(level).next();
@@ -30,10 +30,10 @@ impl ColdIndex {
         successors(Some(first), behind).nth(chunks.max(1)).map(Prefix::position)
     }
 
-    /// All entries of the chunk that `from` belongs to, also those before it, and of those behind it,
-    /// `chunks` in all: no other chunk has positions between `from` and where the walk goes on. At
-    /// most one read of the device a chunk, several in flight; blocks, so the caller is not
-    /// protected.
+    /// Returns all entries of the chunk that `from` belongs to, also those before it, and of the
+    /// chunks behind it, `chunks` in all. No other chunk has positions between `from` and the
+    /// position at which the walk continues. At most one read of the device a chunk, several in
+    /// flight; blocks, so the caller is not protected.
     ///
     /// # Errors
     /// Damage with its place; the storage's.

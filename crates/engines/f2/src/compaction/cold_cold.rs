@@ -1,19 +1,21 @@
-//! Cold to cold: what lives in the oldest part of the cold log is appended to it anew.
+//! Cold to cold: the live records in the oldest part of the cold log are appended to it again.
 //!
-//! The part is taken in pieces, of as many records as there is memory for. Of each piece:
+//! The part is read in pieces of a number of records for which there is memory. For each piece:
 //!
-//! 1. Its records' positions and addresses are collected, and looked up in the cold index, each chunk
-//!    once. A record that no entry names is dead. One with entries of the same bits in front of it
-//!    is in doubt: they may be of its key.
-//! 2. The records that stand in front of one in doubt are read, and their keys compared. If one is of
-//!    the same key the record is dead, and its entry is to be taken out ([X2] of ADR 0009). One that cannot be
-//!    read decides nothing: the record is copied. That brings no old value back. An entry that is
-//!    changed keeps its place [K1 of `cold_index/chunk`], so whoever looks for the key comes to what is
-//!    damaged first, and is told; and where that can be read again, a later round finds the copy dead.
-//! 3. The piece is read again, by several threads, each with a page of its own. What lives is appended,
-//!    and its entry is to be changed to the copy ([X3]); if the entry is gone by then, the copy is dead
-//!    too. In which order copies lie says nothing: of each key one lives at most, but for those that
-//!    nothing was decided of, and which of these is newer their entries' places tell [K1].
+//! 1. Its records' positions and addresses are collected, and looked up in the cold index, each
+//!    chunk once. A record that no entry names is dead. One with entries of the same bits in front
+//!    of it is in doubt: they may be of its key.
+//! 2. The records in front of one in doubt are read, and their keys compared. If one is of the same
+//!    key, the record is dead, and its entry is to be removed ([X2] of ADR 0009). A record that
+//!    cannot be read decides nothing: the record in doubt is copied. That brings no old value back.
+//!    An entry that is changed keeps its place [K1 of `cold_index/chunk`], so a lookup of the key
+//!    finds the damaged record first, and returns an error. If the damaged record can be read
+//!    again, a later round finds the copy dead.
+//! 3. The piece is read again, by several threads, each with a page of its own. Live records are
+//!    appended, and the entry of each is to be changed to the copy ([X3]); if the entry was removed
+//!    meanwhile, the copy is dead too. The order of copies means nothing. At most one record of
+//!    each key is live, except for records of which nothing was decided; the places of their
+//!    entries show which of these is newer [K1].
 //! 4. The changes are applied to the cold index, each chunk once.
 //!
 //! Then the cold log begins behind the part.
@@ -34,17 +36,20 @@ use crate::compaction::Copied;
 use crate::hybrid_log::{Scan, Stretch};
 use crate::store::Shared;
 
-/// A piece ends before addresses come so near to what can be told of a record.
+/// Margin of addresses: a piece ends before its end or the log's tail is this near to the greatest
+/// address that a move can have.
 const FAR: u64 = 1 << 34;
-/// Records in doubt whose keys are in memory at once, with those in front of them.
+/// Records in doubt whose keys are in memory at the same time, with the records in front of them.
 const DOUBTS_AT_ONCE: usize = 1 << 10;
-/// Keys of records in doubt take this part of the memory for a piece; one is taken in any case.
+/// Share of the memory for a piece that the keys of records in doubt take, as a divisor; one key is
+/// always taken.
 const KEYS_SHARE: u64 = 4;
-/// What a piece takes in memory for each record: what is known of it, and a doubt of every other one.
+/// Bytes of memory of a piece for each record: its move, and a doubt for every second record.
 const BYTES_PER_RECORD: u64 = Moves::BYTES + size_of::<(LogAddress, LogAddress)>() as u64 / 2;
 
-/// Has `work` done on all items, `at_once` of them at most. It answers those for which it had no room, which
-/// are never all: then the next portions are as many as it had room for, and grow again where it has more.
+/// Calls `work` on all items, at most `at_once` of them in one call. `work` returns the items for
+/// which it had no room, never all of them. The next portion then has the number of items for which
+/// there was room, and portions grow again when there is more.
 fn in_portions<T>(
     mut items: Vec<T>,
     at_once: usize,
@@ -74,8 +79,9 @@ struct Copy {
 }
 
 impl Shared {
-    /// Appends what lives between `from` and `until`, which are on disk, anew. `None`: it was
-    /// stopped; what was appended until then is right, and the rest stays where it is.
+    /// Appends the live records between `from` and `until`, which are on disk, again. `None`: it
+    /// was stopped; copies that were appended until then are valid, and the rest stays at its old
+    /// place.
     pub(super) fn copy_cold(
         self: &Arc<Self>,
         cold: &Cold,
@@ -89,7 +95,7 @@ impl Shared {
             let (mut moves, end) = self.collect(cold, at, until, stop)?;
             self.judge_cold(cold, &mut moves, stop)?;
             if stop.is_stopping() {
-                // What was not looked at counts as unnamed.
+                // A record that was not examined counts as unnamed.
                 return Ok(None);
             }
             let (mut moves, of_piece) = self.copy_piece(cold, (at, end), moves, stop)?;
@@ -103,7 +109,7 @@ impl Shared {
         Ok(Some(copied))
     }
 
-    /// The first half of step 1: the records from `from` on, and where the piece ends.
+    /// Does the first half of step 1: returns the records from `from` on, and the end of the piece.
     fn collect(
         &self,
         cold: &Cold,
@@ -133,7 +139,7 @@ impl Shared {
 
     /// The rest of step 1, and step 2.
     fn judge_cold(&self, cold: &Cold, moves: &mut Moves, stop: &StopToken) -> Result<()> {
-        // Each record in doubt, and those that stand in front of it.
+        // Each record in doubt, with a record in front of it.
         let mut doubts: Vec<(LogAddress, LogAddress)> = Vec::new();
         cold.index.judge_moves(moves, stop, &mut |at, newer| doubts.push((at, newer)))?;
         doubts.sort_unstable();
@@ -143,8 +149,8 @@ impl Shared {
         })
     }
 
-    /// Compares the keys of some records in doubt with those of the records in front of them. Answers
-    /// those for whose keys there was no room.
+    /// Compares the keys of some records in doubt with those of the records in front of them.
+    /// Returns the doubts for whose keys there was no room.
     fn settle(
         &self,
         cold: &Cold,
@@ -169,8 +175,8 @@ impl Shared {
         })?;
         let with_room = doubts.iter().enumerate().filter(|(_, (at, _))| keys.contains_key(at));
         let newer = with_room.map(|(number, (_, newer))| (*newer, number)).collect();
-        // One that is gone was copied, or is outdated itself; and of one that cannot be read nobody knows the
-        // key. Either leaves the record undecided, so it is copied.
+        // A record that no longer exists was copied, or is outdated itself; and the key of a record
+        // that cannot be read is unknown. Both cases leave the record undecided, so it is copied.
         cold.each_readable(newer, stop, &mut |number, _, stored| {
             let at = doubts[number].0;
             if stored.is_some_and(|stored| keys.get(&at).is_some_and(|key| **key == *stored.key))
@@ -209,7 +215,7 @@ impl Shared {
 }
 
 impl Copy {
-    /// What each thread does.
+    /// The work of each thread.
     fn run(&self) {
         if let Err(error) = self.copy_pages() {
             self.error.lock().get_or_insert(error);
@@ -248,7 +254,8 @@ impl Copy {
         })
     }
 
-    /// Says which of a page's records live, which follow each other, and what number the first one has.
+    /// Sets for consecutive records of a page whether they are live, and returns the number of the
+    /// first one.
     fn judge(&self, records: &mut [Judged<'_>]) -> Option<usize> {
         let moves = self.moves.lock();
         let first = moves.number_of(records.first()?.at).expect("a piece reads the same twice");

@@ -1,4 +1,4 @@
-//! Copying what lives to the tail.
+//! Copying live records to the tail.
 
 use std::ops::AddAssign;
 
@@ -13,7 +13,7 @@ use crate::key_hash::KeyHash;
 use crate::record::Shape;
 use crate::store::Shared;
 
-/// What a round has found.
+/// Records and bytes that a round has found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Copied {
     pub(crate) records: u64,
@@ -31,29 +31,29 @@ impl AddAssign for Copied {
     }
 }
 
-/// What the chain says of a record.
+/// The chain's verdict on a record.
 enum Verdict {
-    /// It is the newest of its key, or was copied by now: nothing is left to do.
+    /// It is the newest of its key, or has been copied: nothing is left to do.
     Copied,
     /// There is a newer one, or the record was never linked.
     Dead,
-    /// The part of the chain above it that is new goes on here, on disk.
+    /// The new part of the chain above it continues here, on disk.
     OnDisk { head: LogAddress, from: LogAddress },
     /// Another record of the chain was linked; look again.
     Lost { head: LogAddress },
 }
 
-/// What stands above a record that is compacted is not given up before it: if it were believed dead here, a
-/// record could be lost.
+/// The records above a record that is compacted are not dropped before it. If it were taken for
+/// dead here, a record could be lost.
 pub(super) fn lost_above(at: LogAddress) -> Error {
     Corruption::new("the chain above a record that is compacted ends too soon", at.get()).into()
 }
 
 impl Shared {
-    /// Copies what lives between `from` and `until`, which are on disk. `None`: it was stopped.
-    /// Memory: one page, what is set aside for notes, and what the reads take that are in flight at once. Reads
-    /// of the device: the part itself, and for each record whose chain has records on disk above it, those,
-    /// many at once ([`super::doubts`]).
+    /// Copies the live records between `from` and `until`, which are on disk. `None`: it was
+    /// stopped. Memory: one page, the memory reserved for notes, and the memory of the reads in
+    /// flight. Reads of the device: the part itself, and the records on disk above each record in
+    /// its chain, many in one step ([`super::doubts`]).
     pub(crate) fn copy_live(
         &self,
         from: LogAddress,
@@ -69,7 +69,7 @@ impl Shared {
             copied.bytes += stretch.len() as u64;
             in_groups(&stretch, &mut |records| {
                 copied.records += records.len() as u64;
-                // A tombstone is not copied in any case [C2].
+                // A tombstone is never copied [C2].
                 self.judge_in_memory(records, &mut |_, record, next| {
                     if record.stored.value.is_some() {
                         doubts.push(record, next);
@@ -91,7 +91,8 @@ impl Shared {
         Ok((!stop.is_stopping()).then_some(copied))
     }
 
-    /// Copies one record that lived when it was judged, unless it is dead by now; says whether it did.
+    /// Copies one record that was live when it was judged, unless it is dead now; returns whether
+    /// it did.
     fn copy_if_live(&self, judged: &Judged<'_>) -> Result<bool> {
         let Judged { at, stored, searched, .. } = *judged;
         // [C2]
@@ -99,8 +100,9 @@ impl Shared {
         self.copy_newest(stored.key, Some(value), at, searched)
     }
 
-    /// Appends the record at `at` anew, or the tombstone, if it still is the newest of its key. When the
-    /// chain's head was `searched` it was. Says whether it did; the caller is not protected.
+    /// Appends the record at `at` again, or the tombstone, if it still is the newest of its key. It
+    /// was the newest when the chain's head was `searched`. Returns whether it did; the caller is
+    /// not protected.
     pub(super) fn copy_newest(
         &self,
         key: &[u8],
@@ -109,7 +111,7 @@ impl Shared {
         mut searched: LogAddress,
     ) -> Result<bool> {
         let hash = self.hash(key);
-        // What lies above `at` and at or below `searched` has no record of the key.
+        // The records above `at` and at or below `searched` are not of the key.
         loop {
             let verdict = self.with_room(None, || self.try_copy(hash, key, value, at, searched))?;
             match verdict {
@@ -147,8 +149,8 @@ impl Shared {
                 Place::Truncated => return Ok(Verdict::Dead),
             }
         }
-        // Where the walk ends tells whether the record is on the chain at all: one that lost the
-        // race to be linked is not, and must not come to life.
+        // The end of the walk shows whether the record is on the chain at all: one that lost the
+        // race to be linked is not, and must not become live.
         if next < searched {
             return Ok(Verdict::Dead);
         }
@@ -163,8 +165,8 @@ impl Shared {
         Ok(Verdict::Lost { head })
     }
 
-    /// Whether the chain that goes on at `from` on disk leads down to `searched` without another
-    /// record of `key`. The caller is not protected.
+    /// Returns whether the chain that continues at `from` on disk leads down to `searched` without
+    /// another record of `key`. The caller is not protected.
     pub(super) fn is_newest(
         &self,
         key: &[u8],

@@ -1,10 +1,11 @@
-//! Several threads on one piece of work: the one that has it to do, and others of the pool as they
-//! are free.
+//! Several threads on one piece of work: the thread that has it to do, and free threads of the
+//! pool.
 //!
-//! The work is written so that any number of threads may do it at once, each taking the next part
-//! until there is none. Whoever comes when the first thread has found no more parts does nothing:
-//! so the work waits for nobody who has not begun, and a pool that is busy elsewhere does no harm. Nor
-//! is the work kept alive by who has not begun. A panic of anybody becomes one of the first thread.
+//! The work is written so that any number of threads may do it at the same time, each taking the
+//! next part until there is none. A thread that begins after the first thread has found no more
+//! parts does nothing. So the work waits for no thread that has not begun, and a pool that is busy
+//! elsewhere does no harm. A thread that has not begun does not keep the work alive. A panic of any
+//! thread becomes one of the first thread.
 
 use std::sync::Arc;
 use std::thread::panicking;
@@ -12,7 +13,7 @@ use std::thread::panicking;
 use sync::locks::{Condvar, Mutex};
 use workers::{Class, Group};
 
-/// Who is at it.
+/// The threads that do the work.
 #[derive(Default)]
 struct Crew {
     state: Mutex<State>,
@@ -38,7 +39,7 @@ impl Drop for Member<'_> {
     }
 }
 
-/// Ends the crew on drop, also when the first thread panics: nobody is at work afterwards.
+/// Ends the crew on drop, also when the first thread panics: no thread is at work afterwards.
 struct First<'a>(&'a Crew);
 
 impl Drop for First<'_> {
@@ -66,8 +67,9 @@ impl Crew {
     }
 }
 
-/// Does `work` on this thread, and at once on up to `others` threads of the pool, whose tasks have this
-/// name. When it returns nobody is at it any more, nobody will be, and nobody else holds the work.
+/// Does `work` on this thread, and concurrently on up to `others` threads of the pool, whose tasks
+/// have this name. When it returns, no thread does the work any more or will do it, and no other
+/// thread holds it.
 ///
 /// # Panics
 /// If another's work did: parts that were taken are not done then.
@@ -82,7 +84,7 @@ pub(crate) fn together(
         let (crew, work) = (Arc::clone(&crew), Arc::downgrade(work));
         // A pool that is stopping gives no help.
         let _ = workers.submit(Class::Compact, name, move |_stop| {
-            // Whoever is in time finds the work, which the first thread holds until the end.
+            // A thread that is in time finds the work, which the first thread holds until the end.
             if let Some(_member) = crew.join()
                 && let Some(work) = work.upgrade()
             {

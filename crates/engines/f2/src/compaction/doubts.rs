@@ -1,9 +1,10 @@
 //! Records of a single log that may live: a newer one of their chain is on disk.
 //!
-//! 1. They are gathered, with where their chains go on, as long as there is memory set aside for it. The
-//!    values stay on disk.
-//! 2. Then all chains take a step at once, in the order of addresses. So the device is read in few and long
-//!    pieces: the more doubts, the fewer reads for each, and never more than the log has bytes.
+//! 1. They are gathered, with the addresses at which their chains continue, while the memory
+//!    reserved for them lasts. The values stay on disk.
+//! 2. Then all chains take a step together, in the order of addresses. So the device is read in few
+//!    and long pieces: the more doubts, the fewer reads for each, and never more than the log has
+//!    bytes.
 //! 3. Those whose chains lead down to them, with no other record of the key between, live. They are
 //!    read again, and copied.
 
@@ -29,11 +30,13 @@ struct Doubt {
     key: (u32, u32),
 }
 
-/// What one takes in memory beside its key, also while all chains take their step: its place in the order
-/// and what is wanted from the device, and what goes on.
+/// Bytes of memory of one doubt in addition to its key, also while all chains take their step. This
+/// includes its place in the order, its read of the device, and its number among the chains that
+/// continue.
 const BYTES: u64 = (size_of::<Doubt>() + 2 * size_of::<Wanted<u32>>() + size_of::<u32>()) as u64;
 
-/// More than this is not set aside for them: of a log of some gigabytes, each piece of the device's has one.
+/// Greatest memory that is reserved for them: of a log of some gigabytes, each piece that the
+/// device reads has one then.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// Some of them.
@@ -44,19 +47,19 @@ pub(super) struct Doubts {
 }
 
 impl Doubts {
-    /// None yet of those that take `bytes_max` at most, and [`BYTES_MAX`].
+    /// Makes an empty list of doubts that take `bytes_max` at most, and [`BYTES_MAX`].
     pub(super) fn within(bytes_max: u64) -> Self {
         Self { doubts: Vec::new(), keys: Vec::new(), bytes_max: bytes_max.min(BYTES_MAX) }
     }
 
-    /// A record whose chain goes on at `next`, on disk.
+    /// Adds a record whose chain continues at `next`, on disk.
     pub(super) fn push(&mut self, judged: &Judged<'_>, next: LogAddress) {
         let key = (self.keys.len() as u32, judged.stored.key.len() as u32);
         self.keys.extend_from_slice(judged.stored.key);
         self.doubts.push(Doubt { at: judged.at, searched: judged.searched, next, key });
     }
 
-    /// Whether what is set aside for them is used up.
+    /// Returns whether the memory reserved for them is used up.
     pub(super) fn are_many(&self) -> bool {
         self.doubts.len() as u64 * BYTES + self.keys.len() as u64 >= self.bytes_max
     }
@@ -69,7 +72,7 @@ impl Doubts {
 }
 
 impl Shared {
-    /// Copies those that live, and forgets all of them. Blocks; the caller is not protected.
+    /// Copies the live ones, and forgets all of them. Blocks; the caller is not protected.
     ///
     /// # Errors
     /// Damage with its place; the storage's.
@@ -103,7 +106,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Has the chains of `open` take a step each, and answers which go on.
+    /// Makes the chains of `open` take a step each, and returns the chains that continue.
     fn step(
         &self,
         doubts: &mut Doubts,

@@ -1,4 +1,4 @@
-//! What compactions of one log have done so far.
+//! Figures of the compactions of one log so far.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -12,7 +12,7 @@ use crate::address::LogAddress;
 use crate::compaction::{Copied, plan::LIVE_SHARE_MAX};
 use crate::trouble::Failing;
 
-/// Counts of rounds, and what the next plan depends on.
+/// Counts of rounds, and figures that the next plan depends on.
 #[derive(Debug, Default)]
 pub(crate) struct CompactionFigures {
     pub(crate) rounds: AtomicU64,
@@ -21,17 +21,17 @@ pub(crate) struct CompactionFigures {
     pub(crate) bytes: AtomicU64,
     pub(crate) bytes_live: AtomicU64,
     pub(crate) failures: AtomicU64,
-    /// The part of the log that the round under way works off, and how far it came; all the same where
-    /// there is none.
+    /// The part of the log that the round in progress compacts, and how far it has advanced; all
+    /// three are equal if there is none.
     round: [AtomicU64; 3],
-    /// Where the log ended when the store was opened.
+    /// Tail of the log when the store was opened.
     opened_at: u64,
     /// Whether the last round did, and how.
     has_failed: AtomicBool,
     failing: Mutex<Option<Failing>>,
     /// Of the bytes of the last round, how many in a thousand lived; 0 before the first.
     live_permille: AtomicU64,
-    /// What users had appended when the last round ended, or when the store was opened.
+    /// Bytes that users had appended when the last round ended, or when the store was opened.
     appended: AtomicU64,
 }
 
@@ -41,7 +41,7 @@ impl CompactionFigures {
         Self { appended: tail.get().into(), opened_at: tail.get(), ..Self::default() }
     }
 
-    /// What users have ever appended: what was appended less what was copied.
+    /// Returns the bytes that users have ever appended: all appended bytes less the copied ones.
     fn appended_in_all(&self, tail: LogAddress) -> u64 {
         tail.get().saturating_sub(self.bytes_live.load(Relaxed))
     }
@@ -50,19 +50,20 @@ impl CompactionFigures {
         self.appended_in_all(tail).saturating_sub(self.appended.load(Relaxed))
     }
 
-    /// What was appended to the log since the store was opened, by users and by compaction.
+    /// Returns the bytes that were appended to the log since the store was opened, by users and by
+    /// compaction.
     pub(crate) fn appended_since_opening(&self, tail: LogAddress) -> u64 {
         tail.get().saturating_sub(self.opened_at)
     }
 
-    /// A round begins that works off what lies between.
+    /// Notes that a round begins which compacts the part between these.
     pub(super) fn begin_round(&self, from: LogAddress, until: LogAddress) {
         for (place, address) in self.round.iter().zip([from, from, until]) {
             place.store(address.get(), Relaxed);
         }
     }
 
-    /// The round came so far.
+    /// Notes that the round has reached `at`.
     pub(super) fn note_progress(&self, at: LogAddress) {
         self.round[1].fetch_max(at.get(), Relaxed);
     }
@@ -71,7 +72,8 @@ impl CompactionFigures {
         self.begin_round(LogAddress::NONE, LogAddress::NONE);
     }
 
-    /// Bytes that the round under way works off, none if there is no round, and how many it has.
+    /// Returns the bytes that the round in progress compacts, none if there is no round, and the
+    /// number of these that it has done.
     pub(crate) fn progress(&self) -> (u64, u64) {
         let [from, at, until] = [0, 1, 2].map(|place: usize| self.round[place].load(Relaxed));
         let bytes = until.saturating_sub(from);
@@ -117,7 +119,7 @@ impl CompactionFigures {
         self.has_failed.store(true, Relaxed);
     }
 
-    /// Rounds that have failed are over and done with. Says whether there were any.
+    /// Forgets rounds that have failed. Returns whether there were any.
     pub(super) fn forgive(&self) -> bool {
         let had_failed = self.has_failed.swap(false, Relaxed);
         if had_failed {

@@ -1,22 +1,22 @@
-//! Hot to cold: what lives in the oldest part of the hot log moves to the cold log.
+//! Hot to cold: the live records in the oldest part of the hot log move to the cold log.
 //!
-//! 1. The part is read page by page, by several threads, each with a page of its own. A record lives
-//!    if the hot log has no newer one of its key (`judge`). A value that lives is appended to the
-//!    cold log, and an entry for the cold index noted; of a tombstone its key is noted.
-//! 2. Whenever so many notes have come together as there is memory for, they are applied to the cold
-//!    index, by the same threads, each chunk once: values get entries, and tombstones take those of
-//!    their key out. Until then cold-to-cold compaction leaves what was appended alone.
-//! 3. When they are applied the hot log begins behind the pages that were read ([X1] of ADR 0009); if
-//!    one could not be moved, before that one.
+//! 1. The part is read page by page, by several threads, each with a page of its own. A record
+//!    lives if the hot log has no newer one of its key (`judge`). A value that lives is appended to
+//!    the cold log, and an entry for the cold index noted; of a tombstone its key is noted.
+//! 2. Whenever the notes fill the memory for them, the same threads apply them to the cold index,
+//!    each chunk once. Values get entries, and tombstones remove the entries of their key. Until
+//!    then cold-to-cold compaction does not touch the appended records.
+//! 3. When they are applied the hot log begins behind the pages that were read ([X1] of ADR 0009);
+//!    if one could not be moved, before that one.
 //!
-//! A tombstone whose entries cannot be told, since a record that may be of its key cannot be read, stays: it
-//! is appended to the hot log's tail anew, if it still is the newest of its key, and takes part in a later
-//! round again. Only then, and when it is durable there, may the log begin behind it: with a journal
-//! that begin is named while the checkpoint's end stays where it is.
+//! A tombstone stays if its entries are unknown because a record that may be of its key cannot be
+//! read. It is appended to the hot log's tail again, if it still is the newest of its key, and
+//! takes part in a later round. Only then, and when it is durable there, may the log begin behind
+//! it: with a journal a checkpoint may name that beginning while its end stays the same.
 //!
-//! A key has one note in a round at most, since of its records in the part only the newest lives. So
-//! the order in which threads come to them says nothing. Superfluous copies do no harm: what the
-//! hot log has of a key comes first.
+//! A key has at most one note in a round, since only the newest of its records in the part is live.
+//! So the order in which threads read the records means nothing. Superfluous copies do no harm: the
+//! hot log's records of a key come first.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -37,12 +37,14 @@ use crate::planted::{Planted, is_planted};
 use crate::position::Position;
 use crate::store::Shared;
 
-/// What a noted removal takes in memory beside its key: itself, and the changes that it becomes.
+/// Bytes of memory of a noted removal in addition to its key: the note itself, and the changes that
+/// it becomes.
 const REMOVAL_BYTES: u64 = 208;
-/// Notes are applied before the cold log's tail comes so near to what a note can reach.
+/// Margin of addresses: notes are applied before the cold log's tail is this near to the greatest
+/// address that a note can have.
 const FAR: u64 = 1 << 35;
 
-/// A tombstone, which takes the entries of its key out.
+/// A tombstone, which removes the entries of its key.
 struct Removal {
     position: Position,
     key: Box<[u8]>,
@@ -51,15 +53,15 @@ struct Removal {
     searched: LogAddress,
 }
 
-/// What came of noting what tombstones take out.
+/// Result of noting the entries that tombstones remove.
 struct Removed {
-    /// Where a record has moved meanwhile.
+    /// Positions with a record that has moved meanwhile.
     again: HashSet<Position>,
-    /// Numbers of those for which a record cannot be read.
+    /// Numbers of the removals for which a record cannot be read.
     undecided: HashSet<usize>,
 }
 
-/// What is to be changed in the cold index, and what was found so far.
+/// Changes for the cold index, and the figures of the part read so far.
 #[derive(Default)]
 struct Notes {
     puts: Puts,
@@ -90,7 +92,7 @@ impl Notes {
 struct Move {
     shared: Arc<Shared>,
     scan: Mutex<Scan>,
-    /// Where the last page ends that was handed out, and where the first one begins that failed.
+    /// End of the last page that was handed out, and beginning of the first page that failed.
     handed_out_until: AtomicU64,
     failed_from: AtomicU64,
     notes: Mutex<Notes>,
@@ -107,8 +109,9 @@ struct Put {
 }
 
 impl Shared {
-    /// Moves what lives between `from` and `until`, which are on disk, to the cold log, and has the hot
-    /// log begin behind it. `None`: it was stopped; what was moved until then does no harm.
+    /// Moves the live records between `from` and `until`, which are on disk, to the cold log, and
+    /// has the hot log begin behind them. `None`: it was stopped; records that were moved until
+    /// then do no harm.
     pub(crate) fn move_to_cold(
         self: &Arc<Self>,
         cold: &Cold,
@@ -143,8 +146,8 @@ impl Shared {
                 return Ok(None);
             }
             let error = step.error.lock().take();
-            // What was moved before an error stays moved: another round begins at what failed, and
-            // appends nothing again that came before it.
+            // Records moved before an error stay moved: the next round begins at the failed page,
+            // and appends no record before that page again.
             let moved_until = match error {
                 None if step.scan.lock().is_at_end() => until,
                 _ => step.moved_until(),
@@ -165,8 +168,9 @@ impl Shared {
         together(&self.workers, "help to compact", self.compaction_threads - 1, &work);
     }
 
-    /// Reads what a round from `from` to `until` cannot do without, and appends nothing. After a round
-    /// has failed because of what it reads, the next one would leave dead copies in the cold log again.
+    /// Reads the data that a round from `from` to `until` needs, and appends nothing. After a round
+    /// has failed because of data it reads, the next one would leave dead copies in the cold log
+    /// again.
     pub(crate) fn try_reading(
         &self,
         cold: &Cold,
@@ -196,7 +200,7 @@ impl Shared {
         Ok(look_up(&mut positions)? && !stop.is_stopping())
     }
 
-    /// Step 2. What another compaction changes meanwhile is looked up again.
+    /// Step 2. Positions that another compaction changes meanwhile are looked up again.
     fn apply_notes(self: &Arc<Self>, cold: &Cold, notes: Notes, stop: &StopToken) -> Result<()> {
         let Notes { puts, mut removals, .. } = notes;
         self.put_all(cold, puts, stop)?;
@@ -220,7 +224,7 @@ impl Shared {
         self.renew(&stay)
     }
 
-    /// Appends tombstones to the hot log anew, durably.
+    /// Appends tombstones to the hot log again, durably.
     fn renew(&self, tombstones: &[Removal]) -> Result<()> {
         for Removal { key, at, searched, .. } in tombstones {
             self.copy_newest(key, None, *at, *searched)?;
@@ -239,7 +243,7 @@ impl Shared {
         error.map_or(Ok(()), Err)
     }
 
-    /// Notes the entries that keys have in the cold index, to be taken out.
+    /// Notes the entries that keys have in the cold index, so that these are removed.
     fn note_removals(
         &self,
         cold: &Cold,
@@ -277,7 +281,7 @@ impl Shared {
 }
 
 impl Move {
-    /// What each thread does.
+    /// The work of each thread.
     fn run(&self) {
         if let Err(error) = self.move_pages() {
             self.error.lock().get_or_insert(error);
@@ -289,7 +293,7 @@ impl Move {
         while self.has_room(cold) && !self.stop.is_stopping() && self.error.lock().is_none() {
             let stretch = self.scan.lock().next(&self.shared.log.segments)?;
             let Some(stretch) = stretch else { return Ok(()) };
-            // The threads come together before it is looked at.
+            // The threads join before this is read.
             self.handed_out_until.fetch_max(stretch.end().get(), Relaxed);
             self.shared.hot_figures.note_progress(stretch.end());
             if let Err(error) = self.move_stretch(cold, &stretch) {
@@ -300,7 +304,7 @@ impl Move {
         Ok(())
     }
 
-    /// Below this all is moved, once the threads have come together.
+    /// Returns the address below which all records are moved. Valid once the threads have joined.
     fn moved_until(&self) -> LogAddress {
         let handed_out_until = self.handed_out_until.load(Relaxed);
         LogAddress::new(handed_out_until.min(self.failed_from.load(Relaxed)))

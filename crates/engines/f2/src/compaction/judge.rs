@@ -1,9 +1,9 @@
-//! Which records of a piece of the hot log, or of a single one, live: those with no newer one of their
-//! key in the log.
+//! Which records of a piece of the hot log, or of a single one, live: those with no newer one of
+//! their key in the log.
 //!
 //! 1. The chain of each is followed through memory, protected.
-//! 2. Where a chain goes on on disk, its records there are fetched, those of many chains at once,
-//!    until each has come to a record of the key, or to the one that is judged.
+//! 2. If a chain continues on disk, its records there are fetched, those of many chains together,
+//!    until each chain has reached a record of the key, or the record that is judged.
 
 use engine::Result;
 use workers::StopToken;
@@ -17,7 +17,8 @@ use crate::store::Shared;
 
 /// Records that are judged before the epoch is refreshed.
 const PROTECTED_AT_ONCE: usize = 64;
-/// Records of a page that are judged at once, so that what they need from disk is read at once.
+/// Records of a page that are judged together, so that the reads that they need run at the same
+/// time.
 const RECORDS_AT_ONCE: usize = 1 << 10;
 
 /// A record, and whether it lives.
@@ -25,11 +26,12 @@ pub(super) struct Judged<'a> {
     pub(super) at: LogAddress,
     pub(super) stored: Stored<'a>,
     pub(super) lives: bool,
-    /// The head that its chain had, if it lives: from there down to it there is no other of its key.
+    /// The head that its chain had, if it lives: from there down to it there is no other of its
+    /// key.
     pub(super) searched: LogAddress,
 }
 
-/// Gives `each` the records of a page that are on a chain, not judged yet, some at a time.
+/// Calls `each` with the records of a page that are on a chain, not judged yet, some at a time.
 pub(super) fn in_groups(
     stretch: &Stretch,
     each: &mut dyn FnMut(&mut [Judged<'_>]) -> Result<()>,
@@ -48,11 +50,11 @@ pub(super) fn in_groups(
     each(&mut some)
 }
 
-/// What the part of a chain that was searched says of a record.
+/// Verdict on a record from the part of its chain that was searched.
 pub(super) enum Standing {
     Newest,
     Dead,
-    /// The chain above it goes on here, on disk.
+    /// The chain above it continues here, on disk.
     OnDisk(LogAddress),
 }
 
@@ -70,8 +72,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Judges those of `records` whose chains lead to them through memory; the others, which do not live as
-    /// far as is known, are told to `on_disk`, with where their chains go on. The caller is not protected.
+    /// Judges those of `records` whose chains lead to them through memory. For each of the others,
+    /// which are not live as far as is known, it calls `on_disk` with the address at which its
+    /// chain continues. The caller is not protected.
     pub(super) fn judge_in_memory(
         &self,
         records: &mut [Judged<'_>],
@@ -109,7 +112,7 @@ impl Shared {
         standing_at(next, *at)
     }
 
-    /// Fetches the next record of each chain, and answers which chains go on.
+    /// Fetches the next record of each chain, and returns the chains that continue.
     fn step_on_disk(
         &self,
         records: &mut [Judged<'_>],
@@ -138,8 +141,8 @@ impl Shared {
     }
 }
 
-/// What it says of the record at `at` that its chain has come down to `next`: a record that lost the
-/// race to be linked is on no chain.
+/// Returns the verdict on the record at `at` whose chain has been followed down to `next`: a record
+/// that lost the race to be linked is on no chain.
 pub(super) fn standing_at(next: LogAddress, at: LogAddress) -> Standing {
     if next == at { Standing::Newest } else { Standing::Dead }
 }

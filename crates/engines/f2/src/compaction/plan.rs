@@ -1,40 +1,42 @@
 //! Whether the log is to be compacted, and how far.
 //!
-//! A round takes the oldest tenth, of the hot log three. With a budget of disk space it is due at four
-//! fifths of that (section 5.2 of the paper). Without one, what users append pays for it: for each byte of theirs
-//! [`BYTES_PER_BYTE`] are compacted, which in the long run leaves that part of the log dead.
+//! A round takes the oldest tenth, of the hot log three. With a budget of disk space it is due at
+//! four fifths of that (section 5.2 of the paper). Without one, the bytes that users append pay for
+//! it: for each byte of theirs [`BYTES_PER_BYTE`] are compacted, which in the long run leaves that
+//! part of the log dead.
 //!
-//! The hot log is different: whatever lives leaves it, so a round always helps. And it is due, too,
-//! when the hot index is crowded, with records that may all be in memory still.
+//! The hot log is different: every live record leaves it, so a round always helps. And it is due,
+//! too, when the hot index is crowded, with records that may all be in memory still.
 //!
-//! Of the cold log it is known about how much is dead ([`crate::cold`], `live_bytes`); while that is little it is
-//! left alone, and while that is nearly nothing also where its budget is used up.
+//! It is known about how much of the cold log is dead ([`crate::cold`], `live_bytes`). While that
+//! is little the log is left alone, and while that is nearly nothing also if its budget is used up.
 //!
-//! A round that has failed is tried again ([`Figures::waits_after_failure`]), as `trouble` has it, as long
-//! as one is wanted.
+//! A round that has failed is tried again ([`Figures::waits_after_failure`]), as described in
+//! `trouble`, while one is needed.
 //!
-//! Where nearly everything lives a round gains nothing: then the next one waits until users have
-//! appended a share of the log anew, so that compaction never runs for its own sake. Unless much of the log is known
-//! to be dead: then it lies further on, and the log would grow until the rounds come to it.
+//! If nearly all records are live, a round gains nothing. The next one then waits until users have
+//! appended a share of the log again, so that compaction never runs for its own sake. The exception
+//! is a log much of which is known to be dead: the dead part is further on, and the log would grow
+//! until the rounds reach it.
 
 use std::time::Duration;
 
 use crate::address::LogAddress;
 use crate::hybrid_log::Geometry;
 
-/// What the plan depends on.
+/// Figures that the plan depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
     pub(crate) begin: LogAddress,
     pub(crate) flushed: LogAddress,
     pub(crate) tail: LogAddress,
-    /// What the log takes.
+    /// Bytes that the log takes.
     pub(crate) bytes: u64,
-    /// What users have appended since the last round, or since the store was opened.
+    /// Bytes that users have appended since the last round, or since the store was opened.
     pub(crate) appended: u64,
-    /// Of what the last round read, the share that was alive; 0 before the first.
+    /// Share of the bytes that the last round read that was alive; 0 before the first.
     pub(crate) live_share: f64,
-    /// What of the log is dead at least, as a share, where that is known.
+    /// Share of the log that is dead at least, if that is known.
     pub(crate) dead_share: Option<f64>,
     /// Rounds that have failed, if the last one did.
     pub(crate) failed: Option<Failed>,
@@ -44,15 +46,15 @@ pub(crate) struct Figures {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failed {
     pub(crate) rounds: u64,
-    /// What users have appended since the last of them.
+    /// Bytes that users have appended since the last of them.
     pub(crate) appended: u64,
     /// How long that is ago.
     pub(crate) elapsed: Duration,
 }
 
 impl Figures {
-    /// Whether it is too soon to try again what has failed: it is tried when more was appended, or after
-    /// a while, and each time later.
+    /// Whether it is too soon to try a failed round again: it is tried when more was appended, or
+    /// after a while, and each time later.
     pub(crate) fn waits_after_failure(&self) -> bool {
         self.failed.is_some_and(|failed| {
             let times = 1_u32 << failed.rounds.saturating_sub(1).min(RETRY_DOUBLINGS_MAX);
@@ -66,40 +68,40 @@ impl Figures {
 const TRIGGER_SHARE: f64 = 0.8;
 /// Share of the log that one round takes.
 const ROUND_SHARE: f64 = 0.1;
-/// The same of the hot log: the more records leave it at once, the fewer chunks of the cold index are
-/// written for each.
+/// The same of the hot log: the more records leave it together, the fewer chunks of the cold index
+/// are written for each.
 const HOT_ROUND_SHARE: f64 = 0.3;
 /// No round is longer: other background work waits for its end.
 const ROUND_BYTES_MAX: u64 = 256 << 20;
-/// Bytes compacted for each that users append, where there is no budget: two fifths of what a round
-/// reads is dead then, and the log is about half as large again as what lives.
+/// Bytes compacted for each byte that users append, without a budget. Two fifths of the bytes that
+/// a round reads are dead then, and the log is about half as large again as its live records.
 const BYTES_PER_BYTE: f64 = 2.5;
 /// A round that finds more than this alive was not worth it.
 pub(super) const LIVE_SHARE_MAX: f64 = 0.9;
-/// A log of which less is dead is left alone, where that is known.
+/// Share of the log that is dead below which it is left alone, if that share is known.
 const DEAD_SHARE_MIN: f64 = 0.15;
-/// The same where there is a budget, which wants more work for less gain.
+/// The same with a budget, which needs more work for less gain.
 const DEAD_SHARE_MIN_AT_BUDGET: f64 = 0.02;
-/// Share of the log that is dead from which on it is compacted without waiting for users to append: each byte that
-/// is copied gives at least another one back. The usual pace keeps the share below this, so this is for records that
-/// deletes have made dead.
+/// Share of the log that is dead from which on it is compacted without waiting for users to append:
+/// each byte that is copied releases at least one other. The usual pace keeps the share below this,
+/// so this is for records that deletes have made dead.
 const DEAD_SHARE_HALF: f64 = 0.5;
-/// One of which so much is dead is compacted at the usual pace even though its oldest part lives: what is dead
-/// lies behind that.
+/// Share of the log that is dead from which on it is compacted at the usual pace even though its
+/// oldest part is live: the dead part is behind that.
 const DEAD_SHARE_MUCH: f64 = 0.3;
-/// What users append, as a share of the log, before another round is tried after such a one.
+/// Bytes that users append, as a share of the log, before another round is tried after such a one.
 const PATIENCE_SHARE: f64 = 0.5;
-/// The same where the budget is nearly used up.
+/// The same if the budget is nearly used up.
 const PATIENCE_SHARE_AT_BUDGET: f64 = 0.02;
-/// What users append, as a share of the log, or the time that passes before what has failed is tried
-/// again; twice that each further time, so many times.
+/// Bytes that users append, as a share of the log, or the time that passes, before a failed round
+/// is tried again. Both double with each further failure, at most this number of times.
 const RETRY_SHARE: f64 = 0.02;
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY_DOUBLINGS_MAX: u64 = 5;
-/// Without a budget the log is left alone below so many segments.
+/// Segments below which a log without a budget is left alone.
 const SEGMENTS_MIN: u64 = 4;
 
-/// Up to where to compact, if at all: a segment's end that is on disk.
+/// Returns the address up to which to compact, if at all: a segment's end that is on disk.
 pub(crate) fn plan(
     figures: &Figures,
     disk_bytes_max: Option<u64>,
@@ -159,8 +161,8 @@ pub(crate) fn is_wanted_of_hot(
     is_index_crowded || disk_bytes_max.is_some_and(is_over)
 }
 
-/// Up to where to move what lives in the hot log to the cold one, if at all: a page's end, which may
-/// not be on disk yet where the index is crowded.
+/// Returns the address up to which to move the live records of the hot log to the cold one, if at
+/// all. It is a page's end, which may not be on disk yet if the index is crowded.
 pub(crate) fn plan_hot(
     figures: &Figures,
     disk_bytes_max: Option<u64>,

@@ -1,15 +1,17 @@
-//! Space of dead records comes back although nothing is written any more.
+//! Releasing the space of dead records although nothing is written any more.
 //!
-//! A delete of a cold key appends a few bytes, and the record that it makes dead may be long. So the usual pace,
-//! which follows the bytes that users append, would leave dead records where they are.
+//! A delete of a cold key appends a few bytes, and the record that it makes dead may be long. So
+//! the usual pace, which follows the bytes that users append, would leave dead records on disk.
 //!
-//! 1. A delete, and a put that is far shorter than records usually are, count the bytes that they have made dead:
-//!    the difference to a usual record. It is an estimate, since no write reads the record before it.
-//! 2. If these are [`DEAD_SHARE`] of all, and more than half of the hot log's bound, a checkpoint is made, and the
-//!    hot log is compacted up to its end. So every tombstone takes its cold record out, and the estimate
-//!    begins at zero. Each pass over the hot log is paid for by that number of dead bytes.
-//! 3. From then on the cold log knows how much of it is dead ([`crate::cold`]), and is compacted while it is half
-//!    ([`super::plan`]).
+//! 1. A delete, and a put that is far shorter than records usually are, count the bytes that they
+//!    have made dead: the difference to a usual record. It is an estimate, since no write reads the
+//!    record before it.
+//! 2. If these are [`DEAD_SHARE`] of all, and more than half of the hot log's bound, a checkpoint
+//!    is made, and the hot log is compacted up to its end. So every tombstone removes its cold
+//!    record, and the estimate begins at zero. Each pass over the hot log is paid for by that
+//!    number of dead bytes.
+//! 3. From then on the cold log knows how much of it is dead ([`crate::cold`]), and is compacted
+//!    while it is half ([`super::plan`]).
 //!
 //! [`Store::compact`] does all of this when it is called.
 
@@ -25,11 +27,13 @@ use crate::cold::Cold;
 use crate::hybrid_log::HybridLog;
 use crate::store::{Shared, Store};
 
-/// Share of all bytes of both logs that is dead by the estimate when the hot log is compacted for it.
+/// Share of all bytes of both logs that is dead by the estimate when the hot log is compacted for
+/// it.
 const DEAD_SHARE: f64 = 0.3;
-/// A write of less than this part of a usual record counts what it makes dead.
+/// Part of a usual record's bytes, as a divisor: a write of less counts the bytes that it makes
+/// dead.
 const SHORT_PART: u64 = 4;
-/// Segments of dead bytes for which no compaction is begun, where the hot log has no bound.
+/// Segments of dead bytes for which no compaction is begun, if the hot log has no bound.
 const SEGMENTS_MIN: u64 = 4;
 
 /// Bytes that deletes have made dead, about.
@@ -73,7 +77,7 @@ impl Shared {
         self.log.bytes() + self.cold.as_ref().map_or(0, |cold| cold.log.bytes())
     }
 
-    /// Measures what a usual record takes: of the keys that both indexes have.
+    /// Measures the bytes of a usual record: of the keys that both indexes have.
     pub(crate) fn measure_records(&self) {
         let Some(cold) = &self.cold else { return };
         let bytes = self.log.bytes() + cold.live.sum();
@@ -81,8 +85,8 @@ impl Shared {
         self.dead.usual_bytes.store(usual_bytes(bytes, keys), Relaxed);
     }
 
-    /// Begins to compact the hot log up to its end if enough is dead: makes the checkpoint below which it is
-    /// compacted.
+    /// Begins to compact the hot log up to its end if enough is dead: makes the checkpoint below
+    /// which it is compacted.
     pub(super) fn begin_reclaim_if_due(&self) -> Result<()> {
         let dead = self.dead.bytes.load(Relaxed);
         let least = match self.hot_disk_bytes_max() {
@@ -114,7 +118,7 @@ impl Shared {
         self.log.begin() < self.dead.until()
     }
 
-    /// How far the next round of that goes, if there is one.
+    /// Returns the address up to which the next round of that goes, if there is one.
     pub(super) fn reclaim_round(&self, figures: &plan::Figures) -> Option<LogAddress> {
         let until = self.dead.until().min(figures.flushed);
         (figures.begin < until && !figures.waits_after_failure()).then(|| {
@@ -125,17 +129,19 @@ impl Shared {
 }
 
 impl Store {
-    /// Gives back the space of everything that is dead, but for the last segment of each log: makes a
-    /// checkpoint, moves all that lives in the hot log to the cold one, and copies what lives in the cold log and
-    /// in the chunk log. Reads all of it. Blocks; writes go on. With a single log it makes the checkpoint and
-    /// compacts as often as that gives something back.
+    /// Releases the space of everything that is dead, except for the last segment of each log.
+    /// Makes a checkpoint, moves all live records of the hot log to the cold one, and copies the
+    /// live data of the cold log and the chunk log. Reads all of it. Blocks; writes continue. With
+    /// a single log it makes the checkpoint and repeats compactions until they release nothing
+    /// more.
     ///
     /// # Errors
-    /// The store is closed; damage with its place; the storage's, of which [`engine::Error::may_pass`] says that
-    /// the device has no room for the copies.
+    /// The store is closed; damage with its place; the storage's. [`engine::Error::may_pass`] is
+    /// true for the error that the device has no room for the copies.
     pub fn compact(&self) -> Result<()> {
         let compacted = self.compact_all();
-        // Entries of the index may be left to be freed, and a step that has failed to be tried again.
+        // Entries of the index may be left to be freed, and a step that has failed to be tried
+        // again.
         self.shared.wake_upkeep();
         compacted
     }

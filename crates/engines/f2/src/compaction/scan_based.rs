@@ -1,14 +1,14 @@
 //! Compaction as FASTER had it first, which the F2 paper compares with (its section 5): kept as a
 //! baseline for a single log, chosen by [`crate::Options::scan_compaction`].
 //!
-//! 1. The part is read, and the newest record of each of its keys goes into a table in memory.
+//! 1. The part is read, and the newest record of each of its keys is put into a table in memory.
 //! 2. The rest of the log on disk is read, and every key that is met leaves the table.
-//! 3. What is left is appended, unless the part of its chain that was not read has a record of the
-//!    key.
+//! 3. The rest of the table is appended, unless the part of its chain that was not read has a
+//!    record of the key.
 //!
 //! # Memory
-//! The table holds every key and value of the part at once: as much as the part, and more. That it
-//! is not in the budget is one of the reasons why it is only a baseline.
+//! The table holds every key and value of the part at the same time: the bytes of the part, and
+//! more. That it is not in the budget is one of the reasons why it is only a baseline.
 
 use std::collections::HashMap;
 
@@ -22,14 +22,14 @@ use crate::ops::Found;
 use crate::record::Shape;
 use crate::store::Shared;
 
-/// The newest value of each key of the part, as long as nothing newer was met.
+/// The newest value of each key of the part, while no newer one was met.
 type Candidates = HashMap<Box<[u8]>, Box<[u8]>>;
 
 /// How an attempt to append a candidate ended.
 enum Attempt {
     Appended,
     Dead,
-    /// The part of the chain that was not read goes on here, on disk.
+    /// The part of the chain that was not read continues here, on disk.
     OnDisk {
         head: LogAddress,
         from: LogAddress,
@@ -37,7 +37,8 @@ enum Attempt {
 }
 
 impl Shared {
-    /// Copies what lives between `from` and `until`, which are on disk. `None`: it was stopped.
+    /// Copies the live records between `from` and `until`, which are on disk. `None`: it was
+    /// stopped.
     pub(super) fn copy_by_scan(
         &self,
         from: LogAddress,
@@ -119,7 +120,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// Step 3, for one key. What lies below `read_until` was read.
+    /// Does step 3, for one key. Records below `read_until` were read.
     fn append_candidate(&self, key: &[u8], value: &[u8], read_until: LogAddress) -> Result<bool> {
         let mut searched = read_until;
         loop {
@@ -136,7 +137,8 @@ impl Shared {
         }
     }
 
-    /// Whether the chain that goes on at `from` on disk has a record of the key at or above `until`.
+    /// Returns whether the chain that continues at `from` on disk has a record of the key at or
+    /// above `until`.
     fn is_on_disk(&self, key: &[u8], from: LogAddress, until: LogAddress) -> Result<bool> {
         let mut next = from;
         while next >= until {

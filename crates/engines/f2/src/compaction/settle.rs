@@ -1,19 +1,21 @@
-//! Settling a crowded tag: of each key that has become cold again and again all entries go but the newest.
+//! Settling a crowded tag: of each key that has become cold again and again all entries go but the
+//! newest.
 //!
-//! Each time a key becomes cold it gets an entry in front of its older ones. Those are taken out by
-//! cold-to-cold compaction, which leaves a log alone of which little is dead: so keys that are
+//! Each time a key becomes cold it gets an entry in front of its older ones. Cold-to-cold
+//! compaction removes those, but it does not touch a log with few dead records. So keys that are
 //! written once a round, in a log of others that live, would fill their chunk.
 //!
-//! 1. Who puts an entry and finds that its tag has `CROWDED` (`cold_index/apply`) by now, or a
-//!    multiple of that, has the tag settled.
-//! 2. The key of the newest record is read, and then the records behind it. The entries of those that
-//!    have the same key are taken out ([X2] of ADR 0009): entries of one key stand in the order in which
-//!    they were put.
-//! 3. The same with those that are left, of [`KEYS_MAX`] keys. What is of further ones stays, and so does
-//!    what cannot be read, or is gone since: it was copied, and the copy is met the next time.
+//! 1. A thread that puts an entry has its tag settled if the tag now has `CROWDED`
+//!    (`cold_index/apply`) entries, or a multiple of that.
+//! 2. The key of the newest record is read, and then the records behind it. The entries of records
+//!    with the same key are removed ([X2] of ADR 0009): entries of one key are in the order in
+//!    which they were put.
+//! 3. The same is done with the remaining records, of [`KEYS_MAX`] keys. Entries of further keys
+//!    stay. Entries of a record that cannot be read, or no longer exists, stay too: it was copied,
+//!    and the copy is met the next time.
 //!
-//! The records are dead then, as those are that compaction finds: the index has fewer entries for a log as
-//! long. So a tag has as many entries as keys, and `CROWDED` more.
+//! The records are then dead, as if compaction had found them: the index has fewer entries for a
+//! log of the same length. So a tag has one entry for each key, and `CROWDED` more.
 
 use std::collections::HashSet;
 
@@ -25,26 +27,26 @@ use crate::cold::{Cold, WithRecord};
 use crate::cold_index::Change;
 use crate::position::Position;
 
-/// Tags that are settled at once: one key of each is in memory.
+/// Tags that are settled together: one key of each is in memory.
 const TAGS_AT_ONCE: usize = 16;
-/// Keys of a tag of which older entries are looked for, each time in all that are left.
+/// Keys of a tag whose older entries are searched for, each in all entries that are left.
 const KEYS_MAX: usize = 16;
-/// Entries of a tag that are looked at, the newest.
+/// Entries of a tag that are examined, the newest.
 const ENTRIES_MAX: usize = 1024;
 
 impl Cold {
-    /// Takes the entries at `crowded` out that stand behind another of the same key. Blocks; the caller
-    /// is not protected. Where it is stopped, some are left.
+    /// Removes the entries at `crowded` that are behind another one of the same key. Blocks; the
+    /// caller is not protected. If it is stopped, some are left.
     ///
     /// # Errors
-    /// Damage of the cold index, with its place; the storage's. What is wrong with a record is none: it
-    /// stays where it is.
+    /// Damage of the cold index, with its place; the storage's. A damaged record is no error: it
+    /// stays in its place.
     pub(crate) fn settle_crowded(&self, crowded: &[Position], stop: &StopToken) -> Result<()> {
         crowded.chunks(TAGS_AT_ONCE).try_for_each(|some| self.settle_tags(some, stop))
     }
 
     fn settle_tags(&self, tags: &[Position], stop: &StopToken) -> Result<()> {
-        // Of each tag what no key was compared with yet, the newest first.
+        // Records of each tag that no key was compared with yet, the newest first.
         let mut open: Vec<Vec<LogAddress>> = vec![Vec::new(); tags.len()];
         self.look_up(tags.iter().copied(), stop, &mut |number, addresses| {
             open[number] = addresses.iter().copied().take(ENTRIES_MAX).collect();
@@ -74,7 +76,7 @@ impl Cold {
         self.index.apply(&mut changes, stop).map(drop)
     }
 
-    /// Of each tag's `older` records those of the same key as its `newest` one.
+    /// Returns each tag's `older` records of the same key as its `newest` one.
     fn behind(
         &self,
         newest: Vec<(LogAddress, usize)>,
@@ -99,8 +101,9 @@ impl Cold {
         Ok(outdated)
     }
 
-    /// Reads records as [`Cold::each_record`] does, but for those that cannot be read: answers what came
-    /// with their addresses. Where some cannot, halves of what is left are read, down to single ones.
+    /// Reads records as [`Cold::each_record`] does, and returns the numbers that were passed with
+    /// the addresses of unreadable records. If some records cannot be read, it reads the halves of
+    /// the rest, down to single records.
     pub(super) fn each_readable(
         &self,
         wanted: Vec<(LogAddress, usize)>,

@@ -13,9 +13,10 @@ use crate::store::Shared;
 const BUCKETS_AT_ONCE: usize = 4096;
 
 impl Shared {
-    /// Gives up everything below `to`, and has the entries that lead there freed in a while.
+    /// Drops everything below `to`, and has the entries that lead there freed in a while.
     pub(crate) fn truncate(self: &Arc<Self>, to: LogAddress) {
-        // Counted before it moves: who sees the new beginning sees the new count [O3 of `ops`].
+        // Counted before it moves: a thread that sees the new beginning sees the new count [O3 of
+        // `ops`].
         if is_planted(Planted::BegunUncounted) {
             self.log.shift_begin(to);
         }

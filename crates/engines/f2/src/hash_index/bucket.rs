@@ -7,9 +7,9 @@
 //! |  trims   |lock | level   | overflow bucket, 0 for none    |
 //! +----------+-----+---------+--------------------------------+
 //! ```
-//! Of a bucket of the table: whoever splits or trims it holds the lock, and `trims` counts, round and
-//! round, how often it was trimmed. Of an overflow bucket: it has no level and no trims, and the lock is
-//! taken for good when it leaves its chain.
+//! In a bucket of the table, a thread that splits or trims it holds the lock, and `trims` counts,
+//! with wraparound, how often it was trimmed. An overflow bucket has no level and no trims, and its
+//! lock is taken for good when it leaves its chain.
 
 use sync::Arena;
 use sync::atomic::{AtomicU64, Ordering};
@@ -28,28 +28,29 @@ pub(super) const BUCKET_BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(BUCKET_BYTES == 64, "a bucket is one cache line");
 
-/// A cache line, wherever it lies.
+/// A cache line, in the table or among the overflow buckets.
 #[derive(Clone, Copy)]
 pub(super) struct Bucket<'a>(&'a [AtomicU64; WORDS]);
 
-/// From so many bytes on, what of the last huge page is not used does not matter.
+/// Bytes of buckets from which on the unused part of the last huge page does not matter.
 const HUGE_BYTES_MIN: u64 = 64 << 20;
 
-/// Buckets in a row, each at the beginning of a cache line. All are empty, and at level 0, at first.
+/// Buckets in a row, each at the beginning of a cache line. All are empty, and at level 0, at
+/// first.
 pub(super) struct Buckets(Arena);
 
 impl Buckets {
     /// Buckets that will all be used.
     pub(super) fn new(count: usize) -> Self {
         let arena = Arena::new(count * WORDS);
-        // Every look-up goes to another place.
+        // Every lookup reads another place.
         if arena.is_huge() {
             arena.advise_huge();
         }
         Self(arena)
     }
 
-    /// Buckets that may be used one by one; their memory is taken as they are.
+    /// Makes buckets that may be used one by one; their memory is taken on use.
     pub(super) fn one_by_one(count: usize) -> Self {
         let buckets = Self::new(count);
         // Many huge pages, of which one is not wholly used, or none.
@@ -68,13 +69,13 @@ impl Buckets {
         self.0.words().len() / WORDS
     }
 
-    /// Bytes of addresses; as much memory once all are used.
+    /// Returns the bytes of addresses, which are also the bytes of memory once all are used.
     pub(super) fn bytes(&self) -> u64 {
         size_of_val(self.0.words()) as u64
     }
 }
 
-/// A control word as it was read.
+/// A control word as read from a bucket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Control(u64);
 
@@ -103,7 +104,7 @@ impl Control {
         ((self.0 & LEVEL) >> LEVEL_SHIFT) as u32
     }
 
-    /// Somebody splits or trims the bucket; or, of an overflow bucket, it leaves its chain.
+    /// A thread splits or trims the bucket; or, of an overflow bucket, it leaves its chain.
     #[inline]
     pub(super) const fn is_locked(self) -> bool {
         self.0 & LOCK != 0
@@ -119,14 +120,14 @@ impl Control {
         Self(self.0 & !(LOCK | LEVEL) | (level as u64) << LEVEL_SHIFT)
     }
 
-    /// The same after lines behind it were taken out, the first of those left being `overflow`, and with
-    /// the lock free.
+    /// The same after lines behind it were taken out, the first of those left being `overflow`, and
+    /// with the lock free.
     pub(super) const fn trimmed(self, overflow: u32) -> Self {
         Self(self.with_overflow(overflow).0.wrapping_add(TRIM) & !LOCK)
     }
 
-    /// Whether level, lock and trims are as they were: only what lines there are behind the bucket may
-    /// have become more.
+    /// Returns whether level, lock and trims are unchanged: only the lines behind the bucket may
+    /// have grown in number.
     pub(super) const fn is_as(self, seen: Self) -> bool {
         self.0 & !OVERFLOW == seen.0 & !OVERFLOW
     }
@@ -156,8 +157,8 @@ impl<'a> Bucket<'a> {
         Control(self.control_word().load(Ordering::Acquire))
     }
 
-    /// Sets the control word of a bucket that nobody else may change now. Release: whoever reads
-    /// it sees the entries that were written before.
+    /// Sets the control word of a bucket that no other thread may change now. Release: a thread
+    /// that reads it sees the entries that were written before.
     pub(super) fn publish(self, control: Control) {
         self.control_word().store(control.0, Ordering::Release);
     }

@@ -11,9 +11,9 @@ pub(super) struct Chain {
 
 /// A chain's name and its place in the order of [`super::HashIndex::next_chain`].
 ///
-/// The base bucket, then the tag with its bits reversed: a doubling cuts the chains of a bucket by
-/// the lowest bit of the tag that was not used yet, so in this order a bucket's chains always lie
-/// together, at every level.
+/// The base bucket, then the tag with its bits reversed. A doubling cuts the chains of a bucket by
+/// the lowest bit of the tag that was not used yet. So in this order a bucket's chains are always
+/// neighbours, at every level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ChainId(u64);
 

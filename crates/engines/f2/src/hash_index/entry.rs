@@ -1,4 +1,4 @@
-//! One entry of a bucket: where a chain begins.
+//! One entry of a bucket: the beginning of a chain.
 //!
 //! # Format
 //! ```text
@@ -11,8 +11,8 @@
 //! |---|---|
 //! | 00 | *free*: the whole word is zero |
 //! | 01 | *occupied*: the chain of this tag begins at the address, or is empty if that is none |
-//! | 10 | *tentative*: somebody wants this slot for the tag and looks for a twin; no address yet |
-//! | 11 | *moved*: copied to the bucket that the split makes; the address will not change any more |
+//! | 10 | *tentative*: a thread wants this slot for the tag and looks for a twin; no address yet |
+//! | 11 | *moved*: copied to the bucket that the split makes; the address no longer changes |
 
 use sync::atomic::{AtomicU64, Ordering};
 
@@ -35,7 +35,7 @@ const TAG_MASK: u64 = ((1 << TAG_BITS) - 1) << TAG_SHIFT;
 const _: () = assert!(TAG_SHIFT + TAG_BITS == 62, "an entry is an address, a tag and a state");
 
 impl Entry {
-    /// A slot nobody uses.
+    /// A slot that no thread uses.
     pub(super) const FREE: Self = Self(0);
 
     /// The chain of `tag` begins at `address`.
@@ -43,7 +43,7 @@ impl Entry {
         Self(OCCUPIED | (tag as u64) << TAG_SHIFT | address.get())
     }
 
-    /// Somebody wants the slot for `tag`.
+    /// A thread wants the slot for `tag`.
     pub(super) const fn tentative(tag: u16) -> Self {
         Self(TENTATIVE | (tag as u64) << TAG_SHIFT)
     }
@@ -58,7 +58,7 @@ impl Entry {
         Self(self.0 | MOVED)
     }
 
-    /// The moved entry as it is in its new bucket.
+    /// Returns the moved entry in the form that it has in its new bucket.
     pub(super) const fn thawed(self) -> Self {
         Self(self.0 & !TENTATIVE)
     }
@@ -88,8 +88,8 @@ impl Entry {
         self.0 & OCCUPIED != 0
     }
 
-    /// A chain of this tag begins here. One shift and one comparison: it is what a look-up does
-    /// seven times.
+    /// Returns whether a chain of this tag begins here. It is one shift and one comparison, because
+    /// a lookup does it seven times.
     #[inline]
     pub(super) const fn is_chain_of(self, tag: u16) -> bool {
         (self.0 & !TENTATIVE) >> TAG_SHIFT == (OCCUPIED >> TAG_SHIFT) | tag as u64
@@ -100,22 +100,23 @@ impl Entry {
         self.0 & STATE != 0 && self.tag() == tag
     }
 
-    /// What `slot` holds. Acquire: pairs with the release of whoever linked the record, and, for a
-    /// word cleared by a split, with the level that it published before.
+    /// Returns the entry in `slot`. Acquire: pairs with the release of the thread that linked the
+    /// record, and, for a word cleared by a split, with the level that the split published before.
     #[inline]
     pub(super) fn load(slot: &AtomicU64) -> Self {
         Self(slot.load(Ordering::Acquire))
     }
 
-    /// Puts `self` into a slot that nobody else may change now.
+    /// Puts `self` into a slot that no other thread may change now.
     pub(super) fn store(self, slot: &AtomicU64) {
         // [P3]
         slot.store(self.0, relaxed_if(Planted::RelaxedFree, Ordering::Release));
     }
 
-    /// Puts `new` where `self` was; says whether it was still there. [P1]: release, so that who
-    /// loads `new` sees the record behind it; acquire, so that a splitter passes that on. [P5]:
-    /// acquire also if it was not: who fails because a split froze the entry knows of the new level.
+    /// Puts `new` in the place of `self`; returns whether `self` was still there. [P1]: release, so
+    /// that a thread that loads `new` sees the record behind it; acquire, so that a splitter passes
+    /// that on. [P5]: acquire also if it was not: a thread that fails because a split froze the
+    /// entry knows of the new level.
     #[inline]
     pub(super) fn replace(self, new: Self, slot: &AtomicU64) -> bool {
         let order = relaxed_if(Planted::RelaxedLink, Ordering::AcqRel);

@@ -1,10 +1,10 @@
-//! What the index consists of, counted.
+//! Parts of the index, counted.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use sync::CachePadded;
 
-/// What an index consists of. Exact when nobody changes it meanwhile.
+/// Parts of an index. Exact if no thread changes it meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     /// Buckets of the table, those included that a doubling under way has not filled yet.
@@ -28,7 +28,7 @@ impl EntryCount {
         Self(std::array::from_fn(|_| CachePadded::new(AtomicI64::new(0))))
     }
 
-    /// Entries came to this bucket, or went.
+    /// Counts entries that this bucket got, or lost.
     pub(super) fn add(&self, bucket: usize, entries: i64) {
         self.0[bucket % STRIPES].fetch_add(entries, Ordering::Relaxed);
     }

@@ -12,11 +12,11 @@ use super::{HashIndex, LogAddress};
 use crate::patience::Patience;
 use crate::planted::{Planted, is_planted};
 
-/// What a look through a bucket's lines found.
+/// Result of a look through a bucket's lines.
 enum Look<'a> {
     /// The chain's entry.
     Found(Slot<'a>),
-    /// The chain's entry is being moved, or somebody is about to make one.
+    /// The chain's entry is being moved, or another thread is about to make one.
     Busy,
     /// Neither; and this slot is free.
     Free(&'a AtomicU64),
@@ -28,7 +28,7 @@ enum Look<'a> {
 enum Verdict {
     /// It has the tag for itself.
     Alone,
-    /// Another one has the tag, or wants it and comes first; or the bucket is split or trimmed
+    /// Another one has the tag, or has precedence for it; or the bucket is split or trimmed
     /// meanwhile.
     GiveWay,
 }
@@ -82,8 +82,8 @@ impl HashIndex {
         free.map_or(Look::Full(last), Look::Free)
     }
 
-    /// Takes the free slot `own` for `tag`, in two phases. Nothing if it was taken by another, or
-    /// the caller has to give way: it starts anew.
+    /// Takes the free slot `own` for `tag`, in two phases. Nothing if another thread took it, or
+    /// the caller has to withdraw: it starts over.
     fn insert<'a>(
         &'a self,
         bucket: Bucket<'a>,
@@ -139,15 +139,16 @@ impl HashIndex {
                 if !(behind_own && entry.is_tentative()) {
                     return Verdict::GiveWay;
                 }
-                // Two at once: the one further back gives way, unless it came too early to see us.
+                // Two inserters at the same time: the one further back withdraws, unless it came
+                // too early to see us.
                 patience.wait();
             }
         }
         Verdict::Alone
     }
 
-    /// Links an overflow bucket behind the last line, unless somebody else does, the line leaves the
-    /// chain, or a split or trim begins.
+    /// Links an overflow bucket behind the last line, unless another thread does so, the line
+    /// leaves the chain, or a split or trim begins.
     fn append_line(&self, last: Bucket<'_>) {
         let control = last.control();
         if control.overflow() != 0 || control.is_locked() {

@@ -13,7 +13,7 @@ use super::models;
 use crate::checkers::{self, Order};
 use crate::planted::Planted;
 
-/// Explores `model` with at most `interruptions` switches away from a thread that could go on.
+/// Explores `model` with at most `interruptions` switches away from a thread that could continue.
 fn check(interruptions: usize, model: fn(Order)) {
     checkers::explore_orders("hash index", interruptions, model);
 }
@@ -29,7 +29,7 @@ const ENTRIES: &str = "the entries are not those that were made";
 const LOST: &str = "the chain was there all the while";
 /// How a model says that an overflow bucket is in no chain and not free.
 const LINES: &str = "overflow buckets are lost";
-/// How loom says that a bucket was used by who cannot know that it was made.
+/// Loom's message if a thread uses a bucket and cannot know that it was made.
 const UNMADE: &str = "Causality violation";
 /// How a model says that a record was found before it could be read.
 const TORN: &str = "the record is not whole";

@@ -113,14 +113,14 @@ pub(super) fn twins_that_overflow(order: Order) {
     assert_eq!(index.figures().overflow_buckets, 1);
 }
 
-/// An inserter beside a split that moves its half.
+/// An inserter concurrent with a split that moves its half.
 pub(super) fn insert_beside_split(order: Order) {
     let index = index(&[]);
     together(order, &index, double, |index| count_up(index, MOVING));
     must_hold(&index, &[(MOVING, 1)]);
 }
 
-/// Two inserters of one tag beside a split; they may see different levels.
+/// Two inserters of one tag concurrent with a split; they may see different levels.
 pub(super) fn twins_beside_split(order: Order) {
     let index = index(&[]);
     let third = run(&index, |index| count_up(index, MOVING));
@@ -139,7 +139,7 @@ pub(super) fn find_beside_split(order: Order) {
     must_hold(&index, &[(STAYING, 1), (MOVING, 1)]);
 }
 
-/// A finder beside two doublings, one after the other.
+/// A finder concurrent with two doublings in sequence.
 pub(super) fn find_beside_two_splits(order: Order) {
     let index = index(&[ALSO_MOVING]);
     let twice = |index: &HashIndex| {
@@ -150,7 +150,7 @@ pub(super) fn find_beside_two_splits(order: Order) {
     must_hold(&index, &[(ALSO_MOVING, 1)]);
 }
 
-/// One changes an entry that moves, and finds what it wrote.
+/// One thread changes an entry that moves, and finds the value that it wrote.
 pub(super) fn compare_exchange_beside_split(order: Order) {
     let index = index(&[MOVING]);
     together(order, &index, double, |index| {
@@ -160,7 +160,8 @@ pub(super) fn compare_exchange_beside_split(order: Order) {
     must_hold(&index, &[(MOVING, 2)]);
 }
 
-/// One changes an entry that moves; another, who looks twice, never sees it go back.
+/// One thread changes an entry that moves; another looks twice and never sees it return to an older
+/// value.
 pub(super) fn no_step_back_beside_split(order: Order) {
     let index = index(&[MOVING]);
     let third = run(&index, |index| count_up(index, MOVING));
@@ -172,7 +173,7 @@ pub(super) fn no_step_back_beside_split(order: Order) {
     must_hold(&index, &[(MOVING, 2)]);
 }
 
-/// An entry is retired beside a split: it is gone, or still there, in one place.
+/// An entry is retired concurrently with a split: it is removed, or still there, in one place.
 pub(super) fn retire_beside_split(order: Order) {
     let index = index(&[MOVING]);
     let retired = Arc::new(Unmodelled::new(false));
@@ -189,7 +190,7 @@ pub(super) fn retire_beside_split(order: Order) {
     must_hold(&index, &[(MOVING, 1)]);
 }
 
-/// Scrubbing beside a split finds the entry wherever it is.
+/// Scrubbing concurrent with a split finds the entry wherever it is.
 pub(super) fn scrub_beside_split(order: Order) {
     let index = index(&[MOVING, STAYING]);
     together(order, &index, double, |index| {
@@ -217,7 +218,7 @@ fn look_at_the_record(index: &HashIndex, record: &AtomicU64) {
     }
 }
 
-/// Who finds a record sees what was written to it before it was linked.
+/// A thread that finds a record sees the data written to it before it was linked.
 pub(super) fn record_behind_entry(order: Order) {
     let index = index(&[]);
     let record = Arc::new(AtomicU64::new(0));
@@ -227,7 +228,7 @@ pub(super) fn record_behind_entry(order: Order) {
     must_hold(&index, &[(MOVING, 1)]);
 }
 
-/// The same where a split carries the entry on.
+/// The same if a split moves the entry.
 pub(super) fn record_behind_moved_entry(order: Order) {
     let index = index(&[]);
     let record = Arc::new(AtomicU64::new(0));
@@ -240,7 +241,7 @@ pub(super) fn record_behind_moved_entry(order: Order) {
     must_hold(&index, &[(MOVING, 1)]);
 }
 
-/// A walk beside a split meets all chains that were there, in order, once.
+/// A walk concurrent with a split meets all chains that were there, in order, once.
 pub(super) fn walk_beside_split(order: Order) {
     let index = index(&[STAYING, MOVING]);
     together(order, &index, double, |index| {
@@ -264,7 +265,7 @@ fn take_out(index: &HashIndex) -> Trimmed {
     trimmed
 }
 
-/// The same, and gives back what is taken once nobody is protected any more.
+/// The same, and returns the removed buckets to the pool once no thread is protected any more.
 fn trim(index: &Arc<HashIndex>, epochs: &Epochs) {
     let guard = epochs.protect();
     let trimmed = take_out(index);
@@ -273,7 +274,7 @@ fn trim(index: &Arc<HashIndex>, epochs: &Epochs) {
     trimmed.when_unseen(epochs, move |trimmed| index.give_back_trimmed(trimmed));
 }
 
-/// The same where nobody else is left.
+/// The same if no other thread is left.
 fn trim_alone(index: &HashIndex) {
     index.give_back_trimmed(take_out(index));
 }
@@ -283,8 +284,8 @@ fn retire(index: &HashIndex, tag: u16) {
     assert!(index.retire(chain(tag), slot, LogAddress::new(2)));
 }
 
-/// When all threads have ended and all that was trimmed is given back: no overflow bucket is in use but
-/// those in the chains.
+/// Checks, when all threads have ended and all trimmed buckets are in the pool, that no overflow
+/// bucket is in use except those in the chains.
 fn must_have_lines(index: &HashIndex, lines: u64) {
     let linked = (0..index.buckets()).map(|number| {
         let bucket = index.table.bucket(number);
@@ -294,7 +295,8 @@ fn must_have_lines(index: &HashIndex, lines: u64) {
     assert_eq!(index.figures().overflow_buckets, lines, "overflow buckets are lost");
 }
 
-/// An inserter that finds its slot in an overflow bucket, beside a trim that takes it out.
+/// An inserter that finds its slot in an overflow bucket, concurrent with a trim that takes the
+/// bucket out.
 pub(super) fn insert_beside_trim(order: Order) {
     let index = index(&[STAYING, ALSO_MOVING, MOVING]);
     retire(&index, MOVING);
@@ -304,7 +306,8 @@ pub(super) fn insert_beside_trim(order: Order) {
     must_have_lines(&index, 1);
 }
 
-/// One that finds all lines full, and appends one, beside a trim that takes out what was the last.
+/// An inserter that finds all lines full, and appends one, concurrent with a trim that takes the
+/// last line out.
 pub(super) fn append_beside_trim(order: Order) {
     let index = index(&[STAYING, ALSO_MOVING, MOVING, 5]);
     let take = |index: &HashIndex| {
@@ -319,7 +322,7 @@ pub(super) fn append_beside_trim(order: Order) {
     must_have_lines(&index, 1);
 }
 
-/// A finder of an entry behind a line that is taken out, and used in another bucket at once.
+/// A finder of an entry behind a line that is taken out, and immediately used in another bucket.
 pub(super) fn find_beside_trim(order: Order) {
     let index = HashIndex::new(1);
     let other = |tag: u16| KeyHash::from_parts(1, tag);
@@ -344,7 +347,7 @@ pub(super) fn find_beside_trim(order: Order) {
     assert!(shared.0.find(other(MOVING)).is_some());
 }
 
-/// A split beside a trim: whoever comes first, the other finds it done.
+/// A split concurrent with a trim: whichever is first, the other finds it done.
 pub(super) fn trim_beside_split(order: Order) {
     let index = index(&[STAYING, ALSO_MOVING, MOVING, 5]);
     retire(&index, 5);
@@ -356,7 +359,8 @@ pub(super) fn trim_beside_split(order: Order) {
     must_have_lines(&index, 0);
 }
 
-/// Two threads take overflow buckets and give them back; what they hold in the end is not shared.
+/// Two threads take overflow buckets and return them; the buckets that they hold in the end are not
+/// shared.
 pub(super) fn pool(_: Order) {
     let pool = Arc::new(OverflowPool::new());
     let juggle = |pool: &OverflowPool| {
@@ -385,7 +389,8 @@ pub(super) fn two_splitters(order: Order) {
     must_hold(&index, &[(MOVING, 1), (ALSO_MOVING, 1), (5, 2), (STAYING, 1)]);
 }
 
-/// Too large for loom: three writers over six chains, a finder and a walker, beside two doublings.
+/// Too large for loom: three writers over six chains, a finder and a walker, concurrent with two
+/// doublings.
 #[cfg(shuttle)]
 pub(super) fn crowd(order: Order) {
     const TAGS: [u16; 6] = [0, 1, 2, 3, 5, 7];

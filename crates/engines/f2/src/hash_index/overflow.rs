@@ -1,13 +1,13 @@
 //! The overflow buckets: a pool of segments that double, so that a small index has a small one.
 //!
-//! Numbers begin at 1. A bucket that was taken and never linked (its taker lost a race), or that was
-//! taken out of its chain, goes to a stack and is taken again. The latter not before all readers are
-//! gone that may walk into it (I8).
+//! Numbers begin at 1. A bucket that was taken and never linked (its taker lost a race), or that
+//! was taken out of its chain, is pushed on a stack and taken again. The latter waits until all
+//! readers that may walk into it have left (I8).
 //!
 //! # Concurrency
-//! The stack's head is a number and a count of pops, so that a head that comes back is another
-//! word. Its links lie in the control words of the buckets on it. Taking waits for nobody, except
-//! for the one that took a new segment's first bucket and allocates it.
+//! The stack's head is a number and a count of pops, so that a head that returns is another word.
+//! Its links are in the control words of the buckets on it. Taking waits for no thread, except for
+//! the one that took a new segment's first bucket and allocates it.
 
 use sync::SetOnce;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,16 +17,16 @@ use crate::patience::Patience;
 
 /// Buckets of the first segment: 4 KiB.
 const FIRST_BITS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 6 };
-/// The unit in which the system gives memory.
+/// Bytes of the unit in which the system allocates memory.
 const SYSTEM_PAGE_BYTES: u64 = 4096;
-/// As many as it takes to number 2^31 buckets.
+/// Segments that are enough to number 2^31 buckets.
 const SEGMENTS: usize = 25;
 
 pub(super) struct OverflowPool {
     segments: [SetOnce<Buckets>; SEGMENTS],
     /// How many were ever taken that had not been taken before.
     fresh: AtomicU32,
-    /// The stack of those given back: count of pops in the upper half, number in the lower.
+    /// The stack of the returned buckets: count of pops in the upper half, number in the lower.
     returned: AtomicU64,
     /// How many are on it. Not modelled: it is only reported.
     idle: std::sync::atomic::AtomicU32,
@@ -71,7 +71,7 @@ impl OverflowPool {
         (number, self.bucket(number))
     }
 
-    /// Gives back a bucket that was taken, has no entries, and is in no chain.
+    /// Returns a bucket to the pool that was taken, has no entries, and is in no chain.
     pub(super) fn give_back(&self, number: u32) {
         self.idle.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut head = self.returned.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! An entry that was found: where it is and what it said.
+//! An entry that was found: its place and its value.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use sync::thread::yield_now;
 use super::entry::Entry;
 use crate::address::LogAddress;
 
-/// Where a chain begins, as it was when it was looked up.
+/// The beginning of a chain, at the time of the lookup.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot<'a> {
     place: &'a AtomicU64,
     seen: Entry,
 }
 
-/// The entry is not what it was: another record is the newest of the chain, or the entry was freed
-/// or moved. The caller looks the chain up anew.
+/// The entry has changed since it was read: another record is the newest of the chain, or the entry
+/// was freed or moved. The caller looks the chain up again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Changed;
 
@@ -26,26 +26,27 @@ impl<'a> Slot<'a> {
         Self { place, seen }
     }
 
-    /// The newest record of the chain; [`LogAddress::NONE`] if it has none. What was written to the
-    /// record before it was linked is visible.
+    /// Returns the newest record of the chain; [`LogAddress::NONE`] if it has none. Data written to
+    /// the record before it was linked is visible.
     #[inline]
     pub(crate) const fn address(&self) -> LogAddress {
         self.seen.address()
     }
 
-    /// Makes `new` the newest record of the chain, if the entry is still what was found. Release:
-    /// who finds `new` sees what was written before. It does not wait, but gives up the processor
-    /// once where a split has the entry in hand.
+    /// Makes `new` the newest record of the chain, if the entry is unchanged since it was found.
+    /// Release: a thread that finds `new` sees all writes before. It does not wait, but yields the
+    /// processor once if a split is moving the entry.
     ///
     /// An address is linked once in a log's life, so an entry that has the same address has not
-    /// changed meanwhile. An entry *without* an address may have: linked, and freed, and made again.
-    /// The caller that has found nothing must know by other means that nothing came and went.
+    /// changed meanwhile. An entry *without* an address may have: linked, and freed, and made
+    /// again. A caller that has found nothing must know by other means that nothing was linked and
+    /// freed meanwhile.
     #[inline]
     pub(crate) fn compare_exchange(&self, new: LogAddress) -> Result<(), Changed> {
         self.exchange(self.seen.with_address(new))
     }
 
-    /// Frees the slot, if the entry is still what was found.
+    /// Frees the slot, if the entry is unchanged since it was found.
     pub(super) fn free(&self) -> Result<(), Changed> {
         self.exchange(Entry::FREE)
     }

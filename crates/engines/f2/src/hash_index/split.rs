@@ -3,9 +3,9 @@
 //! To split bucket `b` of `n`, from level `k` to `k + 1`:
 //!
 //! 1. Take its lock. No slot of it is used for anything new from here on (I5).
-//! 2. Fence (F2). Go through its lines: wait until no entry of the half that moves is tentative;
-//!    freeze each occupied one of that half, and write it to bucket `b + n`, which nobody else
-//!    looks at.
+//! 2. Fence (F2). Go through its lines. Wait until no entry of the half that moves is tentative.
+//!    Freeze each occupied one of that half, and write it to bucket `b + n`, which no other thread
+//!    reads yet.
 //! 3. Publish level `k + 1` of bucket `b + n`: operations use it from here on.
 //! 4. Publish level `k + 1` of bucket `b`, which is the release of its lock.
 //! 5. Free the moved entries.
@@ -21,14 +21,15 @@ use super::{HashIndex, LEVEL_MAX};
 use crate::patience::Patience;
 use crate::planted::{Planted, is_planted, relaxed_if};
 
-/// Entries a bucket may have on average before the table should double: of seven, so that about
-/// one bucket in eight overflows by then.
+/// Entries a bucket may have on average before the table should double: of seven. With this number
+/// about one bucket in eight overflows.
 const LOAD_MAX: u64 = 5;
-/// Overflow buckets for so many buckets make it double, too.
+/// Overflow buckets that make the table double, too, as a share of the buckets.
 const OVERFLOW_SHARE: u64 = 4;
-/// The same when it cannot wait any longer: as many as there are entries, so most buckets overflow.
+/// The same when it cannot wait any longer: on average all slots of a bucket are used, so most
+/// buckets overflow.
 const OVERFULL: (u64, u64) = (7, 5);
-/// Of what makes the table double, so much says that it will soon.
+/// Share of the filling at which the table doubles from which on it will double soon.
 const SOON: (u64, u64) = (5, 8);
 /// The bits of a sweep's position, below its level.
 const SWEEP_BITS: u32 = 48;
@@ -46,7 +47,7 @@ impl HashIndex {
         self.is_filled(self.level.load(Ordering::Acquire), OVERFULL)
     }
 
-    /// Whether the table is filled, at `level`, to this share of what makes it double.
+    /// Whether the table is filled, at `level`, to this share of the filling that makes it double.
     fn is_filled(&self, level: u32, (part, whole): (u64, u64)) -> bool {
         let buckets = self.table.buckets(level) as u64 * part / whole;
         self.entries.get() > LOAD_MAX * buckets
@@ -64,8 +65,8 @@ impl HashIndex {
         self.unsplit.load(Ordering::Acquire) > 0
     }
 
-    /// Begins to double the table, unless a doubling is under way or there were [`LEVEL_MAX`].
-    /// Allocates as many buckets as there are, and moves nothing: that is done by
+    /// Begins to double the table, unless a doubling is in progress or there were [`LEVEL_MAX`].
+    /// Allocates a second half of equal size, and moves nothing: that is done by
     /// [`Self::split_some`] and, bucket by bucket, by the operations that need it.
     pub(crate) fn grow(&self) -> bool {
         let _one_at_a_time = self.growth.lock();
@@ -82,8 +83,9 @@ impl HashIndex {
         true
     }
 
-    /// Splits the next `count` buckets of the doubling under way; says whether any is still to be
-    /// split, here or by another thread. Several threads may call it; each gets buckets of its own.
+    /// Splits the next `count` buckets of the doubling in progress; returns whether any is still to
+    /// be split, here or by another thread. Several threads may call it; each gets buckets of its
+    /// own.
     pub(crate) fn split_some(&self, count: usize) -> bool {
         let Some((level, slice)) = self.claim(count) else { return self.is_growing() };
         for number in slice {
@@ -92,7 +94,8 @@ impl HashIndex {
         self.is_growing()
     }
 
-    /// Up to `count` buckets to be split to the level returned with them, which nobody else gets.
+    /// Returns up to `count` buckets to be split to the level returned with them; no other thread
+    /// gets these.
     fn claim(&self, count: usize) -> Option<(u32, Range<usize>)> {
         let mut patience = Patience::new();
         loop {
@@ -127,7 +130,8 @@ impl HashIndex {
         }
     }
 
-    /// Sees to it that bucket `number` was split from `level` to the next; waits for whoever does.
+    /// Makes sure that bucket `number` was split from `level` to the next; waits for a thread that
+    /// splits it.
     pub(super) fn split(&self, number: usize, level: u32) {
         let bucket = self.table.bucket(number);
         let Some(control) = lock(bucket, level) else { return };
@@ -148,7 +152,7 @@ impl HashIndex {
         }
         // [P2]
         child.publish_first(Control::new(level + 1, filling.first));
-        // [P3] The lock kept everybody else from changing the control word.
+        // [P3] The lock kept all other threads from changing the control word.
         bucket.publish(control.unlocked_at(level + 1));
         for place in self.lines(bucket, control).flat_map(Bucket::entries) {
             let entry = Entry::load(place);
@@ -193,13 +197,13 @@ fn freeze(place: &AtomicU64, moves: impl Fn(Entry) -> bool) -> Option<Entry> {
         } else if is_planted(Planted::NoWaitForTentative) {
             return None;
         } else {
-            // Tentative: resolved in a few steps of its owner, who waits for no splitter.
+            // Tentative: resolved in a few steps of its owner, which waits for no splitter.
             patience.wait();
         }
     }
 }
 
-/// Writes entries to a bucket that nobody else looks at yet.
+/// Writes entries to a bucket that no other thread reads yet.
 struct Filling<'a> {
     pool: &'a OverflowPool,
     line: Bucket<'a>,

@@ -1,7 +1,7 @@
-//! The buckets themselves, in segments that stay where they are while the table doubles.
+//! The buckets themselves, in segments that are never moved while the table doubles.
 //!
-//! Segment 0 has the base buckets; segment `i` has as many as all before it together, and holds
-//! the buckets that the `i`th doubling makes.
+//! Segment 0 has the base buckets. Segment `i` has the same number of buckets as all segments
+//! before it together, and holds the buckets that the `i`th doubling makes.
 
 use std::sync::OnceLock;
 
@@ -43,8 +43,8 @@ impl Table {
         });
     }
 
-    /// The bucket of this number. Its segment must be there: the caller has acquired a level at
-    /// which there are so many.
+    /// Returns the bucket of this number. Its segment must be there: the caller has acquired a
+    /// level at which this number exists.
     #[inline]
     pub(super) fn bucket(&self, number: usize) -> Bucket<'_> {
         let segment = usize::BITS - (number >> self.base_bits).leading_zeros();

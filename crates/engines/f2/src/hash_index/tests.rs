@@ -241,7 +241,7 @@ fn an_overflow_bucket_that_was_not_linked_is_taken_again() {
     assert!(!numbers.contains(&pool.take().0), "then new ones");
 }
 
-/// Trims all buckets, with nobody else there.
+/// Trims all buckets, without any other thread.
 fn trim(index: &HashIndex) -> usize {
     let (mut from, mut trimmed) = (Some(0), Trimmed::default());
     while let Some(bucket) = from {
@@ -269,7 +269,7 @@ fn empty_overflow_buckets_are_taken_out_and_used_again() {
     assert!(index.should_trim());
     assert_eq!(trim(&index), 0, "none is empty");
     assert!(!index.should_trim(), "it was of no use");
-    // Tags below 30 and from 49 on are gone: of the lines in the middle some are empty, too.
+    // Tags below 30 and from 49 on are removed: some of the lines in the middle are empty, too.
     for (bucket, tag) in (0..16).flat_map(|bucket| (0..70).map(move |tag| (bucket, tag))) {
         let slot = index.find(chain(bucket, tag)).expect("linked");
         let is_kept = (30..49).contains(&tag);

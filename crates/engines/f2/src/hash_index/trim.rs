@@ -3,11 +3,12 @@
 //! To trim a bucket:
 //!
 //! 1. Take its lock. No slot of it is used for anything new from here on (I9).
-//! 2. Fence (F2). Go through the overflow buckets behind it: one without any entry, not even a
-//!    tentative one, gets its own lock, which is never released, so that nothing is appended to it; then
-//!    the line before it is led past it. It goes on leading to those behind it.
+//! 2. Fence (F2). Go through the overflow buckets behind it. One without any entry, not even a
+//!    tentative one, gets its own lock, which is never released, so that nothing is appended to it.
+//!    Then the line before it is led past it. The removed bucket still leads to the buckets behind
+//!    it.
 //! 3. Count the trim in the bucket's control word, which is the release of its lock.
-//! 4. Once nobody can be looking at what was taken out, give it to the pool.
+//! 4. Once no thread can be reading the removed buckets, give them to the pool.
 //!
 //! No entry moves, so readers take no notice.
 
@@ -21,20 +22,21 @@ use super::bucket::{Bucket, Control};
 use super::entry::Entry;
 use crate::planted::{Planted, is_planted};
 
-/// Overflow buckets came since the last trim, as a share of the buckets: then it is time for another.
+/// Overflow buckets came since the last trim, as a share of the buckets: then it is time for
+/// another.
 const NEW_SHARE: u64 = 32;
 /// Not for fewer.
 const NEW_MIN: u64 = 64;
 
-/// Overflow buckets that were taken out of their chains and that threads may still be looking at. They
-/// are lost if they are not given back.
+/// Overflow buckets that were taken out of their chains and that threads may still be reading. They
+/// are lost if they are not returned to the pool.
 #[must_use]
 #[derive(Debug, Default)]
 pub(crate) struct Trimmed(Vec<u32>);
 
 impl Trimmed {
-    /// Has `give_back` called with them once nobody is protected any more who is now. The caller is
-    /// not.
+    /// Calls `give_back` with them once all threads that are protected now have left protection.
+    /// The caller is not protected.
     pub(crate) fn when_unseen(
         self,
         epochs: &Epochs,
@@ -53,22 +55,24 @@ impl Trimmed {
 }
 
 impl HashIndex {
-    /// Whether so many overflow buckets came since the last trim that another is worth it.
+    /// Returns whether enough overflow buckets were added since the last trim that another is worth
+    /// it.
     pub(crate) fn should_trim(&self) -> bool {
         let kept = u64::from(self.kept.load(Unmodelled::Relaxed));
         self.overflow.used() > kept + (self.buckets() as u64 / NEW_SHARE).max(NEW_MIN)
     }
 
-    /// Notes that all buckets were trimmed, and so much was taken.
+    /// Notes that all buckets were trimmed, and that these were taken.
     pub(crate) fn note_trim(&self, trimmed: &Trimmed) {
         let left = self.overflow.used().saturating_sub(trimmed.len() as u64);
         self.kept.store(left as u32, Unmodelled::Relaxed);
     }
 
-    /// Takes the empty overflow buckets out of the chains of `count` buckets from `from` on. Returns
-    /// where to go on, or nothing after the last bucket. Beside a doubling it does nothing.
+    /// Takes the empty overflow buckets out of the chains of `count` buckets from `from` on.
+    /// Returns the bucket to continue at, or nothing after the last bucket. Does nothing while the
+    /// table doubles.
     ///
-    /// The caller is protected, like everybody who uses the index.
+    /// The caller is protected, like every thread that uses the index.
     pub(crate) fn trim(&self, from: usize, count: usize, taken: &mut Trimmed) -> Option<usize> {
         let level = self.level();
         let buckets = self.table.buckets(level);
@@ -83,7 +87,8 @@ impl HashIndex {
         (to < buckets).then_some(to)
     }
 
-    /// Gives what was trimmed to the pool. Nobody who was protected when it was trimmed may still be.
+    /// Gives the trimmed buckets to the pool. No thread that was protected when they were trimmed
+    /// may still be protected.
     pub(crate) fn give_back_trimmed(&self, trimmed: Trimmed) {
         trimmed.0.into_iter().for_each(|number| self.overflow.give_back(number));
     }
@@ -119,13 +124,13 @@ impl HashIndex {
             let next = close(line);
             taken.0.push(number);
             match kept {
-                // What it leads to is not none, so nobody appends to it.
+                // Its link is not none, so no thread appends to it.
                 Some(kept) => kept.publish(Control::new(0, next)),
                 None => first = next,
             }
             number = next;
         }
-        // I9. The lock kept everybody else from changing the control word.
+        // I9. The lock kept all other threads from changing the control word.
         let is_changed = taken.0.len() > taken_before;
         bucket.publish(if is_changed { seen.trimmed(first) } else { seen });
     }

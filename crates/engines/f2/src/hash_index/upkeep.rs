@@ -1,4 +1,4 @@
-//! Entries that are no longer needed, and entries that come back: scrubbing and recovery.
+//! Entries that are no longer needed, and entries that are rebuilt: scrubbing and recovery.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use super::slot::{Changed, Slot};
 use super::{HashIndex, KeyHash, LogAddress};
 
 impl HashIndex {
-    /// Frees the entry of a chain whose newest record lies below `begin`, or that has none; says
-    /// whether it did. Not if the entry has changed since it was found.
+    /// Frees the entry of a chain whose newest record is below `begin`, or that has none; returns
+    /// whether it did. It does not if the entry has changed since it was found.
     ///
     /// An address of the read cache is above every `begin`.
     #[cfg(test)]
@@ -24,12 +24,13 @@ impl HashIndex {
         Ok(())
     }
 
-    /// Frees, in `count` buckets from `from` on, the entries of chains whose newest record lies below
-    /// `begin`, or that have none. Returns where to go on, or nothing after the last bucket.
+    /// Frees, in `count` buckets from `from` on, the entries of chains whose newest record is below
+    /// `begin`, or that have none. Returns the bucket to continue at, or nothing after the last
+    /// bucket.
     ///
-    /// Every entry that is below `begin` when the first slice begins is gone after the last one, if
-    /// no such address is linked meanwhile; also if the table doubles, because entries only move
-    /// to buckets further on.
+    /// Every entry that is below `begin` when the first slice begins is freed after the last one,
+    /// if no such address is linked meanwhile. This holds also if the table doubles, because
+    /// entries only move to buckets further on.
     pub(crate) fn scrub(&self, begin: LogAddress, from: usize, count: usize) -> Option<usize> {
         let to = from.saturating_add(count);
         for number in self.present(from..to) {

@@ -9,9 +9,10 @@ impl HashIndex {
     /// The next chain after `after`, or the first one, and its newest record; nothing after the
     /// last.
     ///
-    /// A walk meets every chain that exists all the while exactly once, however often the table
-    /// doubles meanwhile; one that comes or goes meanwhile, at most once. Costs one bucket where
-    /// there are many chains; empty buckets on the way are passed.
+    /// Returns the next chain of a walk. A walk meets every chain that exists all the while exactly
+    /// once, however often the table doubles meanwhile; a chain that is made or removed meanwhile,
+    /// at most once. Costs one bucket if there are many chains; empty buckets on the way are
+    /// passed.
     pub(crate) fn next_chain(&self, after: Option<ChainId>) -> Option<(ChainId, LogAddress)> {
         let mut from = after.map_or(0, |id| id.get() + 1);
         let end = 1 << (self.table.base_bits() + TAG_BITS);
@@ -40,7 +41,8 @@ impl HashIndex {
                 let entry = Entry::load(place);
                 let id = Chain { base: chain.base, tag: entry.tag() }.id();
                 let closer = next.is_none_or(|(best, _)| id < best);
-                // What a split has moved to another bucket and not freed yet is not in the range.
+                // An entry that a split has moved to another bucket and not freed yet is not in the
+                // range.
                 if entry.is_settled() && (from.get()..end).contains(&id.get()) && closer {
                     next = Some((id, entry.address()));
                 }

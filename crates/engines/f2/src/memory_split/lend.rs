@@ -1,21 +1,22 @@
-//! Memory that hot log and read cache have a right to and do not fill, lent to the digests of chunks: figures
-//! in, what is lent out.
+//! Memory that hot log and read cache have a right to and do not fill, lent to the digests of
+//! chunks. Figures go in, the lent bytes come out.
 //!
-//! After opening, both are empty, and fill only as fast as the load writes and reads. Digests of all chunks are
-//! made in a second or two, and given up at once: so until they want it themselves, the memory is theirs.
+//! After opening, both are empty, and fill only as fast as the load writes and reads. Digests of
+//! all chunks are made in a second or two, and dropped immediately. So until log and cache want it
+//! themselves, the digests have the memory.
 
 /// A side that may lend.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lender {
-    /// What it has a right to.
+    /// Bytes that it has a right to.
     pub(super) share: u64,
-    /// What it fills.
+    /// Bytes that it fills.
     pub(super) filled: u64,
-    /// What it works with.
+    /// Bytes that it works with.
     pub(super) least: u64,
 }
 
-/// Bytes that are lent, by whom.
+/// Bytes that each side lends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lent {
     pub(super) log: u64,
@@ -28,8 +29,8 @@ impl Lent {
     }
 }
 
-/// What a side keeps beside half as much again as it fills, so that it is not full before the next look: a
-/// part of what all have.
+/// Bytes that a side keeps in addition to one and a half times the bytes that it fills, so that it
+/// is not full before the next look: the total divided by this.
 const MARGIN_SHARE: u64 = 16;
 
 impl Lender {
@@ -39,8 +40,8 @@ impl Lender {
     }
 }
 
-/// What is to be lent, in multiples of `unit`, where digests have a use for `wanted` bytes beyond their own, of
-/// `total` that all have. More than is lent `now` only where `grows`.
+/// Returns the bytes to be lent, in multiples of `unit`, if digests have a use for `wanted` bytes
+/// beyond their own, of `total` that all have. It lends more than `now` only if `grows`.
 pub(super) fn lend(
     [log, cache]: [Lender; 2],
     (total, unit): (u64, u64),

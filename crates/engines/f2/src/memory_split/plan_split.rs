@@ -1,16 +1,17 @@
 //! Whether memory goes from one use of it to another: figures in, a decision out.
 //!
-//! For each *side* it is known what the same number of bytes more would have saved it, the *reach*, in bytes of
-//! I/O since the last decision: for hot log and read cache counted, for the digests of chunks reckoned. The side that
-//! would have saved clearly more gets a step from the one that would have saved least. What a side would save falls
-//! as it grows, and rises on the other one, so they come to be equal, which is where no step helps.
+//! For each *side* it is known how many bytes of I/O the same amount of additional memory, the
+//! *reach*, would have saved since the last decision. For hot log and read cache this is counted,
+//! for the digests of chunks it is calculated. The side that would have saved clearly more gets a
+//! step from the one that would have saved least. The savings of a side fall as it grows, and rise
+//! on the other side. So they become equal, and then no step helps.
 
-/// What a read of the device costs, in bytes of I/O: a block.
+/// Cost of a read of the device, in bytes of I/O: a block.
 const READ_BYTES: u64 = 4096;
 /// How often a byte that is appended is moved: written, and read by compaction.
 const MOVES_OF_APPENDED: u64 = 2;
-/// Bytes saved, of all sides, from which on they say something: at least so many, and a step's, since about that
-/// is lost where a step was wrong.
+/// Fewest bytes saved, of all sides together, on which a decision is based. They must also be at
+/// least the bytes of a step, since about that is lost if a step was wrong.
 const EVIDENCE_BYTES: u64 = 16 * READ_BYTES;
 /// How much more one side has to save than the other, as a ratio of these two.
 const CLEARLY: (u64, u64) = (4, 3);
@@ -25,15 +26,16 @@ pub(crate) enum Side {
     Digests,
 }
 
-/// All sides, in the order in which they give where the sum is too large.
+/// All sides, in the order in which they give if the sum is too large.
 const SIDES: [Side; 3] = [Side::Log, Side::Cache, Side::Digests];
 
-/// What the decision depends on.
+/// Figures that the decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
     /// Bytes that all sides may take together.
     pub(crate) total: u64,
-    /// Bytes of a step, and what it is a multiple of: of what each side can take.
+    /// Bytes of a step, and of the unit that a step is a multiple of: each side can take whole
+    /// units.
     pub(crate) step: u64,
     pub(crate) unit: u64,
     pub(crate) log: SideFigures,
@@ -48,7 +50,7 @@ pub(crate) struct Figures {
     pub(crate) cache_reads: u64,
     /// And more digests.
     pub(crate) digest_reads: u64,
-    /// Where the last step came from and went.
+    /// Giver and receiver of the last step.
     pub(crate) last: Option<(Side, Side)>,
 }
 
@@ -60,18 +62,18 @@ pub(crate) struct SideFigures {
     pub(crate) most: u64,
 }
 
-/// What is to be done.
+/// A decision about the split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Too little was counted: go on counting.
+    /// Too little was counted: continue counting.
     Wait,
-    /// No side gains; count anew.
+    /// No side gains; start the counts again.
     Keep,
     /// A step from the first side to the second.
     Move(Side, Side),
     /// There are bytes that no side takes: a step to this one.
     Grow(Side),
-    /// All take more than there is: so many bytes off this one, in whole steps.
+    /// The sides take more than the total: take this number of bytes off this one, in whole steps.
     Shrink(Side, u64),
 }
 
@@ -85,12 +87,12 @@ impl SideFigures {
     }
 }
 
-/// Bytes of I/O of so many reads of the device.
+/// Returns the bytes of I/O of this number of reads of the device.
 pub(crate) const fn of_reads(reads: u64) -> u64 {
     reads * READ_BYTES
 }
 
-/// The same of so many, and of appended records of so many bytes.
+/// Returns the same of reads and of appended records of `record_bytes` bytes.
 pub(crate) const fn of_log(reads: u64, appends: u64, record_bytes: u64) -> u64 {
     of_reads(reads) + appends * record_bytes * MOVES_OF_APPENDED
 }
@@ -122,7 +124,7 @@ impl Figures {
     }
 }
 
-/// What to do. `receiver`: for whom bytes are that no side takes.
+/// Returns the decision. `receiver`: the side that gets bytes that no side takes.
 pub(crate) fn plan(figures: &Figures, receiver: Side) -> Decision {
     let Figures { step, total, .. } = *figures;
     let may_give = |side: &Side| figures.side(*side).may_give(step);
@@ -136,7 +138,7 @@ pub(crate) fn plan(figures: &Figures, receiver: Side) -> Decision {
     }
     if total - taken >= step {
         let takers = [receiver].into_iter().chain(SIDES);
-        // Digests take what they were given for a reason.
+        // Digests take only bytes that were meant for them.
         let mut takers = takers.filter(|side| *side == receiver || *side != Side::Digests);
         if let Some(to) = takers.find(may_take) {
             return Decision::Grow(to);
@@ -253,7 +255,7 @@ mod tests {
             Figures { digests, total: 101 * MIB, ..with(digest_reads) }
         };
         assert_eq!(plan(&full(1_000), Side::Log), Decision::Move(Side::Cache, Side::Log));
-        // What nobody takes goes to them only where it was meant for them.
+        // Bytes that no side takes go to the digests only where they were meant for them.
         let spare = Figures { total: 101 * MIB, ..with(0) };
         assert_eq!(plan(&spare, Side::Digests), Decision::Grow(Side::Digests));
         assert_eq!(plan(&spare, Side::Cache), Decision::Grow(Side::Cache));

@@ -1,4 +1,5 @@
-//! A ring of pages, alone: what is charged, what is kept, and that contents go with the memory.
+//! A ring of pages, alone: the bytes that it charges and keeps, and that contents move with the
+//! memory.
 
 use std::sync::Arc;
 use std::thread::scope;

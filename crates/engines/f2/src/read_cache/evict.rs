@@ -1,5 +1,5 @@
-//! Eviction: entries that lead to the oldest page are led back to the log, but for those of records
-//! that were read meanwhile, which are copied to the tail (*second chance*).
+//! Eviction: entries that lead to the oldest page are led back to the log. Records that were read
+//! meanwhile are copied to the tail instead (*second chance*).
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use crate::key_hash::KeyHash;
 use crate::planted::{Planted, is_planted};
 use crate::record::Read;
 
-/// Of the records that may be looked at in one go, one in so many gets a second chance at most. So pages
-/// become free though everything in them was read.
+/// Share of the records examined in one call, as a divisor, that get a second chance at most. So
+/// pages become free even if all their records were read.
 const CHANCES_SHARE: usize = 2;
 
-/// What becomes of a record that was cached when its page was to go.
+/// Outcome for a record that was cached when its page was to be evicted.
 pub(super) enum Outcome {
-    /// It lies at the tail now.
+    /// It is at the tail now.
     Kept,
     /// It was in this page, and is cached no longer.
     Evicted(u64),
 }
 
 impl Ring {
-    /// Takes at most `count` records off the oldest page, if its memory is needed soon, and tells
-    /// `ended` of those that were still cached. Does nothing while another tends the ring. The caller
-    /// is protected.
+    /// Takes at most `count` records off the oldest page, if its memory is needed soon, and calls
+    /// `ended` for each of these that was still cached. Does nothing while another thread tends the
+    /// ring. The caller is protected.
     pub(super) fn evict_some(
         &self,
         index: &HashIndex,
@@ -79,7 +79,7 @@ impl Ring {
         self.link(slot, to, record.header().previous(), (key, value))
     }
 
-    /// Gives the memory of the pages below `page` away, once nobody reads them any more. [R4]
+    /// Frees the memory of the pages below `page`, once no thread reads them any more. [R4]
     fn free_below(&self, page: u64) {
         let borders = Arc::clone(&self.borders);
         let free = move || borders.free_below(page);
@@ -87,8 +87,8 @@ impl Ring {
     }
 }
 
-/// Leads the entry back to the log if it still leads to `at`; says whether it did. The page is
-/// sealed, so nobody links `at` afterwards [R3].
+/// Leads the entry back to the log if it still leads to `at`; returns whether it did. The page is
+/// sealed, so no thread links `at` afterwards [R3].
 fn unlink(index: &HashIndex, hash: KeyHash, at: LogAddress, log_head: LogAddress) -> bool {
     loop {
         let Some(slot) = index.find(hash) else { return false };

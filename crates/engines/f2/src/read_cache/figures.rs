@@ -1,4 +1,4 @@
-//! What the cache does, counted; striped, since every hit counts.
+//! Counts of the cache's work; striped, since every hit counts.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -8,7 +8,7 @@ use crate::key_hash::KeyHash;
 
 const STRIPE_BITS: u32 = 4;
 
-/// What the cache has done so far.
+/// Work of the cache so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     /// Bytes of memory in use.
@@ -17,15 +17,15 @@ pub(crate) struct Figures {
     pub(crate) pages: u64,
     /// Reads of a device that a larger cache would have saved, about.
     pub(crate) ghost_hits: u64,
-    /// Reads that were answered from the cache.
+    /// Reads that the cache served.
     pub(crate) hits: u64,
     /// Values that were read from a device.
     pub(crate) misses: u64,
-    /// Of those, how many were cached.
+    /// The number of these that were cached.
     pub(crate) inserted: u64,
-    /// Records that were copied to the tail when their page was given up, since they had been read.
+    /// Records that were copied to the tail when their page was evicted, since they had been read.
     pub(crate) second_chances: u64,
-    /// Records that were cached until their page was given up.
+    /// Records that were cached until their page was evicted.
     pub(crate) evicted: u64,
 }
 
@@ -67,7 +67,7 @@ impl Counters {
         }
     }
 
-    /// `begin`, and what was counted.
+    /// Returns `begin` with the counts added.
     pub(super) fn figures(&self, begin: Figures) -> Figures {
         self.0.iter().fold(begin, |sum, stripe| Figures {
             hits: sum.hits + stripe.hits.load(Relaxed),

@@ -1,9 +1,9 @@
-//! Which keys were read from a device, or evicted, not long ago: what a full cache admits.
+//! The keys that were recently read from a device, or evicted: a full cache admits these.
 //!
-//! Most keys of a skewed load are read once in a long while, and a copy of such a one would take the
-//! place of one that is read again. So the first read of a key is only remembered here, as a
-//! fingerprint in a small set of a table of fixed length, where it takes the place of another; the
-//! second one admits it.
+//! Most keys of a skewed load are read once in a long while, and a copy of such a key would take
+//! the place of one that is read again. So the first read of a key is only remembered here, and the
+//! second one admits it. A fingerprint of the key takes the place of another in a small set of a
+//! table of fixed length.
 
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering::Relaxed};
 
@@ -11,21 +11,21 @@ use crate::key_hash::KeyHash;
 
 /// Fingerprints of a set.
 const WAYS: usize = 8;
-/// Where a fingerprint begins in a hash, above the bits that choose the set.
+/// Lowest bit of a fingerprint in a hash, above the bits that choose the set.
 const FINGERPRINT_SHIFT: u32 = u64::BITS - u16::BITS;
 /// Of no key.
 const NONE: u16 = 0;
 
-/// The table. The checkers do not see it: it orders nothing, and what gets lost does no harm.
+/// The table. The checkers do not see it: it orders nothing, and a lost note does no harm.
 pub(super) struct History {
     /// A power of two of them, or none.
     sets: Box<[[AtomicU16; WAYS]]>,
-    /// How many were noted, which says whose place the next one takes.
+    /// Number of notes so far, which determines the place that the next one takes.
     noted: AtomicUsize,
 }
 
 impl History {
-    /// A table of at most so many bytes. Too little for a set: it knows every key.
+    /// Makes a table of at most `bytes` bytes. If that is too little for a set, it knows every key.
     pub(super) fn new(bytes: u64) -> Self {
         let sets = bytes as usize / size_of::<[AtomicU16; WAYS]>();
         let sets = if sets == 0 { 0 } else { 1 << sets.ilog2() };

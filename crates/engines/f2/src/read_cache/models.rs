@@ -1,5 +1,5 @@
-//! Models of the cache beside writers, readers and itself, for both checkers: the cache, the index
-//! and the epochs are real, the log is numbers.
+//! Models of the cache concurrent with writers, readers and itself, for both checkers: the cache,
+//! the index and the epochs are real, the log is numbers.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib --target-dir target/loom read_cache
@@ -24,12 +24,12 @@ const SEED: u64 = 3;
 /// A record of a key and a value of a byte each.
 const RECORD_BYTES: u64 = 32;
 const PAGES: u64 = 2;
-/// So that the memory of pages is given back, and not kept for those to come.
+/// So that the memory of pages is released, and not kept for later pages.
 const SLOTS: u64 = 4;
 
-/// What is in the cold log at first, and nobody else's.
+/// The record that is in the cold log at first, different from all others.
 const COLD: LogAddress = LogAddress::new(32);
-/// What is in the log at first, and what the model's writer links.
+/// The record that is in the log at first, and the record that the model's writer links.
 const OLD: LogAddress = LogAddress::new(64);
 const NEW: LogAddress = LogAddress::new(128);
 
@@ -39,7 +39,7 @@ struct Shared {
     cache: ReadCache,
     /// How often the log was truncated.
     truncations: AtomicU64,
-    /// What a key that is not in the log has in the cold log.
+    /// The cold log's record of a key that is not in the log.
     cold: AtomicU64,
 }
 
@@ -48,7 +48,7 @@ fn hash(key: u8) -> KeyHash {
 }
 
 impl Shared {
-    /// A cache of two pages of so many records, and a log that has key 1 at [`OLD`].
+    /// Makes a cache of two pages of `records` records, and a log that has key 1 at [`OLD`].
     fn new(records: u64) -> Arc<Self> {
         let shared = Self::without_entries(records);
         shared.write(1, OLD);
@@ -71,8 +71,8 @@ impl Shared {
         while self.index.find_or_create(hash(key)).compare_exchange(at).is_err() {}
     }
 
-    /// The record at `at` and all below move to the cold log, as hot-to-cold compaction has it: then
-    /// the log begins behind, and entries that lead below are freed.
+    /// The record at `at` and all below move to the cold log, as hot-to-cold compaction has it:
+    /// then the log begins behind, and entries that lead below are freed.
     fn move_to_cold(&self, at: LogAddress) {
         self.cold.store(at.get(), Ordering::Release);
         self.truncations.fetch_add(1, Ordering::AcqRel);
@@ -86,9 +86,9 @@ impl Shared {
         assert_eq!(self.index.scrub(at.plus(1), 0, usize::MAX), None);
     }
 
-    /// A get of a key that finds nothing in memory and reads its value, which is its log head's
-    /// number, or what the cold log has where it has none, from a device: a step for itself. What it
-    /// caches it caches as production does.
+    /// Gets a key: if it finds nothing in memory, it reads the value from a device, a step for
+    /// itself. The value is the number of the key's log head, or the cold log's record if there is
+    /// none. It caches the value as production does.
     fn get(&self, key: u8) -> u8 {
         let guard = self.epochs.protect();
         let truncations = self.truncations.load(Ordering::Acquire);
@@ -111,7 +111,8 @@ impl Shared {
         value
     }
 
-    /// What the entry leads to in the log, and that a copy in front of it is one of this.
+    /// Checks which log head the entry leads to, and that a copy in front of it is a copy of this
+    /// record.
     fn must_hold(&self, key: u8, log_head: LogAddress) {
         let (found, value) = self.entry(key);
         assert_eq!(found, log_head, "another log head");
@@ -120,8 +121,8 @@ impl Shared {
         }
     }
 
-    /// That a copy of a key which has moved from `at` to the cold log is one of this. It keeps its entry,
-    /// which leads to what is gone.
+    /// Checks that a copy of a key which has moved from `at` to the cold log is a copy of this
+    /// record. The key keeps its entry, which leads to a removed record.
     fn must_have_moved(&self, key: u8, at: LogAddress) {
         let (found, value) = self.entry(key);
         assert!([LogAddress::NONE, at].contains(&found), "another log head: {found:?}");
@@ -142,7 +143,7 @@ impl Shared {
     }
 }
 
-/// A reader caches what it has read, while the key is written.
+/// A reader caches the value that it has read, while the key is written.
 fn insert_beside_write() {
     let shared = Shared::new(1);
     let reader = run(&shared, |shared| shared.get(1));
@@ -177,7 +178,8 @@ fn evict_beside_write() {
 /// A key is written while its copy gets a second chance.
 fn keep_beside_write() {
     let shared = Shared::new(2);
-    // The second get is a hit; the page of this copy is full with the third, and to go with the next.
+    // The second get is a hit; the page of this copy is full with the third, and to go with the
+    // next.
     for key in [1, 1, 2, 3] {
         shared.get(key);
     }
@@ -187,7 +189,7 @@ fn keep_beside_write() {
     shared.must_hold(1, NEW);
 }
 
-/// A reader holds a copy while it is evicted and its page is filled anew.
+/// A reader holds a copy while it is evicted and its page is filled again.
 fn evict_beside_read() {
     let shared = Shared::new(1);
     shared.get(1);
@@ -209,8 +211,8 @@ fn evict_beside_read() {
     shared.must_hold(1, OLD);
 }
 
-/// A reader caches what it has read from the cold log, while the key is written and that has moved to
-/// the cold log too: the entry is without an address again.
+/// A reader caches the value that it has read from the cold log, while the key is written and the
+/// new record moves there too: the entry is without an address again.
 fn insert_beside_a_move() {
     let shared = Shared::without_entries(1);
     let reader = run(&shared, |shared| shared.get(1));
@@ -221,7 +223,7 @@ fn insert_beside_a_move() {
     shared.must_have_moved(1, NEW);
 }
 
-/// The same, and another write begins, which makes the entry anew.
+/// The same, and another write begins, which makes the entry again.
 fn insert_beside_a_move_and_a_new_entry() {
     let shared = Shared::without_entries(1);
     let reader = run(&shared, |shared| shared.get(1));

@@ -1,9 +1,9 @@
 //! The ring of pages: room at its tail, and the turn to the next page.
 //!
-//! A page is filled, turned, *sealed* once nobody who may write or link a record of it is still
-//! protected, evicted (`evict`), and *free* once nobody who may read it is: then its memory is given
-//! back, or goes to a page to come. Pages are numbered without end, so no address is used twice.
-//! How many may have memory can change at any time.
+//! A page is filled, turned, *sealed* once no thread that may write or link a record of it is still
+//! protected, and evicted (`evict`). It is *free* once no thread that may read it is protected.
+//! Then its memory is released, or goes to a later page. Page numbers grow without end, so no
+//! address is used twice. The number of pages that may have memory can change at any time.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::record::Live;
 
 /// Bits of the tail word's offset in a page.
 const OFFSET_BITS: u32 = 24;
-/// Fewest pages of a ring: one filled, one evicted, and as many that are read.
+/// Fewest pages of a ring: one filled, one evicted, and two that are read.
 pub(super) const PAGES_MIN: u64 = 4;
 /// Pages that a ring should have.
 const PAGES: u64 = 16;
@@ -36,18 +36,19 @@ pub(super) struct Ring {
     /// The page that is filled, and how far.
     tail: CachePadded<AtomicU64>,
     pub(super) borders: Arc<Borders>,
-    /// Whether somebody turns a page or evicts: one at a time, and the others go on without.
+    /// Whether a thread turns a page or evicts: only one does so at a time, and the others continue
+    /// without waiting.
     is_tended: AtomicBool,
-    /// Where the pages in memory end; changed by who tends.
+    /// Ends of the pages in memory; changed by the thread that tends the ring.
     ends: Box<[AtomicU64]>,
-    /// The page that is evicted, and how far; changed by who tends.
+    /// The page that is evicted, and how far; changed by the thread that tends the ring.
     evicted: AtomicU64,
     /// How often the number of pages was changed.
     resizes: AtomicU64,
     pub(super) epochs: Epochs,
 }
 
-/// What changes when an epoch is over.
+/// State that changes when an epoch is over.
 pub(super) struct Borders {
     /// Pages below are sealed.
     sealed: AtomicU64,
@@ -55,7 +56,7 @@ pub(super) struct Borders {
     free: AtomicU64,
     /// Pages that may have memory.
     allowed: AtomicU64,
-    /// How many of the changes of that all who turn pages know of.
+    /// Number of changes of that of which all threads that turn pages know.
     known_resizes: AtomicU64,
     pages: PageRing,
 }
@@ -65,7 +66,7 @@ impl Borders {
         self.allowed.load(Ordering::Acquire)
     }
 
-    /// Nobody reads the pages below `page` any more. [R4]
+    /// Frees the pages below `page`, which no thread reads any more. [R4]
     pub(super) fn free_below(&self, page: u64) {
         if self.allowed() < self.pages.slots() {
             let from = self.free.load(Ordering::Acquire);
@@ -93,8 +94,8 @@ const fn parts(word: u64) -> (u64, u64) {
 }
 
 impl Ring {
-    /// Bytes of a page and number of pages, for a ring of `bytes` whose pages have `page_bytes_max` at
-    /// most; nothing if that is too little.
+    /// Bytes of a page and number of pages, for a ring of `bytes` whose pages have `page_bytes_max`
+    /// at most; nothing if that is too little.
     pub(super) fn shape(bytes: u64, page_bytes_max: u64) -> Option<(u64, u64)> {
         let wanted = 1 << (bytes / PAGES).max(1).ilog2();
         let page_bytes = u64::clamp(wanted, PAGE_BYTES_MIN, PAGE_BYTES_MAX).min(page_bytes_max);
@@ -185,7 +186,8 @@ impl Ring {
     fn allocate_in_page(&self, bytes: u64) -> Result<LogAddress, u64> {
         let page_bytes = self.page_bytes();
         loop {
-            // Acquire: who allocates in a page that another turned to finds its memory free.
+            // Acquire: a thread that allocates in a page that another thread turned to finds its
+            // memory free.
             let tail = self.tail.load(Ordering::Acquire);
             let (page, offset) = parts(tail);
             if offset + bytes > page_bytes {
@@ -198,8 +200,8 @@ impl Ring {
         }
     }
 
-    /// Writes a copy at `at`, which was allocated for it, and lets the entry lead to it, if that still
-    /// is what it was when it was read.
+    /// Writes a copy at `at`, which was allocated for it, and makes the entry lead to it, if the
+    /// entry is still the same as when it was read.
     pub(super) fn link(
         &self,
         slot: Slot<'_>,
@@ -224,8 +226,8 @@ impl Ring {
         taken.is_ok().then_some(Tending(self))
     }
 
-    /// Turns from a full page to the next; `false` if there is no memory for it yet. The caller tends
-    /// the ring.
+    /// Turns from a full page to the next; `false` if there is no memory for it yet. The caller
+    /// tends the ring.
     fn turn(&self, full: u64) -> bool {
         let next = full + 1;
         let has_room = next < self.borders.free.load(Ordering::Acquire) + self.pages();
@@ -251,9 +253,10 @@ impl Ring {
         true
     }
 
-    /// Lets so many pages have memory, within what the ring was made for. More: at once. Fewer: once
-    /// the oldest are evicted, which insertions do, and who calls [`super::ReadCache::settle`]. One
-    /// thread at a time.
+    /// Sets the number of pages that may have memory, at most the number that the ring was made
+    /// for. A greater number is allowed immediately. A smaller one is reached once the oldest pages
+    /// are evicted, by insertions and by callers of [`super::ReadCache::settle`]. One thread at a
+    /// time.
     pub(super) fn resize(&self, pages: u64) {
         let pages = pages.clamp(PAGES_MIN.min(self.pages_max()), self.pages_max());
         if self.borders.allowed.swap(pages, Ordering::AcqRel) == pages {
@@ -261,7 +264,7 @@ impl Ring {
         }
         let resizes = self.resizes.fetch_add(1, Ordering::AcqRel) + 1;
         let borders = Arc::clone(&self.borders);
-        // Who turns a page just now may have read how many there were.
+        // A thread that turns a page just now may have read the earlier number.
         self.epochs.bump_with(move || {
             borders.known_resizes.fetch_max(resizes, Ordering::AcqRel);
         });
@@ -275,7 +278,7 @@ impl Ring {
             return false;
         }
         if pages < borders.pages.slots() {
-            // Also what was left for the next pages, which come beside it now.
+            // Also the memory that was left for the next pages, which get memory of their own now.
             borders.pages.give_back_below(borders.free.load(Ordering::Acquire));
         }
         borders.pages.held() <= pages
@@ -288,7 +291,8 @@ impl Ring {
 }
 
 impl Tending<'_> {
-    /// [`Ring::allocate`] for who tends the ring, of a length that there was room for before.
+    /// [`Ring::allocate`] for the thread that tends the ring, of a length that there was room for
+    /// before.
     pub(super) fn allocate(&self, bytes: u64) -> Option<LogAddress> {
         match self.0.allocate_in_page(bytes) {
             Ok(at) => Some(at),
@@ -310,7 +314,7 @@ impl Tending<'_> {
         (is_due && page < ring.borders.sealed.load(Ordering::Acquire)).then_some((page, offset))
     }
 
-    /// Where a page ends that was turned.
+    /// Returns the end of a page that was turned.
     pub(super) fn end(&self, page: u64) -> u64 {
         self.0.end_of(page).load(Ordering::Relaxed)
     }

@@ -234,7 +234,7 @@ fn a_smaller_cache_gives_its_memory_back_and_a_larger_one_holds_more() {
     assert_eq!(bench.cache.figures().pages, 40);
 }
 
-/// A reader that holds a copy keeps its page from being given back.
+/// A reader that holds a copy keeps its page from being released.
 #[test]
 fn memory_is_not_given_back_under_a_reader() {
     let bench = Bench::growing(4096, 8, 8);

@@ -37,7 +37,7 @@ impl Shape {
     }
 }
 
-/// Word 0: where the chain goes on, and what kind of record this is.
+/// Word 0: the address at which the chain continues, and the kind of this record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header(pub(crate) u64);
 
@@ -53,7 +53,7 @@ impl Header {
     pub(super) const CHECK_MASK: u64 = !((1 << Self::CHECK_SHIFT) - 1);
     const KNOWN: u64 = ((1 << LogAddress::BITS) - 1) | Self::INVALID | Self::FILLER | Self::PRESENT;
 
-    /// The header of a record whose chain goes on at `previous`.
+    /// The header of a record whose chain continues at `previous`.
     pub(crate) const fn record(previous: LogAddress) -> Self {
         Self(previous.get() | Self::PRESENT)
     }
@@ -68,7 +68,7 @@ impl Header {
         Self(self.0 | Self::INVALID)
     }
 
-    /// Where the chain goes on.
+    /// Returns the address at which the chain continues.
     pub(crate) const fn previous(self) -> LogAddress {
         LogAddress::new(self.0)
     }
@@ -132,8 +132,9 @@ impl State {
         self.0 & Self::LOCKED != 0
     }
 
-    /// Whether nobody may change the record in place any more: it was sealed, or its sequence is
-    /// used up. A sequence that began anew could show a reader two different moments as one.
+    /// Returns whether no thread may change the record in place any more: it was sealed, or its
+    /// sequence is used up. A sequence that started again could show a reader two different moments
+    /// as one.
     pub(super) const fn is_sealed(self) -> bool {
         self.0 & Self::SEALED != 0 || self.0 >> 44 == u64::MAX >> 44
     }
@@ -146,7 +147,7 @@ impl State {
         Self((self.0 | Self::SEALED) & !Self::LOCKED)
     }
 
-    /// What a record is unlocked to after a change.
+    /// Returns the state to which a record is unlocked after a change.
     pub(super) const fn changed(self, value_bytes: usize, tombstone: bool) -> Self {
         let shape = Shape { value_bytes, ..self.shape() };
         let content = Self::new(shape, tombstone).0;
@@ -154,7 +155,7 @@ impl State {
         Self(content | sequence.wrapping_add(Self::SEQUENCE))
     }
 
-    /// Without what only memory needs.
+    /// Returns the word without the bits that only memory needs.
     pub(super) const fn content(self) -> Self {
         Self(self.0 & !Self::CHECK_MASK)
     }

@@ -1,16 +1,17 @@
-//! A record in memory: read, changed in place and sealed by many threads at once.
+//! A record in memory, which many threads read, change in place and seal concurrently.
 //!
 //! The state word is a sequence lock. A writer takes it by a compare-and-swap that sets the lock
 //! bit, changes the value word by word, and stores the state unlocked with the next sequence
 //! number. A reader copies the value between two loads of the state that must be equal.
 //!
 //! # Invariants
-//! - V1. A reader that found the same unlocked state before and after copied what one writer left.
-//!   Acquire on the first load pairs with release on the unlocking store; a fence orders the copy
-//!   before the second load; a fence after taking the lock orders it before the first word written.
-//! - V2. The sequence never begins anew: once it is used up, the record counts as sealed.
-//! - V3. A sealed record never changes again. Whoever computes a new value from an old one and
-//!   appends it seals the old one first, so that no change in place falls between the two.
+//! - V1. A reader that found the same unlocked state before and after copied the state of one
+//!   writer. Acquire on the first load pairs with release on the unlocking store. A fence orders
+//!   the copy before the second load; a fence after taking the lock orders it before the first word
+//!   written.
+//! - V2. The sequence never starts again: once it is used up, the record counts as sealed.
+//! - V3. A sealed record never changes again. A thread that computes a new value from an old one
+//!   and appends it seals the old one first, so that no change in place falls between the two.
 //! - V4. The record's length never changes: a change in place keeps the number of words that the
 //!   value takes.
 
@@ -28,7 +29,7 @@ const CACHE_LINE_BYTES: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live<'a>(&'a [AtomicU64]);
 
-/// What a reader finds.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
     Value,
@@ -39,7 +40,8 @@ pub(crate) enum Read {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InPlace {
     Done,
-    /// The record is as it was, and sealed if the caller is to append what it computes from it.
+    /// The record is unchanged, and sealed if the caller is to append the value that it computes
+    /// from it.
     Declined,
 }
 
@@ -49,7 +51,7 @@ impl<'a> Live<'a> {
         Self(words)
     }
 
-    /// Writes a record that nobody can reach yet. `None` is a tombstone.
+    /// Writes a record that no other thread can reach yet. `None` is a tombstone.
     pub(crate) fn write(self, previous: LogAddress, key: &[u8], value: Option<&[u8]>) {
         let value_bytes = value.map_or(0, <[u8]>::len);
         let shape = Shape { key_bytes: key.len(), value_bytes };
@@ -95,7 +97,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Lets the chain of a record that was not linked yet go on at `previous`.
+    /// Makes the chain of a record that was not linked yet continue at `previous`.
     pub(crate) fn relink(self, previous: LogAddress) {
         self.0[0].store(Header::record(previous).0, Ordering::Relaxed);
     }
@@ -115,12 +117,12 @@ impl<'a> Live<'a> {
         shape.key_bytes == key.len() && bytes_equal(&self.0[2..], key)
     }
 
-    /// The key replaces what is in `into`.
+    /// Replaces the content of `into` by the key.
     pub(crate) fn read_key(self, into: &mut Vec<u8>) {
         load_bytes(&self.0[2..], self.state().shape().key_bytes, into);
     }
 
-    /// The value replaces what is in `into`, unless the record is a tombstone.
+    /// Replaces the content of `into` by the value, unless the record is a tombstone.
     pub(crate) fn read(self, into: &mut Vec<u8>) -> Read {
         let mut patience = Patience::new();
         loop {
@@ -144,7 +146,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Takes the record's lock, or gives up if it is sealed.
+    /// Takes the record's lock; `None` if the record is sealed.
     fn lock(self) -> Option<Locked<'a>> {
         let mut patience = Patience::new();
         loop {
@@ -183,8 +185,8 @@ impl<'a> Live<'a> {
         state.compare_exchange(from.0, to.0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Puts another value (`None`: a tombstone) in the place of the present one, if it takes as
-    /// many words and the record is not sealed.
+    /// Puts another value (`None`: a tombstone) in the place of the present one, if it takes the
+    /// same number of words and the record is not sealed.
     pub(crate) fn put_in_place(self, value: Option<&[u8]>) -> InPlace {
         let fits = |shape: Shape| value.is_none_or(|value| fits(shape, value));
         if !fits(self.state().shape()) {
@@ -198,8 +200,8 @@ impl<'a> Live<'a> {
         InPlace::Done
     }
 
-    /// Lets `operator` change the record in place. If it cannot, the record is sealed, for the
-    /// caller to append what the operator makes of it.
+    /// Lets `operator` change the record in place. If it cannot, the record is sealed, so that the
+    /// caller can append the operator's result.
     pub(crate) fn rmw_in_place(
         self,
         operator: &mut dyn Operator,
@@ -231,7 +233,7 @@ impl<'a> Live<'a> {
     }
 }
 
-/// The lock on one record; dropping it leaves the record as it was, also where the operator of a
+/// The lock on one record. Dropping it leaves the record unchanged, also if the operator of a
 /// read-modify-write panics.
 struct Locked<'a> {
     record: Live<'a>,
@@ -272,7 +274,7 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// Whether `value` takes as many words as a record of this shape has for one. [V4]
+/// Returns whether `value` takes the number of words that a record of this shape has for one. [V4]
 fn fits(shape: Shape, value: &[u8]) -> bool {
     let wanted = Shape { value_bytes: value.len(), ..shape };
     wanted.value_words() == shape.value_words()
@@ -285,7 +287,7 @@ fn word_of(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Writes `bytes` and answers how many words they took.
+/// Writes `bytes` and returns the number of words that they took.
 fn store_bytes(words: &[AtomicU64], bytes: &[u8]) -> usize {
     let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
     for (word, bytes) in words.iter().zip(whole) {
@@ -299,7 +301,7 @@ fn store_bytes(words: &[AtomicU64], bytes: &[u8]) -> usize {
 
 fn load_bytes(words: &[AtomicU64], len: usize, into: &mut Vec<u8>) {
     let words = &words[..len.div_ceil(WORD_BYTES)];
-    // All of it is written anew, so that no step of the copy looks at the vector's length.
+    // All of it is overwritten, so that no step of the copy looks at the vector's length.
     into.resize(words.len() * WORD_BYTES, 0);
     let (pieces, _) = into.as_chunks_mut::<WORD_BYTES>();
     for (piece, word) in pieces.iter_mut().zip(words) {

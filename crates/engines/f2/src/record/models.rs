@@ -74,12 +74,12 @@ fn readers_beside_two_writers() {
     readers_beside(&[2, 3]);
 }
 
-/// What is explored to the end: loom takes far too long over a third thread.
+/// The part that is explored to the end: loom takes far too long over a third thread.
 fn readers_beside_writers() {
     readers_beside(if cfg!(loom) { &[2] } else { &[2, 3] });
 }
 
-/// A tombstone comes whole, and goes whole.
+/// A tombstone appears whole, and disappears whole.
 fn readers_beside_a_tombstone() {
     let record = Shared::new(1);
     let writer = run(&record, |record| {
@@ -105,8 +105,8 @@ fn counters() {
     assert_eq!(record.read(), Some(2), "a lost update");
 }
 
-/// A change in place beside somebody who seals the record and computes from it: either the change
-/// came before and is in what was computed, or it was declined.
+/// A change in place concurrent with a thread that seals the record and computes from it: either
+/// the change was first and is in the computed value, or it was declined.
 fn seal_beside_change() {
     let record = Shared::new(1);
     let changer = run(&record, |record| record.live().put_in_place(Some(&[2; 16])));

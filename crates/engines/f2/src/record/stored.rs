@@ -8,15 +8,15 @@ use codec::crc32c;
 use super::layout::{ALIGNMENT, Header, Shape, State, WORD_BYTES};
 use crate::address::LogAddress;
 
-/// What tells a record's length.
+/// Bytes of the words that have a record's length.
 pub(crate) const HEAD_BYTES: usize = 2 * WORD_BYTES;
 
-/// Bits of the checksum that lie in the state.
+/// Bits of the checksum that are in the state.
 const LOW_BITS: u32 = 64 - State::CHECK_SHIFT;
 
 const _: () = assert!(LOW_BITS + (64 - Header::CHECK_SHIFT) == 32);
 
-/// What is wrong with the bytes at an address.
+/// Damage of the bytes at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damage(pub(crate) &'static str);
 
@@ -36,8 +36,8 @@ fn checksum(salt: u64, at: LogAddress, words: [u64; 2], rest: &[u8]) -> u32 {
     ::crc32c::crc32c_append(crc32c(head.as_flattened()), rest)
 }
 
-/// Makes the words of one record in `bytes` (as they lay in memory) what they are on disk, and
-/// answers the record's length. Bytes that hold no record become zeros.
+/// Changes the words of one record in `bytes` from their form in memory to their form on disk, and
+/// returns the record's length. Bytes that hold no record become zeros.
 pub(crate) fn stamp(bytes: &mut [u8], salt: u64, at: LogAddress) -> usize {
     let Some((head, _)) = bytes.split_first_chunk::<HEAD_BYTES>() else {
         panic!("a record's head lies within its page");
@@ -79,8 +79,8 @@ fn length(header: Header, state: State) -> usize {
 }
 
 impl<'a> Stored<'a> {
-    /// The length that the record beginning with `bytes` claims to have, to read all of it. At
-    /// least [`HEAD_BYTES`] must be there; not more than `room` is believed.
+    /// Returns the length that the record beginning with `bytes` claims to have, to read all of it.
+    /// At least [`HEAD_BYTES`] must be there; a length above `room` is rejected.
     pub(crate) fn claimed_bytes(bytes: &[u8], room: usize) -> Result<usize, Damage> {
         let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else {
             return Err(Damage("a record is cut short"));

@@ -112,7 +112,7 @@ fn a_record_elsewhere_is_not_taken_for_this() {
 fn a_used_up_sequence_seals_the_record() {
     let words = record(b"key", Some(b"12345678"));
     let live = Live::new(&words);
-    // All but the last two numbers of the sequence are gone.
+    // All but the last two numbers of the sequence are used up.
     words[1].fetch_or(((1 << 20) - 2) << 44, Ordering::Relaxed);
     assert_eq!(live.put_in_place(Some(b"87654321")), InPlace::Done);
     assert_eq!(live.put_in_place(Some(b"abcdefgh")), InPlace::Declined);

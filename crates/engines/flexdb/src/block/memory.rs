@@ -1,8 +1,8 @@
-//! Where the bytes of blocks lie: in memory of their own, of which it is known what is resident
-//! ([`sync::pieces`]).
+//! The memory of blocks: pools of their own, whose resident bytes are known ([`sync::pieces`]).
 //!
-//! Blocks are counted one by one, each with its slot. What lies between them is resident, too: pages of which a part is free, in
-//! slabs of other lengths than those that are wanted. The cache holds that to a part of the budget ([`BlockMemory::loss_max`]).
+//! Blocks are counted one by one, each with its slot. Memory between them is resident, too: pages
+//! of which a part is free, in slabs of other lengths than the ones that are needed. The cache
+//! limits it to a part of the budget ([`BlockMemory::loss_max`]).
 
 use std::sync::Arc;
 
@@ -10,14 +10,16 @@ use sync::pieces::{Piece, Pool};
 
 use crate::tally::{Charge, Tally};
 
-/// Of the budget that the store is opened with a slab has one part, and so many bytes.
+/// Part of the budget at opening (one in this many) that a slab takes, and its least and greatest
+/// bytes.
 const SLAB_PARTS: u64 = 256;
 const SLAB_BYTES_MIN: u64 = 64 << 10;
 const SLAB_BYTES_MAX: u64 = 4 << 20;
-/// Parts of the budget of which one may lie between blocks, and what may beside that: a few pages of each length.
+/// Part of the budget that may be resident between blocks, and bytes allowed in addition: a few
+/// pages of each length.
 const LOSS_PARTS: u64 = 32;
 const LOSS_BYTES: u64 = 1 << 20;
-/// Bytes that are given back to the system at once, at least.
+/// Bytes that are returned to the system in one call, at least.
 const STEP_BYTES: u64 = 64 << 10;
 
 /// See the file's head.
@@ -35,14 +37,14 @@ impl BlockMemory {
         Self { pool, tally }
     }
 
-    /// A slot for so many bytes, and what counts it with `more` bytes.
+    /// Takes a slot for `len` bytes, and a charge that counts the slot and `more` bytes.
     pub(super) fn take(&self, len: usize, more: u64) -> (Piece, Charge) {
         let piece = self.pool.take(len);
         let charge = self.tally.charge(piece.capacity() as u64 + more);
         (piece, charge)
     }
 
-    /// Bytes of all blocks that anybody holds.
+    /// Bytes of all blocks that are held anywhere.
     pub(crate) fn bytes(&self) -> u64 {
         self.tally.bytes()
     }
@@ -57,8 +59,8 @@ impl BlockMemory {
         self.tally.budget_bytes() / LOSS_PARTS + LOSS_BYTES
     }
 
-    /// Gives back to the system what no block lies on: so many bytes and some more, if there are as many; answers how
-    /// many.
+    /// Returns memory that no block uses to the system: `bytes` bytes and some more, if there is
+    /// enough. Returns how many bytes.
     pub(crate) fn give_back(&self, bytes: u64) -> u64 {
         self.pool.give_back(bytes + STEP_BYTES)
     }

@@ -1,9 +1,9 @@
-//! What the cache keeps resident.
+//! The memory that the cache keeps resident.
 
 use super::*;
 use crate::index::Lie;
 
-/// Blocks that somebody holds lie in all slabs, among others that go (B2).
+/// Blocks that are held are in all slabs, among others that are evicted (B2).
 #[test]
 fn what_lies_between_blocks_goes_back_to_the_system() {
     let budget = Arc::new(MemoryBudget::new(16 << 20));

@@ -1,4 +1,4 @@
-//! Doing what was planned: the space and the index are changed together.
+//! Making the planned changes: the space and the index are changed together.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::planted::{Planted, is_planted};
 use crate::state::Base;
 use crate::store::Shared;
 
-/// Chunks that are planned by one base, which then gives way to the next.
+/// Chunks that are planned by one base, before the next base replaces it.
 const SECTION_CHUNKS: usize = if cfg!(test) { 3 } else { 64 };
-/// Parts of the budget of which one may be copies of nodes before the base gives way.
+/// Part of the budget (one in this many) that copies of nodes may take before the base is replaced.
 const COPIED_PARTS: u64 = 256;
-/// Parts of the pairs of a full interval up to which one is joined with another; where they are not counted, parts
-/// of its bytes up to which the two are, as at an opening.
+/// Part of the pairs of a full interval (one in this many) up to which an interval is joined with
+/// another. If pairs are not counted, part of its bytes up to which the two are, as at an opening.
 const SMALL_PARTS: usize = 4;
 
 /// The space and the index while a commit changes them.
@@ -42,16 +42,16 @@ pub(super) struct Changing<'a, 'b> {
     put: u64,
 }
 
-/// What was put by one base.
+/// The progress of one base's section.
 struct Section {
     updates: usize,
     /// Whether that is all of it, or the collector has to make room first.
     is_whole: bool,
-    /// Where the next one begins; none behind the last.
+    /// The key at which the next one begins; none behind the last.
     next: Option<Key>,
 }
 
-/// The key behind so many updates of memtables, counted from one on.
+/// Returns the key behind a number of updates of memtables, counted from a key on.
 fn key_behind(
     batch: &Batch,
     (above, upto): (SeqNo, SeqNo),
@@ -77,13 +77,13 @@ impl<'a, 'b> Changing<'a, 'b> {
         self.space
     }
 
-    /// A base of what is there now.
+    /// Returns a base of the present state.
     pub(super) fn base(&self) -> Result<Base> {
         self.shared.base_of(&self.committer.index)
     }
 
-    /// Puts the writes above one number, up to another, into the space, from where a try before this one has
-    /// stopped; `false` if the collector has to make room first.
+    /// Puts the writes above one number, up to another, into the space, from the key at which an
+    /// earlier try stopped. Returns `false` if the collector has to make room first.
     pub(super) fn put_between(&mut self, batch: &Batch, above: SeqNo, upto: SeqNo) -> Result<bool> {
         let (ids, range) = (batch.ids(), (above, upto));
         let mut pairs = 0;
@@ -99,7 +99,7 @@ impl<'a, 'b> Changing<'a, 'b> {
             }
             next = section.next;
             if next.is_some() {
-                // Readers let go what was copied.
+                // Readers release the copied nodes.
                 self.shared.renew_base(self.committer)?;
             }
         }
@@ -112,7 +112,7 @@ impl<'a, 'b> Changing<'a, 'b> {
         Ok(is_done)
     }
 
-    /// Puts what is planned by one base, from a key on.
+    /// Puts the updates that are planned by one base, from a key on.
     fn put_section(
         &mut self,
         batch: &Batch,
@@ -125,7 +125,7 @@ impl<'a, 'b> Changing<'a, 'b> {
         let nodes_max = self.shared.nodes.bytes() + self.shared.host.memory.limit() / COPIED_PARTS;
         let mut planning = self.plan(batch, range, begin.clone())?;
         while let Some(chunk) = planning.next() {
-            // Each change copies what the base holds, and the cache gives way.
+            // Each change copies the nodes that the base holds, and the cache shrinks.
             self.shared.count_nodes(&self.committer.index);
             self.shared.cache.shrink_blocks(self.shared.cache_share());
             if self.shared.nodes.bytes() > nodes_max {
@@ -153,7 +153,7 @@ impl<'a, 'b> Changing<'a, 'b> {
         Ok(Section { updates, is_whole: true, next: planning.rest() })
     }
 
-    /// Begins to plan the writes between two numbers, from a key on, by what is there now.
+    /// Begins to plan the writes between two numbers, from a key on, by the present state.
     fn plan(
         &self,
         batch: &Batch,
@@ -176,9 +176,10 @@ impl<'a, 'b> Changing<'a, 'b> {
         Ok(Planning::begin(shared, inputs))
     }
 
-    /// Puts the rest of an interval's updates to what is there now; none if the collector has to make
-    /// room first, else how many there were. They are put to the interval behind it where nothing is left
-    /// of this one, but none of that one's own updates are: they are planned afterwards (P1).
+    /// Puts the rest of an interval's updates to its present state. Returns none if the collector
+    /// has to make room first, otherwise how many there were. If nothing is left of the interval,
+    /// they are put to the interval behind it, but without that interval's own updates, which are
+    /// planned afterwards (P1).
     fn put_rest(&mut self, walker: &mut BatchWalker<'_>, rest: &Rest) -> Result<(usize, bool)> {
         let mut count = 0;
         walker.seek(Bound::Included(&rest.from));
@@ -208,7 +209,7 @@ impl<'a, 'b> Changing<'a, 'b> {
         }
     }
 
-    /// Refuses a change of an interval that is not where it was planned to be (C5).
+    /// Refuses a change of an interval that is not at its planned place (C5).
     fn check_place(&self, edit: &Edit, offset: u64) -> Result<()> {
         let index = self.committer.index.now();
         let is_there = match edit.length {
@@ -228,13 +229,13 @@ impl<'a, 'b> Changing<'a, 'b> {
         Err(error)
     }
 
-    /// Does what was planned by the base of which changes were made in the order of the keys since; `false`
-    /// if there is no room for all of it.
+    /// Makes a change that was planned by the base, to which changes were made since in the order
+    /// of the keys. Returns `false` if there is no room for all of it.
     pub(super) fn change_planned(&mut self, edit: &Edit) -> Result<bool> {
         self.change(edit, edit.offset.wrapping_add(self.delta))
     }
 
-    /// Does what was planned, at an offset of the index; `false` if there is no room for all of it.
+    /// Makes a planned change at an offset of the index; `false` if there is no room for all of it.
     pub(super) fn change(&mut self, edit: &Edit, offset: u64) -> Result<bool> {
         self.check_place(edit, offset)?;
         self.committer.is_amid = true;
@@ -264,7 +265,7 @@ impl<'a, 'b> Changing<'a, 'b> {
                         self.shared.counts.broken_off.fetch_add(1, Relaxed);
                         self.leave(edit, offset, length);
                     }
-                    // Else only tags are gone, and the interval has the pairs that it had.
+                    // Otherwise only tags were removed, and the interval has the pairs that it had.
                     return Ok(false);
                 }
                 made => return self.shared.told(made).map(|()| false),
@@ -286,9 +287,9 @@ impl<'a, 'b> Changing<'a, 'b> {
         Ok(true)
     }
 
-    /// Makes one of an interval that was left small and the one before it, if they are small together: in
-    /// the index alone, as when a store is opened; where nobody has counted the pairs of both, if the next opening
-    /// would make them one. Nothing is planned for either any more.
+    /// Joins a small interval that was left with the one before it, if they are small together: in
+    /// the index alone, as when a store is opened. If the pairs of both were not counted, it joins
+    /// them if the next opening would. Nothing is planned for either any more.
     fn join_with_the_one_before(&mut self, offset: u64, length: u32, interval: &Interval) {
         let limits = self.shared.interval_limits();
         let is_small = |lie: Lie| match lie.pairs {
@@ -331,8 +332,9 @@ impl<'a, 'b> Changing<'a, 'b> {
         index::join(&mut self.committer.index, at, lengths, Interval::new(joined));
     }
 
-    /// Leaves a change of whose steps some are done that put updates to their places. They do so from the
-    /// smallest key on, so what is there is an interval that only lacks the others.
+    /// Leaves a change of which only some of the steps that put updates to their places are done.
+    /// They are done from the smallest key on, so the result is an interval that only lacks the
+    /// other updates.
     fn leave(&mut self, edit: &Edit, offset: u64, length: u64) {
         let Some(head) = edit.pieces.first().and_then(|(_, interval)| interval.head()) else {
             return;
@@ -342,7 +344,7 @@ impl<'a, 'b> Changing<'a, 'b> {
         }
         let (bound, first) = (head.bound(), head.first_key());
         let left = Head::new(bound, first, head.lie, &self.shared.heads);
-        // It lies between the lengths of before and after, of which one piece is there yet.
+        // Its length is between those of before and after; of the pieces there is only one yet.
         let pieces = [(length as u32, Interval::new(left))];
         index::replace(&mut self.committer.index, offset, edit.length, &pieces);
     }

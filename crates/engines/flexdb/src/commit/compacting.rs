@@ -48,7 +48,7 @@ impl Shared {
         }
     }
 
-    /// Writes the next intervals as one; returns where to go on.
+    /// Writes the next intervals as one, and returns the key from which to continue.
     fn write_slice_of(
         self: &Arc<Self>,
         from: &Key,

@@ -1,5 +1,6 @@
-//! An interval's pairs and the updates to it, merged: what becomes of each, all of them together, and which
-//! bytes change.
+//! The merge of an interval's pairs with the updates to it.
+//!
+//! It decides the fate of each, makes the image of all, and finds the bytes that change.
 
 use flexspace::Found;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::index::{Head, Interval, START};
 use crate::memtable::Update;
 use crate::pair::Pair;
 
-/// What becomes of the pairs and the updates of an interval, by key.
+/// The fate of a pair or an update of an interval, by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// This pair stays.
@@ -30,7 +31,7 @@ pub(super) struct Merging<'a> {
 }
 
 impl Merging<'_> {
-    /// All pairs as they are afterwards, and where each ends.
+    /// Returns all pairs of the resulting interval, and the end of each.
     pub(super) fn image(&self) -> (Vec<u8>, Vec<usize>) {
         let bytes_max = self.block.map_or(0, Block::pair_bytes) as u64 + bytes_of(self.updates);
         let mut image = Vec::with_capacity(bytes_max as usize);
@@ -56,8 +57,8 @@ impl Merging<'_> {
         }
     }
 
-    /// A step for each run of pairs that change, and what they write. The block's pairs are all that
-    /// the interval has, in their order.
+    /// Returns a step for each run of pairs that change, and the bytes that the steps write. The
+    /// block's pairs are all pairs of the interval, in their order.
     pub(super) fn steps(&self, block: &Block) -> (Vec<u8>, Vec<Step>) {
         let (mut data, mut steps) = (Vec::new(), Vec::new());
         let mut at = 0_u64;
@@ -107,7 +108,7 @@ pub(super) fn bytes_of(updates: &[Update]) -> u64 {
     updates.iter().map(|update| pair(update).encoded_len() as u64).sum()
 }
 
-/// What becomes of pairs and updates, both by ascending key.
+/// Returns the fates of pairs and updates, both by ascending key.
 pub(super) fn fates(block: Option<&Block>, updates: &[Update]) -> Vec<Fate> {
     let pairs = block.map_or(0, Block::len);
     let mut fates = Vec::with_capacity(pairs + updates.len());

@@ -1,16 +1,19 @@
-//! Neighbours that are written anew together.
+//! Neighbours that are rewritten together.
 //!
-//! What has to be known of an interval that is written anew are its own extents, each a block of the device
-//! or two, for a pair or a few. The updates that one commit has appended to neighbours lie beside each other,
-//! in the same blocks; so those of a run of intervals are read with few reads, and it costs as few to write
-//! all of them anew as a single one of them.
+//! To rewrite an interval, the commit has to read the interval's own extents; each takes a block of
+//! the device or two, for one pair or a few. The updates that one commit has appended to neighbours
+//! are next to one another, in the same blocks. So the updates of a run of intervals are read with
+//! few reads, and rewriting all of them costs no more reads than rewriting a single one.
 //!
-//! 1. A chunk's intervals, and those between them without updates, are cut into runs of so many bytes.
-//! 2. The first run is chosen whose updates that were appended are a certain share of its other pairs, a greater one
-//!    where nobody scans what is written (`scanned.rs`): however they lie in its intervals. At most one of a chunk, and of all chunks that are planned and not done, but
-//!    for a chance: all of its pairs are in memory until then.
-//!    Where a commit was refused for want of room no run is written: only what has to be is.
-//! 3. All of its intervals that were appended to are written anew, also those without updates now.
+//! 1. A chunk's intervals, and those between them without updates, are cut into runs of a number of
+//!    bytes.
+//! 2. The first run is chosen in which the appended updates are a certain share of the other pairs,
+//!    however they are spread over its intervals. The share is greater if no scans read the data
+//!    that are written (`scanned.rs`). A chunk has one such run at most, and so have, except by
+//!    chance, all chunks together that are planned and not done: until then all pairs of the run
+//!    are in memory. If a commit was refused for lack of room, no run is rewritten: only necessary
+//!    changes are made.
+//! 3. All intervals of the run that were appended to are rewritten, also those without updates now.
 
 use std::sync::Arc;
 
@@ -24,17 +27,18 @@ use crate::store::Shared;
 
 /// Intervals of a run, at least: fewer have no blocks in common.
 const RUN_MIN: usize = 4;
-/// Bytes of a run, at most: half of what a chunk may have, within these. They are in memory in several forms
-/// at once.
+/// Bytes of a run, at most: half of the bytes that a chunk may have, within these limits. At the
+/// same time they are in memory in several forms.
 const RUN_BYTES_MIN: u64 = 64 << 10;
 const RUN_BYTES_MAX: u64 = 256 << 10;
-/// Bytes that a chunk's intervals lie in, those between them included, as parts of a run's, up to which they
-/// are looked at.
+/// Bytes over which a chunk's intervals may be spread, those between them included, as a multiple
+/// of a run's bytes. Above that no run is searched.
 const SPARSE: u64 = 8;
 
 impl Shared {
-    /// Updates behind the pairs of neighbours from which on they are worth it, in percent of these. More where nobody
-    /// scans and a journal lets memtables wait for each other: they lie in a third of the pieces.
+    /// Returns the updates behind the pairs of neighbours, in percent of these pairs, from which on
+    /// a rewrite is worth it. More if no scans read the data and a journal lets memtables wait for
+    /// one another: then the updates are in a third of the pieces.
     pub(crate) fn tail_percent(&self) -> u16 {
         let (scanned, others) =
             (self.options.tail_percent_max, self.options.unscanned_tail_percent_max);
@@ -56,8 +60,8 @@ struct Member<'a> {
 }
 
 impl Planner<'_> {
-    /// Has a run of the intervals written anew, if it is worth it; those without updates are added.
-    /// What it answers stands for the run's memory.
+    /// Marks a run of the intervals to be rewritten if that is worth it, and adds those without
+    /// updates. The returned permit accounts for the run's memory.
     pub(super) fn join_in_runs<'a>(
         &'a self,
         claim: &Claim,
@@ -90,7 +94,7 @@ impl Planner<'_> {
         Some(permit)
     }
 
-    /// Steps 1 and 2: the members that are to be written anew.
+    /// Steps 1 and 2: returns the members that are to be rewritten.
     fn run<'a>(
         &'a self,
         claim: &Claim,

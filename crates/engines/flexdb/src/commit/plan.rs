@@ -1,15 +1,19 @@
-//! What a commit does to one interval: a decision about its pairs and the updates to it.
+//! A commit's change of one interval: a decision about its pairs and the updates to it.
 //!
-//! 1. Where the interval is small, and was not appended to often: its updates are appended as they are,
-//!    tombstones included, and nothing is read (*appended*). Those before its first pair go to its
-//!    front, so that X2 holds. If it is cached, what changes nothing is left out.
-//! 2. Else it is read, if it is not cached, and its pairs and the updates are merged. If few pairs
-//!    change, and the interval has few extents, only these are replaced (*in place*).
-//! 3. Else it is written anew, as one extent; as several, each with a tag, where it has become too
-//!    large (*rewritten*). So are neighbours together (`commit/neighbours.rs`), before any of them has to be.
+//! 1. If the interval is small and was not appended to often, its updates are appended as they are,
+//!    tombstones included, and nothing is read (*appended*). Updates before its first pair go to
+//!    its front, so that X2 holds. If the interval is cached, updates that change nothing are left
+//!    out.
+//! 2. Otherwise the interval is read if it is not cached, and its pairs and the updates are merged.
+//!    If few pairs change, and the interval has few extents, only these pairs are replaced (*in
+//!    place*).
+//! 3. Otherwise it is rewritten as one extent, or as several, each with a tag, if it has become too
+//!    large (*rewritten*). Neighbours are rewritten together (`commit/neighbours.rs`) before any of
+//!    them has to be.
 //!
-//! An interval that is damaged is appended to, up to a limit: its damage holds nothing up before that.
-//! What cannot be read for another reason may be readable later: the commit is put off until then.
+//! Updates are appended to a damaged interval, up to a limit: until then its damage delays nothing.
+//! An interval that cannot be read for another reason may be readable later: the commit is put off
+//! until then.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,24 +33,24 @@ use crate::read::Cold;
 use crate::state::Base;
 use crate::store::Shared;
 
-/// Parts of a full interval that each is filled to where one is cut into several.
+/// Part of a full interval to which each interval is filled if one is cut into several.
 pub(super) const FILL: (usize, usize) = (3, 4);
 
-/// Updates behind an interval's pairs, at most: as many as can be known where they lie ([`Tail`]), but for
-/// some.
+/// Updates behind an interval's pairs, at most: a little fewer than the number whose places can be
+/// known ([`Tail`]).
 pub(crate) const TAIL_MAX: u16 = 56;
 
 /// A change of one interval.
 #[derive(Debug)]
 pub(crate) struct Edit {
-    /// Where it begins in the base's index, and its length there; a new one has none.
+    /// Its offset in the base's index, and its length there; a new one has none.
     pub(crate) offset: u64,
     pub(crate) length: u32,
-    /// What is written.
+    /// The bytes that are written.
     pub(crate) data: Vec<u8>,
-    /// What is done to the space, one after the other.
+    /// The changes of the space, in order.
     pub(crate) steps: Vec<Step>,
-    /// What is in its place afterwards.
+    /// The intervals that are in its place afterwards.
     pub(crate) pieces: Vec<(u32, Interval)>,
 }
 
@@ -66,7 +70,7 @@ pub(crate) struct Planner<'a> {
     pub(crate) limits: IntervalLimits,
 }
 
-/// What is known of an interval's pairs before a change of it is planned.
+/// The knowledge of an interval's pairs before a change of it is planned.
 pub(crate) enum Known {
     /// All of them.
     Pairs(Arc<Block>),
@@ -79,7 +83,7 @@ pub(crate) enum Known {
 }
 
 impl Known {
-    /// The same, once what has to be read was read.
+    /// The same, after the interval was read if it has to be read.
     pub(crate) fn read(self, shared: &Shared) -> Result<Self> {
         let Self::Cold(cold) = &self else { return Ok(self) };
         let mut known = Self::Nothing;
@@ -91,7 +95,7 @@ impl Known {
 }
 
 impl Planner<'_> {
-    /// What is known of an interval, whose updates these are.
+    /// Returns the knowledge of the interval to which these updates belong.
     pub(crate) fn look(&self, found: &Found<'_, Interval>, updates: &[Update]) -> Known {
         let Some(head) = found.entry.head() else { return Known::Nothing };
         if let Some(block) = head.whole() {
@@ -103,8 +107,8 @@ impl Planner<'_> {
         }
     }
 
-    /// The change that the updates mean, all of them of this interval; none if there is nothing to
-    /// do. Without an interval, of a store that has none.
+    /// Returns the change that the updates mean, all of them of this interval; none if there is
+    /// nothing to do. Without an interval, the store has none.
     pub(crate) fn plan(
         &self,
         found: Option<&Found<'_, Interval>>,
@@ -137,8 +141,8 @@ impl Planner<'_> {
         }
     }
 
-    /// The change that writes an interval anew, whether or not there are updates to it; what cannot be read
-    /// stays as it is, as far as it may.
+    /// Returns the change that rewrites an interval, with or without updates to it. An interval
+    /// that cannot be read stays unchanged if possible.
     pub(crate) fn plan_anew(
         &self,
         found: Option<&Found<'_, Interval>>,
@@ -155,8 +159,8 @@ impl Planner<'_> {
         }
     }
 
-    /// The first way, of an interval whose pairs are known: what changes nothing is left out, and what
-    /// is cached stays cached.
+    /// The first way, for an interval whose pairs are known: updates that change nothing are left
+    /// out, and a cached interval stays cached.
     fn append_to_known(
         &self,
         found: &Found<'_, Interval>,
@@ -193,7 +197,8 @@ impl Planner<'_> {
         let options = &self.shared.options;
         let pairs = usize::from(head.lie.tail) + updates.len();
         let bytes = u64::from(length) + bytes_of(updates);
-        // A larger interval has as much more behind it, as far as what is there can be known.
+        // A larger interval may have proportionally more behind it, as far as the places can be
+        // known.
         let (main, usual) = (usize::from(head.lie.main_pairs()), options.interval_pairs.max(1));
         let scaled = |most: u16| usize::from(most) * main.max(usual) / usual;
         let fragments_max = options.fragments_max.max(TAIL_MAX);
@@ -256,14 +261,15 @@ impl Planner<'_> {
         let has_inner_tags = head.lie.has_inner_tags && is_out_of_order;
         let lie = Lie { fragments, tail, pairs, has_inner_tags, is_out_of_order };
         let tail = head.tail_after(front as u32, &places);
-        // What a tail is called that is learnt later nobody knows now.
+        // If the tail becomes known only later, the indexes of these updates in it are not known
+        // now.
         let is_known = tail.is_some();
         let bound = bound(found, head, first);
         let next = Head::with_tail(bound, first, (lie, tail), &self.shared.heads);
         let cached = head.cached();
         let is_carried = |block: &Arc<Block>| is_known && front == 0 && !block.is_whole();
         if let Some(parts) = cached.as_ref().filter(|block| is_carried(block)) {
-            // What they are parts of has its place as before.
+            // The interval of which these are parts has the same place as before.
             self.shared.cache.insert(&next, parts, self.shared.cache_share());
         }
         let length = found.length.saturating_add(data.len() as u32);
@@ -271,8 +277,9 @@ impl Planner<'_> {
         Some(Edit { offset: found.offset, length: found.length, data, steps, pieces })
     }
 
-    /// The steps that take tags within an interval away, since what is appended to it has any key
-    /// of it (X2). Where they are not in order they stay, so that the next opening sees it, too.
+    /// Returns the steps that remove tags within an interval, since an update appended to it can
+    /// have any of its keys (X2). If its pairs are not in order the tags stay, so that the next
+    /// opening also detects that.
     fn inner_tags(&self, found: &Found<'_, Interval>, head: &Head) -> Vec<Step> {
         let has_inner_tags = head.lie.has_inner_tags && !is_planted(Planted::InnerTagsLeft);
         if !has_inner_tags || head.lie.is_out_of_order {
@@ -322,8 +329,8 @@ impl Planner<'_> {
         Some(Edit { offset, length, data, steps, pieces })
     }
 
-    /// Takes pairs out of an interval, whatever it costs those who read it; and says how many. Those that
-    /// have updates behind them stay, as they would have to be written anew.
+    /// Takes pairs out of an interval, whatever the cost for its readers, and returns how many.
+    /// Pairs with updates behind them stay, since they would have to be rewritten.
     pub(crate) fn take_out(
         &self,
         found: &Found<'_, Interval>,
@@ -397,7 +404,8 @@ impl Planner<'_> {
         pieces
     }
 
-    /// The steps that replace single pairs, what they write, and how the interval lies then; none if it is better written anew.
+    /// Returns the steps that replace single pairs, the bytes that they write, and the resulting
+    /// layout of the interval; none if it is better to rewrite it.
     fn in_place(
         &self,
         merging: &Merging<'_>,
@@ -421,8 +429,8 @@ impl Planner<'_> {
     }
 }
 
-/// The bound of what comes in an interval's place. The first of all has keys below its own: the others
-/// that it is cut into could not ascend from that.
+/// Returns the bound of the first piece that replaces an interval. The first interval of all has
+/// keys below its own bound: the other pieces that it is cut into could not ascend from that bound.
 fn bound<'a>(found: &Found<'_, Interval>, head: &'a Head, first: &'a [u8]) -> &'a [u8] {
     let is_lower = found.offset == 0 && *first < **head.bound();
     if is_lower { first } else { head.bound() }
@@ -439,7 +447,7 @@ fn first_key(image: &[u8]) -> &[u8] {
     Pair::take(&mut codec::Reader::new(image)).map_or(&[], |(_, pair)| pair.key)
 }
 
-/// Where an image is cut into intervals: nowhere, if it is small enough for one.
+/// Returns the parts of an image that become intervals: one if it is small enough for one.
 fn cuts(ends: &[usize], limits: IntervalLimits) -> Vec<Range<usize>> {
     let len = ends.last().copied().unwrap_or(0);
     let bytes_max = limits.bytes as usize;
@@ -466,8 +474,8 @@ fn cuts(ends: &[usize], limits: IntervalLimits) -> Vec<Range<usize>> {
     cuts
 }
 
-/// The steps that write an interval anew: one that wants room, then a tag for each interval that it is
-/// cut into.
+/// Returns the steps that rewrite an interval: one that needs room, then a tag for each interval
+/// that it is cut into.
 fn rewrite(length: u32, cuts: &[Range<usize>]) -> Vec<Step> {
     let end = cuts.last().map_or(0, |cut| cut.end);
     let written = Step::Splice { at: 0, removed: length, data: 0..end, tag: START };

@@ -1,19 +1,20 @@
-//! The changes of a commit, planned ahead of their being done, on the pool's workers.
+//! The changes of a commit, planned on the pool's workers before they are made.
 //!
 //! 1. The keys of the memtables that are committed are cut into chunks of whole intervals.
-//! 2. Whoever is free takes the next chunk, reads what has to be read for it, all at once, and plans what
-//!    happens to its intervals.
-//! 3. The one that changes the space takes the plans in the order of their keys, and meanwhile plans
-//!    itself what nobody else has taken.
+//! 2. A worker that is free takes the next chunk, reads concurrently all that it needs, and plans
+//!    the changes of its intervals.
+//! 3. The thread that changes the space takes the plans in the order of their keys. Meanwhile it
+//!    also plans chunks that no worker has taken.
 //!
 //! # Invariants
-//! - P1. All plans are by one base, of the moment when planning began; each looks at its intervals alone.
-//!   So it is right whatever is done to those before, which only move it. The rest of an interval's updates
-//!   may change the one behind it, so a chunk ends with a rest, and planning begins anew behind that.
-//! - P2. One base is planned by for a section of so many chunks, or fewer where that is ended: a base has all nodes copied
-//!   that are changed while it is held.
+//! - P1. All plans are by one base, of the moment when planning began, and each looks at its own
+//!   intervals alone. So a plan stays right whatever is done to the intervals before it, which only
+//!   moves its own. The rest of an interval's updates may change the interval behind it, so a chunk
+//!   ends with a rest, and planning begins again behind that.
+//! - P2. One base serves a section of at most `chunks_max` chunks, or fewer if the section is ended
+//!   early: while a base is held, all nodes that are changed are copied.
 //! - P3. No more than [`AHEAD`] chunks are planned, or being planned, and not done.
-//! - P4. Once it is dropped nobody plans for it or holds its base.
+//! - P4. Once it is dropped, no thread plans for it or holds its base.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -37,10 +38,10 @@ use crate::store::Shared;
 
 /// Chunks ahead of the one that is done.
 pub(super) const AHEAD: usize = 3;
-/// Workers that plan beside the one that changes the space.
+/// Workers that plan in addition to the thread that changes the space.
 const HELPERS: usize = 3;
 
-/// What is to be planned.
+/// The work that is to be planned.
 pub(crate) struct Inputs {
     pub(crate) base: Arc<Base>,
     pub(crate) batch: Batch,
@@ -56,11 +57,11 @@ pub(crate) struct Inputs {
     pub(crate) chunks_max: usize,
     /// Whether a try before this one found no room.
     pub(crate) is_short_of_room: bool,
-    /// Held by the chunk that has a run of neighbours written anew.
+    /// Held by the chunk in which a run of neighbours is rewritten.
     pub(crate) run: Arc<()>,
 }
 
-/// What happens to an interval.
+/// The planned change of an interval.
 pub(crate) struct Planned {
     pub(crate) edit: Option<Edit>,
     pub(crate) updates: usize,
@@ -77,9 +78,9 @@ pub(crate) struct Rest {
 /// Some intervals in order.
 pub(crate) struct Chunk {
     pub(crate) planned: Vec<Planned>,
-    /// Updates of the last one that are for what is there then.
+    /// Updates of the last interval that are for its state after the chunk.
     pub(crate) rest: Option<Rest>,
-    /// What is to be written.
+    /// The bytes that are to be written.
     _charge: Charge,
     _run: Option<Arc<()>>,
 }
@@ -99,11 +100,11 @@ struct Job {
 struct Progress {
     /// None once it is over.
     inputs: Option<Arc<Inputs>>,
-    /// Where the next chunk begins; none behind the last.
+    /// The key at which the next chunk begins; none behind the last.
     next_key: Option<Vec<u8>>,
     /// How many there are in this section at most (P2).
     chunks_max: usize,
-    /// Chunks that somebody has taken to be planned, and those that were handed out.
+    /// Chunks that a thread has taken to be planned, and chunks that were handed out.
     claimed: usize,
     handed: usize,
     done: BTreeMap<usize, Result<Chunk>>,
@@ -158,19 +159,20 @@ impl<'a> Planning<'a> {
             } else if progress.claimed == progress.handed {
                 return None;
             } else {
-                // Whoever has claimed it works on it now.
+                // The worker that has claimed it is planning it now.
                 self.job.came.wait(&mut progress);
             }
         }
     }
 
-    /// Has the section end behind the chunks that somebody has taken by now.
+    /// Ends the section behind the chunks that threads have already taken.
     pub(crate) fn end_section(&self) {
         let mut progress = self.job.progress.lock();
         progress.chunks_max = progress.claimed;
     }
 
-    /// Where the next section begins, once all chunks of this one were handed out; none behind the last.
+    /// Returns the key at which the next section begins, once all chunks of this one were handed
+    /// out; none behind the last.
     pub(crate) fn rest(self) -> Option<Key> {
         let progress = self.job.progress.lock();
         progress.next_key.as_deref().map(Key::from)
@@ -210,7 +212,7 @@ impl Drop for Planning<'_> {
     }
 }
 
-/// Plans chunks as long as there are any that may be planned by now.
+/// Plans chunks as long as there are any that may be planned now.
 fn help(job: &Weak<Job>, shared: &Weak<Shared>) {
     let (Some(job), Some(shared)) = (job.upgrade(), shared.upgrade()) else { return };
     loop {
@@ -230,7 +232,7 @@ impl Progress {
         self.next_key.is_some() && self.claimed < self.chunks_max
     }
 
-    /// The next chunk, if it may be planned by now (P2, P3).
+    /// Returns the next chunk if it may be planned now (P2, P3).
     fn claim(&mut self) -> Option<Claim> {
         if self.claimed - self.handed >= AHEAD {
             return None;
@@ -254,7 +256,8 @@ impl Progress {
 
 impl Job {
     fn plan(&self, shared: &Shared, claim: Claim) {
-        // Handed over also by a panic, which its task tells: nobody waits for it for ever.
+        // A panic hands it over, too, and its task reports the panic: no thread waits for it for
+        // ever.
         let mut outcome = Outcome { job: self, number: claim.number, chunk: Err(Error::Closed) };
         outcome.chunk = plan_chunk(shared, &claim);
         drop(claim);
@@ -315,7 +318,7 @@ pub(super) struct Pending<'a> {
     pub(super) found: Option<Found<'a, Interval>>,
     pub(super) updates: Vec<Update>,
     pub(super) known: Known,
-    /// Whether it is written anew, with its neighbours.
+    /// Whether it is rewritten, with its neighbours.
     pub(super) is_anew: bool,
 }
 

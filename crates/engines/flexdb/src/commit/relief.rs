@@ -1,21 +1,24 @@
-//! Room by deletes: where a commit was refused for want of room, what memtables delete is taken out of
-//! the space before anything is put in.
+//! Room by deletes: the pairs that memtables delete are taken out if a commit lacks room.
 //!
-//! A delete stands behind writes that want the room which it would give: those of smaller keys, and those
-//! of older memtables (commit, C3).
+//! If a commit was refused for lack of room, this is done before anything is put into the space.
 //!
-//! 1. The keys are gone through whose newest version in all memtables is a tombstone, up to a number that
-//!    the journal reaches (law L3).
-//! 2. Pins that see what is there get a base of it, unless they have one: before the first pair goes, since
-//!    what follows may fail in its middle, and the pairs that are gone by then are in no later base.
-//! 3. Their pairs are taken out of the intervals, in place, so that nothing is written for it.
+//! A delete waits behind writes that need the room which it would free: writes of smaller keys, and
+//! writes of older memtables (commit, C3).
 //!
-//! Nothing is put in, and no number is moved on: the commits that follow find these pairs gone. The one that was
-//! refused goes on where it stopped, so it does not put again what was taken of its own. After a crash the journal
-//! has the deletes, as they were reached.
+//! 1. The keys are visited whose newest version in all memtables is a tombstone, up to a number
+//!    that the journal reaches (law L3).
+//! 2. Pins that see the present state get a base of it, unless they have one. This is done before
+//!    the first pair is taken out, since the later steps may fail in the middle, and no later base
+//!    has the pairs that are then gone.
+//! 3. The pairs of these keys are taken out of the intervals, in place, so that nothing is written
+//!    for it.
 //!
-//! It is not done again before the commit has come further, or something was written: what an interval's change that
-//! was broken off puts in, it puts in again.
+//! Nothing is put in, and no number is advanced: the commits that follow find these pairs gone. The
+//! commit that was refused continues where it stopped, so it does not put again its own pairs that
+//! were taken out. After a crash the journal has the deletes, since it reached them.
+//!
+//! It is not done again before the commit has got further, or something was written: if the change
+//! of an interval is broken off, the next try puts the same updates in again.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -34,13 +37,13 @@ use crate::planted::{Planted, is_planted};
 use crate::state::{Base, Pinned};
 use crate::store::Shared;
 
-/// Whether a commit ended for want of room.
+/// Whether a commit ended for lack of room.
 pub(super) fn is_for_want_of_room(error: &Error) -> bool {
     matches!(error, Error::Device(device::Error::NoSpace { .. }))
 }
 
 impl Shared {
-    /// Takes out what is deleted; answers whether there was anything.
+    /// Takes out the deleted pairs, and returns whether there were any.
     pub(super) fn relieve(self: &Arc<Self>, committer: &mut Committer) -> Result<bool> {
         let state = self.open_state()?;
         let memtables: Vec<_> = state.memtables().cloned().collect();
@@ -82,7 +85,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Steps 2 and 3; answers how many pairs went.
+    /// Steps 2 and 3; returns how many pairs were taken out.
     pub(super) fn take_out(
         self: &Arc<Self>,
         space: &mut Together<'_>,

@@ -1,12 +1,15 @@
 //! Intervals that scans have read in pieces are written as one, between commits (`fragmented.rs`).
 //!
-//! 1. Those that wait are looked for in the index: one that has another head by now was changed since, and
-//!    is left out; what was read of the others is what they have (index, X3).
-//! 2. They are written anew, neighbours one behind the other, so that one read has them.
-//! 3. Readers get the base in which they lie so.
+//! 1. The intervals that wait are looked up in the index. One that has another head now was changed
+//!    since, and is left out; the bytes that were read of the others are still their content
+//!    (index, X3).
+//! 2. They are rewritten, each neighbour directly behind the one before it, so that one read has
+//!    them.
+//! 3. Readers get the base that has them in this layout.
 //!
-//! No pair changes, so nothing waits for the device: after a crash they lie as before. It is made durable with the
-//! next commit, or a moment later, so that what they had taken is free. Where there is no room nothing is done.
+//! No pair changes, so nothing waits for the device: after a crash they have their old layout. The
+//! change becomes durable with the next commit, or a moment later, so that the room that they took
+//! before is free. If there is no room, nothing is done.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,7 +26,7 @@ use crate::planted::{Planted, is_planted};
 use crate::state::Base;
 use crate::store::Shared;
 
-/// What was written as one.
+/// The intervals and bytes that were written as one.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     pub(super) intervals: u64,
@@ -33,9 +36,9 @@ pub(super) struct Written {
 }
 
 impl Shared {
-    /// Writes as one what waits, unless a commit runs, or was refused for want of room.
+    /// Writes waiting intervals as one, unless a commit runs, or was refused for lack of room.
     pub(crate) fn rewrite_fragmented(self: &Arc<Self>) -> Result<()> {
-        // A commit that runs has it done when it ends.
+        // A commit that runs starts it when it ends.
         let Some(mut committer) = self.committer.try_lock() else { return Ok(()) };
         self.health.check_writable()?;
         if committer.is_short_of_room {
@@ -73,7 +76,7 @@ impl Shared {
         Ok(written)
     }
 
-    /// Makes durable what was written for scans, unless a commit runs, which does so.
+    /// Makes the writes for scans durable, unless a commit runs, which does so.
     pub(crate) fn sync_rewritten(&self) -> Result<()> {
         let Some(_committer) = self.committer.try_lock() else { return Ok(()) };
         self.health.check_writable()?;

@@ -13,8 +13,8 @@ use crate::memtable::Walker;
 use crate::tests::fragmented;
 use crate::tests::stores::{Bench, key, small};
 
-/// A change of an interval that several were taken as, of which only tags were taken away: its first
-/// pair is still the one it was.
+/// A change of an interval that several were taken as, of which only tags were taken away: its
+/// first pair is still the one it was.
 #[test]
 fn a_change_that_put_nothing_leaves_the_first_key() {
     let options = Options { fragments_max: 64, capacity_bytes: 140 * (16 << 10), ..small() };
@@ -97,7 +97,8 @@ fn break_off(shared: &Arc<Shared>, name: &[u8]) {
     assert_eq!(done.expect("the space is open"), Ok(false));
 }
 
-/// Changes the first interval to one without bytes, as no plan does: it panics in the middle of that.
+/// Changes the first interval to one without bytes, as no plan does: it panics in the middle of
+/// that.
 pub(crate) fn change_to_nothing_sound(shared: &Arc<Shared>) {
     let mut committer = shared.committer.lock();
     let first = committer.index().now().get(0).expect("an interval");
@@ -110,8 +111,8 @@ pub(crate) fn change_to_nothing_sound(shared: &Arc<Shared>) {
     unreachable!("{done:?}");
 }
 
-/// Workers plan chunks ahead, no more than may be, and they are handed out in the order of their keys; when
-/// it is over nobody holds the base.
+/// Workers plan chunks ahead, no more than the limit, and the chunks are handed out in the order of
+/// their keys; afterwards no thread holds the base.
 #[test]
 fn workers_plan_ahead_of_what_is_done() {
     let bench = Bench::of(1 << 20, small());
@@ -174,7 +175,8 @@ fn workers_plan_ahead_of_what_is_done() {
     bench.crank.run_all();
 }
 
-/// What a try before has kept for pins stands for its own memtables: so what was sealed since waits for the next commit.
+/// The bases that an earlier try has kept for pins are of its own memtables, so a memtable that was
+/// sealed since waits for the next commit.
 #[test]
 fn a_commit_that_is_not_done_is_done_again_with_the_same_memtables() {
     let bench = Bench::new();
@@ -252,8 +254,8 @@ fn many_threads_plan_what_one_does() {
     store.close().expect("closes");
 }
 
-/// A chunk ends also by the bytes of its intervals, which are read whole: of long values a few are planned at
-/// once, however short their deletes are.
+/// A chunk also ends by the bytes of its intervals, which are read whole: few of them are planned
+/// together if values are long, however short their deletes are.
 #[test]
 fn a_chunk_of_long_values_has_few() {
     let bench = Bench::of(4 << 20, small());
@@ -297,7 +299,7 @@ fn a_chunk_of_long_values_has_few() {
     assert_eq!(intervals, 40);
 }
 
-/// What pins see is theirs before the first pair is taken out: whatever fails afterwards.
+/// Pins get the state that they see before the first pair is taken out, whatever fails afterwards.
 #[test]
 fn room_by_deletes_that_is_broken_off_takes_nothing_from_a_view() {
     let bench = Bench::of(1 << 20, small());
@@ -330,11 +332,11 @@ fn room_by_deletes_that_is_broken_off_takes_nothing_from_a_view() {
     assert_eq!(bench.pairs(), []);
 }
 
-/// A delete of what the refused commit itself has put in: what it gives is taken by the next try again, so it
-/// helps once, and then the commit fails.
+/// A delete of pairs that the refused commit itself has put in: the next try takes the freed room
+/// again, so it helps once, and then the commit fails.
 #[test]
 fn room_by_deletes_that_the_next_try_takes_again_is_made_once() {
-    // Each interval that is changed is written anew, so pairs can be taken out of it.
+    // Each interval that is changed is rewritten, so pairs can be taken out of it.
     let options = Options { capacity_bytes: 140 * (16 << 10), tail_pairs_max: 0, ..small() };
     let bench = Bench::of(256 << 10, options);
     let scattered = (0..10_000).map(|number| (number * 7919 % 10_007, 7));
@@ -358,7 +360,8 @@ fn room_by_deletes_that_the_next_try_takes_again_is_made_once() {
     assert_eq!(pairs.len(), taken - 1);
 }
 
-/// A commit that has found no room goes on where it stopped: what is appended blindly is there once.
+/// A commit that has found no room continues where it stopped: a blindly appended update is there
+/// once.
 #[test]
 fn a_commit_that_was_refused_puts_nothing_twice() {
     use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
@@ -398,7 +401,8 @@ fn a_commit_that_was_refused_puts_nothing_twice() {
     assert_eq!(bench.pairs().len(), 1200);
 }
 
-/// A change that was planned of what is not there is refused before anything is done.
+/// A change that was planned for an interval that does not exist is refused before anything is
+/// done.
 #[test]
 fn a_change_of_an_interval_that_is_not_there_is_refused() {
     let bench = Bench::new();
@@ -427,8 +431,9 @@ fn a_change_of_an_interval_that_is_not_there_is_refused() {
     assert!(matches!(refused, Err(Error::ReadOnly { .. })), "{refused:?}");
 }
 
-/// In the middle of a commit readers may be given a base that has a part of it. What was kept before is given to
-/// nobody: a memtable has these keys. It is forgotten before that goes.
+/// In the middle of a commit readers may get a base that has a part of it. No reader gets a pair
+/// that was kept before, because a memtable has these keys. The pair is forgotten before the
+/// memtable goes.
 #[test]
 fn a_base_of_a_part_of_a_commit_changes_no_pair() {
     use crate::tests::pairs::{crowded, get, value};

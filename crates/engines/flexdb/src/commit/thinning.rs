@@ -1,20 +1,23 @@
 //! Holding the index to its share of the memory: fewer intervals, of more pairs each (Flex 5.1).
 //!
-//! 1. After a commit, and once when the store was opened, it is looked whether intervals take more than their
-//!    share (`memory_split`).
-//! 2. Where they take more they may have the more pairs and bytes the more they take (`memory_split`): those that are
-//!    written to grow, and are not split.
-//! 3. Where that was not enough, and intervals take twice their share: all neighbours that are small together
-//!    become one, in the index alone, as when a store is opened, so nothing is read or written. They may be as
-//!    large as intervals are filled that are written anew; if that leaves too many, intervals may be twice as
-//!    large, and so on. A get of such an interval reads all of its pieces, until it is written anew.
+//! 1. After a commit, and once when the store was opened, the store checks whether intervals take
+//!    more than their share (`memory_split`).
+//! 2. If they take more, intervals may have more pairs and bytes, the more they take
+//!    (`memory_split`): intervals that are written to grow, and are not split.
+//! 3. If that was not enough, and intervals take twice their share, all neighbours that are small
+//!    together become one. This happens in the index alone, as when a store is opened, so nothing
+//!    is read or written. They may be as large as rewritten intervals are filled. If that leaves
+//!    too many, intervals may be twice as large, and so on. A get of such an interval reads all of
+//!    its pieces, until it is rewritten.
 //!
-//! All of that up to a size, beyond which the index takes more than its share; whoever looks after the store is
-//! told. Where intervals take little they may be half as large again: those that are changed are split by and by.
+//! All of that has a limit of size. Beyond it the index takes more than its share, and above
+//! [`TOLD_SHARES`] shares the store reports a trouble. If intervals take little, their limit is
+//! halved again, and intervals that change are split gradually.
 //!
-//! The third step walks over the index, and asks first what that takes alone: what only snapshots hold of an index of
-//! before goes with them, and joining gives nothing of it back. It is not done again before all of it has grown by
-//! a part of its share, so such a snapshot does not have it walked over after each commit.
+//! The third step walks over the index, so the store first checks how much the index takes alone.
+//! Intervals of an older index that only snapshots hold disappear with the snapshots, and joining
+//! frees nothing of them. The step is not done again before the whole index has grown by a part of
+//! its share, so such a snapshot does not cause a walk after each commit.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,21 +32,21 @@ use crate::memory_split::{DOUBLINGS_MAX, IntervalLimits};
 use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 
-/// Parts of the share by which the index has to grow before it is looked at again.
+/// Parts of the share by which the index has to grow before it is checked again.
 const GROWN_PARTS: u64 = 8;
 /// Shares above which neighbours are joined.
 const JOINED_SHARES: u64 = 2;
 /// Parts of the share below which intervals may be smaller again.
 const LITTLE_PARTS: u64 = 4;
-/// Shares from which on whoever looks after the store is told.
+/// Shares from which on the store reports a trouble.
 const TOLD_SHARES: u64 = 3;
 
-/// What was done so far.
+/// The work done so far.
 #[derive(Debug, Default)]
 pub(crate) struct Thinning {
     /// How often intervals were allowed twice the size.
     pub(crate) doublings: AtomicU32,
-    /// What intervals took when that was last looked at, where it was too much.
+    /// Bytes that intervals took at the last check that found too many.
     looked_at: AtomicU64,
 }
 
@@ -60,7 +63,7 @@ struct Run {
 }
 
 impl Shared {
-    /// Holds the index to its share, where no commit is under way.
+    /// Holds the index to its share, while no commit is under way.
     pub(crate) fn hold_index(&self, committer: &mut Committer) -> Result<()> {
         let share = self.memory_split().index_bytes();
         let (thinning, taken) = (&self.thinning, self.intervals_bytes(committer));
@@ -82,12 +85,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Bytes of the intervals' heads and of the nodes in which they are, those that only snapshots hold included.
+    /// Bytes of the intervals' heads and of the nodes in which they are, including heads and nodes
+    /// that only snapshots hold.
     fn intervals_bytes(&self, committer: &Committer) -> u64 {
         self.heads.bytes() + committer.index.node_bytes()
     }
 
-    /// Answers whether they may be larger.
+    /// Lets intervals be larger, and returns whether they may be.
     fn allow_larger(&self) -> bool {
         let before = self.interval_limits();
         while self.thinning.doublings.load(Relaxed) < DOUBLINGS_MAX {
@@ -103,7 +107,7 @@ impl Shared {
     fn thin(&self, committer: &mut Committer, share: u64) -> Result<()> {
         loop {
             if self.join_all(committer, self.interval_limits()) > 0 {
-                // Readers let go what was joined.
+                // Readers release the intervals that were joined.
                 self.renew_base(committer)?;
             }
             let left = index::memory_bytes(committer.index.now());
@@ -113,7 +117,7 @@ impl Shared {
         }
     }
 
-    /// Makes one of neighbours, in the order of the keys, and says how many fewer intervals there are.
+    /// Joins neighbours, in the order of the keys, and returns how many fewer intervals there are.
     fn join_all(&self, committer: &mut Committer, limits: IntervalLimits) -> u64 {
         if is_planted(Planted::NeighboursLeft) {
             return 0;
@@ -173,7 +177,7 @@ fn next_run(committer: &Committer, at: u64, limits: IntervalLimits) -> Option<Ru
         let Some(head) = found.entry.head() else { break };
         let end = found.offset + u64::from(found.length);
         let lie = all.map_or(head.lie, |all| join_lies(all, head.lie));
-        // Where nobody knows how many there are bytes alone bound it.
+        // If the number of pairs is not known, bytes alone limit it.
         let has_few_pairs = lie.pairs == Lie::UNKNOWN || usize::from(lie.pairs) <= pairs_max;
         let is_small = end - at <= bytes_max && has_few_pairs && !lie.is_out_of_order;
         if !is_small && !run.heads.is_empty() {
@@ -189,7 +193,7 @@ fn next_run(committer: &Committer, at: u64, limits: IntervalLimits) -> Option<Ru
     (!run.heads.is_empty()).then_some(run)
 }
 
-/// How two neighbours lie as one.
+/// Returns the layout of two neighbours that become one.
 fn join_lies(left: Lie, right: Lie) -> Lie {
     Lie {
         fragments: left.fragments.saturating_add(right.fragments),

@@ -1,11 +1,12 @@
-//! A slice of a pass: neighbours that lie in many pieces are read, and written one behind the other (`tidying.rs`).
+//! A slice of a pass: neighbours in many pieces are read and written contiguously (`tidying.rs`).
 //!
-//! 1. From a key on, the base that readers look into is gone through for neighbours of so many bytes whose pieces
-//!    are short on average. What lies together already, in a piece that is long enough, stands between them and is
-//!    left.
+//! 1. From a key on, the base that readers use is searched for neighbours of a number of bytes
+//!    whose pieces are short on average. An interval that is already in one piece that is long
+//!    enough separates neighbours, and is left.
 //! 2. They are read as one, while commits may run.
-//! 3. Unless a commit runs, or room is short, those that were not changed meanwhile are written anew, as what scans
-//!    have found (`commit/rewriting.rs`): no pair changes, and nothing waits for the device.
+//! 3. Unless a commit runs, or room is short, the intervals that were not changed meanwhile are
+//!    rewritten, like intervals that scans have found (`commit/rewriting.rs`): no pair changes, and
+//!    nothing waits for the device.
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -23,22 +24,22 @@ use crate::read::Cold;
 use crate::state::Base;
 use crate::store::Shared;
 
-/// Parts of the budget of which one is a slice, within these.
+/// Part of the budget (one in this many) that a slice has, within these limits.
 const SLICE_PARTS: u64 = 256;
 const SLICE_BYTES_MIN: u64 = 64 << 10;
 const SLICE_BYTES_MAX: u64 = 256 << 10;
-/// Bytes that the pieces of neighbours have on average from which on they stay as they are, and those of a piece
-/// that is left; of a segment, in which a piece ends, no more than such parts.
+/// Bytes of an average piece from which on neighbours are left unchanged, and of a single piece
+/// that is left. They are limited to parts of a segment, in which a piece ends.
 const PIECE_BYTES: u64 = 16 << 10;
 const PIECE_PARTS: u64 = 4;
 const TOGETHER_BYTES: u64 = 32 << 10;
 const TOGETHER_PARTS: u64 = 2;
-/// Intervals that are looked at in one go.
+/// Intervals that are visited in one step.
 const LOOKED_AT_MAX: usize = 4096;
-/// Parts of the segments that are taken, as one of which as many have to be left, beside those that are kept for
-/// the collector.
+/// Free segments that have to remain, as part of the segments in use (one in this many), in
+/// addition to the segments that are kept for the collector.
 const ROOM_PARTS: u64 = 8;
-/// Forms in which a slice is in memory beside its blocks: as it was read, and as it is written.
+/// Forms in which a slice is in memory in addition to its blocks: as read, and as written.
 pub(super) const FORMS: usize = 2;
 
 /// When neighbours are worth it.
@@ -47,7 +48,7 @@ pub(super) struct Limits {
     pub(super) slice: u64,
     pub(super) piece: u64,
     pub(super) together: u64,
-    /// Longer intervals are left: single pairs, and what is damaged.
+    /// Longer intervals are left: single pairs, and damaged ones.
     pub(super) interval: u64,
 }
 
@@ -57,7 +58,7 @@ pub(super) struct Slice<'a> {
     pub(super) members: Vec<Found<'a, Interval>>,
     pub(super) bytes: u64,
     pieces: u64,
-    /// Where to look next; none behind all others.
+    /// The key at which the search continues; none behind all others.
     pub(super) next: Option<Key>,
 }
 
@@ -67,7 +68,7 @@ impl Slice<'_> {
     }
 }
 
-/// The pieces of a base: extents each of which goes on where the one before it ends are one.
+/// The pieces of a base: extents that follow one another without a gap are one piece.
 struct Pieces<I: Iterator<Item = Mapping>> {
     extents: Peekable<I>,
     now: Range<u64>,
@@ -94,7 +95,8 @@ impl<I: Iterator<Item = Mapping>> Pieces<I> {
         true
     }
 
-    /// How many pieces begin in a span, and whether all of it lies in one of so many bytes. Spans ascend.
+    /// Returns how many pieces begin in a span, and whether all of it is in one of at least `bytes`
+    /// bytes. Spans ascend.
     fn look(&mut self, span: &Range<u64>, bytes: u64) -> (u64, bool) {
         while self.now.end <= span.start && self.advance() {}
         let mut begun = u64::from(self.now.start >= span.start);
@@ -107,7 +109,7 @@ impl<I: Iterator<Item = Mapping>> Pieces<I> {
     }
 }
 
-/// Step 1. Without members there is none up to where to look next.
+/// Step 1. A slice without members means that there is none before its `next`.
 pub(super) fn next_slice<'a>(base: &'a Base, from: &Key, limits: &Limits) -> Slice<'a> {
     let mut slice = Slice::default();
     let Some(first) = index::find(&base.index, from) else { return slice };
@@ -130,7 +132,7 @@ pub(super) fn next_slice<'a>(base: &'a Base, from: &Key, limits: &Limits) -> Sli
             slice = Slice::default();
         }
         if !stands_between {
-            // What the first one begins with may have begun before it.
+            // The piece with which the first one begins may have begun before it.
             let more = if slice.members.is_empty() { begun.max(1) } else { begun };
             slice.pieces += more;
             slice.bytes += length;
@@ -157,8 +159,8 @@ impl Shared {
         }
     }
 
-    /// Whether there may be so many segments more that no commit and no collection comes to miss those that are
-    /// written now.
+    /// Returns whether there is room for so large a number of further segments that no commit and
+    /// no collection will lack the ones that are written now.
     fn has_room_to_tidy(&self) -> bool {
         let reserved = self.options.space(self.host.memory.limit()).reserved_segments;
         let stats = self.space.stats();
@@ -167,7 +169,7 @@ impl Shared {
         segments.saturating_sub(taken) > u64::from(reserved) + taken / ROOM_PARTS
     }
 
-    /// Writes the next slice as one; answers whether the pass goes on at once.
+    /// Writes the next slice as one, and returns whether the pass continues without a pause.
     pub(crate) fn tidy_slice(self: &Arc<Self>) -> Result<bool> {
         let base = Arc::clone(&self.open_state()?.base);
         let Some((from, allowance)) = self.tidying.go_on(self.space.len()) else {
@@ -192,7 +194,7 @@ impl Shared {
         Ok(self.tidying.come_to(next, written))
     }
 
-    /// Step 2. What is damaged is left out.
+    /// Step 2. Damaged intervals are left out.
     pub(super) fn read_slice(&self, base: &Arc<Base>, slice: &Slice<'_>) -> Result<Vec<InPieces>> {
         let members = slice.members.iter().filter_map(|found| {
             let head = found.entry.head()?;
@@ -218,7 +220,7 @@ impl Shared {
 
     /// Step 3: how many bytes were written; none if it could not be done now.
     fn write_slice(self: &Arc<Self>, intervals: Vec<InPieces>) -> Result<Option<u64>> {
-        // What a commit changes now is worth it afterwards.
+        // Intervals that a commit changes now are worth it afterwards.
         let Some(mut committer) = self.committer.try_lock() else { return Ok(None) };
         self.health.check_writable()?;
         if committer.is_short_of_room || !self.has_room_to_tidy() {

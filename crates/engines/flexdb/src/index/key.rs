@@ -25,7 +25,7 @@ pub(crate) enum Key {
 const _: () = assert!(size_of::<Key>() == 32, "a short key fills what a long one leaves");
 
 impl Key {
-    /// Bytes that it takes beside itself.
+    /// Bytes that it takes in addition to itself.
     pub(crate) fn heap_bytes(&self) -> u64 {
         match self {
             Self::Short { .. } => 0,

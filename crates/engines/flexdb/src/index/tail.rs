@@ -1,9 +1,10 @@
-//! Where the updates lie that were appended to an interval (its tail): so that a get of a cold key reads one
-//! of them, or what lies before them (its main part), and not all extents.
+//! The places of the updates that were appended to an interval (its tail).
 //!
-//! Each update has a fingerprint of its key here. A key that is like none of them is in the main part or
-//! nowhere. One that is like a single one is that one, or, once in 4096, in the main part. For one that is
-//! like several the last of these is read, which is the newest of its key if it has it; else the whole interval.
+//! With them a get of a cold key reads one update, or the bytes before all of them (the main part),
+//! and not all extents. Each update has a fingerprint of its key here. A key that is like none of
+//! them is in the main part or nowhere. A key that is like a single one is that update's, or, once
+//! in 4096, in the main part. If a key is like several, the last of these is read, which is the
+//! newest of the key if it has the key; otherwise the whole interval is read.
 
 use std::ops::Range;
 
@@ -18,16 +19,17 @@ const UPDATES_MAX: usize = 62;
 /// The bit of the main part, in [`Parts`].
 const MAIN: u64 = 1 << 63;
 
-/// What of an interval has the newest pair of a key, if any has it.
+/// The part of an interval that has the newest pair of a key, if any has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Nobody knows.
+    /// The part is not known.
     Whole,
-    /// What lies before the tail.
+    /// The bytes before the tail.
     Main,
     /// An update of the tail, unless its key is only like this one; then the main part.
     Update(usize),
-    /// The last of several updates that are like it, unless its key is only like that; then nobody knows.
+    /// The last of several updates that are like it. If its key is only similar, the part is not
+    /// known.
     Newest(usize),
 }
 
@@ -41,7 +43,7 @@ impl Parts {
 
     pub(crate) fn of(part: Part) -> Self {
         match part {
-            // The last of several tells of one key alone, so it is never kept as a part.
+            // The last of several is valid for one key alone, so it is never kept as a part.
             Part::Whole | Part::Newest(_) => Self::WHOLE,
             Part::Main => Self(MAIN),
             Part::Update(index) => Self(1 << (index % UPDATES_MAX)),
@@ -78,7 +80,7 @@ impl Tail {
         self.0.len()
     }
 
-    /// Where each lies, as it is kept: the offset's bits, and above them the fingerprint.
+    /// Returns the stored place of each update: the offset's bits, and above them the fingerprint.
     pub(crate) fn places(&self) -> &[u32] {
         &self.0
     }
@@ -90,13 +92,13 @@ impl Tail {
         (in_order && places.len() <= UPDATES_MAX).then_some(Self(places))
     }
 
-    /// Bytes that it takes beside itself.
+    /// Bytes that it takes in addition to itself.
     pub(crate) fn heap_bytes(&self) -> u64 {
         allocated_bytes(size_of_val(&*self.0))
     }
 
-    /// The same with `front` more bytes before the interval, and updates behind it: where each lies, and
-    /// its key. None if that is more than can be known.
+    /// Returns the tail with `front` more bytes before the interval, and updates behind it, each
+    /// with its place and its key. None if that is more than can be known.
     pub(crate) fn appended(&self, front: u32, updates: &[(u32, &[u8])]) -> Option<Self> {
         let old = self.0.iter().map(|place| {
             let offset = offset(*place).checked_add(front)?;
@@ -111,7 +113,7 @@ impl Tail {
         places.filter(|places| places.len() <= UPDATES_MAX).map(Self)
     }
 
-    /// Where to look for a key.
+    /// Returns the part that may have a key.
     pub(crate) fn part_of(&self, key: &[u8]) -> Part {
         let wanted = fingerprint(key);
         let mut alike =
@@ -123,7 +125,7 @@ impl Tail {
         }
     }
 
-    /// Where a part lies in an interval of `length` bytes.
+    /// Returns the bytes of a part in an interval of `length` bytes.
     pub(crate) fn range(&self, part: Part, length: u32) -> Range<u32> {
         let begin = |index: usize| self.0.get(index).map_or(length, |place| offset(*place));
         match part {

@@ -1,4 +1,4 @@
-//! Memtables that are committed as one, and a walk over what is to be put of all of them.
+//! Memtables that are committed as one, and a walk over the updates that a commit puts of them.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ impl Batch {
         self.0.iter().map(|memtable| memtable.newest()).max().unwrap_or(SeqNo::ZERO)
     }
 
-    /// The journal has to reach this before what was marked in them is left out; zero if nothing was.
+    /// The number that the journal has to reach before versions marked in them are left out; zero
+    /// if none were.
     pub(crate) fn replaced_by(&self) -> SeqNo {
         self.0.iter().map(|memtable| memtable.replaced_by()).max().unwrap_or(SeqNo::ZERO)
     }
@@ -51,8 +52,8 @@ impl Batch {
         self.0.iter().map(|memtable| memtable.bytes()).sum()
     }
 
-    /// A walk over what a commit puts of the writes above one number, up to another: of each key the newest
-    /// version. It stands nowhere.
+    /// Returns a walk over the updates that a commit puts, of the writes above one number, up to
+    /// another: the newest version of each key. It has no position yet.
     pub(crate) fn walker(&self, above: SeqNo, upto: SeqNo) -> BatchWalker<'_> {
         let walkers = self.0.iter().map(|memtable| Walker::of_commit(memtable, above, upto));
         BatchWalker { walkers: walkers.collect(), at: None }
@@ -65,21 +66,21 @@ impl Batch {
 pub(crate) struct BatchWalker<'a> {
     /// The youngest memtable's first.
     walkers: Vec<Walker<'a>>,
-    /// Which of them stands at the least key; the first of those that do.
+    /// The walker at the least key; the first one if several are there.
     at: Option<usize>,
 }
 
 impl BatchWalker<'_> {
-    /// Where it stands.
+    /// Returns the update at its position.
     pub(crate) fn here(&self) -> Option<&Update> {
         self.walkers.get(self.at?)?.here()
     }
 
-    /// Where it stands, and goes on to the next key.
+    /// Takes the update at its position, and moves to the next key.
     pub(crate) fn take(&mut self) -> Option<Update> {
         let at = self.at?;
         let update = self.walkers.get_mut(at)?.take()?;
-        // Those before it stand at larger keys.
+        // The walkers before it are at larger keys.
         for walker in self.walkers.iter_mut().skip(at + 1) {
             if walker.here().is_some_and(|older| older.key() == update.key()) {
                 walker.take_one();
@@ -89,7 +90,7 @@ impl BatchWalker<'_> {
         Some(update)
     }
 
-    /// Goes on to the next key, and copies nothing for the caller; `false` if it stands nowhere.
+    /// Moves to the next key, and copies nothing for the caller; `false` if it has no position.
     pub(crate) fn pass(&mut self) -> bool {
         let Some(at) = self.at else { return false };
         let (before, behind) = self.walkers.split_at_mut(at + 1);

@@ -1,12 +1,15 @@
-//! Which keys a memtable may have: a get of a key that it does not have is answered by one word in most cases, rather
-//! than by a search. Up to three memtables are looked into before anything else is.
+//! The keys that a memtable may have, so that most gets of other keys need no search.
 //!
-//! Each key sets some bits of one word, which its hash chooses (a Bloom filter of blocks of a word). None is ever
-//! taken back, so a key whose versions went costs a search.
+//! For most keys that the memtable does not have, a get reads one word here. A get looks into up to
+//! three memtables before anything else.
+//!
+//! Each key sets some bits of one word, which its hash chooses (a Bloom filter of blocks of a
+//! word). No bit is ever cleared, so a key whose versions were removed costs a search.
 //!
 //! # Concurrency
-//! A writer sets the bits before its entry can be found. So whoever knows of the entry, by having seen it or by
-//! being told after the write has returned, sees the bits as well; nobody else has to.
+//! A writer sets the bits before its entry can be found. So a thread that knows of the entry,
+//! because it has seen it or because the write has returned, sees the bits as well; no other thread
+//! has to.
 
 use std::sync::Arc;
 
@@ -15,8 +18,8 @@ use sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::tally::{Charge, Tally, allocated_bytes};
 
-/// Of a budget of so many bytes the filter has one: a word for some five to eight pairs of a usual memtable, which is
-/// a sixteenth of the budget.
+/// Part of the budget (one in this many) that the filter takes: a word for some five to eight pairs
+/// of a usual memtable, which is a sixteenth of the budget.
 const BUDGET_PARTS: u64 = 2048;
 const WORDS_MIN: u64 = 8;
 const WORDS_MAX: u64 = 1 << 15;
@@ -32,7 +35,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// One of a memtable under a budget of so many bytes.
+    /// A filter of a memtable under a budget of `budget_bytes` bytes.
     pub(super) fn new(budget_bytes: u64, tally: &Arc<Tally>) -> Self {
         let words = budget_bytes / BUDGET_PARTS / size_of::<AtomicU64>() as u64;
         let words = words.clamp(WORDS_MIN, WORDS_MAX) as usize;

@@ -1,4 +1,4 @@
-//! Versions that a commit need not write, as a younger memtable has newer ones of their keys (memtable, M6).
+//! Versions that a commit need not write, as a younger memtable has newer ones (memtable, M6).
 //!
 //! Both memtables are walked once, side by side.
 
@@ -10,8 +10,8 @@ use codec::SeqNo;
 use super::{IsSeen, Memtable};
 
 impl Memtable {
-    /// Marks what `younger` replaces, and answers how many versions that were not marked before. This one is sealed; the
-    /// younger one may be written to meanwhile.
+    /// Marks the versions that `younger` replaces, and returns how many were not marked before.
+    /// This memtable is sealed; the younger one may be written to meanwhile.
     pub(crate) fn mark_replaced(&self, younger: &Self, is_seen: IsSeen<'_>) -> u64 {
         let (mut ours, mut theirs) = (self.entries.first(), younger.entries.first());
         let mut count = 0;
@@ -34,7 +34,8 @@ impl Memtable {
         count
     }
 
-    /// The journal has to reach this before what was marked is left out; zero if nothing was.
+    /// Returns the number that the journal has to reach before marked versions are left out; zero
+    /// if none were marked.
     pub(crate) fn replaced_by(&self) -> SeqNo {
         SeqNo::new(self.replaced_by.load(Relaxed))
     }

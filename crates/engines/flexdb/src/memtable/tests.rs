@@ -1,4 +1,4 @@
-//! Memtables against a list of versions, the gate, and what the budget counts.
+//! Memtables against a list of versions, the gate, and the bytes that the budget counts.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -137,7 +137,7 @@ fn a_key_that_is_written_over_and_over_takes_the_memory_of_one_version() {
     let (memtable, budget) = memtable();
     let put = |seqno: u64, seen: u64| {
         let op = Op::Put { key: b"k", value: &[7; 100] };
-        // A snapshot stands at `seen`.
+        // A snapshot is at `seen`.
         let is_seen = |older: SeqNo, newer: SeqNo| (older.get()..newer.get()).contains(&seen);
         memtable.enter().expect("it is not sealed").put(&op, SeqNo::new(seqno), &is_seen);
     };
@@ -190,8 +190,9 @@ fn a_value_that_has_no_room_in_the_place_of_another_one_hides_it() {
     assert_eq!(left, [all[0].clone(), all[2].clone()], "nor is what it hides committed");
 }
 
-/// Of a store of four times its memory, whose keys are drawn by Zipf's law: how many puts make a memtable full. Each would
-/// take its own 187 bytes in one that only grows: 2,800 would.
+/// Counts the puts that make a memtable full, of a store of four times its memory, whose keys are
+/// drawn by Zipf's law. In a memtable that only grows each put would take its own 187 bytes, and
+/// 2,800 would make it full.
 #[test]
 fn what_is_written_often_is_absorbed() {
     const KEYS: u64 = 217_000;
@@ -232,7 +233,7 @@ fn a_commit_leaves_out_what_a_younger_memtable_replaces_and_no_snapshot_sees() {
         insert(&older, key, seqno, Some(b"old"));
     }
     insert(&older, b"b", 6, Some(b"newer"));
-    // A snapshot stands at 4: it sees a, c and d.
+    // A snapshot is at 4: it sees a, c and d.
     for (seqno, key) in [(7, b"b"), (8, b"d"), (9, b"e"), (10, b"f")] {
         insert(&younger, key, seqno, None);
     }
@@ -249,7 +250,7 @@ fn a_commit_leaves_out_what_a_younger_memtable_replaces_and_no_snapshot_sees() {
     }
     assert_eq!(left, [b"a", b"c", b"d"]);
     assert_eq!(forward(&older, (0, u64::MAX), Bound::Unbounded).len(), 5, "readers see all");
-    // Of the part up to the snapshot nothing is left out.
+    // Nothing is left out of the part up to the snapshot.
     let mut walker = Walker::of_commit(&older, SeqNo::ZERO, SeqNo::new(4));
     walker.seek(Bound::Included(b"b"));
     assert_eq!(walker.take().map(|update| update.key().to_vec()), Some(b"b".to_vec()));
@@ -271,7 +272,7 @@ fn batch_of(versions: &[(u8, u64, Option<u8>)], cuts: [u64; 2]) -> (Batch, Arc<M
     (Batch::of(vec![youngest, middle, oldest]), budget)
 }
 
-/// The same for whoever passes by.
+/// The same for a walk that passes by.
 fn passed(mut walker: BatchWalker<'_>, from: Bound<&[u8]>) -> Pairs {
     walker.seek(from);
     let mut pairs = Vec::new();
@@ -298,7 +299,8 @@ fn taken(mut walker: BatchWalker<'_>, from: Bound<&[u8]>) -> Pairs {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Three memtables that are committed as one put what a single one with all of their versions does.
+    /// Three memtables that are committed as one put what a single one with all of their versions
+    /// does.
     #[test]
     fn memtables_that_are_committed_as_one_put_the_newest_version_of_each_key(
         versions in prop::collection::vec((0..10_u8, prop::option::of(any::<u8>())), 0..60),
@@ -351,7 +353,7 @@ fn a_filter_has_all_that_was_added_and_little_else() {
     assert_eq!(tally.bytes() >> 10, 32);
     let key = |number: u64| format!("user{number:023}").into_bytes();
     assert!((0..1000).all(|number| !filter.may_have(&key(number))), "an empty one has nothing");
-    // As many pairs of 27 and 127 bytes as a memtable has under this budget.
+    // The number of pairs of 27 and 127 bytes that a memtable has under this budget.
     let count = (4 << 20) / SkipList::put_bytes(key(0).len(), 127);
     (0..count).for_each(|number| filter.add(&key(number)));
     assert!((0..count).all(|number| filter.may_have(&key(number))));

@@ -1,5 +1,4 @@
-//! Walks over a memtable: of each key the newest version that a reader may see, or that a commit
-//! takes.
+//! Walks over a memtable: the newest version of each key that a reader sees or a commit takes.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -9,7 +8,7 @@ use sync::skip_list::Entry;
 
 use super::Memtable;
 
-/// What a key has in a memtable, copied.
+/// A key's version in a memtable, copied.
 #[derive(Debug)]
 pub(crate) struct Update {
     /// The key, and the value.
@@ -30,18 +29,19 @@ impl Update {
     }
 }
 
-/// A walk over the keys of a memtable, either way: of each the newest version above `above` and at or
-/// below `upto`.
+/// A walk over the keys of a memtable, either way: the newest version of each above `above` and at
+/// or below `upto`.
 ///
-/// Whoever walks over what is written to meanwhile holds a pin at `upto`, or takes whatever is the newest: so the version
-/// that is copied is the one that was found (memtable, M5).
+/// A caller that walks over a memtable while it is written to holds a pin at `upto`, or takes the
+/// newest version whatever it is. So the version that is copied is the one that was found
+/// (memtable, M5).
 pub(crate) struct Walker<'a> {
     memtable: &'a Memtable,
     above: SeqNo,
     upto: SeqNo,
-    /// Whether what is replaced counts (memtable, M6).
+    /// Whether replaced versions count (memtable, M6).
     has_replaced: bool,
-    /// Where it stands, and a copy of that.
+    /// Its position, and a copy of the update there.
     entry: Option<Entry<'a>>,
     here: Option<Update>,
     /// Memory for the next copy.
@@ -49,30 +49,31 @@ pub(crate) struct Walker<'a> {
 }
 
 impl<'a> Walker<'a> {
-    /// A walk that stands nowhere.
+    /// A walk without a position.
     pub(crate) fn new(memtable: &'a Memtable, above: SeqNo, upto: SeqNo) -> Self {
         let (entry, here, spare) = (None, None, Vec::new());
         Self { memtable, above, upto, has_replaced: true, entry, here, spare }
     }
 
-    /// The same for a commit, over what is not marked as replaced; it walks forward alone.
+    /// The same for a commit, over versions that are not marked as replaced; it walks forward
+    /// alone.
     pub(crate) fn of_commit(memtable: &'a Memtable, above: SeqNo, upto: SeqNo) -> Self {
         Self { has_replaced: false, ..Self::new(memtable, above, upto) }
     }
 
-    /// Where it stands.
+    /// Returns the update at its position.
     pub(crate) fn here(&self) -> Option<&Update> {
         self.here.as_ref()
     }
 
-    /// Where it stands, and goes on to the next key.
+    /// Takes the update at its position, and moves to the next key.
     pub(crate) fn take(&mut self) -> Option<Update> {
         let update = self.here.take()?;
         self.settle_behind();
         Some(update)
     }
 
-    /// Goes on to the next key.
+    /// Moves to the next key.
     pub(crate) fn take_one(&mut self) {
         if let Some(update) = self.here.take() {
             self.spare = update.bytes;
@@ -96,7 +97,8 @@ impl<'a> Walker<'a> {
         self.settle(next, self.entry);
     }
 
-    /// The first version from `entry` on that counts, of another key than the one that was `passed`.
+    /// The first version from `entry` on that counts, of another key than the one that was
+    /// `passed`.
     fn settle(&mut self, mut entry: Option<Entry<'a>>, mut passed: Option<Entry<'a>>) {
         self.here = None;
         while let Some(found) = entry {
@@ -106,7 +108,7 @@ impl<'a> Walker<'a> {
                     self.stand_at(found);
                     return;
                 }
-                // What is older of this key counts as little.
+                // Older versions of this key do not count either.
                 passed = Some(found);
             }
             entry = self.memtable.entries.next(found);
@@ -154,7 +156,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Goes back to the key before the one where it stands.
+    /// Moves back to the key before its position.
     pub(crate) fn step_back(&mut self) {
         if let Some(here) = self.here.take() {
             self.seek_back(Bound::Excluded(here.key()));

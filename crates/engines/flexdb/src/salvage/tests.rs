@@ -1,4 +1,4 @@
-//! What is told of damaged stores.
+//! The data that are reported of damaged stores.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

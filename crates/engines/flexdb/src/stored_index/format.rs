@@ -1,9 +1,9 @@
 //! The bytes of the stored index.
 //!
 //! # Format
-//! A head of 44 bytes, then blocks: the length of what one has (`u32`), the checksum of the chain (`u32`: of
-//! the checksum before it, the length and the bytes), and intervals, one after the other.
-//! `docs/formats/flexdb-index.md`.
+//! A head of 44 bytes, then blocks. A block is the length of its content (`u32`), the checksum of
+//! the chain (`u32`: of the checksum before it, the length and the bytes), and intervals in
+//! sequence. `docs/formats/flexdb-index.md`.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use codec::{Corruption, FileHeader, Format, Reader, Writer, chain, crc32c};
@@ -12,7 +12,7 @@ use crate::index::{Lie, Tail};
 
 pub(crate) const FORMAT: Format = Format::new(*b"TCFLEXIX", 1, 0);
 
-/// Bits that say what is told of an interval.
+/// Bits that say which properties of an interval follow.
 const HAS_FIRST: u8 = 1;
 const HAS_TAIL: u8 = 2;
 const HAS_INNER_TAGS: u8 = 4;
@@ -26,7 +26,7 @@ pub(super) const BLOCK_BYTES: usize = 256 << 10;
 /// No block is longer: an interval has two keys and a tail.
 const BLOCK_BYTES_MAX: usize = 2 * BLOCK_BYTES;
 
-/// What the file is of.
+/// The head of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     /// The life of the space that has ended with this index.
@@ -64,21 +64,21 @@ impl Head {
         Ok(Self { life, space_bytes, intervals })
     }
 
-    /// What the chain of its blocks begins with.
+    /// The checksum with which the chain of its blocks begins.
     pub(super) fn checksum(&self) -> u32 {
         crc32c(&self.encode())
     }
 }
 
-/// An interval as it is stored.
+/// An interval in its stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
     pub(super) length: u32,
     pub(super) bound: Vec<u8>,
-    /// The key of its first pair, where that is not the bound.
+    /// The key of its first pair, if that is not the bound.
     pub(super) first: Option<Vec<u8>>,
     pub(super) lie: Lie,
-    /// None where nobody knows.
+    /// None if it is not known.
     pub(super) tail: Option<Tail>,
 }
 
@@ -145,7 +145,8 @@ impl Stored {
     }
 }
 
-/// A block of intervals, one of which there is at least, behind a checksum; and the checksum behind it.
+/// A block of intervals, one of which there is at least, behind a checksum; and the checksum behind
+/// it.
 pub(super) fn encode_block(previous: u32, intervals: &[u8]) -> (Vec<u8>, u32) {
     let length = (intervals.len() as u32).to_le_bytes();
     let checksum = chain(previous, &[&length, intervals].concat());

@@ -1,4 +1,4 @@
-//! What a closed store leaves of its index, and what an opening makes of it.
+//! The index that a closed store leaves, and its use by an opening.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ fn on(device: &Arc<dyn Device>) -> Bench {
     opened.expect("opens")
 }
 
-/// Some keys again and again, so that intervals have tails, and others gone, so that first pairs are.
+/// Writes some keys again and again, so that intervals have tails, and deletes others, so that
+/// first pairs are deleted.
 fn fill(bench: &Bench, round: u64) {
     for number in 0..400 {
         match (number + round) % 7 {
@@ -34,7 +35,7 @@ fn fill(bench: &Bench, round: u64) {
     bench.flush();
 }
 
-/// Of each interval what the index says.
+/// The content of the index for each interval.
 fn intervals(bench: &Bench) -> Vec<Stored> {
     let committer = bench.store.shared.committer.lock();
     let all = committer.index().now().range(0..u64::MAX);
@@ -104,7 +105,8 @@ fn what_a_kill_leaves_is_opened_by_its_tags() {
     assert_eq!(bench.pairs().len(), pairs.len() + 1);
 }
 
-/// The space has as many bytes and the same tags as when the index was stored, but a key in another interval.
+/// The space has the same number of bytes and the same tags as when the index was stored, but a key
+/// in another interval.
 #[test]
 pub(crate) fn an_index_of_a_life_before_is_not_believed_where_the_space_looks_the_same() {
     let on = |device: &Arc<dyn Device>| {
@@ -146,8 +148,8 @@ pub(crate) fn an_index_of_a_life_before_is_not_believed_where_the_space_looks_th
     assert!(bench.detail("opening_keys") > 0, "an index of a life before was taken");
 }
 
-/// What is damaged together and longer than an interval can be is several, of which only the first begins at a tag:
-/// who reads them stored would take that for damage of the index.
+/// A damaged range that is longer than an interval can be is several intervals, of which only the
+/// first begins at a tag. A reader of the stored index would take that for damage of the index.
 #[test]
 fn an_index_that_is_not_what_the_tags_say_is_not_stored() {
     let bench = on(&device::memory());
@@ -169,7 +171,7 @@ fn an_index_that_is_not_what_the_tags_say_is_not_stored() {
     assert_eq!(on(&bench.device).store.troubles(), []);
 }
 
-/// Nobody knows what an index is worth after that.
+/// The index of a store that has failed cannot be trusted.
 #[test]
 fn an_index_of_a_store_that_has_failed_is_not_stored() {
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -303,7 +305,7 @@ fn a_cut_at_any_operation_of_a_close_loses_nothing() {
     assert!(taken > 0, "no cut left an index");
 }
 
-/// A close whose operations fail one after the other: it is told, or the index is not there.
+/// A close whose operations fail one by one: it reports that, or the index is not there.
 #[test]
 fn what_fails_while_the_index_is_stored_harms_nothing() {
     let close = |nth: Option<(u64, Failure)>| {

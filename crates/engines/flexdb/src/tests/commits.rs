@@ -1,4 +1,4 @@
-//! What commits do to intervals, and what they cost.
+//! The changes that commits make to intervals, and their cost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub(super) fn a_store_is_a_map_however_its_intervals_change() {
         assert_eq!(bench.get(&sought), model.get(&sought).cloned(), "step {step}");
         if random.random_range(0..150) == 0 {
             bench.flush();
-            // The scan hands over what it finds in pieces.
+            // The scan hands over the intervals that it finds in pieces.
             bench.store.shared.cache.shrink(0);
             bench.store.shared.refill_allowance();
             assert_eq!(bench.pairs(), model.clone().into_iter().collect::<Vec<_>>(), "step {step}");
@@ -149,7 +149,7 @@ fn an_interval_that_is_cached_is_appended_to_and_stays_cached() {
     assert_eq!(bench.pairs(), [(b"z".to_vec(), b"other".to_vec())]);
 }
 
-/// What deletes leave of many intervals are few.
+/// Deletes in many intervals leave few intervals.
 #[test]
 fn small_neighbours_become_one() {
     for memory_bytes in [1 << 20, 16 << 10] {
@@ -170,7 +170,7 @@ fn small_neighbours_become_one() {
         let few = bench.intervals();
         // With little memory most of them for the index's sake.
         let joined = bench.detail("intervals_joined") + bench.detail("intervals_thinned");
-        // Some lie in too many pieces for it.
+        // Some are in too many pieces for it.
         assert!(3 * few < 2 * many && joined > 5, "{few} of {many}, {joined} joined");
         let left: Vec<_> = (0..600).filter(is_left).map(|n| (key(n), b"value".to_vec())).collect();
         assert_eq!(bench.pairs(), left);
@@ -206,7 +206,8 @@ fn single_pairs_of_a_cached_interval_are_replaced_in_place() {
     assert_eq!((bench.get(&key(0)), bench.get(&key(3))), (None, Some(vec![1; 120])));
 }
 
-/// With the pair its extent's tag goes, and has to come again: else opening would not find the interval.
+/// The tag of its extent goes with the pair, and has to be set again: otherwise an opening would
+/// not find the interval.
 #[test]
 fn an_interval_whose_first_pair_goes_is_still_one() {
     let options =
@@ -261,8 +262,8 @@ fn memory_is_given_back() {
     assert_eq!(bench.budget.used(), 0);
 }
 
-/// A writer that holds no number gives way to no snapshot: else memtables would have no bound where many
-/// are taken.
+/// A writer that holds no number is not delayed by a snapshot: otherwise memtables would have no
+/// limit while many snapshots are taken.
 #[test]
 fn a_write_is_not_admitted_because_a_snapshot_is_being_taken() {
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -303,8 +304,8 @@ fn a_write_is_not_admitted_because_a_snapshot_is_being_taken() {
     assert!(is_admitted.load(SeqCst));
 }
 
-/// A file that may be no larger than a few times what lives in it: commits wait for the collector, in the
-/// middle of what they do, and nobody sees it; neither views from before.
+/// A file that may be no larger than a few times its live data: commits wait for the collector in
+/// the middle of their work, and no reader notices it, nor do views from before.
 #[test]
 fn a_commit_that_finds_no_room_has_some_made() {
     let small = Options { capacity_bytes: 140 * (16 << 10), tail_pairs_max: 0, ..small() };
@@ -359,8 +360,8 @@ fn write_over(memory_bytes: u64, options: &Options) {
     again.check();
 }
 
-/// Room may end between two pairs of an interval that are replaced in place: it has the one and lacks the
-/// other, until the commit goes on behind the collector.
+/// Room may end between two pairs of an interval that are replaced in place. The interval then has
+/// the one and lacks the other, until the commit continues after the collector.
 #[test]
 pub(super) fn a_change_that_finds_no_room_in_its_middle_is_gone_on_with() {
     let options = Options {
@@ -380,7 +381,7 @@ pub(super) fn a_change_that_finds_no_room_in_its_middle_is_gone_on_with() {
         }
         let step = if round == 0 { 1 } else { 5 };
         for number in (round % step..2500).step_by(step as usize) {
-            // Of other lengths than before, so that the interval's changes, too.
+            // The lengths differ from before, so that the interval's length changes, too.
             let (name, value) = (key(number), vec![round as u8; 280 + round as usize * 7 % 40]);
             bench.put(&name, &value);
             model.insert(name, value);
@@ -396,8 +397,8 @@ pub(super) fn a_change_that_finds_no_room_in_its_middle_is_gone_on_with() {
     assert_eq!(crate::check(&bench.device).expect("reads").damage, []);
 }
 
-/// Writes pairs until one is refused for want of room, and says how many were taken. A refusal is no
-/// failure: the store goes on taking what there is room for.
+/// Writes pairs until one is refused for lack of room, and returns how many were taken. A refusal
+/// is no failure: the store continues to take writes for which there is room.
 pub(crate) fn fill(bench: &Bench, pairs: impl Iterator<Item = (u64, u8)>) -> Option<usize> {
     for (taken, (number, byte)) in pairs.enumerate() {
         let key = key(number);
@@ -412,8 +413,8 @@ pub(crate) fn fill(bench: &Bench, pairs: impl Iterator<Item = (u64, u8)>) -> Opt
     None
 }
 
-/// More than the file may hold: an error that says so, and all that was taken can be read; what a commit
-/// has put in until then is there after opening, too.
+/// More than the file may hold: the error says so, and all pairs that were taken can be read. The
+/// pairs that a commit has put in until then are also there after opening.
 #[test]
 fn what_does_not_fit_is_refused_and_nothing_else_happens() {
     let options = Options { capacity_bytes: 140 * (16 << 10), ..small() };
@@ -441,7 +442,8 @@ fn what_does_not_fit_is_refused_and_nothing_else_happens() {
     opened.flush();
 }
 
-/// A view holds all that is freed while it lives. Writes are refused then, and taken again once it is gone.
+/// A view holds all room that is freed while it lives. Then writes are refused, and taken again
+/// once the view is dropped.
 #[test]
 pub(super) fn a_view_that_holds_all_room_stops_writes_only_while_it_is_held() {
     let options = Options { capacity_bytes: 140 * (16 << 10), ..small() };
@@ -450,7 +452,7 @@ pub(super) fn a_view_that_holds_all_room_stops_writes_only_while_it_is_held() {
     assert_eq!(fill(&bench, (0..keys).map(|number| (number, 1))), None);
     bench.flush();
     let view = bench.view();
-    // Others stand in the middle of a memtable's writes.
+    // Others are in the middle of a memtable's writes.
     assert_eq!(fill(&bench, (0..10).map(|number| (number, 2))), None);
     let later = bench.view();
     let over = |byte| (0..20 * keys).map(move |number| (number % keys, byte));
@@ -460,7 +462,7 @@ pub(super) fn a_view_that_holds_all_room_stops_writes_only_while_it_is_held() {
     let seen = |byte| move |number| (key(number), vec![byte; 300]);
     let first: Vec<_> = (0..keys).map(seen(1)).collect();
     let second: Vec<_> = (0..10).map(seen(2)).chain((10..keys).map(seen(1))).collect();
-    // Also while the store's background work goes on.
+    // Also while the store's background work continues.
     bench.store.shared.collect(false).expect("the collector can go on");
     assert!(scan(&*view, KeyRange::all(), Direction::Forward) == first);
     assert!(scan(&*later, KeyRange::all(), Direction::Forward) == second);
@@ -472,8 +474,8 @@ pub(super) fn a_view_that_holds_all_room_stops_writes_only_while_it_is_held() {
     assert!(bench.pairs() == (0..keys).map(seen(4)).collect::<Vec<_>>());
 }
 
-/// Deletes are taken where there is no room for anything else, and give it some: not behind the writes that
-/// want it. A view of before sees what they delete.
+/// Deletes are taken if there is no room for anything else, and free some, before the writes that
+/// need it. An earlier view sees the pairs that they delete.
 #[test]
 pub(super) fn deletes_give_room_where_a_commit_was_refused() {
     for holds_a_view in [false, true] {
@@ -514,8 +516,8 @@ pub(super) fn deletes_give_room_where_a_commit_was_refused() {
     }
 }
 
-/// A flush that writes nothing but how far the writes are finds no segment for it: it has room made, as a
-/// commit does.
+/// A flush that writes nothing but the number of persisted writes finds no segment for it. It has
+/// the collector make room, as a commit does.
 #[test]
 fn a_flush_that_finds_no_room_for_its_header_has_some_made() {
     let options = Options { capacity_bytes: 140 * (16 << 10), ..small() };
@@ -537,8 +539,8 @@ fn a_flush_that_finds_no_room_for_its_header_has_some_made() {
     assert!(bench.detail("room_made") > 0);
 }
 
-/// A device that others have filled, for a while: writes are refused, none is lost, and once there is room
-/// they are taken again.
+/// A device that others have filled for a while: writes are refused, none is lost, and once there
+/// is room they are taken again.
 #[test]
 fn a_full_device_stops_writes_only_while_it_is_full() {
     let device = FaultDevice::new(device::memory());
@@ -602,8 +604,8 @@ impl engine::Barrier for Reached {
     }
 }
 
-/// What a younger memtable replaces is not put into the space, once the journal has what replaces it; and
-/// what no younger one has is.
+/// Versions that a younger memtable replaces are not put into the space, once the journal has the
+/// newer ones. Versions that no younger memtable replaces are put.
 #[test]
 pub(super) fn what_is_replaced_is_not_committed_once_the_journal_has_what_replaces_it() {
     let barrier = Arc::new(Reached::default());
@@ -634,8 +636,8 @@ pub(super) fn what_is_replaced_is_not_committed_once_the_journal_has_what_replac
     assert_eq!(bench.pairs().len(), 4);
 }
 
-/// All that wait go at once, and an interval is changed once for the updates of all of them; views that stand between
-/// their writes see what they saw.
+/// All memtables that wait are committed together, and an interval is changed once for the updates
+/// of all of them. Views between their writes still see the same data.
 #[test]
 fn memtables_that_wait_are_committed_as_one() {
     let barrier = Arc::new(Reached::default());
@@ -664,7 +666,8 @@ fn memtables_that_wait_are_committed_as_one() {
     bench.check();
 }
 
-/// Where scans read what commits write less may be appended, until they do not any more.
+/// If scans read the data that commits write, less may be appended, until scans no longer read
+/// them.
 #[test]
 fn what_is_scanned_is_written_anew_sooner() {
     let options = Options { tail_percent_max: 20, unscanned_tail_percent_max: 60, ..small() };

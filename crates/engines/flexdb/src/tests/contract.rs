@@ -1,4 +1,4 @@
-//! What a store answers: the newest version, one moment, both ways, and nothing once it is closed.
+//! The results of a store: the newest version, one moment, both ways, and none once it is closed.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -81,7 +81,7 @@ pub(super) fn a_scan_is_of_one_moment_whatever_is_written_while_it_goes_on() {
     }
 }
 
-/// Or whoever asks often would slow writes down.
+/// Otherwise a caller that asks often would slow writes down.
 #[test]
 fn figures_wait_for_no_writer_of_the_space_and_hold_no_commit_up() {
     let bench = Bench::new();
@@ -102,15 +102,16 @@ fn figures_wait_for_no_writer_of_the_space_and_hold_no_commit_up() {
     assert!(figures > 0 && !is_held_up, "a commit waits for whoever asks for figures");
 }
 
-/// A writer that was slow puts its write into a younger memtable than a later one's, and a pin comes to
-/// stand between the two: it sees the one and not the other, whatever is committed.
+/// A slow writer puts its write into a younger memtable than a later one's, and a pin is taken
+/// between the two numbers. The pin sees the one write and not the other, whatever is committed.
 #[test]
 fn a_pin_sees_a_write_that_came_late_to_a_younger_memtable() {
     let met = (0..200).filter(|_| pin_between_a_slow_write_and_a_quick_one()).count();
     assert!(met > 0, "no pin came to stand between the two");
 }
 
-/// Answers whether the pin stood where it is wanted; else the quick write began too early for it.
+/// Returns whether the pin was at the wanted place; otherwise the quick write began too early for
+/// it.
 fn pin_between_a_slow_write_and_a_quick_one() -> bool {
     let bench = Bench::new();
     bench.put(b"slow", b"old");

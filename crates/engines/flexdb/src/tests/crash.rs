@@ -1,12 +1,15 @@
-//! The power is cut while commits make room, are refused, split intervals, while the collector empties segments, and
-//! while the tree of the space is stored: what the journal has, replayed onto what is found, gives every write that
-//! was made.
+//! Power cuts while commits make room, are refused, and split intervals.
 //!
-//! 1. Writes go to a store whose file may hold little more than what lives, on a simulated disk that keeps its
-//!    history. After each write it is noted how far the disk was, and what the store has come by.
-//! 2. For operations of the disk, above all those of writes in which it came by something, the store is opened
-//!    on an image of what a crash may leave, and the writes above what is persisted are done again.
-//! 3. It has all pairs of the model then, is sound, and takes writes.
+//! The power is also cut while the collector empties segments, and while the tree of the space is
+//! stored. The journal, replayed onto the remains, gives every write that was made.
+//!
+//! 1. Writes go to a store whose file may hold little more than the live data, on a simulated disk
+//!    that keeps its history. After each write the test notes how far the disk was, and which
+//!    events the store had met.
+//! 2. For operations of the disk, above all those of writes in which the store met an event, the
+//!    store is opened on an image that a crash may leave, and the writes above the persisted number
+//!    are done again.
+//! 3. Then it has all pairs of the model, is sound, and takes writes.
 //!
 //! `THERMOCLINE_CASES=100 cargo test --release -p thermocline-flexdb --lib crash` runs more.
 
@@ -30,7 +33,7 @@ const CHECKPOINT_EVERY: u64 = 600;
 const IMAGES: usize = 120;
 const MEMORY_BYTES: u64 = 256 << 10;
 
-/// What a store came by in the course of some writes.
+/// Events that a store met in the course of some writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Met {
     /// Commits that had the collector run in their middle, and segments that it emptied.
@@ -85,7 +88,7 @@ fn write(bench: &Bench, step: &Step) -> u64 {
     ticket.seqno().get()
 }
 
-/// What the store has come by so far.
+/// Returns the events that the store has met so far.
 fn met(bench: &Bench, refused: u64) -> Met {
     let (room_made, collected) = (bench.detail("room_made"), bench.detail("collected_segments"));
     let (split, checkpoints) =
@@ -93,7 +96,8 @@ fn met(bench: &Bench, refused: u64) -> Met {
     Met { room_made, collected, refused, split, checkpoints }
 }
 
-/// First a load that nearly fills the file, then overwriting, for a while with a view that holds all room.
+/// First a load that nearly fills the file, then overwriting, for a while with a view that holds
+/// all room.
 fn run(disk: &Arc<SimulatedDisk>, random: &mut Random) -> Vec<Step> {
     let bench = open(disk).expect("an honest disk");
     let (mut steps, mut view, mut refused) = (Vec::new(), None, 0);
@@ -138,7 +142,8 @@ fn run(disk: &Arc<SimulatedDisk>, random: &mut Random) -> Vec<Step> {
     steps
 }
 
-/// Opens what a crash has left behind an operation of the disk, and does what the journal has again.
+/// Opens the remains of a crash behind an operation of the disk, and repeats the writes of the
+/// journal.
 fn judge(
     image: &Arc<SimulatedDisk>,
     steps: &[Step],
@@ -180,7 +185,8 @@ fn judge(
     if damage.is_empty() { Ok(()) } else { Err(format!("{damage:?}")) }
 }
 
-/// A run and its crashes: what the writes had come by in whose middle they were, and how many they are.
+/// A run and its crashes. Returns the events of the writes in whose middle they were, and their
+/// number.
 pub(super) fn crashes_of_a_seed(seed: u64) -> (Met, usize) {
     let mut random = Seed::from(seed).stream("flexdb crash");
     let disk = SimulatedDisk::new(seed, Faults::none());

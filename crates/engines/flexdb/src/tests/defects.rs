@@ -1,5 +1,7 @@
-//! Defects of the paper's public code that a store can have, each as a test: what it did, and what went wrong
-//! there. Which test stands for which is in `docs/reliability/defects-flex.md`.
+//! Defects of the paper's public code that a store can have, each as a test.
+//!
+//! The comment of a test names the action and the failure there. `docs/reliability/defects-flex.md`
+//! lists the test of each defect.
 
 use std::sync::Arc;
 
@@ -49,7 +51,7 @@ fn d5_of_two_memtables_the_younger_ones_value_is_found_after_a_kill() {
     }
 }
 
-/// There, a flush that was asked for while another one ran was forgotten with the end of that.
+/// There, a flush that was requested while another one ran was forgotten when that one ended.
 #[test]
 fn d6_a_flush_beside_another_one_has_what_was_written_before_it() {
     let device = FaultDevice::new(device::memory());
@@ -78,8 +80,8 @@ fn d6_a_flush_beside_another_one_has_what_was_written_before_it() {
     assert_eq!(bench.get(b"beside"), Some(b"value".to_vec()));
 }
 
-/// There, an interval whose first pair went lost its tag, many became one at the next opening, and that one did not
-/// fit its buffer.
+/// There, an interval whose first pair was deleted lost its tag. At the next opening many intervals
+/// became one, which did not fit its buffer.
 #[test]
 fn d8_what_deletes_leave_of_intervals_is_found_again() {
     let mut bench = Bench::new();
@@ -107,7 +109,8 @@ impl Operator for More {
     }
 }
 
-/// There, what a read-modify-write had put was not seen, and not counted: its memtable grew without a bound.
+/// There, the value of a read-modify-write was not seen, and not counted: its memtable grew without
+/// a limit.
 #[test]
 fn d9_a_read_modify_write_behind_a_flush_is_seen_and_counted() {
     let bench = Bench::new();

@@ -1,14 +1,18 @@
-//! The power is cut at every operation of the disk that a step makes: a commit of each kind, a split, a join,
-//! a checkpoint, a close, a collection, intervals written as one, another budget (`scenarios.rs`).
+//! The power is cut at every operation of the disk that a step makes (`scenarios.rs`).
 //!
-//! 1. A store is prepared on a simulated disk, which keeps its history from then on; the step is made. Each
-//!    write is noted with how far the disk was, and how many writes were durable.
-//! 2. For each operation: all is lost that was not synced, or nothing is, or some of it, in some images.
-//! 3. On each image the store has the pairs of exactly the writes that it says are persisted: no fewer than
-//!    were durable, no more than were made. It is sound, before it is opened and afterwards.
-//! 4. The power is cut again at each operation of that opening: what is found then is the same.
-//! 5. The other writes are made again, as a journal would have them made: the store has all pairs then, and
-//!    still has them once it was closed and opened.
+//! A step is a commit of each kind, a split, a join, a checkpoint, a close, a collection, intervals
+//! written as one, or another budget.
+//!
+//! 1. A store is prepared on a simulated disk, which keeps its history from then on; the step is
+//!    made. Each write is noted with how far the disk was, and how many writes were durable.
+//! 2. For each operation there are several images: all data that were not synced are lost, or none,
+//!    or some of them.
+//! 3. On each image the store has the pairs of exactly the writes that it reports as persisted: no
+//!    fewer than were durable, no more than were made. It is sound, before it is opened and
+//!    afterwards.
+//! 4. The power is cut again at each operation of that opening: the result is the same.
+//! 5. The other writes are made again, as a journal would repeat them. Then the store has all
+//!    pairs, and still has them once it was closed and opened.
 //!
 //! `THERMOCLINE_SEED=7 cargo test -p thermocline-flexdb --lib every_io` draws other images.
 
@@ -23,16 +27,16 @@ use engine::{Barrier, Engine, NoJournal, Op};
 use super::stores::{Bench, Pairs};
 use crate::Options;
 
-/// Images of which chance says what is left, for each operation of a step, and for each of an opening.
+/// Images whose remaining data are drawn at random, for each operation of a step and of an opening.
 const DRAWN: u64 = 4;
 const DRAWN_AGAIN: u64 = 1;
 
-/// A step, and what it is made with.
+/// A step, and the store with which it is made.
 struct Scenario {
     options: Options,
     memory_bytes: u64,
     prepare: fn(&mut Run),
-    /// Also sees to it that it does what it is to do.
+    /// Also checks that it has met the events that it is for.
     step: fn(&mut Run),
 }
 
@@ -43,7 +47,7 @@ struct Write {
     begun: u64,
 }
 
-/// A store and what was done to it.
+/// A store and the operations on it.
 struct Run {
     bench: Bench,
     disk: Arc<SimulatedDisk>,
@@ -74,7 +78,7 @@ impl Run {
         self.note();
     }
 
-    /// Notes what is durable by now.
+    /// Notes the writes that are durable now.
     fn note(&mut self) {
         self.durable.push((self.disk.operations(), self.bench.store.persisted().get()));
     }
@@ -88,7 +92,7 @@ impl Run {
         self.bench.detail(name)
     }
 
-    /// What a store has in which the first `count` writes are.
+    /// Returns the pairs of a store that has the first `count` writes.
     fn pairs(&self, count: u64) -> Pairs {
         let mut model = BTreeMap::new();
         for Write { key, value, .. } in &self.writes[..count as usize] {
@@ -100,7 +104,8 @@ impl Run {
         model.into_iter().collect()
     }
 
-    /// How many writes are durable, at least, and how many were made when the disk had made so many operations.
+    /// Returns how many writes are durable, at least, and how many were made when the disk had made
+    /// `operation` operations.
     fn bounds(&self, operation: u64) -> (u64, u64) {
         let ended = self.durable.iter().filter(|(at, _)| *at <= operation);
         let durable = ended.map(|(_, writes)| *writes).max().unwrap_or(0);
@@ -117,7 +122,7 @@ fn make(bench: &Bench, write: &Write) {
     bench.apply(&[op]);
 }
 
-/// How many images were looked at, and how many of them were opened with a stored index.
+/// Counts of the images that were checked, and of those opened with a stored index.
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {
     images: u64,
@@ -213,7 +218,7 @@ impl Scenario {
     }
 }
 
-/// What a crash may leave: nothing, all, and so many that are drawn.
+/// Returns images that a crash may leave: nothing, all, and `drawn` random ones.
 fn images(replay: &Replay<'_>, seed: (u64, u64), drawn: u64) -> Vec<Arc<SimulatedDisk>> {
     let mut images = vec![replay.crash_losing_all(), replay.crash_losing_nothing()];
     let seed = environment::Seed::from(seed.0).child(seed.1);

@@ -15,7 +15,8 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 const KEYS: u64 = 400;
 const VALUE_BYTES: usize = 20;
 
-/// A store whose intervals have all been appended to by several commits, and nothing of which is cached.
+/// A store whose intervals have all been appended to by several commits, and nothing of which is
+/// cached.
 pub(crate) fn in_pieces() -> (Bench, Model) {
     in_pieces_on(device::memory())
 }
@@ -42,7 +43,7 @@ fn in_pieces_on(device: Arc<dyn Device>) -> (Bench, Model) {
     (bench, model)
 }
 
-/// In how many pieces each interval lies.
+/// Returns the number of pieces of each interval.
 fn pieces(bench: &Bench) -> Vec<usize> {
     let state = bench.store.shared.open_state().expect("it is open");
     let intervals = state.base.index.range(0..u64::MAX);
@@ -112,7 +113,7 @@ fn neighbours_that_a_scan_has_read_lie_beside_each_other_afterwards() {
     rewrite(&bench);
     let state = bench.store.shared.open_state().expect("it is open");
     let reading = state.base.space.begin_read(0, state.base.space.len()).expect("it is open");
-    // The segment that is filled is read from memory; one read has what lies before it.
+    // The segment that is filled is read from memory; one read has the bytes before it.
     assert!(reading.missing() <= 2, "{} reads for all of it", reading.missing());
 }
 
@@ -123,7 +124,7 @@ fn a_scan_writes_nothing_without_an_allowance() {
     let before = pieces(&bench);
     assert_eq!(all(&bench), pairs(&model));
     rewrite(&bench);
-    // What waits when the allowance is used up is left as it is, too.
+    // Intervals that wait when the allowance is used up are left unchanged, too.
     pass_a_second(&bench);
     bench.store.shared.cache.shrink(0);
     assert_eq!(all(&bench), pairs(&model));
@@ -143,7 +144,7 @@ fn no_more_is_written_than_is_allowed_and_those_in_most_pieces_come_first() {
     let fragmented = &bench.store.shared.fragmented;
     pass_a_second(&bench);
     all(&bench);
-    // As much as one interval and a half have.
+    // The bytes of one interval and a half.
     let interval = 24 * (key(0).len() + VALUE_BYTES) as u64;
     fragmented.note_written(fragmented.allowance() - interval * 3 / 2);
     let allowed = fragmented.allowance();
@@ -177,7 +178,7 @@ fn the_allowance_is_a_part_of_what_is_written_and_of_time() {
     let (bench, _) = in_pieces();
     let (shared, limit) = (&bench.store.shared, bench.budget.limit());
     let fragmented = &shared.fragmented;
-    // What was committed so far has written more than the pairs that were put.
+    // The commits so far have written more than the pairs that were put.
     let put = shared.counts.committed_pairs.load(std::sync::atomic::Ordering::Relaxed) * 36;
     assert!(fragmented.allowance() >= put / 2, "{} of {put}", fragmented.allowance());
     assert!(fragmented.allowance() <= 2 * put, "{} of {put}", fragmented.allowance());

@@ -1,13 +1,15 @@
-//! Models of a whole store under shuttle: very many random schedules of a few threads that write, read, commit,
-//! collect, wait, and close.
+//! Models of a whole store under shuttle: very many random schedules of a few threads.
+//!
+//! The threads write, read, commit, collect, wait, and close.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-flexdb --profile models --lib models --target-dir target/shuttle
 //! ```
 //!
-//! Each key is given numbers that grow. The oracle is always the same: a get or a scan never misses a write that was
-//! acknowledged before it began, nor gives an older one; a view never changes; and after a crash the journal, replayed
-//! onto what is found, gives what was written last. Shuttle reports a lost wake-up, as any other deadlock, by itself.
+//! Each key is given numbers that grow. The oracle is always the same. A get or a scan never misses
+//! a write that was acknowledged before it began, and never returns an older one. A view never
+//! changes. After a crash the journal, replayed onto the remains, gives the newest writes. Shuttle
+//! itself reports a lost wake-up, like any other deadlock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -38,9 +40,9 @@ static WAITED: AtomicU64 = AtomicU64::new(0);
 struct Model {
     bench: Bench,
     acknowledged: [AtomicU64; KEYS],
-    /// Law L6: who writes a key holds its own.
+    /// Law L6: the writer of a key holds the key's lock.
     locks: [Mutex<()>; KEYS],
-    /// What was written, in the order of its numbers, if there is a journal.
+    /// The writes, in the order of their numbers, if there is a journal.
     journal: Mutex<Vec<(SeqNo, usize, u64)>>,
 }
 
@@ -56,12 +58,12 @@ fn number_of(value: &[u8]) -> u64 {
     value.first_chunk().map_or(0, |number| u64::from_le_bytes(*number))
 }
 
-/// One key before, and one behind, those that are there besides.
+/// Returns a key: one is before, and one behind, the other keys of the store.
 fn name(at: usize) -> Vec<u8> {
     key(at as u64 * 1_000)
 }
 
-/// A closed store may answer that it is.
+/// Returns none if the store reports that it is closed.
 fn or_closed<T>(answer: Result<T>) -> Option<T> {
     match answer {
         Err(Error::Closed) => None,
@@ -90,7 +92,7 @@ impl Model {
         spawn(move || work(&model))
     }
 
-    /// Gives a key its next number, in a value of so many bytes; says whether the store is open.
+    /// Gives a key its next number, in a value of `bytes` bytes; returns whether the store is open.
     fn write(&self, at: usize, bytes: usize) -> bool {
         let _held = self.locks[at].lock();
         let number = self.acknowledged[at].load(SeqCst) + 1;
@@ -119,7 +121,7 @@ impl Model {
         self.does(move |model| (0..WRITES).for_each(|_| assert!(model.write(at, 0))))
     }
 
-    /// Pairs between those that are written to, each committed by itself.
+    /// Puts pairs between the keys that are written to, each committed by itself.
     fn fill(&self, pairs: u64) {
         for number in 1..=pairs {
             self.bench.put(&key(number), &[7; 60]);
@@ -204,7 +206,7 @@ impl Model {
         })
     }
 
-    /// What a closed store holds, and has to be done for it.
+    /// Checks that a closed store holds no memtables and has no tasks.
     fn holds_nothing(&self) {
         let state = self.bench.store.shared.state.load();
         assert!(state.is_none(), "a closed store holds its memtables");
@@ -215,7 +217,7 @@ impl Model {
         threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
     }
 
-    /// What was written last is there in the end, also when it is all committed.
+    /// Checks that the newest writes are there in the end, also when all of them are committed.
     fn end(&self, threads: Vec<JoinHandle<()>>) {
         Self::join(threads);
         for _ in 0..2 {
@@ -237,7 +239,7 @@ fn scanned(view: &dyn View, direction: Direction) -> Option<Vec<(Vec<u8>, Vec<u8
     Some(pairs)
 }
 
-/// Memtables are sealed and committed beside those who write to them, and who look.
+/// Memtables are sealed and committed concurrently with writers and readers.
 fn commits_beside_all() {
     let model = Model::new();
     let threads = vec![
@@ -250,7 +252,8 @@ fn commits_beside_all() {
     model.end(threads);
 }
 
-/// Two commits beside one write: a memtable is found to be full, and another thread commits it.
+/// Two commits concurrently with one write: a memtable is found to be full, and another thread
+/// commits it.
 fn commits_beside_a_write() {
     let model = Model::new();
     assert!(model.write(1, 0));
@@ -260,7 +263,7 @@ fn commits_beside_a_write() {
     model.end(threads);
 }
 
-/// One write, one commit of it: whoever has found it goes on finding it.
+/// One write, one commit of it: a reader that has found it continues to find it.
 fn gets_beside_a_commit() {
     let model = Model::new();
     assert!(model.write(0, 0));
@@ -283,7 +286,8 @@ fn gets_that_free_nothing() {
     model.end(threads);
 }
 
-/// Views stand before, between and behind what commits put, and the base that readers look into is made anew.
+/// Views are before, between and behind the writes that commits put, and the base of readers is
+/// renewed.
 fn views_beside_commits() {
     let model = Model::new();
     model.fill(3);
@@ -304,7 +308,7 @@ fn views_beside_commits() {
     model.end(threads);
 }
 
-/// Segments of the space are emptied and begun anew beside readers, views and commits.
+/// Segments of the space are emptied and reused concurrently with readers, views and commits.
 fn collections_beside_all() {
     let model = Model::new();
     model.fill(14);
@@ -325,7 +329,8 @@ fn collections_beside_all() {
     model.end(threads);
 }
 
-/// Each write fills a memtable, and there is room for few of them: writers wait, and commits let them go on.
+/// Each write fills a memtable, and there is room for few of them: writers wait, and commits let
+/// them continue.
 fn writers_that_wait() {
     let options = Options { memtable_bytes_max: 4 << 10, ..small() };
     let model = Model::of(device::memory(), Arc::new(NoJournal), 64 << 10, options);
@@ -342,7 +347,8 @@ fn writers_that_wait() {
     model.end(Vec::new());
 }
 
-/// The same where those who flush commit, and tasks only what a journal does not keep back.
+/// The same, but the threads that flush commit, and tasks commit only memtables that a journal does
+/// not keep back.
 fn writers_that_wait_for_a_flush() {
     let options = Options { memtable_bytes_max: 4 << 10, ..small() };
     let model = Model::of(device::memory(), Arc::new(Journaled), 64 << 10, options);
@@ -354,8 +360,8 @@ fn writers_that_wait_for_a_flush() {
     model.end(Vec::new());
 }
 
-/// A writer waits for what is sealed, which a caller's thread commits. All of it was replaced since, so nothing is
-/// planned, and no task ends.
+/// A writer waits for a sealed memtable, which a caller's thread commits. All of its versions were
+/// replaced since, so nothing is planned, and no task ends.
 fn a_wait_beside_a_commit() {
     let model = Model::of(device::memory(), Arc::new(Journaled), MEMORY_BYTES, small());
     assert!(model.write(0, 0));
@@ -379,7 +385,8 @@ fn a_wait_beside_a_commit() {
     model.end(Vec::new());
 }
 
-/// What is written after memtables were committed is planned by several threads, and done in the order of the keys.
+/// Writes after a commit of memtables are planned by several threads, and done in the order of the
+/// keys.
 fn plans_of_many_threads() {
     // A chunk has few updates.
     let options = Options { tail_pairs_max: 0, ..small() };
@@ -402,8 +409,9 @@ fn plans_of_many_threads() {
     assert!(found.eq(expected), "pairs of before a commit");
 }
 
-/// Writes of one key and of another one meet while memtables are sealed and committed. The power is cut: the journal
-/// has all of them, in the order of their numbers, and those above what is persisted are written again.
+/// Writes of one key and of another one meet while memtables are sealed and committed. The power is
+/// cut. The journal has all writes in the order of their numbers, and the writes above the
+/// persisted number are made again.
 fn racing_writes() {
     let disk = SimulatedDisk::new(1, Faults::none());
     let model = Model::of(disk.clone(), Arc::new(Journaled), MEMORY_BYTES, small());
@@ -440,8 +448,8 @@ fn close_beside_a_seal() {
     model.holds_nothing();
 }
 
-/// What was flushed before a close is there when the store is opened again, nobody waits for ever, and a closed store
-/// holds nothing.
+/// Writes that were flushed before a close are there when the store is opened again, no thread
+/// waits for ever, and a closed store holds nothing.
 fn close_beside_all() {
     let options = Options { memtable_bytes_max: 4 << 10, ..small() };
     let model = Model::of(device::memory(), Arc::new(NoJournal), 64 << 10, options.clone());

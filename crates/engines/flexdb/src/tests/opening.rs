@@ -1,4 +1,4 @@
-//! How an opening by tags reads the device: once for each interval, many at once.
+//! The reads of the device by an opening by tags: one for each interval, many concurrently.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -12,7 +12,7 @@ use super::stores::{Bench, key, small};
 use crate::Options;
 use crate::reads::DEPTH;
 
-/// A device that notes how much was under way on a queue of it at once.
+/// A device that notes the most operations that a queue of it had in flight.
 #[derive(Debug)]
 struct Watched {
     inner: Arc<dyn Device>,
@@ -109,7 +109,7 @@ fn the_keys_of_intervals_are_read_once_each_and_many_at_once() {
     for number in 0..2000 {
         bench.put(&key(number), &[7; 60]);
         if number % 100 == 0 {
-            // Longer than what is read at first.
+            // Longer than the bytes that are read first.
             bench.put(&long(number), b"long");
         }
     }

@@ -17,8 +17,8 @@ fn value(number: u64) -> Vec<u8> {
     value
 }
 
-/// Reads of the device for each get by Zipf (0.99) of data four times the memory, popular keys anywhere;
-/// and whether any pair answered one.
+/// Reads of the device for each get by Zipf (0.99) of data four times the memory, popular keys
+/// anywhere; and whether a kept pair served any get.
 fn reads_of_a_get(pairs: bool) -> (f64, bool) {
     let options = Options { pairs, ..Options::default() };
     let budget = KEYS * (VALUE_BYTES as u64 + 14) / 4;

@@ -1,4 +1,4 @@
-//! Pairs that were kept: nobody is given what the base has not.
+//! Kept pairs: no reader gets a pair that the base does not have.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -23,7 +23,8 @@ fn options() -> Options {
     Options { segment_bytes_max: 16 << 10, ..Options::default() }
 }
 
-/// A store whose cache has no room for all of it, and has neither the intervals nor the pairs of the first keys.
+/// A store whose cache has no room for all of it, and has neither the intervals nor the pairs of
+/// the first keys.
 pub(crate) fn crowded() -> Bench {
     let bench = Bench::of(4 * MIB, options());
     for number in 0..PAIRS {
@@ -43,7 +44,7 @@ fn is_crowded(bench: &Bench) -> bool {
     !shared.cache.has_room(shared.cache_share())
 }
 
-/// What a get finds, and whether a pair answered it.
+/// Returns the result of a get, and whether it came from a kept pair.
 pub(crate) fn get(bench: &Bench, key: &[u8]) -> (Option<Vec<u8>>, bool) {
     let before = bench.detail("pair_hits");
     let found = bench.get(key);
@@ -82,7 +83,8 @@ impl Listener for Told {
     fn old(&mut self, _tag: u64, _old: Result<Old<'_>>) {}
 }
 
-/// A get waits for the device while its key is written and committed: what it finds is not kept.
+/// A get waits for the device while its key is written and committed: the pair that it finds is not
+/// kept.
 #[test]
 fn a_get_that_a_commit_overtakes_keeps_nothing() {
     let bench = crowded();
@@ -133,7 +135,8 @@ fn a_snapshot_sees_its_moment() {
     assert_eq!(get(&bench, &key), (Some(b"new".to_vec()), true));
 }
 
-/// What was kept goes with the commit that changes it, and nothing else does: not with another base either.
+/// A kept pair is dropped by the commit that changes it, and by nothing else: not by another base
+/// either.
 #[test]
 pub(super) fn a_commit_forgets_what_it_changes() {
     let bench = crowded();
@@ -154,7 +157,7 @@ pub(super) fn a_commit_forgets_what_it_changes() {
     }
 }
 
-/// Blocks and pairs together take their share and no more, also where that becomes less.
+/// Blocks and pairs together take their share and no more, also when the share becomes less.
 #[test]
 fn pairs_and_blocks_keep_within_the_budget() {
     let bench = crowded();
@@ -190,7 +193,7 @@ fn pairs_and_blocks_keep_within_the_budget() {
     assert_eq!(bench.detail("pair_bytes"), 0);
 }
 
-/// Scans have the memory where nothing else is read.
+/// Scans have the memory if nothing else is read.
 #[test]
 fn walks_take_the_memory_of_pairs() {
     let bench = crowded();
@@ -220,7 +223,7 @@ const WRITES: u64 = 6000;
 const READS: usize = 5;
 const WRITERS: u64 = 2;
 
-/// Of these writes each is a delete.
+/// Returns whether a write is a delete.
 fn is_delete(write: u64) -> bool {
     write % 5 == 4
 }
@@ -230,7 +233,7 @@ fn key_of(index: u64) -> Vec<u8> {
 }
 
 fn written(write: u64, random: &mut Random) -> Vec<u8> {
-    // Some are longer than what is kept.
+    // Some are longer than the values that are kept.
     let bytes = if random.random_range(0..20) == 0 { 5000 } else { random.random_range(8..200) };
     let mut value = vec![7; bytes];
     value[..8].copy_from_slice(&write.to_le_bytes());
@@ -263,7 +266,7 @@ impl Model {
         }
     }
 
-    /// The oldest write that a value may be of, if that is none before `from` or behind `upto`.
+    /// Returns the oldest write that can have left this value, if it is in `from..=upto`.
     fn write_of(value: Option<&[u8]>, from: u64, upto: u64) -> Option<u64> {
         match value {
             Some(value) => {
@@ -286,7 +289,7 @@ impl Model {
         let mut value = Vec::new();
         let index = random.random_range(0..WRITTEN);
         if random.random_range(0..4) == 0 {
-            // Of keys that nobody writes to, so that something has to go.
+            // Keys that no thread writes to, so that some pairs have to be evicted.
             let number = index * (PAIRS / WRITTEN) + random.random_range(1..PAIRS / WRITTEN);
             assert_eq!(self.store.get(&key(number), &mut value), Ok(true));
             return;
@@ -317,7 +320,7 @@ impl Model {
     }
 }
 
-/// Gets and snapshots beside writers and commits, while pairs come and go.
+/// Gets and snapshots concurrently with writers and commits, while pairs are kept and dropped.
 #[test]
 fn whoever_reads_beside_commits_is_given_nothing_stale() {
     let seed = std::env::var("THERMOCLINE_SEED").ok().and_then(|seed| seed.parse().ok());

@@ -1,4 +1,4 @@
-//! Intervals of which the cache has parts: an update alone, what lies before all of them, and both.
+//! Intervals of which the cache has parts: an update alone, the bytes before all updates, and both.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +117,7 @@ pub(super) fn keys_that_are_alike_are_not_taken_for_one_another() {
     }
 }
 
-/// However many updates may be appended by the options: no more than can be known where they lie.
+/// Even if the options allow more, no more updates are appended than can have known places.
 #[test]
 fn a_tail_has_no_more_updates_than_are_known() {
     let options = Options { tail_pairs_max: 1000, fragments_max: 1000, ..small() };
@@ -137,7 +137,7 @@ fn a_tail_has_no_more_updates_than_are_known() {
             longest = longest.max(head.lie.tail);
         }
         drop(committer);
-        // Parts are cached by now, and go with the next update.
+        // Parts are cached now, and dropped with the next update.
         for number in [round % 23, round % 7, 22] {
             check(&bench, &model, &key(number));
         }
@@ -148,7 +148,7 @@ fn a_tail_has_no_more_updates_than_are_known() {
     assert_eq!(longest, TAIL_MAX, "no tail was as long as it may be");
 }
 
-/// An update that is deleted again is not cached alone, as nothing would be left of it that hides the pair.
+/// An update that is deleted again is not cached alone: nothing would be left that hides the pair.
 #[test]
 pub(super) fn a_tombstone_hides_the_pair_whatever_is_read_first() {
     for first in [3, 4, 5] {

@@ -40,8 +40,9 @@ fn the_page_has_every_planted_bug_and_what_finds_it() {
     must_name_what_finds_each(page, &FILES);
 }
 
-/// What the space under a store does wrong a store's crashes find, too: what commits, frames of the log and checkpoints
-/// need. Its other bugs are of snapshots and collections beside writers, and of failures.
+/// Bugs of the space under a store are also found by a store's crashes, if they concern the parts
+/// that commits, frames of the log and checkpoints need. The space's other bugs concern snapshots
+/// and collections concurrent with writers, and failures.
 #[test]
 fn crashes_of_a_store_find_what_the_space_under_it_does_wrong() {
     use flexspace::planted::{Planted, must_be_found};

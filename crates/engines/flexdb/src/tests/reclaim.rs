@@ -1,5 +1,7 @@
-//! Space and scans of a store in which much was deleted: deletes are committed by the bytes that
-//! they free, segments are collected, and scans do not step over the same deletes again and again.
+//! Space and scans of a store in which much was deleted.
+//!
+//! Deletes are committed by the bytes that they free, segments are collected, and scans do not step
+//! over the same deletes again and again.
 
 use std::sync::Arc;
 
@@ -144,7 +146,7 @@ fn the_end_of_a_stack_is_found_in_few_steps() {
     assert_eq!(bench.pairs().len(), 1_000);
 }
 
-/// Overwritten values are gone, too, and the size of a part is its share.
+/// Overwritten values are also gone, and the size of a part is its share.
 #[test]
 fn a_compaction_collects_what_is_dead_though_it_is_little() {
     let bench = loaded();

@@ -1,4 +1,4 @@
-//! What opening finds: the index, coarser than it was, and what damage leaves readable.
+//! The results of an opening: a coarser index, and the data that are readable in spite of damage.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::stores::{Bench, key, small};
 use crate::pair::StoreHeader;
 use crate::{Options, check};
 
-/// Intervals that were taken as one hide tags. What is appended to the one must not come to lie behind
-/// the last tag, and be lost for an opening that takes them apart again.
+/// Intervals that were taken as one hide tags. An update that is appended to the one must not be
+/// put behind the last tag, and be lost for an opening that separates them again.
 #[test]
 pub(super) fn an_update_of_intervals_that_were_taken_as_one_is_found_whatever_is_taken_as_one_next()
 {
@@ -82,8 +82,8 @@ fn many_intervals_are_found_by_many_threads() {
     store.close().expect("closes");
 }
 
-/// One damaged block: what lies in it is told of, with its place; everything else can be read, and
-/// written, and so can what is put over it.
+/// One damaged block: reads of its pairs report the damage, with its place. Everything else can be
+/// read, and written, and so can data that are put over it.
 #[test]
 fn damage_in_one_place_holds_nothing_else_up() {
     let bench = Bench::new();
@@ -127,7 +127,7 @@ fn damage_in_one_place_holds_nothing_else_up() {
     assert!(readable >= 2000 - lost, "{readable} after {lost} were lost");
 }
 
-/// What the collector cannot read it leaves where it is, and whoever looks after the store is told.
+/// The collector leaves data that it cannot read where they are, and the store reports a trouble.
 #[test]
 fn damage_that_the_collector_finds_is_told() {
     let bench = Bench::new();
@@ -186,7 +186,8 @@ fn opened_again(options: Options) -> (Arc<FaultDevice>, Bench) {
     (device, bench)
 }
 
-/// A read that fails, but not for damage, is tried again by the next commit: nothing is appended meanwhile.
+/// A read that fails, but not for damage, is tried again by the next commit: meanwhile nothing is
+/// appended.
 #[test]
 fn what_cannot_be_read_for_now_puts_a_commit_off() {
     let (device, bench) = opened_again(Options { tail_pairs_max: 0, ..small() });
@@ -204,7 +205,7 @@ fn what_cannot_be_read_for_now_puts_a_commit_off() {
     assert_eq!(bench.get(&key(100)), Some(b"new".to_vec()));
 }
 
-/// What is appended to a damaged interval has a limit, beyond which it is told.
+/// The bytes appended to a damaged interval have a limit, above which the damage is reported.
 #[test]
 fn a_damaged_interval_does_not_grow_for_ever() {
     let options = Options { damaged_bytes_max: 64 << 10, ..small() };
@@ -230,8 +231,8 @@ fn a_damaged_interval_does_not_grow_for_ever() {
     assert_eq!(bench.get(&damaged), Some(vec![8; 4096]));
 }
 
-/// An interval that begins below others before it: whoever asks for a key that may lie there is told, and
-/// all others are answered, also once they were written and the store was opened again.
+/// An interval that begins below others before it: a get of a key that may be there reports the
+/// damage. All others succeed, also once they were written and the store was opened again.
 #[test]
 fn an_interval_out_of_order_is_damage_of_those_that_it_may_concern() {
     let device = device::memory();
@@ -268,7 +269,7 @@ fn an_interval_out_of_order_is_damage_of_those_that_it_may_concern() {
     }
 }
 
-/// What is damaged together may be longer than an interval can be: the store is opened all the same.
+/// A damaged range may be longer than an interval can be: the store still opens.
 #[test]
 fn damage_of_more_than_four_gibibytes_holds_nothing_else_up() {
     let device = device::memory();
@@ -281,7 +282,7 @@ fn damage_of_more_than_four_gibibytes_holds_nothing_else_up() {
         crate::pair::Pair { key: &key(number), value: Some(&[1; 20_000]) }.encode(&mut bytes);
         space.splice(space.len(), 0, &bytes, crate::index::START).expect("writes");
         if number < 8 && number > 1 {
-            // As if so much had been overwritten.
+            // As if that number of bytes had been overwritten.
             space.splice_hole(space.len(), 0, 1 << 30).expect("no room is wanted");
         }
     }
@@ -311,7 +312,7 @@ fn damage_of_more_than_four_gibibytes_holds_nothing_else_up() {
     assert!(matches!(bench.store.flush(), Err(Error::Corruption(_))));
 }
 
-/// A key may be all that lies between two others.
+/// There may be only one key between two others.
 #[test]
 fn damage_of_more_than_four_gibibytes_takes_the_next_interval_in_where_no_key_lies_between() {
     let device = device::memory();
@@ -350,7 +351,8 @@ fn a_space_that_is_no_store_is_refused() {
     assert!(!check(&device).expect("reads").is_sound());
 }
 
-/// Where nobody has counted the pairs of an interval, as after an opening, its bytes say whether it is small.
+/// If the pairs of an interval were not counted, as after an opening, its bytes decide whether it
+/// is small.
 #[test]
 fn a_small_neighbour_whose_pairs_nobody_has_counted_becomes_one_with_what_deletes_leave() {
     let open = |device: &Arc<dyn device::Device>| {
@@ -373,7 +375,8 @@ fn a_small_neighbour_whose_pairs_nobody_has_counted_becomes_one_with_what_delete
     let (first, next) = {
         let committer = bench.store.shared.committer.lock();
         let all: Vec<_> = committer.index().now().range(0..u64::MAX).collect();
-        // With a pair behind it the left one of them is no longer than what an opening takes together.
+        // With a pair behind it the left one of them is no longer than what an opening takes
+        // together.
         let at = all.windows(3).position(|some| some[0].length <= 900).expect("one is short");
         let bound = |at: usize| all[at].entry.head().expect("an interval").bound().to_vec();
         (bound(at + 1), bound(at + 2))

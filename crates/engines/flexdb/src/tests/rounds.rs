@@ -1,4 +1,4 @@
-//! Intervals with more updates than are planned at once.
+//! Intervals with more updates than are planned together.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ fn short_rounds() -> Options {
     Options { memtable_bytes_max: 4 << 20, round_updates_max: 4, round_bytes_max: 100, ..small() }
 }
 
-/// The first interval goes whole in its first round, so the next one takes what is left of its updates; and
-/// the next one has updates of its own.
+/// The first interval disappears in its first round, so the next interval takes the rest of its
+/// updates; and the next one has updates of its own.
 #[test]
 fn what_is_left_of_an_interval_that_is_gone_is_put_to_the_next_one() {
     for value in [10, 40, 400] {
@@ -37,7 +37,7 @@ fn what_is_left_of_an_interval_that_is_gone_is_put_to_the_next_one() {
             model.remove(name);
         }
         let last = of_first.last().expect("a pair");
-        // Absent, and so many that they are another round's.
+        // Absent, and enough that they are part of another round.
         for letter in b'a'..=b'z' {
             bench.delete(&[&last[..], &[letter]].concat());
         }
@@ -62,8 +62,8 @@ fn what_is_left_of_an_interval_that_is_gone_is_put_to_the_next_one() {
     }
 }
 
-/// Random puts and deletes of runs of keys, of which intervals have many more than one round takes, against
-/// a map.
+/// Random puts and deletes of runs of keys, compared with a map. Intervals have many more of them
+/// than one round takes.
 #[test]
 fn a_store_is_a_map_in_however_many_rounds_its_intervals_change() {
     let seed = std::env::var("THERMOCLINE_SEED").ok().and_then(|seed| seed.parse().ok());

@@ -33,7 +33,7 @@ pub(crate) fn small() -> Options {
         fragments_max: 6,
         tail_percent_max: u16::MAX,
         segment_bytes_max: 16 << 10,
-        // Most tests are of what is found without one.
+        // Most tests concern openings without one.
         stored_intervals_min: usize::MAX,
         ..Options::default()
     }
@@ -106,7 +106,7 @@ impl Bench {
         self.check();
     }
 
-    /// The index is sound, and stands for all bytes of the space.
+    /// The index is sound, and represents all bytes of the space.
     pub(crate) fn check(&self) {
         let committer = self.store.shared.committer.lock();
         committer.check().unwrap_or_else(|fault| panic!("{fault}"));

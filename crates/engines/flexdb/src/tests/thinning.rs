@@ -1,4 +1,4 @@
-//! An index that has less and less room: neighbours become one where nobody writes.
+//! An index that has less and less room: neighbours become one if no writes change them.
 
 use super::stores::{Bench, key, small};
 use crate::Options;
@@ -6,8 +6,8 @@ use crate::index;
 
 const LIMIT: u64 = 1 << 20;
 
-/// Pairs that come in the order of their keys: no interval is written to once the next one has begun, so none
-/// that is there grows.
+/// Pairs that are put in the order of their keys: no interval is written to once the next one has
+/// begun, so no existing interval grows.
 #[test]
 pub(super) fn an_index_that_is_only_added_to_keeps_near_its_share() {
     let options = Options { interval_bytes: 256, segment_bytes_max: 8 << 10, ..small() };
@@ -34,7 +34,7 @@ pub(super) fn an_index_that_is_only_added_to_keeps_near_its_share() {
     let few = of_old();
     assert!(2 * few < many, "{few} intervals of old pairs, of {many}");
     assert!(bench.detail("intervals_thinned") > 0);
-    // Twice its share, and what it may grow by before it is looked at again.
+    // Twice its share, and the bytes that it may grow by before it is checked again.
     assert!(heads + nodes <= share * 5 / 2, "{} bytes of {share}", heads + nodes);
     for number in (0..pairs).step_by(101) {
         assert_eq!(bench.get(&key(number)), Some(number.to_le_bytes().to_vec()));

@@ -1,4 +1,4 @@
-//! What lies in many pieces is written as one while the store is idle, and only then.
+//! Data in many pieces are written as one while the store is idle, and only then.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::Options;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What does not fit the cache: segments of 16 KiB, which are the longest pieces.
+/// Data that do not fit the cache: segments of 16 KiB, which are the longest pieces.
 const MEMORY_BYTES: u64 = 1 << 20;
 const KEYS: u64 = 6_000;
 const VALUE_BYTES: usize = 100;
@@ -46,14 +46,15 @@ fn pairs(model: &Model) -> Pairs {
     model.clone().into_iter().collect()
 }
 
-/// Passes a second, and what is done in it. Nothing was done in it but what was since the last one.
+/// Passes a second, and does the work due in it. The store had only the activity since the last
+/// call.
 fn pass_a_second(bench: &Bench) {
     bench.store.shared.tidy_if_idle();
     bench.crank.run_all();
     bench.check();
 }
 
-/// Passes seconds in which nobody wants the store.
+/// Passes seconds in which the store is not used.
 fn be_idle(bench: &Bench) {
     pass_a_second(bench);
     pass_a_second(bench);
@@ -63,7 +64,7 @@ fn tidied(bench: &Bench) -> u64 {
     bench.detail("bytes_tidied")
 }
 
-/// Pieces in which all of it lies: extents that go on where the one before them ends are one.
+/// Returns the number of pieces of all data: extents that follow one another without a gap are one.
 fn pieces(bench: &Bench) -> u64 {
     let state = bench.store.shared.open_state().expect("it is open");
     let space = &state.base.space;
@@ -149,7 +150,7 @@ fn a_store_that_somebody_wants_is_left_alone() {
         }
         assert_eq!(tidied(&bench), 0, "{what}");
     }
-    // What waits for its turn is not done either.
+    // A task that waits for its turn does nothing either.
     let get = || (0..100).for_each(|number| _ = bench.get(&key(number * 59)));
     get();
     pass_a_second(&bench);
@@ -157,7 +158,7 @@ fn a_store_that_somebody_wants_is_left_alone() {
     get();
     assert!(bench.crank.run_all() > 0);
     assert_eq!(tidied(&bench), 0, "gets since");
-    // It goes on where it was.
+    // It continues where it was.
     be_idle(&bench);
     let bytes = bench.store.shared.space.len();
     assert!(tidied(&bench) > bytes / 2, "{} of {bytes}", tidied(&bench));
@@ -190,7 +191,7 @@ fn room_that_commits_may_want_is_left_to_them() {
         be_idle(&bench);
         let written = tidied(&bench);
         let taken = bench.detail("used_segments") + bench.detail("held_segments");
-        // Those that are kept for the collector, and more.
+        // The segments that are kept for the collector, and more.
         assert!(segments - taken > 64, "{taken} segments of {segments}");
         put(&bench, &mut model, 0..KEYS / 4, 2);
         assert_eq!(all(&bench), pairs(&model));
@@ -222,7 +223,8 @@ fn a_store_that_is_closed_stops_in_the_middle_of_a_pass() {
     assert!(tidied(&bench) > some, "the rest is done after opening");
 }
 
-/// A pass ends at whatever fails, which is told if it is no want of room; the next one begins there.
+/// A pass ends at any failure, which is reported unless it is a lack of room; the next one begins
+/// there.
 #[test]
 fn a_pass_that_fails_loses_nothing_and_is_told_until_another_one_succeeds() {
     for (kind, failure, is_told) in
@@ -251,7 +253,7 @@ fn a_pass_that_fails_loses_nothing_and_is_told_until_another_one_succeeds() {
     }
 }
 
-/// Tidies on a disk that keeps its history, with what a commit and the collector do behind it, and opens what a
+/// Tidies on a disk that keeps its history, then commits and collects, and opens the image that a
 /// crash leaves at every operation.
 #[test]
 fn a_crash_leaves_all_pairs_whatever_was_being_tidied() {

@@ -1,5 +1,6 @@
-//! How the suite opens a `flexdb` store and checks its files. The crash harness of the crate
-//! `conformance` has this file too.
+//! How the suite opens a `flexdb` store and checks its files.
+//!
+//! The crash harness of the crate `conformance` has this file too.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ impl Fixture for FlexDbFixture {
     }
 
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
-        // Small parts, so that what little the suite writes takes many commits and intervals, each of
+        // Small parts, so that the few data of the suite take many commits and intervals, each of
         // them in every way.
         let options = Options {
             memtable_bytes_max: 4 << 10,

@@ -1,5 +1,6 @@
-//! What a commit takes of the system's allocator at once, beside what the budget counts: reads, plans, what is written,
-//! and the records of the space's log.
+//! Memory that a commit takes at any time from the allocator, in addition to counted memory.
+//!
+//! It is for reads, plans, the bytes that are written, and the records of the space's log.
 
 use std::sync::Arc;
 
@@ -13,8 +14,9 @@ const BUDGET: u64 = 16 << 20;
 /// Three times the budget.
 const KEYS: u64 = 3 * BUDGET / PAIR_BYTES;
 const ROUNDS: u64 = 6;
-/// Parts of the budget of which a commit takes one at most: some chunks with what is read for them, the records, and
-/// copies of nodes, of which there are no more before readers get another base.
+/// Part of the budget (one in this many) that a commit takes at most: some chunks with the data
+/// read for them, the records, and copies of nodes. There are no more copies before readers get
+/// another base.
 const PARTS: u64 = 19;
 
 fn put(bench: &Bench<Store>, number: u64, byte: u8) {
@@ -23,7 +25,7 @@ fn put(bench: &Bench<Store>, number: u64, byte: u8) {
 
 #[test]
 fn a_commit_takes_a_small_part_of_the_budget_beside_what_is_counted() {
-    // On a device of the system, as what one in memory holds would be allocated, too.
+    // On a device of the system: the content of one in memory would be allocated, too.
     let directory = tempfile::tempdir().expect("a directory");
     let device = device::open(directory.path(), device::Options::default()).expect("it opens");
     let open = |host| Store::open(host, Options::default());

@@ -1,5 +1,8 @@
-//! How often the device is read, and for how many bytes, for a get of a key that memory does not have and
-//! for scans: of data several times the budget, after loads and overwrites in no order.
+//! Reads of the device, and their bytes, for cold gets and for scans.
+//!
+//! A cold get is of a key that memory does not have.
+//!
+//! The data are several times the budget, after loads and overwrites in no order.
 
 use std::sync::Arc;
 
@@ -21,7 +24,7 @@ const PASSES_MAX: usize = 20;
 struct Counted(Bench<Store>);
 
 impl Counted {
-    /// With neighbours that are written as one while nobody wants the store, or not.
+    /// A store that does, or does not, write neighbours as one while it is idle.
     fn on(device: Arc<dyn Device>, tidies_when_idle: bool) -> Self {
         let options = Options { tidies_when_idle, ..Options::default() };
         let open = |host| Store::open(host, options);
@@ -36,8 +39,8 @@ impl Counted {
         self.0.store.flush().expect("the device takes it");
     }
 
-    /// Reads of the device and bytes that they asked for, for each get that was not answered by memory. The keys
-    /// begin with `from`, and are in no order.
+    /// Returns the reads of the device, and the bytes that they asked for, for each get that memory
+    /// could not serve. The keys begin with `from`, and are in no order.
     fn cold_gets(&self, name: &str, from: u64, byte: impl Fn(u64) -> u8) -> (f64, f64) {
         // The collector reads as well, and so does a pass that writes neighbours as one.
         let before = self.0.settle();
@@ -81,8 +84,8 @@ impl Counted {
         reads
     }
 
-    /// The same as often as scans find something in pieces, and a bit more: once each of them has been written
-    /// as one.
+    /// The same, repeated as long as scans find something in pieces, and a bit longer: until each
+    /// interval was written as one.
     fn scans_again(&self, name: &str) -> f64 {
         let written = || self.0.detail("intervals_rewritten_for_scans");
         let mut quiet = 0;
@@ -91,7 +94,7 @@ impl Counted {
             self.scans(name, Direction::Forward);
             self.0.settle();
             quiet = if written() == before { quiet + 1 } else { 0 };
-            // Once may be for want of allowance, or of a thread that has the time.
+            // This may fail once for lack of allowance, or of a thread that has the time.
             if quiet == 2 {
                 break;
             }
@@ -142,7 +145,7 @@ fn a_cold_get_reads_the_device_once() {
     assert!(reads <= 9.8, "{reads} a scan forward, after a close");
     let reads = bench.scans("closed and opened, backward", Direction::Backward);
     assert!(reads <= 9.8, "{reads} a scan backward, after a close");
-    // Nobody knows yet where updates lie, but by whoever reads an interval.
+    // After an opening, the places of updates become known only when a read loads their interval.
     let bench = bench.reopen(false);
     assert!(bench.0.detail("opening_keys") > 1000);
     let (reads, _) = bench.cold_gets("opened", 3, value);

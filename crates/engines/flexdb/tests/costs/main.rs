@@ -1,7 +1,9 @@
-//! What reads and writes cost the device, and what a commit takes of the allocator: counts, so that whatever else the
-//! machine does they are the same.
+//! The device's cost of reads and writes, and the allocator's cost of a commit.
 //!
-//! Some of these tests wait for long until a store has nothing to do: in one program they do so beside each other.
+//! They are counts, which do not depend on other work of the machine.
+//!
+//! Some of these tests wait long until a store has nothing to do: in one program they do so at the
+//! same time.
 
 mod commit_memory;
 mod device_reads;

@@ -1,6 +1,10 @@
-//! What writing costs the device: bytes written for each byte put, reads for each put, and bytes that the
-//! collector moves, where a journal keeps what is in memory: of pairs that are loaded in no order, and of keys some of
-//! which are written more often than others.
+//! The device's cost of writing.
+//!
+//! It is the bytes written for each byte put, the reads for each put, and the bytes that the
+//! collector moves.
+//!
+//! A journal keeps the data in memory. The pairs are loaded in no order, or their keys are not all
+//! written equally often.
 
 use std::sync::Arc;
 

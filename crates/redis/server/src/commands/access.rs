@@ -38,8 +38,8 @@ fn bytes_of<'s>(
     }
 }
 
-/// Keys that are looked up at once: what keeps a device busy, and what a client may make the server
-/// hold for the sake of their order.
+/// Keys that are looked up together: enough to keep a device busy, and the most that a client may
+/// make the server hold for the sake of their order.
 pub(crate) const SLICE_KEYS: usize = 64;
 
 impl<'a> Call<'a> {
@@ -66,7 +66,7 @@ impl<'a> Call<'a> {
         Ok(result)
     }
 
-    /// The same without counting; also tells whether there was a value.
+    /// Does the same without counting; also returns whether there was a value.
     pub(crate) fn peek<R>(
         &mut self,
         key: &[u8],
@@ -90,8 +90,8 @@ impl<'a> Call<'a> {
         matches!(self.means, Means::Blocking | Means::Walked(_) | Means::Alone(_))
     }
 
-    /// Changes `key` as [`Store::update`] does, by the means that there are; `None`, and nothing has
-    /// changed, where they do not suffice.
+    /// Changes `key` as [`Store::update`] does, by the means that there are; `None`, and nothing
+    /// has changed, if they do not suffice.
     fn update_by_means(
         &self,
         key: &[u8],
@@ -105,9 +105,9 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Removes `key` if it has expired. A store that cannot, or not without the device, is left as
-    /// it is: the key stays invisible. So does one that a transaction meets, since reading is to
-    /// write nothing there, and any key while a command is alone.
+    /// Removes `key` if it has expired. A store that cannot, or not without the device, is left
+    /// unchanged: the key stays invisible. So does one that a transaction meets, since reading is
+    /// to write nothing there, and any key while a command is alone.
     pub(crate) fn reap(&mut self, key: &[u8]) {
         if matches!(self.means, Means::Blocking) || !self.shared.gate.is_open() {
             return;
@@ -145,8 +145,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The same without counting. [`SLICE_KEYS`] are looked up at once, and their values held until all
-    /// of them are told: what `found` changes shows in the next slice.
+    /// Does the same without counting. [`SLICE_KEYS`] are looked up together, and their values held
+    /// until `found` has seen all of them: changes by `found` show in the next slice.
     pub(crate) fn peek_many(
         &mut self,
         keys: impl Iterator<Item = &'a [u8]>,
@@ -176,8 +176,8 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Puts the stored values of `keys` into `values`, and where each lies into `places`. The room
-    /// holds as many bytes as it answers.
+    /// Puts the stored values of `keys` into `values`, and the place of each into `places`. The
+    /// room holds the number of bytes that it returns.
     fn look_up(
         &self,
         keys: &[&[u8]],
@@ -200,7 +200,7 @@ impl<'a> Call<'a> {
         refused.map(|()| values.len())
     }
 
-    /// Sets `key`, whatever it was.
+    /// Sets `key`, over any old value.
     pub(crate) fn put(
         &mut self,
         key: &[u8],
@@ -221,8 +221,8 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Changes `key` atomically: `decide` sees its live value and returns what becomes of it (as
-    /// stored bytes) and a result. `decide` may run more than once.
+    /// Changes `key` atomically: `decide` sees its live value and returns its new value (as stored
+    /// bytes) and a result. `decide` may run more than once.
     pub(crate) fn update<R>(
         &mut self,
         key: &[u8],
@@ -251,7 +251,7 @@ impl<'a> Call<'a> {
         self.shared.marks.note_value(self.session.db, key, self.now_ms, encoding);
     }
 
-    /// Notes a use of `key` that leaves its value as it is.
+    /// Notes a use of `key` that leaves its value unchanged.
     #[inline]
     pub(crate) fn note_use(&self, key: &[u8]) {
         if !self.session.no_touch {

@@ -27,23 +27,24 @@ pub(crate) struct Call<'a> {
     pub(crate) reply: Reply<'a>,
     /// How large the reply may become.
     pub(crate) room: &'a Room<'a>,
-    /// The wall clock that decides what has expired; it stands still during a transaction.
+    /// The wall clock that decides which values have expired; it does not move during a
+    /// transaction.
     pub(crate) now_ms: u64,
     /// Bytes to build a stored value in.
     pub(crate) scratch: &'a mut Vec<u8>,
-    /// What it wrote.
+    /// The writes of the command.
     pub(crate) written: Written,
-    /// How it comes to know what a key has.
+    /// The way in which it reads its key.
     pub(crate) means: Means<'a>,
     /// The walk that it has begun, if it walks over keys.
     pub(crate) walk: Option<Box<Walk>>,
     /// Whether it runs again later if its reply has no room now: other replies must leave first.
     pub(crate) waits_for_room: bool,
-    /// When it began, if it is one of those that are timed.
+    /// When it began, if it is one of the calls that are timed.
     pub(crate) begun: Option<Monotonic>,
 }
 
-/// How a command comes to know what its key has.
+/// The way in which a command reads its key.
 #[derive(Clone, Copy)]
 pub(crate) enum Means<'a> {
     /// It asks the store, which may wait for the device: it runs on a thread, or within a
@@ -51,9 +52,9 @@ pub(crate) enum Means<'a> {
     Blocking,
     /// It asks memory alone, and else fails with [`super::Failure::Waits`].
     AtOnce,
-    /// It fails so at once: an earlier command of the same client waits for the same key.
+    /// It fails so immediately: an earlier command of the same client waits for the same key.
     Follows,
-    /// It was told.
+    /// It has the result of a lookup.
     Looked(Looked<'a>),
     /// It has the next slice of its walk.
     Walked(&'a Slice),
@@ -79,7 +80,7 @@ impl Alone<'_> {
     }
 }
 
-/// What a command wrote.
+/// The writes of a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
     /// Whether it changed anything, so that its reply is a promise.
@@ -96,7 +97,7 @@ impl Written {
     }
 }
 
-/// What a command does.
+/// The function that executes a command.
 pub(crate) type Handler = fn(&mut Call<'_>) -> super::Outcome;
 
 impl Call<'_> {

@@ -73,7 +73,7 @@ pub(crate) fn getname(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Longest name of a client or its library: they are charged to nobody.
+/// Longest name of a client or its library: names are charged to no client.
 const NAME_BYTES_MAX: usize = 256;
 
 /// A name that fits into a line of CLIENT LIST.
@@ -210,7 +210,7 @@ pub(crate) fn kill(call: &mut Call<'_>) -> Outcome {
 }
 
 fn disconnect(call: &Call<'_>, client: &Arc<Client>) {
-    // Whoever has the reply no longer finds it, whenever its loop reads the letter.
+    // A client that has the reply no longer finds it, whenever its loop reads the letter.
     call.shared.clients.remove(client.id);
     if let Some(mailbox) = call.shared.mailboxes.get(client.loop_index) {
         mailbox.send(Letter::Disconnect { token: client.token, id: client.id });

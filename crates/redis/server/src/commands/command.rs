@@ -34,7 +34,7 @@ impl Command {
         if self.arity >= 0 { arg_count == least } else { arg_count >= least }
     }
 
-    /// Whether, with this many arguments, it is about one key, and runs beside others.
+    /// Whether, with this many arguments, it is about one key, and runs concurrently with others.
     #[inline]
     pub(crate) fn has_one_key(&self, arg_count: usize) -> bool {
         self.keys.first > 0 && !self.flags.has(Flags::ALONE) && !self.keys.is_several(arg_count)
@@ -101,7 +101,7 @@ pub(crate) fn all(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Answers a container without a subcommand. Its arity refuses that before.
+/// Replies to a container without a subcommand. Its arity refuses that before.
 pub(crate) fn container(call: &mut Call<'_>) -> Outcome {
     Err(Failure::arity(call.name()))
 }
@@ -252,8 +252,8 @@ pub(crate) fn list(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns the keys of the command that is the third argument and those behind it, each with its
-/// access.
+/// Returns the keys of the command that is the third argument and the arguments behind it, each
+/// with its access.
 fn keys_of<'a>(call: &Call<'a>) -> Result<Vec<(&'a [u8], Access)>, Failure> {
     let args = call.args.behind(2);
     let index = resolve(args).map_err(|_| Failure::Text("ERR Invalid command specified"))?;

@@ -1,4 +1,4 @@
-//! CONFIG: what clients ask of Redis's settings, answered from ours.
+//! CONFIG: requests for Redis's settings, answered from ours.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -5,8 +5,7 @@
 //! 3. It is queued if a MULTI is open.
 //! 4. It runs: next to others if it touches one key, alone if several, and as one atomic write if
 //!    it writes several. A thread runs it if it waits for the device or has much to do ([`run`]).
-//! 5. If it failed, the reply is taken back as far as it was written, and the error is put in its
-//!    place.
+//! 5. If it failed, its reply is removed from the output, and the error is put in its place.
 //!
 //! A command on one key that memory cannot answer ends with [`Failure::Waits`] in step 4, having
 //! changed nothing. Its key is looked up, and the handler runs again with the value that was found
@@ -28,7 +27,7 @@ use crate::store::StoreError;
 use crate::store::seat::Purpose;
 use crate::store::transaction::Transaction;
 
-/// What has come of a command.
+/// The outcome of a dispatched command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dispatched {
     /// Its reply is written.
@@ -43,7 +42,7 @@ pub(crate) enum Dispatched {
     HeldUp,
 }
 
-/// What a command that waits for the device has to be told later.
+/// The state that a command needs to run again after it has waited for the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waits {
     /// Its index in the table.
@@ -51,7 +50,7 @@ pub(crate) struct Waits {
     pub(crate) purpose: Purpose,
     /// Its reply will not be sent.
     pub(crate) is_muted: bool,
-    /// When it began, if it is one of those that are timed.
+    /// When it began, if it is one of the calls that are timed.
     pub(crate) begun: Option<Monotonic>,
 }
 
@@ -76,8 +75,8 @@ pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> Dispatched {
             Err(failure) => Err(failure),
         },
     };
-    // The usual end, in which the outcome is not moved: the processor would wait for all writes of the
-    // command to reach its cache.
+    // The usual end, in which the outcome is not moved: the processor would wait for all writes of
+    // the command to reach its cache.
     if outcome.is_ok() && call.session.reply_mode == ReplyMode::On {
         return Dispatched::Done;
     }
@@ -151,7 +150,7 @@ pub(crate) fn run_on_thread(call: &mut Call<'_>, waited: Waits, alone: Option<Al
     end(call, mark, waited, &outcome);
 }
 
-/// Answers a command whose look-up has failed.
+/// Replies to a command whose lookup has failed.
 pub(crate) fn fail(call: &mut Call<'_>, waited: Waits, error: StoreError) -> Dispatched {
     let mark = call.reply.mark();
     end(call, mark, waited, &Err(error.into()))
@@ -343,7 +342,8 @@ fn run_alone(call: &mut Call<'_>, command: &Command, alone: Alone<'_>) -> Outcom
 /// alone in the gate.
 ///
 /// # Errors
-/// Those of `work` and the store; [`Failure::Waits`] on a loop if the commit would have to wait.
+/// The errors of `work` and the store; [`Failure::Waits`] on a loop if the commit would have to
+/// wait.
 pub(crate) fn atomically(
     call: &mut Call<'_>,
     work: impl FnOnce(&mut Call<'_>) -> Outcome,

@@ -15,8 +15,8 @@ pub(crate) enum Unit {
     MillisecondsAt,
 }
 
-/// The moment that `number` names, in milliseconds since the epoch (perhaps before it), or `None`
-/// where that is beyond 64 bits.
+/// Returns the moment that `number` names, in milliseconds since the epoch (perhaps before it), or
+/// `None` if that is beyond 64 bits.
 pub(crate) fn expiry_ms(number: i64, unit: Unit, now_ms: u64) -> Option<i64> {
     let now_ms = i64::try_from(now_ms).ok()?;
     match unit {
@@ -124,7 +124,7 @@ pub(crate) fn persist(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Answers what `show` makes of the key's expiry; -1 without one, -2 without a key.
+/// Replies with the result of `show` for the key's expiry; -1 without one, -2 without a key.
 fn answer_expiry(call: &mut Call<'_>, show: impl FnOnce(u64) -> u64) -> Outcome {
     let answer =
         call.read_quietly(call.args.at(1), |stored, _| match stored.map(|s| s.end_ms) {

@@ -1,4 +1,4 @@
-//! Why a command answers an error, in Redis's words.
+//! The errors with which commands reply, in Redis's words.
 
 use std::borrow::Cow;
 
@@ -41,7 +41,8 @@ pub(crate) enum Failure {
     Store(StoreError),
     /// The reply is more than the `limit` bytes that a client may leave unread.
     OutputLimit { limit: usize },
-    /// The reply, or what is watched, is more than the clients' memory of `limit` bytes has room for.
+    /// The reply, or the set of watched keys, is more than the clients' memory of `limit` bytes has
+    /// room for.
     NoRoom { limit: usize },
     /// No error: memory does not know the key, which has to be looked up before the command runs
     /// again; or a thread is to run it, since it waits or has much to do. It has changed nothing.
@@ -67,8 +68,7 @@ impl Failure {
         Self::Made(text.into_bytes())
     }
 
-    /// Returns a failure that quotes the first bytes of an argument, as they are, between two
-    /// texts.
+    /// Returns a failure that quotes the first bytes of an argument, unchanged, between two texts.
     pub(crate) fn quoting(before: &str, argument: &[u8], after: &str) -> Self {
         Self::Made([before.as_bytes(), quoted(argument, QUOTED_BYTES), after.as_bytes()].concat())
     }
@@ -78,8 +78,8 @@ impl Failure {
         Self::made(format!("ERR wrong number of arguments for '{name}' command"))
     }
 
-    /// Whether a transaction in which it happens cannot go on: its changes or its replies have
-    /// become too many.
+    /// Returns whether a transaction in which it happens cannot continue: its changes or its
+    /// replies have become too many.
     pub(crate) fn ends_transaction(&self) -> bool {
         matches!(self, Self::Store(StoreError::Full(_))) || self.is_no_room()
     }

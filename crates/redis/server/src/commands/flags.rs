@@ -1,4 +1,4 @@
-//! What the dispatcher needs to know of a command besides its handler.
+//! The properties of a command that the dispatcher needs besides its handler.
 
 /// A set of properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

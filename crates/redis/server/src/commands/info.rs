@@ -225,7 +225,8 @@ fn errorstats(call: &Call<'_>, lines: &mut Lines) -> Outcome {
 fn keyspace(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     for db in 0..DB_COUNT {
         let known = call.store.expiry(db)?.unwrap_or_default();
-        // Where nobody counts, what was seen last: this is asked often, and a walk costs much.
+        // If the engine does not count keys, the last known number: INFO is called often, and a
+        // walk costs much.
         let keys = call.store.counted_keys(db)?.unwrap_or(known.keys);
         if keys > 0 {
             let expires = known.keys_with_end.min(keys);

@@ -1,4 +1,4 @@
-//! DEL, EXISTS, TYPE, RENAME and what else treats keys whatever they hold.
+//! DEL, EXISTS, TYPE, RENAME and other commands on keys with any value.
 
 use std::collections::HashSet;
 

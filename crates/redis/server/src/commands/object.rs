@@ -1,4 +1,4 @@
-//! OBJECT and MEMORY USAGE: what can be said of a key's value besides its bytes.
+//! OBJECT and MEMORY USAGE: figures of a key's value besides its bytes.
 
 use super::{Call, Failure, Outcome};
 use crate::key_marks::Encoding;

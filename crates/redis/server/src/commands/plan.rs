@@ -1,17 +1,16 @@
-//! The plan of a command that runs alone: the keys that it reads, and whether an event loop may run
-//! it.
+//! The plan of a command that runs alone: the keys it reads, and whether an event loop may run it.
 //!
 //! 1. The loop plans the command. If it is short, the loop enters the gate alone and reads the keys
 //!    from memory.
 //! 2. If memory has all values, and they are few bytes, the command runs on the loop, with these
 //!    values.
 //! 3. Otherwise a thread runs it ([`crate::event_loop`]). Before the thread reserves the gate it
-//!    reads the keys, many together, while all other clients go on. If one of the keys is written
-//!    meanwhile it reads them again. After some attempts it reads them in the gate, and writers
-//!    wait.
+//!    reads the keys, many together, while all other clients continue. If one of the keys is
+//!    written meanwhile it reads them again. After some attempts it reads them in the gate, and
+//!    writers wait.
 //!
 //! # Invariants
-//! - P1. Values that a command is given are those of the moment at which it runs: a thread watches
+//! - P1. Values that a command is given are those of the moment at which it runs. A thread watches
 //!   the keys and waits for the turns of all loops before it reads the first key, and no other
 //!   command writes when it looks whether a key has changed.
 
@@ -55,7 +54,7 @@ const TOGETHER: usize = 64;
 /// A plan.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// The keys whose values decide what the command does.
+    /// The keys whose values decide the work of the command.
     pub(crate) known: Known,
     /// Keys that it reads or writes, and commands that it executes.
     steps: usize,
@@ -236,7 +235,7 @@ impl Plan {
     }
 
     fn set(&mut self, index: usize, value: Option<&[u8]>) {
-        // A damaged value is shown as it is: its readers get the error.
+        // A damaged value is shown unchanged: its readers get the error.
         let stored = value.filter(|_| !self.keeps_values).map(WithEnd::decode);
         match stored {
             Some(Ok(stored)) => {
@@ -248,12 +247,13 @@ impl Plan {
     }
 }
 
-/// Whether a command writes its keys whatever their old values are.
+/// Returns whether a command writes its keys over any old values.
 fn overwrites(command: &Command, args: Args<'_>) -> bool {
     command.flags.has(Flags::OVERWRITES) && !set::depends_on_old(args)
 }
 
-/// Bytes that a command writes in addition to an old value, at most: those of its arguments.
+/// Returns the bytes that a command writes in addition to an old value, at most: the bytes of its
+/// arguments.
 fn written_bytes(command: &Command, args: Args<'_>) -> usize {
     let bytes = args.total_bytes();
     if command.name != "setrange" {
@@ -272,7 +272,7 @@ pub(crate) struct ReadBefore {
     next: usize,
     changed: Changed,
     attempts: u32,
-    /// Bytes by which the clients' memory is charged, and those of them that are not for values.
+    /// Bytes by which the clients' memory is charged, and the part of them that is not for values.
     charged: usize,
     watched_bytes: usize,
 }
@@ -344,8 +344,8 @@ impl ReadBefore {
         self.plan.databases().for_each(|db| store.wait_to_write(db));
     }
 
-    /// Whether the values are those of now, or are not to be read again. The caller has reserved
-    /// the gate.
+    /// Returns whether the values are the present ones, or are not to be read again. The caller has
+    /// reserved the gate.
     pub(crate) fn holds(&mut self, memory: &ClientMemory) -> bool {
         if !self.changed.swap(false, Relaxed) {
             return true;

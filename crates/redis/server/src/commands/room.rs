@@ -1,8 +1,8 @@
 //! How large a reply may become while it is made.
 //!
-//! A command asks [`Room`] before it adds a value to its reply, and a command that changes something
-//! asks before it does so. The memory that the reply takes is charged to the clients' memory first, so
-//! a reply without room is an error, and never the reason why a connection ends.
+//! A command asks [`Room`] before it adds a value to its reply, and a command that changes
+//! something asks before it does so. The memory that the reply takes is charged to the clients'
+//! memory first, so a reply without room is an error, and never the reason why a connection ends.
 
 use std::cell::Cell;
 
@@ -41,8 +41,8 @@ pub(crate) struct OutputLimits {
 }
 
 impl<'a> Room<'a> {
-    /// The room of a reply behind output of the extent `begin`, for a connection that is charged for
-    /// `charged` bytes.
+    /// The room of a reply behind output of the extent `begin`, for a connection that is charged
+    /// for `charged` bytes.
     pub(crate) fn new(
         memory: &'a ClientMemory,
         charged: usize,
@@ -74,7 +74,7 @@ impl<'a> Room<'a> {
     /// Charges the connection for a value of `len` bytes behind output of the extent `extent`.
     ///
     /// # Errors
-    /// Those of [`Room::check`].
+    /// The failures of [`Room::check`].
     #[inline]
     pub(crate) fn check_value(&self, extent: Extent, len: usize) -> Outcome {
         let with_value = extent.with_bulk(len);
@@ -90,7 +90,7 @@ impl<'a> Room<'a> {
     /// Adds the string `bytes` to `reply`.
     ///
     /// # Errors
-    /// Those of [`Room::check`]; then nothing was added.
+    /// The failures of [`Room::check`]; then nothing was added.
     #[inline]
     pub(crate) fn bulk(&self, reply: &mut Reply<'_>, bytes: &[u8]) -> Outcome {
         self.check_value(reply.extent(), bytes.len())?;
@@ -111,7 +111,7 @@ impl<'a> Room<'a> {
         Ok(())
     }
 
-    /// Gives back `bytes` that were held.
+    /// Releases `bytes` that were held.
     pub(crate) fn release(&self, bytes: usize) {
         let mut charged = self.charged.get();
         let less = charged.saturating_sub(bytes);
@@ -119,7 +119,7 @@ impl<'a> Room<'a> {
         self.charged.set(charged);
     }
 
-    /// What the connection is charged for now.
+    /// Returns the bytes for which the connection is charged now.
     pub(crate) fn charged(&self) -> usize {
         self.charged.get()
     }

@@ -1,4 +1,4 @@
-//! SCAN, KEYS, RANDOMKEY and DBSIZE: finding and counting keys without naming them, a slice at a time.
+//! SCAN, KEYS, RANDOMKEY and DBSIZE: commands that find and count keys, a slice at a time.
 
 use super::walk::Flow;
 use super::{Call, Failure, Outcome};
@@ -6,15 +6,15 @@ use crate::glob;
 use crate::protocol::number::{parse_i64, parse_u64};
 use crate::store::walks::{From, SLICE_KEYS, Slice};
 
-/// What SCAN's options ask for.
+/// The request that SCAN's options make.
 struct Wanted<'a> {
     count: usize,
     pattern: Option<&'a [u8]>,
-    /// Whether strings, the only type there is, are asked for.
+    /// Whether the request includes strings, the only type there is.
     strings: bool,
 }
 
-/// Keys that one SCAN looks at at most, whatever COUNT says ...
+/// Keys that one SCAN looks at at most, with any COUNT ...
 const LOOKED_AT_PER_CALL: usize = 100_000;
 /// ... and bytes of keys after which it stops, so that its reply stays small.
 const BYTES_PER_CALL: usize = 1 << 20;
@@ -83,7 +83,7 @@ pub(crate) fn scan(call: &mut Call<'_>) -> Outcome {
     })
 }
 
-/// How a scan goes on.
+/// How a scan continues.
 enum Next {
     /// The same call reads on at this key.
     Slice(Vec<u8>),
@@ -122,7 +122,7 @@ fn is_enough(call: &mut Call<'_>, wanted: &Wanted<'_>) -> bool {
 
 pub(crate) fn keys(call: &mut Call<'_>) -> Outcome {
     let pattern = call.args.at(1);
-    // Keys with one beginning lie together where there is an order.
+    // Keys with one beginning are adjacent in a store with an order.
     let is_ordered = call.store.is_ordered(call.session.db);
     let prefix = is_ordered.then(|| glob::literal_prefix(pattern));
     let begin = |call: &mut Call<'_>| {
@@ -169,7 +169,7 @@ pub(crate) fn randomkey(call: &mut Call<'_>) -> Outcome {
             call.reply.bulk(key);
             return Ok(Flow::Done);
         }
-        // From the end the walk goes on at the beginning, once.
+        // From the end the walk continues at the beginning, once.
         call.walking().request.keys_max = SLICE_KEYS;
         call.walking().request.from = match &slice.next {
             Some(key) => From::Key(key.clone()),
@@ -186,7 +186,7 @@ pub(crate) fn randomkey(call: &mut Call<'_>) -> Outcome {
     })
 }
 
-/// Keys that DBSIZE counts one by one where the store does not count; of more it tells about how many.
+/// Keys that DBSIZE counts one by one if the store does not count; above that number it estimates.
 const COUNTED_KEYS: u64 = 10_000;
 
 pub(crate) fn dbsize(call: &mut Call<'_>) -> Outcome {
@@ -223,7 +223,7 @@ fn estimate(call: &Call<'_>, count: u64, key: &[u8]) -> Result<Option<u64>, Fail
         let known = call.store.expiry(db)?.filter(|known| known.passes > 0);
         return Ok(known.map(|known| known.keys).filter(|keys| *keys >= count));
     }
-    // Positions are hashes, so as large a part of the keys lies before one as of all positions.
+    // Positions are hashes, so the share of keys before one is the share of positions before it.
     let position = u128::from(call.store.position(db, key)?);
     let all = u128::from(count) << u64::BITS;
     Ok(all.checked_div(position).and_then(|keys| u64::try_from(keys).ok()))

@@ -85,7 +85,7 @@ pub(crate) fn shutdown(call: &mut Call<'_>) -> Outcome {
     if saves && !forced {
         save_all(call)?;
     }
-    // As in Redis the connection's end is the answer.
+    // As in Redis the connection's end is the reply.
     call.session.closing = true;
     call.shared.ask_to_stop();
     Ok(())

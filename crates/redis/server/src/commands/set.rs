@@ -1,4 +1,4 @@
-//! SET with its options, SETEX, PSETEX, GETEX: where a value and its expiry are set together.
+//! SET with its options, SETEX, PSETEX, GETEX: commands that set a value and its expiry together.
 
 use thermocline::WithEnd;
 
@@ -21,7 +21,7 @@ enum Expiry {
     Timed(Unit, usize),
 }
 
-/// What is allowed to be there already.
+/// The condition on the present value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Condition {
     #[default]
@@ -105,7 +105,7 @@ fn timed_option(call: &Call<'_>, at: &mut usize, so_far: Expiry) -> Result<Expir
     Ok(Expiry::Timed(unit, *at))
 }
 
-/// The moment that argument `index` names, which must lie in the future of the epoch.
+/// Returns the moment that argument `index` names, which must be in the future of the epoch.
 fn positive_expiry(
     call: &Call<'_>,
     index: usize,
@@ -203,7 +203,7 @@ pub(crate) fn getex(call: &mut Call<'_>) -> Outcome {
     let (reply, room) = (call.reply.extent(), call.room);
     let old = call.change_expiry(call.args.at(1), |stored| {
         let old = copy_for_reply(stored, reply, room)?;
-        // An absent key has no expiry to change, whatever the time is.
+        // An absent key has no expiry to change, at any time.
         let Some(stored) = stored else { return Ok((Change::Keep, None)) };
         let expiry_ms = expiry_ms.clone()?;
         let new = WithEnd { value: stored.value, end_ms: expiry_ms };

@@ -9,10 +9,10 @@ use crate::protocol::number::parse_i64;
 use crate::protocol::{Extent, Reply};
 use crate::store::Change;
 
-/// Answers a value.
+/// Replies with a value.
 ///
 /// # Errors
-/// Those of [`Room::check`]; then nothing was answered.
+/// The failures of [`Room::check`]; then nothing was written.
 fn answer(stored: Option<WithEnd<'_>>, reply: &mut Reply<'_>, room: &Room<'_>) -> Outcome {
     match stored {
         Some(stored) => return room.bulk(reply, stored.value),
@@ -24,7 +24,7 @@ fn answer(stored: Option<WithEnd<'_>>, reply: &mut Reply<'_>, room: &Room<'_>) -
 /// Copies a value that the reply will have, before anything changes.
 ///
 /// # Errors
-/// Those of [`Room::check`].
+/// The failures of [`Room::check`].
 pub(crate) fn copy_for_reply(
     stored: Option<WithEnd<'_>>,
     reply: Extent,
@@ -35,7 +35,7 @@ pub(crate) fn copy_for_reply(
     Ok(Some(stored.value.to_vec()))
 }
 
-/// Answers a value that was copied out of the store.
+/// Replies with a value that was copied out of the store.
 pub(crate) fn answer_copy(old: Option<Vec<u8>>, reply: &mut Reply<'_>) {
     match old {
         Some(old) => reply.bulk(&old),
@@ -163,7 +163,7 @@ pub(crate) fn getrange(call: &mut Call<'_>) -> Outcome {
         if start < 0 && end < 0 && start > end {
             return room.bulk(reply, b"");
         }
-        // Negative places count from the end; what lies outside is clipped.
+        // Negative places count from the end; places outside the value are clipped.
         let place = |at: i64| (if at < 0 { at.saturating_add(len) } else { at }).max(0);
         let (start, end) = (place(start), place(end).min(len - 1));
         let range = start as usize..(end + 1).max(0) as usize;

@@ -282,8 +282,8 @@ static LOOKUP: [(Word, usize); SLOTS] = {
 
 const _: () = assert!(COMMANDS.len() < SLOTS / 2);
 
-/// Returns the index in [`COMMANDS`] of the command or subcommand called `name`, in any case. The
-/// name of a subcommand is `container|subcommand`.
+/// Returns the index in [`COMMANDS`] of the command or subcommand called `name`, in upper or lower
+/// case. The name of a subcommand is `container|subcommand`.
 #[inline]
 pub(crate) fn find(name: &[u8]) -> Option<usize> {
     let word = Word::of(name);
@@ -300,7 +300,7 @@ pub(crate) fn find(name: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether the command at `index` has the name `name`, in any case.
+/// Returns whether the command at `index` has the name `name`, in upper or lower case.
 fn is_name(index: usize, name: &[u8]) -> bool {
     COMMANDS[index].name.as_bytes().eq_ignore_ascii_case(name)
 }

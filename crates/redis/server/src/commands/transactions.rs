@@ -1,9 +1,9 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 //!
 //! EXEC runs alone in the gate, on a transaction that is committed as one write: others see all of
-//! it or nothing, and so does a crash. A command that fails within it leaves the others standing,
-//! as in Redis, except where its changes or its replies become too many: then EXEC fails, and
-//! nothing was changed. An event loop runs a short one, a thread a long one ([`super::plan`]).
+//! it or nothing, and so does a crash. A command that fails within it does not undo the others, as
+//! in Redis, except if its changes or its replies become too many: then EXEC fails, and nothing was
+//! changed. An event loop runs a short one, a thread a long one ([`super::plan`]).
 
 use std::mem::take;
 use std::sync::atomic::Ordering::Relaxed;
@@ -112,7 +112,7 @@ pub(crate) fn abort(call: &mut Call<'_>, cause: &Failure) -> Failure {
 
 /// Whether a key changed, or ended, since it was watched.
 fn a_watched_key_changed(call: &Call<'_>) -> bool {
-    // By the clock as it is: what the store has removed in the meantime had ended by that.
+    // By the present clock: a key that the store has removed in the meantime had ended by that.
     let now_ms = call.shared.environment.wall_ms();
     call.session.changed.load(Relaxed) || call.session.watched.has_ended(now_ms)
 }
@@ -163,7 +163,7 @@ pub(crate) fn unwatch(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Ends what a connection has queued and watched.
+/// Ends a connection's queue and its watches.
 pub(crate) fn forget_transaction(shared: &Shared, session: &mut Session) {
     if let Some(queue) = session.queue.take().filter(|queue| queue.commands.len() > KEYS_MAX) {
         shared.retire(Retired::Queue(queue));
@@ -180,7 +180,7 @@ pub(crate) fn forget_watches(shared: &Shared, session: &mut Session) {
     session.changed.store(false, Relaxed);
 }
 
-/// Ends watches that a connection has given up, with the flag of their changes. Many of them end
+/// Ends watches that a connection has dropped, with the flag of their changes. Many of them end
 /// later.
 fn end_watches(shared: &Shared, mut watched: Watched, changed: Changed) {
     if watched.len() > KEYS_MAX {

@@ -14,7 +14,7 @@ const LARGE_BYTES: usize = 1 << 20;
 pub(crate) struct Walk {
     /// The next slice.
     pub(crate) request: Request,
-    /// Whether the command has chosen where to begin.
+    /// Whether the command has chosen its beginning.
     pub(crate) has_begun: bool,
     /// Keys that the command has counted.
     pub(crate) count: u64,
@@ -56,11 +56,12 @@ impl Call<'_> {
         self.walk.get_or_insert_default()
     }
 
-    /// Gives `step` one slice after another until it is done, from where `begin` has the walk begin. A
-    /// command that may not wait for the device ends with [`Failure::Waits`] before each slice.
+    /// Calls `step` with one slice after another until it is done, beginning at the place that
+    /// `begin` returns. A command that may not wait for the device ends with [`Failure::Waits`]
+    /// before each slice.
     ///
     /// # Errors
-    /// The store's; those of `step`.
+    /// The store's; the errors of `step`.
     pub(crate) fn walk(
         &mut self,
         begin: impl FnOnce(&mut Self) -> Result<From, Failure>,

@@ -6,15 +6,15 @@
 //! ```
 //!
 //! # Invariants
-//! - B1. Replies leave in the order of their commands: what stands behind a command that waits stays
-//!   here until that one is answered.
+//! - B1. Replies leave in the order of their commands: replies after a command that waits stay here
+//!   until that one is answered.
 //! - B2. The first entry waits, if there is any.
-//! - B3. At most one look-up of a key is under way for a client. A later command that reads the same key
-//!   follows: its look-up begins when the earlier one is answered, so that it shows nothing older, and
-//!   nothing that was overwritten before it came.
+//! - B3. At most one lookup of a key is under way for a client. A later command that reads the
+//!   same key follows: its lookup begins when the earlier one is answered, so that it shows
+//!   nothing older, and nothing that was overwritten before it came.
 //! - B4. A command that waits to change something, walks over keys, or is run by a thread, is alone
 //!   here.
-//! - B5. Of a command that waits, its look-up is wanted, or under way, or it follows another one.
+//! - B5. The lookup of a command that waits is wanted, or under way, or follows another one.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -32,7 +32,7 @@ pub(crate) struct Waiting {
     pub(crate) args: OwnedArgs,
     /// Its arguments are still to be given to it.
     pub(super) lacks_args: bool,
-    /// Where its key is among the arguments.
+    /// Index of its key among the arguments.
     key_place: usize,
     /// The entry that is looked up: its own, or the earlier one that it follows.
     of: u64,
@@ -73,7 +73,7 @@ enum Entry {
     Replies(Vec<u8>),
 }
 
-/// What a want takes in the set of them, about.
+/// Bytes that a want takes in the set of them, about.
 const WANT_BYTES: usize = 32;
 
 /// The entries.
@@ -83,7 +83,7 @@ pub(crate) struct Behind {
     /// The first one's number.
     first: u64,
     waiting: usize,
-    /// Commands whose look-up is to begin.
+    /// Commands whose lookup is to begin.
     wants: BTreeSet<u64>,
     /// Bytes of replies.
     reply_bytes: usize,
@@ -106,22 +106,22 @@ impl Behind {
         self.entries.len()
     }
 
-    /// Has the look-up of the command at `number` begin when it can.
+    /// Has the lookup of the command at `number` begin when it can.
     pub(super) fn want(&mut self, number: u64) {
         self.wants.insert(number);
     }
 
-    /// The first command whose look-up is to begin.
+    /// Returns the first command whose lookup is to begin.
     pub(super) fn first_wanted(&self) -> Option<u64> {
         self.wants.first().copied()
     }
 
-    /// The look-up of the command at `number` begins.
+    /// Notes that the lookup of the command at `number` begins.
     pub(super) fn forget_want(&mut self, number: u64) {
         self.wants.remove(&number);
     }
 
-    /// What the first of them waits for.
+    /// Returns the wait of the first command.
     pub(super) fn first_waits(&self) -> Option<&Waits> {
         self.waiting_at(self.first).map(|waiting| &waiting.waits)
     }
@@ -136,7 +136,7 @@ impl Behind {
             + self.wants.len() * WANT_BYTES
     }
 
-    /// Adds a command that waits. Answers its number if its look-up may begin.
+    /// Adds a command that waits. Returns its number if its lookup may begin.
     pub(super) fn push(&mut self, mut waiting: Waiting) -> Option<u64> {
         let number = self.first + self.entries.len() as u64;
         let earlier = self.look_up_of(waiting.key());
@@ -147,7 +147,7 @@ impl Behind {
         earlier.is_none().then_some(number)
     }
 
-    /// The entry that is looked up among those that wait for `key`.
+    /// Returns the entry that is looked up, of all entries that wait for `key`.
     pub(super) fn look_up_of(&self, key: &[u8]) -> Option<u64> {
         self.entries.iter().find_map(|entry| match entry {
             Entry::Waits(waiting) if waiting.key() == key => Some(waiting.of),
@@ -163,7 +163,8 @@ impl Behind {
         }
     }
 
-    /// The first of those that followed entry `number`, which is answered: the others follow it now.
+    /// Returns the first entry that followed entry `number`, which is answered: the other followers
+    /// follow it now.
     pub(super) fn next_of(&mut self, number: u64) -> Option<u64> {
         let mut next = None;
         for (at, entry) in (self.first..).zip(&mut self.entries) {
@@ -240,8 +241,8 @@ impl Behind {
         self.first == number
     }
 
-    /// Puts the reply of the command that was taken from `number` into its place; of the first one it
-    /// stands in `out` already, and what follows it is moved there.
+    /// Puts the reply of the command that was taken from `number` into its place. The first one's
+    /// reply is in `out` already, and the replies after it are moved there.
     pub(super) fn answer(&mut self, number: u64, reply: Vec<u8>, out: &mut Vec<u8>) {
         self.waiting -= 1;
         if !self.is_first(number) {
@@ -268,7 +269,7 @@ impl Behind {
         }
     }
 
-    /// Takes the buffer out that the next reply is to be written to, behind what is there.
+    /// Takes out the buffer to which the next reply is appended.
     pub(super) fn take_tail(&mut self) -> Vec<u8> {
         if let Some(Entry::Replies(reply)) = self.entries.back_mut() {
             let reply = std::mem::take(reply);

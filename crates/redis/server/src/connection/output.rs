@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //! I1. A reply that promises a write is sent only after the write's durability was reached: the
-//!     event loop calls [`Output::send`] after it has waited, or after
-//!     [`Output::break_promises`]. What waits behind another reply promises nothing: a command that
-//!     changes something is answered when nothing waits before it.
+//!     event loop calls [`Output::send`] after it has waited, or after [`Output::break_promises`].
+//!     A reply that waits behind another one promises nothing: a command that changes something is
+//!     answered when nothing waits before it.
 
 use std::io::{self, Write as _};
 
@@ -24,14 +24,14 @@ pub(super) struct Output {
     /// Replies, the sent ones at the front included.
     pub(super) bytes: Vec<u8>,
     sent: usize,
-    /// Where in `bytes` the replies of this turn lie that promise a write.
+    /// Places in `bytes` of the replies of this turn that promise a write.
     promises: Vec<(usize, usize)>,
-    /// What must not go out before a command that waits for the device.
+    /// Replies that must not go out before a command that waits for the device.
     pub(super) behind: Behind,
 }
 
 impl Output {
-    /// Notes that what was written since `begin` promises a write.
+    /// Notes that the bytes written since `begin` promise a write.
     pub(super) fn promise(&mut self, begin: usize) {
         let end = self.bytes.len();
         if end > begin {
@@ -58,7 +58,7 @@ impl Output {
         count
     }
 
-    /// Sends what the socket takes; how many bytes that was.
+    /// Sends the bytes that the socket takes; returns how many.
     pub(super) fn send(&mut self, stream: &mut TcpStream) -> io::Result<usize> {
         self.promises.clear();
         let begun = self.sent;
@@ -85,7 +85,7 @@ impl Output {
         Ok(sent)
     }
 
-    /// Puts the reply of the command that waited at `number` into its place; the first one's stands in
+    /// Puts the reply of the command that waited at `number` into its place; the first one's is in
     /// `bytes` already.
     pub(super) fn answer(&mut self, number: u64, reply: Vec<u8>) {
         self.behind.answer(number, reply, &mut self.bytes);
@@ -127,14 +127,14 @@ impl Output {
         self.bytes.len() - self.sent + self.behind.reply_bytes()
     }
 
-    /// Whether the reply of the command that waits at `number` may be made, where no more than
+    /// Returns whether the reply of the command that waits at `number` may be made, if no more than
     /// `unsent_max` should be unsent: also if nothing goes out before it is.
     pub(super) fn has_room_for(&self, number: u64, unsent_max: usize) -> bool {
         self.unsent_bytes() <= unsent_max || !self.is_due() && self.behind.is_first(number)
     }
 
-    /// Returns how long a buffer of replies, `len` bytes long now, may become: `is_first` if its next
-    /// reply waits for no other one.
+    /// Returns how long a buffer of replies, `len` bytes long now, may become: `is_first` if its
+    /// next reply waits for no other one.
     pub(super) fn limits(&self, len: usize, is_first: bool, limits: ReplyLimits) -> OutputLimits {
         let unread_max = if is_first { limits.unread_max } else { limits.ahead_max };
         // A buffer that is not the first one's was taken out of this.
@@ -150,7 +150,7 @@ impl Output {
         }
     }
 
-    /// Gives back memory that a reply took which was then dropped.
+    /// Releases memory that a reply took which was then dropped.
     pub(super) fn shrink(&mut self) {
         if self.bytes.capacity() / 2 > self.bytes.len() {
             self.bytes.shrink_to(KEPT_BYTES);

@@ -1,16 +1,16 @@
 //! From received bytes to executed commands.
 //!
-//! 1. A piece of input is parsed where it was received; only the part of a command that is not
-//!    whole yet is kept, in the connection's own buffer.
-//! 2. If something is kept already, the piece is put behind it, and parsing goes on there.
+//! 1. A piece of input is parsed in the buffer that received it; only the part of a command that is
+//!    not whole yet is kept, in the connection's own buffer.
+//! 2. If something is kept already, the piece is put behind it, and parsing continues there.
 //! 3. When much output is unsent the connection stops: the commands that are read already are kept,
-//!    and no more is read, until its client has read. It stops as well before a command that has to wait
-//!    until others are answered ([`super::waits`]).
+//!    and no more is read, until its client has read. It stops as well before a command that has to
+//!    wait until others are answered ([`super::waits`]).
 //!
 //! # Invariants
 //! I1. An idle connection between commands keeps at most [`super::KEPT_BYTES`] of buffers.
 //! I2. Input is kept only while the clients' memory allows it; a command that would need more is
-//!     refused, and the connection closed, since the rest of it cannot be told from a new command.
+//!     refused, and the connection closed, since its rest looks like a new command.
 
 use super::{Connection, KEPT_BYTES, Stopped, Worker};
 use crate::buffer;
@@ -20,13 +20,15 @@ use crate::protocol::{Bounds, Extent, Reply, Step};
 use crate::session::Queue;
 use crate::shared::{ReplyLimits, Shared};
 
-/// Bytes of executed commands from which on their memory is given back before the next one is executed.
+/// Bytes of executed commands from which on their memory is released before the next one is
+/// executed.
 pub(crate) const LARGE_COMMAND_BYTES: usize = 1 << 20;
 /// Output is charged for whenever it grew by this much within one piece of input.
 const CHARGE_STEP_BYTES: usize = 64 << 10;
 
 impl Connection {
-    /// Executes what is whole of the first `len` bytes of the worker's piece, and keeps the rest.
+    /// Executes the whole commands in the first `len` bytes of the worker's piece, and keeps the
+    /// rest.
     pub(super) fn execute(&mut self, len: usize, worker: &mut Worker<'_>) {
         // The piece is taken out for as long as commands borrow from it.
         let piece = std::mem::take(&mut worker.piece);
@@ -42,7 +44,7 @@ impl Connection {
         worker.piece = piece;
     }
 
-    /// Gives back what parsing took, and shows others what the commands have changed.
+    /// Releases the memory that parsing took, and shows others the changes of the commands.
     fn rest(&mut self) {
         if self.input.is_empty() {
             self.parser.shrink();
@@ -50,7 +52,7 @@ impl Connection {
         self.session.publish();
     }
 
-    /// Executes what is whole of the bytes that are kept.
+    /// Executes the whole commands in the bytes that are kept.
     pub(super) fn execute_kept(&mut self, worker: &mut Worker<'_>) {
         let mut kept = std::mem::take(&mut self.input);
         loop {
@@ -91,7 +93,7 @@ impl Connection {
         self.rest();
     }
 
-    /// Puts `bytes` behind what is kept.
+    /// Appends `bytes` to the kept input.
     fn keep(&mut self, bytes: &[u8], worker: &Worker<'_>) {
         if bytes.is_empty() || self.session.closing || self.is_gone {
             return;
@@ -111,7 +113,7 @@ impl Connection {
         self.refuse(text.as_bytes(), shared);
     }
 
-    /// Answers an error and ends the connection.
+    /// Replies with an error and ends the connection.
     fn refuse(&mut self, error: &[u8], shared: &Shared) {
         shared.stats.error(error);
         let resp3 = self.session.resp3;
@@ -172,8 +174,8 @@ impl Connection {
         }
     }
 
-    /// Executes the command that the parser has just found at the front of `bytes`; `false`: it has to
-    /// be found again, when those before it do not wait any more.
+    /// Executes the command that the parser has just found at the front of `bytes`; `false`: it has
+    /// to be found again, when the commands before it do not wait any more.
     fn execute_one(
         &mut self,
         bytes: &[u8],

@@ -1,4 +1,4 @@
-//! When a connection is given up because its peer does not move.
+//! When a connection is dropped because its peer does not move.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn connection() -> (Connection, std::net::TcpStream) {
     (Connection::new(TcpStream::from_std(stream), session, environment.now()), peer)
 }
 
-/// Ticks that it stands.
+/// Returns the ticks after which it is dropped.
 fn ticks(connection: &mut Connection) -> u32 {
     let now = Environment::real().now();
     let most = 3 * CLOSING_TICKS_MAX;
@@ -44,7 +44,7 @@ fn a_closing_connection_has_time_as_long_as_the_device_is_slow() {
     let waits = Waits { command: 0, purpose: Purpose::Read, is_muted: false, begun: None };
     connection.output.behind.push(Waiting::new(waits, parser.args(line), 1, None));
     assert_eq!(ticks(&mut connection), 3 * CLOSING_TICKS_MAX);
-    // Now it is the peer who does not read.
+    // Now it is the peer that does not read.
     connection.output.bytes.extend_from_slice(b"+OK\r\n");
     assert_eq!(ticks(&mut connection), CLOSING_TICKS_MAX);
 }

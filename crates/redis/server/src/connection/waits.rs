@@ -1,14 +1,14 @@
-//! Commands that wait for the device: how they come to wait, and how they go on.
+//! Commands that wait for the device: how they begin to wait, and how they continue.
 //!
 //! 1. A command on one key that memory cannot answer takes its place among the replies
 //!    ([`super::behind`]), and the event loop has its key looked up.
-//! 2. Meanwhile the connection goes on with commands that read one key: those that memory answers are
-//!    done, others wait as well. Everything else stops it, until nothing waits: a write, so that it does
-//!    not overtake a read before it; MULTI, SELECT, QUIT, and whatever depends on what was before it.
-//!    So does everything behind a command that waits to change something.
-//! 3. Told of the key, the command runs again, and its reply stands in its place.
-//! 4. A reply that is too large to be kept until others have left is dropped, and made once none waits
-//!    before it.
+//! 2. Meanwhile the connection continues with commands that read one key: if memory answers one, it
+//!    is done, otherwise it waits as well. Everything else stops it, until nothing waits: a write,
+//!    so that it does not overtake a read before it; MULTI, SELECT, QUIT, and every command that
+//!    depends on earlier ones. So does everything behind a command that waits to change something.
+//! 3. When the key is known, the command runs again, and its reply takes its place.
+//! 4. A reply that is too large to be kept until others have left is dropped, and made once none
+//!    waits before it.
 //! 5. A command that waits for the device or has much to do lends the connection's state to a
 //!    thread, and the connection waits until it comes back with the reply.
 //! 6. While the gate does not let a command pass, it is not looked up, and not executed.
@@ -28,14 +28,15 @@ use crate::store::reads::{Done, Wanted};
 use crate::store::seat::{Looked, Purpose};
 use crate::store::{DbIndex, StoreError};
 
-/// Commands of one connection that wait at once: what keeps a device busy.
+/// Commands of one connection that wait at the same time: enough to keep a device busy.
 const WAITING_MAX: usize = 128;
 /// The same with the replies between them, which wait for the first: so few that walking over all
 /// of them costs little.
 const ENTRIES_MAX: usize = 4 * WAITING_MAX;
 
 impl Connection {
-    /// By what means `args` may run while other commands of the connection wait, or why they may not.
+    /// Returns the means by which `args` may run while other commands of the connection wait, or
+    /// why they may not.
     pub(super) fn run_ahead<'a>(&self, args: Args<'_>) -> Result<Means<'a>, Stopped> {
         let behind = &self.output.behind;
         let is_alone = |waits: &Waits| waits.purpose != Purpose::Read;
@@ -100,12 +101,12 @@ impl Connection {
         true
     }
 
-    /// Whether it is not yet among those that look something up, and is to be.
+    /// Returns whether it does not take turns in lookups yet, and is to take them.
     pub(super) fn may_look_up(&self, shared: &Shared) -> bool {
         !self.is_in_turn && self.next_wanted(shared).is_some()
     }
 
-    /// The first command whose look-up may begin: none while much output is unsent.
+    /// Returns the first command whose lookup may begin: none while much output is unsent.
     pub(crate) fn next_wanted(&self, shared: &Shared) -> Option<u64> {
         let number = self.output.behind.first_wanted()?;
         let waiting = self.output.behind.waiting_at(number)?;
@@ -131,12 +132,12 @@ impl Connection {
             })
     }
 
-    /// The look-up of the command at `number` begins, or has to wait after all.
+    /// Notes that the lookup of the command at `number` begins, or has to wait after all.
     pub(crate) fn note_begun(&mut self, number: u64) {
         self.output.behind.forget_want(number);
     }
 
-    /// What the command at `number` wants to know, if it waits.
+    /// Returns the key that the command at `number` wants looked up, if it waits.
     pub(crate) fn wanted(&self, number: u64) -> Option<(DbIndex, &[u8], Purpose)> {
         let waiting = self.output.behind.waiting_at(number)?;
         // SELECT waits until nothing waits before it.
@@ -234,7 +235,7 @@ impl Connection {
         behind.waiting() <= WAITING_MAX / 2 && behind.entries() < ENTRIES_MAX
     }
 
-    /// Runs the command at `number` again, with what was found.
+    /// Runs the command at `number` again, with the result of its lookup.
     pub(crate) fn go_on(
         &mut self,
         number: u64,
@@ -260,7 +261,7 @@ impl Connection {
         self.run_again(number, means, worker);
     }
 
-    /// Runs the command at `number` again, since memory may know its key by now.
+    /// Runs the command at `number` again, since memory may know its key now.
     pub(crate) fn try_again(&mut self, number: u64, worker: &mut Worker<'_>) {
         self.run_again(number, Ok(Means::AtOnce), worker);
     }

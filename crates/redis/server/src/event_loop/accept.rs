@@ -10,18 +10,18 @@ use socket2::{SockRef, TcpKeepalive};
 use super::{EventLoop, Letter};
 
 /// Silence after which the kernel asks whether a client's machine is still there, and then again
-/// each tenth of it. By Linux's default one that does not answer nine times is disconnected.
+/// each tenth of it. By Linux's default a peer that does not respond nine times is disconnected.
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(300);
 
 /// Lets the kernel find clients that vanished without a word, which would count for ever.
 fn keep_alive(stream: &TcpStream) {
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 10);
-    // A socket that refuses it is served all the same.
+    // A socket that refuses it is served nevertheless.
     let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
 }
 
 impl EventLoop {
-    /// Accepts everybody who waits.
+    /// Accepts every client that waits.
     pub(super) fn accept(&mut self) {
         loop {
             let Some(listener) = &self.listener else { return };
@@ -34,7 +34,7 @@ impl EventLoop {
                         io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
                     ) => {}
                 Err(_) => {
-                    // No descriptor is free. Those who wait stay in the backlog.
+                    // No descriptor is free. Waiting clients stay in the backlog.
                     self.accept_again = true;
                     return;
                 }
@@ -67,7 +67,7 @@ impl EventLoop {
 
     fn refuse(&mut self, mut stream: TcpStream, error: &str) {
         self.shared.stats.connections_refused.add(1);
-        // A courtesy: the socket's buffer is empty, so this fits, or the peer is gone.
+        // A courtesy: the socket's buffer is empty, so this fits, or the peer has left.
         let _ = stream.write(error.as_bytes());
     }
 }

@@ -1,5 +1,4 @@
-//! The threads that run whole commands for the loops, since they wait for the device or have much
-//! to do.
+//! The threads that run whole commands for the loops: commands that wait or have much to do.
 //!
 //! 1. The command waits, as one does whose key is looked up. Its connection takes its turn and
 //!    lends its state, and the loop hands the command over ([`CommandThreads::ask`]).
@@ -18,7 +17,7 @@
 //! - T2. The state of a connection is in one place: the connection executes nothing while a thread
 //!   has it.
 //! - T3. A command that was handed over runs to its end, also if its client leaves meanwhile; the
-//!   state is given up then.
+//!   state is dropped then.
 //! - T4. However many writes wait, there is one thread for them. Each is the only command of its
 //!   client that a thread has. Its arguments are memory of the clients.
 
@@ -63,7 +62,8 @@ pub(crate) struct Job {
     /// Its walk over keys, if only the reply is still to be made.
     pub(crate) walk: Option<Box<Walk>>,
     pub(crate) session: Session,
-    /// Bytes of memory of the state, the arguments and the walk. The connection is charged for them.
+    /// Bytes of memory of the state, the arguments and the walk. The connection is charged for
+    /// them.
     pub(crate) lent_bytes: usize,
     pub(crate) limits: OutputLimits,
     /// The values of its keys, if it has to be alone.
@@ -85,7 +85,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Gives up what a client that has left does not need any more.
+    /// Releases everything that a client that has left does not need any more.
     pub(super) fn give_up(mut self, shared: &Shared) {
         forget_transaction(shared, &mut self.session);
         shared.client_memory.recharge(&mut self.charged, 0);
@@ -184,7 +184,7 @@ impl Job {
             self.read_before = Some(before);
             return Some(self);
         }
-        // Other clients go on meanwhile.
+        // Other clients continue meanwhile.
         before.wait_to_write(shared.store.commands());
         let reservation = shared.gate.reserve();
         if !before.holds(&shared.client_memory) {
@@ -245,7 +245,7 @@ impl Job {
         }
         if written.any && self.waits.purpose != Purpose::Write {
             // The loop waits for it too, and gets the error if there is one. It has nothing to
-            // write then. The write of one key is as short as those of the loop.
+            // write then. The write of one key is as short as the loop's own writes.
             let _ = shared.store.wait(written.last);
         }
         shared.stats.add(&mut own.tally);

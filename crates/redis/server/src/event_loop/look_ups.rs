@@ -1,22 +1,22 @@
-//! The look-ups of one event loop that wait for the device.
+//! The lookups of one event loop that wait for the device.
 //!
 //! 1. A connection of which commands have to wait takes its place among the others ([`Wanted`]).
-//! 2. As long as there is room among those under way, the first one's first key is looked up, on
-//!    the seat of its database, and if it wants more it takes its place again, behind the others: a
-//!    long pipeline holds up no short one.
-//! 3. The device rings the loop's bell, which wakes its poll as a socket does. What has ended is told
-//!    to the connections, whose commands go on.
+//! 2. As long as there is room for another lookup, the first connection's first key is looked up,
+//!    on the seat of its database. If the connection wants more it takes its place again, behind
+//!    the others: a long pipeline holds up no short one.
+//! 3. The device rings the loop's bell, which wakes its poll as a socket does. Results are handed
+//!    to the connections, whose commands continue.
 //!
 //! # Invariants
-//! - L1. At most `depth` look-ups are under way, whatever the clients ask for. What they read into is
-//!   memory of the data; commands that wait are memory of the clients.
-//! - L2. When [`LookUps::turn`] returns, every look-up that was begun is with the device, so that the bell
-//!   will tell; or it answers that it is to be called again.
-//! - L3. A connection that ends does not wait for its look-ups: what they find is told to nobody.
-//! - L4. A seat keeps the engine of its keyspace, with its memory and its files, and what it once
-//!   read into. So it is given up at the second tick after its last look-up, and at the next one
-//!   once the keyspace was cleared. Another thread drops it: the last to let go closes the engine,
-//!   which may wait for compactions.
+//! - L1. At most `depth` lookups are under way, for any requests of the clients. The buffers that
+//!   they read into are memory of the data; commands that wait are memory of the clients.
+//! - L2. When [`LookUps::turn`] returns, every lookup that was begun is with the device, so that
+//!   the bell will ring; or it returns that it must be called again.
+//! - L3. A connection that ends does not wait for its lookups: their results are dropped.
+//! - L4. A seat keeps the engine of its keyspace, with its memory and its files, and its read
+//!   buffers. So it is dropped at the second tick after its last lookup, and at the next one once
+//!   the keyspace was cleared. Another thread drops it: the last holder closes the engine, which
+//!   may wait for compactions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,15 +30,15 @@ use crate::shared::Shared;
 use crate::store::seat::{Begun, Looked, Purpose, Seat};
 use crate::store::{DB_COUNT, DbIndex, StoreError};
 
-/// Most look-ups under way: what keeps a fast device busy.
+/// Most lookups under way: enough to keep a fast device busy.
 const DEPTH_MAX: u64 = 128;
 /// Few enough for any budget, and enough to overlap.
 const DEPTH_MIN: u64 = 8;
-/// What a look-up reads into, mostly: a block or two.
+/// Bytes that a lookup mostly reads: a block or two.
 const LOOK_UP_BYTES: u64 = 8 << 10;
-/// Share of the data's memory that the look-ups of all loops may take.
+/// Share of the data's memory that the lookups of all loops may take.
 const MEMORY_SHARE: u64 = 16;
-/// How often a turn begins what the last round left.
+/// Rounds of a turn, each of which begins the lookups that the last one left.
 const ROUNDS: usize = 3;
 
 /// A connection whose keys are looked up: its token, and its client.
@@ -65,12 +65,12 @@ struct Taken {
     is_used: bool,
 }
 
-/// The look-ups.
+/// The lookups.
 pub(super) struct LookUps {
     bell: Arc<Doorbell>,
     depth: usize,
     seats: [Option<Taken>; DB_COUNT as usize],
-    /// Who wants to know, by tag.
+    /// The commands that want the results, by tag.
     owners: Vec<Option<(DbIndex, Want)>>,
     free: Vec<usize>,
     value: Vec<u8>,
@@ -88,7 +88,7 @@ impl LookUps {
         Self { bell, depth, seats, owners, free, value }
     }
 
-    /// Look-ups under way.
+    /// Lookups under way.
     pub(super) fn under_way(&self) -> usize {
         self.owners.len() - self.free.len()
     }
@@ -97,8 +97,9 @@ impl LookUps {
         self.under_way() < self.depth
     }
 
-    /// Begins what is wanted, as far as there is room, and goes on with what has ended. The tokens of
-    /// those whose commands went on are put into `answered`. Whether there is more to do at once.
+    /// Begins the wanted lookups, as far as there is room, and continues the commands whose lookups
+    /// have ended. The tokens of connections whose commands continued are put into `answered`.
+    /// Returns whether there is more to do immediately.
     pub(super) fn turn(
         &mut self,
         connections: &mut Connections,
@@ -120,8 +121,8 @@ impl LookUps {
         true
     }
 
-    /// Begins what is wanted, as far as there is room. Whether a seat has none until what is under way
-    /// has ended.
+    /// Begins the wanted lookups, as far as there is room. Returns whether a seat has none until
+    /// the lookups under way have ended.
     fn begin_wanted(
         &mut self,
         connections: &mut Connections,
@@ -129,7 +130,8 @@ impl LookUps {
         answered: &mut Vec<usize>,
     ) -> bool {
         let mut full = Vec::new();
-        // What memory answers after all takes no room, and is not gone on with for ever.
+        // A lookup that memory answers after all takes no room, and the loop must not continue for
+        // ever.
         for _ in 0..self.depth {
             if !self.has_room() {
                 break;
@@ -204,7 +206,7 @@ impl LookUps {
         Ok(begun)
     }
 
-    /// Gives up what was not used since the last call. [L4]
+    /// Drops seats without a lookup since the last call. [L4]
     pub(super) fn tick(&mut self, shared: &Shared) {
         for place in &mut self.seats {
             let given_up = place.take_if(|taken| {
@@ -217,7 +219,7 @@ impl LookUps {
         self.value.shrink_to(SCRATCH_BYTES_KEPT);
     }
 
-    /// Goes on with what is under way, and tells of what has ended.
+    /// Completes lookups under way, and calls `told` for each that has ended.
     fn complete(&mut self, told: &mut dyn FnMut(Want, Result<Looked<'_>, StoreError>)) {
         let Self { seats, owners, free, .. } = self;
         for (db, place) in (0..).zip(seats) {
@@ -231,8 +233,8 @@ impl LookUps {
                 }
             });
             let Err(error) = completed else { continue };
-            // Nothing more will come of it, so all who wait for it hear why; the next look-up makes a
-            // new one.
+            // Nothing more will come of it, so all commands that wait for it get the error; the
+            // next lookup makes a new one.
             *place = None;
             for (tag, owner) in owners.iter_mut().enumerate() {
                 if let Some((_, want)) = owner.take_if(|(of, _)| *of == db) {

@@ -1,4 +1,4 @@
-//! What loops tell each other.
+//! The letters that loops send each other.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use crate::store::reads::Done;
 pub(crate) enum Letter {
     /// A connection that was accepted for it.
     Connection(TcpStream),
-    /// End this connection, if the token still stands for this client.
+    /// End this connection, if the token is still this client's.
     Disconnect { token: usize, id: u64 },
     /// A slice of a walk, or a value, was read for a connection of this loop.
     Walked(Walked<Result<Done, StoreError>>),
@@ -25,7 +25,7 @@ pub(crate) enum Letter {
     GateOpened,
 }
 
-/// Where a loop gets its letters.
+/// The letters for a loop.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     letters: Mutex<Vec<Letter>>,
@@ -47,7 +47,7 @@ impl Mailbox {
 
     /// Wakes the loop.
     pub(crate) fn wake(&self) {
-        // It fails only when the loop's poll is gone, and with it the loop.
+        // It fails only if the loop's poll was dropped, and with it the loop.
         let _ = self.waker.wake();
     }
 

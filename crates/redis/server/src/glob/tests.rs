@@ -1,4 +1,4 @@
-//! Patterns match what Redis's do, and hostile ones end soon.
+//! Patterns match the same texts as Redis's, and hostile ones end soon.
 
 use proptest::prelude::*;
 
@@ -39,7 +39,7 @@ fn patterns() {
     assert_eq!(literal_prefix(b"plain"), b"plain");
 }
 
-/// The definition, by plain recursion, exponential as it is.
+/// The definition, by plain, exponential recursion.
 fn naive(pattern: &[u8], text: &[u8]) -> bool {
     match pattern {
         [] => text.is_empty(),

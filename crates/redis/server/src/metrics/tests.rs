@@ -1,4 +1,4 @@
-//! Requests for the metrics page are told apart.
+//! Tests that requests for the metrics page are distinguished.
 
 use super::{Request, parse};
 

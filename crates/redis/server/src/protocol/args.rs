@@ -1,6 +1,6 @@
 //! The arguments of one command, as places in the bytes that were received.
 
-/// Where an argument lies, counted from the command's first byte.
+/// The place of an argument, counted from the command's first byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// The arguments that lie at `spans` of `bytes`.
+    /// Makes the arguments at `spans` of `bytes`.
     pub(crate) fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
         Self { bytes, spans }
     }
@@ -33,8 +33,8 @@ impl<'a> Args<'a> {
         self.spans.len()
     }
 
-    /// Argument `index` (0 is the name), or an empty one if there is none: the dispatcher has
-    /// checked the arity, so a handler asks only for what is there.
+    /// Returns argument `index` (0 is the name), or an empty one if there is none: the dispatcher
+    /// has checked the arity, so a handler asks only for arguments that are there.
     pub(crate) fn at(&self, index: usize) -> &'a [u8] {
         self.get(index).unwrap_or_default()
     }
@@ -57,15 +57,15 @@ impl<'a> Args<'a> {
         (first.min(all.len())..all.len()).map(move |index| all.at(index))
     }
 
-    /// Argument `index` in lower case, for a word that is looked up: what is longer than any word
-    /// is cut off.
+    /// Returns argument `index` in lower case, for a word that is looked up: bytes beyond the
+    /// longest word are cut off.
     pub(crate) fn word(&self, index: usize) -> String {
         let arg = self.at(index);
         let front = arg.get(..arg.len().min(WORD_BYTES)).unwrap_or_default();
         String::from_utf8_lossy(front).to_ascii_lowercase()
     }
 
-    /// Whether argument `index` is `word`, in any case.
+    /// Returns whether argument `index` is `word`, in upper or lower case.
     pub(crate) fn is(&self, index: usize, word: &str) -> bool {
         self.at(index).eq_ignore_ascii_case(word.as_bytes())
     }

@@ -1,7 +1,7 @@
 //! The decimal numbers that INCRBYFLOAT adds.
 //!
 //! A number is kept as the digits that its text spells, so every sum is exact. The sum is rounded
-//! once, to [`FRACTION_DIGITS`] digits after the point, to the even digit if it lies in the middle.
+//! once, to [`FRACTION_DIGITS`] digits after the point, to the even digit if it is in the middle.
 //!
 //! Redis adds 80-bit floats and prints the same number of digits. If a float holds both numbers and
 //! their sum exactly, both servers print the same text. Otherwise Redis prints the rounding error
@@ -16,7 +16,7 @@ const FRACTION_DIGITS: i32 = 17;
 const TEXT_BYTES_MAX: usize = 5119;
 /// Digits before the point of the largest number. Redis's floats end in the same power of ten.
 const WHOLE_DIGITS_MAX: i32 = 4932;
-/// Power of ten below which only 0 is a number, about where Redis's floats end.
+/// Power of ten below which only 0 is a number, about the end of Redis's floats.
 const LEAST_POWER: i32 = -4950;
 /// Exponents beyond this are read as this: the number is out of range, or 0, with both.
 const EXPONENT_MAX: i32 = 1_000_000;

@@ -1,20 +1,20 @@
 //! The request parser: in place, resumable at every byte, bounded.
 //!
-//! 1. The caller keeps the bytes of a command that is not whole yet, and gives them again with
-//!    what came behind; the parser keeps the spans of the arguments it has seen and goes on where
-//!    it stopped, so that a command arriving byte by byte costs no more than one arriving whole.
+//! 1. The caller keeps the bytes of a command that is not whole yet, and gives them again with the
+//!    bytes that follow. The parser keeps the spans of the arguments it has seen and continues at
+//!    its last position, so a command arriving byte by byte costs no more than one arriving whole.
 //! 2. Arguments are spans of those bytes; nothing is copied. (Inline requests, which must be
 //!    unquoted, are the exception.)
 //!
 //! # Invariants
-//! I1. Memory grows with what was received: a declared count or length reserves nothing.
+//! I1. Memory grows with the bytes that were received: a declared count or length reserves nothing.
 //! I2. A request past one of its [`Bounds`] is refused when its declaration is read, before its
 //!     bytes are kept.
 
 use super::args::{Args, OwnedArgs, Span};
 use super::inline;
 
-/// What one request may be at most.
+/// The bounds of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// Arguments, the command's name counted.
@@ -28,9 +28,9 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// What holds before a client has authenticated.
+    /// The bounds before a client has authenticated.
     pub(crate) const UNAUTHENTICATED: Self = Self::new(10, 16 << 10, true);
-    /// What the fuzzer and the benchmark parse with.
+    /// The bounds for the fuzzer and the benchmark.
     const GENEROUS: Self = Self::new(1 << 20, 64 << 20, false);
     /// Bytes of an inline request.
     pub(crate) const INLINE_BYTES_MAX: usize = 64 << 10;
@@ -45,7 +45,7 @@ impl Bounds {
     }
 }
 
-/// What the parser found at the front of the bytes.
+/// The parser's result at the front of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A command that took `consumed` bytes; read it by [`Parser::args`].
@@ -82,7 +82,7 @@ impl Refusal {
 pub(crate) struct Parser {
     /// Arguments that the array at hand still lacks; 0 between commands.
     missing: usize,
-    /// Where parsing goes on, counted from the command's first byte.
+    /// The place at which parsing continues, counted from the command's first byte.
     at: usize,
     spans: Vec<Span>,
     /// The unquoted words of an inline request.
@@ -120,7 +120,7 @@ impl Parser {
         self.spans.capacity() * size_of::<Span>() + self.words.capacity()
     }
 
-    /// Gives back the memory that an unusually long command took. Only between commands.
+    /// Releases the memory that an unusually long command took. Only between commands.
     pub(crate) fn shrink(&mut self) {
         const SPANS_KEPT: usize = 64;
         if self.missing == 0 && self.spans.capacity() > SPANS_KEPT {
@@ -204,7 +204,7 @@ impl Parser {
             Some(b"\r\n") => {}
             Some(_) => return Step::Refused(Refusal::Text("expected CRLF after an argument")),
         }
-        // Both fit: they lie below COMMAND_BYTES_MAX.
+        // Both fit: they are below COMMAND_BYTES_MAX.
         self.spans.push(Span { start: start as u32, len: len as u32 });
         self.missing -= 1;
         self.at = start + len + 2;
@@ -213,7 +213,7 @@ impl Parser {
 
     /// Reads a line of words.
     fn inline(&mut self, bytes: &[u8], bounds: &Bounds) -> Step {
-        // `at` remembers how far the search for the line's end has come.
+        // `at` remembers how far the search for the line's end has reached.
         let searched = self.at;
         let found = bytes.get(searched..).and_then(|rest| memchr::memchr(b'\n', rest));
         let end = found.map_or(bytes.len(), |found| searched + found);

@@ -33,7 +33,7 @@ impl Extent {
 pub(crate) const FRAME_BYTES: usize = 32;
 
 impl<'a> Reply<'a> {
-    /// A writer behind what `out` holds.
+    /// Makes a writer that appends to `out`.
     pub(crate) fn new(out: &'a mut Vec<u8>, resp3: bool) -> Self {
         Self { out, resp3 }
     }
@@ -58,7 +58,7 @@ impl<'a> Reply<'a> {
         Extent::of(self.out)
     }
 
-    /// Drops what was written since `mark`.
+    /// Drops the bytes written since `mark`.
     pub(crate) fn rewind(&mut self, mark: usize) {
         self.out.truncate(mark);
     }
@@ -141,7 +141,7 @@ impl<'a> Reply<'a> {
         self.put(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
     }
 
-    /// No array, what an aborted EXEC answers.
+    /// Writes no array, the reply of an aborted EXEC.
     pub(crate) fn nil_array(&mut self) {
         self.put(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
     }

@@ -1,4 +1,4 @@
-//! Cursors stand for positions, and the table stays bounded.
+//! Cursors name positions, and the table stays bounded.
 
 use super::{BYTES_MAX, CURSORS_MAX, ScanCursors};
 

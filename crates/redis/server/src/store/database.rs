@@ -1,7 +1,8 @@
-//! The store as it is in earnest: numbered databases as keyspaces of a [`Db`].
+//! The real store: numbered databases as keyspaces of a [`Db`].
 //!
-//! Database `n` is the keyspace `redis-n`. It is made when something is first written to it, with values
-//! that end, and used by a handle that shows them as they are stored: a command has a clock of its own.
+//! Database `n` is the keyspace `redis-n`. It is made at the first write to it, with values that
+//! end, and used by a handle that shows them in their stored form: a command has a clock of its
+//! own.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -17,8 +18,8 @@ use super::figures::Figures;
 use super::seat::{KeyspaceSeat, Seat, number_of};
 use super::{Change, DB_COUNT, DbIndex, Durable, Found, Step, Store, StoreError, Visit};
 
-/// What one write may bring even when the memory for data is used up: it may replace values by
-/// others of their size, which only the engine can tell.
+/// Bytes that one write may bring even when the memory for data is used up: it may replace values
+/// by others of their size, which only the engine knows.
 const WRITE_ROOM_LEAST_BYTES: u64 = 16 << 20;
 
 /// A [`Db`] with a server's durability.
@@ -26,7 +27,7 @@ pub(crate) struct Database {
     /// Its writes wait for nothing; [`Durable::wait`] does, once per turn.
     db: Db,
     durability: Durability,
-    /// What stores the databases that are made.
+    /// The engine of databases that are made.
     engine: EngineKind,
     keyspaces: [OnceLock<Keyspace>; DB_COUNT as usize],
     /// Held while a keyspace is made.
@@ -48,11 +49,11 @@ impl From<Error> for StoreError {
 }
 
 impl Database {
-    /// The numbered databases of `db`, those that exist already opened, whatever stores them; others
-    /// are made with `engine`.
+    /// Opens the numbered databases of `db` that exist, of any engine; others are made with
+    /// `engine`.
     ///
     /// # Errors
-    /// [`Error::NoEnds`] if one of them was made by somebody else, without values that end.
+    /// [`Error::NoEnds`] if one of them was made without values that end.
     pub(crate) fn new(db: &Db, durability: Durability, engine: EngineKind) -> Result<Self, Error> {
         let store = Self {
             db: db.durability(Durability::Buffered),
@@ -68,7 +69,7 @@ impl Database {
                 if !keyspace.options().values_end {
                     return Err(Error::NoEnds { keyspace: keyspace.name().to_owned() });
                 }
-                // Nobody else has the store yet, so the cell is empty.
+                // No other thread has the store yet, so the cell is empty.
                 let _ = store.keyspaces[usize::from(index)].set(keyspace.as_stored());
             }
         }
@@ -102,7 +103,7 @@ impl Database {
         cell.get().ok_or_else(|| StoreError::Refused("the database was not made".to_owned()))
     }
 
-    /// Once a failure has stopped writes, it is what every refused write reports.
+    /// Once a failure has stopped writes, every refused write reports it.
     fn failed(&self, error: Error) -> StoreError {
         match self.db.failure() {
             Some(failure) => StoreError::ReadOnly(failure.to_string()),

@@ -1,7 +1,7 @@
 //! A database's own figures, brought into the registry that `/metrics` shows.
 //!
-//! The device and the journal count for themselves; what they counted since the last look is added
-//! to counters here. Levels become gauges.
+//! The device and the journal count for themselves; their counts since the last look are added to
+//! counters here. Levels become gauges.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -24,7 +24,7 @@ enum Value {
     At(Range<usize>),
 }
 
-/// Keys that a command reads, and their values as far as they were read.
+/// Keys that a command reads, and the values that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Several commands as one write: an overlay that collects changes and writes them at once.
+//! Several commands as one write: an overlay that collects changes and writes them together.
 //!
 //! 1. Commands run against the overlay. It returns its own changes first, then values that were
 //!    read before the transaction ([`Known`]), and asks the store below for everything else.
@@ -32,13 +32,13 @@ pub(crate) struct Transaction<'a> {
     below: &'a dyn Durable,
     known: Option<&'a Known>,
     changes: RefCell<Changes>,
-    /// What the changes take, and the most they may.
+    /// Bytes of the changes, and the most they may take.
     bytes: Cell<u64>,
     room: u64,
 }
 
-/// What a change takes beside its key and value: its place in the overlay, and more than its head
-/// in the journal.
+/// Bytes that a change takes besides its key and value: its place in the overlay, and more than its
+/// head in the journal.
 const CHANGE_BYTES: u64 = 128;
 
 fn change_bytes(key: &[u8], value: Option<&[u8]>) -> u64 {
@@ -46,7 +46,7 @@ fn change_bytes(key: &[u8], value: Option<&[u8]>) -> u64 {
 }
 
 impl<'a> Transaction<'a> {
-    /// A transaction without changes. The values of `known` are those of `below`.
+    /// A transaction without changes. The values of `known` are from `below`.
     pub(crate) fn new(below: &'a dyn Durable, known: Option<&'a Known>) -> Self {
         let room = below.write_room();
         Self { below, known, changes: RefCell::default(), bytes: Cell::new(0), room }
@@ -92,7 +92,7 @@ impl<'a> Transaction<'a> {
                 "command not allowed: the transaction changes more than {room} bytes"
             )));
         }
-        // What is not there yet would give its keys other positions once it is.
+        // A database that is made later would give its keys other positions.
         self.below.make(db)?;
         let place = self.place(db, key)?;
         let old = self.changes.borrow_mut().insert(place, value);

@@ -1,7 +1,7 @@
 //! Walks over the keys of a database, a slice at a time.
 //!
-//! A slice has few keys, so that the event loop is not long with it. Reading one may wait for the device,
-//! many reads together; [`crate::event_loop`] leaves that to a thread of its own.
+//! A slice has few keys, so that the event loop is not long with it. Reading one may wait for the
+//! device, many reads together; [`crate::event_loop`] leaves that to a thread of its own.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
@@ -27,7 +27,7 @@ pub(crate) struct Request {
 pub(crate) enum From {
     #[default]
     Begin,
-    /// At this key, or where it would be.
+    /// At this key, or at its place if it is absent.
     Key(Vec<u8>),
     /// Anywhere; the same place for the same number.
     Random(u64),
@@ -83,12 +83,13 @@ fn random_place(store: &dyn Store, db: DbIndex, picks: &mut Picks) -> Result<Vec
     if store.is_ordered(db) {
         return random_prefix(store, db, picks);
     }
-    // Without an order, a key of random bytes lies anywhere.
+    // Without an order, a key of random bytes may be at any position.
     Ok((0..16).filter_map(|_| u8::try_from(picks.pick(256)).ok()).collect())
 }
 
-/// A random place among the keys of an ordered store: a walk down the alphabet that the keys really use, one byte at a
-/// time, so that common prefixes do not make it always the first or the last.
+/// Returns a random place among the keys of an ordered store. It walks down the alphabet that the
+/// keys really use, one byte at a time, so that common prefixes do not make it always the first or
+/// the last.
 fn random_prefix(store: &dyn Store, db: DbIndex, picks: &mut Picks) -> Result<Vec<u8>, StoreError> {
     const DEPTH_MAX: usize = 32;
     const CHILDREN_MAX: usize = 256;
@@ -114,7 +115,7 @@ fn children(
         let mut next = None;
         store.walk(db, Some(&from), &mut |key, _| -> ControlFlow<()> {
             if key == prefix {
-                // The prefix itself is a key; its children lie behind it.
+                // The prefix itself is a key; its children follow it.
                 return Continue(());
             }
             next = key.strip_prefix(prefix).and_then(|rest| rest.first()).copied();

@@ -49,10 +49,10 @@ fn leaves_nothing_behind(engine: EngineKind) {
     let db = Db::open(dir.path(), database).expect("opens");
     let options = Options { engine, ..options() };
     let server = Server::start(&db, options, Environment::real()).expect("starts");
-    // The loops take clients by turns.
+    // The loops take clients in turn.
     let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(server.addr())).collect();
     load(&mut clients[0], KEYS);
-    // Without seats a command is done at once, however long that takes.
+    // Without seats a command is done immediately, however long that takes.
     for client in clients.iter_mut().filter(|_| engine != EngineKind::FlexDb) {
         wait_for_the_device(client);
     }
@@ -88,8 +88,8 @@ fn a_cleared_flexdb_database_is_given_back_by_all_loops() {
     leaves_nothing_behind(EngineKind::FlexDb);
 }
 
-/// What is damaged may be salvaged, so no client clears it; all others are cleared one by one, and by
-/// FLUSHALL only together.
+/// A damaged database may be salvaged, so no client clears it; all others are cleared one by one,
+/// and by FLUSHALL only together.
 #[test]
 fn a_damaged_database_is_not_cleared_and_holds_no_other_up() {
     let dir = tempfile::tempdir().expect("a directory");

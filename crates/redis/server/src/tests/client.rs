@@ -31,7 +31,7 @@ impl Client {
         Self { stream: BufReader::new(stream) }
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub(super) fn send(&mut self, bytes: &[u8]) {
         self.stream.get_mut().write_all(bytes).expect("sends");
     }

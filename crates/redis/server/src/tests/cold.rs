@@ -1,4 +1,4 @@
-//! Keys of a map whose values are not known at once: a look-up of one ends when the test lets it.
+//! Keys of a map whose values need a lookup, which ends when the test lets it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::map_store::Written;
 use crate::store::seat::{Begun, Looked, OldValue, Purpose, Seat, Told};
 use crate::store::{Change, DbIndex, StoreError};
 
-/// The cold keys of a store, and who looks them up.
+/// The cold keys of a store, and the lookups of them.
 #[derive(Default)]
 pub(crate) struct Cold {
     state: Mutex<State>,
@@ -22,15 +22,15 @@ pub(crate) struct Cold {
 #[derive(Default)]
 struct State {
     keys: BTreeSet<Vec<u8>>,
-    /// All keys are cold, and told of by the next call of `complete`.
+    /// All keys are cold, and the next call of `complete` reports them.
     is_icy: bool,
-    /// A look-up tells what is there when it ends, and not what was there when it began.
+    /// A lookup finds the value at its end, and not the one at its beginning.
     tells_newest: bool,
-    /// Every look-up fails; the whole seat does.
+    /// Every lookup fails; the whole seat does.
     fails: bool,
     breaks: bool,
     has_no_seats: bool,
-    /// Seats that were ever taken, and those that were given up.
+    /// Seats that were ever taken, and seats that were dropped.
     seats: u64,
     seats_given_up: u64,
     asked: Vec<Asked>,
@@ -44,7 +44,7 @@ struct Asked {
     tag: u64,
     place: (DbIndex, Vec<u8>),
     purpose: Purpose,
-    /// Its value when the look-up began.
+    /// Its value when the lookup began.
     value: Option<Vec<u8>>,
     is_released: bool,
     bell: Arc<Doorbell>,
@@ -56,12 +56,12 @@ impl Cold {
         self.state.lock().keys.extend(keys.iter().map(|key| key.as_bytes().to_vec()));
     }
 
-    /// Makes all keys cold, and lets every look-up end at once.
+    /// Makes all keys cold, and lets every lookup end immediately.
     pub(super) fn freeze_all(&self) {
         self.state.lock().is_icy = true;
     }
 
-    /// Makes a key warm. Look-ups that are under way tell what is there when they end.
+    /// Makes a key warm. Lookups that are under way find the values at their end.
     pub(super) fn thaw(&self, key: &str) {
         let mut state = self.state.lock();
         state.keys.remove(key.as_bytes());
@@ -82,13 +82,13 @@ impl Cold {
         self.state.lock().has_no_seats = true;
     }
 
-    /// Whether the value of `key` is not known at once.
+    /// Returns whether the value of `key` needs a lookup.
     pub(super) fn has(&self, key: &[u8]) -> bool {
         let state = self.state.lock();
         state.is_icy || state.keys.contains(key)
     }
 
-    /// Waits until so many look-ups were asked for in all; which.
+    /// Waits until `count` lookups were begun in all; returns them.
     pub(super) fn await_asked(&self, count: usize) -> Vec<String> {
         let deadline = std::time::Duration::from_secs(10);
         let begun = Environment::real().now();
@@ -105,7 +105,7 @@ impl Cold {
         self.state.lock().most_under_way
     }
 
-    /// How many look-ups were asked for in all.
+    /// Returns the number of lookups begun in all.
     pub(super) fn asked_count(&self) -> usize {
         self.state.lock().log.len()
     }
@@ -116,7 +116,7 @@ impl Cold {
         state.seats - state.seats_given_up
     }
 
-    /// Lets the look-ups of `key` end.
+    /// Lets the lookups of `key` end.
     pub(super) fn release(&self, key: &str) {
         let mut state = self.state.lock();
         let of = state.asked.iter_mut().filter(|asked| asked.place.1 == key.as_bytes());

@@ -139,7 +139,7 @@ fn set_with_options() {
             ("GETEX k PERSIST PERSIST", "\"v\""),
             ("TTL k", ":-1"),
             ("GETEX k KEEPTTL", "-ERR syntax error"),
-            // An absent key has no expiry to change, whatever the time is.
+            // An absent key has no expiry to change, at any time.
             ("GETEX none EX 0", "nil"),
             ("GETEX none EX abc", "nil"),
             ("GETEX none EX 1 PX 1", "-ERR syntax error"),

@@ -1,4 +1,4 @@
-//! The server on a real database: the same answers, also after a kill.
+//! The server on a real database: the same replies, also after a kill.
 
 use std::io::Read as _;
 use std::net::SocketAddr;
@@ -63,7 +63,8 @@ fn a_restart_keeps_values_and_expiries() {
 /// Set for the process that is to be killed: the directory that it serves.
 const VICTIM: &str = "THERMOCLINE_TEST_VICTIM";
 
-/// Not a test: what the killed process runs. It prints its address and serves until it is killed.
+/// Not a test: the code of the process that is killed. It prints its address and serves until it is
+/// killed.
 #[test]
 fn victim() {
     let Ok(path) = std::env::var(VICTIM) else { return };
@@ -121,7 +122,7 @@ fn a_killed_server_has_lost_nothing_that_it_acknowledged() {
             assert_eq!(client.run(&format!("SET single {number}")), "+OK");
             acknowledged = number;
         }
-        // One more that nobody waits for: it may be there or not, but whole.
+        // One more that the test does not wait for: it may be there or not, but whole.
         client.send(b"MULTI\r\nSET left last\r\nSET right last\r\nEXEC\r\n");
         victim.0.kill().expect("is killed");
         victim.0.wait().expect("is dead");

@@ -1,4 +1,4 @@
-//! What a client may not do, before and after it has authenticated.
+//! Acts that a client is refused, before and after it has authenticated.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A store that is a plain map under a lock, and that can be told to fail.
+//! A store that is a plain map under a lock, and that a test can make fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -16,23 +16,23 @@ use crate::store::{Change, DbIndex, Durable, Found, Step, Store, StoreError, Vis
 
 pub(super) type Map = BTreeMap<(DbIndex, Vec<u8>), Vec<u8>>;
 
-/// The map, and what was asked of it.
+/// The map, and a record of the calls.
 #[derive(Default)]
 pub(crate) struct MapStore {
     pub(super) map: Arc<Mutex<Map>>,
     numbers: Arc<Numbers>,
-    /// Whose values only a look-up tells.
+    /// Keys whose values only a lookup finds.
     pub(super) cold: Arc<Cold>,
-    /// Writes up to here were waited for.
+    /// The largest number that a caller has waited for.
     pub(super) waited: AtomicU64,
     /// From now on no write becomes durable, and once that was noticed none is taken.
     pub(super) broken: AtomicBool,
-    /// Writes are refused for now, as those of an engine without room are.
+    /// Writes are refused for now, like writes of an engine without room.
     pub(super) refuses_writes: AtomicBool,
     is_hashed: AtomicBool,
-    /// What one write may bring, in bytes; 0 is without limit.
+    /// Bytes that one write may bring; 0 is without limit.
     pub(super) write_room: AtomicU64,
-    /// The most keys that were asked for at once.
+    /// The most keys in one call.
     pub(super) asked_at_once: AtomicU64,
     /// The device: a walk, a read of several keys or of a cold one, a clearing, a save and the
     /// figures wait while a test has this.

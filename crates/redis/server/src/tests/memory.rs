@@ -1,4 +1,4 @@
-//! What an authenticated client cannot make the server keep.
+//! Limits on the memory that an authenticated client can make the server keep.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn grows(client: &mut Client, name: &str, old: u64) -> bool {
 /// Sends without minding that the server no longer listens.
 fn push(client: &mut Client, bytes: &[u8]) {
     use std::io::Write as _;
-    // A refusal to take more is what some tests are after.
+    // Some tests want the refusal to take more.
     let _ = client.stream.get_mut().write_all(bytes);
 }
 
@@ -160,7 +160,7 @@ fn what_a_transaction_changes_is_bounded() {
         .collect();
     assert_eq!(client.call(&pairs), refused);
     assert_eq!(client.run("DBSIZE"), ":0");
-    // What replaces an earlier change counts once.
+    // A change that replaces an earlier one counts once.
     client.run("MULTI");
     (0..20).for_each(|_| assert_eq!(client.call(&[b"SET", b"a", &value]), "+QUEUED"));
     assert_eq!(client.run("EXEC"), format!("[{}]", ["+OK"; 20].join(", ")));
@@ -231,7 +231,7 @@ fn small_replies_that_nobody_reads_are_not_made_for_ever() {
     let kept = figure(&mut witness, "client_memory_bytes");
     assert!(kept < 4 * MIB as u64, "{kept} bytes wait for a client that does not read");
     assert!(sent < 1500, "all replies were made");
-    // It gets them all the same, once it does.
+    // It gets them all nevertheless, once it reads.
     for _ in 0..sent {
         assert_eq!(lazy.reply().len(), (32 << 10) + 2);
     }
@@ -259,8 +259,8 @@ fn a_client_that_reads_slowly_is_not_cut_off() {
     let mut witness = put_big(&server, MIB);
     let mut slow = Client::connect(server.addr());
     slow.send(&b"GET big\r\n".repeat(100));
-    // Longer than one that does not read at all may stay, and too little for the kernel to tell the
-    // server that there is room again.
+    // Longer than one that does not read at all may stay, and too little for the kernel to report
+    // room to the server again.
     let mut piece = vec![0; 50_000];
     for _ in 0..28 {
         slow.stream.read_exact(&mut piece).expect("the connection lasts");
@@ -342,7 +342,7 @@ fn a_request_beyond_the_clients_memory_is_told_so() {
     );
     let refused = client.run("CONFIG SET proto-max-bulk-len 4194304");
     assert!(refused.contains("must be between 1048576 and 3145728"), "{refused}");
-    // What is promised is kept.
+    // The promised size is accepted.
     assert_eq!(client.call(&[b"SET", b"k", &vec![b'x'; 3 * MIB]]), "+OK");
     assert_eq!(client.run("STRLEN k"), ":3145728");
     for (request, error) in [
@@ -359,7 +359,8 @@ fn a_request_beyond_the_clients_memory_is_told_so() {
         assert_eq!(client.reply(), format!("-ERR Protocol error: {error}"));
         assert!(client.is_closed());
     }
-    // Several together are more than there is: some are told so, none simply loses its connection.
+    // Several together are more than there is: some get the error, none simply loses its
+    // connection.
     let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(server.addr())).collect();
     let request = encode(&[b"SET", b"k", &vec![b'x'; 2 * MIB]]);
     let (most, rest) = request.split_at(request.len() - 10);

@@ -1,5 +1,7 @@
-//! Random commands against a model: a map of strings and expiries, as the Redis documentation
-//! describes them. Several clients take turns, so that all loops and both RESP versions answer.
+//! Random commands against a model: a map of strings and expiries.
+//!
+//! The model follows the Redis documentation. Several clients take turns, so that all loops and
+//! both RESP versions reply.
 //!
 //! `SERVER_MODEL_SEED=<seed> cargo test -p thermocline-server model` replays a failure.
 
@@ -19,7 +21,7 @@ struct Model {
     keys: BTreeMap<String, (Vec<u8>, bool)>,
 }
 
-/// Only what an integer is printed as is one.
+/// Only the text that an integer prints as is one.
 fn integer(bytes: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(bytes).ok()?;
     text.parse().ok().filter(|number: &i64| number.to_string() == text)
@@ -154,7 +156,7 @@ pub(super) fn seed() -> u64 {
     given.map_or_else(|| Seed::from_entropy().get(), |seed| seed.parse().expect("a number"))
 }
 
-/// The reply as the model tells it.
+/// Returns the reply in the form of the model.
 fn normal(line: &str, got: String) -> String {
     if line.starts_with("TTL") && !got.starts_with(":-") {
         return ":some".to_owned();
@@ -162,7 +164,7 @@ fn normal(line: &str, got: String) -> String {
     if line != "KEYS *" {
         return got;
     }
-    // Whatever order the store has.
+    // In any order of the store.
     let keys = got.trim_start_matches('[').trim_end_matches(']');
     let mut keys: Vec<&str> = keys.split(", ").collect();
     keys.sort_unstable();

@@ -1,4 +1,4 @@
-//! A store that fails: nothing that was not made durable is acknowledged, and reads go on.
+//! A store that fails: no write without durability is acknowledged, and reads continue.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -21,7 +21,7 @@ fn a_write_that_is_not_durable_is_not_acknowledged() {
     assert_eq!(replies[3], error);
     assert!(replies[4].starts_with('['), "{}", replies[4]);
     assert_eq!(replies[5], error);
-    // From now on writes are refused at once, and reads answered.
+    // From now on writes are refused immediately, and reads answered.
     assert_eq!(client.run("SET a 3"), error);
     assert_eq!(client.run("GET a"), "\"2\"");
     client.run("MULTI");
@@ -119,7 +119,7 @@ fn an_update_that_has_waited_is_not_acknowledged_before_it_is_durable() {
     assert_eq!(client.reply(), error);
     store.cold.release("b");
     assert_eq!(other.reply(), "\"2\"");
-    // Now it is refused when it goes on.
+    // Now it is refused when it continues.
     client.send(b"INCR n\r\n");
     store.cold.await_asked(3);
     store.cold.release("n");

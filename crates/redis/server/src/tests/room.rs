@@ -289,7 +289,7 @@ fn a_write_that_waits_for_a_lock_of_a_real_database_holds_up_no_other_client() {
             let (release, section) = hold_key(&db, b"n");
             let mut waits = Client::connect(server.addr());
             send(&mut waits, &format!("{lines}; PING"));
-            // The loop has run the first command by then.
+            // The loop has then run the first command.
             for _ in 0..10 {
                 assert_eq!(other.run("PING"), "+PONG", "{engine}: {lines}");
             }
@@ -330,7 +330,7 @@ fn a_removal_that_waits_holds_up_no_client() {
     assert_eq!(alone.reply(), "+OK");
 }
 
-/// Whether no reply but those of MULTI and of commands that it queues has come.
+/// Returns whether only replies of MULTI and of commands that it queues were received.
 fn has_nothing_but_queued(client: &mut Client) -> bool {
     let stream = client.stream.get_mut();
     stream.set_nonblocking(true).expect("a mode is set");

@@ -288,7 +288,7 @@ fn no_turn_of_a_loop_copies_many_bytes_that_a_transaction_has_made() {
         let mut client = Client::connect(server.addr());
         let mut queued = Vec::new();
         for line in lines.split("; ") {
-            // {64 GET big} stands for 64 of these.
+            // {64 GET big} means 64 of these.
             let inner = line.strip_prefix('{').and_then(|line| line.strip_suffix('}'));
             let (count, line) = match inner.and_then(|inner| inner.split_once(' ')) {
                 Some((count, line)) => (count.parse().expect("a count"), line),

@@ -125,7 +125,7 @@ fn a_watched_key_that_ends_aborts_and_one_that_had_ended_does_not() {
 }
 
 /// Money moves between accounts in transactions and single commands, from several clients on
-/// several loops, while others look: nobody ever sees a sum that is wrong.
+/// several loops, while others look: no client ever sees a sum that is wrong.
 fn shows_whole_transactions(server: &Server) {
     let addr = server.addr();
     Client::connect(addr).run("MSET a 500 b 500");
@@ -136,7 +136,7 @@ fn shows_whole_transactions(server: &Server) {
                 let mut client = Client::connect(addr);
                 for round in 0..300 {
                     let amount = round % 7 + mover;
-                    // Many at once, so that they execute while others do.
+                    // Many together, so that they execute while others do.
                     let one =
                         format!("MULTI\r\nDECRBY a {amount}\r\nINCRBY b {amount}\r\nEXEC\r\n");
                     client.send(one.repeat(20).as_bytes());

@@ -36,7 +36,7 @@ fn words(reply: &str) -> Vec<String> {
     words.map(|word| word.trim_matches('"').to_owned()).collect()
 }
 
-/// A whole scan in slices; what comes twice fails.
+/// Does a whole scan in slices; a key that comes twice fails.
 fn scan(client: &mut Client, options: &str, mut between: impl FnMut(&mut Client)) -> Vec<String> {
     let (mut cursor, mut keys) = ("0".to_owned(), Vec::new());
     loop {
@@ -86,7 +86,7 @@ fn keys_are_found_counted_and_swept_without_an_order() {
     assert_eq!(found, (490..500).map(|index| format!("stay:{index}")).collect::<Vec<_>>());
     let picked: BTreeSet<String> = (0..100).map(|_| client.run("RANDOMKEY")).collect();
     assert!(picked.len() > 30, "always the same few: {picked:?}");
-    // The empty key lies somewhere like any other.
+    // The empty key has some position like any other.
     client.run("SET \"\" empty");
     assert!(words(&client.run("SCAN 0 COUNT 1000")).len() > 500);
     assert_eq!(client.run("GET \"\""), "\"empty\"");
@@ -98,8 +98,8 @@ fn keys_are_found_counted_and_swept_without_an_order() {
         client.run(&format!("SET gone:{index} v PX 1"));
     }
     client.run("SET left v");
-    // DBSIZE counts what is stored: the expired go once they are removed, and then it is known how
-    // many there are, too.
+    // DBSIZE counts stored keys: the expired are not counted once they are removed, and then it is
+    // known how many there are, too.
     let waits = (0..300).take_while(|_| {
         Environment::real().sleep(Duration::from_millis(100));
         client.run("DBSIZE") != ":1" || !client.run("INFO keyspace").contains("db3:keys=1,")
@@ -136,7 +136,7 @@ fn a_transaction_sees_its_own_keys_among_the_others() {
     client.run("SCAN 0 COUNT 20");
     let reply = client.run("EXEC");
     assert!(reply.contains(":150, "), "{reply}");
-    // The scan that began inside goes on outside.
+    // The scan that began inside continues outside.
     let (_, inside) = reply.split_once(":150, [\"").expect("the scan is the last");
     let (mut cursor, mut keys) = {
         let (cursor, found) = inside.split_once("\", ").expect("a cursor and keys");
@@ -220,7 +220,7 @@ fn pipelines_over_more_than_memory_answer_as_the_model_does() {
         }
     }
     for round in 0..3 {
-        // All of them at once: what one waits for is under way beside what the others do.
+        // All of them at the same time: the wait of one overlaps the work of the others.
         let mut wanted = Vec::new();
         for (of, (client, keys)) in clients.iter_mut().enumerate() {
             let commands: Vec<_> = (0..1000).map(|_| command(&mut random, keys, of)).collect();

@@ -1,5 +1,7 @@
-//! Commands that wait for the device: nobody else does, replies keep their order, and what depends on
-//! the order within a connection is right.
+//! Commands that wait for the device.
+//!
+//! No other command waits, replies keep their order, and commands that depend on the order within a
+//! connection are right.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -12,7 +14,8 @@ use super::memory::figure;
 use super::{MapStore, model, options, start};
 use crate::{Options, Server};
 
-/// A server of one loop, so that whatever blocks it blocks everybody; and what is cold.
+/// Returns a server of one loop, so that a blocked loop blocks every client; `cold` are the cold
+/// keys.
 fn serve(cold: &[&str]) -> (Server, Arc<MapStore>) {
     let (server, store) = start(Options { threads: 1, ..options() });
     let mut client = Client::connect(server.addr());
@@ -32,7 +35,7 @@ fn replies<const COUNT: usize>(client: &mut Client) -> [String; COUNT] {
     std::array::from_fn(|_| client.reply())
 }
 
-/// Whether nothing has come by now. The loop has taken a turn since whatever the test did before.
+/// Returns whether no reply was received yet. The loop has taken a turn since the test's last step.
 fn has_nothing(client: &mut Client, other: &mut Client) -> bool {
     assert_eq!(other.run("PING"), "+PONG");
     assert_eq!(other.run("PING"), "+PONG");

@@ -1,4 +1,4 @@
-//! Commands that walk over keys: no other client waits for them, and no call reads more than a slice.
+//! Commands that walk over keys: no other client waits for them, and no call reads over a slice.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -78,7 +78,7 @@ fn no_call_of_a_walk_meets_more_than_a_slice() {
     }
 }
 
-/// The thread that runs such commands is held, so a loop that copied the keys would answer.
+/// The thread that runs such commands is held, so a loop that copied the keys would reply.
 #[test]
 fn no_loop_copies_the_keys_of_a_large_reply() {
     let (server, store) = serve(MapStore::default());

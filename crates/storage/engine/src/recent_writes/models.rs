@@ -1,13 +1,13 @@
-//! Models of validation beside writers under shuttle: very many random schedules of a few threads.
+//! Models of validation next to writers under shuttle: very many random schedules of a few threads.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-engine --profile models --lib models --target-dir target/shuttle
 //! ```
 //!
 //! Keys are words that hold the number of their newest write, each behind the lock that orders its
-//! writes. Transactions read words as an engine without snapshots gives them. Whatever the schedule,
-//! what a transaction may go on with was of the moment that it pinned, and what it commits by is what
-//! the keys have.
+//! writes. Transactions read words as an engine without snapshots returns them. Two laws hold in
+//! every schedule. Data that a transaction may use was of the moment that it pinned, and the data
+//! by which it commits is still the keys' content.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl Model {
         self.write(at);
     }
 
-    /// The word as of `moment`, if that is what it holds.
+    /// Returns the word as of `moment`, if it still holds that.
     fn read(&self, at: usize, moment: SeqNo) -> Option<u64> {
         let value = self.words[at].newest.load(SeqCst);
         self.recent.check_key(SPACE, KEYS[at], moment).ok()?;

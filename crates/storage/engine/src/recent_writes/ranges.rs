@@ -8,7 +8,7 @@ use super::Overtaken;
 use crate::batch::Op;
 use crate::range::KeyRange;
 
-/// What a note takes beside its bounds.
+/// Bytes of a note in addition to its bounds.
 const NOTE_BYTES: usize = 64;
 
 /// Ranges, the one that was noted first in front.
@@ -16,7 +16,7 @@ const NOTE_BYTES: usize = 64;
 pub(super) struct Ranges {
     notes: VecDeque<Note>,
     bytes: usize,
-    /// The newest write that was forgotten for want of room.
+    /// The newest write that was forgotten for lack of room.
     forgotten: u64,
 }
 
@@ -37,7 +37,7 @@ impl Note {
         Op::DeleteRange { start: &self.start, end: self.end.as_deref() }.decides(key)
     }
 
-    /// A key that lies in both, if there may be one.
+    /// Returns a key that is in both, if there may be one.
     fn common_key(&self, range: &KeyRange) -> Option<Vec<u8>> {
         let (start, end) = range.half_open()?;
         let first = start.max(self.start.clone());
@@ -73,7 +73,7 @@ impl Ranges {
         self.bytes
     }
 
-    /// Whether no range with `key` was deleted since `moment`.
+    /// Checks that no range with `key` was deleted since `moment`.
     pub(super) fn check_key(
         &self,
         keyspace: u32,
@@ -83,7 +83,7 @@ impl Ranges {
         self.check(keyspace, moment, |note| note.covers(key).then(|| key.to_vec()))
     }
 
-    /// The same for all keys of `range`.
+    /// Checks the same for all keys of `range`.
     pub(super) fn check_range(
         &self,
         keyspace: u32,

@@ -1,4 +1,4 @@
-//! Notes: what they tell, when they go, and how much they take.
+//! Notes: their content, when they are dropped, and their memory.
 
 use std::sync::Arc;
 

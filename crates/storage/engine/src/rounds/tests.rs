@@ -1,11 +1,11 @@
-//! When a task sleeps, and what wakes it.
+//! When a task sleeps, and the calls that wake it.
 
 use workers::Next;
 
 use super::Rounds;
 use crate::sequence::Sequence;
 
-/// Whether a wake-up has to begin the task again.
+/// Returns whether a wake-up has to begin the task again.
 fn wakes(rounds: &Rounds) -> bool {
     let mut has_to_begin = false;
     rounds.wake(|| has_to_begin = true);

@@ -30,7 +30,7 @@ struct Shared {
     held: AtomicU64,
 }
 
-/// Writers finish in any order beside one who takes pins and one who asks for the horizon.
+/// Writers finish in any order next to a thread that takes pins and one that reads the horizon.
 fn pins_beside_writers() {
     let count = WRITERS * WRITES;
     let shared = Arc::new(Shared {
@@ -75,7 +75,7 @@ fn pins_beside_writers() {
     threads.push(spawn(move || {
         for _ in 0..2 {
             let horizon = asker.sequence.horizon().get();
-            // Held now, so it was held when the horizon was told, or was taken later.
+            // Held now, so it was held when the horizon was read, or was taken later.
             let held = asker.held.load(SeqCst);
             assert!(held == 0 || horizon <= held, "I3: horizon {horizon}, pin {held}");
         }

@@ -75,8 +75,8 @@ fn a_power_cut_leaves_none_the_old_or_the_new() {
     }
 }
 
-/// The sync of a commit fails, and the process is started anew. What it then reads, the disk may not
-/// have; once it has settled it, every power cut finds it.
+/// The sync of a commit fails, and the process is started again. The disk may not have the content
+/// that it then reads; once it has settled it, every power cut finds it.
 #[test]
 fn what_was_settled_survives_the_failed_sync_before_it() {
     for seed in 0..40 {

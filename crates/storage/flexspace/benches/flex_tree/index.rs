@@ -1,4 +1,4 @@
-//! What the indexes of extents that are compared have in common, and how they are filled.
+//! The interface of the compared indexes of extents, and how they are filled.
 
 use environment::Random;
 use flexspace::{Extent, FlexTree};
@@ -7,12 +7,12 @@ use rand::RngExt;
 /// Bytes of every extent, so that a uniform offset is a uniform extent.
 pub(super) const LENGTH: u32 = 4096;
 
-/// What is compared.
+/// An index that the benchmark compares.
 pub(super) trait Index: Sized {
     const NAME: &'static str;
     /// How many extents it may have for inserts to be measured.
     const INSERTS_MAX: u64;
-    /// Whether what lies behind an insertion is shifted without being touched.
+    /// Whether entries behind an insertion are shifted without being touched.
     const IS_SHIFTED: bool = false;
     fn empty() -> Self;
     fn append(&mut self, address: u64);

@@ -1,8 +1,8 @@
-//! What the operations of a FlexTree cost, beside a B+-tree without shifts and a sorted array.
+//! Costs of a FlexTree's operations, next to a B+-tree without shifts and a sorted array.
 //!
-//! `THERMOCLINE_FLEX_EXTENTS=100000,1000000` says how many extents (one hundred thousand and one
-//! million unless it says otherwise; ten million take some minutes, and a hundred million several
-//! gigabytes, and leave out inserts). Inserts into what has no shifts are measured up to a million
+//! `THERMOCLINE_FLEX_EXTENTS=100000,1000000` sets the numbers of extents (one hundred thousand and
+//! one million by default; ten million take some minutes, and a hundred million several gigabytes,
+//! and leave out inserts). Inserts into indexes without shifts are measured up to a million
 //! extents, as each costs O(N).
 
 mod index;
@@ -18,13 +18,13 @@ use index::{Index, LENGTH, address, appended, inserted, offsets};
 use rand::RngExt;
 use rivals::{SortedArray, UnshiftedTree};
 
-/// Look-ups of one iteration.
+/// Lookups of one iteration.
 const LOOKUPS: usize = 1000;
 
 /// Extents of a range.
 const RANGE: u64 = 50;
 
-/// Inserts of one iteration into what has no shifts.
+/// Inserts of one iteration into an index without shifts.
 const SLOW_INSERTS: usize = 10;
 
 fn sizes() -> Vec<u64> {
@@ -60,7 +60,7 @@ fn measure<I: Index>(criterion: &mut Criterion, count: u64) {
         });
     }
 
-    // The paper's look-ups go to extents that were appended.
+    // The paper looks up extents that were appended.
     let index: I = appended(count);
     let places = offsets(count, &mut random);
     let mut batches = places.chunks_exact(LOOKUPS).cycle();

@@ -1,5 +1,4 @@
-//! What a FlexTree is compared with: a B+-tree whose entries have their offsets in full, and a
-//! sorted array.
+//! Rivals of a FlexTree: a B+-tree whose entries have their full offsets, and a sorted array.
 
 use super::index::{Index, LENGTH};
 
@@ -12,14 +11,14 @@ struct Full {
 }
 
 impl Full {
-    /// What begins `by` bytes further on, up to the end.
+    /// Returns the part that begins `by` bytes further on, up to the end.
     fn tail(self, by: u64) -> Self {
         let length = self.length - by as u32;
         Self { offset: self.offset + by, length, address: self.address + by }
     }
 }
 
-/// The index of the extent with the byte at `offset`.
+/// Returns the index of the extent with the byte at `offset`.
 fn find(extents: &[Full], offset: u64) -> usize {
     extents.partition_point(|extent| extent.offset <= offset) - 1
 }
@@ -81,7 +80,7 @@ const CHILDREN: usize = 64;
 
 enum Node {
     Leaf(Vec<Full>),
-    /// Where each child begins, and the child.
+    /// The offset at which each child begins, and the child.
     Inner(Vec<(u64, Box<Node>)>),
 }
 

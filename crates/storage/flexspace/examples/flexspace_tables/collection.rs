@@ -1,4 +1,4 @@
-//! What the collector costs: a space written over at random, with more and with less room.
+//! Costs of the collector: a space written over at random, with more and with less room.
 
 use flexspace::space::{FlexSpace, Options};
 use rand::RngExt;
@@ -7,7 +7,7 @@ use crate::spaces::Refused;
 use crate::{Outcome, Plan};
 
 const WRITE_BYTES: u64 = 4096;
-/// Segments that what lives would fill, so that the collector has something to choose from.
+/// Segments that the live bytes would fill, so that the collector has a choice.
 const LIVE_SEGMENTS: u64 = 128;
 const RESERVED_SEGMENTS: u32 = 64;
 /// A hot part of the space, and the share of the writes that go to it, of a hundred.
@@ -58,7 +58,7 @@ fn run(plan: &Plan, utilisation: Option<u64>, is_hot: bool) -> Outcome<Row> {
     space.sync()?;
     let before = device.accounting().counts().write_bytes;
     let (mut moved, mut collections, mut longest) = (0, 0, 0.0_f64);
-    // Twice what lives, as in the paper: after that the layout is as old as it gets.
+    // Twice the live bytes, as in the paper: after that the layout is as old as it gets.
     let writes = 2 * pieces;
     let (took, ()) = plan.seconds(|| {
         for _ in 0..writes {

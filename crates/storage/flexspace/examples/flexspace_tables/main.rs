@@ -1,7 +1,8 @@
 //! The FlexSpace paper's tables 1 and 2, its collector's cost, and recovery, as a page.
 //!
-//! `./dev tables flexspace` runs it at full size. A space, and a file of the file system beside it, are
-//! made in folders of DIR, and removed. `--help` lists what can be made smaller.
+//! `./dev tables flexspace` runs it at full size. It makes a space, and a file of the file system
+//! next to it, in folders of DIR, and removes them. `--help` lists the sizes that can be made
+//! smaller.
 
 mod collection;
 mod page;
@@ -25,7 +26,7 @@ flexspace_tables DIR [OPTION VALUE]...
   --rounds COUNT   of which the median is taken (3)
   --state TEXT     what else the machine did, for the page's text";
 
-/// What is measured.
+/// Sizes and places of the measurements.
 pub(crate) struct Plan {
     pub(crate) environment: Environment,
     pub(crate) dir: PathBuf,
@@ -71,7 +72,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// How long something takes, in seconds.
+    /// Returns how long something takes, in seconds.
     pub(crate) fn seconds<T>(&self, work: impl FnOnce() -> Outcome<T>) -> Outcome<(f64, T)> {
         let began = self.environment.now();
         let done = work()?;
@@ -79,7 +80,7 @@ impl Plan {
     }
 }
 
-/// The one in the middle.
+/// Returns the one in the middle.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values[values.len() / 2]

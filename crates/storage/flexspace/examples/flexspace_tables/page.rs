@@ -1,4 +1,4 @@
-//! What is around the tables: how they were made, and what they are held against.
+//! The text around the tables: how they were made, and the goals that they are compared with.
 
 use std::path::Path;
 
@@ -27,10 +27,10 @@ The figures of the FlexSpace paper's tables 1 and 2 (section 6.1), what the coll
     )
 }
 
-/// A goal, what was measured, and whether that reaches it.
+/// A goal, the measured value, and whether that reaches it.
 struct Goal(String, Option<f64>, f64, bool);
 
-/// What the design has to reach.
+/// Returns the goals of the design.
 pub(crate) fn goals(plan: &Plan, trees: &[trees::Row], spaces: &[spaces::Row]) -> String {
     let mut goals = Vec::new();
     for (extents, times) in [(100_000, 100.0), (1_000_000, 2000.0)] {

@@ -1,4 +1,4 @@
-//! Table 2: a space written in 4 KiB pieces, and a file of the file system beside it.
+//! Table 2: a space written in 4 KiB pieces, and a file of the file system next to it.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub(crate) struct Row {
     pub(crate) is_space: bool,
     pub(crate) mib: u64,
     pub(crate) write: f64,
-    /// Bytes written to the device for each byte; of a file nobody here knows.
+    /// Bytes written to the device for each byte; unknown for a file.
     pub(crate) amplification: Option<f64>,
     /// In the order of the offsets, and at random, from the page cache.
     pub(crate) reads: Option<(f64, f64)>,
@@ -188,7 +188,7 @@ fn write_all(file: impl std::os::fd::AsFd, data: &[u8], offset: u64) -> Outcome<
     if io::pwrite(file, data, offset)? == data.len() { Ok(()) } else { Err("a short write".into()) }
 }
 
-/// The file system's name, as the kernel has it.
+/// Returns the file system's name, as the kernel has it.
 pub(crate) fn file_system(dir: &Path) -> String {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
@@ -200,7 +200,7 @@ pub(crate) fn file_system(dir: &Path) -> String {
     found.max().map_or_else(|| "its file system".to_owned(), |(_, name)| name)
 }
 
-/// What a pattern is called.
+/// Returns the name of a pattern.
 pub(crate) fn name(pattern: Pattern) -> &'static str {
     match pattern {
         Pattern::RandomInsert => "random insert",
@@ -210,7 +210,7 @@ pub(crate) fn name(pattern: Pattern) -> &'static str {
     }
 }
 
-/// Errors of a space, for those who name them.
+/// Errors of a space, for code that names them.
 pub(crate) type Refused = SpaceError;
 
 pub(crate) fn table(plan: &Plan, rows: &[Row]) -> String {

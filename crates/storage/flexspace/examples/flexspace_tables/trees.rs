@@ -1,4 +1,4 @@
-//! Table 1: operations of a FlexTree, beside a B+-tree without shifts and a sorted array.
+//! Table 1: operations of a FlexTree, next to a B+-tree without shifts and a sorted array.
 
 #[path = "../../benches/flex_tree/index.rs"]
 mod index;
@@ -15,11 +15,11 @@ use rivals::{SortedArray, UnshiftedTree};
 
 use crate::{Outcome, Plan, median};
 
-/// Look-ups, and ranges, of one round.
+/// Lookups, and ranges, of one round.
 const LOOKUPS: usize = 200_000;
 /// Extents of a range.
 const RANGE: u64 = 50;
-/// Inserts of one round into what has no shifts.
+/// Inserts of one round into an index without shifts.
 const SLOW_INSERTS: u64 = 200;
 
 /// One index at one size, in millions of operations a second.
@@ -78,8 +78,8 @@ fn row<I: Index>(plan: &Plan, extents: u64, random: &mut Random) -> Outcome<Row>
     Ok(Row { extents, name: I::NAME, insert, append, lookup, range, bytes: None })
 }
 
-/// Random inserts, from nothing on; into what has no shifts only some where half of the extents are
-/// there, which cost what they cost on average.
+/// Random inserts, from nothing on. An index without shifts gets only some, when half of the
+/// extents are there: these cost the average.
 fn inserts<I: Index>(plan: &Plan, extents: u64, random: &mut Random) -> Outcome<Option<f64>> {
     if extents > I::INSERTS_MAX {
         return Ok(None);

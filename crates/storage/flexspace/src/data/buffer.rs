@@ -2,11 +2,11 @@
 //!
 //! # Invariants
 //! - B1. A byte is written once, before a tree that refers to it is shown to readers under the lock
-//!   of the state; so whoever reads a byte reads what was written.
+//!   of the state. So every read of the byte returns the written value.
 //!
 //! # Concurrency
-//! One writer, any number of readers, no lock: the bytes lie in atomic words. A word on the border
-//! between what is written and what is not holds the same written bytes before and after.
+//! One writer, any number of readers, no lock: the bytes are in atomic words. A word on the border
+//! between written and unwritten bytes holds the same written bytes before and after.
 
 #[cfg(all(test, loom))]
 mod models;
@@ -65,7 +65,7 @@ impl SegmentBuffer {
         word.store(u64::from_le_bytes(whole), Relaxed);
     }
 
-    /// Reads what lies at `offset`.
+    /// Reads the bytes at `offset`.
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) {
         let (mut index, inside) = (offset / WORD, offset % WORD);
         let (head, rest) = into.split_at_mut(into.len().min((WORD - inside) % WORD));

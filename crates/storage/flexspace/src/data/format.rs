@@ -6,9 +6,9 @@ use codec::{Corruption, Place};
 
 use crate::planted::{Planted, is_planted};
 
-/// A block, which is what is read and verified at once.
+/// Bytes of a block, the unit that is read and verified.
 pub(crate) const BLOCK_BYTES: usize = 4096;
-/// What of a block has addresses; the checksum follows.
+/// Bytes of a block that have addresses; the checksum follows.
 pub(crate) const BLOCK_PAYLOAD_BYTES: usize = BLOCK_BYTES - 4;
 
 fn place(segment: u32, block: u32, generation: u64) -> Place {
@@ -26,10 +26,10 @@ pub(crate) fn seal_block(bytes: &mut [u8], segment: u32, block: u32, generation:
     checksum.copy_from_slice(&sum.to_le_bytes());
 }
 
-/// The payload of a block.
+/// Returns the payload of a block.
 ///
 /// # Errors
-/// It is not what was written to this block of the segment in this generation.
+/// It is not the block that was written to this place of the segment in this generation.
 pub(crate) fn decode_block(
     bytes: &[u8],
     segment: u32,

@@ -1,7 +1,7 @@
-//! How addresses lie in segments and blocks.
+//! Addresses in segments and blocks.
 //!
-//! A segment has as many addresses as it has bytes, so that a shift tells it, but only the first
-//! of them are used: those of its blocks' payloads.
+//! A segment has an address for each of its bytes, so that a shift finds the segment. Only the
+//! first addresses are used: those of its blocks' payloads.
 
 use super::format::{BLOCK_BYTES, BLOCK_PAYLOAD_BYTES};
 use crate::extent::ADDRESS_BITS;
@@ -37,27 +37,28 @@ impl Geometry {
         self.segment_bytes() / BLOCK_BYTES as u32
     }
 
-    /// Bytes of a segment that have addresses.
+    /// Returns the bytes of a segment that have addresses.
     pub(crate) fn payload_bytes(self) -> u32 {
         self.blocks() * BLOCK_PAYLOAD_BYTES as u32
     }
 
-    /// The longest extent.
+    /// Returns the bytes of the longest extent.
     pub(crate) fn extent_bytes_max(self) -> u32 {
         self.segment_bytes() / EXTENT_SHARE
     }
 
-    /// How many segments have addresses.
+    /// Returns how many segments have addresses.
     pub(crate) fn segments_max(self) -> u32 {
         // The last one is left out: its end is the mark of holes.
         let count = (1_u64 << (ADDRESS_BITS - self.segment_bits)) - 1;
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// The segment of an address, and where in the segment's payload it lies.
+    /// Returns the segment of an address, and the offset in the segment's payload.
     pub(crate) fn place(self, address: u64) -> (u32, u32) {
         let inside = address & u64::from(self.segment_bytes() - 1);
-        // An address has 48 bits, and a segment at least 14 of them; what is inside has at most 30.
+        // An address has 48 bits, and a segment at least 14 of them; the offset inside has at most
+        // 30.
         ((address >> self.segment_bits) as u32, inside as u32)
     }
 
@@ -65,12 +66,12 @@ impl Geometry {
         u64::from(segment) << self.segment_bits | u64::from(inside)
     }
 
-    /// Where a block lies in the file.
+    /// Returns the offset of a block in the file.
     pub(crate) fn file_offset(self, segment: u32, block: u32) -> u64 {
         (u64::from(segment) << self.segment_bits) + u64::from(block) * BLOCK_BYTES as u64
     }
 
-    /// Whether `length` bytes at `address` are an extent of one segment.
+    /// Returns whether `length` bytes at `address` are an extent of one segment.
     pub(crate) fn is_extent(self, address: u64, length: u64) -> bool {
         let (segment, inside) = self.place(address);
         address >> ADDRESS_BITS == 0

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! # Invariants
-//! - S1. The live bytes of a segment are those that the present tree refers to in it.
-//! - S2. No more than the limit live, so that the collector can always go on (Flex 4.2): callers
+//! - S1. The live bytes of a segment are the bytes to which the present tree refers in it.
+//! - S2. No more than the limit live, so that the collector can always proceed (Flex 4.2): callers
 //!   leave `reserved` segments to it.
-//! - S3. A free segment that is roomy has room on the device, so beginning it cannot fail for want
+//! - S3. A free segment that is roomy has room on the device, so beginning it cannot fail for lack
 //!   of it.
 //! - S4. The states of the space that refer to a segment are among those from its first byte to its
 //!   last one. A segment that waits is held by a snapshot of one of these, and by no other.
@@ -48,12 +48,12 @@ struct Segment {
 
 impl Segment {
     fn new(live: u64, phase: Phase) -> Self {
-        // What was found was there before the first state.
+        // Bytes that the opening found were there before the first state.
         Self { live, phase, first: 0, last: 0 }
     }
 }
 
-/// What a plan of the collector looks at.
+/// The segments that a plan of the collector examines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentView {
     /// Closed segments with bytes that live, and can be read as far as is known: their number, and
@@ -61,11 +61,11 @@ pub(crate) struct SegmentView {
     pub(crate) closed: Vec<(u32, u64)>,
     /// Segments that a caller may still begin.
     pub(crate) available: u32,
-    /// How many a caller wanted that was refused for want of them.
+    /// The number of segments for lack of which a caller was refused.
     pub(crate) demand: u32,
-    /// Whether the device had no room for a caller, or for what has to go on without it.
+    /// Whether the device had no room for a caller, or for work that has to proceed without it.
     pub(crate) is_device_full: bool,
-    /// Whether so much is written that segments come to be empty by that.
+    /// Whether writes are so frequent that they empty segments.
     pub(crate) is_beside_writes: bool,
     /// Whether every dead byte is to be collected, as far as segments become fewer.
     pub(crate) is_thorough: bool,
@@ -85,11 +85,11 @@ pub(crate) struct Segments {
     free: BTreeSet<u32>,
     /// Those of the free ones that have room on the device.
     roomy: BTreeSet<u32>,
-    /// Closed ones without a live byte, in the tree as it is.
+    /// Closed ones without a live byte in the present tree.
     emptied: BTreeSet<u32>,
-    /// Those of which that is durable, as far as no snapshot is known to hold them.
+    /// Emptied segments of durable commits that no snapshot is known to hold.
     waiting: VecDeque<u32>,
-    /// And those that snapshots hold: by the state of the oldest one that does.
+    /// Emptied segments that snapshots hold, by the state of the oldest such snapshot.
     held: BTreeMap<u64, Vec<u32>>,
     count_max: u32,
     reserved: u32,
@@ -99,7 +99,7 @@ pub(crate) struct Segments {
     unreadable: BTreeSet<u32>,
     /// The most segments that one change wanted, and that were not available since.
     demand: u32,
-    /// How many room is given back of.
+    /// Number of segments whose room is being released.
     punching: u64,
 }
 
@@ -135,46 +135,47 @@ impl Segments {
         }
     }
 
-    /// Bytes that live.
+    /// Returns the bytes that live.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.live
     }
 
-    /// Bytes that may live.
+    /// Returns the bytes that may live.
     pub(crate) fn limit_bytes(&self) -> u64 {
         let count = u64::from(self.count_max.saturating_sub(self.reserved));
         count * u64::from(self.geometry.payload_bytes()) / SHARES * LIVE_SHARE
     }
 
-    /// How many segments can be begun, with those of the reserve.
+    /// Returns how many segments can be begun, with those of the reserve.
     fn free_count(&self) -> u32 {
         self.free.len() as u32 + self.count_max.saturating_sub(self.segments.len() as u32)
     }
 
-    /// How many of them callers may begin.
+    /// Returns how many of them callers may begin.
     pub(crate) fn available(&self) -> u32 {
         self.free_count().saturating_sub(self.reserved)
     }
 
-    /// How many of those have room on the device for sure.
+    /// Returns how many of those have room on the device for sure.
     pub(crate) fn available_with_room(&self) -> u32 {
         self.available().min(self.roomy.len() as u32)
     }
 
-    /// A change was refused that wants that many: the collector is to make them available.
+    /// Notes that a change which needs `count` segments was refused: the collector is to make them
+    /// available.
     pub(crate) fn demand(&mut self, count: u32) {
         self.demand = self.demand.max(count);
     }
 
-    /// Forgets a demand that can be met; whoever comes too late is refused again.
+    /// Forgets a demand that can be met; a later caller is refused again.
     pub(crate) fn forget_met_demand(&mut self) {
         if self.available() >= self.demand {
             self.demand = 0;
         }
     }
 
-    /// The number of a free segment for a caller, or for the collector; none if there is none. It
-    /// stays free until [`Self::open`].
+    /// Returns the number of a free segment for a caller, or for the collector; none if there is
+    /// none. It stays free until [`Self::open`].
     pub(crate) fn next_free(&self, for_collector: bool) -> Option<u32> {
         let available = if for_collector { self.free_count() } else { self.available() };
         if available == 0 {
@@ -183,14 +184,14 @@ impl Segments {
         Some(self.next_ones(1).next().expect("one of them is free"))
     }
 
-    /// The segments that are begun next: first those that have room.
+    /// Returns the segments that are begun next: first the ones that have room.
     pub(crate) fn next_ones(&self, count: u32) -> impl Iterator<Item = u32> {
         let new = self.segments.len() as u32..self.count_max;
         let others = self.free.iter().filter(|segment| !self.roomy.contains(segment));
         self.roomy.iter().chain(others).copied().chain(new).take(count as usize)
     }
 
-    /// Whether the device is known to have room for a free segment (S3).
+    /// Returns whether the device is known to have room for a free segment (S3).
     pub(crate) fn is_roomy(&self, segment: u32) -> bool {
         self.roomy.contains(&segment)
     }
@@ -209,7 +210,7 @@ impl Segments {
         }
     }
 
-    /// Whether nothing lives in a segment that was closed.
+    /// Returns whether nothing lives in a segment that was closed.
     pub(crate) fn is_emptied(&self, segment: u32) -> bool {
         let entry = &self.segments[segment as usize];
         entry.phase != Phase::Closed || entry.live == 0
@@ -247,7 +248,8 @@ impl Segments {
         self.emptied.remove(&segment);
     }
 
-    /// The tree does not refer to `length` bytes at `address` any more, behind that state of the space.
+    /// Notes that, after that state of the space, the tree does not refer to `length` bytes at
+    /// `address` any more.
     pub(crate) fn subtract(&mut self, address: u64, length: u64, state: u64) {
         let (segment, _) = self.geometry.place(address);
         let entry = &mut self.segments[segment as usize];
@@ -261,7 +263,7 @@ impl Segments {
         }
     }
 
-    /// What a commit that begins now will free, once it is durable.
+    /// Returns the segments that a commit which begins now will free, once it is durable.
     pub(crate) fn take_emptied(&mut self) -> BTreeSet<u32> {
         std::mem::take(&mut self.emptied)
     }
@@ -274,7 +276,7 @@ impl Segments {
         }
     }
 
-    /// Looks again at segments whose snapshot has gone.
+    /// Examines segments again whose snapshot was dropped.
     fn release(&mut self, first_pin: FirstPin<'_>) {
         let gone = |state: &&u64| first_pin(**state, **state).is_none();
         let gone: Vec<u64> = self.held.keys().filter(gone).copied().collect();
@@ -283,7 +285,7 @@ impl Segments {
         }
     }
 
-    /// A segment that no snapshot can reach (S4), if there is one among those that wait.
+    /// Returns a segment that no snapshot can reach (S4), if a waiting one is.
     fn take_reclaimable(&mut self, first_pin: FirstPin<'_>) -> Option<u32> {
         while let Some(segment) = self.waiting.pop_front() {
             let entry = &self.segments[segment as usize];
@@ -304,7 +306,7 @@ impl Segments {
         true
     }
 
-    /// Takes up to `count` segments that no snapshot can reach, for their room to be given back.
+    /// Takes up to `count` segments that no snapshot can reach, to release their room.
     pub(crate) fn begin_punching(&mut self, first_pin: FirstPin<'_>, count: usize) -> Vec<u32> {
         self.release(first_pin);
         let mut segments = Vec::new();
@@ -327,7 +329,7 @@ impl Segments {
     fn free_again(&mut self, segment: u32) {
         self.segments[segment as usize].phase = Phase::Free;
         self.free.insert(segment);
-        // It will be written anew.
+        // It will be written again.
         self.unreadable.remove(&segment);
     }
 
@@ -336,7 +338,7 @@ impl Segments {
         self.unreadable.insert(segment);
     }
 
-    /// How many segments the collector leaves alone for that.
+    /// Returns how many segments the collector leaves alone for that.
     pub(crate) fn unreadable_count(&self) -> u64 {
         self.unreadable.len() as u64
     }

@@ -92,12 +92,13 @@ fn a_segment_is_free_when_its_last_byte_went_durably_and_no_snapshot_reaches_it(
     assert_eq!(emptied, BTreeSet::from([0, 1]));
     segments.freed(emptied);
     assert_eq!(segments.next_free(false), None);
-    // A snapshot of state 6 reaches both, one of 2 or 7 only the one that was there from the beginning.
+    // A snapshot of state 6 reaches both, one of 2 or 7 only the one that was there from the
+    // beginning.
     assert!(!segments.reclaim(&pins(&[6])));
     assert!(segments.begin_punching(&pins(&[6, 8]), 9).is_empty());
     assert_eq!(segments.counts(), (0, 2, 1), "held ones wait, too");
     assert!(segments.begin_punching(&pins(&[3]), 9).is_empty());
-    // Of the first one the room is given back; the second one keeps its room, and is begun first.
+    // The room of the first one is released; the second one keeps its room, and is begun first.
     assert_eq!(segments.begin_punching(&pins(&[8]), 1), [0]);
     assert_eq!((segments.counts(), segments.next_free(false)), ((0, 2, 1), None));
     assert!(segments.reclaim(&pins(&[2, 7, 8])));

@@ -11,7 +11,7 @@ use device::Buffer;
 use super::format::{self, BLOCK_BYTES, BLOCK_PAYLOAD_BYTES};
 use super::{DataFile, SegmentBuffer};
 
-/// What is written at once at most.
+/// Most bytes of one write.
 const WRITE_BYTES_MAX: usize = 256 << 10;
 
 /// A segment between its first byte and its last.
@@ -31,7 +31,7 @@ impl SegmentWriter {
         Self { segment, generation, buffer, filled: 0, written: 0 }
     }
 
-    /// Whether `length` bytes have room.
+    /// Returns whether `length` bytes have room.
     pub(crate) fn has_room(&self, data: &DataFile, length: usize) -> bool {
         length <= self.room_bytes(data)
     }
@@ -53,7 +53,7 @@ impl SegmentWriter {
     /// Lets the next byte begin a block, so that all that was put may be written.
     pub(crate) fn close_block(&mut self) {
         let end = self.filled.next_multiple_of(BLOCK_PAYLOAD_BYTES);
-        // What the rest of the block holds is written and never read; no older bytes go out.
+        // The rest of the block is written as zeros and never read; no older bytes are written.
         self.buffer.write(self.filled, &[0; BLOCK_PAYLOAD_BYTES][..end - self.filled]);
         self.filled = end;
     }

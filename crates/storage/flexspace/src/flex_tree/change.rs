@@ -9,10 +9,11 @@ use crate::shift_tree::{Leaf, Room, Side, Spot};
 const LENGTH_MAX: u64 = u32::MAX as u64;
 
 impl<const C: usize, const F: usize> FlexTree<C, F> {
-    /// By how much one operation makes the space longer at most: as many bytes as have addresses.
+    /// Most bytes by which one operation makes the space longer: the number of bytes that have
+    /// addresses.
     ///
-    /// What lies at addresses is never longer. Holes might be, and each 4 GiB of one take a leaf,
-    /// so the farthest offset takes 65,000 leaves and not all memory.
+    /// Bytes with addresses are never longer. Holes might be, and each 4 GiB of one take a leaf, so
+    /// the farthest offset takes 65,000 leaves and not all memory.
     pub const GROWTH_MAX: u64 = 1 << ADDRESS_BITS;
 
     /// Adds `length` bytes at `extent` behind the last byte. They are one extent with those before
@@ -24,8 +25,8 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
         self.insert_range(self.len(), length, extent)
     }
 
-    /// Makes room for `length` bytes at `offset`, which lie at `extent`: what was there and all
-    /// behind it moves back (insert-range). Behind the end, a hole fills what lies between.
+    /// Makes room for `length` bytes at `offset`, whose place is `extent`: bytes from `offset` on
+    /// move back (insert-range). If `offset` is behind the end, a hole fills the range between.
     ///
     /// O(log N); longer than 32 bits say it is one walk for each 4 GiB.
     ///
@@ -45,7 +46,7 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
     }
 
     /// Takes `length` bytes at `offset` out: all behind them moves up (collapse-range). O(log N),
-    /// beside the nodes that go as a whole.
+    /// plus the nodes that are dropped as a whole.
     ///
     /// # Errors
     /// [`Error::BehindTheEnd`].
@@ -59,8 +60,9 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
         Ok(())
     }
 
-    /// Says that `length` bytes from `offset` on now lie at `extent`, whatever was there, and as
-    /// far as there was anything; nothing moves. Behind the end, a hole fills what lies between.
+    /// Says that the place of `length` bytes from `offset` on is now `extent`. Bytes that were
+    /// there are replaced; nothing moves. If `offset` is behind the end, a hole fills the range
+    /// between.
     ///
     /// # Errors
     /// [`Error::TooLong`], [`Error::AddressTooLarge`].
@@ -86,9 +88,9 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
         self.overwrite(offset, length, Extent::HOLE)
     }
 
-    /// Says that `length` bytes from `offset` on now lie at `address`, in the same order: what the
-    /// collector does that has moved them (Flex 4.2, relocation). Tags stay where they are; holes
-    /// are filled.
+    /// Says that `length` bytes from `offset` on are now at `address`, in the same order: the
+    /// collector's change after it has moved them (Flex 4.2, relocation). Tags stay where they are;
+    /// holes are filled.
     ///
     /// One walk for each leaf of the range, and one for each of its ends.
     ///
@@ -139,7 +141,7 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
     pub(crate) fn check_growth(&self, offset: u64, length: u64) -> Result<(), Error> {
         let len = self.len();
         let more = length.saturating_add(offset.saturating_sub(len));
-        // The largest number stands in slots that hold nothing, so no offset may reach it.
+        // Unused slots hold the largest number, so no offset may reach it.
         match len.checked_add(more) {
             Some(end) if end < u64::MAX && more <= Self::GROWTH_MAX => Ok(()),
             _ => Err(Error::TooLong { len, more }),
@@ -246,8 +248,8 @@ fn join_in_leaf<const C: usize>(leaf: &mut Leaf<Extent, C>, index: usize, joinin
     }
 }
 
-/// Remaps what lies in this leaf of the bytes from `from` to before `to`, where extents begin; says
-/// how many they were.
+/// Remaps the bytes of this leaf from `from` to before `to`, at which extents begin; returns the
+/// number of extents.
 fn remap_in_leaf<const C: usize>(
     leaf: &mut Leaf<Extent, C>,
     from: u32,

@@ -9,13 +9,13 @@ pub(crate) const FORMAT: Format = Format::new(*b"TCFLXLOG", 1, 0);
 
 /// A log's head, without the zeros up to its unit.
 pub(crate) const HEAD_BYTES: usize = 64;
-/// Of a frame what comes before its records.
+/// Bytes of a frame before its records.
 pub(crate) const FRAME_HEAD_BYTES: usize = 32;
 /// Frames begin at multiples of a unit, which is at least a sector.
 pub(crate) const UNIT_BYTES_MIN: u32 = 512;
 const UNIT_BYTES_MAX: u32 = 1 << 16;
 
-/// What a log is, and which one it follows.
+/// The identity of a log, and the log that it follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogHead {
     pub(crate) number: u64,
@@ -27,12 +27,12 @@ pub(crate) struct LogHead {
 }
 
 impl LogHead {
-    /// What every frame of this log, and of no other, carries.
+    /// Returns the salt that every frame of this log, and of no other, carries.
     pub(crate) fn salt(&self) -> u64 {
         codec::hash64(self.life, &self.number.to_le_bytes())
     }
 
-    /// The head, and its checksum, with which the chain of the frames begins.
+    /// Returns the head, and its checksum, with which the chain of the frames begins.
     pub(crate) fn encode(&self) -> (Vec<u8>, u32) {
         let mut bytes = FORMAT.header(0).encode().to_vec();
         let mut out = Writer::new(&mut bytes);
@@ -65,7 +65,8 @@ impl LogHead {
     }
 }
 
-/// What comes before the `records` of a frame, behind one with the checksum `previous`; and the frame's own checksum.
+/// Encodes the head before the `records` of a frame that follows one with the checksum `previous`;
+/// returns also the frame's own checksum.
 pub(crate) fn encode_frame_head(
     salt: u64,
     sequence: u64,
@@ -84,7 +85,7 @@ pub(crate) fn encode_frame_head(
     (head, checksum)
 }
 
-/// What a frame says of itself before its records are read.
+/// The head of a frame, before its records are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHead {
     pub(crate) checksum: u32,
@@ -93,7 +94,7 @@ pub(crate) struct FrameHead {
     pub(crate) record_bytes: u64,
 }
 
-/// The head of a frame of the log with that salt; none if it is no such thing.
+/// Returns the head of a frame of the log with that salt; none if it is no such thing.
 pub(crate) fn decode_frame_head(bytes: &[u8], salt: u64) -> Option<FrameHead> {
     let mut fields = Reader::new(bytes);
     let checksum = fields.take_u32().ok()?;
@@ -105,8 +106,8 @@ pub(crate) fn decode_frame_head(bytes: &[u8], salt: u64) -> Option<FrameHead> {
 }
 
 impl FrameHead {
-    /// Whether the frame's bytes, from its beginning to the end of its records, are what was
-    /// written.
+    /// Returns whether the frame's bytes, from its beginning to the end of its records, are the
+    /// bytes that were written.
     pub(crate) fn verifies(&self, frame: &[u8]) -> bool {
         frame.get(4..).is_some_and(|rest| chain(self.previous, rest) == self.checksum)
     }
@@ -119,14 +120,15 @@ pub(crate) struct Piece {
     pub(crate) length: u32,
 }
 
-/// What is done to a space at once.
+/// One change of a space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// `removed` bytes at `offset` go, and those of `pieces` come; the first extent gets the tag.
+    /// `removed` bytes at `offset` are removed, and those of `pieces` are inserted; the first
+    /// extent gets the tag.
     Splice { offset: u64, removed: u64, tag: u16, pieces: Vec<Piece> },
-    /// `removed` bytes at `offset` go, and `length` zeros come that lie nowhere.
+    /// `removed` bytes at `offset` are removed, and `length` zeros without an address are inserted.
     Hole { offset: u64, removed: u64, length: u64 },
-    /// The bytes at `offset` lie at the piece from now on.
+    /// The bytes at `offset` are at the piece from now on.
     Relocate { offset: u64, piece: Piece },
     /// The extent that begins at `offset`, from now on at the latest, has the tag.
     SetTag { offset: u64, tag: u16 },
@@ -207,7 +209,7 @@ impl Record {
         out.put_varint(generation);
     }
 
-    /// The next record of a frame.
+    /// Returns the next record of a frame.
     pub(crate) fn take(fields: &mut Reader<'_>, geometry: Geometry) -> Result<Self, Corruption> {
         match fields.take_u8()? {
             SPLICE => {
@@ -250,9 +252,8 @@ fn take_tag(fields: &mut Reader<'_>) -> Result<u16, Corruption> {
     u16::try_from(tag).map_err(|_| fields.corruption("a tag has 16 bits"))
 }
 
-/// Judges bytes as the records of a frame, in a space whose segments have `segment_bytes`: the entry
-/// for whatever checks bytes offline, and for fuzzing. Says how many there are, and gives them back
-/// in their one encoding.
+/// Checks bytes as the records of a frame, in a space whose segments have `segment_bytes`; for
+/// offline checks and for fuzzing. Returns the number of records, and their one encoding.
 ///
 /// # Errors
 /// The damage, with its offset.

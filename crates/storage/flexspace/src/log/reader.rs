@@ -1,8 +1,8 @@
-//! Reads logs back, and tells a torn end from damage.
+//! Reads logs back, and distinguishes a torn end from damage.
 //!
-//! A frame that is none ends the log, unless one behind it is: frames are written one after the
-//! other's sync (G1), so then it was whole once. The same holds for the head: the first frame is synced
-//! with it, so with a later frame behind it, it was whole once.
+//! Bytes that are no frame end the log, unless a frame is behind them. Each frame is written after
+//! the sync of the one before (G1), so then the bytes were a whole frame once. The same holds for
+//! the head: the first frame is synced with it, so with a later frame behind it, it was whole once.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use codec::{Corruption, Reader};
@@ -14,17 +14,17 @@ use super::writer::LogEnd;
 use crate::data::Geometry;
 use crate::space::Error;
 
-/// What was read.
+/// The result of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Replayed {
     /// Records of the logs that belong to the state.
     pub(crate) records: u64,
 }
 
-/// Shows all records of the log `first` of the life `life`, and of those that follow it.
+/// Shows all records of the log `first` of the life `life`, and of the logs that follow it.
 ///
 /// # Errors
-/// [`Error::Corruption`] if a log is damaged, or missing; what `see` returns.
+/// [`Error::Corruption`] if a log is damaged, or missing; the errors of `see`.
 pub(crate) fn replay(
     device: &dyn Device,
     (life, first): (u64, u64),
@@ -84,8 +84,8 @@ pub(crate) fn replay(
     Ok(replayed)
 }
 
-/// Whether a log whose head is none was made all the same: a frame behind its first one is whole. Its
-/// frames are known by their salt, which needs no head.
+/// Returns whether a log with a damaged head was made nevertheless: a frame behind its first one is
+/// whole. Its frames are known by their salt, which needs no head.
 fn has_second_frame(
     file: &dyn File,
     name: &str,
@@ -137,8 +137,8 @@ impl LogReader<'_> {
         Ok((end, count))
     }
 
-    /// The frame at `position`, if there is one that is whole and, if that is asked, the next one
-    /// after `end`; with its checksum.
+    /// Returns the frame at `position`, if there is one that is whole and, if that is asked, the
+    /// next one after `end`; with its checksum.
     fn frame(&self, position: u64, end: Option<LogEnd>) -> Result<Option<(Vec<u8>, u32)>, Error> {
         let mut bytes = vec![0; FRAME_HEAD_BYTES];
         if position + bytes.len() as u64 > self.len {
@@ -154,13 +154,13 @@ impl LogReader<'_> {
         if !is_next || head.record_bytes > room {
             return Ok(None);
         }
-        // No longer than what is there.
+        // No longer than the rest of the file.
         bytes.resize(FRAME_HEAD_BYTES + head.record_bytes as usize, 0);
         self.file.read_at(position, &mut bytes)?;
         Ok(head.verifies(&bytes).then_some((bytes, head.checksum)))
     }
 
-    /// Refuses a log of which a frame behind `end` is whole.
+    /// Refuses a log that has a whole frame behind `end`.
     fn check_end(&self, end: u64, log_end: LogEnd) -> Result<(), Error> {
         if self.has_frame_behind(end, log_end.frames + 1)? {
             let what = "a frame of the log is damaged, and one behind it is whole";
@@ -169,7 +169,8 @@ impl LogReader<'_> {
         Ok(())
     }
 
-    /// Whether behind the unit at `position` a frame of this number, or a later one, is whole.
+    /// Returns whether behind the unit at `position` a frame of this number, or a later one, is
+    /// whole.
     fn has_frame_behind(&self, position: u64, sequence: u64) -> Result<bool, Error> {
         let unit = u64::from(self.head.unit_bytes);
         let mut position = position + unit;

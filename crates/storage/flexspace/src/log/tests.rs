@@ -1,4 +1,4 @@
-//! Records and frames: what is written is read, and what was torn is told from what is damaged.
+//! Records and frames: written ones are read, and torn ones are distinguished from damage.
 
 use codec::{Corruption, Reader};
 use device::{Device, Mode};
@@ -69,7 +69,7 @@ fn records_come_back_and_what_is_none_is_refused() {
     }
 }
 
-/// The bytes of lines as the page has them.
+/// Returns the bytes of lines as the page has them.
 fn hex(lines: &[&str]) -> Vec<u8> {
     let bytes = lines.iter().flat_map(|line| line.split(' '));
     bytes.map(|byte| u8::from_str_radix(byte, 16).expect("two digits")).collect()

@@ -8,11 +8,11 @@ use super::file_name;
 use super::format::{self, LogHead, UNIT_BYTES_MIN};
 use crate::planted::{Planted, is_planted};
 
-/// What is written at once at most, a multiple of every unit: records may be much of the memory, and are not copied as
-/// a whole.
+/// Most bytes of one write, a multiple of every unit: records may be much of the memory, and are
+/// not copied as a whole.
 const WRITE_BYTES_MAX: usize = 256 << 10;
 
-/// Where a log ends: what the one that follows it says.
+/// The end of a log, which the head of the next one records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogEnd {
     pub(crate) frames: u64,
@@ -25,12 +25,13 @@ pub(crate) struct LogWriter {
     file: Arc<dyn File>,
     head: LogHead,
     end: LogEnd,
-    /// Where the next frame goes, and where the second one went.
+    /// The positions of the next frame and of the second one.
     position: u64,
     begun: u64,
     /// Up to where the device has room for frames.
     allocated: u64,
-    /// By how much the file grows at once, so that not every sync has a new length to make durable.
+    /// Bytes by which the file grows in one step, so that not every sync has a new length to make
+    /// durable.
     growth_bytes: u64,
 }
 
@@ -77,7 +78,7 @@ impl EmptyLog {
 }
 
 impl LogWriter {
-    /// Makes the log `number`, with its first frame. Durable on return, but for its name.
+    /// Makes the log `number`, with its first frame. Durable on return, except its name.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn create(
         device: &dyn Device,
@@ -91,10 +92,11 @@ impl LogWriter {
     }
 
     /// Writes the head and the first frame, of the records that the file has room for. Durable on
-    /// return, but for its name.
+    /// return, except its name.
     ///
     /// # Errors
-    /// The device's. What is there may be a whole log, so the one before it must not go on.
+    /// The device's errors. The file may then be a whole log, so the log before it must not
+    /// continue.
     pub(crate) fn begin(
         empty: EmptyLog,
         life: u64,
@@ -122,22 +124,22 @@ impl LogWriter {
         Ok(log)
     }
 
-    /// The number of the log.
+    /// Returns the number of the log.
     pub(crate) fn number(&self) -> u64 {
         self.head.number
     }
 
-    /// Where it ends.
+    /// Returns its end.
     pub(crate) fn end(&self) -> LogEnd {
         self.end
     }
 
-    /// How many bytes it has.
+    /// Returns how many bytes it has.
     pub(crate) fn bytes(&self) -> u64 {
         self.position
     }
 
-    /// How many it had with its first frame.
+    /// Returns how many it had with its first frame.
     pub(crate) fn begun_bytes(&self) -> u64 {
         self.begun
     }
@@ -155,7 +157,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Adds a frame; durable on return. What its records refer to is durable before the call.
+    /// Adds a frame; durable on return. All data that its records refer to is durable before the
+    /// call.
     pub(crate) fn append(&mut self, records: &[u8]) -> Result<(), device::Error> {
         let LogEnd { frames, checksum } = self.end;
         let salt = self.head.salt();
@@ -168,7 +171,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes a head of less than a unit and what follows it, with zeros to the end of the last unit.
+    /// Writes a head of less than a unit and the bytes that follow it, with zeros to the end of the
+    /// last unit.
     fn write(&mut self, head: &[u8], rest: &[u8]) -> Result<(), device::Error> {
         let unit = self.head.unit_bytes as usize;
         let all = (head.len() + rest.len()).next_multiple_of(unit);

@@ -22,7 +22,7 @@ const INNER_PAGE: u8 = 2;
 /// A page whose next one has this slot is a node's last.
 const NO_SLOT: u32 = u32::MAX;
 
-/// Where a page lies, and what it holds, by its checksum.
+/// The place of a page, and its content by its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageLink {
     pub(crate) slot: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Child {
     pub(crate) link: PageLink,
 }
 
-/// What a page holds.
+/// The content of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
     Leaf(Vec<(u32, Extent)>),
@@ -48,7 +48,7 @@ fn checksum(slot: u32, id: u64, rest: &[u8]) -> u32 {
     Place { file: 0, offset: u64::from(slot), generation: id }.crc32c(rest)
 }
 
-/// A page of the node `id` that goes to `slot`, with its checksum.
+/// Returns a page of the node `id` that goes to `slot`, with its checksum.
 pub(crate) fn encode(page: &Page, id: u64, slot: u32, next: Option<PageLink>) -> (Vec<u8>, u32) {
     let mut rest = Vec::with_capacity(PAGE_BYTES);
     let mut out = Writer::new(&mut rest);
@@ -86,7 +86,7 @@ pub(crate) fn encode(page: &Page, id: u64, slot: u32, next: Option<PageLink>) ->
     (bytes, sum)
 }
 
-/// The page of the node `id` that `link` leads to, and what it leads to.
+/// Returns the page of the node `id` that `link` leads to, and the links in it.
 pub(crate) fn decode(
     bytes: &[u8],
     id: u64,
@@ -132,8 +132,8 @@ pub(crate) fn decode(
     Ok((page, next))
 }
 
-/// Judges bytes as what lies behind the checksum of a page: the entry for fuzzing. Whatever is
-/// believed is given back in its one encoding.
+/// Checks bytes as the part of a page behind its checksum; for fuzzing. Returns the one encoding of
+/// an accepted page.
 ///
 /// # Errors
 /// The damage, with its offset.

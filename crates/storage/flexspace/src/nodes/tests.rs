@@ -1,4 +1,4 @@
-//! Stored nodes: what is new is written, to free slots, and only what a parent names is believed.
+//! Stored nodes: new ones go to free slots, and only nodes that a parent names are accepted.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ fn a_last_page_says_so_in_one_way() {
     assert!(format::check_node(&bytes[4..]).is_err());
 }
 
-/// The bytes of lines as the page has them.
+/// Returns the bytes of lines as the page has them.
 fn hex(lines: &[&str]) -> Vec<u8> {
     let bytes = lines.iter().flat_map(|line| line.split(' '));
     bytes.map(|byte| u8::from_str_radix(byte, 16).expect("two digits")).collect()
@@ -113,7 +113,7 @@ fn a_slot_of_the_last_checkpoint_is_not_written_to() {
     tree.insert_range(5, 7, at(1 << 40)).expect("room");
     let second = tree.cut();
     nodes.store(&second).expect("a device");
-    // Its header was not written: the first one stands.
+    // Its header was not written: the first one is valid.
     let (found, _) = restore(&*device, root, len).expect("what stands");
     assert!(found.query(0..len).eq(first.snapshot.range(0..len).map(|entry| crate::Mapping {
         offset: entry.offset,

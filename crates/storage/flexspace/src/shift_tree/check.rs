@@ -20,15 +20,15 @@ pub struct Shape {
     pub inners: usize,
     /// Entries of all leaves.
     pub entries: usize,
-    /// Memory of all nodes, without what an entry or a pivot owns elsewhere.
+    /// Memory of all nodes, without memory that an entry or a pivot owns elsewhere.
     pub bytes: usize,
 }
 
 impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
     /// Walks the whole tree and checks T1 to T5, L1 to L3, N1 and N2. O(N), for tests.
     ///
-    /// Not checked is what cannot be compared: N3, for which [`Self::check_pivots`] has to be told
-    /// the keys, and what entries and pivots are in slots that hold nothing.
+    /// Does not check laws that need the keys: for N3 call [`Self::check_pivots`]. Does not check
+    /// entries and pivots in unused slots either.
     ///
     /// # Errors
     /// The first invariant that does not hold, and where.

@@ -2,7 +2,8 @@
 //!
 //! A checkpoint writes those nodes and no others, children before parents, and names the root last;
 //! then the room of the retired ones may be used again (Flex 4.2). A changed node has a changed
-//! parent (T5), so the walk turns back at the first node that is not new: it costs O(what changed).
+//! parent (T5), so the walk turns back at the first node that is not new: its cost is by the number
+//! of changed nodes.
 
 use super::entry::Entry;
 use super::inner::{Children, Inner};
@@ -11,7 +12,7 @@ use super::node::{Node, NodeId, node};
 use super::snapshot::Snapshot;
 use super::{INNER, LEAF, ShiftTree};
 
-/// A state of a tree, with what has changed since the last one.
+/// A state of a tree, with the changes since the last cut.
 ///
 /// The next cut says nothing of that again, so one that is not stored is handed to it by
 /// [`Self::include`].
@@ -36,10 +37,10 @@ pub enum NodeRef<'a, E: Entry, const C: usize = LEAF> {
 }
 
 impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
-    /// Cuts the tree: the state as it is, the nodes that are new since the last cut, and those of
-    /// the last cut that are gone. O(1); the walk over the nodes is the reader's.
+    /// Cuts the tree: returns the present state, the nodes that are new since the last cut, and the
+    /// nodes of the last cut that were dropped. O(1); the walk over the nodes is the reader's.
     ///
-    /// What is changed from now on is in the next cut.
+    /// Later changes are in the next cut.
     pub fn cut(&mut self) -> Cut<E, C, F> {
         let since = self.ledger.sealed;
         self.ledger.sealed = self.ledger.last;
@@ -49,14 +50,14 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
 }
 
 impl<E: Entry, const C: usize, const F: usize> Cut<E, C, F> {
-    /// Takes over what the cut before this one said, because it was not stored to its end: this one
-    /// is then against the last that was.
+    /// Takes over the content of the cut before this one, because it was not stored to its end:
+    /// this one is then against the last stored one.
     ///
-    /// Nodes of the failed one that were stored all the same are in neither list. Whoever stored
-    /// them drops them; those that are in this cut too are shown again.
+    /// Nodes of the failed cut that were stored nevertheless are in neither list. The caller that
+    /// stored them drops them; nodes that are in this cut too are shown again.
     pub fn include(&mut self, failed: Self) {
         self.since = failed.since;
-        // What was new in the failed one is no node of the cut that this one is against now.
+        // Nodes that were new in the failed cut are not in the cut that this one is against now.
         self.retired.retain(|id| *id <= failed.since);
         self.retired.extend(failed.retired);
     }

@@ -1,11 +1,11 @@
-//! The change of one leaf, with all that follows from it on the path to the root. Where no node has
-//! to be split, `path.rs` does the same quicker.
+//! The change of one leaf, with all changes that follow from it on the path to the root.
+//! If no node has to be split, `path.rs` does the same quicker.
 //!
-//! 1. On the way down, a child without room is split, so that no split ever goes up (Flex 3.2).
+//! 1. On the way down, a child without room is split, so that no split ever moves up (Flex 3.2).
 //! 2. The leaf is changed, and so is its span.
 //! 3. On the way up, that change of span is added to all shifts on the right of the path: each
 //!    later entry has exactly one of them on its own path.
-//! 4. What has shrunk or was split is merged with a neighbour if both fit well in one.
+//! 4. A node that has shrunk or was split is merged with a neighbour if both fit well in one.
 
 use super::entry::Entry;
 use super::inner::{Children, Inner};
@@ -13,23 +13,22 @@ use super::leaf::Leaf;
 use super::node::{Ledger, node, node_mut, put_in};
 use std::sync::Arc;
 
-/// Which leaf is meant by an offset, and what room it has to have.
+/// The leaf that an offset means, and the room that it must have.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     /// Entries that may be added, fewer than half of a leaf has: a leaf without room for them is
-    /// halved once. If the offset lies within an entry, one more may be added, as dividing it does.
+    /// halved once. If the offset is within an entry, one more may be added, as dividing it does.
     pub entries: usize,
     /// Bytes that are added, exactly.
     pub bytes: u32,
-    /// Where the leaf lies.
+    /// The leaf that the offset means.
     pub side: Side,
 }
 
 /// Which leaf is meant by an offset, where two meet.
 ///
-/// Where the bytes to be added do not fit the span of that leaf, what is changed has one of its own
-/// first: for `At` with the entry at the offset and nothing else, for the others with nothing at
-/// all.
+/// If the bytes to be added do not fit the span of that leaf, the change first gets a leaf of its
+/// own. For `At` it has the entry at the offset and nothing else, for the others nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The one with the byte at the offset.
@@ -46,17 +45,17 @@ pub enum Side {
 pub struct Spot {
     /// The offset in the leaf.
     pub inside: u32,
-    /// The entry with the byte at that offset, or with the one before it if not [`Side::At`]. 0
-    /// where `inside` is 0 and not [`Side::At`]: nothing lies before, so what is added goes to the
-    /// leaf's front.
+    /// The index of the entry with the byte at that offset, or with the byte before it if not
+    /// [`Side::At`]. It is 0 if `inside` is 0 and not [`Side::At`]: no entry is before, so an added
+    /// entry becomes the leaf's first.
     pub index: usize,
 }
 
-/// What a change did, as the parent has to know it.
+/// The effect of a change on the parent.
 pub(super) struct Changed<R> {
     /// By how much the span grew, in two's complement.
     pub(super) grown: u64,
-    /// What the change said.
+    /// The result of the caller's change.
     pub(super) result: R,
 }
 
@@ -122,7 +121,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         }
     }
 
-    /// Whether child `index` has to be split before it is walked into.
+    /// Returns whether child `index` has to be split before it is walked into.
     #[inline]
     fn is_child_full(&self, index: usize, offset: u64, room: Room) -> bool {
         match &self.children {
@@ -135,8 +134,8 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         }
     }
 
-    /// Halves child `index`. Where entries are added at a leaf's end it is kept nearly whole
-    /// instead: more will come behind, and it will not grow any more.
+    /// Halves child `index`. If entries are added at a leaf's end, the leaf is kept nearly whole
+    /// instead: more will be added behind, and it will not grow any more.
     #[cold]
     fn split_full_child(&mut self, index: usize, offset: u64, room: Room, ledger: &mut Ledger) {
         let (count, is_end) = match &self.children {
@@ -179,8 +178,9 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         Changed { grown, result }
     }
 
-    /// Where the leaf's span would not fit 32 bits: gives what is changed a leaf of its own first,
-    /// which is the entry at the offset, or nothing between two entries; then merges what it may.
+    /// Does the change if the leaf's span would not fit 32 bits. First makes a leaf of its own for
+    /// it, with the entry at the offset, or with nothing between two entries; then merges leaves if
+    /// they fit.
     #[cold]
     fn edit_alone<R>(
         &mut self,
@@ -222,7 +222,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         let result = change(leaf, spot);
         assert!(leaf.count() > 0, "a change leaves entries in its leaf");
         let grown = u64::from(leaf.span()).wrapping_sub(u64::from(before));
-        // Only now it is known what the leaf begins with (N3).
+        // The first entry of the leaf is known only now (N3).
         self.renew_pivot(alone);
         self.shift_later(alone, grown);
         self.settle(index..(alone + 2).min(self.count()), ledger);
@@ -248,7 +248,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         put_in(&mut self.pivots, count, at, E::Pivot::default());
         self.count += 1;
         if at == beside {
-            // It lies before the tree's first leaf, whose pivot nobody has looked at until now.
+            // It is before the tree's first leaf, whose pivot was not read until now.
             self.renew_pivot(at + 1);
         }
         at

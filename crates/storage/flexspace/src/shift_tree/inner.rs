@@ -4,9 +4,9 @@
 //! - N1: the first shift is 0, and shifts ascend strictly. A child's first byte has offset 0 in the
 //!   child, so its shift is also where it begins, and serves as the pivot of offsets.
 //! - N2: slots that hold nothing have the largest shift, the default pivot and no child.
-//! - N3: where entries have keys, these ascend strictly. Those of child `i` are at least pivot `i`,
-//!   and those before are less; so is whatever key an entry before may stand for. The first pivot
-//!   of the nodes that begin the tree separates nothing, and may be any.
+//! - N3: if entries have keys, these ascend strictly. Keys of child `i` are at least pivot `i`, and
+//!   keys before are less; so are all keys that an entry before may cover. The first pivot of the
+//!   nodes that begin the tree separates nothing, and may be any.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use super::node::{
 };
 use super::search::last_at_most;
 
-/// Stands in slots that hold nothing; no byte of a tree has it as its offset.
+/// The value of unused slots; no byte of a tree has it as its offset.
 pub(super) const NOTHING: u64 = u64::MAX;
 
 /// Children of one kind, at most `F`.
 ///
-/// The count and the kind of the children lie first, in one cache line with the counts of
+/// The count and the kind of the children are first, in one cache line with the counts of
 /// references.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -37,7 +37,7 @@ pub(super) struct Inner<E: Entry, const C: usize, const F: usize> {
     pub(super) weight: Weight,
 }
 
-/// The children of an inner node: all leaves lie at the same depth.
+/// The children of an inner node: all leaves have the same depth.
 #[derive(Clone, Debug)]
 pub(super) enum Children<E: Entry, const C: usize, const F: usize> {
     Leaves(Slots<Leaf<E, C>, F>),
@@ -65,7 +65,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         Self { id, count: 0, shifts: [NOTHING; F], pivots, children, weight }
     }
 
-    /// The root of an empty tree: an empty leaf is its only child.
+    /// Returns the root of an empty tree: an empty leaf is its only child.
     pub(super) fn root_of_nothing(ledger: &mut Ledger) -> Self {
         let mut slots = no_children();
         slots[0] = Some(Arc::new(Leaf::empty(ledger.fresh(), &ledger.total)));
@@ -76,7 +76,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         root
     }
 
-    /// A root above `old`, which is its only child.
+    /// Returns a root above `old`, which is its only child.
     pub(super) fn root_above(old: Arc<Self>, ledger: &mut Ledger) -> Self {
         let (id, none) = (ledger.fresh(), Children::Inners(no_children()));
         let mut root = Self::without_children(id, none, &ledger.total);
@@ -93,13 +93,13 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         self.count as usize
     }
 
-    /// Whether it has to be split before it is walked through: one of its children may become four,
-    /// if it has no room for entries and its half none for bytes.
+    /// Returns whether it has to be split before it is walked through: one of its children may
+    /// become four, if it has no room for entries and its half none for bytes.
     pub(super) fn is_full(&self) -> bool {
         self.count() + 3 > F
     }
 
-    /// The child with the byte at `offset`.
+    /// Returns the child with the byte at `offset`.
     pub(super) fn child_at(&self, offset: u64) -> usize {
         last_at_most(&self.shifts, offset)
     }

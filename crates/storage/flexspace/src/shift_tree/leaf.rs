@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - L1: the first partial offset is 0, they ascend strictly, and all are below the span. Entries
-//!   are contiguous, so an entry's length is what lies between its offset and the next.
+//!   are contiguous, so an entry's length is the difference of its offset and the next.
 //! - L2: slots that hold nothing have the largest offset and the default entry.
 //! - L3: the span fits 32 bits, and so does each partial offset.
 
@@ -10,12 +10,12 @@ use super::entry::Entry;
 use super::node::{Ledger, Node, NodeId, Total, Weight};
 use super::search::last_at_most;
 
-/// Stands in slots that hold nothing; no byte of a leaf has it as its offset (L1, L3).
+/// The value of unused slots; no byte of a leaf has it as its offset (L1, L3).
 const NOTHING: u32 = u32::MAX;
 
 /// Neighbouring entries with partial offsets, at most `C`.
 ///
-/// What a search reads first lies first.
+/// The fields that a search reads first are first.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Leaf<E, const C: usize> {
@@ -29,7 +29,7 @@ pub struct Leaf<E, const C: usize> {
 
 impl<E: Entry, const C: usize> Leaf<E, C> {
     /// Two neighbours with no more entries than this are merged. The smaller of both bounds matters
-    /// in tests, whose leaves are tiny: what was just split must not be merged.
+    /// in tests, whose leaves are tiny: nodes that were just split must not be merged.
     pub(super) const MERGED_COUNT_MAX: usize = if C - 2 < C / 4 * 3 { C - 2 } else { C / 4 * 3 };
 
     pub(super) fn empty(id: NodeId, total: &Total) -> Self {
@@ -44,49 +44,49 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
         }
     }
 
-    /// How many entries it has.
+    /// Returns how many entries it has.
     pub fn count(&self) -> usize {
         self.count as usize
     }
 
-    /// How many bytes its entries cover.
+    /// Returns how many bytes its entries cover.
     pub fn span(&self) -> u32 {
         self.span
     }
 
-    /// The index of the entry with the byte at `offset`, which is below the span.
+    /// Returns the index of the entry with the byte at `offset`, which is below the span.
     pub fn find(&self, offset: u32) -> usize {
         last_at_most(&self.starts, offset)
     }
 
-    /// Where entry `index` begins in this leaf; the span for the index behind the last.
+    /// Returns the offset at which entry `index` begins in this leaf; the span for the index behind
+    /// the last.
     pub fn start(&self, index: usize) -> u32 {
         if index < self.count() { self.starts[index] } else { self.span }
     }
 
-    /// The length of entry `index`.
+    /// Returns the length of entry `index`.
     pub fn length(&self, index: usize) -> u32 {
         self.start(index + 1) - self.start(index)
     }
 
-    /// What entry `index` carries.
+    /// Returns the content of entry `index`.
     pub fn entry(&self, index: usize) -> &E {
         &self.entries[index]
     }
 
-    /// What entry `index` carries, to be changed; its pivot stays the same.
+    /// Returns the content of entry `index`, to be changed; its pivot stays the same.
     pub fn entry_mut(&mut self, index: usize) -> &mut E {
         &mut self.entries[index]
     }
 
-    /// What all entries carry, in order.
+    /// Returns the contents of all entries, in order.
     pub fn entries(&self) -> &[E] {
         &self.entries[..self.count()]
     }
 
     /// Replaces the entries from index `from` to before `to` by `with`, lengths and contents, and
-    /// shifts those behind by what the span has grown or shrunk. All shifting within leaves is
-    /// here.
+    /// shifts the entries behind by the change of the span. All shifting within leaves is here.
     ///
     /// # Panics
     /// If there are no such entries, a length is 0, there is no room, or the span would not fit 32
@@ -162,7 +162,7 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
         index + 1
     }
 
-    /// Checks L1 to L3, but not what slots carry that hold nothing: entries cannot be compared.
+    /// Checks L1 to L3, but not the content of unused slots: entries cannot be compared.
     pub(super) fn check(&self) -> Result<(), String> {
         let (used, free) = self.starts.split_at(self.count());
         let ascends = used.windows(2).all(|pair| pair[0] < pair[1]);
@@ -178,7 +178,7 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
     }
 
     /// Removes the bytes from `from` to before `to`, and shifts those behind. Needs room for one
-    /// entry if both lie strictly within the same one.
+    /// entry if both are strictly within the same one.
     ///
     /// # Panics
     /// If there are no such bytes, or there is no room.

@@ -1,4 +1,4 @@
-//! What leaves and inner nodes have in common: an identity, and being split, merged and dropped.
+//! The common part of leaves and inner nodes: an identity, and being split, merged and dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,7 +18,7 @@ pub(super) struct Ledger {
     pub(super) last: NodeId,
     /// The newest at the time of the last cut.
     pub(super) sealed: NodeId,
-    /// Those of the last cut whose node is changed or gone since.
+    /// Nodes of the last cut that were changed or dropped since.
     pub(super) retired: Vec<NodeId>,
     pub(super) total: Total,
 }
@@ -83,7 +83,7 @@ impl Ledger {
         }
     }
 
-    /// The node `id` is gone.
+    /// Notes that the node `id` is dropped.
     pub(super) fn retire(&mut self, id: NodeId) {
         if id <= self.sealed {
             self.retired.push(id);
@@ -99,15 +99,15 @@ pub(super) trait Node: Clone {
 
     fn id_mut(&mut self) -> &mut NodeId;
 
-    /// Moves what lies from index `at` on to a new node on the right, whose offsets begin at 0:
-    /// this is the paper's rebasing, done at every split. Gives the new node's place in this one,
+    /// Moves the content from index `at` on to a new node on the right, whose offsets begin at 0:
+    /// this is the paper's rebasing, done at every split. Returns the new node's place in this one,
     /// too.
     fn split_off(&mut self, at: usize, id: NodeId) -> (u64, Self);
 
-    /// What separates this node from the one before it.
+    /// Returns the separator of this node from the one before it.
     fn pivot(&self) -> Self::Pivot;
 
-    /// Whether this node and its right neighbour are to be merged (invariant T4).
+    /// Returns whether this node and its right neighbour are to be merged (invariant T4).
     fn is_to_absorb(&self, right: &Self) -> bool;
 
     /// Takes over the content of its right neighbour, which begins at `start` and behind `pivot`.
@@ -128,7 +128,7 @@ pub(super) fn node<N>(slot: &Option<Arc<N>>) -> &N {
     slot.as_deref().expect("the first slots of a node are in use")
 }
 
-/// The node to be changed: copied first if a snapshot holds it, and known as changed.
+/// Returns the node to be changed: copied first if a snapshot holds it, and known as changed.
 pub(super) fn node_mut<'a, N: Node>(
     slot: &'a mut Option<Arc<N>>,
     ledger: &mut Ledger,

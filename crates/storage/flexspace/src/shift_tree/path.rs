@@ -1,8 +1,8 @@
 //! The quick way of a change: first the path is found, then it is walked once more and changed.
 //!
-//! 1. Walk down without changing anything, and note each child's index. What is not in the
-//!    processor's cache is asked for here, the leaf as a whole, where no atomic operation stands in
-//!    the way of the next read.
+//! 1. Walk down without changing anything, and note each child's index. The walk prefetches nodes
+//!    that are not in the processor's cache, the leaf as a whole, while no atomic operation blocks
+//!    the next read.
 //! 2. If a node on the path has no room, leave it to `edit.rs`.
 //! 3. Walk down again. It is known by how much the leaf will grow, so shifts are added on the way.
 
@@ -20,7 +20,7 @@ use super::node::{Ledger, node, node_mut};
 /// `edit.rs`.
 const LEVELS_MAX: usize = 16;
 
-/// Where a change goes.
+/// The path from the root to the leaf of a change.
 pub(super) struct Path {
     /// The index of the child at each level.
     children: [u16; LEVELS_MAX],
@@ -28,7 +28,7 @@ pub(super) struct Path {
 }
 
 impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
-    /// The path of a change for which every node has room.
+    /// Returns the path of a change for which every node has room.
     #[inline(always)]
     pub(super) fn path(&self, offset: u64, room: Room) -> Option<Path> {
         let mut children = [0; LEVELS_MAX];
@@ -91,15 +91,15 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
 }
 
 impl<E: Entry, const C: usize> Leaf<E, C> {
-    /// The place of `inside` in this leaf, seen from `side`.
+    /// Returns the place of `inside` in this leaf, seen from `side`.
     #[inline(always)]
     pub(super) fn spot(&self, inside: u32, side: Side) -> Spot {
         let byte = if side == Side::At { inside } else { inside.saturating_sub(1) };
         Spot { inside, index: self.find(byte) }
     }
 
-    /// Whether there is room for `entries` more, and for one beside them if `inside` lies within an
-    /// entry, which has to be divided then.
+    /// Returns whether there is room for `entries` more. If `inside` is within an entry, which has
+    /// to be divided then, there must be room for one in addition.
     #[inline(always)]
     pub(super) fn has_room(&self, inside: u32, entries: usize) -> bool {
         let count = self.count() + entries;
@@ -111,7 +111,7 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
         inside == self.span() || inside == self.start(self.find(inside))
     }
 
-    /// Whether a leaf that had `count` entries may have to be merged now.
+    /// Returns whether a leaf that had `count` entries may have to be merged now.
     pub(super) fn has_shrunk(&self, count: usize) -> bool {
         self.count() < count && self.count() <= Self::MERGED_COUNT_MAX
     }

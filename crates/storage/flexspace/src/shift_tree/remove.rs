@@ -6,8 +6,8 @@ use super::inner::{Children, Inner};
 use super::node::{Ledger, Node, node, node_mut};
 
 impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
-    /// Removes the bytes from `from` to before `to` of the `span` bytes below this node. They do
-    /// not lie strictly within one entry, so no node gets an entry more.
+    /// Removes the bytes from `from` to before `to` of the `span` bytes below this node. They are
+    /// not strictly within one entry, so no node gets an entry more.
     ///
     /// May leave this node without children, if all of its bytes go.
     pub(super) fn remove(&mut self, from: u64, to: u64, span: u64, ledger: &mut Ledger) {
@@ -28,7 +28,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         }
         if keeps_tail {
             self.remove_in_child(last, self.shifts[last], to, span, ledger);
-            // What is left of it begins where the range began.
+            // The rest of it begins where the range began.
             self.shifts[last] = to;
             self.renew_pivot(last);
         }

@@ -29,20 +29,20 @@ pub enum RestoreError<X> {
     /// Loading a node failed.
     #[error("{0}")]
     Load(X),
-    /// A node says what cannot be.
+    /// A node has content that is impossible.
     #[error("node {}: {what}", id.0)]
     Damaged {
         /// The node.
         id: NodeId,
-        /// What is wrong with it.
+        /// The defect of the node.
         what: &'static str,
     },
-    /// What is said to be the window of a FlexTree's addresses is no power of two.
+    /// The given window of a FlexTree's addresses is no power of two.
     #[error("a join window of {0} bytes")]
     JoinWindow(u64),
 }
 
-/// What was built of a stored node.
+/// A node that was built from a stored one.
 enum Built<E: Entry, const C: usize, const F: usize> {
     Leaf(Arc<Leaf<E, C>>),
     Inner(Arc<Inner<E, C, F>>, usize),
@@ -55,20 +55,21 @@ struct Builder<L, const C: usize, const F: usize> {
 }
 
 impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
-    /// The tree of `len` bytes with the stored root `root`; `load` gives each stored node once. The
-    /// tree is as after the cut that stored it: its next cut has only what changes from now on.
+    /// Returns the tree of `len` bytes with the stored root `root`; `load` returns each stored node
+    /// once. The tree is as after the cut that stored it: its next cut has only later changes.
     ///
-    /// Identities above those of the stored nodes are given out anew, also if nodes of a cut that
-    /// was never finished had them. So the place of a node has to come from the cut it belongs to.
+    /// Identities above those of the stored nodes are used again, also if nodes of a cut that was
+    /// never finished had them. So the place of a node has to be taken from the cut that the node
+    /// is in.
     ///
     /// Checked is all that a read or a change relies on. Pivots are believed, as they cannot be
     /// compared here; [`Self::check_pivots`] does it where keys are known. So are neighbours that
     /// would fit in one node (T4), which cost room alone, and are merged when they get smaller.
     ///
     /// # Errors
-    /// What `load` returns; [`RestoreError::Damaged`] if a node has too many entries, lengths that
-    /// are zero or too great, shifts that do not fit its children, or is a child twice, or if
-    /// leaves lie at different depths.
+    /// The errors of `load`. [`RestoreError::Damaged`] if a node has too many entries, lengths that
+    /// are zero or too great, shifts that do not fit its children, or is a child twice; also if
+    /// leaves have different depths.
     pub fn restore<X>(
         root: NodeId,
         len: u64,
@@ -91,7 +92,7 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
 }
 
 impl<L, const C: usize, const F: usize> Builder<L, C, F> {
-    /// The node with all below it, and how many bytes it has.
+    /// Returns the node with all below it, and how many bytes it has.
     fn build<E: Entry, X>(
         &mut self,
         id: NodeId,

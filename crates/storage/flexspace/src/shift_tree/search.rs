@@ -1,15 +1,15 @@
 //! Finds the place of a number in a node's sorted array, without a branch that depends on it.
 //!
-//! Slots that hold nothing are filled with the type's largest value, so the array is searched as a
-//! whole and the node's count is not read: one cache line less, and loops of a known length.
+//! Unused slots are filled with the type's largest value. So a search covers the whole array and
+//! does not read the node's count: one cache line less, and loops of a known length.
 
-/// Numbers between two that are looked at in the first round.
+/// Distance of the numbers that the first round compares.
 const BLOCK: usize = 16;
 
-/// Numbers between two that are looked at in the second.
+/// Distance of the numbers that the second round compares.
 const STEP: usize = 4;
 
-/// The index of the last number that is at most `x`, and 0 if there is none.
+/// Returns the index of the last number that is at most `x`, and 0 if there is none.
 ///
 /// Three rounds, of the first number of every block, every fourth number of one, and the three that
 /// are left. In a round the results of comparisons are added up: its loads do not depend on each

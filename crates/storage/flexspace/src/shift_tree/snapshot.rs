@@ -13,24 +13,24 @@ use super::{INNER, LEAF};
 
 /// A state of a [`ShiftTree`](super::ShiftTree) that never changes.
 ///
-/// Taking and cloning one costs O(1): it shares the tree's nodes. A writer that goes on copies each
-/// node that a snapshot holds before it first changes it, so readers never wait, nor does the
-/// writer. A copy of an inner node counts a reference to each of its children, so a snapshot shared
-/// by many readers is cheaper than one for each of them.
+/// Taking and cloning one costs O(1): it shares the tree's nodes. A writer copies each node that a
+/// snapshot holds before it first changes it, so readers never wait, nor does the writer. A copy of
+/// an inner node counts a reference to each of its children, so a snapshot shared by many readers
+/// is cheaper than one for each of them.
 #[derive(Debug)]
 pub struct Snapshot<E: Entry, const C: usize = LEAF, const F: usize = INNER> {
     pub(super) root: Arc<Inner<E, C, F>>,
     pub(super) len: u64,
 }
 
-/// An entry, with where it lies.
+/// An entry and its place.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Found<'a, E> {
     /// Its effective offset.
     pub offset: u64,
     /// Its length in bytes.
     pub length: u32,
-    /// What it carries.
+    /// The content of the entry.
     pub entry: &'a E,
 }
 
@@ -41,28 +41,28 @@ impl<E: Entry, const C: usize, const F: usize> Clone for Snapshot<E, C, F> {
 }
 
 impl<E: Entry, const C: usize, const F: usize> Snapshot<E, C, F> {
-    /// How many bytes there are.
+    /// Returns how many bytes there are.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes of memory of its nodes, those that other states have as well included. Visits the inner nodes: one
-    /// for up to `F` leaves.
+    /// Returns the bytes of memory of its nodes, including nodes that other states have as well.
+    /// Visits the inner nodes: one for up to `F` leaves.
     pub fn node_bytes(&self) -> u64 {
         bytes_of(&self.root)
     }
 
-    /// The identity of the root, which stands for the whole state among the nodes of a cut.
+    /// Returns the identity of the root, which identifies the whole state among the nodes of a cut.
     pub fn root(&self) -> NodeId {
         self.root.id
     }
 
-    /// The entry with the byte at `offset`. Costs one node a level (Flex 3.1).
+    /// Returns the entry with the byte at `offset`. Costs one node a level (Flex 3.1).
     pub fn get(&self, offset: u64) -> Option<Found<'_, E>> {
         if offset >= self.len {
             return None;
@@ -71,8 +71,8 @@ impl<E: Entry, const C: usize, const F: usize> Snapshot<E, C, F> {
         Some(found(leaf, begin, leaf.find((offset - begin) as u32)))
     }
 
-    /// The entries with the bytes of `range`, in order; the first and the last may lie outside of
-    /// it in part. Costs one look-up a leaf (Flex 3.2, querying mappings).
+    /// Returns the entries with the bytes of `range`, in order; the first and the last may be
+    /// outside of it in part. Costs one lookup a leaf (Flex 3.2, querying mappings).
     pub fn range(&self, range: Range<u64>) -> Entries<'_, E, C, F> {
         let end = range.end.min(self.len);
         let mut entries = Entries { snapshot: self, leaf: None, index: 0, begin: 0, start: 0, end };
@@ -85,7 +85,7 @@ impl<E: Entry, const C: usize, const F: usize> Snapshot<E, C, F> {
         entries
     }
 
-    /// The leaf with the byte at `offset`, and its first byte's effective offset.
+    /// Returns the leaf with the byte at `offset`, and its first byte's effective offset.
     pub(super) fn leaf_at(&self, offset: u64) -> (&Leaf<E, C>, u64) {
         let mut inner = &*self.root;
         let mut begin = 0;
@@ -95,7 +95,7 @@ impl<E: Entry, const C: usize, const F: usize> Snapshot<E, C, F> {
             match &inner.children {
                 Children::Leaves(slots) => {
                     let leaf = node(&slots[index]);
-                    // Where its entry lies is known only when its offsets are there.
+                    // The place of its entry is known only when its offsets are there.
                     prefetch(leaf);
                     return (leaf, begin);
                 }
@@ -104,8 +104,8 @@ impl<E: Entry, const C: usize, const F: usize> Snapshot<E, C, F> {
         }
     }
 
-    /// The last entry whose key is at most `key`, by the pivots, and the first one if there is
-    /// none; `key_of` gives an entry's key. So a sparse index finds an interval (Flex 5.1).
+    /// Returns the last entry whose key is at most `key`, by the pivots, and the first one if there
+    /// is none; `key_of` gives an entry's key. So a sparse index finds an interval (Flex 5.1).
     pub fn get_by_key<K: Ord + ?Sized>(
         &self,
         key: &K,
@@ -149,10 +149,10 @@ pub struct Entries<'a, E: Entry, const C: usize = LEAF, const F: usize = INNER> 
     leaf: Option<&'a Leaf<E, C>>,
     /// The next entry's index in the leaf.
     index: usize,
-    /// Where the leaf begins, and the next entry in it.
+    /// The offsets at which the leaf and the next entry begin.
     begin: u64,
     start: u32,
-    /// Where the range ends.
+    /// The end of the range.
     end: u64,
 }
 
@@ -182,7 +182,7 @@ impl<'a, E: Entry, const C: usize, const F: usize> Iterator for Entries<'a, E, C
     }
 }
 
-/// Bytes of an inner node and of all below it.
+/// Returns the bytes of an inner node and of all below it.
 fn bytes_of<E: Entry, const C: usize, const F: usize>(inner: &Inner<E, C, F>) -> u64 {
     let below = match &inner.children {
         Children::Leaves(_) => (inner.count() * (size_of::<Leaf<E, C>>() + COUNTS_BYTES)) as u64,

@@ -1,14 +1,15 @@
-//! Room that is held on the device, so that what has to go on can go on when it is full.
+//! Room that is held on the device, so that necessary work can proceed on a full device.
 //!
-//! A log that says what was taken out, a checkpoint, an opening and the collector need room before they
-//! give any back. A file holds it, and gets shorter where one of them would be refused.
+//! A log that records removals, a checkpoint, an opening and the collector need room before they
+//! release any. A file holds it, and becomes shorter if one of them would be refused.
 //!
 //! # Invariants
 //! - B1. A caller's bytes get a segment only if the ballast is as long as [`Ballast::wanted_bytes`]
 //!   says, so a device that other users leave alone is never full for those above.
 //!
 //! # Concurrency
-//! The lock of [`device::Ballast`] is held over I/O, and is the last to be taken before that of the state.
+//! The lock of [`device::Ballast`] is held over I/O, and is the last to be taken before that of the
+//! state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -23,16 +24,16 @@ const BALLAST: &str = "ballast";
 
 /// Segments that the collector has room for with the first segment in use.
 const SEGMENTS_MIN: u64 = 2;
-/// Segments in use, for each of which it has room for one more, up to the reserve: with room for n
-/// it wins one out of n + 1 that hold 31/32 of n between them.
+/// Segments in use, for each of which it has room for one more, up to the reserve. With room for n
+/// a collection wins one segment out of n + 1 that hold 31/32 of n between them.
 const SEGMENTS_SHARE: u64 = 8;
-/// Of the copies' bytes the share that records of their new places may take: those of extents of 200
-/// bytes and more do.
+/// Of the copies' bytes the share that records of their new places may take: those of extents of
+/// 200 bytes and more do.
 const RELOCATIONS_SHARE: u64 = 8;
-/// What a segment's record takes in a log at most.
+/// Most bytes that a segment's record takes in a log.
 const RECORD_BYTES: u64 = 16;
 
-/// The file, and what its length is made of.
+/// The file, and the parts of its length.
 #[derive(Debug)]
 pub(super) struct Ballast {
     room: device::Ballast,
@@ -58,7 +59,7 @@ pub(super) struct Measures {
 }
 
 impl Ballast {
-    /// The ballast that the device holds.
+    /// Returns the ballast that the device holds.
     pub(super) fn found(device: Arc<dyn Device>, of: Measures) -> Result<Self, Error> {
         Ok(Self {
             room: device::Ballast::found(device, BALLAST)?,
@@ -72,8 +73,8 @@ impl Ballast {
         })
     }
 
-    /// How many bytes are to be held with so many segments in use, and so many nodes of the tree
-    /// that are in no checkpoint: room for the collector's copies, and for all others.
+    /// Returns the bytes to be held with `used_segments` segments in use and `new_nodes` nodes of
+    /// the tree that are in no checkpoint: room for the collector's copies, and for all others.
     pub(super) fn wanted_bytes(&self, used_segments: u64, new_nodes: u64) -> u64 {
         let bytes = self.copied_bytes(used_segments) + self.others_bytes(used_segments, new_nodes);
         // So that not every new node makes it longer.
@@ -85,7 +86,8 @@ impl Ballast {
         copies.min(self.segments_max) * self.segment_bytes
     }
 
-    /// What of it no copy takes: room for two logs, the records of the copies, and the new nodes.
+    /// Returns the part of it that no copy takes: room for two logs, the records of the copies, and
+    /// the new nodes.
     pub(super) fn others_bytes(&self, used_segments: u64, new_nodes: u64) -> u64 {
         let logs = 2 * (self.log_growth_bytes + used_segments * RECORD_BYTES);
         let relocations = self.copied_bytes(used_segments) / RELOCATIONS_SHARE;
@@ -95,12 +97,12 @@ impl Ballast {
         logs + relocations + slots * self.slot_bytes
     }
 
-    /// What it holds.
+    /// Returns the bytes that it holds.
     pub(super) fn bytes(&self) -> u64 {
         self.room.bytes()
     }
 
-    /// Whether the device had no room, and no caller has been given any since.
+    /// Returns whether the device had no room, and no caller has been given any since.
     pub(super) fn is_device_full(&self) -> bool {
         self.is_device_full.load(Relaxed)
     }
@@ -110,13 +112,13 @@ impl Ballast {
         self.is_device_full.store(is_full, Relaxed);
     }
 
-    /// A checkpoint stands that leaves so many slots free.
+    /// Notes that a checkpoint is durable, which leaves `spare_slots` slots free.
     pub(super) fn stored(&self, spare_slots: u64) {
         self.spare_slots.store(spare_slots, Relaxed);
         self.owed_slots.store(0, Relaxed);
     }
 
-    /// A cut was not stored that needs so many slots.
+    /// Notes that a cut which needs `slots` slots was not stored.
     pub(super) fn owes(&self, slots: u64) {
         self.owed_slots.store(slots, Relaxed);
     }
@@ -124,21 +126,22 @@ impl Ballast {
     /// Holds that many bytes at least.
     ///
     /// # Errors
-    /// [`device::Error::NoSpace`], which is no failure; it holds what it did.
+    /// [`device::Error::NoSpace`], which is no failure; it still holds the same number of bytes.
     pub(super) fn hold(&self, bytes: u64) -> Result<(), device::Error> {
         self.room.hold(bytes)
     }
 
-    /// Holds that many bytes, or as many as it did if there is no room for more; gives back what is
-    /// much more.
+    /// Holds `bytes` bytes, or its present number if there is no room for more; releases bytes only
+    /// if it holds much more.
     pub(super) fn fit(&self, bytes: u64) -> Result<(), device::Error> {
         self.room.fit(bytes)
     }
 
-    /// Does what needs up to `bytes` of room, and gives of the ballast where there is none.
+    /// Does work that needs up to `bytes` of room, and releases part of the ballast if there is
+    /// none.
     ///
     /// # Errors
-    /// What `work` returns. [`device::Error::NoSpace`] means that the ballast is used up, too.
+    /// The errors of `work`. [`device::Error::NoSpace`] means that the ballast is used up, too.
     pub(super) fn spend<T>(
         &self,
         bytes: u64,
@@ -147,8 +150,8 @@ impl Ballast {
         self.spend_above(0, bytes, work)
     }
 
-    /// Does the same for `work` that leaves the room free that it has taken, also if it fails. Afterwards
-    /// the ballast is as long as before, as far as there is room.
+    /// Does the same for `work` that leaves the room free that it has taken, also if it fails.
+    /// Afterwards the ballast is as long as before, as far as there is room.
     ///
     /// # Errors
     /// As [`Self::spend`].
@@ -165,7 +168,7 @@ impl Ballast {
         self.room.lend(bytes, is_full, work)
     }
 
-    /// Makes the ballast as long as it was when it held `held` bytes, as far as there is room.
+    /// Restores the ballast to the length at which it held `held` bytes, as far as there is room.
     ///
     /// # Errors
     /// The device's, but not that it is full.

@@ -5,7 +5,7 @@ use device::Device;
 
 use super::{Error, FlexSpace, Offline, recover};
 
-/// What is read and verified at once.
+/// Bytes that are read and verified in one step.
 const BYTES_AT_ONCE: u64 = 1 << 20;
 /// Pieces of damage that are listed; the others are counted.
 const DAMAGE_LISTED_MAX: usize = 100;
@@ -55,21 +55,22 @@ pub fn check_offline(device: &dyn Device) -> Result<u64, Error> {
     Ok(Offline::open(device)?.len())
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// Bytes of the space.
     pub len: u64,
-    /// Extents in which they lie.
+    /// Number of extents that have them.
     pub extents: u64,
-    /// Blocks of the data that are not what was written: the first ones, in the order of the space.
+    /// Blocks of the data that differ from the written ones: the first ones, in the order of the
+    /// space.
     pub damage: Vec<Corruption>,
     /// How many there are in all, each counted once for each extent that it is a part of.
     pub damage_count: u64,
 }
 
-/// Verifies all that [`check_offline`] does, and reads every byte of the data. Changes nothing. Tells
-/// `progress` now and then how many bytes were read.
+/// Verifies all that [`check_offline`] does, and reads every byte of the data. Changes nothing.
+/// Calls `progress` from time to time with the number of bytes that were read.
 ///
 /// # Errors
 /// As [`Offline::open`]; damage of the data is none.

@@ -1,13 +1,13 @@
-//! Checkpoints: the tree as it is goes to free slots, while writers go on in a new log (Flex 4.2).
+//! Checkpoints: the present tree is written to free slots, and writers use a new log (Flex 4.2).
 //!
 //! 1. Commit. Under the writers' lock, take the records that came meanwhile, and cut the tree.
-//! 2. Without it: make those records durable, make sure of room for what is new of the cut, and begin a
-//!    log that follows the old one. What others do meanwhile goes to that one.
-//! 3. Store what is new of the cut; commit the superblock, which names the cut and the new log.
+//! 2. Without it: make those records durable, make sure of room for the cut's new nodes, and begin
+//!    a log that follows the old one. Concurrent changes go to the new log.
+//! 3. Store the new nodes of the cut; commit the superblock, which names the cut and the new log.
 //! 4. Free the slots of retired nodes, and remove the old log.
 //!
-//! Without room in the second step nothing was changed: the old log goes on, and the next cut takes
-//! over what this one said.
+//! If the second step has no room, nothing was changed: the old log continues, and the next cut
+//! takes over the content of this one.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -26,7 +26,7 @@ use crate::log::{self, EmptyLog, LogWriter};
 use crate::nodes::NodeFile;
 use crate::planted::{Planted, is_planted};
 
-/// What one checkpoint leaves for the next.
+/// The state that one checkpoint leaves for the next.
 #[derive(Debug)]
 pub(super) struct Checkpointer {
     pub(super) nodes: NodeFile,
@@ -45,7 +45,7 @@ impl Checkpointer {
     }
 }
 
-/// What the writers' lock is held for.
+/// The data that is taken under the writers' lock.
 struct Moment {
     batch: Option<Batch>,
     cut: Cut<Extent>,
@@ -55,9 +55,9 @@ struct Moment {
 }
 
 impl FlexSpace {
-    /// Makes all that was done before the call durable, and the log short: the tree's nodes that are
-    /// new since the last checkpoint are written, in time by their number. Readers and writers go
-    /// on meanwhile.
+    /// Makes all changes before the call durable, and the log short: writes the tree's nodes that
+    /// are new since the last checkpoint, in time by their number. Readers and writers proceed
+    /// meanwhile.
     ///
     /// # Errors
     /// As [`Self::sync`]. Also [`Error::NoSpace`] if the tree has no room; all is durable then, and
@@ -69,8 +69,8 @@ impl FlexSpace {
 }
 
 impl Shared {
-    /// Makes a log short that is long, unless another thread does: then it `waits`, or goes on if the
-    /// log is not very long. Without room the log goes on.
+    /// Makes a long log short, unless another thread does: then it waits if `waits`, or if the log
+    /// is very long. Without room the log continues.
     pub(super) fn shorten_log(&self, waits: bool) -> Result<(), Error> {
         if self.storing.load(Relaxed) && !waits && !self.is_very_long(begun(&mut self.log.lock())) {
             return Ok(());
@@ -126,14 +126,15 @@ impl Shared {
         Ok(())
     }
 
-    /// The first two steps: the state that is to be stored, and the log that goes on from it.
+    /// Does the first two steps: returns the state to be stored, and begins the log that follows
+    /// it.
     fn begin_checkpoint(
         &self,
         checkpointer: &mut Checkpointer,
     ) -> Result<(Cut<Extent>, u64), Error> {
         let mut log = self.log.lock();
         let log = begun(&mut log);
-        // Most of what is to be done, while others write.
+        // Most of the work, while others write.
         self.commit_to(log)?;
         let Moment { batch, mut cut, records, life } = self.moment(log)?;
         if let Some(batch) = batch {
@@ -198,7 +199,7 @@ pub(super) fn reserve_slots(ballast: &Ballast, nodes: &NodeFile, slots: u32) -> 
     ballast.spend(nodes.bytes_of(slots), || Ok(nodes.reserve(slots)?))
 }
 
-/// The file of a log, for which room may be taken from the ballast.
+/// Returns the file of a log, for which room may be taken from the ballast.
 pub(super) fn empty_log(
     ballast: &Ballast,
     device: &dyn Device,
@@ -208,7 +209,7 @@ pub(super) fn empty_log(
     ballast.spend(records.len() as u64, || Ok(EmptyLog::create(device, number, records)?))
 }
 
-/// The log of a life that has begun, as it has before any change, commit or checkpoint.
+/// Returns the log of a life that has begun, as it has before any change, commit or checkpoint.
 pub(super) fn begun(log: &mut Option<LogWriter>) -> &mut LogWriter {
     log.as_mut().expect("the life has begun")
 }

@@ -1,13 +1,15 @@
-//! The collector: empties the emptiest segments, by moving what lives in them (Flex 4.2, ADR 0016).
+//! The collector: empties the emptiest segments by moving their live bytes (Flex 4.2, ADR 0016).
 //!
 //! 1. Choose victims for whose bytes there is room (`plan.rs`), and take a snapshot. From here on
 //!    changes are noted.
-//! 2. Walk the snapshot: what lies in victims goes to a *trail*, a tree as long as the space in which
-//!    all else is a hole. What was noted meanwhile is done to it, too; then every change is done to
-//!    it as it comes. So the trail always says where in the space the victims' bytes are. Where more was
-//!    done than is noted, as by a writer that keeps its lock for long, writers wait for another walk.
+//! 2. Walk the snapshot: bytes in victims are added to a *trail*, a tree as long as the space in
+//!    which all other bytes are a hole. The changes noted meanwhile are made to it, too; then every
+//!    later change is made to it immediately. So the trail always says where in the space the
+//!    victims' bytes are. If more changes were made than are noted, as by a writer that keeps its
+//!    lock for long, writers wait for another walk.
 //! 3. Copy them to segments of the reserve, in the order of the space, without any lock.
-//! 4. Under the writers' lock, some hundred extents at a time: remap what the trail still has.
+//! 4. Under the writers' lock, some hundred extents at a time: remap the extents that the trail
+//!    still has.
 //! 5. Commit: the victims are free, once no snapshot reaches them.
 
 mod plan;
@@ -32,14 +34,14 @@ pub(super) use trail::Tracking;
 use trail::Trail;
 use windows::Windows;
 
-/// How many extents are remapped before writers may go on.
+/// Extents that are remapped before writers may proceed.
 const REMAPS_AT_ONCE: usize = if cfg!(shuttle) { 2 } else { 256 };
 
 /// Changes that are noted while the trail is made, below which it is brought to the present under
 /// the writers' lock.
 const NOTED_FEW: usize = if cfg!(shuttle) { 2 } else { 256 };
 
-/// How soon what is dead is worth a collection.
+/// The urgency with which dead bytes are worth a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
     AtEase,
@@ -47,7 +49,7 @@ enum Pace {
     Thorough,
 }
 
-/// What a collection did.
+/// The work that a collection did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Collected {
     /// Segments that were emptied.
@@ -56,19 +58,20 @@ pub struct Collected {
     pub moved_bytes: u64,
     /// Extents that were remapped.
     pub remapped: u64,
-    /// The first failure to read a victim, if there was one: what could not be read stays where it
-    /// is, and its segment is left alone until the space is opened again.
+    /// The first failure to read a victim, if there was one: unreadable bytes stay where they are,
+    /// and their segment is left alone until the space is opened again.
     pub damage: Option<Error>,
 }
 
-/// Where a victim's bytes were copied to: by their old address, length and new address.
+/// The copies of a victim's bytes: old address, length and new address.
 type Moves = BTreeMap<u64, (u32, u64)>;
 
 impl FlexSpace {
-    /// Moves what lives in the emptiest segments together, if that is worth it, or if room is short
-    /// for the callers' next segments, or for a change that was refused as [`Error::Uncollected`].
-    /// Writers wait for it only for moments, readers never; victims are free when it returns, but
-    /// for snapshots that reach them. Says what was done; nothing, if nothing was worth it.
+    /// Moves the live bytes of the emptiest segments together, if that is worth it, or if room is
+    /// short for the callers' next segments, or for a change that was refused as
+    /// [`Error::Uncollected`]. Writers wait for it only for moments, readers never; victims are
+    /// free when it returns, unless snapshots reach them. Returns the work that was done; nothing,
+    /// if nothing was worth it.
     ///
     /// # Errors
     /// As [`Self::sync`].
@@ -76,9 +79,9 @@ impl FlexSpace {
         self.shared.collect(Pace::AtEase, &|| false)
     }
 
-    /// The same while so much is written that segments come to be empty by that: less is moved for the room that is
-    /// won where more of them is left to be dead, up to two fifths in place of a quarter. Where room is short it
-    /// is as urgent as ever.
+    /// Does the same while writes are so frequent that they empty segments. A collection then moves
+    /// fewer bytes for the room that it wins, because it leaves more dead bytes: up to two fifths
+    /// instead of a quarter. If room is short, it is as urgent as otherwise.
     ///
     /// # Errors
     /// As [`Self::sync`].
@@ -103,8 +106,8 @@ impl FlexSpace {
         let shared = std::sync::Arc::downgrade(&self.shared);
         group.every(Class::Collect, "flexspace collect", interval, move |stop: &StopToken| {
             if let Some(shared) = shared.upgrade() {
-                // A write that fails makes the space read-only, and is told to the next writer;
-                // what cannot be read is told to whoever reads it.
+                // A write that fails makes the space read-only, and the next writer gets the error;
+                // the next reader of unreadable bytes gets theirs.
                 let collect = || shared.collect(Pace::AtEase, &|| stop.is_stopping());
                 while collect().is_ok_and(|done| done.segments > 0) {}
             }
@@ -120,11 +123,11 @@ impl Shared {
     ) -> Result<Collected, Error> {
         let _one = self.collector.lock();
         if !self.has_begun() && plan(&self.view(&self.writer.lock(), pace)).is_empty() {
-            // An opening that has changed nothing so far goes on like that.
+            // An opening without a change so far stays without one.
             return Ok(Collected::default());
         }
         let (view, victims, snapshot) = {
-            // Whatever is free without any work is no reason to work.
+            // Segments that are free without any work are no reason to work.
             if self.commit()? {
                 self.shorten_log(false)?;
             }
@@ -183,7 +186,7 @@ impl Shared {
         }
         let victims = plan(&SegmentView { room, ..view });
         if victims.is_empty() {
-            // The log, or whoever else needs it, is to have it.
+            // The room is for the log, or for another caller that needs it.
             self.give_up_room(writer, &wanted[..room as usize])?;
         }
         Ok(victims)
@@ -237,7 +240,7 @@ impl Shared {
         copied = copied.and_then(|()| copy.finish());
         let Copying { full, moves, unreadable, damage, .. } = copy;
         drop(snapshot);
-        // Without room for all of them, those that were copied are still worth it.
+        // Without room for all of them, the copied extents are still worth it.
         let remapped = match copied {
             Ok(()) | Err(Error::Uncollected | Error::NoSpace { .. }) => self.remap_all(&moves),
             Err(error) => Err(error),
@@ -257,12 +260,12 @@ impl Shared {
         Ok(Collected { segments, moved_bytes, remapped, damage })
     }
 
-    /// Remaps what the trail has and was copied, and says how many extents that were.
+    /// Remaps the extents that the trail has and that were copied, and returns their number.
     fn remap_all(&self, moves: &Moves) -> Result<u64, Error> {
         let mut count = 0;
         loop {
             let mut writer = self.writer_for_change()?;
-            // Whatever was remapped or forgotten is a hole of the trail, so this comes to an end.
+            // Extents that were remapped or forgotten are a hole of the trail, so this loop ends.
             let found = writer.tracking.next(REMAPS_AT_ONCE);
             if found.is_empty() {
                 return Ok(count);
@@ -300,7 +303,7 @@ impl Shared {
     }
 }
 
-/// How many extents of a state lie in each of the victims.
+/// Returns for each victim how many extents of a state are in it.
 fn extents_of(state: &FlexSnapshot, geometry: Geometry, victims: &[u32]) -> Vec<u64> {
     let mut counts = vec![0; victims.len()];
     for piece in state.query(0..state.len()) {
@@ -325,8 +328,8 @@ impl Drop for EndTracking<'_> {
 struct Copying<'a> {
     shared: &'a Shared,
     open: Option<SegmentWriter>,
-    /// Segments that were begun, all of which are closed when what was copied is remapped: before
-    /// that, nothing in them would seem to live.
+    /// Segments that were begun, all of which are closed when the copies are remapped: before that,
+    /// they would seem to have no live bytes.
     full: Vec<u32>,
     moves: Moves,
     /// Victims of which something could not be read, and the first failure.
@@ -345,7 +348,7 @@ impl Copying<'_> {
         if let Err(error) = self.windows.read(data, address, &mut bytes) {
             // The next opening's life may fill segments.
             self.shared.health.check_open()?;
-            // What was not copied is not remapped, so it stays; the others are worth it.
+            // Extents that were not copied are not remapped, so they stay; the others are worth it.
             self.unreadable.insert(data.geometry.place(address).0);
             self.damage.get_or_insert(error);
             return Ok(());
@@ -353,7 +356,7 @@ impl Copying<'_> {
         if !self.open.as_ref().is_some_and(|open| open.has_room(data, bytes.len())) {
             self.finish()?;
             let mut writer = self.shared.writer_for_change()?;
-            // Others may have begun those that room was made sure of for.
+            // Others may have begun the segments whose room was secured.
             let next = writer.segments.next_free(true).ok_or(Error::Uncollected)?;
             if !self.shared.has_room_to_copy(&mut writer, next)? {
                 return Err(Error::Uncollected);

@@ -1,10 +1,11 @@
-//! Making what was done durable: the data, then one frame of the log.
+//! Makes changes durable: the data, then one frame of the log.
 //!
-//! 1. Under the writers' lock: write what is new of the segment that is filled, and take the records.
-//! 2. Without it: sync the data, then write the frame and sync it. Others write meanwhile; what they do
-//!    is in the next frame.
-//! 3. What the frame emptied is free, once no snapshot can reach it. Its room is given back without the
-//!    writers' lock.
+//! 1. Under the writers' lock: write the new bytes of the segment that is filled, and take the
+//!    records.
+//! 2. Without it: sync the data, then write the frame and sync it. Others write meanwhile; their
+//!    changes are in the next frame.
+//! 3. Segments that the frame emptied are free once no snapshot can reach them. Their room is
+//!    released without the writers' lock.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,8 +20,8 @@ use super::{Error, FlexSpace, Shared, Writer};
 use crate::log::LogWriter;
 use crate::planted::{Planted, is_planted};
 
-/// Segments of which room is given back in one hold of the writers' lock, and after one commit: the rest
-/// is for the next ones, or for whoever begins a segment.
+/// Segments whose room is released in one hold of the writers' lock, and after one commit: the rest
+/// is for the next commits, or for a writer that begins a segment.
 const PUNCHED_AT_ONCE: usize = 8;
 const PUNCHED_AFTER_A_COMMIT: usize = 256;
 
@@ -32,13 +33,13 @@ pub(super) struct Batch {
 }
 
 impl FlexSpace {
-    /// Makes all that was done before the call durable. Writes what is new, and nothing else: one
-    /// block of data and one of the log at least, two syncs; nothing at all if nothing was done.
-    /// Calls at the same time share a commit. Other writers go on meanwhile.
+    /// Makes all changes before the call durable. Writes new bytes and nothing else: one block of
+    /// data and one of the log at least, two syncs; nothing at all without a change. Calls at the
+    /// same time share a commit. Other writers proceed meanwhile.
     ///
     /// # Errors
-    /// [`Error::Device`]; what was done is then kept, but may be lost with the process, and the space
-    /// is read-only. [`Error::NoSpace`] if the log has no room; the call may be repeated.
+    /// [`Error::Device`]; the changes are then kept, but may be lost with the process, and the
+    /// space is read-only. [`Error::NoSpace`] if the log has no room; the call may be repeated.
     pub fn sync(&self) -> Result<(), Error> {
         self.shared.ready()?;
         if self.shared.commit()? { self.shared.shorten_log(true) } else { Ok(()) }
@@ -46,7 +47,8 @@ impl FlexSpace {
 }
 
 impl Shared {
-    /// Commits all changes so far (F1), and says whether the log is so long that a checkpoint is due.
+    /// Commits all changes so far (F1), and returns whether the log is so long that a checkpoint is
+    /// due.
     pub(super) fn commit(&self) -> Result<bool, Error> {
         if !self.has_begun() {
             // Nothing was changed since the opening.
@@ -56,7 +58,7 @@ impl Shared {
             return Ok(false);
         }
         let committed = {
-            // Whoever waited here finds its records durable, or still to be taken.
+            // A thread that waited here finds its records durable, or still to be taken.
             let mut log = self.log.lock();
             let log = begun(&mut log);
             self.commit_to(log).map(|()| self.is_long(log))
@@ -67,13 +69,13 @@ impl Shared {
         given.map(|()| is_long)
     }
 
-    /// Whether a checkpoint is due: by the bound, which is less on a full device, but not by the log's
-    /// first frame alone.
+    /// Returns whether a checkpoint is due: by the bound, which is less on a full device, but not
+    /// by the log's first frame alone.
     pub(super) fn is_long(&self, log: &LogWriter) -> bool {
         log.bytes() > self.long_bytes(log)
     }
 
-    /// Whether whoever adds to it is to wait for a checkpoint.
+    /// Returns whether a thread that adds to it has to wait for a checkpoint.
     pub(super) fn is_very_long(&self, log: &LogWriter) -> bool {
         log.bytes() / 2 > self.long_bytes(log)
     }
@@ -97,7 +99,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The first step; none if nothing was done.
+    /// Does the first step; returns none if nothing was done.
     pub(super) fn take_batch(
         &self,
         log: &mut LogWriter,
@@ -121,7 +123,7 @@ impl Shared {
         Ok(Some(Batch { records, emptied: writer.segments.take_emptied() }))
     }
 
-    /// The second step.
+    /// Does the second step.
     pub(super) fn make_durable(&self, log: &mut LogWriter, batch: &Batch) -> Result<(), Error> {
         if batch.records.is_empty() {
             return Ok(());
@@ -141,11 +143,12 @@ impl Shared {
         }
     }
 
-    /// Frees segments that no snapshot can reach any more, and gives their room back: to the ballast
+    /// Frees segments that no snapshot can reach any more, and releases their room: to the ballast
     /// first.
     pub(super) fn give_back(&self) -> Result<(), Error> {
         if self.is_punching.swap(true, Relaxed) {
-            // Whoever does it already does it for all; what comes as that ends waits for the next commit.
+            // The thread that already does it does it for all; segments that are freed as that ends
+            // wait for the next commit.
             return Ok(());
         }
         let given = self.punch_waiting();
@@ -154,7 +157,7 @@ impl Shared {
     }
 
     fn punch_waiting(&self) -> Result<usize, Error> {
-        // The next opening's life must not have begun a segment whose room is given back.
+        // The next opening's life must not have begun a segment whose room is released.
         let _not_closed = self.puncher.lock();
         let mut count = 0;
         while count < PUNCHED_AFTER_A_COMMIT {

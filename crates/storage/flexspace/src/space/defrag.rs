@@ -1,19 +1,21 @@
-//! Defragmentation: what is neighbours in the space becomes so in the file (Flex 4.1, defrag).
+//! Defragmentation: neighbours in the space become neighbours in the file (Flex 4.1, defrag).
 
 use super::{Error, FlexSpace};
 use crate::log::Change;
 
-/// What is rewritten before other writers may go on.
+/// Bytes that are rewritten before other writers may proceed.
 const BYTES_AT_ONCE: u64 = 1 << 20;
 
 impl FlexSpace {
-    /// Writes the extents of the `length` bytes at `offset` anew, one behind the other, as many in
-    /// one as its greatest length takes, so that reading them costs few reads. Bytes and tags stay
-    /// as they are; tags go on parting extents, and none is cut; holes stay. Other writers may come in between, a
-    /// MiB at a time. What cannot be read stays where it is, and all else is rewritten.
+    /// Writes the extents of the `length` bytes at `offset` again, in order, and joins them up to
+    /// the greatest length of an extent, so that reading them costs few reads. Bytes and tags stay
+    /// the same. Tags still separate extents, and none is cut; holes stay. Other writers may change
+    /// the space between steps of a MiB. Unreadable bytes stay where they are, and all others are
+    /// rewritten.
     ///
     /// # Errors
-    /// As [`Self::splice`], and the first [`Error::Corruption`] once all that can be read was rewritten.
+    /// As [`Self::splice`], and the first [`Error::Corruption`] after all readable bytes were
+    /// rewritten.
     pub fn defrag(&self, offset: u64, length: u64) -> Result<(), Error> {
         let end = offset.saturating_add(length);
         let len = self.len();
@@ -27,14 +29,14 @@ impl FlexSpace {
         damage.map_or(Ok(()), Err)
     }
 
-    /// Rewrites whole extents, from the one at `offset` on, as many together as are one of the
-    /// greatest length: so an extent still begins where a write began. Says where it ended. Those that cannot be
-    /// read are left; the first damage is noted.
+    /// Rewrites whole extents, from the one at `offset` on, and joins them up to the greatest
+    /// length: so an extent still begins where a write began. Returns the offset at which it ended.
+    /// Unreadable extents are left; the first damage is noted.
     fn rewrite(&self, offset: u64, end: u64, damage: &mut Option<Error>) -> Result<u64, Error> {
         let shared = &self.shared;
         let mut writer = shared.writer_for_change()?;
         let snapshot = shared.snapshot();
-        // Others may have taken bytes out since the range was looked at.
+        // Others may have removed bytes since the caller determined the range.
         let Some(first) = snapshot.tree().get(offset) else { return Ok(end) };
         let length_max = u64::from(shared.data.geometry.extent_bytes_max());
         let stop = end.min(first.offset + BYTES_AT_ONCE);

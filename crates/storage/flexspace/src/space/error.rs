@@ -1,22 +1,24 @@
-//! What can go wrong in a space, by what the caller does about it.
+//! Errors of a space, by the caller's reaction to them.
 
 use std::sync::Arc;
 
 use codec::{Corruption, NewerVersion};
 
-/// A typed failure. Cheap to clone, since the one that stopped a space is told by every later write.
+/// A typed failure. Cheap to clone, since every later write returns the failure that stopped a
+/// space.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A range ends behind the last byte. Nothing was changed.
     #[error("a range to offset {end} in a space of {len} bytes")]
     BehindTheEnd {
-        /// Where the range ends.
+        /// The end of the range.
         end: u64,
         /// How many bytes there are.
         len: u64,
     },
-    /// More would live than the capacity allows, or than the device has room for: take something
-    /// out, or give more. Nothing was changed. Without room on the device the limit is what lives.
+    /// More bytes would live than the capacity allows, or than the device has room for: remove
+    /// some, or add room. Nothing was changed. Without room on the device the limit is the number
+    /// of live bytes.
     #[error("{live_bytes} bytes live, of {limit_bytes} that may: no room for {more_bytes} more")]
     NoSpace {
         /// Bytes that live.
@@ -27,12 +29,12 @@ pub enum Error {
         more_bytes: u64,
     },
     /// There is room, but not in free segments: run the collector as long as it empties some, then
-    /// try again. Nothing was changed, and nothing written. What snapshots hold no collector frees;
-    /// and close to the limit it wins single segments, so what wants many of them is to be written
-    /// in parts.
+    /// try again. Nothing was changed, and nothing written. No collector frees segments that
+    /// snapshots hold. Close to the limit it wins single segments, so a change that needs many of
+    /// them must be written in parts.
     #[error("too few segments are free: the collector has to run first")]
     Uncollected,
-    /// More zeros than a space takes at once, or a space that would be too long. Nothing was changed.
+    /// More zeros than one call may add, or a space that would be too long. Nothing was changed.
     #[error("{more_bytes} zeros more are too many for a space of {len} bytes")]
     TooLong {
         /// How many bytes there are.
@@ -43,7 +45,7 @@ pub enum Error {
     /// Options that no space, or not this one, can have.
     #[error("{0}")]
     Options(String),
-    /// Stored bytes are not what was written.
+    /// Stored bytes are not the bytes that were written.
     #[error("damaged data: {0}")]
     Corruption(Corruption),
     /// A newer release wrote a file. Nothing was changed.
@@ -52,7 +54,7 @@ pub enum Error {
     /// The storage failed.
     #[error(transparent)]
     Device(#[from] device::Error),
-    /// An earlier failure stopped all writes; open the space again to go on.
+    /// An earlier failure stopped all writes; open the space again to continue.
     #[error("the space is read-only since a write failed: {cause}")]
     ReadOnly {
         /// That failure.
@@ -64,8 +66,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether one change was refused for what it is, before anything was done; the next may well be
-    /// taken.
+    /// Returns whether one change was refused for its content, before it had any effect; the next
+    /// may be accepted.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -81,7 +83,7 @@ impl Error {
         matches!(self, Self::Device(device::Error::NoSpace { .. }))
     }
 
-    /// Returns whether nothing was done and the log can go on as it is.
+    /// Returns whether nothing was done and the log can continue.
     pub(super) fn leaves_log(&self) -> bool {
         self.is_refusal() || self.is_out_of_files()
     }
@@ -99,7 +101,7 @@ impl From<Corruption> for Error {
 }
 
 impl From<engine::Error> for Error {
-    /// What a superblock answers.
+    /// Converts an error of a superblock.
     fn from(error: engine::Error) -> Self {
         match error {
             engine::Error::Corruption(damage) => Self::Corruption(damage),
@@ -111,7 +113,7 @@ impl From<engine::Error> for Error {
 }
 
 impl From<crate::Error> for Error {
-    /// What a tree refuses that was not refused before it was asked.
+    /// Converts an error of a tree that an earlier check has not refused.
     fn from(error: crate::Error) -> Self {
         match error {
             crate::Error::BehindTheEnd { end, len } => Self::BehindTheEnd { end, len },

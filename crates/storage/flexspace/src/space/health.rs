@@ -10,7 +10,7 @@ use crate::planted::{Planted, is_planted};
 /// Whether a space still takes reads and writes.
 #[derive(Debug, Default)]
 pub(super) struct Health {
-    /// Changes are refused; what was changed is still stored.
+    /// Changes are refused; earlier ones are still stored.
     closing: AtomicBool,
     closed: AtomicBool,
     failure: OnceLock<Arc<Error>>,
@@ -31,8 +31,8 @@ impl Health {
         }
     }
 
-    /// Refuses what would come too late to be stored, too. Under the writers' lock, which orders it with
-    /// [`Self::begin_close`].
+    /// Refuses changes, also changes that would be too late to be stored. Under the writers' lock,
+    /// which orders it with [`Self::begin_close`].
     pub(super) fn check_changeable(&self) -> Result<(), Error> {
         self.check_writable()?;
         if self.closing.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
@@ -42,7 +42,7 @@ impl Health {
     pub(super) fn stop_on<T, E: Into<Error>>(&self, result: Result<T, E>) -> Result<T, Error> {
         result.map_err(|error| {
             let error = error.into();
-            // The first cause is the one that is told.
+            // Later calls return the first cause.
             if !is_planted(Planted::FailurePassed) {
                 let _ = self.failure.set(Arc::new(error.clone()));
             }
@@ -50,7 +50,8 @@ impl Health {
         })
     }
 
-    /// Refuses changes from here on. Under the writers' lock. One closes it, and the others are refused.
+    /// Refuses changes from here on. Under the writers' lock. One thread closes the space, and the
+    /// others are refused.
     pub(super) fn begin_close(&self) -> Result<(), Error> {
         self.check_open()?;
         if self.closing.swap(true, Relaxed) { Err(Error::Closed) } else { Ok(()) }

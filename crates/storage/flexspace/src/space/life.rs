@@ -1,19 +1,20 @@
-//! The beginning of a life: an opening only reads until something is to be changed.
+//! The beginning of a life: an opening only reads until the first change.
 //!
-//! 1. Settle the superblock, so that what it says is durable whatever became of its last write.
+//! 1. Settle the superblock, so that its content is durable whatever happened to its last write.
 //! 2. Sync the files that will be written to, as the first sync after a failed one may do nothing.
 //! 3. Make a log of this life, store the tree, and commit the superblock: from here on changes are
 //!    taken. Then the older logs go.
 //!
-//! A step that finds no room, or no descriptor, has changed nothing that the superblock leads to, and
-//! is repeated with the next change. Room may come from the ballast. If a step fails, what was taken is given
-//! back, and the ballast is as long as before: on a device that stays full no attempt uses up any room.
+//! A step that finds no room, or no descriptor, has changed nothing that the superblock leads to,
+//! and is repeated with the next change. Room may be taken from the ballast. A failed step releases
+//! the room that it took, and the ballast is as long as before: on a device that stays full no
+//! attempt uses up any room.
 //!
 //! # Invariants
 //! - L1. Before its life has begun an opening writes no file of the space, and removes none. So
 //!   whichever of the superblock's two states a power cut leaves, all that it leads to is there.
-//! - L2. A life begins once, under the locks of the checkpointer and of the log, and before the first
-//!   change takes the writers' lock.
+//! - L2. A life begins once, under the locks of the checkpointer and of the log, and before the
+//!   first change takes the writers' lock.
 
 use device::{Device, SyncKind};
 use engine::Superblock;
@@ -33,8 +34,8 @@ use crate::nodes::NodeFile;
 use crate::planted::{Planted, is_planted};
 
 impl FlexSpace {
-    /// Begins the life of this opening, unless it has begun. All that the opening has found is durable
-    /// on return. Costs eight syncs, once.
+    /// Begins the life of this opening, unless it has begun. All that the opening has found is
+    /// durable on return. Costs eight syncs, once.
     ///
     /// # Errors
     /// As [`Self::sync`].
@@ -73,7 +74,8 @@ impl Shared {
         if self.has_begun() {
             return Ok(());
         }
-        // Also for the ballast: a close, which gives up the lock on the directory, comes before or after.
+        // Also for the ballast: a close, which releases the lock on the directory, happens before
+        // or after.
         let mut checkpointer = self.checkpointer.lock();
         let begun = self.begin_life(&mut checkpointer, &mut self.log.lock());
         match begun {
@@ -149,21 +151,22 @@ impl Shared {
     ) -> Result<EmptyLog, Error> {
         checkpoint::reserve_slots(&self.ballast, nodes, NodeFile::slots_of(cut))?;
         let empty = checkpoint::empty_log(&self.ballast, &*self.device, number, records)?;
-        // Here, since it may want for a descriptor, and the next attempt makes another file.
+        // Here, since it may lack a descriptor, and the next attempt makes another file.
         let synced = self.device.sync_dir("").inspect_err(|_| {
             let _ = self.device.remove(&log::file_name(number));
         });
         synced.map(|()| empty).map_err(Error::from)
     }
 
-    /// Gives back what a life that could not begin has taken, and makes the ballast as long as it was before.
-    /// So the next attempt has the same room.
+    /// Releases the room that a life which could not begin has taken, and restores the length of
+    /// the ballast. So the next attempt has the same room.
     fn undo_room_for_life(&self, nodes: &NodeFile, held: u64) -> Result<(), Error> {
         nodes.release()?;
         Ok(self.ballast.take_back(held)?)
     }
 
-    /// Passes on an error after which the step may be repeated; any other one stops all writes (F3).
+    /// Passes on an error after which the step may be repeated; any other one stops all writes
+    /// (F3).
     fn stop_unless_refused<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
         match done {
             Err(error) if error.is_full_device() || error.is_out_of_files() => Err(error),
@@ -173,8 +176,8 @@ impl Shared {
 }
 
 impl Checkpointer {
-    /// Makes durable what the superblock says, and keeps its file open: a checkpoint must not want for
-    /// a descriptor between a new log and the commit. Nothing to do for a space that is being made.
+    /// Makes the superblock's content durable, and keeps its file open: a checkpoint must not lack
+    /// a descriptor between a new log and the commit. Does nothing for a space that is being made.
     fn settle(&mut self, ballast: &Ballast, device: &dyn Device) -> Result<(), Error> {
         let Some(superblock) = &mut self.superblock else { return Ok(()) };
         ballast.lend(Superblock::FILE_BYTES, || Ok(superblock.settle_in(device)?))?;
@@ -202,7 +205,7 @@ fn begin_log(
     (life, records): (u64, &[u8]),
     geometry: Geometry,
 ) -> Result<LogWriter, Error> {
-    // It follows nothing: what was recovered is in the tree that is stored now.
+    // It follows nothing: the recovered changes are in the tree that is stored now.
     let follows = LogEnd::default();
     Ok(LogWriter::begin(empty, life, follows, log_growth_bytes(geometry), records)?)
 }

@@ -1,14 +1,15 @@
-//! Models of a space under shuttle: very many random schedules of a few threads that write, sync, read, collect,
-//! store the tree, and close.
+//! Models of a space under shuttle, in very many random schedules of a few threads.
+//! The threads write, sync, read, collect, store the tree, and close.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-flexspace --profile models --lib models --target-dir target/shuttle
 //! ```
 //!
-//! A space is a sequence of records. The first and the last are written again and again, each by one thread at a time,
-//! under numbers that grow; those in between come and go as a whole. The oracle is always the same: a snapshot has
-//! whole records, of each no older one than was written before it was taken, and never changes; what is synced
-//! is there after a power cut, and what was taken, after a close. Shuttle reports a deadlock by itself.
+//! A space is a sequence of records. The first and the last are written again and again, each by
+//! one thread at a time, under numbers that grow; whole records between them are inserted and
+//! removed. The oracle is always the same: a snapshot has whole records, of each no older one than
+//! was written before it was taken, and never changes. Synced records are there after a power cut,
+//! and acknowledged ones after a close. Shuttle reports a deadlock by itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -24,7 +25,7 @@ const SCHEDULES: Schedules = Schedules::new(2_000);
 
 /// Bytes of a record, which is an extent.
 const RECORD: u64 = 512;
-/// The records that are written to, and those that come between them.
+/// The records that are written to, and the records between them.
 const FIRST: usize = 0;
 const LAST: usize = 1;
 const BETWEEN: u64 = 2;
@@ -51,7 +52,7 @@ fn record(id: u64, number: u64) -> Vec<u8> {
     (id << 32 | number).to_le_bytes().repeat(RECORD as usize / 8)
 }
 
-/// The numbers of the first record and the last. Those of others fall from one to the next.
+/// Returns the numbers of the first record and the last. Those of others fall from one to the next.
 fn numbers_of(bytes: &[u8]) -> [u64; 2] {
     assert_eq!(bytes.len() as u64 % RECORD, 0, "a part of a record");
     let of = |bytes: &[u8]| {
@@ -103,12 +104,12 @@ impl Model {
         number
     }
 
-    /// Has a record come behind the first one.
+    /// Inserts a record behind the first one.
     fn insert(&self, number: u64) {
         self.space.insert(RECORD, &record(BETWEEN, number)).expect("room");
     }
 
-    /// Has a record come there, and go.
+    /// Inserts a record there, and removes it.
     fn shift(&self) {
         self.insert(1_000);
         self.space.collapse(RECORD, RECORD).expect("a range");
@@ -140,7 +141,7 @@ impl Model {
         }
     }
 
-    /// What a space has that is opened on a device.
+    /// Returns a space that is opened on a device, and its content.
     fn found_on(device: Arc<dyn Device>) -> (FlexSpace, Vec<u8>) {
         let space = FlexSpace::open(device, options()).expect("a space that was made");
         let bytes = space.read(0, space.len()).expect("it is whole");
@@ -151,7 +152,7 @@ impl Model {
         self.written.each_ref().map(|written| written.load(SeqCst))
     }
 
-    /// What was written last is there in the end, and the space is sound.
+    /// Checks that the last writes are there in the end, and that the space is sound.
     fn end(&self, threads: Vec<JoinHandle<()>>) {
         threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
         let bytes = self.space.read(0, self.space.len()).expect("it is whole");
@@ -160,7 +161,7 @@ impl Model {
     }
 }
 
-/// A segment comes to be empty, and is begun anew, beside snapshots that it is in.
+/// A segment becomes empty and is written again, next to snapshots that it is in.
 fn snapshots_beside_reuse() {
     let model = Model::new();
     // The last record alone stays in the first segment, and the second one has room for one sync.
@@ -173,8 +174,8 @@ fn snapshots_beside_reuse() {
     model.end(threads);
 }
 
-/// Whoever has synced finds what it has written on whatever a power cut leaves. That is looked at in the end, so that
-/// schedules are of writes and syncs alone.
+/// A thread that has synced finds its writes in every image after a power cut. The model checks
+/// that in the end, so that schedules consist of writes and syncs alone.
 fn syncs_beside_each_other() {
     let disk = SimulatedDisk::new(1, Faults::none());
     let model = Model::on(disk.clone());
@@ -197,7 +198,7 @@ fn syncs_beside_each_other() {
     model.end(Vec::new());
 }
 
-/// The collector moves what is written to, and what lies beside it.
+/// The collector moves records that are written to, and their neighbours.
 fn collection_beside_writes() {
     let model = Model::new();
     // Three segments, in each of whose blocks one record lives; and half of a fourth.
@@ -219,7 +220,7 @@ fn collection_beside_writes() {
     model.end(threads);
 }
 
-/// The tree is stored beside changes that would show if they were made twice, or not at all.
+/// The tree is stored next to changes that would show if they were made twice, or not at all.
 fn checkpoints_beside_changes() {
     let disk = SimulatedDisk::new(1, Faults::none());
     let model = Model::on(disk.clone());
@@ -248,7 +249,8 @@ fn checkpoints_beside_changes() {
     space.check().expect("it is sound");
 }
 
-/// What was taken is there after a close, what was refused is not, and nobody waits for ever.
+/// Acknowledged changes are there after a close, refused ones are not, and no thread waits for
+/// ever.
 fn close_beside_all() {
     let device = device::memory();
     let model = Model::on(device.clone());

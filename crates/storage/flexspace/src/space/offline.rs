@@ -1,4 +1,4 @@
-//! A space that is read where it lies, without being opened: for whoever verifies it.
+//! A space that is read in place without being opened, to verify it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::recover::{self, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
 use crate::data::DataFile;
 use crate::{FlexSnapshot, Mapping};
 
-/// The space in a device as the next opening would find it. Nothing is changed. As long as this lives
-/// nobody opens it.
+/// The space in a device as the next opening would find it. Nothing is changed. While this lives,
+/// no other caller can open the space.
 #[derive(Debug)]
 pub struct Offline {
     life: u64,
@@ -33,7 +33,7 @@ impl Offline {
         if !device.exists(SUPERBLOCK)? {
             return Err(device::Error::NotFound { name: SUPERBLOCK.to_owned() }.into());
         }
-        // Beside an open space files come and go.
+        // Next to an open space files are made and removed.
         let lock = device.lock(LOCK)?;
         let superblock = Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?;
         let standing = Standing::decode(superblock.payload());
@@ -45,25 +45,25 @@ impl Offline {
         Ok(Self { life: standing.life, tree: found.tree.snapshot(), data, _lock: lock })
     }
 
-    /// The life that it had last: see [`super::FlexSpace::life`].
+    /// Returns the life that it had last: see [`super::FlexSpace::life`].
     pub fn life(&self) -> u64 {
         self.life
     }
 
-    /// How many bytes there are.
+    /// Returns how many bytes there are.
     pub fn len(&self) -> u64 {
         self.tree.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.tree.is_empty()
     }
 
-    /// The `length` bytes at `offset`. Costs a read for each extent.
+    /// Returns the `length` bytes at `offset`. Costs a read for each extent.
     ///
     /// # Errors
-    /// [`Error::BehindTheEnd`], [`Error::Corruption`] if a byte is not what was written,
+    /// [`Error::BehindTheEnd`], [`Error::Corruption`] if a byte is not the one that was written,
     /// [`Error::Device`].
     pub fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
         let end = offset.saturating_add(length);
@@ -81,7 +81,7 @@ impl Offline {
         Ok(bytes)
     }
 
-    /// Reads the first bytes of what lies in one piece.
+    /// Reads the first bytes of one piece.
     pub(super) fn read_piece(
         &self,
         piece: &Mapping,
@@ -97,7 +97,8 @@ impl Offline {
         }
     }
 
-    /// The extents of a range, in order, with their tags: the first and the last are cut to it.
+    /// Returns the extents of a range, in order, with their tags: the first and the last are cut to
+    /// it.
     pub fn extents(&self, range: Range<u64>) -> impl Iterator<Item = Mapping> {
         self.tree.query(range)
     }

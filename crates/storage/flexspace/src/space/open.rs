@@ -1,9 +1,10 @@
-//! Opening a space: what a device holds, brought into a life of its own.
+//! Opening a space: the content of a device, brought into a life of its own.
 //!
 //! 1. Read the tree and replay the logs: nothing is changed (`recover.rs`).
 //! 2. Begin a life (`life.rs`), immediately or with the first change.
 //!
-//! A space is created by the same steps, from nothing. An opening without room leaves nothing behind.
+//! A space is created by the same steps, from nothing. An opening without room leaves nothing
+//! behind.
 
 use std::sync::Arc;
 
@@ -53,14 +54,14 @@ impl FlexSpace {
         Ok(space)
     }
 
-    /// Opens the space in the root of `device`, as it was after the last sync, or later. Reads all
-    /// nodes of the tree, and the log; takes time by the number of extents, not of bytes.
+    /// Opens the space in the root of `device`, in its state after the last sync, or a later one.
+    /// Reads all nodes of the tree, and the log; takes time by the number of extents, not of bytes.
     ///
     /// # Errors
-    /// [`device::Error::NotFound`] if there is none, [`Error::Corruption`] if what was stored is
-    /// not what was written; then nothing was changed. [`Error::Options`], [`Error::Device`], of which
-    /// [`device::Error::NoSpace`] says that others have left no room on the device, and the ballast
-    /// is used up.
+    /// [`device::Error::NotFound`] if there is none, [`Error::Corruption`] if the stored bytes are
+    /// not the written ones; then nothing was changed. [`Error::Options`] and [`Error::Device`].
+    /// [`device::Error::NoSpace`] means that others have left no room on the device, and the
+    /// ballast is used up.
     pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Self, Error> {
         let space = Self::open_unchanged(device, options)?;
         let shared = &space.shared;
@@ -70,11 +71,11 @@ impl FlexSpace {
     }
 
     /// Opens the space and changes no file of it. Its life begins with the first change, sync or
-    /// checkpoint, or by [`Self::begin`]: until then the state that was found may be in the page cache
-    /// alone, if the process before this one was killed.
+    /// checkpoint, or by [`Self::begin`]. Until then the found state may be only in the page cache,
+    /// if the process before this one was killed.
     ///
     /// # Errors
-    /// As [`Self::open`], but for [`device::Error::NoSpace`].
+    /// As [`Self::open`], except [`device::Error::NoSpace`].
     pub fn open_unchanged(device: Arc<dyn Device>, options: Options) -> Result<Self, Error> {
         if !device.exists(SUPERBLOCK)? {
             return Err(device::Error::NotFound { name: SUPERBLOCK.to_owned() }.into());
@@ -89,12 +90,12 @@ impl FlexSpace {
         Self::of(device, lock, options, recovered, (Some(superblock), standing), ballast)
     }
 
-    /// Stores all that was done, and takes no more calls, of whatever handle or snapshot; another opening
-    /// may follow. What was not closed is found as it was
-    /// after the last sync, or later.
+    /// Stores all changes, and accepts no more calls, of whatever handle or snapshot; another
+    /// opening may follow. The next opening of a space without a close finds its state after the
+    /// last sync, or a later one.
     ///
     /// # Errors
-    /// As [`Self::sync`]; the space is closed all the same. [`Error::Closed`] if it is closed, or
+    /// As [`Self::sync`]; the space is closed even then. [`Error::Closed`] if it is closed, or
     /// another thread closes it.
     pub fn close(&self) -> Result<(), Error> {
         let stored = self.begin_close()?;
@@ -102,11 +103,12 @@ impl FlexSpace {
         stored
     }
 
-    /// As [`Self::close`], but a space that has no room to store what was done stays open, with all of
-    /// it. Changes that come meanwhile are refused as if it were closed.
+    /// As [`Self::close`], but a space without room to store its changes stays open, with all of
+    /// them. Changes meanwhile are refused as if it were closed.
     ///
     /// # Errors
-    /// As [`Self::close`]; after [`Error::NoSpace`] the space is open, and after any other error closed.
+    /// As [`Self::close`]; after [`Error::NoSpace`] the space is open, and after any other error
+    /// closed.
     pub fn try_close(&self) -> Result<(), Error> {
         let stored = self.begin_close()?;
         match &stored {
@@ -116,12 +118,12 @@ impl FlexSpace {
         stored
     }
 
-    /// Refuses changes, then stores what was done: a change is stored, or its caller told that it was
-    /// not made. Says whether it was stored.
+    /// Refuses changes, then stores all earlier ones: a change is stored, or its caller got an
+    /// error. Returns whether they were stored.
     fn begin_close(&self) -> Result<Result<(), Error>, Error> {
         let shared = &self.shared;
         {
-            // Whoever changes something holds it to the end.
+            // A thread that changes the space holds this lock to the end.
             let _change = shared.writer.lock();
             if is_planted(Planted::ClosingUnsaid) {
                 shared.health.check_open()?;
@@ -143,7 +145,8 @@ impl FlexSpace {
     fn end_close(&self) {
         let shared = &self.shared;
         shared.health.close();
-        // Whoever holds one of these may be writing; whoever gets one from now on is refused.
+        // A thread that holds one of these may be writing; a thread that takes one from now on is
+        // refused.
         let _collection = shared.collector.lock();
         let _checkpoint = shared.checkpointer.lock();
         let _commit = shared.log.lock();
@@ -152,7 +155,7 @@ impl FlexSpace {
         shared.lock.lock().take();
     }
 
-    /// A space whose life has not begun.
+    /// Returns a space whose life has not begun.
     fn of(
         device: Arc<dyn Device>,
         lock: Arc<dyn File>,
@@ -202,7 +205,8 @@ impl FlexSpace {
     }
 }
 
-/// By how much a log grows at once: little beside a segment, and beside what replaying it takes.
+/// Returns the bytes by which a log grows in one step: few compared with a segment, and with the
+/// cost of replaying it.
 pub(super) fn log_growth_bytes(geometry: Geometry) -> u64 {
     (u64::from(geometry.segment_bytes()) / 4).min(LOG_GROWTH_BYTES_MAX)
 }
@@ -216,7 +220,7 @@ fn measures(options: &Options, recovered: &Recovered) -> Measures {
     }
 }
 
-/// The records with which a log begins: the generations of all segments in use.
+/// Returns the records with which a log begins: the generations of all segments in use.
 pub(super) fn segment_records(segments: &Segments, data: &DataFile) -> Vec<u8> {
     let mut records = Vec::new();
     for segment in segments.in_use() {
@@ -225,7 +229,7 @@ pub(super) fn segment_records(segments: &Segments, data: &DataFile) -> Vec<u8> {
     records
 }
 
-/// An empty space, in files of which a creation that was cut short may have left others.
+/// Returns an empty space, in files of which a creation that was cut short may have left others.
 fn of_nothing(device: &dyn Device, geometry: Geometry) -> Result<Recovered, Error> {
     let data = device.open_blocks(DATA, Mode::Create)?;
     data.set_len(0)?;

@@ -1,4 +1,4 @@
-//! What may be chosen about a space.
+//! Options of a space.
 
 use super::Error;
 use crate::data::Geometry;
@@ -6,33 +6,35 @@ use crate::data::Geometry;
 /// Options of a [`FlexSpace`](super::FlexSpace).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of a segment, a power of two from 16 KiB to 1 GiB; an extent has at most 1/32 of it (Flex
-    /// 4.2). Fixed when the space is created. Larger ones make the collector's work coarser, smaller
-    /// ones the extents shorter. Default: 4 MiB.
+    /// Bytes of a segment, a power of two from 16 KiB to 1 GiB; an extent has at most 1/32 of it
+    /// (Flex 4.2). Fixed when the space is created. Larger ones make the collector's work coarser,
+    /// smaller ones the extents shorter. Default: 4 MiB.
     pub segment_bytes: u32,
-    /// What the data file may grow to: 64 segments beyond the reserve, or more. Less than 1/16 of
-    /// it, and the reserve, stay unused, so that the collector can always go on. Default: all that
-    /// has addresses, 2^48 bytes.
+    /// Most bytes of the data file: 64 segments beyond the reserve, or more. Less than 1/16 of it,
+    /// and the reserve, stay unused, so that the collector can always proceed. Default: all
+    /// addresses, 2^48 bytes.
     pub capacity_bytes: u64,
-    /// Segments that are kept for the collector, 64 or more, so that it can go on at the limit of
-    /// what may live. Default: 64.
+    /// Segments that are kept for the collector, 64 or more, so that it can proceed at the limit of
+    /// live bytes. Default: 64.
     pub reserved_segments: u32,
-    /// Bytes of records after which a change commits them, as [`FlexSpace::sync`] would. They are kept
-    /// in memory. Default: 4 MiB.
+    /// Bytes of records after which a change commits them, as [`FlexSpace::sync`] would. They are
+    /// kept in memory. Default: 4 MiB.
     ///
     /// [`FlexSpace::sync`]: super::FlexSpace::sync
     pub log_buffer_bytes: usize,
-    /// Bytes of the log after which a sync is followed by a checkpoint. More make checkpoints rarer,
-    /// and opening after a crash slower. Default: 64 MiB.
+    /// Bytes of the log after which a sync is followed by a checkpoint. More make checkpoints
+    /// rarer, and opening after a crash slower. Default: 64 MiB.
     pub log_bytes_max: u64,
-    /// Extents that are moved in one collection, unless no fewer would win a segment, and changes that are
-    /// noted while it looks for them. Each takes about 80 bytes of memory meanwhile. Default: 2^20.
+    /// Extents that are moved in one collection, unless no fewer would win a segment, and changes
+    /// that are noted while it looks for them. Each takes about 80 bytes of memory meanwhile.
+    /// Default: 2^20.
     pub collected_extents_max: u64,
 }
 
 /// The smallest reserve, and the fewest segments beyond it, with which a collection at the limit
-/// wins a segment: if U of them hold 30/32 of their bytes, and one is being filled, the others are
-/// packed to 31/32 with one segment to spare from U = 62 on, and need a reserve of as many.
+/// wins a segment. Suppose that U of them hold 30/32 of their bytes, and one is being filled. From
+/// U = 62 on the others are packed to 31/32 with one segment to spare, and need a reserve of the
+/// same number.
 const SEGMENTS_MIN: u32 = 64;
 
 impl Default for Options {
@@ -49,7 +51,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether a space can have them.
+    /// Checks that a space can have them.
     ///
     /// # Errors
     /// [`Error::Options`], in words for a user.
@@ -57,7 +59,7 @@ impl Options {
         self.geometry().map(drop)
     }
 
-    /// The sizes of the segments, and how many there may be.
+    /// Returns the sizes of the segments, and how many there may be.
     pub(super) fn geometry(&self) -> Result<(Geometry, u32), Error> {
         let geometry = Geometry::new(self.segment_bytes).ok_or_else(|| {
             let (min, max) = (Geometry::SEGMENT_BYTES_MIN, Geometry::SEGMENT_BYTES_MAX);

@@ -13,8 +13,8 @@ pub(super) struct Pins {
 }
 
 impl Pins {
-    /// Adds one. The caller holds the state's lock, or another pin of that state, so that nothing is
-    /// freed of what it will read before it is counted.
+    /// Adds one. The caller holds the state's lock, or another pin of that state, so that no
+    /// segment that it will read is freed before it is counted.
     pub(super) fn pin(&self, state: u64) {
         *self.living.lock().entry(state).or_default() += 1;
     }
@@ -29,8 +29,8 @@ impl Pins {
         }
     }
 
-    /// The oldest living one of the states from `first` to `last`, both included. Of a state before the
-    /// present one there will be none again once there is none.
+    /// Returns the oldest living one of the states from `first` to `last`, both included. Of a
+    /// state before the present one there will be none again once there is none.
     pub(super) fn first_of(&self, first: u64, last: u64) -> Option<u64> {
         if first > last || is_planted(Planted::ReusedUnderSnapshot) {
             return None;
@@ -38,7 +38,7 @@ impl Pins {
         self.living.lock().range(first..=last).next().map(|(state, _)| *state)
     }
 
-    /// How many live.
+    /// Returns how many live.
     pub(super) fn count(&self) -> u64 {
         self.living.lock().values().map(|count| *count as u64).sum()
     }

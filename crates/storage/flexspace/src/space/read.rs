@@ -11,8 +11,8 @@ use crate::data::SegmentBuffer;
 use crate::planted::{Planted, is_planted};
 use crate::{FlexSnapshot, Mapping};
 
-/// A state of a space that never changes. For any thread, for as long as it wants: it holds nobody
-/// up, but segments that it can reach are not used again while it lives.
+/// A state of a space that never changes. Any thread may keep it for any time: it blocks no thread,
+/// but segments that it can reach are not used again while it lives.
 ///
 /// Cheap to clone. The next change of the space copies a path of nodes for it, so readers of much
 /// share one.
@@ -28,13 +28,13 @@ pub struct Snapshot {
 /// The extent at an offset, and the beginning of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtentBytes {
-    /// Where the extent begins.
+    /// The offset at which the extent begins.
     pub offset: u64,
     /// How long it is.
     pub length: u32,
-    /// What was said about its first byte.
+    /// The tag of its first byte.
     pub tag: u16,
-    /// Its first bytes, as many as were wanted and are there.
+    /// Its first bytes: the requested number, or all if there are fewer.
     pub bytes: Vec<u8>,
 }
 
@@ -65,7 +65,7 @@ impl Shared {
 }
 
 impl FlexSpace {
-    /// The present state.
+    /// Returns the present state.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -74,12 +74,12 @@ impl FlexSpace {
         Ok(self.shared.snapshot())
     }
 
-    /// How many bytes there are.
+    /// Returns how many bytes there are.
     pub fn len(&self) -> u64 {
         self.shared.state.read().tree.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -92,7 +92,7 @@ impl FlexSpace {
         self.snapshot()?.pread(offset, into)
     }
 
-    /// The `length` bytes at `offset`.
+    /// Returns the `length` bytes at `offset`.
     ///
     /// # Errors
     /// As [`Snapshot::pread`].
@@ -100,7 +100,8 @@ impl FlexSpace {
         self.snapshot()?.read(offset, length)
     }
 
-    /// The extent with the byte at `offset`: [`Snapshot::read_extent`] of the present state.
+    /// Returns the extent with the byte at `offset`: [`Snapshot::read_extent`] of the present
+    /// state.
     ///
     /// # Errors
     /// As [`Snapshot::pread`].
@@ -110,21 +111,21 @@ impl FlexSpace {
 }
 
 impl Snapshot {
-    /// How many bytes there are.
+    /// Returns how many bytes there are.
     pub fn len(&self) -> u64 {
         self.tree.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.tree.is_empty()
     }
 
-    /// Fills `into` with the bytes at `offset`. Costs one read of the device for each extent; what
-    /// is in the segment that is being filled costs none.
+    /// Fills `into` with the bytes at `offset`. Costs one read of the device for each extent; bytes
+    /// in the segment that is being filled cost none.
     ///
     /// # Errors
-    /// [`Error::BehindTheEnd`], [`Error::Corruption`] if a byte is not what was written,
+    /// [`Error::BehindTheEnd`], [`Error::Corruption`] if a byte is not the one that was written,
     /// [`Error::Device`], [`Error::Closed`].
     pub fn pread(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
         self.shared.health.check_open()?;
@@ -142,7 +143,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The `length` bytes at `offset`.
+    /// Returns the `length` bytes at `offset`.
     ///
     /// # Errors
     /// As [`Self::pread`].
@@ -156,10 +157,10 @@ impl Snapshot {
         Ok(bytes)
     }
 
-    /// The extent with the byte at `offset`, and at most `bytes_max` of its bytes, from its
-    /// beginning (Flex 5.4, `read_extent`). An extent begins where a write began, if all of them had
-    /// at most [`Stats::extent_bytes_max`](super::Stats::extent_bytes_max) bytes, or removals did
-    /// away with its head.
+    /// Returns the extent with the byte at `offset`, and at most `bytes_max` of its bytes, from its
+    /// beginning (Flex 5.4, `read_extent`). An extent begins where a write began, if each write had
+    /// at most [`Stats::extent_bytes_max`](super::Stats::extent_bytes_max) bytes, or where removals
+    /// cut off its head.
     ///
     /// # Errors
     /// As [`Self::pread`].
@@ -174,12 +175,13 @@ impl Snapshot {
         Ok(ExtentBytes { offset: found.offset, length, tag, bytes })
     }
 
-    /// The extents of a range, in order, with their tags: the first and the last are cut to it.
+    /// Returns the extents of a range, in order, with their tags: the first and the last are cut to
+    /// it.
     pub fn extents(&self, range: Range<u64>) -> impl Iterator<Item = Mapping> {
         self.tree.query(range)
     }
 
-    /// The bytes of the segment that was being filled, if `segment` is it.
+    /// Returns the bytes of the segment that was being filled, if `segment` is it.
     pub(super) fn open_buffer(&self, segment: u32) -> Option<&SegmentBuffer> {
         self.open.as_ref().filter(|open| open.segment == segment).map(|open| &*open.buffer)
     }
@@ -192,7 +194,7 @@ impl Snapshot {
         &self.tree
     }
 
-    /// Reads the first bytes of what lies in one piece.
+    /// Reads the first bytes of one piece.
     pub(super) fn read_piece(
         &self,
         piece: &Mapping,

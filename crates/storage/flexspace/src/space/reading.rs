@@ -1,7 +1,7 @@
-//! A read that waits for the device nowhere: it says which blocks it wants, and is given them in any
-//! order.
+//! A read that never waits for the device: it lists the blocks that it needs.
+//! The caller passes them in any order.
 //!
-//! Whoever has many reads under way puts the blocks of all of them on one queue of the device.
+//! A caller with many reads in flight puts the blocks of all of them on one queue of the device.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,19 +20,19 @@ pub struct Reading {
     snapshot: Snapshot,
     bytes: Vec<u8>,
     wanted: Vec<Wanted>,
-    /// Which of them are still to come.
+    /// The runs that are still missing.
     missing: usize,
 }
 
-/// A run of blocks that a read wants: those of one extent, or of several that lie in the same blocks or in
-/// neighbours.
+/// A run of blocks that a read wants: the blocks of one extent, or of several extents in the same
+/// blocks or in neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Where they begin in the file.
+    /// Their offset in the file.
     pub offset: u64,
     /// Their bytes.
     pub bytes: usize,
-    /// What of it is wanted.
+    /// The parts of it that are wanted.
     parts: Vec<Part>,
     is_there: bool,
 }
@@ -46,7 +46,7 @@ struct Part {
 }
 
 impl Snapshot {
-    /// Begins a read of the `length` bytes at `offset`: what is in memory is there at once.
+    /// Begins a read of the `length` bytes at `offset`: bytes in memory are there immediately.
     ///
     /// # Errors
     /// [`Error::BehindTheEnd`], [`Error::Closed`].
@@ -76,7 +76,8 @@ impl Snapshot {
     }
 }
 
-/// The runs of blocks that have all parts: as few as none of them has a block too many.
+/// Returns the runs of blocks that have all parts, joined without an unneeded block up to
+/// `JOINED_BYTES_MAX` bytes.
 fn runs(mut parts: Vec<Part>) -> Vec<Wanted> {
     parts.sort_unstable_by_key(|part| part.span.offset);
     let mut runs: Vec<Wanted> = Vec::with_capacity(parts.len());
@@ -96,37 +97,37 @@ fn runs(mut parts: Vec<Part>) -> Vec<Wanted> {
 }
 
 impl Reading {
-    /// The runs of blocks that it wants of [`Self::file`]: one for each extent that is not in memory, and
-    /// fewer where extents are neighbours.
+    /// Returns the runs of blocks that it wants of [`Self::file`]: one for each extent that is not
+    /// in memory, and fewer if extents are neighbours.
     pub fn wanted(&self) -> &[Wanted] {
         &self.wanted
     }
 
-    /// The file that they are in.
+    /// Returns the file that they are in.
     pub fn file(&self) -> &Arc<dyn File> {
         &self.snapshot.shared().data.file
     }
 
-    /// How many bytes it reads.
+    /// Returns how many bytes it reads.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether it reads none.
+    /// Returns whether it reads none.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// How many of the wanted runs have not come.
+    /// Returns how many of the wanted runs are missing.
     pub fn missing(&self) -> usize {
         self.missing
     }
 
-    /// The run `index` of the wanted ones has come, or what the device says instead.
+    /// Takes the run `index` of the wanted ones, or the device's error.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if a block is not what was written to that place, [`Error::Device`],
-    /// [`Error::Closed`].
+    /// [`Error::Corruption`] if a block is not the one that was written to that place,
+    /// [`Error::Device`], [`Error::Closed`].
     ///
     /// # Panics
     /// If there is no such run, or it has another length.
@@ -148,10 +149,10 @@ impl Reading {
         Ok(())
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     ///
     /// # Panics
-    /// If some of them have not come.
+    /// If some of them are missing.
     pub fn into_bytes(self) -> Vec<u8> {
         assert_eq!(self.missing, 0, "all of a read has come");
         self.bytes

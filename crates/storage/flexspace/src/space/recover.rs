@@ -1,4 +1,4 @@
-//! What a device holds of a space: the tree of the last checkpoint, and what the logs say since.
+//! The stored state of a space: the tree of the last checkpoint, and the later changes of the logs.
 //! Nothing is changed.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -19,7 +19,7 @@ use crate::{FlexSnapshot, FlexTree};
 pub(super) const SUPERBLOCK: &str = "superblock";
 pub(super) const SUPERBLOCK_KIND: [u8; 8] = *b"flexspac";
 
-/// What the superblock says: see `docs/formats/flexspace.md`.
+/// The content of the superblock: see `docs/formats/flexspace.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
     pub(super) segment_bytes: u32,
@@ -64,7 +64,7 @@ impl Standing {
     }
 }
 
-/// A space as it was found.
+/// A space in the state that an opening found.
 #[derive(Debug)]
 pub(super) struct Recovered {
     pub(super) geometry: Geometry,
@@ -79,7 +79,7 @@ pub(super) struct Recovered {
     pub(super) replayed: Replayed,
 }
 
-/// An empty tree for segments of this geometry.
+/// Returns an empty tree for segments of this geometry.
 pub(super) fn empty_tree(geometry: Geometry) -> FlexTree {
     FlexTree::with_join_window(join_window(geometry))
 }
@@ -88,7 +88,7 @@ fn join_window(geometry: Geometry) -> u64 {
     u64::from(geometry.extent_bytes_max())
 }
 
-/// Reads what the superblock's payload leads to.
+/// Reads the files to which the superblock's payload leads.
 ///
 /// # Errors
 /// [`Error::Corruption`], [`Error::Device`].
@@ -146,7 +146,7 @@ fn set_generation(generations: &mut Vec<u64>, segment: u32, generation: u64) {
     }
 }
 
-/// Counts what the tree refers to, and refuses what lies in no segment.
+/// Counts the bytes to which the tree refers, and refuses addresses in no segment.
 pub(super) fn live_bytes(
     tree: &FlexSnapshot,
     geometry: Geometry,

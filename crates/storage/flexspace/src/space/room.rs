@@ -1,10 +1,11 @@
-//! Room for what is written: on the device, and in the ballast for what has to go on without it.
+//! Room for writes: on the device, and in the ballast for work that has to proceed without it.
 //!
-//! 1. A change that wants segments frees what waits for nobody any more, with its room.
-//! 2. The ballast is made as long as the space then wants it (`ballast.rs`).
+//! 1. A change that needs segments frees waiting ones that no snapshot reaches any more, with their
+//!    room.
+//! 2. The ballast gets the length that the space then needs (`ballast.rs`).
 //! 3. Room for all segments is made sure of. Only then is anything written.
 //!
-//! What a step has no room for is refused, with word for the collector.
+//! A step without room is refused; the error says whether the collector has to run.
 
 use device::Error as Refused;
 
@@ -12,10 +13,10 @@ use super::checkpoint::begun;
 use super::collect::plan;
 use super::{Error, Shared, Writer};
 
-/// What the record of a relocation takes at most.
+/// Most bytes of the record of a relocation.
 const RELOCATION_BYTES: usize = 25;
 
-/// The refusal where no collector helps: what lives is all that may.
+/// Returns the refusal if no collector helps: all bytes that may live do.
 pub(super) fn full_device(writer: &Writer, more_bytes: u64) -> Error {
     let live_bytes = writer.segments.live_bytes();
     Error::NoSpace { live_bytes, limit_bytes: live_bytes, more_bytes }
@@ -75,8 +76,8 @@ impl Shared {
         Ok(true)
     }
 
-    /// Gives back the room of free segments that nobody begins now; of the last of them only a part
-    /// may be there.
+    /// Releases the room of free segments that no writer begins now; of the last of them only a
+    /// part may be there.
     pub(super) fn give_up_room(&self, writer: &mut Writer, segments: &[u32]) -> Result<(), Error> {
         for &segment in segments {
             self.punch(segment)?;
@@ -85,8 +86,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives back a free segment's room. Where the device wants room for that it keeps it, and is as free as
-    /// another. Each other failure is one of a write (F3), since zeros are written where nothing can be punched.
+    /// Releases a free segment's room. If the device needs room for that, the segment keeps its
+    /// room, and is as free as another. Each other failure is one of a write (F3), since zeros are
+    /// written on devices that cannot punch.
     pub(super) fn punch(&self, segment: u32) -> Result<(), Error> {
         match self.data.punch(segment) {
             Err(Refused::NoSpace { .. }) => Ok(()),
@@ -94,7 +96,7 @@ impl Shared {
         }
     }
 
-    /// Makes sure of room for a segment of the collector's, which may take it from the ballast; says
+    /// Secures room for a segment of the collector's, which may be taken from the ballast; returns
     /// whether there is any.
     pub(super) fn has_room_to_copy(
         &self,
@@ -119,7 +121,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// Makes sure of room for the records of that many relocations, if room is short; says whether there
+    /// Secures room for the records of `count` relocations, if room is short; returns whether there
     /// is any.
     pub(super) fn has_room_to_relocate(&self, count: u64) -> Result<bool, Error> {
         let mut log = self.log.lock();
@@ -137,7 +139,7 @@ impl Shared {
         }
     }
 
-    /// The refusal of a change for want of `bytes` on the device.
+    /// Returns the refusal of a change for lack of `more_bytes` bytes on the device.
     pub(super) fn no_room(&self, writer: &Writer, more_bytes: u64) -> Error {
         if !plan(&writer.segments.view(true)).is_empty() {
             return Error::Uncollected;
@@ -145,7 +147,7 @@ impl Shared {
         full_device(writer, more_bytes)
     }
 
-    /// How long the ballast is to be before `more` segments are begun.
+    /// Returns the length that the ballast must have before `more` segments are begun.
     fn ballast_bytes(&self, writer: &Writer, more: u32) -> u64 {
         let (_, _, used) = writer.segments.counts();
         let new_nodes = self.state.read().tree.new_nodes_max();

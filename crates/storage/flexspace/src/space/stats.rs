@@ -6,7 +6,7 @@ use super::checkpoint::Checkpointer;
 use super::{FlexSpace, Writer};
 use crate::log::LogWriter;
 
-/// What a space is made of at one moment.
+/// The composition of a space at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Bytes of the space.
@@ -19,15 +19,15 @@ pub struct Stats {
     pub extent_bytes_max: u32,
     /// Segments of the data file that are in use.
     pub used_segments: u64,
-    /// Those that are free.
+    /// Segments that are free.
     pub free_segments: u64,
-    /// Those that snapshots hold.
+    /// Segments that snapshots hold.
     pub held_segments: u64,
-    /// Those that the collector leaves alone since the space was opened, as a block that is in use
-    /// could not be read.
+    /// Segments that the collector leaves alone until the space is opened again, because a used
+    /// block could not be read.
     pub unreadable_segments: u64,
     /// Bytes of room that are held on the device, so that syncs, checkpoints, openings and the
-    /// collector go on when it is full.
+    /// collector can proceed when it is full.
     pub ballast_bytes: u64,
     /// Snapshots that live.
     pub snapshots: u64,
@@ -41,29 +41,31 @@ pub struct Stats {
     pub checkpoints: u64,
     /// Slots of the tree file that are in use.
     pub used_slots: u64,
-    /// Those that are free.
+    /// Slots that are free.
     pub free_slots: u64,
 }
 
 impl FlexSpace {
-    /// How often the space was opened and changed, its making included: the number of the present life,
-    /// or of the last one while [`Self::has_begun`] is false. Waits for a writer.
+    /// Returns how often the space was opened and changed, its making included: the number of the
+    /// present life, or of the last one while [`Self::has_begun`] is false. Waits for a writer.
     pub fn life(&self) -> u64 {
         self.shared.writer.lock().life
     }
 
-    /// Bytes of memory of the tree's nodes, those of living snapshots included, and of where they lie in the
-    /// tree file. Waits for nobody's I/O.
+    /// Returns the bytes of memory of the tree's nodes, those of living snapshots included, and of
+    /// their places in the tree file. Waits for no I/O.
     pub fn node_bytes(&self) -> u64 {
         self.shared.state.read().tree.node_bytes() + self.shared.place_bytes.load(Relaxed)
     }
 
-    /// Bytes in segments that the space refers to ([`Stats::live_bytes`]). Waits for a writer.
+    /// Returns the bytes in segments that the space refers to ([`Stats::live_bytes`]). Waits for a
+    /// writer.
     pub fn live_bytes(&self) -> u64 {
         self.shared.writer.lock().segments.live_bytes()
     }
 
-    /// Segments that the collector leaves alone ([`Stats::unreadable_segments`]). Waits for a writer.
+    /// Segments that the collector leaves alone ([`Stats::unreadable_segments`]). Waits for a
+    /// writer.
     pub fn unreadable_segments(&self) -> u64 {
         self.shared.writer.lock().segments.unreadable_count()
     }
@@ -76,7 +78,8 @@ impl FlexSpace {
         self.stats_of(&checkpointer, log.as_ref(), &shared.writer.lock())
     }
 
-    /// The same, of a space that nobody checkpoints, commits, or changes at this moment: waits for nobody.
+    /// Returns the same, if no thread checkpoints, commits, or changes the space at this moment;
+    /// never waits.
     pub fn stats_at_once(&self) -> Option<Stats> {
         let shared = &self.shared;
         let checkpointer = shared.checkpointer.try_lock()?;

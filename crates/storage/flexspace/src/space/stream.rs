@@ -29,14 +29,14 @@ pub struct Stream {
 }
 
 impl FlexSpace {
-    /// A stream that begins at the first byte.
+    /// Returns a stream that begins at the first byte.
     pub fn stream(&self) -> Stream {
         Stream { space: self.clone(), position: 0 }
     }
 }
 
 impl Stream {
-    /// Puts `data` at the position, which moves behind it; what was there moves back.
+    /// Puts `data` at the position, which moves behind it; bytes from there on move back.
     ///
     /// # Errors
     /// As [`FlexSpace::splice`].
@@ -59,14 +59,14 @@ impl Read for Stream {
 }
 
 impl Write for Stream {
-    /// Writes over what is there, and behind the end.
+    /// Writes over the present bytes, and behind the end.
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         self.space.pwrite(self.position, data)?;
         self.position += data.len() as u64;
         Ok(data.len())
     }
 
-    /// Makes durable what was written, which the standard library's files do not.
+    /// Makes written bytes durable, which the standard library's files do not.
     fn flush(&mut self) -> io::Result<()> {
         Ok(self.space.sync()?)
     }

@@ -42,7 +42,7 @@ fn open(device: Arc<dyn Device>) -> FlexSpace {
     FlexSpace::open(device, small()).expect("the space that was created")
 }
 
-/// A device in memory with so little room.
+/// Returns a device in memory with `bytes` bytes of room.
 fn with_room(bytes: u64) -> Arc<RoomDevice> {
     RoomDevice::new(device::memory(), bytes).expect("a device")
 }
@@ -56,7 +56,7 @@ fn until_the_log_is_full(space: &FlexSpace) {
     }
 }
 
-/// All bytes, and the tags.
+/// Returns all bytes, and the tags.
 fn content(space: &FlexSpace) -> Result<Model, Error> {
     Model::of(&space.snapshot()?)
 }

@@ -1,7 +1,7 @@
 //! Several changes of which a crash leaves all or none.
 //!
-//! A commit takes its records under the writers' lock (`commit.rs`), so what is done in one hold of it
-//! lies in one frame of the log.
+//! A commit takes its records under the writers' lock (`commit.rs`), so changes in one hold of it
+//! are in one frame of the log.
 
 use sync::MutexGuard;
 
@@ -19,10 +19,11 @@ impl FlexSpace {
     /// Makes several changes, of which a crash leaves all or none. Other writers wait; readers may
     /// see some of them before others, but each as a whole.
     ///
-    /// If one is refused, those before it stay: it is up to `work` to take them back, or to go on.
+    /// If one change is refused, the changes before it stay: `work` decides whether to revert them
+    /// or to continue.
     ///
     /// # Errors
-    /// What `work` returns, and those of [`Self::splice`].
+    /// The errors of `work`, and those of [`Self::splice`].
     pub fn together<R>(
         &self,
         work: impl FnOnce(&mut Together<'_>) -> Result<R, Error>,
@@ -34,12 +35,12 @@ impl FlexSpace {
 }
 
 impl Together<'_> {
-    /// How many bytes there are.
+    /// Returns how many bytes there are.
     pub fn len(&self) -> u64 {
         self.shared.state.read().tree.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

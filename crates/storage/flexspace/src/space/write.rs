@@ -11,7 +11,7 @@ use crate::log::{Change, Piece, Record};
 use crate::planted::{Planted, is_planted};
 use crate::{Extent, FlexSnapshot, FlexTree};
 
-/// Extents that go in one change whose nodes are freed under the readers' lock.
+/// Extents removed in one change whose nodes are freed under the readers' lock.
 const FREED_EXTENTS_FEW: usize = 4096;
 
 /// The longest space that has holes: as offsets of files are, its offsets are numbers with a sign.
@@ -27,7 +27,7 @@ impl FlexSpace {
         shared.splice(&mut *shared.writer_for_change()?, None, Some(0), data, 0)
     }
 
-    /// Puts `data` at `offset`; what was there and all behind it moves back (Flex 4, insert-range).
+    /// Puts `data` at `offset`; bytes from there on move back (Flex 4, insert-range).
     ///
     /// # Errors
     /// As [`Self::splice`].
@@ -43,7 +43,7 @@ impl FlexSpace {
         self.splice(offset, length, &[], 0)
     }
 
-    /// Writes `data` over what is at `offset`, and behind the end, but not from behind the end on.
+    /// Writes `data` over the bytes at `offset` and behind the end, but not from behind the end on.
     ///
     /// # Errors
     /// As [`Self::splice`].
@@ -54,7 +54,7 @@ impl FlexSpace {
 
     /// Puts `data` in the place of `removed` bytes at `offset`: one change, of which a crash leaves
     /// all or nothing. The first new extent gets `tag`, which is then not joined to the one before
-    /// it; a tag belongs to a byte, and goes with it.
+    /// it; a tag belongs to a byte, and is removed with it.
     ///
     /// Data of at most [`Stats::extent_bytes_max`](super::Stats::extent_bytes_max) is one extent.
     /// Writes to the device only if a segment is full, or the log's buffer; not durable before
@@ -67,18 +67,19 @@ impl FlexSpace {
         self.together(|space| space.splice(offset, removed, data, tag))
     }
 
-    /// Puts `length` zeros in the place of `removed` bytes at `offset`. They lie nowhere, so they take
-    /// no room beside that of the tree, in which each 4 GiB of them take a leaf. With as many zeros as
-    /// bytes it is what a file system calls to punch a hole; with none removed, an insertion.
+    /// Puts `length` zeros in the place of `removed` bytes at `offset`. The zeros have no address,
+    /// so they take no room except that of the tree, in which each 4 GiB of them take a leaf. If
+    /// `length` equals `removed`, a file system calls this punching a hole; if `removed` is 0, it
+    /// is an insertion.
     ///
     /// # Errors
-    /// As [`Self::splice`], and [`Error::TooLong`] for more than 2^48 zeros at once.
+    /// As [`Self::splice`], and [`Error::TooLong`] for more than 2^48 zeros in one call.
     pub fn splice_hole(&self, offset: u64, removed: u64, length: u64) -> Result<(), Error> {
         self.together(|space| space.splice_hole(offset, removed, length))
     }
 
-    /// Tags the byte at `offset`: an extent begins there from now on. With tag 0 it may be joined to
-    /// the one before it again.
+    /// Tags the byte at `offset`: an extent begins there from now on. With tag 0 it may be joined
+    /// to the one before it again.
     ///
     /// # Errors
     /// As [`Self::splice`].
@@ -88,9 +89,10 @@ impl FlexSpace {
 }
 
 impl Shared {
-    /// The writers' lock, if writes are taken. Commits first if there are many records, so that a
-    /// change that is refused for want of room was not made, and stores the tree if the log is long,
-    /// unless another does and it is not very long. Begins the life of this opening (L2).
+    /// Returns the writers' lock, if writes are accepted. Commits first if there are many records,
+    /// so that a change that is refused for lack of room was not made. Stores the tree if the log
+    /// is long, unless another thread does and the log is not very long. Begins the life of this
+    /// opening (L2).
     pub(super) fn writer_for_change(&self) -> Result<MutexGuard<'_, Writer>, Error> {
         self.ready()?;
         loop {
@@ -106,7 +108,8 @@ impl Shared {
         }
     }
 
-    /// An offset of none is the end; removing none is as much as the data covers.
+    /// Without an offset, splices at the end; without a number to remove, replaces the bytes that
+    /// the data covers.
     pub(super) fn splice(
         &self,
         writer: &mut Writer,
@@ -139,7 +142,7 @@ impl Shared {
         if live_bytes + bytes <= limit_bytes {
             return Ok(());
         }
-        // Holes of the range are no room that is given back.
+        // Holes of the range release no room.
         let tree = self.state.read().tree.snapshot();
         let pieces = tree.query(range).filter(|piece| !piece.extent.is_hole());
         let gone: u64 = pieces.map(|piece| u64::from(piece.length)).sum();
@@ -199,7 +202,7 @@ impl Shared {
         Ok(pieces)
     }
 
-    /// How many segments have to be begun for these extents.
+    /// Returns how many segments have to be begun for these extents.
     fn wanted_segments<'a>(&self, writer: &Writer, extents: impl Iterator<Item = &'a [u8]>) -> u32 {
         let mut room = writer.open.as_ref().map_or(0, |open| open.room_bytes(&self.data));
         let mut count = 0;
@@ -219,7 +222,7 @@ impl Shared {
         if let Some(mut full) = writer.open.take() {
             let written = full.write_new(&self.data, &mut writer.scratch);
             if let Err(error) = self.health.stop_on(written) {
-                // Readers go on reading it in its buffer.
+                // Readers continue to read it in its buffer.
                 writer.open = Some(full);
                 return Err(error);
             }
@@ -227,7 +230,7 @@ impl Shared {
             writer.spare = Some(full.buffer);
         }
         let (segment, buffer) = (next.segment, next.buffer.clone());
-        // Whoever looks from now on finds the full one in the file.
+        // Later reads find the full one in the file.
         self.state.write().open = Some(OpenBuffer { segment, buffer });
         writer.open = Some(next);
         Ok(())
@@ -257,8 +260,8 @@ impl Shared {
         Ok(SegmentWriter::new(segment, generation, buffer.into()))
     }
 
-    /// Makes a change whose bytes were placed; it is in the next commit. What it takes out is counted,
-    /// and its nodes are freed, without the readers' lock.
+    /// Makes a change whose bytes were placed; it is in the next commit. Removed bytes are counted,
+    /// and removed nodes are freed, without the readers' lock.
     pub(super) fn apply(&self, writer: &mut Writer, change: &Change) -> Result<(), Error> {
         let (before, number) = {
             let state = self.state.read();
@@ -284,7 +287,7 @@ impl Shared {
     }
 }
 
-/// A generation that no segment had in another life, or earlier in this one.
+/// Returns a generation that no segment had in another life, or earlier in this one.
 pub(super) fn generation(life: u64, begun: u64) -> Result<u64, Error> {
     if begun > u64::from(u32::MAX) {
         let what = "2^32 segments were begun since the space was opened: open it again";
@@ -315,7 +318,7 @@ pub(super) fn change_tree(tree: &mut FlexTree, change: &Change) -> Result<(), Er
             if end > tree.len() {
                 return Err(Error::BehindTheEnd { end, len: tree.len() });
             }
-            // What is refused is refused before anything is done.
+            // Refusals happen before any change.
             tree.check_growth(tree.len(), *length)?;
             tree.collapse_range(*offset, *removed)?;
             tree.insert_range(*offset, *length, Extent::HOLE)?;
@@ -345,7 +348,7 @@ fn add(segments: &mut Segments, change: &Change, state: u64) {
     }
 }
 
-/// Counts the bytes that a change takes out of segments, and says how many extents they lie in.
+/// Counts the bytes that a change takes out of segments, and returns the number of their extents.
 fn subtract(tree: &FlexSnapshot, segments: &mut Segments, change: &Change, state: u64) -> usize {
     let (offset, length) = match change {
         Change::Splice { offset, removed, .. } | Change::Hole { offset, removed, .. } => {

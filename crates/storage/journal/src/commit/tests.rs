@@ -4,8 +4,8 @@
 //! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-journal --profile models --lib commit --target-dir target/shuttle
 //! ```
 //!
-//! Each test prints its seed. The same command with `SHUTTLE_RANDOM_SEED=<seed>` and the test's name
-//! replays it. A lost wake-up shows as a deadlock, which shuttle reports.
+//! Each test prints its seed. The same command with `SHUTTLE_RANDOM_SEED=<seed>` and the test's
+//! name replays it. A lost wake-up shows as a deadlock, which shuttle reports.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Setup {
         Self { disk, faults, journal, next: Arc::new(1.into()) }
     }
 
-    /// A thread that appends records and waits for each.
+    /// Returns a thread that appends records and waits for each.
     fn writer(&self, durabilities: &'static [Durability]) -> shuttle::thread::JoinHandle<()> {
         let (disk, journal, next) = (self.disk.clone(), self.journal.clone(), self.next.clone());
         spawn(move || {
@@ -72,7 +72,7 @@ impl Setup {
     }
 }
 
-/// Whatever a power cut leaves right now holds this record.
+/// Checks that every image after a power cut right now holds this record.
 fn holds(disk: &SimulatedDisk, seqno: SeqNo) {
     for image in 0..3 {
         let mut last = SeqNo::ZERO;
@@ -93,7 +93,7 @@ fn join(threads: impl IntoIterator<Item = shuttle::thread::JoinHandle<()>>) {
 
 use Durability::{Buffered, Flushed, Synced};
 
-/// Everybody waits for syncs.
+/// All threads wait for syncs.
 fn synced() {
     let setup = Setup::new(1 << 20);
     join([
@@ -104,7 +104,7 @@ fn synced() {
     assert_eq!(setup.journal.synced(), SeqNo::new(5));
 }
 
-/// Everybody waits for writes alone.
+/// All threads wait for writes alone.
 fn flushed() {
     let setup = Setup::new(1 << 20);
     join([
@@ -129,8 +129,8 @@ fn rotating() {
     assert!(setup.journal.synced() > SeqNo::ZERO);
 }
 
-/// Segments of one or two records are trimmed away while the next is being created: one that is
-/// there remains always, and says how far the journal went.
+/// Segments of one or two records are trimmed away while the next is being created: one of them
+/// always remains, and says how far the journal reached.
 fn trimming() {
     let setup = Setup::new(600);
     let (journal, disk) = (setup.journal.clone(), setup.disk.clone());
@@ -146,7 +146,7 @@ fn trimming() {
     join([setup.writer(&[Flushed; 6]), trimmer]);
 }
 
-/// Who waits for a sync may be satisfied by a segment's end meanwhile, and another not.
+/// The end of a segment may satisfy one thread that waits for a sync, and not another.
 fn overtaken() {
     let setup = Setup::new(1 << 10);
     let synced: &[Durability] = &[Synced];
@@ -154,14 +154,14 @@ fn overtaken() {
     join(writers.map(|durabilities| setup.writer(durabilities)));
 }
 
-/// A sync fails: nobody waits for ever, and nobody is told a lie.
+/// A sync fails: no thread waits for ever, and none gets a wrong result.
 fn failing() {
     let setup = Setup::new(1 << 10);
     setup.sync_fails();
     join([setup.writer(&[Synced, Flushed, Synced]), setup.writer(&[Synced, Synced])]);
 }
 
-/// The journal is closed while others append: what it accepted is there.
+/// The journal is closed while others append: accepted records are there.
 fn closing() {
     let setup = Setup::new(1 << 10);
     let writers = [setup.writer(&[Buffered, Synced]), setup.writer(&[Flushed, Synced])];

@@ -1,4 +1,4 @@
-//! What must be found after a power cut, and whether it was.
+//! The records that must be found after a power cut, and the check that they were.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use device::{Device, SimulatedDisk};
 use super::{Mode, Run};
 use crate::{Journal, OpenError, Recovery, check};
 
-/// Where the harness keeps its journal.
+/// Directory of the harness's journal.
 pub(super) const DIR: &str = "journal";
 
 /// A record that was appended. Its payload follows from its id, which no other record of the run
@@ -34,23 +34,23 @@ impl Record {
     }
 }
 
-/// What is known about a journal at one moment.
+/// Knowledge about a journal at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// What may be found: these, or a prefix of them.
+    /// The records that may be found: these, or a prefix of them.
     pub(super) records: Vec<Record>,
-    /// What must be found: everything up to this number.
+    /// Number up to which all records must be found.
     pub(super) acknowledged: u64,
     /// The loss of a file with a record up to this number must be noticed. A power cut may leave a
     /// segment that nothing has acknowledged; its records count from the next opening on.
     pub(super) noted: u64,
-    /// What was trimmed, or may have been: nothing up to this number is asked for.
+    /// Number up to which records were trimmed, or may have been: none of these has to be found.
     pub(super) persisted: u64,
     /// The last id given.
     pub(super) id: u64,
 }
 
-/// What became of one image.
+/// The result of one image.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Verdict {
     /// The journal could not be opened, as may be where bytes were silently lost.
@@ -60,12 +60,12 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// Whether the journal ended in a torn tail.
+    /// Returns whether the journal ended in a torn tail.
     pub(super) fn is_torn(&self) -> bool {
         matches!(self, Self::Opened { torn: true, .. })
     }
 
-    /// What is known about an image with this verdict.
+    /// Returns the knowledge about an image with this verdict.
     pub(super) fn survived(&self, moment: &Known) -> Option<Known> {
         match *self {
             Self::Opened { last, shortened: false, .. } => {
@@ -93,8 +93,8 @@ impl Known {
     }
 }
 
-/// Opens the journal on an image and compares what it holds with what is known of the moment at
-/// which the power was cut. `Err` says which promise was broken.
+/// Opens the journal on an image and compares its content with the knowledge of the moment at which
+/// the power was cut. `Err` names the broken promise.
 pub(super) fn judge(
     run: &Run,
     image: Arc<SimulatedDisk>,

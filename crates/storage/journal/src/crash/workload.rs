@@ -1,4 +1,4 @@
-//! Drives a journal on a simulated disk, and keeps what was promised when.
+//! Drives a journal on a simulated disk, and keeps the promises of each moment.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::oracle::{self, Known, Record};
 use super::{Mode, Run};
 use crate::{Durability, Error, Journal, OpenError};
 
-/// What was known about the journal from each moment on.
+/// The knowledge about the journal from each moment on.
 pub(super) struct Course {
     /// With the disk's count of operations at that moment; ascending.
     moments: Vec<(u64, Known)>,
@@ -18,7 +18,7 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// What was known when that many operations were done.
+    /// Returns the knowledge after `operation` operations.
     pub(super) fn at(&self, operation: u64) -> Known {
         let later = self.moments.partition_point(|(from, _)| *from <= operation);
         self.moments[..later].last().map(|(_, known)| known.clone()).unwrap_or_default()
@@ -32,8 +32,8 @@ struct Drive<'a> {
     journal: Journal,
     known: Known,
     course: Course,
-    /// Whether a write or sync has failed on this disk, so that the kernel may have forgotten what
-    /// it was given.
+    /// Whether a write or sync has failed on this disk, so that the kernel may have forgotten
+    /// written bytes.
     failed: bool,
 }
 
@@ -47,8 +47,8 @@ enum End {
     Over,
 }
 
-/// Opens the journal on the disk, about which `known` is known, and takes so many random steps.
-/// `Err` says which promise was broken.
+/// Opens the journal on the disk, about which `known` is known, and takes `steps` random steps.
+/// `Err` names the broken promise.
 pub(super) fn drive(
     run: &mut Run,
     disk: &Arc<SimulatedDisk>,
@@ -115,7 +115,7 @@ impl Drive<'_> {
         match outcome {
             Ok(()) => Ok(End::Not),
             Err(Error::Stopped { .. }) if self.run.mode == Mode::Loud => Ok(End::Stopped),
-            // Nothing was done that counts, and it goes on.
+            // Nothing was done that counts, and the run continues.
             Err(Error::NoRoom { .. }) if self.run.mode == Mode::Loud => Ok(End::Not),
             Err(error) => Err(format!("on a disk that works: {error}")),
         }
@@ -137,8 +137,8 @@ impl Drive<'_> {
     }
 
     fn wait(&mut self, durability: Durability) -> Result<(), Error> {
-        // What is waited for may be found before the wait returns; records are known since the
-        // append, so nothing is to be noted before.
+        // The awaited records may be found before the wait returns; records are known since the
+        // append, so nothing has to be noted before.
         self.journal.wait(self.journal.last(), durability)?;
         self.known.acknowledge(self.known.acknowledged.max(self.journal.synced().get()));
         self.note();
@@ -167,7 +167,7 @@ impl Drive<'_> {
         Ok(if self.reopen()? { End::Not } else { End::Over })
     }
 
-    /// Kills the process and opens the journal again. Answers whether that worked.
+    /// Kills the process and opens the journal again. Returns whether that worked.
     fn reopen(&mut self) -> Result<bool, String> {
         let flushed = self.journal.flushed().get();
         let opened = oracle::compare(self.run, self.disk.clone(), &self.known)?;
@@ -197,7 +197,7 @@ impl Drive<'_> {
         }
     }
 
-    /// What is known now holds from the next operation on.
+    /// Notes that the present knowledge holds from the next operation on.
     fn note(&mut self) {
         let now = self.disk.operations();
         match self.course.moments.last_mut() {

@@ -27,9 +27,9 @@
 //! offset had been synced.
 //!
 //! Seal, last seal and close are *marks*. A journal that is closed in order ends with a last seal
-//! that reaches a sector's end and is synced, and then a sector with another one and the close (on
-//! a direct device both reach a block's end). So the close is proven within its own sector, and no
-//! rotten sector takes both a record and the proof of it.
+//! that reaches a sector's end and is synced. Then a sector with another last seal and the close
+//! follows (on a direct device both reach a block's end). So the close is proven within its own
+//! sector, and no rotten sector takes both a record and the proof of it.
 
 use codec::{Corruption, Format, HeaderError, Reader, SeqNo, Writer, hash64};
 
@@ -44,10 +44,10 @@ pub(crate) const CHECKSUM_BYTES: usize = 8;
 pub(crate) const HEADER_BYTES: usize = 72;
 /// Bytes of a frame before its payload.
 pub(crate) const FRAME_HEADER_BYTES: usize = 12;
-/// Bytes that a frame takes beside its payload.
+/// Bytes of a frame in addition to its payload.
 pub(crate) const FRAME_BYTES_MIN: usize = FRAME_HEADER_BYTES + CHECKSUM_BYTES;
 
-/// What the disk writes wholly or not at all.
+/// Bytes that the disk writes wholly or not at all.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
 /// Bits of a payload's length.
@@ -57,7 +57,7 @@ const LENGTH_MAX: u32 = (1 << LENGTH_BITS) - 1;
 
 const _: () = assert!(crate::Options::RECORD_BYTES_MAX == LENGTH_MAX as usize);
 
-/// What a segment's header says.
+/// The content of a segment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     /// The same in all segments of a journal.
@@ -66,7 +66,7 @@ pub(crate) struct SegmentHeader {
     pub(crate) index: u64,
     /// Random, so that checksums differ even between two files made under the same index.
     pub(crate) salt: u64,
-    /// Where the segment before ended; 0 in a journal's first.
+    /// The end of the segment before; 0 in a journal's first.
     pub(crate) previous_end: u64,
     /// The last checksum in the segment before; 0 in a journal's first.
     pub(crate) previous_chain: u64,
@@ -75,7 +75,7 @@ pub(crate) struct SegmentHeader {
 }
 
 impl SegmentHeader {
-    /// The header's bytes.
+    /// Returns the header's bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES);
         let mut out = Writer::new(&mut bytes);
@@ -91,8 +91,8 @@ impl SegmentHeader {
         bytes
     }
 
-    /// What the first frame chains from, and what all frames' checksums are seeded with: the
-    /// header's own checksum.
+    /// Returns the header's own checksum: the first frame chains from it, and it seeds all frames'
+    /// checksums.
     pub(crate) fn seed(&self) -> u64 {
         let bytes = self.encode();
         bytes.last_chunk().map_or(0, |checksum| u64::from_le_bytes(*checksum))
@@ -131,7 +131,7 @@ impl SegmentHeader {
 pub(crate) enum HeaderFault {
     /// Another release wrote it.
     Unsupported(HeaderError),
-    /// It is not what was written.
+    /// It differs from the bytes that were written.
     Damaged(Corruption),
 }
 
@@ -141,21 +141,21 @@ impl From<Corruption> for HeaderFault {
     }
 }
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A record; its number is the sequence number.
     Record,
     /// The end of a group; its number is the watermark.
     Seal,
-    /// The end of the journal's last group: only what closes it may follow, in a sector of its
-    /// own. Its number is the watermark.
+    /// The end of the journal's last group: only the frames that close it may follow, in a sector
+    /// of their own. Its number is the watermark.
     LastSeal,
     /// The end of the journal, closed in order; its number is the watermark.
     Close,
 }
 
-/// What stands before a frame's payload.
+/// The bytes before a frame's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
     pub(crate) kind: Kind,
@@ -164,7 +164,7 @@ pub(crate) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// The header's bytes. The length fits, as the caller made sure.
+    /// Returns the header's bytes. The length fits, as the caller made sure.
     pub(crate) fn encode(&self) -> [u8; FRAME_HEADER_BYTES] {
         let kind = match self.kind {
             Kind::Record => 0,
@@ -192,8 +192,8 @@ impl FrameHeader {
     }
 }
 
-/// The checksum of a frame that begins at `offset` of the segment whose header's checksum is
-/// `seed`. `covered` is the eight bytes before the frame, its header and its payload.
+/// Returns the checksum of a frame that begins at `offset` of the segment whose header's checksum
+/// is `seed`. `covered` is the eight bytes before the frame, its header and its payload.
 pub(crate) fn frame_checksum(seed: u64, offset: u64, covered: &[u8]) -> u64 {
     let alone = covered.get(CHECKSUM_BYTES..).unwrap_or_default();
     if planted::is(Bug::Unchained) {

@@ -1,4 +1,4 @@
-//! Reads a segment from hostile bytes: header, frames, and what proves that a bad place is damage.
+//! Reads a segment from hostile bytes: header, frames, and the proofs that a bad place is damage.
 //!
 //! Memory is bounded by the window and the largest record that the file can hold; a declared length
 //! allocates nothing before the file is known to be that long.
@@ -14,7 +14,7 @@ use super::format::{
     Kind, SECTOR_BYTES, SegmentHeader, frame_checksum,
 };
 
-/// Bytes read at once.
+/// Bytes of one read.
 const WINDOW_BYTES: usize = 1 << 20;
 /// No mark's padding is this long: it only reaches a block's end.
 const PADDING_BYTES_MAX: usize = device::Buffer::ALIGNMENT;
@@ -39,7 +39,7 @@ impl<'a> SegmentReader<'a> {
         Self { file: None, len: bytes.len() as u64, window: bytes.to_vec(), window_start: 0 }
     }
 
-    /// The header of segment `index`.
+    /// Returns the header of segment `index`.
     pub(crate) fn header(
         &mut self,
         index: u64,
@@ -66,7 +66,7 @@ impl<'a> SegmentReader<'a> {
         Ok(self.window.get(from..from + len))
     }
 
-    /// The frame at `offset` of a segment with this seed, if one is there and whole.
+    /// Returns the frame at `offset` of a segment with this seed, if one is there and whole.
     fn frame(&mut self, seed: u64, offset: u64) -> device::Result<Result<Frame<'_>, &'static str>> {
         let before = offset - CHECKSUM_BYTES as u64;
         let Some(start) = self.view(before, CHECKSUM_BYTES + FRAME_HEADER_BYTES)? else {
@@ -91,8 +91,8 @@ impl<'a> SegmentReader<'a> {
         Ok(Ok(Frame { kind, number, payload, offset, end, checksum }))
     }
 
-    /// Whether all is there, right or not, that one write put from `start` to the file's end: a
-    /// sector that was never written would be missing, or zeros.
+    /// Returns whether all is there, right or not, that one write put from `start` to the file's
+    /// end: a sector that was never written would be missing, or zeros.
     fn is_written(&mut self, start: u64) -> device::Result<bool> {
         let last = self.len.saturating_sub(SECTOR_BYTES as u64).max(start);
         for sector in [start, last] {
@@ -116,7 +116,7 @@ impl<'a> SegmentReader<'a> {
         Ok(None)
     }
 
-    /// The first offset from `at` where a mark seems to stand with a watermark above `bad`.
+    /// Returns the first offset from `at` that seems to have a mark with a watermark above `bad`.
     fn next_candidate(&mut self, mut at: u64, bad: u64) -> device::Result<Option<u64>> {
         loop {
             let bytes = self.view_some(at)?;
@@ -136,8 +136,8 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    /// What there is from `start`: what the window still holds, if that is enough for a frame's
-    /// header, so that no byte is read once for each frame that might begin near it.
+    /// Returns the bytes from `start`: the window's rest, if that is enough for a frame's header,
+    /// so that no byte is read once for each frame that might begin near it.
     fn view_some(&mut self, start: u64) -> device::Result<&[u8]> {
         let window_end = self.window_start + self.window.len() as u64;
         let held = window_end.saturating_sub(start.max(self.window_start));
@@ -168,12 +168,12 @@ struct Proof {
 /// Is handed each record: its number, offset and payload.
 pub(crate) type Each<'a, E> = dyn FnMut(SeqNo, u64, &[u8]) -> Result<(), E> + 'a;
 
-/// Why a scan could not go on.
+/// The reason why a scan ended early.
 #[derive(Debug)]
 pub(crate) enum Fault<E> {
     /// The device failed.
     Device(device::Error),
-    /// Bytes that had been synced are not what was written.
+    /// Bytes that had been synced are not the bytes that were written.
     Damaged(Corruption),
     /// The visitor refused a record at this offset.
     Refused(SeqNo, u64, E),
@@ -185,10 +185,10 @@ impl<E> From<device::Error> for Fault<E> {
     }
 }
 
-/// What a segment was found to hold.
+/// The content of a scanned segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scanned {
-    /// Where the whole frames end.
+    /// The end of the whole frames.
     pub(crate) end: u64,
     /// The last checksum.
     pub(crate) chain: u64,
@@ -198,7 +198,8 @@ pub(crate) struct Scanned {
     pub(crate) records: u64,
     /// The highest watermark read: below it everything had been synced.
     pub(crate) synced_end: u64,
-    /// Where nothing but what closes the journal can stand, if the last group is sealed.
+    /// The offset from which on there can be only the frames that close the journal, if the last
+    /// group is sealed.
     closing: Option<u64>,
     /// Whether the last frame says that the journal was closed in order.
     pub(crate) closed: bool,
@@ -223,8 +224,9 @@ impl Scanned {
 /// `visit`.
 ///
 /// With `until`, the segment is one that another follows, and must hold whole frames right up to
-/// that offset. Without, it is the newest: it ends where no whole frame is found, unless a mark
-/// further on proves that this place had been synced, or nothing but a close can stand there.
+/// that offset. Without, it is the newest: it ends at the first place without a whole frame. If a
+/// mark further on proves that this place had been synced, or only a close can be there, that is
+/// damage.
 pub(crate) fn scan<E>(
     reader: &mut SegmentReader<'_>,
     header: &SegmentHeader,
@@ -299,7 +301,7 @@ pub(crate) fn scan<E>(
 ///
 /// # Errors
 /// The header is no header of that segment, a frame cannot follow the one before, or a later mark
-/// proves that what is not whole had been synced.
+/// proves that bytes which are not whole had been synced.
 pub fn decode_segment(
     index: u64,
     bytes: &[u8],

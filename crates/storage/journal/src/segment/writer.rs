@@ -18,7 +18,7 @@ use crate::store::SegmentStore;
 ///
 /// # Invariants
 /// - `bytes` begins with the checksum that the first frame chains from, which is not written.
-/// - `bytes[..whole]` are whole frames; what lies beyond is left of an append that panicked.
+/// - `bytes[..whole]` are whole frames; bytes beyond are left of an append that panicked.
 #[derive(Debug)]
 pub(crate) struct Group {
     seed: u64,
@@ -29,51 +29,51 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// An empty group at `start`, after a frame with the checksum `chain`, in memory that it may
-    /// use again.
+    /// Returns an empty group at `start`, after a frame with the checksum `chain`, in memory that
+    /// it may use again.
     pub(crate) fn new(seed: u64, start: u64, chain: u64, mut memory: Vec<u8>) -> Self {
         memory.clear();
         memory.extend_from_slice(&chain.to_le_bytes());
         Self { seed, start, bytes: memory, whole: CHECKSUM_BYTES, records: 0 }
     }
 
-    /// The group's first offset in its segment.
+    /// Returns the group's first offset in its segment.
     pub(crate) fn start(&self) -> u64 {
         self.start
     }
 
-    /// The offset after the group's last frame.
+    /// Returns the offset after the group's last frame.
     pub(crate) fn end(&self) -> u64 {
         self.start + self.len() as u64
     }
 
-    /// Bytes that will be written.
+    /// Returns the bytes that will be written.
     pub(crate) fn len(&self) -> usize {
         self.whole - CHECKSUM_BYTES
     }
 
-    /// Records in it.
+    /// Returns the number of records in it.
     pub(crate) fn records(&self) -> u64 {
         self.records
     }
 
-    /// What the frames of its segment are checked with.
+    /// Returns the seed of the checksums of its segment's frames.
     pub(crate) fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The bytes to be written.
+    /// Returns the bytes to be written.
     pub(crate) fn frames(&self) -> &[u8] {
         &self.bytes[CHECKSUM_BYTES..self.whole]
     }
 
-    /// The checksum that the next frame chains from.
+    /// Returns the checksum that the next frame chains from.
     pub(crate) fn chain(&self) -> u64 {
         let last = self.bytes[..self.whole].last_chunk::<CHECKSUM_BYTES>();
         u64::from_le_bytes(*last.expect("a group begins with a checksum"))
     }
 
-    /// Its memory, for another group.
+    /// Returns its memory, for another group.
     pub(crate) fn into_memory(self) -> Vec<u8> {
         self.bytes
     }
@@ -150,7 +150,7 @@ impl NewSegment {
         Self { header, head, chain, seed }
     }
 
-    /// An empty group at the segment's start.
+    /// Returns an empty group at the segment's start.
     pub(crate) fn first_group(&self, memory: Vec<u8>) -> Group {
         Group::new(self.seed, self.head.len() as u64, self.chain, memory)
     }
@@ -172,7 +172,7 @@ impl<'a> Unfinished<'a> {
         Ok(Self { store, index, file })
     }
 
-    /// What the device wants offsets and lengths of writes to be multiples of.
+    /// Returns the alignment that the device needs of offsets and lengths of writes.
     pub(crate) fn alignment(&self) -> usize {
         self.file.alignment()
     }
@@ -187,8 +187,8 @@ impl<'a> Unfinished<'a> {
         self.file.write_at(group.start(), group.frames())
     }
 
-    /// Syncs the file, gives it its name and makes that durable; returns it. No file of a segment's name can
-    /// be found whose content up to here is not whole.
+    /// Syncs the file, gives it its name and makes that durable; returns it. No file of a segment's
+    /// name can be found whose content up to here is not whole.
     pub(crate) fn finish(self) -> device::Result<Arc<dyn File>> {
         if self.index == 1 || !planted::is(Bug::RecoveryUnsynced) {
             self.file.sync(SyncKind::All)?;

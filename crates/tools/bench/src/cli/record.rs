@@ -39,7 +39,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 #[expect(clippy::disallowed_methods, reason = "a trace is the user's file, not the database's")]
 pub(super) fn execute(args: &RecordArgs, env: &Environment) -> Result<ExitCode, BenchError> {
     let failed = |error| BenchError::Io(args.out.display().to_string(), error);
-    // What was recorded until then is written all the same.
+    // The trace up to a signal is written nevertheless.
     let mut signals = Signals::new([SIGINT, SIGTERM])
         .map_err(|error| BenchError::Io("signals".to_owned(), error))?;
     let out = File::create(&args.out).map_err(failed)?;

@@ -27,8 +27,9 @@ pub struct TablesArgs {
     /// Write the page and its figures to this directory instead
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Where loads and finished runs are kept, in a folder for each page, until the page is whole. A suite that was
-    /// interrupted goes on from there, if it is the same build. The data of the runs are there, too
+    /// The directory for loads and finished runs, with a folder for each page, until the page is
+    /// whole. A suite that was interrupted goes on from there, if it is the same build. The data of
+    /// the runs are there, too
     #[arg(long, default_value = "target/tables")]
     pub keep: PathBuf,
     /// Write plots of each comparison to this directory
@@ -117,7 +118,7 @@ impl From<KeptError> for BenchError {
     }
 }
 
-/// What makes the same page again.
+/// Returns the command that makes the same page again.
 fn command(name: &str, args: &TablesArgs) -> String {
     let mut words = vec![format!("./dev tables {name}")];
     words.extend(args.rounds.map(|rounds| format!("--rounds={rounds}")));

@@ -12,7 +12,7 @@ use crate::report::{Report, read_reports};
 use crate::run::data_dir;
 use crate::stores::is_ours;
 
-/// Names the peers' program; else it is looked for under `peers/target/release`.
+/// Names the peers' program; without it the program is searched under `peers/target/release`.
 const PEERS_VARIABLE: &str = "THERMOCLINE_PEERS";
 const PEERS_PATH: &str = "peers/target/release/thermocline-peers";
 const SIGKILL: i32 = 9;
@@ -31,7 +31,7 @@ pub struct Programs {
 /// Why a run gave no report, or a comparison could not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
-    /// The program does not do what is asked of it here.
+    /// The program cannot do the work of a comparison.
     #[error(
         "{path} speaks another protocol than this program ({PROTOCOL}): build both from sources that agree",
         path = .0.display()
@@ -58,8 +58,8 @@ pub enum ChildError {
 }
 
 impl Programs {
-    /// This program for ours; for theirs, what the environment names, or what is built in the
-    /// working directory.
+    /// Returns this program for ours; for theirs, the one that the environment names, or the one
+    /// that is built in the working directory.
     ///
     /// # Errors
     /// The path of this program is not known.
@@ -94,8 +94,8 @@ impl Programs {
         Ok(Known { ours: Abilities::ask(&self.ours)?, peers, baseline })
     }
 
-    /// Runs a turn, and reads its reports, which a run with wrong answers writes too. With `loads` it
-    /// begins from the load there that is right for it, which is made if it is missing.
+    /// Runs a turn, and reads its reports, which a run with wrong results writes too. With `loads`
+    /// it begins from the load there that is right for it, which is made if it is missing.
     pub(super) fn run(
         &self,
         turn: &Turn,
@@ -177,7 +177,7 @@ impl Programs {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loads<'a> {
     pub(super) path: &'a Path,
-    /// Whether the child opens the load where it lies.
+    /// Whether the child opens the load in place.
     pub(super) is_in_place: bool,
 }
 
@@ -219,7 +219,7 @@ impl Known {
     }
 }
 
-/// Where the process `pid` puts the data of `turn`.
+/// Returns the directory in which the process `pid` puts the data of `turn`.
 fn data_of(turn: &Turn, pid: u32) -> PathBuf {
     let option = |name| turn.options.iter().rev().find_map(|option| option.strip_prefix(name));
     let engine = option("--engine=").unwrap_or_default();

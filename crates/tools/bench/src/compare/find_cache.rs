@@ -1,5 +1,5 @@
-//! Finds the cache of each store before its measured rounds, by whole runs of the workload, or of all workloads that
-//! share an opening.
+//! Finds the cache of each store before its measured rounds, by whole runs of the workload, or of
+//! all workloads that share an opening.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,8 +27,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// Returns whether `turn` runs with the cache that was found here. A baseline runs with the cache of
-    /// this build, so that a build that takes more memory than the other shows it.
+    /// Returns whether `turn` runs with the cache that was found here. A baseline runs with the
+    /// cache of this build, so that a build that takes more memory than the other shows it.
     pub(super) fn is_of(&self, turn: &Turn) -> bool {
         let is_baseline = turn.side == Side::Baseline && turn.twin.as_ref() == Some(&self.store);
         self.workload == turn.workload() && (self.store == turn.store || is_baseline)
@@ -59,7 +59,7 @@ pub(super) fn search_all(
     searched.into_iter().filter_map(search).collect()
 }
 
-/// The largest resident peak of the reports, with what all have in common.
+/// Returns the report with the largest resident peak.
 fn peak(reports: &[Report]) -> Option<&Report> {
     reports.iter().max_by_key(|report| report.rss_peak_bytes)
 }
@@ -70,8 +70,8 @@ fn budget(turn: &Turn) -> Budget {
     given.and_then(|text| text.parse().ok()).unwrap_or(Budget::All)
 }
 
-/// Searches for the cache of one store with runs like `turn`; none if the first trial fails, since the rounds then fail in
-/// the same way.
+/// Searches for the cache of one store with runs like `turn`; none if the first trial fails, since
+/// the rounds then fail in the same way.
 fn search(turn: &Turn, children: &mut Children<'_>) -> Option<Search> {
     let mut trials = Vec::new();
     let (first_cache, budget_bytes, resident_bytes) = match children.run(turn) {

@@ -1,15 +1,16 @@
-//! Results of a page of comparisons that was interrupted, so that it goes on where it was.
+//! Results of a page of comparisons that was interrupted, from which the next attempt continues.
 //!
-//! 1. [`Kept::open`] takes a directory for one page. It is locked: two programs that make one page would
-//!    remove each other's loads.
-//! 2. Each run that ends leaves a file there, named by a hash of its program's bytes and of its options. The
-//!    file has the reports, or says that the run was killed for its memory. Other failures are not kept: the
-//!    next attempt runs them again.
+//! 1. [`Kept::open`] takes a directory for one page. It is locked: two programs that make one page
+//!    would remove each other's loads.
+//! 2. Each run that ends leaves a file there, named by a hash of its program's bytes and of its
+//!    options. The file has the reports, or says that the run was killed for its memory. Other
+//!    failures are not kept: the next attempt runs them again.
 //! 3. The next attempt takes a result from its file. Another build finds none of them.
 //! 4. [`Kept::discard`] removes the directory when the page is whole.
 //!
 //! # Format
-//! `section-N/` has the results and loads of comparison N: `HASH.json` with one [`Outcome`], and `loads`.
+//! `section-N/` has the results and loads of comparison N: `HASH.json` with one [`Outcome`], and
+//! `loads`.
 #![expect(clippy::disallowed_methods, reason = "a benchmark's own files, no part of a database")]
 
 use std::fs::{self, File, TryLockError};

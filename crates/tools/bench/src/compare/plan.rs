@@ -8,10 +8,11 @@ use crate::workload::Workload;
 pub struct CompareConfig {
     /// Our engine's name.
     pub engine: String,
-    /// Other stores' names: theirs, or variants of ours. Of each name, and of `engine`, what follows an
-    /// `@` is an option of this store's runs alone: `rocksdb@threads=64`.
+    /// Other stores' names: theirs, or variants of ours. The text after an `@` in each name, and in
+    /// `engine`, is an option of this store's runs alone: `rocksdb@threads=64`.
     pub with: Vec<String>,
-    /// Workload names, in order; each may have options of its own, too: `rw50@distribution=uniform`.
+    /// Workload names, in order; each may have options of its own, too:
+    /// `rw50@distribution=uniform`.
     pub workloads: Vec<String>,
     /// How often each store runs each workload.
     pub rounds: u32,
@@ -19,11 +20,13 @@ pub struct CompareConfig {
     pub seed: u64,
     /// Options that every run gets, as on the command line, without engine, workload and seed.
     pub options: Vec<String>,
-    /// Whether runs of a store begin from copies of one load, where they can.
+    /// Whether runs of a store begin from copies of one load, if they can.
     pub shares_loads: bool,
-    /// Whether a round runs its workloads one after another on one store, which is opened and warmed up once.
+    /// Whether a round runs its workloads one after another on one store, which is opened and
+    /// warmed up once.
     pub has_one_opening: bool,
-    /// Whether each store gets the largest cache with which it keeps the budget, or the one of its guide.
+    /// Whether each store gets the largest cache with which it keeps the budget, or the one of its
+    /// guide.
     pub searches_caches: bool,
     /// Whether another build of ours takes turns with this one.
     pub has_baseline: bool,
@@ -63,7 +66,7 @@ pub struct Turn {
     pub store: String,
     /// The program that runs it.
     pub side: Side,
-    /// Of a baseline, the name of the same store of this build.
+    /// For a baseline, the name of the same store of this build.
     pub twin: Option<String>,
     /// The workloads, likewise. There are several if a round has one opening.
     pub workloads: Vec<String>,
@@ -87,8 +90,8 @@ impl Turn {
     }
 }
 
-/// All runs, in order, by workload, or by round if all workloads share an opening. Within each the stores take
-/// turns.
+/// All runs, in order, by workload, or by round if all workloads share an opening. Within each the
+/// stores take turns.
 pub fn turns(config: &CompareConfig) -> Vec<Vec<Turn>> {
     let mut stores = vec![(config.engine.clone(), Side::Ours, None)];
     if config.has_baseline {
@@ -125,7 +128,8 @@ fn turn(
 ) -> Turn {
     let (name, own) = parted(twin.as_ref().unwrap_or(store));
     let seed = config.seed.wrapping_add(u64::from(round));
-    // Each of several workloads keeps its own options. The child applies them to that workload alone.
+    // Each of several workloads keeps its own options. The child applies them to that workload
+    // alone.
     let (verbs, of_workload) = match workloads {
         [workload] => {
             let (verbs, own) = parted(workload);
@@ -147,8 +151,8 @@ fn turn(
     }
 }
 
-/// Refuses workloads that there are not, and stores of ours that have not what is named, or cannot do one
-/// of the workloads. Of theirs nothing is known here.
+/// Refuses workloads that do not exist, and stores of ours that lack a named option, or cannot do
+/// one of the workloads. Nothing is known of theirs here.
 pub(crate) fn check_ours<'a>(
     stores: impl Iterator<Item = &'a String> + Clone,
     workloads: &[String],
@@ -162,15 +166,15 @@ pub(crate) fn check_ours<'a>(
     Ok(())
 }
 
-/// The name of a store or a workload, and the options of its runs alone. A trace has none: its file may
-/// be named as it likes.
+/// The name of a store or a workload, and the options of its runs alone. A trace has none: its file
+/// may be named as it likes.
 pub(crate) fn parted(named: &str) -> (&str, impl Iterator<Item = String>) {
     let is_trace = named.starts_with("trace:");
     let mut parts = named.split(move |letter: char| letter == '@' && !is_trace);
     (parts.next().unwrap_or_default(), parts.map(|option| format!("--{option}")))
 }
 
-/// Of options of the same name the last, in the order of the last.
+/// Returns the last of the options of each name, in the order of the last.
 pub fn merged(options: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for option in options {

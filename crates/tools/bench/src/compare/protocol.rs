@@ -1,8 +1,8 @@
 //! The agreement of two programs before one of them runs stores for the other.
 //!
 //! A comparison asks each program by `bench protocol`, before anything is loaded. A program that is
-//! missing, or has another [`PROTOCOL`], is an error of the comparison as a whole: its options and its
-//! reports would not mean the same.
+//! missing, or has another [`PROTOCOL`], is an error of the comparison as a whole: its options and
+//! its reports would not mean the same.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,8 +13,8 @@ use super::ChildError;
 use crate::stores::Catalog;
 
 /// The number of this protocol: the options of `bench run` and `bench prepare`, and the fields of a
-/// report. It grows whenever an older program would not understand an option, or would report a figure
-/// of another meaning.
+/// report. It grows whenever an older program would not understand an option, or would report a
+/// figure of another meaning.
 pub const PROTOCOL: u32 = 2;
 
 /// The stores of a program, and the protocol by which it runs them.
@@ -36,7 +36,7 @@ pub struct StoreAbilities {
 }
 
 impl Abilities {
-    /// Those of a program with the stores of `catalog`.
+    /// Returns the protocol of a program with the stores of `catalog`.
     pub fn of(catalog: &dyn Catalog) -> Self {
         let store = |name: &&str| StoreAbilities {
             name: (*name).to_owned(),

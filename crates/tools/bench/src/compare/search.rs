@@ -1,21 +1,22 @@
 //! The search for the largest cache with which a store's resident peak stays within its budget.
 //!
 //! Stores differ in the memory that they use next to their caches: indexes, memtables, buffers of
-//! compactions, memory that an allocator does not return. A fixed share of the budget as the cache gives
-//! one store more memory than another. So each store runs its workload with caches of several sizes before
-//! the measured rounds:
+//! compactions, memory that an allocator does not return. A fixed share of the budget as the cache
+//! gives one store more memory than another. So each store runs its workload with caches of several
+//! sizes before the measured rounds:
 //!
 //! 1. The first trial has the cache that the store's own guide gives.
-//! 2. The next size follows the line through the nearest peaks below and above the target, 97.5% of the
-//!    budget. As long as one is missing, the size changes by the bytes that the peak is off.
-//! 3. It ends with a peak within [`CLOSE`] of the target, with [`REFINEMENTS_MAX`] trials after the first
-//!    peak of 95 to 100%, at the smallest cache with a peak above, with a larger cache that the store does
-//!    not use, or after [`TRIALS_MAX`] trials. Of the peaks of 95 to 100%, the one nearest to the target
-//!    counts: a measured run differs from its trial by a percent or two, and must still be inside.
+//! 2. The next size follows the line through the nearest peaks below and above the target, 97.5% of
+//!    the budget. As long as one is missing, the size changes by the bytes that the peak is off.
+//! 3. It ends with a peak within [`CLOSE`] of the target, with [`REFINEMENTS_MAX`] trials after the
+//!    first peak of 95 to 100%, or at the smallest cache with a peak above. It also ends with a
+//!    larger cache that the store does not use, or after [`TRIALS_MAX`] trials. The peak of 95 to
+//!    100% that is nearest to the target counts: a measured run differs from its trial by a percent
+//!    or two, and must still be inside.
 //!
 //! # Invariants
-//! - S1: a size is tried once. It is strictly between the largest with a peak below the target and the
-//!   smallest with a peak above it.
+//! - S1. A size is tried once. It is strictly between the largest with a peak below the target and
+//!   the smallest with a peak above it.
 
 #[cfg(test)]
 mod tests;
@@ -58,7 +59,7 @@ pub enum Verdict {
     Fills,
     /// The store needs more than the budget with the smallest cache.
     OverBudget,
-    /// The store leaves a part of the budget unused, whatever its cache.
+    /// The store leaves a part of the budget unused, with any cache.
     LeavesMemory,
     /// A trial failed for another reason than its memory.
     Failed,
@@ -100,8 +101,8 @@ fn distance(budget_bytes: u64, trial: &Trial) -> f64 {
     trial.resident_bytes.map_or(f64::MAX, |peak| (peak as f64 / budget_bytes as f64 - TARGET).abs())
 }
 
-/// Returns the next size between the sizes that were tried, or the end of a search without a peak of 95 to 100% of
-/// the budget.
+/// Returns the next size between the sizes that were tried, or the end of a search without a peak
+/// of 95 to 100% of the budget.
 fn narrow(budget_bytes: u64, trials: &[Trial]) -> Step {
     let target = budget_bytes as f64 * TARGET;
     let is_below = |trial: &&Trial| trial.resident_bytes.is_some_and(|peak| peak as f64 <= target);
@@ -140,7 +141,7 @@ fn narrow(budget_bytes: u64, trials: &[Trial]) -> Step {
     }
 }
 
-/// The cache with which the peak should be what is aimed at.
+/// Returns the cache with which the peak should be the target.
 fn aim(budget_bytes: u64, below: Option<&Trial>, above: Option<&Trial>) -> u64 {
     let target = budget_bytes as f64 * TARGET;
     let peak = |trial: &Trial| trial.resident_bytes.map(|bytes| bytes as f64);

@@ -20,8 +20,8 @@ pub struct SummaryRow {
     pub ops_per_s_min: f64,
     /// The fastest round.
     pub ops_per_s_max: f64,
-    /// Our median over this one's: above 1, ours is faster. None if either has no run, or if a run of
-    /// either wrote under a read-only workload: that ratio says nothing about reads.
+    /// Our median over this one's: above 1, ours is faster. None if either has no run, or if a run
+    /// of either wrote under a read-only workload: that ratio says nothing about reads.
     pub ratio_ours_to_this: Option<f64>,
     /// Median over the rounds that have one.
     pub write_amplification: Option<f64>,
@@ -47,12 +47,12 @@ pub struct SummaryRow {
     pub rss_peak_bytes: u64,
     /// The largest of them.
     pub rss_peak_max_bytes: u64,
-    /// What the store was given.
+    /// The memory that the store was given.
     pub memory_budget_bytes: u64,
     /// Median of the rounds' keys a second in the load, its flush included; 0 without a load.
     pub load_ops_per_s: f64,
-    /// Median of the bytes written at the device in the load for each byte loaded, over the rounds that
-    /// have one.
+    /// Median of the bytes written at the device in the load for each byte loaded, over the rounds
+    /// that have one.
     pub load_write_amplification: Option<f64>,
     /// The same of the bytes read.
     pub load_read_amplification: Option<f64>,
@@ -76,13 +76,14 @@ pub struct SummaryRow {
     pub cache_bytes: Option<u64>,
     /// Reasons not to quote the row, and limits that its rounds met, in words.
     pub notes: Vec<String>,
-    /// Whether the resident peak of each round was 95 to 100% of the budget; none where everything fits.
+    /// Whether the resident peak of each round was 95 to 100% of the budget; none if everything
+    /// fits.
     pub fills_budget: Option<bool>,
-    /// Whether the row may be quoted: no round is marked or failed, and every answer was right.
+    /// Whether the row may be quoted: no round is marked or failed, and every result was right.
     pub is_quotable: bool,
-    /// Wrong answers in all rounds.
+    /// Wrong results in all rounds.
     pub wrong_reads: u64,
-    /// What the last failed round said, if one failed.
+    /// The message of the last failed round, if one failed.
     pub failure: Option<String>,
 }
 
@@ -115,7 +116,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether every run gave a report, and every answer was right.
+    /// Returns whether every run gave a report, and every result was right.
     pub fn is_whole(&self) -> bool {
         self.failures.is_empty() && self.runs.iter().all(Report::is_right)
     }
@@ -256,7 +257,8 @@ fn row(runs: &Runs<'_>, ours: Option<&Runs<'_>>) -> SummaryRow {
     }
 }
 
-/// The median of what the runs have of something; the mean of the middle two of an even number.
+/// Returns the median of a field over the runs that have it; the mean of the middle two of an even
+/// number.
 fn median(runs: &[&Report], field: impl Fn(&Report) -> Option<f64>) -> Option<f64> {
     let mut values: Vec<f64> = runs.iter().filter_map(|run| field(run)).collect();
     values.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! A distribution made ready for a domain: what a thread draws items from.
+//! A distribution made ready for a domain: threads draw items from it.
 
 use rand::Rng;
 
@@ -7,7 +7,7 @@ use super::{
     Composite, Distribution, HotKeyPower, Hotspot, Permutation, PrefixRanges, Zipfian, below,
 };
 
-/// Draws items of `0..n`, where `n` may grow at its end (the caller's inserts).
+/// Draws items of `0..n`, a range that may grow at its end (the caller's inserts).
 #[derive(Clone, Debug)]
 pub struct Choice {
     n: u64,
@@ -28,8 +28,8 @@ enum Method {
 }
 
 impl Choice {
-    /// `distribution` over `n` items (at least one), with `theta` where it is Zipfian. `first` is
-    /// where a sequential walk starts, so that threads can share one out.
+    /// Makes a choice by `distribution` over `n` items (at least one), with `theta` if it is
+    /// Zipfian. `first` is the start of a sequential walk, so that threads can share one out.
     pub fn new(distribution: Distribution, n: u64, theta: f64, first: u64) -> Self {
         let method = match distribution {
             Distribution::Zipfian => Method::Zipfian(Zipfian::new(n, theta), Permutation::new(n)),

@@ -1,7 +1,7 @@
 //! FlexDB's Zipfian-composite: a Zipfian prefix of three decimal digits, and a uniform rest.
 //!
 //! Popularity then belongs to a *stretch* of the key order, a thousandth of it, instead of to
-//! single keys: what a store sees whose hot users each own many adjacent keys.
+//! single keys. A store has such a load if its hot users each own many adjacent keys.
 
 use rand::Rng;
 

@@ -19,7 +19,7 @@ impl Permutation {
         Self { n, mask: u64::MAX >> (64 - bits), shift: bits.div_ceil(2) }
     }
 
-    /// Where `index` goes; `index` itself if it lies outside of the domain.
+    /// Returns the new place of `index`; `index` itself if it is outside of the domain.
     pub fn apply(&self, index: u64) -> u64 {
         if index >= self.n {
             return index;

@@ -1,6 +1,8 @@
-//! The three fitted distributions of MixGraph (Cao et al., *Characterizing, Modeling, and
-//! Benchmarking RocksDB Key-Value Workloads at Facebook*, FAST 2020): key hotness by a power law,
-//! key ranges by a sum of two exponentials, sizes by a generalised Pareto distribution.
+//! The three fitted distributions of MixGraph.
+//!
+//! They are key hotness by a power law, key ranges by a sum of two exponentials, and sizes by a
+//! generalised Pareto distribution. Source: Cao et al., *Characterizing, Modeling, and Benchmarking
+//! RocksDB Key-Value Workloads at Facebook*, FAST 2020.
 
 use rand::Rng;
 
@@ -98,13 +100,14 @@ impl GeneralizedPareto {
     /// would be infinite.
     pub const SCAN_LENGTHS: Self = Self { shape: 2.517, scale: 14.236, max: 10_000.0 };
 
-    /// The value below which a share `u` of the uncut distribution lies, scaled to the cut one.
+    /// Returns the value with a share `u` of the uncut distribution below it, scaled to the cut
+    /// one.
     pub fn quantile(&self, u: f64) -> f64 {
         let tail = 1.0 - u * self.cumulative(self.max);
         self.scale / self.shape * (tail.powf(-self.shape) - 1.0)
     }
 
-    /// The share of the uncut distribution that lies below `x`.
+    /// Returns the share of the uncut distribution below `x`.
     pub fn cumulative(&self, x: f64) -> f64 {
         1.0 - (1.0 + self.shape * x / self.scale).powf(-1.0 / self.shape)
     }

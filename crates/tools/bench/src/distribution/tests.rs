@@ -10,8 +10,8 @@ fn random(purpose: &str) -> environment::Random {
     Seed::from(SEED).stream(purpose)
 }
 
-/// Pearson's statistic of `counts` against `expected` shares, which must stay below what chance
-/// exceeds once in about a million times (normal approximation, five deviations).
+/// Pearson's statistic of `counts` against `expected` shares, which must stay below the value that
+/// chance exceeds once in about a million times (normal approximation, five deviations).
 fn assert_fits(what: &str, counts: &[u64], expected: &[f64]) {
     let draws: u64 = counts.iter().sum();
     let statistic: f64 = counts
@@ -123,7 +123,7 @@ fn popular_items_are_neighbours_where_they_are_ordered_and_scattered_where_not()
         (0..10_000).filter(|_| choice.draw(0, &mut random) < 100).count()
     };
     // The hundred most popular of a thousand take seven tenths; a hundred that are not chosen by
-    // popularity take what they happen to hold.
+    // popularity take the share that they happen to hold.
     assert!(first_tenth(Distribution::ZipfianOrdered) > 6500);
     assert!(first_tenth(Distribution::Zipfian) < 4500);
 }

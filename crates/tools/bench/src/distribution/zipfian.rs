@@ -6,7 +6,7 @@
 //!
 //! 1. Draw a point of the area under `h` uniformly, as its integral `u`; invert to `x`.
 //! 2. Round `x` to the rank `k` whose column it fell in.
-//! 3. Accept if the point lies in the part of the column that has `k`'s true mass. A constant
+//! 3. Accept if the point is in the part of the column that has `k`'s true mass. A constant
 //!    `squeeze` accepts most points without computing that part.
 //!
 //! It needs no sum over the domain (YCSB's generator needs one, and an exponent below 1), and
@@ -83,7 +83,8 @@ fn integral(x: f64, theta: f64) -> f64 {
 
 /// The `x` whose [`integral`] is `y`.
 fn integral_inverse(y: f64, theta: f64) -> f64 {
-    // Below -1 lies outside of the integral's range for theta > 1, and is only met by rounding.
+    // Values below -1 are outside of the integral's range for theta > 1, and are only met by
+    // rounding.
     let t = (y * (1.0 - theta)).max(-1.0);
     (ln1p_over(t) * y).exp()
 }

@@ -1,11 +1,11 @@
-//! Operations per interval, and the intervals in which a store stood still.
+//! Operations per interval, and the intervals in which a store stalled.
 
 use serde::{Deserialize, Serialize};
 
 /// An interval counts as a stall below this share of the median interval.
 const STALL_SHARE: f64 = 0.1;
 
-/// What was done in one stretch of time.
+/// The operations in one stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Its end, in seconds from the start of the phase.
@@ -14,7 +14,7 @@ pub struct Interval {
     pub ops_per_s: f64,
 }
 
-/// How often and how long a store stood still.
+/// How often and how long a store stalled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stalls {
     /// Intervals below a tenth of the median.

@@ -1,6 +1,6 @@
-//! What the operating system counts about this process.
+//! The operating system's counts of this process.
 //!
-//! Off Linux, or where `/proc` is closed, the counts are zero.
+//! Off Linux, or if `/proc` is closed, the counts are zero.
 #![expect(clippy::disallowed_methods, reason = "/proc is no storage of the database")]
 
 use std::path::Path;
@@ -70,7 +70,7 @@ pub fn resident_bytes() -> u64 {
     field(&status, "VmRSS:").unwrap_or(0) * 1024
 }
 
-/// Starts the peak anew from what is resident now, where the kernel allows it.
+/// Resets the peak to the present resident bytes, if the kernel allows it.
 pub fn reset_peak_rss() {
     // Refused in some containers; the peak then includes the load, as the report's reader sees
     // from the two being equal.

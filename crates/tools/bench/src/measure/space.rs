@@ -1,7 +1,7 @@
 //! The most that a store's files take up on the disk, sampled through a run.
 //!
-//! A thread looks at the files every [`INTERVAL`], since a compaction takes its space while nothing else
-//! looks. A peak between two looks is not seen.
+//! A thread looks at the files every [`INTERVAL`], since a compaction takes its space while nothing
+//! else looks. A peak between two looks is not seen.
 
 use std::io;
 use std::path::Path;
@@ -65,7 +65,7 @@ impl SpacePeak {
 impl Drop for SpacePeak {
     fn drop(&mut self) {
         self.shared.stops.store(true, Ordering::Relaxed);
-        // A panic of the thread has no effect on what is measured.
+        // A panic of the thread has no effect on the measurement.
         let _ended = self.thread.take().map(JoinHandle::join);
     }
 }

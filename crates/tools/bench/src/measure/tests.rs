@@ -1,4 +1,4 @@
-//! Quantiles, stalls and what the operating system says.
+//! Quantiles, stalls and the operating system's counts.
 
 use super::*;
 

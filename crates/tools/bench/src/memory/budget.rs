@@ -1,4 +1,4 @@
-//! Sizes, counts and budgets as they are written on the command line.
+//! Sizes, counts and budgets in the form of the command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub enum Budget {
     Percent(f64),
     /// Everything fits.
     All,
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 
@@ -37,8 +37,8 @@ pub enum BudgetError {
 }
 
 impl Budget {
-    /// The budget for `data_bytes` of keys and values; 8 MiB at least, also where a share of the data is
-    /// less.
+    /// Returns the budget for `data_bytes` of keys and values; 8 MiB at least, also if a share of
+    /// the data is less.
     pub fn bytes(self, data_bytes: f64) -> u64 {
         let bytes = match self {
             Self::Percent(percent) => (data_bytes * percent / 100.0) as u64,

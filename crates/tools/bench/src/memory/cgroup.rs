@@ -1,9 +1,9 @@
 //! A memory cgroup for one run, of either version, left and removed on drop.
 //!
-//! 1. Find the group the process is in, and a place below or beside it where a group with the
+//! 1. Find the group the process is in, and a place below or next to it where a group with the
 //!    memory controller can be made.
 //! 2. Make `thermocline-bench-PID` there, set its limit, move the process in. Memory touched before
-//!    stays charged where it was: so the harness's version table is not counted.
+//!    stays charged to the old group: so the harness's version table is not counted.
 //! 3. On drop move the process back and remove the group. A run that was killed cannot; the next
 //!    one removes what it finds empty.
 #![expect(clippy::disallowed_methods, reason = "a cgroup's files are no storage of the database")]
@@ -12,7 +12,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the harness itself needs above a store's budget: stacks, histograms, key and value buffers.
+/// Bytes that the harness itself needs above a store's budget: stacks, histograms, key and value
+/// buffers.
 pub const HARNESS_BYTES: u64 = 16 << 20;
 
 const GROUP_PREFIX: &str = "thermocline-bench-";
@@ -58,7 +59,7 @@ impl MemoryGroup {
     ) -> io::Result<Self> {
         let path = parent.join(format!("{GROUP_PREFIX}{}", std::process::id()));
         fs::create_dir(&path).map_err(|error| named(&path, &error))?;
-        // From here on drop cleans up, whatever fails.
+        // From here on drop cleans up after any failure.
         let group = Self { path, home: home.to_owned(), version, limit_bytes };
         let limit = limit_bytes.to_string();
         match version {
@@ -83,7 +84,7 @@ impl MemoryGroup {
         self.limit_bytes
     }
 
-    /// The most that was charged at once, in bytes, page cache included.
+    /// Returns the most bytes that were charged at any moment, page cache included.
     pub fn peak_bytes(&self) -> Option<u64> {
         let file = match self.version {
             Version::One => "memory.max_usage_in_bytes",
@@ -108,7 +109,7 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Groups of runs that were killed: removal fails for those that still have a process.
+/// Removes groups of runs that were killed: the removal fails for a group that still has a process.
 fn remove_leftovers(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(GROUP_PREFIX) {
@@ -117,7 +118,7 @@ fn remove_leftovers(parent: &Path) {
     }
 }
 
-/// The controller's version, the group this process is in, and where a group may be made.
+/// Returns the controller's version, the group this process is in, and the places for a group.
 fn places() -> io::Result<(Version, PathBuf, Vec<PathBuf>)> {
     let membership = fs::read_to_string("/proc/self/cgroup")?;
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
@@ -126,7 +127,7 @@ fn places() -> io::Result<(Version, PathBuf, Vec<PathBuf>)> {
     })
 }
 
-/// Reads `/proc/self/cgroup` and `/proc/self/mountinfo`. Where version 1 still has the memory
+/// Reads `/proc/self/cgroup` and `/proc/self/mountinfo`. If version 1 still has the memory
 /// controller, version 2 cannot have it.
 pub(super) fn find(membership: &str, mounts: &str) -> Option<(Version, PathBuf, Vec<PathBuf>)> {
     let one = membership.lines().find_map(|line| {
@@ -143,13 +144,14 @@ pub(super) fn find(membership: &str, mounts: &str) -> Option<(Version, PathBuf, 
     let group = membership.lines().find_map(|line| line.strip_prefix("0::"))?;
     let home = mounted(mounts, group, |kind, _| kind == "cgroup2")?;
     // A group with processes cannot have children with the controller, unless it is the root: then
-    // beside it.
+    // the new group is made next to it.
     let parents = [Some(home.as_path()), home.parent()].into_iter().flatten();
     let parents = parents.map(Path::to_owned).collect();
     Some((Version::Two, home, parents))
 }
 
-/// Where the file system shows `group`: the mount of the right kind, with its root cut off.
+/// Returns the directory in which the file system shows `group`: the mount of the right kind, with
+/// its root cut off.
 fn mounted(mounts: &str, group: &str, right: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;

@@ -1,4 +1,4 @@
-//! What Redis commands mean as operations on keys.
+//! Redis commands as operations on keys.
 
 use std::io::{self, Write};
 
@@ -20,13 +20,13 @@ enum Use {
     Put(usize),
     /// Writes keys and values in turn.
     PutMany,
-    /// Reads one key and writes it anew, with the size of this argument if there is one.
+    /// Reads one key and writes it again, with the size of this argument if there is one.
     Change(Option<usize>),
     /// Removes each key.
     DeleteMany,
     /// Has nothing to do with keys, or is not known here.
     Other,
-    /// After it, replies no longer answer commands.
+    /// After it, replies no longer belong to commands.
     Unfollowable,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn ends_tracing(command: &Message) -> bool {
 /// that is not known to touch keys, give none.
 ///
 /// # Errors
-/// What the writer gives.
+/// The writer's errors.
 pub fn trace_lines(command: &Message, reply: &Message, out: &mut impl Write) -> io::Result<()> {
     let Some((name, arguments)) = command.items.split_first() else {
         return Ok(());
@@ -79,7 +79,7 @@ pub fn trace_lines(command: &Message, reply: &Message, out: &mut impl Write) -> 
     };
     match use_of(&name.head) {
         Use::Get | Use::GetMany => arguments.iter().enumerate().try_for_each(|(index, key)| {
-            // Inside MULTI the reply is `QUEUED`, and tells nothing.
+            // Inside MULTI the reply is `QUEUED`, and contains no result.
             let found = reply.items.get(index).map(|item| item.bytes.unwrap_or(0));
             line("get", key, found)
         }),

@@ -22,7 +22,7 @@ const WAITING_MAX: usize = 1 << 20;
 const LOOK: Duration = Duration::from_millis(20);
 const PIECE_BYTES: usize = 64 << 10;
 
-/// A running proxy; dropped, it goes on until the process ends.
+/// A running proxy; dropped, it continues until the process ends.
 #[derive(Debug)]
 pub struct Recorder {
     address: SocketAddr,
@@ -41,7 +41,7 @@ struct Shared {
     sockets: Mutex<HashMap<SocketAddr, [TcpStream; 2]>>,
 }
 
-/// What the two threads of a connection share.
+/// The state that the two threads of a connection share.
 #[derive(Debug, Default)]
 struct Connection {
     waiting: Mutex<VecDeque<Message>>,
@@ -70,7 +70,7 @@ impl Recorder {
         Ok(Self { address, shared, acceptor })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -204,7 +204,7 @@ impl Connection {
         }
         let mut answered = Vec::new();
         let fed = parser.feed(piece, |reply| {
-            // A push answers no command.
+            // A push is no reply to a command.
             if reply.kind != b'>'
                 && let Some(command) = self.waiting.lock().pop_front()
             {

@@ -18,7 +18,7 @@ const DECLARED_MAX: i64 = 1 << 40;
 pub struct Item {
     /// Its length in bytes; `None` for a null.
     pub bytes: Option<u64>,
-    /// Its first bytes, as many as the parser keeps.
+    /// Its first bytes, up to the number that the parser keeps.
     pub head: Vec<u8>,
 }
 
@@ -27,16 +27,16 @@ pub struct Item {
 pub struct Message {
     /// Its first byte: `*`, `$`, `+`, ...; for an inline command the command's own first byte.
     pub kind: u8,
-    /// The strings and nulls in it, in order, whatever the nesting.
+    /// The strings and nulls in it, in order, at any nesting.
     pub items: Vec<Item>,
 }
 
-/// The stream is no RESP, or goes beyond what is followed.
+/// The stream is no RESP, or goes beyond the supported part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a Redis protocol stream that can be followed")]
 pub struct ProtocolError;
 
-/// Where a stream stands.
+/// The state of the parse of a stream.
 #[derive(Debug)]
 pub struct Parser {
     keep_bytes: usize,
@@ -170,7 +170,7 @@ impl Parser {
         if self.message.items.len() < ITEMS_MAX {
             self.message.items.push(item);
         } else if let Some(last) = self.message.items.last_mut() {
-            // What follows is skipped: its bytes must not be added to what is kept.
+            // The rest is skipped: its bytes must not be added to the kept ones.
             *last = item;
         }
     }

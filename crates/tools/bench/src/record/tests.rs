@@ -88,7 +88,7 @@ fn commands_become_lines() {
     }
 }
 
-/// A server that answers every read with the given replies, in turn.
+/// Starts a server that replies to every read with the given replies, in turn.
 fn serve(replies: &'static [&'static [u8]]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -1,7 +1,9 @@
-//! The report as an object. Its field names are a contract that scripts build on; fields are added,
-//! never renamed.
+//! The report as an object.
 //!
-//! A file is written under another name and renamed: an interrupted program leaves no half of a result.
+//! Its field names are a contract that scripts build on; fields are added, never renamed.
+//!
+//! A file is written under another name and renamed: an interrupted program leaves no half of a
+//! result.
 #![expect(clippy::disallowed_methods, reason = "a report is the user's file, not the database's")]
 
 use std::collections::BTreeMap;
@@ -68,8 +70,8 @@ pub struct Cpu {
 pub struct LoadReport {
     /// Its length, the flush at its end included.
     pub seconds: f64,
-    /// Seconds after that until the store was at rest. The bytes at the device and the processor time
-    /// count until then.
+    /// Seconds after that until the store was at rest. The bytes at the device and the processor
+    /// time count until then.
     pub rest_seconds: f64,
     /// Keys a second, without the time until rest.
     pub ops_per_s: f64,
@@ -79,7 +81,7 @@ pub struct LoadReport {
     pub write_amplification: Option<f64>,
     /// Bytes written to the device.
     pub device_write_bytes: u64,
-    /// The same of what was read.
+    /// The same of reads.
     pub read_amplification: Option<f64>,
     /// Bytes read from the device.
     pub device_read_bytes: u64,
@@ -108,8 +110,8 @@ pub struct Report {
     pub shape: String,
     /// Threads that used the store.
     pub threads: usize,
-    /// Gets and read-modify-writes that each thread kept under way at once, where the store has the
-    /// means.
+    /// Gets and read-modify-writes that each thread kept under way at the same time, if the store
+    /// has the means.
     pub depth: usize,
     /// Operations of the measured phase.
     pub ops: u64,
@@ -123,7 +125,7 @@ pub struct Report {
     pub cpu_us_per_op: f64,
     /// Peak resident memory in the measured phase, without the harness's tables.
     pub rss_peak_bytes: u64,
-    /// What the store was given.
+    /// The memory that the store was given.
     pub memory_budget_bytes: u64,
     /// At the device.
     pub device: Device,
@@ -135,21 +137,21 @@ pub struct Report {
     pub read_amplification: Option<f64>,
     /// Bytes that the files take up after a flush at the end.
     pub space_bytes: u64,
-    /// The most that the files took up, sampled from the opening to the end; of a load that is shared,
-    /// see [`LoadReport::space_peak_bytes`].
+    /// The most that the files took up, sampled from the opening to the end; of a load that is
+    /// shared, see [`LoadReport::space_peak_bytes`].
     pub space_peak_bytes: u64,
     /// Bytes of the live keys and values.
     pub live_bytes: u64,
-    /// Answers that were checked, in all phases.
+    /// Results of reads that were checked, in all phases.
     pub verified_reads: u64,
-    /// Answers that were wrong. Any makes the run a failure.
+    /// Results of reads that were wrong. Any makes the run a failure.
     pub wrong_reads: u64,
     /// The load phase.
     pub load: LoadReport,
 
-    /// What the store said about itself at the end of the measured phase, counted since it was opened.
+    /// The store's own figures at the end of the measured phase, counted since it was opened.
     pub figures: BTreeMap<String, u64>,
-    /// The first few wrong answers in words.
+    /// The first few wrong results in words.
     pub wrong_read_examples: Vec<String>,
     /// Point reads that rightly found nothing.
     pub misses: u64,
@@ -162,9 +164,9 @@ pub struct Report {
     pub theta: f64,
     /// The seed.
     pub seed: u64,
-    /// What acknowledged writes survive.
+    /// The failures that acknowledged writes survive.
     pub durability: Durability,
-    /// How the store was told to do I/O, if it was.
+    /// The store's kind of I/O, if the run chose it.
     pub io: Option<Io>,
     /// The budget as asked for.
     pub memory: String,
@@ -183,7 +185,7 @@ pub struct Report {
     /// `store` if the store counts its device, `proc` if the operating system counts the process
     /// (its operations are then system calls).
     pub device_source: String,
-    /// Operations a second that were asked for, in an open loop.
+    /// The requested operations a second, in an open loop.
     pub rate: Option<f64>,
     /// Length of the warm-up.
     pub warmup_seconds: f64,
@@ -193,11 +195,12 @@ pub struct Report {
     pub warmup_is_steady: Option<bool>,
     /// Phases of updates between the load and the workload.
     pub aged: u32,
-    /// Bytes that the setting was given which decides how much the store keeps resident, if it has one.
+    /// Bytes that the setting was given which decides how much the store keeps resident, if it has
+    /// one.
     pub cache_bytes: Option<u64>,
     /// Reasons not to quote the run.
     pub marks: Vec<Mark>,
-    /// Of a comparison, from 0.
+    /// The round of a comparison, from 0.
     pub round: u32,
     /// Processor time by mode.
     pub cpu: Cpu,
@@ -220,7 +223,7 @@ const CURVE: [f64; 15] =
     [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
 impl Default for Report {
-    /// Of a run that did nothing.
+    /// Returns the report of a run that did nothing.
     fn default() -> Self {
         let (engine, workload, shape, versions, distribution, memory, device_source) =
             Default::default();
@@ -308,12 +311,12 @@ impl Report {
         }
     }
 
-    /// Whether every answer was right.
+    /// Returns whether every result was right.
     pub fn is_right(&self) -> bool {
         self.wrong_reads == 0
     }
 
-    /// Notes what a load has cost until the store was at rest, `rest_seconds` after its flush.
+    /// Notes the cost of a load until the store was at rest, `rest_seconds` after its flush.
     pub(crate) fn set_load(&mut self, load: &Measured, rest_seconds: f64, rss: u64) {
         let (outcome, device, process) = (&load.outcome, &load.device, load.process_delta());
         let operations = outcome.tally.operations;
@@ -333,8 +336,8 @@ impl Report {
         };
     }
 
-    /// The load of this run as a run of its own, which ends when the store is at rest. Its latencies are
-    /// unknown, and whether it kept the budget is not judged.
+    /// The load of this run as a run of its own, which ends when the store is at rest. Its
+    /// latencies are unknown, and whether it kept the budget is not judged.
     pub(crate) fn of_load(&self) -> Self {
         let load = &self.load;
         let seconds = load.seconds + load.rest_seconds;
@@ -377,7 +380,7 @@ impl Report {
         }
     }
 
-    /// Counts the answers of a phase that is not measured.
+    /// Counts the checked results of a phase that is not measured.
     pub(crate) fn count_check(&mut self, outcome: &Outcome) {
         let verdict = &outcome.tally.verdict;
         self.verified_reads += verdict.verified;

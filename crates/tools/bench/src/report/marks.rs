@@ -12,15 +12,16 @@ use crate::run::Config;
 
 /// Bytes a second that a store may write under a read-only workload.
 const READ_ONLY_WRITE_BYTES_PER_S: f64 = 1e6;
-/// Share of the budget that has to be resident at the peak, at least; at most it is all of the budget.
+/// Share of the budget that has to be resident at the peak, at least; at most it is all of the
+/// budget.
 pub const RESIDENT_SHARE_MIN: f64 = 0.95;
 
 /// A reason not to quote a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Mark {
-    /// The store wrote while the workload only read: it was not at rest, and its background work took a
-    /// part of the device and the processor.
+    /// The store wrote while the workload only read: it was not at rest, and its background work
+    /// took a part of the device and the processor.
     WroteUnderReads {
         /// Its rate of writing.
         bytes_per_s: f64,
@@ -35,8 +36,8 @@ pub enum Mark {
 }
 
 impl Report {
-    /// Marks the run as `config` and the figures have it. `resident_bytes` is the largest resident peak
-    /// since the store was opened.
+    /// Marks the run as `config` and the figures have it. `resident_bytes` is the largest resident
+    /// peak since the store was opened.
     pub(crate) fn mark(&mut self, config: &Config, resident_bytes: u64) {
         self.marks.clear();
         let bytes_per_s = self.device.write_bytes as f64 / self.seconds.max(f64::MIN_POSITIVE);
@@ -50,7 +51,7 @@ impl Report {
         }
     }
 
-    /// Whether the figures may be quoted: no mark, and every answer was right.
+    /// Returns whether the figures may be quoted: no mark, and every result was right.
     pub fn is_quotable(&self) -> bool {
         self.marks.is_empty() && self.is_right()
     }

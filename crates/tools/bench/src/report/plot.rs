@@ -29,7 +29,7 @@ pub(super) enum Scale {
     Logarithmic,
 }
 
-/// An axis: where its marks are, in the data's units, and what they say.
+/// An axis: the places of its marks, in the data's units, and their labels.
 pub(super) struct Axis {
     pub(super) title: &'static str,
     pub(super) marks: Vec<(f64, String)>,
@@ -121,7 +121,7 @@ fn draw_line(
     }
 }
 
-/// A bar of a chart: name, series, value, and what is written at its end.
+/// A bar of a chart: name, series, value, and the text at its end.
 pub(super) struct Bar {
     pub(super) name: String,
     pub(super) color: usize,
@@ -173,7 +173,7 @@ fn round_step(rough: f64) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-/// Powers of ten around what is shown.
+/// Returns powers of ten around the shown range.
 fn logarithmic_marks(bottom: f64, top: f64) -> Vec<f64> {
     if !bottom.is_finite() {
         return vec![1.0, 10.0];

@@ -1,4 +1,4 @@
-//! What a run is asked to do, and what follows from that.
+//! The configuration of a run, and the plan that follows from it.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -24,7 +24,7 @@ const DEPTH_MAX: usize = 4096;
 /// Seconds that a run or a part of it may take, and operations a second.
 const SECONDS_MAX: f64 = 1e8;
 const RATE_MAX: f64 = 1e9;
-/// The least of what has to be something.
+/// The least value of an option that must be above zero.
 const THOUSANDTH: f64 = 0.001;
 /// Keys that may be inserted after the load, at most; only the room for pointers is reserved.
 const INSERTS_MAX: u64 = 1 << 31;
@@ -36,7 +36,7 @@ const TABLE_SHARE: u64 = 4;
 pub struct Config {
     /// The store's name in the catalog.
     pub engine: String,
-    /// What to do.
+    /// The workload to run.
     pub workload: Workload,
     /// Keys to load first.
     pub keys: u64,
@@ -50,18 +50,19 @@ pub struct Config {
     pub distribution: Distribution,
     /// Threads that use the store.
     pub threads: usize,
-    /// Gets and read-modify-writes that each thread keeps under way at once.
+    /// Gets and read-modify-writes that each thread keeps under way at the same time.
     pub depth: usize,
     /// Length of the measured phase; `None` for the workload's own extent, or half a minute.
     pub seconds: Option<f64>,
     /// The phase before it, of the same operations, not measured.
     pub warm_up: WarmUp,
-    /// Phases of updates between the load and the workload, each with one update for each key, of keys
-    /// drawn uniformly.
+    /// Phases of updates between the load and the workload, each with one update for each key, of
+    /// keys drawn uniformly.
     pub aged: u32,
     /// Seconds without writes after which a store is at rest that does not report it by itself.
     pub quiet_seconds: f64,
-    /// The size of the store's cache in bytes; `None` for the part of the budget that its guide gives it.
+    /// The size of the store's cache in bytes; `None` for the part of the budget that its guide
+    /// gives it.
     pub cache_bytes: Option<u64>,
     /// Operations of the measured phase, if it is to end by count.
     pub ops: Option<u64>,
@@ -73,13 +74,13 @@ pub struct Config {
     pub scan_length: Option<u32>,
     /// The seed of the operations.
     pub seed: u64,
-    /// Where to put the data; `None` for the system's scratch directory.
+    /// The directory for the data; `None` for the system's scratch directory.
     pub dir: Option<PathBuf>,
-    /// Where loads are kept that runs begin from; `None` to load anew.
+    /// The directory of loads that runs begin from; `None` to load for this run.
     pub loads: Option<PathBuf>,
-    /// Whether the load there is opened where it lies, and keeps what the run makes of it.
+    /// Whether the load there is opened in place, and keeps the changes of the run.
     pub is_in_place: bool,
-    /// What acknowledged writes survive.
+    /// The failures that acknowledged writes survive.
     pub durability: Durability,
     /// How to do I/O.
     pub io: Option<Io>,
@@ -87,7 +88,7 @@ pub struct Config {
     pub page_cache: Option<PageCache>,
 }
 
-/// What cannot be run.
+/// A configuration that cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// No such store, or none that can do this.
@@ -104,9 +105,9 @@ pub enum ConfigError {
     Number {
         /// The option.
         name: &'static str,
-        /// What it was.
+        /// The given value.
         given: f64,
-        /// What it may be.
+        /// The allowed values.
         allowed: RangeInclusive<f64>,
     },
     /// Zipf's exponent.
@@ -166,7 +167,7 @@ pub enum RunError {
     Store(StoreError),
 }
 
-/// What follows from a configuration before anything runs.
+/// Everything that follows from a configuration before anything runs.
 pub(crate) struct Plan {
     pub(crate) keys: Keys,
     pub(crate) trace: Option<Arc<Trace>>,
@@ -302,7 +303,7 @@ fn open_trace(file: &str) -> Result<Trace, ConfigError> {
     Ok(Trace::read(BufReader::new(opened))?)
 }
 
-/// The exact table where a quarter of the free memory holds it.
+/// Returns the exact table if a quarter of the free memory holds it.
 fn version_table(keys: u64, writers: usize) -> Versions {
     let free = available_memory().unwrap_or(u64::MAX);
     if keys.saturating_mul(8) > free / TABLE_SHARE {

@@ -1,7 +1,7 @@
 //! Loading the keys that a run begins with.
 //!
 //! Each thread loads its part of the numbers, in batches by the store's own means; or one by one,
-//! timed, where the load is what is measured. Numbers that sort like their keys are loaded in a
+//! timed, if the load itself is measured. Numbers that sort like their keys are loaded in a
 //! scattered order, unless the run is sequential: a store is not to be handed its sorted files.
 
 use std::sync::atomic::Ordering;
@@ -12,11 +12,11 @@ use crate::shape::hash;
 use crate::stores::{Pairs, Session, Store, StoreError};
 use crate::workload::Trace;
 
-/// Pairs handed over at once, unless their bytes reach the limit first.
+/// Pairs that are handed over together, unless their bytes reach the limit first.
 const BATCH_PAIRS: usize = 1000;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// What a thread loads.
+/// The part of the load that a thread does.
 pub(crate) struct LoadPart<'a> {
     pub(crate) first: u64,
     pub(crate) end: u64,

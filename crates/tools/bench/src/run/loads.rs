@@ -1,27 +1,30 @@
 //! Stores that are loaded once, for all runs that begin alike.
 //!
-//! 1. [`prepare`] loads a store as a run would, within the same memory, ages it if the workload wants it, and
-//!    waits until it is at rest. The background work of a load is part of its cost, and no part of a run
-//!    that is measured later. Then [`prepare`] closes the store, and leaves its files, the table of versions and the
-//!    report of the load in a directory.
-//! 2. A run that finds a load of its own [`Kind`] copies the files to where its own would lie, makes them
-//!    durable and has the page cache forget them, takes over the table, and opens the copy: it begins like a
-//!    process that was started anew, with nothing cached.
+//! 1. [`prepare`] loads a store as a run would, within the same memory, ages it if the workload
+//!    wants it, and waits until it is at rest. The background work of a load is part of its cost,
+//!    and no part of a run that is measured later. Then [`prepare`] closes the store, and leaves
+//!    its files, the table of versions and the report of the load in a directory.
+//! 2. A run that finds a load of its own [`Kind`] copies the files to the directory of its own
+//!    data, makes them durable and has the page cache forget them. Then it takes over the table,
+//!    and opens the copy: it begins like a new process, with nothing cached.
 //!
-//! A run with `--in-place` moves the load to the place of its own data, and moves it back at its end. The runs of several
-//! workloads do so: each round has a load of its own, and all trials of a search for a cache have one.
+//! A run with `--in-place` moves the load to the place of its own data, and moves it back at its
+//! end. The runs of several workloads do so: each round has a load of its own, and all trials of a
+//! search for a cache have one.
 //!
 //! # Invariants
-//! - I1: a load is opened where it lies only by a run with `--in-place`. Even a run that only reads leaves another
-//!   store behind: the next run would begin with the compactions that this one has done.
-//! - I2: a run begins from a load only if everything that shapes a loaded store is the same ([`Kind`]).
-//! - I3: a load with an `about.json` is whole. [`prepare`] makes a load under another name, and renames it. A run
-//!   in place removes `about.json` first, and writes it last.
+//! - I1. A load is opened in place only by a run with `--in-place`. Even a run that only reads
+//!   leaves another store behind: the next run would begin with the compactions that this one has
+//!   done.
+//! - I2. A run begins from a load only if everything that shapes a loaded store is the same
+//!   ([`Kind`]).
+//! - I3. A load with an `about.json` is whole. [`prepare`] makes a load under another name, and
+//!   renames it. A run in place removes `about.json` first, and writes it last.
 //!
 //! # Format
-//! Below the directory of loads, each in a folder named by its kind's hash: `about.json` (the kind, and the
-//! report of its load), `versions` (one little-endian word a key; none where versions are not tracked), and
-//! `data` (the store's files).
+//! Below the directory of loads, each in a folder named by its kind's hash: `about.json` (the kind,
+//! and the report of its load), `versions` (one little-endian word a key; none if versions are not
+//! tracked), and `data` (the store's files).
 #![expect(
     clippy::disallowed_methods,
     reason = "a benchmark's own files, and a store's while it is closed"
@@ -52,7 +55,7 @@ const ABOUT: &str = "about.json";
 const VERSIONS: &str = "versions";
 const DATA: &str = "data";
 
-/// Everything that shapes a store as it is after its load.
+/// Everything that shapes a store after its load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Kind {
     engine: String,
@@ -68,7 +71,7 @@ struct Kind {
     is_aged: bool,
     /// Phases of updates after the load.
     aged: u32,
-    /// Where only contents are checked, versions count by thread.
+    /// If only contents are checked, versions count by thread.
     has_exact_versions: bool,
 }
 
@@ -110,7 +113,7 @@ struct About {
 pub(super) struct Loaded {
     folder: PathBuf,
     kind: Kind,
-    /// What making it has cost.
+    /// The cost of making it.
     pub(super) report: LoadReport,
 }
 
@@ -137,8 +140,8 @@ pub(super) fn find(config: &Config, plan: &Plan) -> Result<Option<Loaded>, RunEr
 }
 
 impl Loaded {
-    /// Copies the store's files to the empty directory `dir`, or moves them there if the run is in place. Restores
-    /// the plan's versions. The files do not stay in the page cache if that counts.
+    /// Copies the store's files to the empty directory `dir`, or moves them there if the run is in
+    /// place. Restores the plan's versions. The files do not stay in the page cache if that counts.
     pub(super) fn unpack(&self, dir: &Path, plan: &Plan, config: &Config) -> Result<(), RunError> {
         let unpack = || {
             if plan.versions.is_exact() {
@@ -190,9 +193,9 @@ fn is_shared(config: &Config) -> bool {
     loads_first && !config.workload.starts_empty()
 }
 
-/// Makes the load that runs as `config` describes them begin from, unless it is there; `false` if they
-/// have to load for themselves, because the load is part of what they measure or the store cannot be
-/// opened again.
+/// Makes the load that runs as `config` describes them begin from, unless it is there. Returns
+/// `false` if they have to load for themselves, because the load is part of their measurement or
+/// the store cannot be opened again.
 ///
 /// # Errors
 /// As [`execute`](super::execute).
@@ -236,7 +239,7 @@ fn make(
 ) -> Result<(), RunError> {
     let failed = |error| RunError::Loads(folder.to_owned(), error);
     let data = folder.join(DATA);
-    // Of a process that was killed.
+    // The folder of a process that was killed.
     let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(&data).map_err(failed)?;
     room::check(&data, plan, config, 0)?;
@@ -249,13 +252,13 @@ fn make(
     load(config, &*store, &mut team, &mut report, (env, &space, progress))?;
     drop(team);
     store.close().map_err(RunError::Store)?;
-    // Some stores close when nobody holds them any more.
+    // Some stores close when the last handle is dropped.
     drop(store);
     drop(group);
     write(folder, plan, &About { kind, load: report.load }).map_err(failed)
 }
 
-/// Writes what belongs to the data in `folder`; `about.json` last (I3).
+/// Writes the other files of the load in `folder`; `about.json` last (I3).
 fn write(folder: &Path, plan: &Plan, about: &About) -> io::Result<()> {
     if let Some(words) = plan.versions.words(plan.loads) {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

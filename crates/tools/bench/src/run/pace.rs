@@ -1,9 +1,9 @@
-//! When an operation is due: at once in a closed loop, on a fixed beat in an open one.
+//! When an operation is due: immediately in a closed loop, on a fixed beat in an open one.
 //!
 //! In an open loop the latency of an operation counts from when it was *due*, not from when the
-//! thread got round to it: a store that stalls for a second is charged for every request that a
-//! user would have sent meanwhile (this is what is called correcting coordinated omission, here
-//! without estimating anything).
+//! thread got round to it. So a store that stalls for a second is charged for every request that a
+//! user would have sent meanwhile. This is called correcting coordinated omission; here it needs no
+//! estimate.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Pace {
     }
 
     /// Waits until the next operation is due, and returns when that was; `None` in a closed loop.
-    /// Gives up at `deadline`.
+    /// Ends at `deadline` at the latest.
     pub(crate) fn wait(&mut self, env: &Environment, deadline: Monotonic) -> Option<Monotonic> {
         let beat = self.beat.as_mut()?;
         let due = beat.next;

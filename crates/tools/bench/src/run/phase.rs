@@ -30,7 +30,7 @@ const AGEING_SEED: u64 = 0;
 pub trait Progress: Send + Sync {
     /// A phase begins; `total` is its number of operations if it ends by count.
     fn begin(&self, phase: &str, total: Option<u64>);
-    /// So many operations are done, at this rate lately.
+    /// Notes that `operations` operations are done, at this recent rate.
     fn at(&self, operations: u64, ops_per_s: f64);
     /// The phase waits for something, described in a few words.
     fn waits(&self, what: &str);
@@ -60,7 +60,7 @@ pub(crate) struct Phase {
     name: String,
     limit: Limit,
     rate: Option<f64>,
-    /// Whether a flush at its end is part of it, as it is of a load.
+    /// Whether a flush at its end is part of it, as in a load.
     flushes: bool,
 }
 
@@ -74,7 +74,7 @@ impl Phase {
     }
 }
 
-/// What all threads did in a phase.
+/// The result of all threads in a phase.
 pub(crate) struct Outcome {
     pub(crate) tally: Tally,
     pub(crate) seconds: f64,
@@ -130,8 +130,8 @@ impl Team {
         }
     }
 
-    /// Gives each thread the operations of `config`, another workload on the same store. Keys that were
-    /// inserted before stay known.
+    /// Gives each thread the operations of `config`, another workload on the same store. Keys that
+    /// were inserted before stay known.
     pub(crate) fn turn_to(&mut self, config: &Config, plan: &Plan) {
         let options = plan.stream_options(config);
         for worker in &mut self.workers {
@@ -144,8 +144,8 @@ impl Team {
         self.versions.bytes() + self.trace.as_ref().map_or(0, |trace| trace.bytes())
     }
 
-    /// Bytes of the pairs that are live: those loaded and those inserted since. A trace's deletes
-    /// and sizes are not followed.
+    /// Returns the bytes of the pairs that are live: the loaded ones and the ones inserted since. A
+    /// trace's deletes and sizes are not followed.
     pub(crate) fn live_bytes(&self) -> u64 {
         let inserted: u64 = self.workers.iter().map(|worker| worker.stream.inserted()).sum();
         let loaded = if self.starts_empty { self.versions.written(self.loads) } else { self.loads };
@@ -199,8 +199,8 @@ impl Team {
         Ok(outcome)
     }
 
-    /// Does an update for each sixteenth key, by Zipf's distribution, which undoes the order of the load in
-    /// which the store has laid the pairs out.
+    /// Does an update for each sixteenth key, by Zipf's distribution, which undoes the order of the
+    /// load in which the store has laid the pairs out.
     pub(crate) fn age_as_flexdb(&mut self, progress: &dyn Progress) -> Result<Outcome, RunError> {
         let operations = self.loads / AGEING_SHARE;
         let seed = AGEING_SEED;

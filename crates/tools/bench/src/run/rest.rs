@@ -1,12 +1,13 @@
-//! Waiting until a store is at rest: the end of a load, and of what else shapes a store before a run.
+//! Waiting until a store is at rest: the end of a load, and of other work before a run.
 //!
 //! 1. The store's own call, if it has one, blocks until its background work has ended.
 //! 2. A store that then reports that it is at rest is at rest. Any other one is at rest once it has
-//!    reported no work and written next to nothing for a while. The while is longer than a store that
-//!    looks at itself every second takes to find that it is idle.
+//!    reported no work and written next to nothing for a while. The while is longer than a store
+//!    that looks at itself every second takes to find that it is idle.
 //!
-//! There is no limit: the background work of a load is part of the load, and a run that begins earlier
-//! measures compactions. The progress line says what the wait is for, and the user may interrupt it.
+//! There is no limit: the background work of a load is part of the load, and a run that begins
+//! earlier measures compactions. The progress line names the reason of the wait, and the user may
+//! interrupt it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Judges every answer of a store, and counts.
+//! Judges every result of a store, and counts.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::value::{Before, Fault, Versions, verify};
 /// Faults whose description is kept.
 const DESCRIBED_MAX: usize = 8;
 
-/// What a thread found out about the answers it got.
+/// A thread's judgement of the results it got.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {
     /// Values that were checked.
     pub(crate) verified: u64,
-    /// Answers that were wrong.
+    /// Results that were wrong.
     pub(crate) wrong: u64,
     /// Point reads that found nothing, rightly.
     pub(crate) misses: u64,
@@ -51,7 +51,7 @@ impl Verdict {
 pub(crate) struct Verifier {
     keys: Keys,
     versions: Arc<Versions>,
-    /// No other thread writes: what a scan returns can be held to every key's floor.
+    /// No other thread writes: the results of a scan can be held to every key's floor.
     alone: bool,
     /// Keys that were loaded and, unless deleted, are there.
     loaded: u64,
@@ -124,7 +124,7 @@ impl Verifier {
         self.versions.check(number, before, Some(version))
     }
 
-    /// Whether keys that were loaded lie between; only keys in order can tell.
+    /// Returns whether loaded keys are between the two; only keys in order show it.
     fn skipped(&self, expected: u64, found: u64) -> bool {
         self.keys.in_order() && expected < found.min(self.loaded)
     }

@@ -1,9 +1,9 @@
 //! The operations before the measured phase, until the caches are as full as they get.
 //!
 //! 1. The workload runs in intervals of [`INTERVAL`].
-//! 2. The warm-up ends when two successive intervals differ by less than [`CHANGE`] in the resident set
-//!    and in device reads per operation. Fewer than [`READS_CHANGE_MIN`] reads per operation are no
-//!    difference: caches that miss one operation in a thousand are warm.
+//! 2. The warm-up ends when two successive intervals differ by less than [`CHANGE`] in the resident
+//!    set and in device reads per operation. Fewer than [`READS_CHANGE_MIN`] reads per operation
+//!    are no difference: caches that miss one operation in a thousand are warm.
 //! 3. Without such intervals it ends at a limit, which the report names.
 
 #[cfg(test)]
@@ -25,7 +25,8 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const CHANGE: f64 = 0.02;
 /// Reads per operation by which they may always differ.
 const READS_CHANGE_MIN: f64 = 0.001;
-/// Bytes that count as one read if the operating system counts the reads: it has no number of faults.
+/// Bytes that count as one read if the operating system counts the reads: it has no number of
+/// faults.
 const PAGE_BYTES: f64 = 4096.0;
 /// Seconds after which a warm-up ends that finds no end, unless the command line says otherwise.
 pub const WARM_UP_MAX_SECONDS: f64 = 180.0;
@@ -100,7 +101,7 @@ struct Sample {
 struct Change {
     /// As a share of the resident set.
     resident: f64,
-    /// As a share of the reads per operation, 0 where there are too few to matter.
+    /// As a share of the reads per operation, 0 if there are too few to matter.
     reads: f64,
 }
 

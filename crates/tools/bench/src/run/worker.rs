@@ -1,4 +1,4 @@
-//! One thread of a run: takes operations from its stream, times them, and has answers judged.
+//! One thread of a run: takes operations from its stream, times them, and has results judged.
 
 mod overlap;
 
@@ -17,7 +17,7 @@ use crate::workload::{Operation, Place, Stream};
 
 pub(super) use overlap::writer_count;
 
-/// What a thread did in a phase.
+/// The operations of a thread in a phase.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) operations: u64,
@@ -29,10 +29,10 @@ pub(crate) struct Tally {
     pub(crate) verdict: Verdict,
 }
 
-/// What the threads of a phase share.
+/// The signals that the threads of a phase share.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    /// Tells all threads to stop after their operation.
+    /// Makes all threads stop after their operation.
     pub(crate) stop: AtomicBool,
     /// Operations done, by thread.
     pub(crate) done: Vec<crossbeam_utils::CachePadded<AtomicU64>>,
@@ -60,7 +60,7 @@ pub(crate) struct Worker {
     pub(crate) versions: Arc<Versions>,
     pub(crate) verifier: Verifier,
     pub(crate) env: Environment,
-    /// Operations to keep under way at once.
+    /// Operations to keep under way at the same time.
     depth: usize,
     key: Vec<u8>,
     value: Vec<u8>,
@@ -102,7 +102,7 @@ impl Worker {
         }
     }
 
-    /// Works until the share is done, the deadline has come, the stream ends or `stop` is set.
+    /// Works until the share is done, the deadline is reached, the stream ends or `stop` is set.
     pub(crate) fn run(
         &mut self,
         store: &dyn Store,

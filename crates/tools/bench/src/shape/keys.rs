@@ -2,9 +2,9 @@
 //!
 //! A generated key is its number as 8 big-endian bytes, then bytes that follow from the number, up
 //! to the shape's length. With [`KeyOrder::Hashed`] the number goes through a bijection first, so
-//! that arrival order and key order have nothing to do with each other (YCSB's default); with
-//! [`KeyOrder::ByNumber`] neighbours in number are neighbours in key order, which the workloads
-//! need whose skew belongs to stretches of the key space. A trace's keys are listed.
+//! that arrival order and key order have nothing to do with each other (YCSB's default). With
+//! [`KeyOrder::ByNumber`] neighbours in number are neighbours in key order. Workloads whose skew
+//! belongs to stretches of the key space need this. A trace's keys are listed.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -80,7 +80,7 @@ impl Catalog for Ours {
         Ok(Arc::new(Thermocline { db, keyspace, memory_bytes }))
     }
 
-    /// The engine `memory` holds all of its data, whatever the budget.
+    /// The engine `memory` holds all of its data, with any budget.
     fn sizes_cache(&self, name: &str) -> bool {
         name.parse() != Ok(EngineKind::Memory)
     }
@@ -143,7 +143,7 @@ impl Store for Thermocline {
     }
 }
 
-/// One thread's handle, and its seat for what overlaps.
+/// One thread's handle, and its seat for overlapping operations.
 struct Handle<'a> {
     keyspace: &'a Keyspace,
     overlapped: Option<Overlapped>,
@@ -151,7 +151,7 @@ struct Handle<'a> {
 
 struct Overlapped {
     seat: Seat,
-    /// What read-modify-writes exchange, by their tags; kept to be used again.
+    /// Results of read-modify-writes, by their tags; kept to be used again.
     exchanges: Vec<Arc<Mutex<Exchanged>>>,
 }
 

@@ -1,5 +1,7 @@
-//! A store of ours as it is named on the command line: an engine, and what of it is to be otherwise
-//! than usual, for comparisons of an engine with itself.
+//! A store of ours as the command line names it.
+//!
+//! It is an engine with the options that differ from the usual ones, for comparisons of an engine
+//! with itself.
 //!
 //! ```text
 //! f2    f2:single-log    f2:read-cache=0:chunk-bytes=64    lsm:dranges=off:merging=off    flexdb:tail=0
@@ -30,14 +32,14 @@ const FLEXDB_SETTINGS: &str = "tail=COUNT, tail-percent=PERCENT, unscanned-perce
 const SETTINGS: &str = "single-log, scan-compaction, read-cache=BYTES, chunk-bytes=BYTES, digests=off, \
                         threads=COUNT, mutable-share=SHARE, disk-bytes=BYTES or cold-disk-bytes=BYTES";
 
-/// Whether a store by this name is one of ours, whatever options follow it in a comparison.
+/// Returns whether a store by this name is one of ours, with any options after it in a comparison.
 pub fn is_ours(name: &str) -> bool {
     let engine = name.split([':', '@']).next().unwrap_or_default();
     engine.parse::<EngineKind>().is_ok()
 }
 
-/// Refuses a name that is none of ours, or has settings that there are not, and a workload that scans
-/// what keeps no order.
+/// Refuses a name that is none of ours, or has settings that do not exist, and a workload that
+/// scans a store without order.
 pub(crate) fn check(name: &str, workload: &Workload) -> Result<(), StoreError> {
     let Variant { engine, .. } = name.parse()?;
     if !engine.is_built() {

@@ -1,5 +1,7 @@
-//! The page. Each comparison has a table with a line for each workload and peer, one with the cost of each run,
-//! and one with the loads.
+//! The page.
+//!
+//! Each comparison has a table with a line for each workload and peer, one with the cost of each
+//! run, and one with the loads.
 
 use std::fmt::Write as _;
 use std::io;
@@ -33,7 +35,8 @@ pub fn write(
     write_whole(&dir.join(format!("{name}.md")), page(suite, found, command).as_bytes())
 }
 
-/// The page of `suite`, with the comparisons that have come out as `found`. `command` made it.
+/// Returns the page of `suite`, with the results `found` of the comparisons so far. `command` made
+/// it.
 pub fn page(suite: &Suite, found: &[Found], command: &str) -> String {
     let mut out = format!("# {}\n\n", suite.title);
     if !suite.about.is_empty() {

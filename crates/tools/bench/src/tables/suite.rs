@@ -1,4 +1,4 @@
-//! What a page of results is to show, as written down in TOML.
+//! The content of a page of results, as written down in TOML.
 
 use serde::Deserialize;
 
@@ -25,7 +25,8 @@ pub struct Suite {
     /// Whether each store is loaded once in a comparison, for all its runs that begin alike.
     #[serde(default)]
     pub share_loads: bool,
-    /// Whether a round runs all workloads of a comparison on one store, which is opened and warmed up once.
+    /// Whether a round runs all workloads of a comparison on one store, which is opened and warmed
+    /// up once.
     #[serde(default)]
     pub one_opening: bool,
     /// The comparisons, in order.
@@ -53,9 +54,10 @@ pub struct Wanted {
     pub share_loads: Option<bool>,
     /// In place of the suite's.
     pub one_opening: Option<bool>,
-    /// Another page in the same directory. Its comparison of the same title has the figures, and nothing is run.
+    /// Another page in the same directory. Its comparison of the same title has the figures, and
+    /// nothing is run.
     pub from: Option<String>,
-    /// Options of its runs, in place of the suite's where both have one.
+    /// Options of its runs, in place of the suite's if both have one.
     #[serde(default)]
     pub options: Vec<String>,
 }
@@ -66,7 +68,7 @@ pub enum SuiteError {
     /// The file is not what it should be.
     #[error("{0}")]
     Toml(#[from] toml::de::Error),
-    /// A comparison names what is not there.
+    /// A comparison names something that does not exist.
     #[error("comparison {title:?}: {problem}")]
     Comparison {
         /// Which.
@@ -105,8 +107,8 @@ impl Suite {
         Ok(suite)
     }
 
-    /// What to run for a comparison. `rounds` and `more`: in place of what the suite says, and of its
-    /// options of the same name.
+    /// Returns the configuration of a comparison. `rounds` and `more` replace the suite's rounds,
+    /// and its options of the same name.
     pub fn config(&self, wanted: &Wanted, rounds: Option<u32>, more: &[String]) -> CompareConfig {
         let rounds = rounds.or(wanted.rounds).unwrap_or(self.rounds);
         let options = merged(self.options.iter().chain(&wanted.options).chain(more).cloned());

@@ -5,7 +5,7 @@ pub const VALUE_BYTES_MIN: usize = 8;
 
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What is wrong with what a store returned.
+/// The fault of a value that a store returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Shorter than any value that was written.
@@ -17,7 +17,7 @@ pub enum Fault {
     /// The head is not one that this key could have at this length.
     #[error("a value of another key, or with a damaged head or length")]
     WrongKey,
-    /// The head is right, the rest is not what belongs to it.
+    /// The head is right, the rest does not belong to it.
     #[error("version {version} is torn or damaged at byte {offset}")]
     Torn {
         /// The version by its head.
@@ -28,7 +28,7 @@ pub enum Fault {
     /// Overwritten before the read began.
     #[error("version {version} is stale: version {floor} was acknowledged before the read began")]
     Stale {
-        /// What was read.
+        /// The version that was read.
         version: u32,
         /// The oldest version that may be read.
         floor: u32,
@@ -36,7 +36,7 @@ pub enum Fault {
     /// No write of this version had begun.
     #[error("version {version} was never written: the newest that had begun is {newest}")]
     Unwritten {
-        /// What was read.
+        /// The version that was read.
         version: u32,
         /// The newest version whose write had begun.
         newest: u32,
@@ -47,7 +47,7 @@ pub enum Fault {
         /// The oldest version that may be read.
         floor: u32,
     },
-    /// A scan returned what is no key of this run.
+    /// A scan returned a key that is not of this run.
     #[error("a scan returned a key that was never written")]
     StrangeKey,
     /// A scan left its order or its bounds.

@@ -1,4 +1,4 @@
-//! Values prove their key, version and wholeness; the table knows what may be read.
+//! Values prove their key, version and wholeness; the table knows which versions may be read.
 
 use std::sync::Arc;
 
@@ -157,8 +157,8 @@ fn a_table_goes_on_where_another_ended() {
     assert_eq!(Versions::content_only(1).words(3), None);
 }
 
-/// Threads hammer three keys of a store that is right: no answer may be called wrong. Then the
-/// same against a store that sometimes serves the value before the last: that must be seen.
+/// Threads hammer three keys of a store that is right: no result may be called wrong. Then the same
+/// against a store that sometimes serves the value before the last: that must be seen.
 #[test]
 fn concurrent_writers_and_readers_agree_with_the_table() {
     assert_eq!(hammer(false), 0);

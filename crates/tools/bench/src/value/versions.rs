@@ -10,14 +10,14 @@
 //!    that, and at most the newest version begun when it has it ([`Versions::check`]).
 //!
 //! # Invariants
-//! - I1: no version below the floor may be returned to a read that begins now.
-//! - I2: a key whose `may_be_absent` bit is clear and whose floor is above 0 is not absent.
+//! - I1. No version below the floor may be returned to a read that begins now.
+//! - I2. A key whose `may_be_absent` bit is clear and whose floor is above 0 is not absent.
 //!
 //! # Concurrency
 //! One atomic word a key: newest version begun (32 bits), floor as a distance behind it (20),
 //! writers in flight (11), `may_be_absent` (1). A slot is published before the writer enters the
-//! word and cleared after it left, so whoever sees a writer in the word finds it in a slot, or it
-//! has been acknowledged meanwhile, before the finder's own write begins.
+//! word and cleared after it left. So a thread that sees a writer in the word finds it in a slot,
+//! or it has been acknowledged meanwhile, before that thread's own write begins.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ const LAG_BITS: u32 = 20;
 const WRITERS_BITS: u32 = 11;
 /// A lag of this or more: the floor is unknown, hence 0.
 const LAG_UNKNOWN: u32 = (1 << LAG_BITS) - 1;
-/// Writers that can be in flight at once.
+/// Writers that can be in flight at the same time.
 pub(crate) const WRITERS_MAX: usize = (1 << WRITERS_BITS) - 1;
 const NO_KEY: u64 = u64::MAX;
 /// A slot whose writer has not taken its version yet.
@@ -70,16 +70,16 @@ pub struct Write {
     pub version: u32,
 }
 
-/// What a reader knew before it asked.
+/// A reader's knowledge before its read.
 #[derive(Clone, Copy, Debug)]
 pub struct Before {
     floor: u32,
 }
 
 impl Versions {
-    /// A table for keys numbered up to `keys_max`, for so many `writers`, each with one write in
-    /// flight. The words of the first `keys` numbers are allocated and touched here, so that they are
-    /// not charged to whatever memory limit is entered later: 8 bytes a key.
+    /// Makes a table for keys numbered up to `keys_max`, for `writers` writers, each with one write
+    /// in flight. The words of the first `keys` numbers are allocated and touched here, so that
+    /// they are not charged to any memory limit that is entered later: 8 bytes a key.
     pub fn new(keys: u64, keys_max: u64, writers: usize) -> Self {
         assert!(writers <= WRITERS_MAX, "at most {WRITERS_MAX} writers");
         let chunks = keys_max.max(keys).div_ceil(CHUNK_KEYS).max(1);
@@ -91,7 +91,7 @@ impl Versions {
         table
     }
 
-    /// A stand-in that tracks no key: it gives out versions, and lets every answer pass.
+    /// Returns a placeholder that tracks no key: it hands out versions, and accepts every result.
     pub fn content_only(writers: usize) -> Self {
         assert!(writers <= WRITERS_MAX, "at most {WRITERS_MAX} writers");
         let slot = || Slot { key: AtomicU64::new(NO_KEY), version: AtomicU64::new(PENDING) };
@@ -99,7 +99,7 @@ impl Versions {
         Self { chunks: Box::default(), writers }
     }
 
-    /// Whether the age of what is read is checked.
+    /// Returns whether the age of a value that is read is checked.
     pub fn is_exact(&self) -> bool {
         !self.chunks.is_empty()
     }
@@ -157,7 +157,7 @@ impl Versions {
         self.writers[writer].key.store(NO_KEY, Ordering::Release);
     }
 
-    /// What is known of key `number` before a read of it begins.
+    /// Returns the known state of key `number` before a read of it begins.
     pub fn before(&self, number: u64) -> Before {
         if !self.is_exact() {
             return Self::anytime();
@@ -165,8 +165,8 @@ impl Versions {
         Before { floor: Word::from(self.word(number).load(Ordering::Acquire)).floor() }
     }
 
-    /// Whether version `read` (`None`: absent) of key `number` may be the answer to a read that
-    /// began at `before`.
+    /// Checks whether version `read` (`None`: absent) of key `number` may be the result of a read
+    /// that began at `before`.
     ///
     /// # Errors
     /// [`Fault::Stale`], [`Fault::Unwritten`] or [`Fault::Lost`].
@@ -181,8 +181,8 @@ impl Versions {
             Some(version) if version > word.newest || version == 0 => {
                 Err(Fault::Unwritten { version, newest: word.newest })
             }
-            // Were a delete the newest acknowledged write when the read began, or had one begun
-            // since, the bit would be set; it may also be set and cleared again in between, which
+            // If a delete was the newest acknowledged write when the read began, or if one has
+            // begun since, the bit is set. It may also be set and cleared again in between, which
             // shows as a floor that has risen.
             None if floor > 0 && !word.may_be_absent && word.floor() == floor => {
                 Err(Fault::Lost { floor })
@@ -191,14 +191,15 @@ impl Versions {
         }
     }
 
-    /// The words of the first `keys` numbers, when no write is in flight. None if no key is tracked.
+    /// The words of the first `keys` numbers, when no write is in flight. None if no key is
+    /// tracked.
     pub fn words(&self, keys: u64) -> Option<Vec<u64>> {
         let of = |number| self.word(number).load(Ordering::Acquire);
         self.is_exact().then(|| (0..keys).map(of).collect())
     }
 
-    /// Takes the [`Versions::words`] of another table: a store that was filled under that one is read under
-    /// this one.
+    /// Takes the [`Versions::words`] of another table: a store that was filled under that one is
+    /// read under this one.
     pub fn restore(&self, words: &[u64]) {
         if !self.is_exact() {
             return;
@@ -215,7 +216,7 @@ impl Versions {
         if self.is_exact() { (0..keys).filter(is_written).count() as u64 } else { keys }
     }
 
-    /// What a read that begins before any write would know: any version begun will do.
+    /// Returns the knowledge of a read that begins before any write: any version begun will do.
     pub fn anytime() -> Before {
         Before { floor: 0 }
     }

@@ -1,7 +1,7 @@
 //! The operations of one thread, in order, from a seed.
 //!
-//! A thread's stream depends on the seed, the thread's index and the options alone, never on what
-//! other threads do: it inserts numbers of its own residue class above the loaded keys, and "the
+//! A thread's stream depends on the seed, the thread's index and the options alone, never on other
+//! threads' work. It inserts numbers of its own residue class above the loaded keys, and "the
 //! latest" are its own inserts and then the loaded keys. So every key that a stream reads has been
 //! acknowledged to its own thread, and the same seed gives the same operations.
 
@@ -17,13 +17,13 @@ use crate::distribution::{Choice, Distribution, below, unit};
 pub enum Operation {
     /// A point read.
     Read(u64),
-    /// A blind write, of so many bytes if not the shape's.
+    /// A blind write, of this number of bytes if not the shape's.
     Put(u64, Option<u32>),
-    /// An atomic read-modify-write, to so many bytes if not the shape's.
+    /// An atomic read-modify-write, to this number of bytes if not the shape's.
     Rmw(u64, Option<u32>),
     /// A delete.
     Delete(u64),
-    /// A range read from a key on, of so many pairs.
+    /// A range read from a key on, of this number of pairs.
     Scan(u64, u32),
 }
 
@@ -36,7 +36,7 @@ pub struct Place {
     pub threads: usize,
 }
 
-/// What a stream is made from.
+/// The inputs of a stream.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
     /// The workload.
@@ -88,7 +88,8 @@ impl Stream {
         Self { place, source }
     }
 
-    /// The same thread's stream of another workload, which knows the keys that this one has inserted.
+    /// The same thread's stream of another workload, which knows the keys that this one has
+    /// inserted.
     #[must_use]
     pub fn followed_by(&self, options: &StreamOptions) -> Self {
         let mut next = Self::new(options, self.place);

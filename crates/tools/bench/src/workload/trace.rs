@@ -1,10 +1,11 @@
-//! Traces: what a real system did, one line an operation.
+//! Traces: the operations of a real system, one line an operation.
 //!
 //! # Format
 //! Text, one operation a line: `get|put|del|rmw|scan KEY [size|count]`, fields parted by spaces.
-//! `#` starts a comment line. A key is its bytes, where a space, `%`, a control byte or a byte
-//! above 126 is written `%XX`. The number is a value's size in bytes for `get`, `put` and `rmw`
-//! (what a get found; 0 if it found nothing), and a count of pairs for `scan` (1 if left out).
+//! `#` starts a comment line. A key is its bytes; a space, `%`, a control byte or a byte above 126
+//! in it is written `%XX`. The number is a value's size in bytes for `get`, `put` and `rmw` (for a
+//! get, of the value it found; 0 if it found nothing), and a count of pairs for `scan` (1 if left
+//! out).
 //!
 //! Keys that the trace reads before it writes them existed before it: they are loaded first, with
 //! the size that the line names or else the shape's, unless a `get` says 0.
@@ -15,7 +16,7 @@ use std::io::{self, BufRead, Write};
 /// The most pairs or bytes that a line may name.
 const AMOUNT_MAX: u32 = 1 << 30;
 
-/// What a line does.
+/// The operation of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceVerb {
     /// `get`
@@ -33,7 +34,7 @@ pub enum TraceVerb {
 /// One line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceOperation {
-    /// What it does.
+    /// Its operation.
     pub verb: TraceVerb,
     /// Its key, as an index into [`Trace::keys`].
     pub number: u64,
@@ -60,7 +61,7 @@ pub enum TraceError {
     Line {
         /// From 1.
         line: usize,
-        /// What is wrong with it.
+        /// The mistake in it.
         problem: String,
     },
     /// Nothing to do.
@@ -112,7 +113,7 @@ impl Trace {
         &self.operations
     }
 
-    /// Keys that must be there before it starts, with their values' sizes where it names them.
+    /// Returns keys that must be there before it starts, with their values' sizes if it names them.
     pub fn loads(&self) -> &[(u64, Option<u32>)] {
         &self.loads
     }
@@ -188,10 +189,10 @@ fn unescape(key: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Writes a key as a trace line has it.
+/// Writes a key in the form of a trace line.
 ///
 /// # Errors
-/// What the writer gives.
+/// The writer's errors.
 pub fn write_trace_key(key: &[u8], out: &mut impl Write) -> io::Result<()> {
     for &byte in key {
         if byte.is_ascii_graphic() && byte != b'%' {

@@ -1,4 +1,4 @@
-//! What is shown can be given back, and what makes no sense is refused.
+//! Shown text can be given as an argument, and text that makes no sense is refused.
 
 use super::Encoding;
 

@@ -1,7 +1,7 @@
 //! `thermocline backup`: adds a backup of a database to a directory of them.
 //!
-//! The database is opened for it, so nobody else may have it open; a program that has it open makes its
-//! backups itself.
+//! The command opens the database, so no other process may have it open; a program that has it open
+//! makes its backups itself.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -16,7 +16,7 @@ use crate::arguments;
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Line, human_bytes};
 
-/// How often the progress line is drawn anew.
+/// Time between two updates of the progress line.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) fn run(context: &Context, arguments: &arguments::Backup) -> Outcome {
@@ -51,7 +51,7 @@ pub(super) fn followed<T>(
         .map_err(|error| Failure::io("a thread for the progress", &error))?;
     let outcome = work(&progress);
     drop(over);
-    // It ends once nobody keeps the other end.
+    // It ends once the sender is dropped.
     let _ = following.join();
     Ok(outcome?)
 }

@@ -1,5 +1,6 @@
-//! `thermocline check`: verifies every byte of a database offline, or of all backups in a directory; damage
-//! exits with 3.
+//! `thermocline check`: verifies every byte of a database, or of all backups in a directory.
+//!
+//! The database must be offline. Damage exits with 3.
 
 use serde_json::{Value, json};
 use thermocline::{Backups, Checked, Report};
@@ -36,7 +37,7 @@ pub(super) fn run(context: &Context, arguments: &Check) -> Outcome {
     }
 }
 
-/// Goes on behind damage, to the next backup.
+/// Continues behind damage, to the next backup.
 fn check_backups(context: &Context, backups: &Backups) -> Outcome {
     let (mut whole, mut damaged) = (Vec::new(), Vec::new());
     for number in backups.numbers()? {
@@ -71,7 +72,7 @@ fn check_backups(context: &Context, backups: &Backups) -> Outcome {
     }
 }
 
-/// Null stands for a part that the check did not come to.
+/// Returns the report as JSON; null is a part that the check did not reach.
 fn as_json(report: &Report) -> Value {
     let mut catalog = Value::Null;
     let mut journal = Value::Null;

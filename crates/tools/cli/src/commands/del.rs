@@ -20,7 +20,8 @@ pub(super) fn run(context: &Context, arguments: &Del) -> Outcome {
         let mut batch = Batch::new();
         let mut deleted = 0_u64;
         for key in &keys {
-            // The only opener is this process, and it has one thread: what is read stays true.
+            // The only opener is this process, and it has one thread: the value that is read stays
+            // true.
             let stored = keyspace.get(key)?;
             // One that is damaged is there, and deleting it is one way to mend it.
             deleted += u64::from(stored.is_some_and(|stored| form.show(&stored) != Ok(None)));

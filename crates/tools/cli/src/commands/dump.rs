@@ -1,10 +1,10 @@
-//! `thermocline dump`: all pairs, as they were at one moment, to one portable stream.
+//! `thermocline dump`: all pairs of one moment, to one portable stream.
 //!
-//! A keyspace that keeps no order is in no snapshot; it is walked over. It is of the same moment, since
-//! a database that a dump has open is written by nobody.
+//! A keyspace that keeps no order is in no snapshot; it is walked over. It is of the same moment,
+//! since no process writes a database that a dump has open.
 //!
-//! Values that may end are dumped as they are stored, so that they keep their ends; those that have ended
-//! when the dump begins are not in it.
+//! Values that may end are dumped in their stored form, so that they keep their ends; values that
+//! have ended when the dump begins are not in it.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::ControlFlow::Continue;
@@ -88,7 +88,8 @@ fn to_file(
         Ok(written)
     });
     if outcome.is_err() {
-        // Half a dump is none, and the name was free before; the first failure is the one to tell.
+        // Half a dump is none, and the name was free before; the first failure is the one to
+        // report.
         let _ = std::fs::remove_file(path);
     }
     outcome

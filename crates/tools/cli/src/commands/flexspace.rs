@@ -1,10 +1,12 @@
-//! `thermocline flexspace`: a file on disk into whose middle bytes can be put, without the rest being
-//! written again.
+//! `thermocline flexspace`: a file on disk with cheap insertions.
 //!
-//! A command opens the space, works and closes it, so it changes the space's files even if it only reads;
-//! `check` alone does not. So all others refuse what belongs to a database, to a backup or to a store. What is
-//! mounted is opened when it is used. What a command puts in or takes out is durable when it ends with success. One
-//! that fails takes back what it put in; one that is killed has done nothing, or the beginning.
+//! Bytes can be put into its middle, without the rest being written again.
+//!
+//! A command opens the space, works and closes it, so it changes the space's files even if it only
+//! reads; `check` alone does not. So all others refuse files that belong to a database, to a backup
+//! or to a store. A mounted space is opened when it is used. A change by a command is durable when
+//! the command ends with success. One that fails takes back what it put in; one that is killed has
+//! done nothing, or the beginning.
 
 pub(crate) mod arguments;
 mod create;
@@ -29,7 +31,7 @@ use arguments::FlexspaceCommand;
 /// The file that makes a directory a space: without another one it is damaged.
 const SUPERBLOCK: &str = "superblock";
 
-/// What is read, written or shown at once.
+/// Bytes that are read, written or shown in one step.
 const PIECE_BYTES: u64 = 1 << 20;
 
 pub(super) fn run(context: &Context, command: &FlexspaceCommand) -> Outcome {
@@ -60,7 +62,7 @@ fn device_of(file: &Path) -> Result<Arc<dyn Device>, Failure> {
     device::open(file, device::Options::default()).map_err(|error| failed(file, error.into()))
 }
 
-/// Refuses what is another one's: whoever opens it would find it changed.
+/// Refuses a space of another owner, which would find it changed.
 fn refuse_owned(file: &Path, owner: Option<::mount::Owner>) -> Outcome {
     let Some(owner) = owner else { return Ok(()) };
     let file = file.display();
@@ -84,7 +86,7 @@ fn with_space<T>(
     Ok(answer)
 }
 
-/// Refuses a store that lies in no database: one that is used by itself, or was copied.
+/// Refuses a store that is in no database: one that is used by itself, or was copied.
 fn refuse_store(file: &Path, space: &FlexSpace) -> Outcome {
     let mut begin = [0; 8];
     if space.len() < begin.len() as u64 {
@@ -92,7 +94,7 @@ fn refuse_store(file: &Path, space: &FlexSpace) -> Outcome {
     }
     match space.pread(0, &mut begin) {
         Ok(()) if ::mount::is_store(&begin) => refuse_owned(file, Some(::mount::store(file))),
-        // Damage is told to whoever reads it.
+        // The reader of damaged bytes gets the error.
         _ => Ok(()),
     }
 }
@@ -103,7 +105,7 @@ fn change(space: &FlexSpace, mut make: impl FnMut() -> Result<(), Error>) -> Res
         match make() {
             Err(Error::Uncollected) => {
                 if space.collect()?.segments == 0 {
-                    // A commit of the collector may have freed what was wanted.
+                    // A commit of the collector may have freed the room that the change needs.
                     return make();
                 }
             }
@@ -140,14 +142,14 @@ fn failed(file: &Path, error: Error) -> Failure {
     }
 }
 
-/// Bytes that a user gives, what they are called, and how many they are if that is known.
+/// Bytes that a user gives, their name, and their number if that is known.
 struct Input {
     from: Box<dyn Read>,
     name: String,
     bytes: Option<u64>,
 }
 
-/// Opens what the user named; standard input, if nothing.
+/// Opens the file that the user named; standard input, if none.
 #[expect(clippy::disallowed_methods, reason = "the user's file, outside of any space")]
 fn input(path: Option<&Path>) -> Result<Input, Failure> {
     match path {
@@ -165,7 +167,7 @@ fn input(path: Option<&Path>) -> Result<Input, Failure> {
     }
 }
 
-/// Fills as much of `into` as there is.
+/// Fills `into` as far as there are bytes.
 fn read_piece(from: &mut dyn Read, name: impl Display, into: &mut [u8]) -> Result<usize, Failure> {
     let mut count = 0;
     while count < into.len() {

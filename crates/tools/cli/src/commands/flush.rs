@@ -1,5 +1,4 @@
-//! `thermocline flush`: writes what is in memory to the keyspaces' own files, and trims the
-//! journal.
+//! `thermocline flush`: writes memory to the keyspaces' own files, and trims the journal.
 
 use serde_json::json;
 

@@ -1,14 +1,14 @@
 //! `thermocline load`: a new database from a dump.
 //!
-//! Keyspaces get the engine that the dump names, or all of them the one that the setting `engine` does,
-//! in whichever layer it is given; what the dump says of another engine's own options is left out then. Their merge
-//! operators are another program's. What is sorted in the dump is ingested by an engine that can; all else
-//! is written in batches.
+//! Keyspaces get the engine that the dump names, or all of them the one that the setting `engine`
+//! names, in whichever layer it is given. In that case the dump's own options of another engine are
+//! left out. Their merge operators are another program's. Sorted pairs of the dump are ingested by
+//! an engine that can; all else is written in batches.
 //!
 //! 1. The dump is loaded into `DIR.loading`, a sibling of the new database.
 //! 2. Once the whole dump was read and verified, everything is made durable and closed.
-//! 3. A rename gives the directory its name. So `DIR` holds a whole copy, or stays missing or empty; what
-//!    an interrupted load left in `DIR.loading` is named when the next one finds it.
+//! 3. A rename gives the directory its name. So `DIR` holds a whole copy, or stays missing or
+//!    empty; the next load names the rest of an interrupted one in `DIR.loading`.
 
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -108,7 +108,7 @@ struct Loaded {
     pairs: u64,
 }
 
-/// Loads the dump that `input` holds; `name` is what failures call it.
+/// Loads the dump that `input` holds; `name` is its name in failures.
 fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Loaded, Failure> {
     let refused = |error| refused(name, error);
     let asked = context.settings.engine_chosen().map_err(Failure::usage)?;

@@ -1,7 +1,7 @@
 //! `thermocline put`: sets one key; makes the database and the keyspace if they are not there.
 //!
-//! In a keyspace of the server's it does what a client's SET does. Such a keyspace, and one whose first value
-//! is to end, is made with values that end.
+//! In a keyspace of the server's it does the same as a client's SET. Such a keyspace, and one whose
+//! first value is to end, is made with values that end.
 
 use std::io::Read;
 

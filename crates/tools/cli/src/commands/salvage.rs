@@ -1,4 +1,4 @@
-//! `thermocline salvage`: a new database of what is sound in a damaged one; what was damaged exits with 3.
+//! `thermocline salvage`: a new database of the sound parts of a damaged one; damage exits with 3.
 
 use serde_json::{Value, json};
 use thermocline::{Lost, SalvagedKeyspace, Way};
@@ -12,7 +12,7 @@ pub(super) fn run(context: &Context, arguments: &Salvage) -> Outcome {
     let options = context.settings.database().map_err(Failure::usage)?;
     let dir = &arguments.database.dir;
     let found = thermocline::salvage(dir, &arguments.into, options).map_err(|error| {
-        // Nothing is written but where it is to be.
+        // Only the new database is written.
         if error.is_no_space() {
             let into = arguments.into.display();
             return Failure::new(

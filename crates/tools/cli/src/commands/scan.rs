@@ -48,12 +48,12 @@ pub(super) fn run(context: &Context, arguments: &Scan) -> Outcome {
         }
         Ok(())
     });
-    // What was found before a failure is shown before it.
+    // Pairs that were found before a failure are shown before it.
     lines.finish()?;
     scanned
 }
 
-/// What the keys of a keyspace without order are chosen by.
+/// Returns the prefix that chooses the keys of a keyspace without order.
 fn prefix_alone(arguments: &Scan, keyspace: &Keyspace) -> Result<Vec<u8>, Failure> {
     let span = &arguments.span;
     if span.start.is_some() || span.end.is_some() || arguments.reverse {

@@ -1,13 +1,14 @@
 //! `thermocline serve`: opens a database and serves it until a signal or a client ends it.
 //!
 //! 1. The server's options are checked and its ports taken, with `--next-free-port` the next ones
-//!    if those are taken: a server that is refused makes no database.
-//! 2. The database is opened. Whoever connects before recovery is done waits for it.
-//! 3. Where it listens is told: one line, or JSON on standard output for a program that waits. `--quiet` asks
-//!    for no lines.
-//! 4. What its engines fail with in the background is told on standard error, when it begins and when it
-//!    is over.
-//! 5. SIGINT and SIGTERM ask it to stop; it finishes what it was told, syncs and closes.
+//!    if the first are taken: a server that is refused makes no database.
+//! 2. The database is opened. A client that connects before recovery is done waits for it.
+//! 3. The server's address is printed: one line, or JSON on standard output for a program that
+//!    waits. `--quiet` asks for no lines.
+//! 4. Errors of its engines' background work are reported on standard error, when they begin and
+//!    when they are over.
+//! 5. SIGINT and SIGTERM ask it to stop; it finishes the commands that it has received, syncs and
+//!    closes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -27,7 +28,7 @@ use crate::arguments::Serve;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
-/// How many ports are tried after the one that was asked for.
+/// The number of ports that are tried after the requested one.
 const PORTS_TRIED: u16 = 100;
 
 pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
@@ -78,10 +79,10 @@ pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
     Ok(())
 }
 
-/// How often the engines are asked what they fail with.
+/// Time between two looks at the engines' errors.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What engines fail with in the background, as it was told.
+/// The reported errors of engines' background work.
 struct Troubles {
     db: Db,
     known: BTreeSet<(String, String)>,
@@ -89,7 +90,7 @@ struct Troubles {
 }
 
 impl Troubles {
-    /// Looks every now and then, until nobody keeps the other end.
+    /// Looks again after each [`LOOK_INTERVAL`], until the sender is dropped.
     fn watch(mut self, is_over: &Receiver<()>) {
         while is_over.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             let of = |(keyspace, trouble): (String, Trouble)| (keyspace, trouble.to_string());
@@ -142,7 +143,7 @@ fn advance(addr: &mut SocketAddr) {
     addr.set_port(addr.port().checked_add(1).unwrap_or(1024));
 }
 
-/// Says where it listens; a program that started it waits for this.
+/// Prints the address on which it listens; a program that started it waits for this.
 fn tell(
     context: &Context,
     arguments: &Serve,
@@ -175,7 +176,7 @@ fn tell(
 
 fn hints(addr: SocketAddr, has_password: bool) -> String {
     let port = addr.port();
-    // An address for everybody is one that this machine's own clients reach by their default.
+    // An address for all hosts is one that this machine's own clients reach by their default.
     let host = match addr.ip() {
         ip if ip.is_unspecified() => IpAddr::from(Ipv4Addr::LOCALHOST),
         ip => ip,

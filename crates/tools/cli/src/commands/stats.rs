@@ -78,8 +78,8 @@ pub(super) fn run(context: &Context, arguments: &Stats) -> Outcome {
     Ok(())
 }
 
-/// What an engine tells that was opened to be looked at. What it counts, it has counted of the opening
-/// alone.
+/// Returns the figures of an engine that was opened only for them. Its counters have counted the
+/// opening alone, and are left out.
 fn sizes(keyspace: &KeyspaceStats) -> impl Iterator<Item = (&'static str, u64)> {
     let engine = &keyspace.engine;
     engine.detail.iter().filter(|(name, _)| !engine.running.contains(name)).copied()

@@ -1,11 +1,12 @@
-//! How much memory this process may use: what the machine has, or what a control group allows, if that is
-//! less. (A container is one.)
+//! The memory that this process may use: the machine's, or a control group's limit if it is less.
+//!
+//! (A container is a control group.)
 
 use std::fs;
 use std::path::Path;
 
-/// Where groups of version 1 with the memory controller are mounted, and those of version 2, alone and beside them;
-/// below the root directory.
+/// The mounts of groups of version 1 with the memory controller, and of version 2, alone and next
+/// to version 1; below the root directory.
 const MOUNTS: [(&str, &str, Version); 3] = [
     ("sys/fs/cgroup/memory", "memory.limit_in_bytes", Version::One),
     ("sys/fs/cgroup", "memory.max", Version::Two),
@@ -18,7 +19,7 @@ enum Version {
     Two,
 }
 
-/// In bytes; `None` where the system does not say.
+/// In bytes; `None` if the system does not say.
 pub(super) fn of_process() -> Option<u64> {
     below(Path::new("/"))
 }
@@ -37,8 +38,9 @@ fn of_machine(root: &Path) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1 << 10)
 }
 
-/// What the group of this line, `NUMBER:CONTROLLERS:PATH`, and those above it allow. A container may see its group
-/// as the topmost one while the path is the one that the host knows: then no directory of that name is there.
+/// Returns the limits of the group of this line, `NUMBER:CONTROLLERS:PATH`, and of the groups above
+/// it. A container may see its group as the topmost one while the path is the one that the host
+/// knows: then no directory of that name is there.
 fn limits(root: &Path, line: &str) -> Vec<u64> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { return Vec::new() };
@@ -63,7 +65,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// What is allowed where these files are.
+    /// Returns the memory that is allowed if these files are there.
     fn with(files: &[(&str, &str)]) -> Option<u64> {
         let root = tempfile::tempdir().unwrap();
         for (name, text) in files {

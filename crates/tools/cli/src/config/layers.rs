@@ -21,7 +21,7 @@ const FILE_VARIABLE: &str = "THERMOCLINE_CONFIG";
 /// Settings given as flags: key and text.
 pub(crate) type Flags = Vec<(&'static str, String)>;
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
@@ -51,7 +51,7 @@ impl Effective {
     /// Lays the layers over each other. `file` is the path given by flag, if any.
     ///
     /// # Errors
-    /// One line that names the place of the mistake and what is allowed.
+    /// One line that names the place of the mistake and the allowed values.
     pub(crate) fn gather(
         file: Option<&str>,
         variables: impl Iterator<Item = (String, String)>,
@@ -138,7 +138,7 @@ impl Effective {
 
     /// How `serve` opens its database and serves it. Reads the password's file.
     ///
-    /// `memory` is for the whole process, so what clients may take comes out of the database's.
+    /// `memory` is for the whole process, so the clients' share comes out of the database's.
     pub(crate) fn serving(&self) -> Result<(thermocline::Options, server::Options), String> {
         let mut database = self.database()?;
         let whole = database.memory_bytes;
@@ -206,12 +206,12 @@ impl Effective {
         })
     }
 
-    /// The engine that was asked for on the command line itself.
+    /// Returns the engine that the command line itself names.
     pub(crate) fn engine_flag(&self) -> Result<Option<thermocline::EngineKind>, String> {
         self.engine_from(|origin| *origin == Origin::Flag)
     }
 
-    /// The engine that was asked for in any layer.
+    /// Returns the engine that any layer names.
     pub(crate) fn engine_chosen(&self) -> Result<Option<thermocline::EngineKind>, String> {
         self.engine_from(|origin| *origin != Origin::Default)
     }
@@ -235,8 +235,8 @@ impl Effective {
 /// Reads a configuration file: each setting in it, with its text.
 ///
 /// # Errors
-/// What is wrong, on one line: no TOML, an unknown key (with the nearest known one), a value that
-/// is neither text nor number, or one that the setting does not allow.
+/// The mistake, on one line: no TOML, an unknown key (with the nearest known one), a value that is
+/// neither text nor number, or one that the setting does not allow.
 pub fn parse_file(text: &str) -> Result<Vec<(&'static Setting, String)>, String> {
     let table: toml::Table = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| {

@@ -1,7 +1,7 @@
 //! The known word that is nearest to one that was mistyped.
 
-/// The one of `known` that takes the fewest single-character changes to reach from `word`; the
-/// first of them where several do.
+/// Returns the one of `known` that takes the fewest single-character changes to reach from `word`;
+/// the first of them if several do.
 pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known.min_by_key(|candidate| distance(word, candidate))
 }

@@ -2,7 +2,7 @@
 
 use super::values;
 
-/// Who reads a setting.
+/// The reader of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Every command that opens a database.
@@ -16,14 +16,14 @@ pub(crate) enum Scope {
 pub struct Setting {
     /// Its name in a file and as a flag.
     pub key: &'static str,
-    /// What it is if nobody says anything, as text.
+    /// Its default, as text.
     pub default: &'static str,
-    /// What stands for the value in `--help`.
+    /// The name of the value in `--help`.
     pub(crate) placeholder: &'static str,
     /// One line for `--help`.
     pub(crate) help: &'static str,
     pub(crate) scope: Scope,
-    /// Refuses a text that is not allowed, and says what is.
+    /// Refuses a text that is not allowed, and names the allowed ones.
     pub(crate) check: fn(&str) -> Result<(), String>,
 }
 

@@ -1,4 +1,4 @@
-//! Texts of settings to values; each message says what is allowed.
+//! Texts of settings to values; each message names the allowed ones.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use thermocline::{Durability, EngineKind, Io};
 
 use super::allowed_memory;
 
-/// What `auto` memory comes to where the process may use twice as much.
+/// Bytes of `auto` memory if the process may use twice that or more.
 const AUTO_MEMORY_BYTES: u64 = 1 << 30;
 
 /// A size in bytes: a number, and `kb`, `mb`, `gb` or `tb` in powers of 1024.
@@ -33,13 +33,13 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(refused)
 }
 
-/// A size that a database can be opened with: given as such, or as a share of what this process may use; or
-/// `auto`.
+/// Returns a size that a database can be opened with: given as such, or as a share of the memory
+/// that this process may use; or `auto`.
 pub(super) fn memory(text: &str) -> Result<u64, String> {
     memory_of(text, allowed_memory::of_process())
 }
 
-/// The same, where the process may use so much.
+/// Returns the same, if the process may use `allowed` bytes.
 pub(super) fn memory_of(text: &str, allowed: Option<u64>) -> Result<u64, String> {
     let least = thermocline::Options::MEMORY_BYTES_MIN;
     let bytes = match (text.strip_suffix('%'), allowed) {

@@ -8,15 +8,16 @@
 //! | 0 | 1 | kind | |
 //! | 1 | 4 | payload length n, at most [`FRAME_PAYLOAD_BYTES_MAX`] | |
 //! | 5 | n | payload | |
-//! | 5+n | 4 | [`codec::chain`] of kind, length and payload | damage; a frame lost, doubled or moved |
+//! | 5+n | 4 | [`codec::chain`] of kind, length, payload | damage; a frame lost, doubled or moved |
 //!
 //! The first frame chains from the header's checksum. Payloads by kind:
 //!
-//! - 1, keyspace: name and engine, each prefixed with its length as a varint; flags, 1 for journaled
-//!   and 2 for values that end, which are then as they are stored; the memory that it is to have, 8 bytes, 0 for a
-//!   share of what is left; what its engine does otherwise than a database's options say, as
-//!   [`Tuning::to_bytes`] has it, and the name of its merge operator, empty for none, each prefixed with its
-//!   length. The pairs that follow belong to it.
+//! - 1, keyspace: name and engine, each prefixed with its length as a varint; flags, 1 for
+//!   journaled and 2 for values that end, whose pairs then have the stored form. Then the memory
+//!   that it is to have, 8 bytes, 0 for a share of the rest. The last two fields are each prefixed
+//!   with their length: its engine's differences from a database's options, in the form of
+//!   [`Tuning::to_bytes`], and the name of its merge operator, empty for none. The pairs that
+//!   follow belong to it.
 //! - 2, pairs: key and value, each prefixed with its length as a varint, again and again.
 //! - 3, end: keyspaces and pairs in the whole dump, 8 bytes each. Without it a dump is cut short.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
@@ -24,7 +25,7 @@
 use codec::{Corruption, Format, Reader, Writer};
 use thermocline::{EngineKind, KEY_BYTES_MAX, KeyspaceOptions, MergeName, Tuning, VALUE_BYTES_MAX};
 
-/// The kind of file. Of its versions only the newest is read.
+/// The kind of file. Only the newest of its versions is read.
 pub(super) const FORMAT: Format = Format::new(*b"TCDUMPED", 4, 0);
 
 const FLAG_JOURNALED: u8 = 1;
@@ -44,7 +45,7 @@ const KIND_KEYSPACE: u8 = 1;
 const KIND_PAIRS: u8 = 2;
 const KIND_END: u8 = 3;
 
-/// What one frame says.
+/// The content of one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// The keyspace of the pairs that follow.
@@ -55,17 +56,17 @@ pub enum Frame<'a> {
         engine: &'a str,
         /// Whether it was journaled.
         journaled: bool,
-        /// Whether its values may end: then they are as they are stored.
+        /// Whether its values may end: then they are in their stored form.
         values_end: bool,
         /// Bytes of the database's memory that it is to have, if that was said.
         memory_bytes: Option<u64>,
-        /// What its engine does otherwise than a database's options say. Of an engine that this program does not
-        /// know it is passed over.
+        /// Its engine's differences from a database's options. For an engine that this program does
+        /// not know they are passed over.
         tuning: Option<Tuning>,
-        /// What its values are merged by.
+        /// The operator that merges its values.
         merge: Option<MergeName>,
     },
-    /// Pairs, in key order where the keyspace has one.
+    /// Pairs, in key order if the keyspace has one.
     Pairs(Pairs<'a>),
     /// The end.
     End {
@@ -222,12 +223,12 @@ pub(super) fn frame_head(kind: u8, payload_bytes: u32) -> [u8; FRAME_HEAD_BYTES]
 
 /// The checksum of a frame after one with the checksum `previous`.
 pub(super) fn frame_check(previous: u32, head: [u8; FRAME_HEAD_BYTES], payload: &[u8]) -> u32 {
-    // Two links of the chain, so that head and payload need not lie side by side.
+    // Two links of the chain, so that head and payload need not be adjacent.
     codec::chain(codec::chain(previous, &head), payload)
 }
 
-/// What the first frame chains from: the header's own checksum. (A checksum of the whole header
-/// would be one constant, whatever the header says: it covers its own checksum.)
+/// Returns the checksum that the first frame chains from: the header's own. (A checksum of the
+/// whole header would be one constant for every header: it covers its own checksum.)
 pub(super) fn header_check(header: &[u8; codec::FileHeader::LEN]) -> u32 {
     let [.., c0, c1, c2, c3] = *header;
     u32::from_le_bytes([c0, c1, c2, c3])

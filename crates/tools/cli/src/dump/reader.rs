@@ -3,8 +3,8 @@
 //! # Invariants
 //! - Nothing of a frame is shown before its checksum was verified.
 //! - Memory grows with the bytes that were received, never with a length that was declared.
-//! - A dump is whole only if it ended with an end frame whose counts are those of what was shown;
-//!   a stream that just stops is damage, not success.
+//! - A dump is whole only if it ended with an end frame whose counts match the pairs that were
+//!   shown; a stream that just stops is damage, not success.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{self, Read};
@@ -33,7 +33,7 @@ pub enum Error {
         /// The dump's version.
         found: u16,
     },
-    /// The bytes are not those that were written, or not all of them.
+    /// Some of the written bytes have changed, or are missing.
     #[error("damaged dump: {} at byte {}", .0.what, .0.offset)]
     Damaged(Corruption),
 }
@@ -44,7 +44,7 @@ pub struct Reader<R> {
     input: R,
     /// The checksum of the frame before.
     previous: u32,
-    /// Bytes read: where the next frame begins.
+    /// Bytes read: the place of the next frame.
     offset: u64,
     payload: Vec<u8>,
     keyspaces: u64,
@@ -77,7 +77,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Where the next frame begins, in bytes from the start.
+    /// Returns the place of the next frame, in bytes from the start.
     pub fn offset(&self) -> u64 {
         self.offset
     }

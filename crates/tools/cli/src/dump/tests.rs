@@ -97,7 +97,7 @@ fn frames_of_another_order_or_dump_are_found() {
     assert!(matches!(read(&dropped), Err(Error::Damaged(_))));
 }
 
-/// What a keyspace was made with.
+/// The options with which a keyspace was made.
 #[test]
 fn a_keyspace_keeps_its_options() {
     let name = |name: &str| -> MergeName { name.parse().unwrap() };
@@ -154,7 +154,7 @@ fn beginning_with(version: u16, payload: &[u8]) -> Vec<u8> {
     [&header[..], &head, payload, &check.to_le_bytes()].concat()
 }
 
-/// What the first frame says of a keyspace's engine, tuning and operator.
+/// The first frame's engine, tuning and operator of a keyspace.
 type Said = (String, Option<Tuning>, Option<MergeName>);
 
 fn first_keyspace(dump: &[u8]) -> Result<Said, Error> {
@@ -189,7 +189,8 @@ fn options_that_no_keyspace_could_have_are_damage() {
     let add = "add".parse().unwrap();
     let sound = ("flexdb".to_owned(), Some(Tuning::FlexDb(intervals)), Some(add));
     assert_eq!(read("flexdb", &[1, 0, 7], "add").unwrap(), sound);
-    // Values that are not allowed, options of another engine, bytes behind them, none at all, and no name.
+    // Values that are not allowed, options of another engine, bytes behind them, none at all, and
+    // no name.
     let refused: [(&str, &[u8], &str); 6] = [
         ("flexdb", &[1, 0, 1], "add"),
         ("flexdb", &[1, 2, 7], "add"),
@@ -204,7 +205,7 @@ fn options_that_no_keyspace_could_have_are_damage() {
     }
 }
 
-/// Whoever asks for one of his own can load it.
+/// A user who names an engine of this program can load it.
 #[test]
 fn options_of_an_engine_that_is_not_known_are_passed_over() {
     let payload = keyspace_payload("abyss", &[9, 9, 9], "");

@@ -40,8 +40,8 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Begins a keyspace. The pairs that follow belong to it; where its values may end they are given as they are
-    /// stored.
+    /// Begins a keyspace. The pairs that follow belong to it; if its values may end they are given
+    /// in their stored form.
     pub fn keyspace(&mut self, name: &str, options: &KeyspaceOptions) -> io::Result<()> {
         self.flush_pairs()?;
         self.keyspaces += 1;
@@ -52,7 +52,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for a key or value longer than any engine takes, and for a
-    /// pair before any keyspace; what the stream says.
+    /// pair before any keyspace; the stream's errors.
     pub fn pair(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         if self.keyspaces == 0 || key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -65,7 +65,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the end, flushes, and gives back the stream and the bytes that were written to it.
+    /// Writes the end, flushes, and returns the stream and the bytes that were written to it.
     pub fn finish(mut self) -> io::Result<(W, u64)> {
         self.flush_pairs()?;
         self.frame(&Frame::End { keyspaces: self.keyspaces, pairs: self.pairs })?;

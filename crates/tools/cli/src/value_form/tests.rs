@@ -1,4 +1,4 @@
-//! Forms of values: what has ended or is damaged is not shown.
+//! Forms of values: ended or damaged values are not shown.
 
 use thermocline::WithEnd;
 

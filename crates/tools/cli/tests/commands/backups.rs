@@ -1,4 +1,4 @@
-//! backup, restore and check of backups: copies of a whole directory, and what is refused.
+//! backup, restore and check of backups: copies of a whole directory, and refusals.
 
 use std::path::Path;
 use std::process::Command;

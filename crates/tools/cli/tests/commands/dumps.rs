@@ -1,4 +1,4 @@
-//! dump and load: a copy through a stream, and what a damaged stream leaves behind.
+//! dump and load: a copy through a stream, and the result of a damaged stream.
 
 use std::path::Path;
 
@@ -93,7 +93,7 @@ fn every_keyspace_keeps_its_options() {
     let said = load(&copy, &bytes);
     assert_eq!(said.code, 0, "{said:?}");
     assert_eq!(dump(&copy), bytes, "a dump of the copy is the same dump");
-    // A program that does not know the operator reads and writes all the same.
+    // A program that does not know the operator can read and write nevertheless.
     let loaded = Db::open(&copy, Options::default()).unwrap();
     for (name, options) in all {
         let space = loaded.existing_keyspace(name).unwrap();
@@ -116,7 +116,7 @@ fn every_keyspace_keeps_its_options() {
     }
 }
 
-/// What is of another engine says nothing there.
+/// Options of another engine have no effect there.
 #[test]
 fn a_tuning_stays_with_its_engine() {
     let dir = tempfile::tempdir().unwrap();
@@ -233,7 +233,7 @@ fn an_empty_directory_is_loaded_into_and_a_full_one_is_not() {
     assert!(said.err.contains("a symbolic link whose target does not exist"), "{said:?}");
 }
 
-/// What is loaded is compressed as is asked for, and is read whatever is asked for then.
+/// Loaded pairs have the requested compression, and are read with any setting.
 #[test]
 fn a_dump_is_loaded_with_the_compression_that_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();

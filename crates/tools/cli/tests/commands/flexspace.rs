@@ -1,4 +1,4 @@
-//! flexspace: what its commands do to a space on disk, and what they exit with.
+//! flexspace: the effects of its commands on a space on disk, and their exit codes.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
@@ -92,7 +92,7 @@ fn what_is_wrong_is_told_with_its_exit_code_and_nothing_is_made() {
     }
     let missing = on("create", &file, &["--from", "/nowhere/at/all"]);
     assert_eq!((missing.code, file.exists()), (1, false), "{missing:?}");
-    // What has the name, or leads to it, is there afterwards as before.
+    // A file or link of that name, and the link's target, is unchanged afterwards.
     let (led_to, link, broken) =
         (dir.path().join("led to"), dir.path().join("link"), dir.path().join("broken"));
     std::fs::create_dir(&led_to).unwrap();
@@ -179,7 +179,7 @@ fn what_belongs_to_a_database_a_backup_or_a_store_is_left_alone() {
         is_refused("mount", file, &[mnt.to_str().unwrap()], owner);
         let after = files_of(file);
         assert!(data(&after) == data(&before), "the bytes of {file:?} were changed");
-        // What is known by its place is not even opened.
+        // A space that is known by its place is not even opened.
         assert!(owner == "flexdb store" || after == before, "files of {file:?} were changed");
         assert_eq!(on("check", file, &[]).code, 0, "it may be verified");
     }
@@ -193,7 +193,7 @@ fn what_belongs_to_a_database_a_backup_or_a_store_is_left_alone() {
     assert_eq!((got.code, got.out.as_str()), (0, "v\n"), "{got:?}");
     let checked = run(["check", copies.to_str().unwrap()]);
     assert_eq!(checked.code, 0, "{checked:?}");
-    // A space beside a database is nobody's but the user's.
+    // A space next to a database is the user's own.
     assert_eq!(on("create", &dir.path().join("mine"), &[]).code, 0);
 }
 
@@ -214,7 +214,7 @@ fn damage_is_placed_and_the_rest_can_be_read() {
     assert_eq!(on("cat", &file, &[]).code, 3);
     let rest = on("cat", &file, &["--offset", "150000"]);
     assert_eq!((rest.code, rest.bytes.len()), (0, 150_000));
-    // What has a superblock is a space, and what it lacks is damage.
+    // A directory with a superblock is a space, and a missing part is damage.
     #[expect(clippy::disallowed_methods, reason = "damages what the test is about")]
     std::fs::remove_file(file.join("tree")).unwrap();
     for name in ["check", "stat", "cat"] {
@@ -240,7 +240,7 @@ fn damage_holds_up_neither_what_else_is_scattered_nor_other_spaces() {
     data.write_all_at(&[255; 3], 1_000).unwrap();
     let said = on("defrag", &file, &["--length", "1kb"]);
     assert_eq!((said.code, said.err.contains("in data at byte 0")), (3, true), "{said:?}");
-    // The first block is damaged, and what lies behind it is in fewer pieces.
+    // The first block is damaged, and the bytes behind it are in fewer pieces.
     let before = on("stat", &file, &["--json"]).json()["extents"].as_u64().unwrap();
     let said = on("defrag", &file, &["--length", "8kb", "--json"]);
     assert_eq!(said.code, 3, "{said:?}");
@@ -272,7 +272,7 @@ fn a_creation_that_comes_too_late_leaves_what_another_one_has_made() {
     let dir = tempfile::tempdir().unwrap();
     let (file, input) = (dir.path().join("space"), dir.path().join("input"));
     assert!(std::process::Command::new("mkfifo").arg(&input).status().unwrap().success());
-    // It has found that the name is free, and waits for whoever writes its input.
+    // It has found that the name is free, and waits for a writer of its input.
     let mut late = command();
     late.args(["flexspace", "create"]).arg(&file).arg("--from").arg(&input);
     let late = late.stderr(std::process::Stdio::piped()).spawn().unwrap();

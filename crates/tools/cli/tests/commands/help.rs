@@ -1,6 +1,6 @@
-//! The help texts, word for word: what a script or a reader relies on changes only on purpose.
+//! The help texts, word for word: a text that scripts or readers rely on changes only on purpose.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p thermocline-cli --test commands help` writes them anew.
+//! `UPDATE_GOLDEN=1 cargo test -p thermocline-cli --test commands help` writes them again.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The binary from outside: what it prints, and what it exits with.
+//! The binary from outside: its output, and its exit codes.
 #![expect(clippy::unwrap_used, reason = "a test: what is missing fails it")]
 
 mod backups;

@@ -1,6 +1,6 @@
 //! flexspace mount: spaces as files, used by ordinary programs through the kernel.
 //!
-//! Where the kernel has no file systems in user space, or they take a program that is not there, each
+//! If the kernel has no file systems in user space, or they take a program that is not there, each
 //! test says so and how many were skipped.
 
 use std::fs::{File, OpenOptions};
@@ -30,7 +30,7 @@ fn obstacle() -> Option<&'static str> {
     }
 }
 
-/// Says that a test is skipped, also where the output of tests is kept back.
+/// Says that a test is skipped, also if the output of tests is kept back.
 fn is_skipped(test: &str) -> bool {
     let Some(why) = obstacle() else { return false };
     let count = SKIPPED.fetch_add(1, Relaxed) + 1;
@@ -41,7 +41,7 @@ fn is_skipped(test: &str) -> bool {
 /// A mount that ends with this.
 struct Mount {
     child: Child,
-    /// What it printed when it was ready.
+    /// Its output when it was ready.
     said: BufReader<std::process::ChildStdout>,
     dir: TempDir,
 }
@@ -81,7 +81,7 @@ impl Mount {
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
 
-    /// Ends it by a signal, and gives back its directory with its exit code.
+    /// Ends it by a signal, and returns its directory with its exit code.
     fn end(mut self, signal: &str) -> (TempDir, Option<i32>) {
         self.signal(signal);
         let mut rest = String::new();
@@ -145,7 +145,7 @@ fn ordinary_programs_work_with_spaces() {
     fine("cmp", &[], &[&plain, &file]);
     let size = fine("stat", &["-c", "%s %F"], &[&file]);
     assert_eq!(size, "1200000 regular file\n");
-    // In the middle, over what is there, at no block's border.
+    // In the middle, over existing bytes, at no block's border.
     let to = format!("of={}", file.display());
     fine("dd", &["if=/dev/zero", "bs=777", "count=3", "seek=101", "conv=notrunc", &to], &[]);
     model[777 * 101..777 * 104].fill(0);
@@ -198,7 +198,8 @@ fn bytes_come_and_go_at_any_offset_of_an_open_file() {
     let mut random = environment::Seed::from(seed).stream("shifts");
     let mount = Mount::new();
     let path = mount.path("file");
-    // Whoever has the file open sees what others do at once, and appends at the end that there is.
+    // A process that has the file open sees the changes of others immediately, and appends at the
+    // present end.
     let (file, appending) = (open(&path, false), open(&path, true));
     let mut model: Vec<u8> = Vec::new();
     for step in 0..400_u32 {
@@ -238,7 +239,7 @@ fn bytes_come_and_go_at_any_offset_of_an_open_file() {
     }
 }
 
-/// A seed that is printed, for the one who looks for what went wrong.
+/// Returns a seed and prints it, so that a failure can be replayed.
 fn seed() -> u64 {
     let seed = std::env::var("THERMOCLINE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| environment::Seed::from_entropy().get());
@@ -281,14 +282,15 @@ fn the_commands_and_attributes_shift_what_is_mounted() {
                \x20   try: os.setxattr(sys.argv[1], 'user.flexspace.' + name, value)\n\
                \x20   except OSError as e: print(e.errno)\n";
     assert_eq!(fine("python3", &["-c", bad], &[&path]), "22\n22\n22\n");
-    // What lies in no mount says so.
+    // For a file outside of every mount the command says so.
     let plain = mount.dir.path().join("plain");
     self::put(&plain, b"plain");
     let said = finish(command().args(["flexspace", "insert"]).arg(&plain).arg("0"), b"x");
     assert_eq!((said.code, said.err.contains("no mounted flexspace")), (4, true), "{said:?}");
 }
 
-/// More names than the kernel asks for at once, each of which goes as soon as it was read.
+/// More names than the kernel requests in one call, each of which is removed as soon as it was
+/// read.
 #[test]
 fn a_directory_is_emptied_by_who_reads_it() {
     if is_skipped("a_directory_is_emptied_by_who_reads_it") {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// What a run said and ended with.
+/// The output and the exit code of a run.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,
@@ -51,7 +51,7 @@ pub(crate) fn finish(command: &mut Command, input: &[u8]) -> Said {
         .spawn()
         .expect("the binary starts");
     let mut stdin = child.stdin.take().expect("it was piped");
-    // It may end before it has read everything; what it says then is what the test looks at.
+    // It may end before it has read everything; the test looks at its output then.
     let _ = stdin.write_all(input);
     drop(stdin);
     let output = child.wait_with_output().expect("the binary ends");
@@ -63,11 +63,12 @@ pub(crate) fn finish(command: &mut Command, input: &[u8]) -> Said {
     }
 }
 
-/// A small file system, for what fills one up; gone at the end.
+/// A small file system, for tests of a full device; removed at the end.
 pub(crate) struct Small(PathBuf);
 
 impl Small {
-    /// Mounts one of that size over the directory `at`. None where that is not allowed, which is told.
+    /// Mounts one of that size over the directory `at`. Returns none if that is not allowed, and
+    /// prints this.
     pub(crate) fn mount(at: &Path, size: &str) -> Option<Self> {
         let size = format!("size={size}");
         let mut mount = Command::new("mount");

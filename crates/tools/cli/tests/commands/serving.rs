@@ -1,4 +1,4 @@
-//! `serve`: says where it listens, takes the next free port if told to, stops on a signal.
+//! `serve`: prints its address, takes the next free port with the flag for it, stops on a signal.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -33,7 +33,7 @@ fn a_keyspace_without_order_is_walked_and_its_ranges_refused() {
         assert_eq!((said.code, said.out.as_str()), (2, ""), "{said:?}");
         assert!(said.err.contains("engine f2") && said.err.contains("no order"), "{said:?}");
     }
-    // It keeps its engine, whoever writes to it; to ask for another is a mistake.
+    // It keeps its engine for every writer; to ask for another is a mistake.
     assert_eq!(on("put", db, &["bob", "builder", "-k", "h"]).code, 0);
     assert_eq!(on("get", db, &["bob", "-k", "h"]).out, "builder\n");
     let said = on("put", db, &["bob", "x", "-k", "h", "--engine", "memory"]);

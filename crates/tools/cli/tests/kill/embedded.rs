@@ -1,10 +1,10 @@
-//! The way of a program with the database inside: a child writes batches over keyspaces of different
-//! engines and reports each acknowledgement on a pipe, until it is killed.
+//! The way of a program with the database inside.
 //!
-//! Write `n` of a thread goes to every keyspace in one batch, with a counter that says `n`. So in
-//! any state all keyspaces must be equal, and the counter tells which state it must be. Each thread reads
-//! back at once what it has written. Beside them keyspaces are flushed, and those with snapshots are compared
-//! with each other at one moment.
+//! A child writes batches over keyspaces of different engines and reports each acknowledgement on a
+//! pipe, until it is killed. Write `n` of a thread goes to every keyspace in one batch, with a
+//! counter that says `n`. So in any state all keyspaces must be equal, and the counter names the
+//! state. Each thread reads back immediately what it has written. Concurrently with them keyspaces
+//! are flushed, and keyspaces with snapshots are compared with each other at one moment.
 
 use std::io::{BufRead, BufReader, Stdout, Write as _};
 use std::ops::ControlFlow;
@@ -24,7 +24,7 @@ use crate::model::{Script, State};
 use crate::round::{Bug, Round, check_offline, kill};
 use crate::small::{FIGURES, engines, with_small_parts};
 
-/// Tells this binary to be the child, and what to write.
+/// Variable that makes this binary the child, and contains its orders.
 const CHILD_VARIABLE: &str = "KILL_EMBEDDED_CHILD";
 
 /// Little for engines that keep data on disk, enough for the other.
@@ -34,13 +34,13 @@ pub(crate) fn is_child() -> bool {
     std::env::var_os(CHILD_VARIABLE).is_some()
 }
 
-/// What a child tells beside its acknowledgements.
+/// The first word of a child's lines that are no acknowledgements.
 const BESIDE: &str = "beside";
 
-/// The sums of [`FIGURES`] over all lives, as each told them last.
+/// The sums of [`FIGURES`] over all lives, by the last report of each.
 pub(crate) type Beside = [u64; FIGURES.len()];
 
-/// What parent and child agree on.
+/// The orders that parent and child agree on.
 struct Orders {
     path: String,
     /// Each of a keyspace of its name.
@@ -124,8 +124,9 @@ fn counter_key(script: &Script) -> Vec<u8> {
     format!("counter:{}", script.prefix()).into_bytes()
 }
 
-/// The threads of a child wait for each other: one that has found what may not be would leave the others to be
-/// killed, and the parent to take that for a life that was well until then.
+/// Aborts a child at its first panic. The threads of a child wait for each other: one that has
+/// found an error would leave the others to be killed. The parent would take that for a life that
+/// was well until then.
 fn end_with_the_first_panic(is_meant: bool) {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -147,7 +148,7 @@ pub(crate) fn run_child() -> ! {
         scope.spawn(|| do_chores(&db, &keyspaces, orders.seed, &out));
         for (client, script) in orders.scripts.iter().enumerate() {
             let (db, keyspaces, out) = (&db, &keyspaces, &out);
-            // The others would go on.
+            // The others would continue.
             let misreads = orders.misreads && client == 0;
             scope.spawn(move || {
                 let counter = keyspaces[0].get(&counter_key(script)).unwrap();
@@ -167,7 +168,7 @@ pub(crate) fn run_child() -> ! {
     unreachable!("the writers go on until the process is killed")
 }
 
-/// Flushes keyspaces, compares them, and tells what was beside the writes.
+/// Flushes keyspaces, compares them, and reports the figures of this work.
 fn do_chores(db: &Db, keyspaces: &[Keyspace], seed: Seed, out: &Mutex<Stdout>) -> ! {
     let mut random = seed.child(db.stats().last.get()).stream("chores");
     // In some lives flushes come seldom, so that much is in memory.
@@ -210,7 +211,7 @@ fn figure(keyspaces: &[Keyspace], engine: EngineKind, name: &str) -> u64 {
     found.unwrap_or_else(|| panic!("{engine} has no figure {name}")).1
 }
 
-/// Write `number`, in all keyspaces at once.
+/// Does write `number`, in all keyspaces in one batch.
 fn write(db: &Db, keyspaces: &[Keyspace], script: &Script, number: u64) {
     let mut batch = Batch::new();
     let write = script.write(number);
@@ -224,7 +225,7 @@ fn write(db: &Db, keyspaces: &[Keyspace], script: &Script, number: u64) {
     db.write(&batch).unwrap();
 }
 
-/// Nobody but this thread writes its keys.
+/// Only this thread writes its keys.
 fn read_back(keyspaces: &[Keyspace], script: &Script, number: u64, misreads: bool) {
     let write = script.write(number);
     for keyspace in keyspaces {
@@ -258,7 +259,7 @@ pub(crate) fn run(round: &Round, path: &Path, beside: &mut Beside) -> String {
     format!("{total} batches verified, {unacknowledged} of them not acknowledged")
 }
 
-/// What has come through from a life.
+/// The lines that the parent has received from a life.
 #[derive(Default)]
 struct Told {
     acknowledged: Vec<(usize, u64)>,
@@ -294,7 +295,7 @@ fn live(text: &str, round: &Round, life: usize) -> Told {
         let mut told = Told::default();
         for line in lines.map_while(Result::ok) {
             if told.note(&line) {
-                // Nobody listens any more once the first has come.
+                // The receiver is dropped once it has received the first line.
                 let _ = first.send(());
             }
         }
@@ -308,7 +309,7 @@ fn live(text: &str, round: &Round, life: usize) -> Told {
     reader.join().unwrap()
 }
 
-/// Opens the database and answers, per client, after how many writes its state is.
+/// Opens the database and returns, per client, the number of writes in its state.
 fn verify(orders: &Orders, acknowledged: &[u64]) -> Vec<u64> {
     let db = open(orders);
     let walk = |keyspace: &Keyspace| {

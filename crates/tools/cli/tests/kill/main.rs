@@ -1,17 +1,19 @@
-//! Kills a database with SIGKILL while it is written to, opens it again, and verifies that every
-//! acknowledged write is there and nothing older came back.
+//! Kills a database with SIGKILL while it is written to, and opens it again.
+//!
+//! Every acknowledged write must be there, and nothing older may have come back.
 //!
 //! 1. A *life* is one process that is written to until it is killed at a random moment. A directory
-//!    lives through several, so that recovery starts from what recovery left.
+//!    lives through several, so that recovery starts from the files of the last recovery.
 //! 2. After each, `thermocline check` must find the files whole: a torn tail is no damage.
-//! 3. A program that finds what may not be ends with its first panic, and a life must have ended by the
+//! 3. A program that finds an error ends with its first panic, and a life must have ended by the
 //!    signal and by nothing else.
 //! 4. Then the state must be that of the first N operations of every client, with N at least the
 //!    number it was acknowledged: nothing lost, nothing out of order, no batch in part.
 //!
-//! Two ways in: `served` drives `thermocline serve` over the Redis protocol with pipelining clients;
-//! `embedded` runs a child with the database inside, writing batches over keyspaces of all engines. Every other
-//! one of those is over engines of `small` parts, and all rounds are with `--small NAME`, with longer lives.
+//! Two ways in: `served` drives `thermocline serve` over the Redis protocol with pipelining
+//! clients; `embedded` runs a child with the database inside, writing batches over keyspaces of all
+//! engines. Every other one of those is over engines of `small` parts, and all rounds are with
+//! `--small NAME`, with longer lives.
 //!
 //! `cargo test -p thermocline-cli --test kill -- --rounds 200 --seed 7`; without `--seed` one is
 //! drawn, and printed with the command that replays it. (The moment of a kill depends on the
@@ -41,8 +43,8 @@ use small::FIGURES;
 const ROUNDS: u64 = 10;
 /// A run over engines of small parts that lasts this long must have reached every figure.
 const LONG: Duration = Duration::from_secs(60);
-/// The most rounds that a long run adds while a figure is still 0. How often a cold log is compacted, for
-/// example, depends on the seed and on the load of the machine.
+/// The most rounds that a long run adds while a figure is still 0. How often a cold log is
+/// compacted, for example, depends on the seed and on the load of the machine.
 const ROUNDS_ADDED: u64 = 100;
 
 fn main() -> ExitCode {
@@ -136,8 +138,8 @@ fn print_figures(name: &str, beside: &Beside, length: Duration) -> u64 {
     missing.len() as u64
 }
 
-/// Plants a bug that this harness is for, acknowledging what only the process has, or reading something else,
-/// and must see it; otherwise the rounds above say nothing.
+/// Plants a bug that this harness is for, acknowledging writes that only the process has, or
+/// reading something else, and must see it; otherwise the rounds above say nothing.
 fn notices(bug: Bug, seed: u64) -> bool {
     std::panic::set_hook(Box::new(|_| {}));
     for index in 0..10 {

@@ -1,4 +1,4 @@
-//! What a client writes, in order, and what must be there afterwards.
+//! The writes of a client, in order, and the state that must be there afterwards.
 //!
 //! Every operation follows from the client's seed and the operation's number, so the state after
 //! any number of them can be computed again.

@@ -13,7 +13,7 @@ pub(crate) struct Client {
 /// A reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// A simple string, an integer, or what else is one line.
+    /// A simple string, an integer, or another reply of one line.
     Line(String),
     /// An error's text.
     Error(String),

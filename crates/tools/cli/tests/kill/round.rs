@@ -1,4 +1,4 @@
-//! One round: a fresh directory, some lives, a kill after each, and what must hold then.
+//! One round: a fresh directory, some lives, a kill after each, and the checks then.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -35,16 +35,17 @@ impl Bug {
     pub(crate) const PLANTED: [Self; 2] = [Self::Durability, Self::Reads];
 }
 
-/// What a round does, all of it drawn from the seed and the round's number.
+/// The parameters of a round, all of them drawn from the seed and the round's number.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     pub(crate) seed: Seed,
     pub(crate) way: Way,
-    /// Of the databases that are served.
+    /// The engine of the databases that are served.
     pub(crate) engine: &'static str,
-    /// Of those of a program, which have a keyspace of each: a name of `small::ENGINES`.
+    /// For the databases inside a program, which have a keyspace of each: a name of
+    /// `small::ENGINES`.
     pub(crate) engines: &'static str,
-    /// Whether those have small parts.
+    /// Whether these engines have small parts.
     pub(crate) is_small: bool,
     pub(crate) durability: &'static str,
     /// Small, so that engines flush and the journal is trimmed while the kill comes.
@@ -54,7 +55,7 @@ pub(crate) struct Round {
     pub(crate) pipeline: usize,
     pub(crate) keys_per_client: u64,
     pub(crate) value_bytes_max: usize,
-    /// From the start, or from the first acknowledgement where `acknowledged_first`.
+    /// From the start, or from the first acknowledgement if `acknowledged_first`.
     pub(crate) lives_ms: Vec<u64>,
     pub(crate) acknowledged_first: bool,
     pub(crate) bug: Bug,
@@ -135,7 +136,7 @@ impl Round {
         }
     }
 
-    /// The durability that is asked for.
+    /// Returns the requested durability.
     pub(crate) fn asked_durability(&self) -> &'static str {
         if self.bug == Bug::Durability { "buffered" } else { self.durability }
     }
@@ -160,7 +161,7 @@ pub(crate) fn thermocline() -> Command {
     Command::new(env!("CARGO_BIN_EXE_thermocline"))
 }
 
-/// Kills it, which must be what it ends by: a process that finds what may not be, and ends, is none that was
+/// Kills it, and it must end by that: a process that finds an error, and ends, is none that was
 /// well until it was killed.
 pub(crate) fn kill(child: &mut Child) {
     child.kill().unwrap();

@@ -19,7 +19,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts it on a free port and waits until it says where it listens.
+    /// Starts it on a free port and waits until it prints its address.
     fn start(round: &Round, path: &Path) -> Self {
         let mut child = thermocline()
             .args(["serve", "--json", "--port", "0", "--threads", "2", "--memory", "512mb"])
@@ -50,7 +50,7 @@ impl Server {
 
     fn kill(mut self) {
         kill(&mut self.child);
-        // Whoever served a connection and panicked leaves the process alive.
+        // A thread that served a connection and panicked leaves the process alive.
         let mut told = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
         assert!(!told.contains("panicked at"), "the server: {told}");
@@ -59,7 +59,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Fails only if it has gone already.
+        // Fails only if it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -100,7 +100,7 @@ pub(crate) fn run(round: &Round, path: &Path) -> String {
             let (acknowledged, sent) = (client.acknowledged.load(SeqCst), client.sent.load(SeqCst));
             let settled = client.script.settle(&found, acknowledged, sent);
             unacknowledged += settled - acknowledged;
-            // The next life goes on from what survived.
+            // The next life continues from the writes that survived.
             client.sent.store(settled, SeqCst);
             client.acknowledged.store(settled, SeqCst);
         }
@@ -115,7 +115,7 @@ fn acknowledged(clients: &[Progress]) -> u64 {
 
 /// Writes on until the connection breaks.
 fn write_until_killed(client: &Progress, addr: SocketAddr, pipeline: usize) {
-    // The kill may come before the connection stands.
+    // The kill may come before the connection is made.
     let Ok(mut connection) = Client::connect(addr) else { return };
     loop {
         let mut commands = Vec::new();

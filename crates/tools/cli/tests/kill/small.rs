@@ -1,5 +1,7 @@
-//! Rounds over engines whose parts are so small that within a life there are many of them: tables that are
-//! flushed and compacted down the levels, intervals that are split and rewritten, segments that are collected.
+//! Rounds over engines whose parts are small, so that within a life there are many of them.
+//!
+//! These are tables that are flushed and compacted down the levels, intervals that are split and
+//! rewritten, and segments that are collected.
 
 use thermocline::{EngineKind, Options, f2, flexdb, lsm};
 
@@ -11,7 +13,7 @@ pub(crate) const ENGINES: [(&str, &[EngineKind]); 4] = [
     ("flexdb", &[EngineKind::FlexDb]),
 ];
 
-/// Figures that a program tells of its keyspaces, of what was beside its writes.
+/// Figures of a program's keyspaces, for the work next to its writes.
 pub(crate) const FIGURES: [(EngineKind, &str); 12] = [
     (EngineKind::F2, "compactions"),
     (EngineKind::F2, "cold_compactions"),

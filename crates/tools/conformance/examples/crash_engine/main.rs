@@ -1,4 +1,4 @@
-//! Crashes an engine on the simulated disk for as long as it is told, and counts.
+//! Crashes an engine on the simulated disk for the requested time or number, and counts.
 //!
 //! ```text
 //! crash_engine --engine memory --crashes 100000 --seed 1 --seconds 600 --ledger reliability/ledger.jsonl
@@ -35,7 +35,7 @@ mod crates {
     pub(crate) use thermocline_conformance as suite;
 }
 
-/// What the command line says.
+/// The options of the command line.
 struct Arguments {
     engine: String,
     crashes: u64,
@@ -165,7 +165,7 @@ fn progress(total: &Tally, took: Duration, failures: usize) {
     println!("so far {crashes} crashes ({rate:.0} a second), {failures} failures");
 }
 
-/// The commit that is checked out, with a mark where the tree differs from it.
+/// Returns the commit that is checked out, with a mark where the tree differs from it.
 fn commit() -> String {
     let described = Command::new("git").args(["describe", "--always", "--dirty"]).output();
     let text = described.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());

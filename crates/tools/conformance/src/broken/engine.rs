@@ -1,4 +1,4 @@
-//! The reference engine with a bug in what it answers or does.
+//! The reference engine with a bug in its results or effects.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -82,7 +82,7 @@ impl Broken {
         Ok(self.inner.get(key, &mut value)?.then_some(value))
     }
 
-    /// The key that this bug makes of a key.
+    /// Returns the key that this bug makes of a key.
     fn key<'k>(&self, key: &'k [u8]) -> &'k [u8] {
         assert!(
             self.flaw != Flaw::PanicsOnEmptyKey || !key.is_empty(),
@@ -94,7 +94,7 @@ impl Broken {
         }
     }
 
-    /// Whether the host is replaying: it has numbered nothing this high yet.
+    /// Returns whether the host is replaying: it has numbered nothing this high yet.
     fn is_replay(&self, seqno: SeqNo) -> bool {
         self.host.sequence.last() < seqno
     }
@@ -111,7 +111,7 @@ impl Broken {
         Ok(())
     }
 
-    /// The neighbour whose copy a read-modify-write takes along.
+    /// Returns the neighbour whose copy a read-modify-write takes along.
     fn neighbour(key: &[u8]) -> Option<Vec<u8>> {
         let mut neighbour = key.to_vec();
         *neighbour.last_mut()? ^= 1;

@@ -14,17 +14,17 @@ macro_rules! flaws {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$flaw),*];
 
-            /// Its name.
+            /// Returns its name.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$flaw => $name,)* }
             }
 
-            /// What is wrong, in words.
+            /// Returns the defect in words.
             pub fn what(self) -> &'static str {
                 match self { $(Self::$flaw => $what,)* }
             }
 
-            /// The checks that must each find it.
+            /// Returns the checks that must each find it.
             pub fn caught_by(self) -> &'static [Check] {
                 match self { $(Self::$flaw => &[$(Check::$check),+],)* }
             }
@@ -121,7 +121,7 @@ flaws! {
 }
 
 impl Flaw {
-    /// Whether it lies between the engine and its disk.
+    /// Returns whether it is between the engine and its disk.
     pub(super) fn is_of_the_disk(self) -> bool {
         matches!(
             self,

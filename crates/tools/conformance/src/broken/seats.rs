@@ -1,4 +1,4 @@
-//! A seat that confirms whatever it has told.
+//! A seat that confirms every value that it has returned.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ pub(super) struct ConfirmingSeat {
     pub(super) inner: Box<dyn Seat>,
 }
 
-/// Passes on what is told, confirmed.
+/// Passes on each result, confirmed.
 struct Confirming<'a>(&'a mut dyn Listener);
 
 impl Listener for Confirming<'_> {

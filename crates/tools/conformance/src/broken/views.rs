@@ -18,7 +18,7 @@ pub(super) struct BrokenView {
 }
 
 impl BrokenView {
-    /// A view of the present, for the bug that has no snapshots.
+    /// Returns a view of the present, for the bug that has no snapshots.
     fn present(&self) -> Result<Box<dyn View>> {
         self.engine.view(self.sequence.pin())
     }

@@ -21,7 +21,7 @@ fn decode(value: &[u8]) -> Result<u64, String> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Adds one, in place where the engine offers it and `in_place` wants it.
+/// Adds one, in place if the engine offers it and `in_place` is set.
 struct Add {
     in_place: bool,
 }

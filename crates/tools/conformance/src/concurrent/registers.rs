@@ -35,7 +35,7 @@ struct Client {
 }
 
 impl Client {
-    /// A number that no other write has.
+    /// Returns a number that no other write has.
     fn fresh(&mut self) -> u64 {
         self.serial += 1;
         self.serial * CLIENTS as u64 + self.client as u64
@@ -98,7 +98,7 @@ impl Client {
         Ok(())
     }
 
-    /// All registers on a seat, so that some may be pending beside each other.
+    /// Reads all registers on a seat, so that some lookups may be pending at the same time.
     fn read_pending(&mut self) -> Result<(), String> {
         let words = |error: engine::Error| error.to_string();
         let engine = Arc::clone(&self.shared.opened.engine);
@@ -111,7 +111,7 @@ impl Client {
                 Some(seat) => {
                     seat.begin_get(index as u64, &key(index), &mut into).map_err(words)?
                 }
-                // An engine without seats has every answer at once.
+                // An engine without seats returns every result immediately.
                 None => match engine.get_at_once(&key(index), &mut into).map_err(words)? {
                     Some(true) => Begun::Found,
                     Some(false) => Begun::Absent,
@@ -156,7 +156,7 @@ impl Client {
             }
             None => Step::Delete { key: key(*index) },
         };
-        // What a later step of the same batch undoes nobody may see.
+        // No reader may see a step that a later step of the same batch undoes.
         let mut steps = Vec::new();
         if self.draw.below(2) == 0 {
             for (index, number) in writes {
@@ -193,7 +193,7 @@ impl Client {
         Ok(())
     }
 
-    /// All registers on a seat, so that some may be pending beside each other.
+    /// Updates all registers on a seat, so that some lookups may be pending at the same time.
     fn rmw_pending(&mut self) -> Result<(), String> {
         let mut left = [0; KEYS];
         left.fill_with(|| self.fresh());

@@ -1,11 +1,12 @@
-//! Read-modify-writes on a seat, many pending beside each other, as a host does them that keeps the
-//! writes of a key apart: no lock is held while an old value is looked up.
+//! Read-modify-writes on a seat, many pending at the same time.
+//! They are done as by a host that keeps the writes of a key apart: no lock is held while an old
+//! value is looked up.
 
 use engine::{BegunOld, Change, Listener, Old, Operator, Seat};
 
 use super::shared::{Recorder, Shared, failed};
 
-/// A key, and what is to be done with it.
+/// A key, and the change to be made to it.
 pub(super) type Update<'a> = (Vec<u8>, &'a mut dyn Operator);
 
 impl Shared {
@@ -54,7 +55,7 @@ impl Shared {
         }
     }
 
-    /// Goes on with an old value. `false`: another write came first.
+    /// Continues with an old value. Returns `false` if another write came first.
     fn rmw_of_old(&self, old: &Old<'_>, operator: &mut dyn Operator) -> Result<bool, String> {
         let _lock = self.lock_one(old.key);
         if !old.is_newest() {
@@ -69,7 +70,7 @@ impl Shared {
     }
 }
 
-/// Goes on with the look-ups that end.
+/// Continues with the lookups that end.
 struct Ended<'a, 'u> {
     shared: &'a Shared,
     updates: &'a mut [Update<'u>],

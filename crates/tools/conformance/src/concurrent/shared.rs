@@ -16,11 +16,11 @@ use crate::operation::Step;
 
 /// Key locks; a power of two.
 const STRIPES: usize = 64;
-/// What pushes older records out of a small memory.
+/// Pairs that push older records out of a small memory.
 const FILLERS: usize = 100;
 const FILLER_BYTES: usize = 1000;
 
-/// A read-modify-write of an engine. Answers whether it is done.
+/// A read-modify-write of an engine. Returns whether it is done.
 type Call<'a> = dyn Fn(&dyn Engine, &mut dyn Operator, SeqNo) -> engine::Result<bool> + 'a;
 
 pub(super) struct Shared {
@@ -28,7 +28,7 @@ pub(super) struct Shared {
     device: Arc<dyn Device>,
     locks: Vec<Mutex<()>>,
     journal: Mutex<Vec<(SeqNo, Vec<Step>)>>,
-    /// Where the threads that matter wait for each other before they begin.
+    /// The barrier at which the threads that matter wait for each other before they begin.
     pub(super) start: Barrier,
     /// Set once the threads that matter are done.
     pub(super) over: AtomicBool,
@@ -43,7 +43,7 @@ fn open(fixture: &dyn Fixture, device: &Arc<dyn Device>) -> Result<Opened, Strin
 }
 
 impl Shared {
-    /// A fresh store for this many threads that matter.
+    /// Returns a fresh store for this many threads that matter.
     pub(super) fn open(fixture: &dyn Fixture, threads: usize) -> Result<Arc<Self>, String> {
         let device = device::memory();
         let opened = open(fixture, &device)?;
@@ -122,7 +122,7 @@ impl Shared {
         Ok(is_done)
     }
 
-    /// Writes so much that what was written before is on disk alone, where little fits into memory.
+    /// Writes enough that earlier writes are on disk alone, if memory is small.
     pub(super) fn push_out(&self) -> Result<(), String> {
         for number in 0..FILLERS {
             let (key, value) = (format!("filler{number}").into_bytes(), vec![7; FILLER_BYTES]);
@@ -151,7 +151,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Closes, opens, replays, and compares what `keys` have with what they had.
+    /// Closes, opens, replays, and compares the content of `keys` with their content before.
     pub(super) fn reopen_and_compare(
         &self,
         fixture: &dyn Fixture,
@@ -196,7 +196,7 @@ impl<'a> Recorder<'a> {
         Self { operator, after: None }
     }
 
-    /// The step that was decided upon last.
+    /// Returns the step that was decided upon last.
     pub(super) fn step(self, key: &[u8]) -> Result<Step, String> {
         let key = key.to_vec();
         match self.after {
@@ -224,7 +224,7 @@ impl Operator for Recorder<'_> {
     }
 }
 
-/// A thread of a check; its panic is an error like any other.
+/// Returns a thread of a check; its panic is an error like any other.
 pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
@@ -238,7 +238,7 @@ pub(crate) fn join<T>(handle: JoinHandle<Result<T, String>>) -> Result<T, String
     handle.join().unwrap_or_else(|_| Err("a thread of the check panicked".to_owned()))
 }
 
-/// Joins the threads that matter, tells the others that it is over, and joins them too.
+/// Joins the threads that matter, ends the others, and joins them too.
 pub(super) fn join_all<T>(
     shared: &Shared,
     workers: Vec<JoinHandle<Result<T, String>>>,

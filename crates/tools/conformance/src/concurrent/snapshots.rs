@@ -1,5 +1,5 @@
-//! Views beside writers: a view shows whole batches only, everything acknowledged before it was
-//! taken, and the same thing however often it is asked.
+//! Views next to writers: a view shows whole batches only, and always the same ones.
+//! It shows everything acknowledged before it was taken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -21,7 +21,7 @@ const LOOKS: usize = 20;
 /// Keys of one writer; each of its batches writes them all.
 const KEYS: usize = 6;
 
-/// A writer's keys lie between the other's, so that a scan passes from one to the other.
+/// A writer's keys are between the other's, so that a scan passes from one to the other.
 fn key(writer: usize, index: usize) -> Vec<u8> {
     format!("pair{index}-{writer}").into_bytes()
 }
@@ -29,13 +29,13 @@ fn key(writer: usize, index: usize) -> Vec<u8> {
 /// The number of the last batch that was acknowledged, per writer.
 type Acknowledged = Arc<[AtomicU64; WRITERS]>;
 
-/// Batch `number`: every key has it, or, now and then, none is there.
+/// Writes batch `number`: every key has it or, in some batches, none is there.
 fn write(shared: &Shared, writer: usize, number: u64) -> Result<(), String> {
     let deletes_ranges = shared.opened.engine.capabilities().deletes_ranges;
     let step = |index| {
         let key = key(writer, index);
         if deletes_ranges && number.is_multiple_of(14) {
-            // The other writer's keys lie behind it.
+            // The other writer's keys are behind it.
             let end = Some([key.as_slice(), b"\0"].concat());
             Step::DeleteRange { start: key, end }
         } else if number.is_multiple_of(7) {
@@ -95,7 +95,7 @@ fn look(shared: &Shared, acknowledged: &Acknowledged, draw: &mut Draw) -> Result
     Ok(())
 }
 
-/// Writers, scanners and upkeep at once. Engines without order have no views to check.
+/// Runs writers, scanners and upkeep concurrently. Engines without order have no views to check.
 pub(crate) fn snapshots(fixture: &dyn Fixture, seed: u64) -> Result<(), String> {
     let shared = Shared::open(fixture, SCANNERS)?;
     if !shared.opened.engine.capabilities().ordered {

@@ -1,12 +1,12 @@
 //! Values that carry a number in every word, so that a torn or mixed-up one shows.
 
-/// The value of `number`, of a length that follows from it.
+/// Returns the value of `number`, of a length that follows from it.
 pub(super) fn encode(number: u64) -> Vec<u8> {
     let words = 1 + (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59) as usize;
     number.to_le_bytes().repeat(words)
 }
 
-/// The number of a value.
+/// Returns the number of a value.
 ///
 /// # Errors
 /// The words differ.

@@ -1,4 +1,4 @@
-//! Power cuts while several threads write and flush at once.
+//! Power cuts while several threads write and flush concurrently.
 //!
 //! Each thread writes keys of its own and notes its writes' numbers. Afterwards the numbers give
 //! the one order of all writes, hence the model that every image of the disk is compared with.
@@ -29,7 +29,7 @@ struct Written {
     settled_at: Option<u64>,
 }
 
-/// A batch over keys of one writer.
+/// Returns a batch over keys of one writer.
 fn batch(writer: usize, number: u64, draw: &mut Draw) -> Vec<Step> {
     let step = |draw: &mut Draw| {
         let key = format!("writer{writer}-{}", draw.below(KEYS)).into_bytes();
@@ -66,7 +66,7 @@ fn write(
     Ok(written)
 }
 
-/// One life of many threads, and what power cuts leave of it.
+/// Runs one life of many threads, and checks the images after power cuts.
 pub(crate) fn crowd(fixture: &dyn Fixture, seed: u64) -> Result<(), String> {
     let disk = SimulatedDisk::new(seed, Faults::none());
     disk.keep_history();

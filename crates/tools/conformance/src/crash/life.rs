@@ -1,4 +1,4 @@
-//! One life of a store: it opens, writes for a while, and notes what it acknowledged when.
+//! One life of a store: it opens, writes for a while, and notes when it acknowledged each write.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::operation::{Generator, Profile};
 
 /// Writes of one life, at most.
 const WRITES_MAX: usize = 60;
-/// Keys of a long one, beside the few.
+/// Keys of a long one, in addition to the few.
 const KEYS_OF_LONG: usize = 500;
 
 /// Time between writes, at most, in milliseconds.
@@ -22,7 +22,7 @@ const PAUSE_MS_MAX: usize = 40;
 /// Lines of a story before and after the write that matters.
 const STORY_LINES: usize = 6;
 
-/// What a life acknowledged, by the disk's operations.
+/// The acknowledgements of a life, by the disk's operations.
 pub(super) struct Life {
     /// The operation count at which a write was known to be settled.
     settlements: Vec<(u64, u64)>,
@@ -80,7 +80,7 @@ impl Life {
             };
             let seqno = database.opened.sequence.last().get() + 1;
             let steps = generator.write();
-            // Before it is issued: a write that was cut off may be there all the same.
+            // Before it is issued: a write that was cut off may be there nevertheless.
             model.apply(&steps, seqno);
             let lines: Vec<String> = steps.iter().map(ToString::to_string).collect();
             life.story.push((seqno, format!("{seqno} {durability:?}: {}", lines.join(", "))));
@@ -93,13 +93,13 @@ impl Life {
         Ok(life)
     }
 
-    /// The last write that was settled once the disk had done `operation`.
+    /// Returns the last write that was settled once the disk had done `operation`.
     pub(super) fn settled_at(&self, operation: u64) -> u64 {
         let after = self.settlements.partition_point(|(at, _)| *at <= operation);
         self.settlements[..after].last().map_or(0, |(_, seqno)| *seqno)
     }
 
-    /// What was done around write `seqno`.
+    /// Returns the lines of the story around write `seqno`.
     pub(super) fn story_around(&self, seqno: u64) -> Vec<String> {
         let at = self.story.partition_point(|(number, _)| *number < seqno);
         let from = at.saturating_sub(STORY_LINES);

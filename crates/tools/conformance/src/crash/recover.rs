@@ -14,10 +14,10 @@ use crate::sequential::compare_everything;
 /// Power cuts during recovery in a row, at most.
 const CUTS_MAX: usize = 3;
 
-/// A cut during recovery comes within this many operations.
+/// A cut during recovery happens within this many operations.
 const CUT_WITHIN: usize = 24;
 
-/// What may be found.
+/// The states that may be found.
 pub(super) struct Expected<'a> {
     /// Every write that was issued.
     pub(super) model: &'a Model,
@@ -25,7 +25,7 @@ pub(super) struct Expected<'a> {
     pub(super) settled: u64,
 }
 
-/// What was found.
+/// The state that was found.
 pub(super) struct Recovered {
     /// The disk, not open any more.
     pub(super) disk: Arc<SimulatedDisk>,
@@ -35,7 +35,7 @@ pub(super) struct Recovered {
     pub(super) crashes: u64,
 }
 
-/// Opens the store on `disk`, perhaps with more power cuts, and compares what is there.
+/// Opens the store on `disk`, perhaps with more power cuts, and compares its content.
 pub(super) fn recover(
     fixture: &dyn Fixture,
     disk: &Arc<SimulatedDisk>,
@@ -80,8 +80,8 @@ pub(super) fn recover(
     Ok(Recovered { disk, upto, crashes })
 }
 
-/// The state must be that after one write, no older than what was settled. Answers that write: it
-/// was shown, so it may not be lost any more.
+/// Checks that the state is that after one write, no older than the settled one. Returns that
+/// write: it was shown, so it may not be lost any more.
 fn compare(database: &Database, expected: &Expected<'_>, settled: u64) -> Result<u64, String> {
     let (upto, last) = (database.recovered, expected.model.last());
     if upto < settled {

@@ -2,7 +2,7 @@
 
 use codec::{Corruption, SeqNo};
 
-/// A failure, by who reported it.
+/// A failure, by its reporter.
 #[derive(Debug)]
 pub(crate) enum Failed {
     Device(device::Error),
@@ -17,7 +17,7 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
-    /// The place of the damage, where that is what was reported.
+    /// Returns the place of the damage, if damage was reported.
     pub(crate) fn damage(&self) -> Option<String> {
         let placed = |corruption: &Corruption| {
             let Corruption { file, offset, .. } = corruption;

@@ -58,7 +58,7 @@ fn a_call_without_an_answer_may_have_happened_or_not() {
     assert!(check(&back, None).is_err(), "once seen, it stays");
 }
 
-/// The definition itself: some order of the calls explains them.
+/// Returns whether some order of the calls explains them: the definition itself.
 fn some_order_explains(calls: &[Call], value: Value) -> bool {
     calls.is_empty()
         || (0..calls.len()).any(|first| {

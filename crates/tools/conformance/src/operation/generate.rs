@@ -11,7 +11,7 @@ use crate::draw::Draw;
 /// Slots for views and cursors.
 const SLOTS: usize = 3;
 
-/// What kind of run is drawn.
+/// The kind of run that is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// Whether the engine keeps order.
@@ -20,9 +20,9 @@ pub struct Profile {
     pub deletes_ranges: bool,
     /// Whether it ingests pairs.
     pub ingests: bool,
-    /// Keys beside the few that operations meet on.
+    /// Keys in addition to the few that operations share.
     pub keys_more: usize,
-    /// The longest key, drawn now and then.
+    /// The longest key, drawn occasionally.
     pub key_bytes_max: usize,
     /// Values up to this many bytes, most of them much shorter.
     pub value_bytes_max: usize,
@@ -55,7 +55,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The run of `seed`.
+    /// Returns the run of `seed`.
     pub fn new(seed: u64, profile: Profile) -> Self {
         let mut draw = Draw::new(seed, "operations");
         let mut keys = keys(&mut draw, profile.key_bytes_max);
@@ -72,7 +72,7 @@ impl Generator {
         self.draw.pick(&self.keys).clone()
     }
 
-    /// A value unlike all others of this run, so that any mix-up shows.
+    /// Returns a value unlike all others of this run, so that any mix-up shows.
     fn value(&mut self) -> Vec<u8> {
         self.serial += 1;
         let len = match self.draw.weighted(&[2, 12, 4, 1]) {
@@ -98,7 +98,7 @@ impl Generator {
         }
     }
 
-    /// Mostly a few keys, so that runs keep some; now and then all behind one.
+    /// Mostly a few keys, so that runs keep some; occasionally all keys behind one.
     fn delete_range(&mut self) -> Step {
         let (start, end) = match self.draw.below(6) {
             0 => (self.key(), None),
@@ -118,7 +118,7 @@ impl Generator {
         Step::DeleteRange { start, end }
     }
 
-    /// One write: mostly one step, often several, now and then the same key twice.
+    /// Draws one write: mostly one step, often several, occasionally the same key twice.
     pub fn write(&mut self) -> Vec<Step> {
         let steps = *self.draw.pick(&[1, 1, 1, 2, 3, 5, 9]);
         let mut batch: Vec<Step> = (0..steps).map(|_| self.step()).collect();
@@ -161,7 +161,7 @@ impl Generator {
         }
     }
 
-    /// A range: by bounds (sometimes the wrong way round), by prefix, or everything.
+    /// Returns a range: by bounds (sometimes the wrong way round), by prefix, or everything.
     fn range(&mut self) -> KeyRange {
         match self.draw.below(6) {
             0 => KeyRange::all(),
@@ -234,8 +234,8 @@ impl Iterator for Generator {
     }
 }
 
-/// A run's keys: few, so that operations meet; always the empty one and neighbours in byte order;
-/// sometimes very long ones.
+/// Returns a run's keys: few, so that operations meet; always the empty one and neighbours in byte
+/// order; sometimes very long ones.
 fn keys(draw: &mut Draw, key_bytes_max: usize) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = [&b""[..], b"\0", b"\0\0", b"a", b"a\0", b"a\xff", b"ab", b"b"]
         .into_iter()

@@ -1,7 +1,7 @@
-//! A seat on which is pending whatever the snapshot has, as if it were on disk alone.
+//! A seat on which lookups of all pairs of the snapshot are pending, as if on disk alone.
 //!
-//! An old value is taken when its look-up begins, so it may be old indeed when it is told. It is
-//! confirmed by its number: that of the newest version of its key, which no other write has.
+//! An old value is taken when its lookup begins, so it may be outdated when the caller gets it. It
+//! is confirmed by its number: that of the newest version of its key, which no other write has.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -18,11 +18,11 @@ pub(super) struct ReferenceSeat {
     pub(super) failure: Arc<Mutex<Option<Error>>>,
     pub(super) depth: usize,
     pub(super) asked: Vec<Asked>,
-    /// Rung when something is asked: it is told of by the next call.
+    /// Rung when a lookup is requested: the next call reports it.
     pub(super) bell: Option<Arc<Doorbell>>,
 }
 
-/// A look-up.
+/// A lookup.
 pub(super) struct Asked {
     tag: u64,
     key: Vec<u8>,
@@ -30,7 +30,7 @@ pub(super) struct Asked {
     old: Option<(u64, Option<Vec<u8>>)>,
 }
 
-/// Whether a seat would have to ask the disk for what the key has.
+/// Returns whether a seat would have to read the key's value from the disk.
 pub(super) fn is_on_disk(versions: &Versions, persisted: u64, key: &[u8]) -> bool {
     (1..=persisted).contains(&versions.newest(key))
 }

@@ -26,7 +26,7 @@ pub struct Reference {
     /// The snapshot that counts; locked for the length of a flush.
     committed: Mutex<Commit>,
     persisted: Arc<AtomicU64>,
-    /// What later writes are refused with.
+    /// The error with which later writes are refused.
     failure: Arc<Mutex<Option<Error>>>,
 }
 
@@ -88,8 +88,8 @@ impl Reference {
         self.host.memory.release(dropped);
     }
 
-    /// Everything that is applied, at one moment that no write stands in the middle of. While a
-    /// host replays, its sequence is ahead of what was applied; hence the highest number applied.
+    /// Returns everything that is applied, at one moment that is not within a write. While a host
+    /// replays, its sequence is ahead of the applied writes; hence the highest number applied.
     fn moment(&self) -> (Arc<Pin>, u64) {
         let pin = self.host.sequence.pin();
         let upto = self.versions.read().top.min(pin.seqno().get());
@@ -274,7 +274,7 @@ impl View for Snapshot {
     }
 }
 
-/// A scan that looks for its next pair anew each time, in what is left of its range.
+/// A scan that looks for its next pair again each time, in the rest of its range.
 struct Walk {
     versions: Arc<RwLock<Versions>>,
     pin: Arc<Pin>,

@@ -6,7 +6,7 @@
 //!
 //! | offset | size | field |
 //! |---:|---:|---|
-//! | 0 | 8 | generation, from 1; it lies in slot `generation % 2` |
+//! | 0 | 8 | generation, from 1; it is in slot `generation % 2` |
 //! | 8 | 8 | persisted |
 //! | 16 | 8 | length of the snapshot file |
 //! | 24 | 4 | CRC32C of the place and the fields above |
@@ -23,12 +23,12 @@ const SLOT_BYTES: usize = 512;
 const FILE_BYTES: usize = 3 * SLOT_BYTES;
 const NAME: &str = "superblock";
 
-/// What a slot says.
+/// The content of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Commit {
     /// The snapshot's generation; zero before the first.
     pub(super) generation: u64,
-    /// What the snapshot covers.
+    /// The number up to which the snapshot has all writes.
     pub(super) persisted: u64,
     /// The snapshot's length.
     pub(super) bytes: u64,
@@ -83,7 +83,8 @@ impl Superblock {
     }
 }
 
-/// What the superblock of `device` says, without changing anything; `None` where there is none.
+/// Returns the superblock's content of `device`, without changing anything; `None` if there is
+/// none.
 pub(super) fn inspect(device: &Arc<dyn Device>) -> Result<Option<Commit>> {
     if !device.exists(NAME)? {
         return Ok(None);
@@ -106,7 +107,7 @@ fn read(file: &dyn File) -> Result<Commit> {
     Ok(newest.unwrap_or_default())
 }
 
-/// A slot's commit; `None` where nothing was ever written.
+/// Returns a slot's commit; `None` where nothing was ever written.
 fn slot(bytes: &[u8], parity: u64) -> std::result::Result<Option<Commit>, Corruption> {
     let offset = slot_offset(parity);
     let slot = bytes.get(offset..offset + SLOT_BYTES).unwrap_or_default();

@@ -25,7 +25,7 @@ pub(super) struct Versions {
     pub(super) top: u64,
 }
 
-/// What the version of `op` takes in memory.
+/// Returns the bytes of memory of the version of `op`.
 pub(super) fn version_bytes(op: &Op<'_>) -> u64 {
     if op.is_range() { 0 } else { version_cost(op.key(), op.value()) }
 }
@@ -35,8 +35,8 @@ fn version_cost(key: &[u8], value: Option<&[u8]>) -> u64 {
 }
 
 impl Versions {
-    /// Adds the versions of write `seqno`, unless the key has it or a newer one (replay), and
-    /// drops those below `horizon` that no view can see. Answers the bytes added and dropped.
+    /// Adds the versions of write `seqno`, unless the key has it or a newer one (replay), and drops
+    /// those below `horizon` that no view can see. Returns the bytes added and dropped.
     pub(super) fn apply(
         &mut self,
         ops: &[Op<'_>],
@@ -70,7 +70,7 @@ impl Versions {
         (added, dropped)
     }
 
-    /// Drops everything that no view can see; answers the bytes.
+    /// Drops everything that no view can see; returns the bytes.
     pub(super) fn collect(&mut self, horizon: u64, persisted: u64) -> u64 {
         let mut dropped = 0;
         self.keys.retain(|key, versions| {
@@ -80,7 +80,8 @@ impl Versions {
         dropped
     }
 
-    /// The number of the key's newest version, which may be a tombstone; zero if it has none.
+    /// Returns the number of the key's newest version, which may be a tombstone; zero if it has
+    /// none.
     pub(super) fn newest(&self, key: &[u8]) -> u64 {
         let newest = self.keys.get(key).and_then(|versions| versions.last());
         newest.map_or(0, |version| version.seqno)
@@ -90,7 +91,7 @@ impl Versions {
         value_at(self.keys.get(key)?, upto)
     }
 
-    /// The next live pair of `range` at `upto`.
+    /// Returns the next live pair of `range` at `upto`.
     pub(super) fn next(&self, range: &KeyRange, direction: Direction, upto: u64) -> Option<Pair> {
         if range.is_empty() {
             return None;
@@ -106,7 +107,7 @@ impl Versions {
         }
     }
 
-    /// All live pairs at `upto`.
+    /// Returns all live pairs at `upto`.
     pub(super) fn live(&self, upto: u64) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.keys
             .iter()

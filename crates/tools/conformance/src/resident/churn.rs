@@ -27,7 +27,8 @@ impl Numbers {
         codec::hash64(11, &self.0.to_le_bytes())
     }
 
-    /// Returns a length of a value: each doubling, from 8 to 16 bytes up to 4 to 8 KiB, is equally likely.
+    /// Returns a length of a value: each doubling, from 8 to 16 bytes up to 4 to 8 KiB, is equally
+    /// likely.
     fn value_bytes(&mut self) -> usize {
         let doublings = (VALUE_BYTES.1 / VALUE_BYTES.0).ilog2() + 1;
         let least = VALUE_BYTES.0 << (self.next() % u64::from(doublings));
@@ -36,7 +37,7 @@ impl Numbers {
 }
 
 impl Churn {
-    /// Writes until the bytes are written. A put that is refused for want of memory is followed by
+    /// Writes until the bytes are written. A put that is refused for lack of memory is followed by
     /// deletes of other keys.
     ///
     /// # Panics

@@ -1,4 +1,4 @@
-//! A store of its own process, watched while it works; and pairs that go through it.
+//! A store of its own process, watched while it works; and pairs that are written and read.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -9,30 +9,31 @@ use engine::{Barrier, Engine, Host, NoJournal, Result, Sequence};
 use super::Resident;
 use crate::{Bench, Journaled};
 
-/// What a store is watched with.
+/// The settings with which a store is watched.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// What a child is called with.
+    /// The name with which a child is called.
     pub name: &'static str,
     /// Bytes that the store may take.
     pub budget: u64,
     /// How many times the budget is loaded.
     pub times: u64,
-    /// Bytes beside the budget that may be resident, as [`Resident::watch`] has them.
+    /// Bytes in addition to the budget that may be resident, as in [`Resident::watch`].
     pub slack: u64,
 }
 
 /// A store with a device, a pool and a budget of its own.
 pub struct Watched<S> {
     open: fn(Host) -> Result<S>,
-    /// What is written to, but while it is opened again.
+    /// The open store; none while it is opened again.
     bench: Option<Bench<S>>,
-    /// What is resident of it.
+    /// The watch of its resident bytes.
     pub resident: Resident,
 }
 
 impl<S: Engine> Watched<S> {
-    /// Opens a store in `directory`, with so many threads in the background, and watches from before that on.
+    /// Opens a store in `directory`, with `threads` threads in the background, and watches from
+    /// before that on.
     ///
     /// # Panics
     /// If anything of it fails, here and below.
@@ -79,12 +80,12 @@ impl<S: Engine> Watched<S> {
         self.bench.as_ref().expect("it is open")
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &S {
         &self.bench().store
     }
 
-    /// Who gives its writes their numbers.
+    /// Returns the source of its writes' numbers.
     pub fn sequence(&self) -> &Arc<Sequence> {
         &self.bench().host.sequence
     }
@@ -118,7 +119,7 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Has each thread do `work` with every `step`th of those that are its own.
+    /// Has each thread do `work` with every `step`th of its own keys.
     fn each(&self, step: usize, work: impl Fn(&[u8]) + Sync) {
         let work = &work;
         std::thread::scope(|scope| {

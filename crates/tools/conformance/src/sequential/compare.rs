@@ -12,7 +12,7 @@ use crate::text::Quoted;
 const SEEKS: usize = 16;
 const SEEK_STRIDE: usize = 37;
 
-/// A value or its absence, short enough for a message.
+/// Returns a value or its absence, short enough for a message.
 pub(crate) fn describe(value: Option<&[u8]>) -> String {
     match value {
         Some(value) => Quoted(value).to_string(),
@@ -23,7 +23,7 @@ pub(crate) fn describe(value: Option<&[u8]>) -> String {
 /// Reads a cursor to its end, or `limit` pairs.
 ///
 /// # Panics
-/// If the cursor goes on after an error, which a check reports.
+/// If the cursor continues after an error, which a check reports.
 pub(crate) fn collect(cursor: &mut dyn Cursor, limit: usize) -> Result<Vec<Pair>, Error> {
     let mut pairs = Vec::new();
     while pairs.len() < limit {
@@ -40,7 +40,7 @@ pub(crate) fn collect(cursor: &mut dyn Cursor, limit: usize) -> Result<Vec<Pair>
     Ok(pairs)
 }
 
-/// The first difference between what a scan gave and what it had to give.
+/// Returns the first difference between the pairs of a scan and the expected ones.
 pub(crate) fn compare_pairs(seen: &[Pair], expected: &[Pair]) -> Result<(), String> {
     let at = seen.iter().zip(expected).take_while(|(seen, expected)| seen == expected).count();
     let pair = |pair: Option<&Pair>| match pair {
@@ -119,8 +119,8 @@ pub(crate) fn compare_everything(
     Ok(())
 }
 
-/// Moves a cursor forth and back over all `pairs`, in which it has come to the end: to keys that
-/// are there, and to the end again.
+/// Moves a cursor, which has reached the end of `pairs`, forth and back over all of them: to keys
+/// that are there, and to the end again.
 fn check_seeks(cursor: &mut dyn Cursor, pairs: &[Pair]) -> Result<Result<(), String>, Error> {
     for seek in 0..SEEKS.min(pairs.len()) {
         let at = seek * SEEK_STRIDE % pairs.len();

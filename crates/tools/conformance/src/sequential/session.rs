@@ -1,8 +1,8 @@
-//! One store under test beside its model: opened, driven, closed, opened again.
+//! One store under test next to its model: opened, driven, closed, opened again.
 //!
 //! The session plays the host: it numbers writes, keeps a journal (in memory, with a mark up to
-//! which it is durable) and replays it. The engine's device never loses anything here; what the
-//! journal loses is decided by the operations.
+//! which it is durable) and replays it. The engine's device never loses anything here; the
+//! operations decide which records the journal loses.
 
 mod reads;
 mod reopen;
@@ -21,7 +21,7 @@ use crate::model::{Model, Pair};
 use crate::operation::{Operation, Step};
 use crate::trace::Trace;
 
-/// What passes with each operation, so that background work which is done every now and then is due, too.
+/// Milliseconds that pass with each operation, so that periodic background work is due, too.
 const PASSING_MS: u64 = 10;
 
 /// The journal's durable mark; the barrier moves it.
@@ -45,7 +45,7 @@ struct Held {
     upto: u64,
 }
 
-/// A scan that is under way, and what it still has to give.
+/// A scan that is under way, and the pairs that it still has to return.
 struct Walking {
     cursor: Box<dyn Cursor>,
     expected: std::vec::IntoIter<Pair>,
@@ -70,7 +70,7 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A fresh store.
+    /// Returns a fresh store.
     pub(super) fn open(fixture: &'a dyn Fixture, memory_bytes: u64) -> Result<Self, String> {
         let device = device::memory();
         let mark = Arc::<SyncedMark>::default();
@@ -95,7 +95,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Does one operation and compares what it showed with the model.
+    /// Does one operation and compares its result with the model.
     pub(super) fn step(&mut self, operation: &Operation) -> Result<(), String> {
         self.trace.note(operation.to_string().as_bytes());
         catch(|| {
@@ -139,7 +139,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// `persisted()` may neither fall nor name what was never written.
+    /// `persisted()` may neither fall nor name a number that was never written.
     fn check_persisted(&mut self) -> Result<(), String> {
         let persisted = self.opened.engine.persisted().get();
         let last = self.opened.sequence.last().get();

@@ -10,7 +10,7 @@ use crate::operation::Operation;
 /// Runs at most, so that a slow engine does not shrink for ever.
 const ATTEMPTS_MAX: usize = 3000;
 
-/// The shortest failing run found. `fails_at` answers the index at which a run fails.
+/// Returns the shortest failing run found. `fails_at` returns the index at which a run fails.
 pub(crate) fn shrink(
     mut run: Vec<Operation>,
     mut fails_at: impl FnMut(&[Operation]) -> Option<usize>,

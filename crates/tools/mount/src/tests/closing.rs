@@ -1,4 +1,4 @@
-//! Closing spaces: what was done is stored, or whoever did it is told.
+//! Closing spaces: all changes are stored, or their writer gets an error.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,8 @@ fn make(names: &Names, name: &str) -> Arc<Node> {
     names.create(OsStr::new(name), 0o600, owner).expect("a new name")
 }
 
-/// A file whose device can be made to fail; once it was closed it is opened again on one that cannot.
+/// Returns a file whose device can be made to fail; once it was closed it is opened again on one
+/// that cannot.
 fn on_faults(dir: PathBuf) -> (Node, Arc<FaultDevice>) {
     let device = FaultDevice::new(device_of(&dir).expect("a directory"));
     let options = Options { segment_bytes: 16 << 10, ..Options::default() };
@@ -53,8 +54,8 @@ fn errno<T>(answer: Result<T, Refusal>) -> Option<Errno> {
     answer.err().map(|refusal| refusal.errno())
 }
 
-/// A write that has begun is done in the middle of a close: where the data is synced, and once what is stored
-/// is cut already.
+/// A write that has begun is done in the middle of a close: while the data is synced, and when the
+/// stored state is cut already.
 #[test]
 fn what_is_acknowledged_beside_the_end_is_stored() {
     for kind in [OperationKind::Sync, OperationKind::SyncDir] {
@@ -167,7 +168,7 @@ fn what_nobody_asked_for_is_reported_and_the_next_one_is_told() {
     let node = make(&names, "file");
     node.looked_up();
     write(&node, None, b"not stored").expect("room");
-    // No log can be made in a directory that is gone.
+    // No log can be made in a directory that was removed.
     std::fs::remove_dir_all(node.dir()).unwrap();
     names.forget(node.number, 1);
     assert_eq!(reported.lock().len(), 1, "{:?}", reported.lock());

@@ -31,7 +31,8 @@ fn write(model: &mut Vec<u8>, offset: usize, data: &[u8]) {
     model[offset..offset + data.len()].copy_from_slice(data);
 }
 
-/// Whoever reads while something is written behind the end sees its bytes in their place or not at all.
+/// A reader that runs while bytes are written behind the end sees them in their place or not at
+/// all.
 #[test]
 fn bytes_behind_the_end_are_never_seen_before_their_offset() {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -197,7 +198,7 @@ fn what_is_refused_has_the_number_that_says_so() {
     let full = file.len();
     assert_eq!(errno(file.write(Some(full + 5), &[7; 30_000])), Errno::NOSPC);
     assert_eq!(file.len(), full);
-    // Writing over what is there is no more; cutting off gives room.
+    // Overwriting takes no more room; cutting off releases room.
     for _ in 0..50 {
         file.write(Some(0), &[8; 30_000]).expect("no more than there was");
     }

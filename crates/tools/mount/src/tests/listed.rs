@@ -75,7 +75,7 @@ fn files_are_made_renamed_replaced_and_removed() {
     assert_eq!(bytes(&two), b"2");
     rename(".two", ".two", plain).expect("nothing is to be done");
 
-    // The one that is replaced can be read as long as somebody has it open.
+    // The one that is replaced can be read while it has a handle.
     two.opened().expect("it is there");
     rename(".two", "three", plain).expect("one replaces the other");
     assert_eq!(
@@ -99,7 +99,7 @@ fn a_name_that_cannot_be_given_leaves_all_names_as_they_were() {
     let dir = tempfile::tempdir().unwrap();
     let names = names(dir.path());
     let (one, two) = (make(&names, "one", b"1"), make(&names, "two", b"2"));
-    // What is replaced would get one of these names.
+    // The replaced file would get one of these names.
     let process = rustix::process::getpid();
     for number in 0..10 {
         std::fs::create_dir_all(dir.path().join(format!(".thermocline-{process}-{number}")))
@@ -114,7 +114,8 @@ fn a_name_that_cannot_be_given_leaves_all_names_as_they_were() {
     }
 }
 
-/// A program writes a file anew beside the old one, and gives it the old one's name; the mount is killed.
+/// A program writes a file's new content next to the old file, and renames it to the old one's
+/// name; the mount is killed.
 #[test]
 fn a_file_that_replaces_another_one_is_durable_without_a_sync() {
     for flags in [RenameFlags::empty(), RenameFlags::EXCHANGE] {
@@ -136,7 +137,7 @@ fn a_file_that_replaces_another_one_is_durable_without_a_sync() {
     }
 }
 
-/// What cannot be made durable replaces nothing.
+/// A file that cannot be made durable replaces nothing.
 #[test]
 fn a_file_that_cannot_be_stored_leaves_the_one_it_would_replace() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What attributes ask for.
+//! Changes that attributes request.
 
 use std::ffi::OsStr;
 
@@ -49,7 +49,7 @@ fn what_asks_for_nothing_is_refused() {
     }
 }
 
-/// Somebody may have set the attribute on a file while no mount was there, as documents say how to ask one.
+/// A user may have set the attribute on a file without a mount, as documents describe the request.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a file that is of no space")]
 fn a_plain_file_is_refused_even_if_it_has_the_attribute() {

@@ -1,4 +1,4 @@
-//! What a crash may leave, and what it must.
+//! The bytes and names that a crash may leave, and those it must leave.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Which names are made durable, and before what.
+//! Which names are made durable, and in which order.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ fn names_are_synced_wherever_they_are() {
         sync_name(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
     let outer = dir.path().join("outer");
-    // Root reads it all the same.
+    // Root can read it nevertheless.
     std::fs::set_permissions(&outer, PermissionsExt::from_mode(0o300)).unwrap();
     sync_name(&inner).unwrap();
     std::fs::set_permissions(&outer, PermissionsExt::from_mode(0o700)).unwrap();

@@ -1,5 +1,6 @@
-//! What a device does where the kernel or a sandbox refuses it something, refused for real: by a
-//! seccomp filter on the test's own thread.
+//! Behaviour of a device if the kernel or a sandbox refuses it something.
+//!
+//! It is refused for real: by a seccomp filter on the test's own thread.
 #![expect(unsafe_code, reason = "only raw calls install a seccomp filter")]
 
 use environment::Environment;
@@ -11,7 +12,7 @@ use libc::{
 use super::*;
 use crate::tests::{bytes, names, queues};
 
-/// Where the filter finds the number of the call, and the low half of its third argument.
+/// Offset at which the filter finds the number of the call, and the low half of its third argument.
 const NUMBER: u32 = 0;
 const THIRD_ARGUMENT: u32 = 32;
 
@@ -56,15 +57,15 @@ fn refuse(refusals: &[Refusal]) {
     assert_eq!(installed, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// What is left to a device on a thread that is refused something.
+/// The abilities that a device keeps on a thread that is refused something.
 struct Left {
     uring: bool,
     direct: bool,
 }
 
-/// Holds a device that should have io_uring and direct I/O to what is left of them, on a thread
-/// that is refused something. Where this machine refuses one of the two anyway, that is not left
-/// either.
+/// Checks that a device which should have io_uring and direct I/O has the ones in `left`, on a
+/// thread that is refused something. If this machine refuses one of the two anyway, that one is not
+/// expected either.
 fn refused(refusals: Vec<Refusal>, left: Left) {
     let work = move || {
         let (unrefused, _dir) = device(Io::Direct, true);

@@ -1,4 +1,4 @@
-//! How a transfer goes on, completion by completion.
+//! The progress of a transfer, completion by completion.
 
 use super::transfer::{Next, Transfer, sync_outcome};
 use rustix::io::Errno;

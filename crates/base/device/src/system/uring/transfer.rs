@@ -1,4 +1,4 @@
-//! How far a transfer has come, and whether it goes on.
+//! The progress of a transfer, and whether it continues.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub(super) struct Transfer {
     done: usize,
 }
 
-/// What to do after a completion.
+/// The next step after a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Ask for the rest.
@@ -41,7 +41,7 @@ impl Transfer {
         self.offset
     }
 
-    /// What to ask for next: where in the file, and which part of the buffer.
+    /// Returns the next range to request: the offset in the file, and the part of the buffer.
     pub(super) fn rest(&self) -> (u64, Range<usize>) {
         let end = self.len.min(self.done.saturating_add(PIECE_BYTES));
         (self.offset.saturating_add(self.done as u64), self.done..end)
@@ -64,7 +64,7 @@ impl Transfer {
     }
 }
 
-/// What a sync's completion says.
+/// Returns the next step after a sync's completion.
 pub(super) fn sync_outcome(result: i32) -> Next {
     if result < 0 { failure(result) } else { Next::Done }
 }

@@ -1,4 +1,4 @@
-//! What is stored, byte for byte.
+//! Stored values, byte for byte.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A pass beside a write.
+//! A pass of the removal during a write.
 
 use std::sync::OnceLock;
 

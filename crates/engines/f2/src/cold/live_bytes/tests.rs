@@ -1,4 +1,4 @@
-//! Bytes that live, of segments that come and go; and samples of many.
+//! Live bytes of segments that are added and removed; and samples of many.
 
 use super::{Covered, LiveBytes};
 use crate::address::LogAddress;

@@ -8,10 +8,10 @@
 //!            without the lowest bits that are 0 in all (shift), width bits
 //! ```
 //!
-//! Of a tag the first bits are kept that the level has not lent. The entries stand in the tags' order, so what a
-//! tag begins with is told by its group: there are as many groups as entries, about, and two bits an entry
-//! say what log2 of their number would otherwise. Where all records are as long, a power of two, their addresses
-//! end in zeros.
+//! A digest keeps the first bits of a tag that the level has not lent. The entries are in the order
+//! of their tags, so an entry's group gives the beginning of its tag. There is about one group for
+//! each entry, and two bits an entry take the place of the log2 of the number of entries. If all
+//! records have the same length, a power of two, their addresses end in zeros.
 //!
 //! It never leaves memory.
 
@@ -25,7 +25,7 @@ use crate::cold_index::chunk::{ADDRESS_UNIT, Entry, TAG_BITS};
 pub(super) const HEAD_WORDS: usize = 2;
 /// Bits of a tag that are kept at most.
 const KEPT_BITS: u32 = 8;
-/// The least address is kept in multiples of so many units, so the shift is no greater.
+/// The least address is kept as a multiple of 2 to this power units, so the shift is no greater.
 const BASE_SHIFT: u32 = 12;
 const WIDTH_BITS: u32 = 6;
 const BASE_BITS: u32 = 32;
@@ -39,10 +39,10 @@ const _: () = assert!(u64::BITS - WIDTH_BITS - BASE_BITS == 26);
 const _: () = assert!(LEVEL_MAX < 1 << (u64::BITS - LEVEL_SHIFT));
 const _: () = assert!(BASE_SHIFT < 1 << SHIFT_BITS);
 
-/// What a digest's first two words say.
+/// Content of a digest's first two words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Where the chunk lies.
+    /// The chunk's address.
     pub(super) chunk: LogAddress,
     /// The level at which its entries are those of its number.
     pub(super) level: u32,
@@ -54,7 +54,8 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// The head of a digest of these entries; none if one of them, or the slot, cannot be told in it.
+    /// Returns the head of a digest of these entries; none if one of them, or the slot, does not
+    /// fit into it.
     pub(super) fn of(
         slot: usize,
         level: u32,
@@ -96,7 +97,7 @@ impl Head {
         [first, second]
     }
 
-    /// Bits of a tag that are kept, and how many of these the groups tell.
+    /// Bits of a tag that are kept, and the number of these that the groups give.
     const fn tag_bits(self) -> (u32, u32) {
         let left = TAG_BITS - self.level;
         let kept = if left < KEPT_BITS { left } else { KEPT_BITS };
@@ -104,7 +105,7 @@ impl Head {
         (kept, if groups < kept { groups } else { kept })
     }
 
-    /// What is kept of a tag.
+    /// Returns the bits that are kept of a tag.
     const fn kept_of(self, tag: u32) -> u64 {
         let (kept, _) = self.tag_bits();
         (tag >> (TAG_BITS - self.level - kept)) as u64 & ((1 << kept) - 1)
@@ -148,8 +149,8 @@ impl Head {
         bits.end();
     }
 
-    /// The addresses of the entries of whose tags the same is kept as of `tag`, in their order. `word_at` reads a
-    /// word behind the head.
+    /// Appends to `into` the addresses of the entries whose tags have the same kept bits as `tag`,
+    /// in their order. `word_at` reads a word behind the head.
     pub(super) fn addresses(
         self,
         tag: u32,
@@ -182,7 +183,7 @@ impl Head {
     }
 }
 
-/// So many bits from `at` on.
+/// Returns `count` bits from `at` on.
 fn bits_at(word_at: &impl Fn(usize) -> u64, at: usize, count: u32) -> u64 {
     let (word, skipped) = (at / u64::BITS as usize, at as u32 % u64::BITS);
     if count == 0 {
@@ -224,7 +225,7 @@ impl Bits<'_> {
         if self.filled >= u64::BITS {
             self.into.push(self.word);
             self.filled -= u64::BITS;
-            // What did not fit.
+            // The bits that did not fit.
             self.word = bits.checked_shr(count - self.filled).unwrap_or_default();
         }
     }

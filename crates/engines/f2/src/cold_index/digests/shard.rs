@@ -1,13 +1,15 @@
-//! A part of the digests: pages that are filled one after the other, and where in them each chunk's digest is.
+//! A part of the digests: pages that are filled sequentially, and the place of each chunk's digest
+//! in them.
 //!
-//! 1. A digest goes behind the last one, whole within a page; the table of slots says where it is. The one that it
-//!    replaces stays where it is, and is dead.
-//! 2. When no page may be added, the oldest one goes. What lives of it is appended anew, where what lives leaves
-//!    room for that; so the pages are those of a log that is compacted, or else of a queue.
+//! 1. A digest is put behind the last one, whole within a page; the table of slots has its place.
+//!    The one that it replaces is not moved, and is dead.
+//! 2. If no page may be added, the oldest one is dropped. Its live digests are appended again if
+//!    the shard's live digests leave room for that. So the pages are those of a log that is
+//!    compacted, or else of a queue.
 //!
 //! # Invariants
-//! - S1. A slot names a digest of its own in a page that is there, or nothing. So what a page has that no slot names is
-//!   dead.
+//! - S1. A slot names a digest of its own in a page that is there, or nothing. So the part of a
+//!   page that no slot names is dead.
 
 use std::sync::Arc;
 
@@ -21,7 +23,8 @@ use crate::memory_use::Charge;
 use crate::page_ring::PageRing;
 use crate::record::WORD_BYTES;
 
-/// What lives is appended anew while it takes this share of what is allowed at most: (7, 8) is seven eighths.
+/// Live digests are appended again while they take at most this share of the allowed words: (7, 8)
+/// is seven eighths.
 const LIVE_SHARE: (u64, u64) = (7, 8);
 /// Pages that one digest may have compacted at most.
 const PAGES_AT_ONCE: usize = 4;
@@ -29,7 +32,7 @@ const PAGES_AT_ONCE: usize = 4;
 /// No digest: the last word of a page, where none begins.
 const NOWHERE: u32 = u32::MAX;
 
-/// How much of what is allowed may live where pages are compacted.
+/// Returns the part of the allowed memory that may be live where pages are compacted.
 pub(super) const fn compacted(allowed: u64) -> u64 {
     allowed / LIVE_SHARE.1 * LIVE_SHARE.0
 }
@@ -37,7 +40,7 @@ pub(super) const fn compacted(allowed: u64) -> u64 {
 pub(super) struct Shard {
     ring: PageRing,
     page_words: u64,
-    /// Of each slot: the number of its digest's first word, its lowest bits.
+    /// For each slot the number of its digest's first word, its lowest bits.
     slots: Vec<u32>,
     slots_charge: Charge,
     /// Pages that may have memory.
@@ -83,7 +86,7 @@ impl Shard {
         (self.kept, self.live_words * WORD_BYTES as u64)
     }
 
-    /// So many pages may have memory; the oldest of the others go.
+    /// Sets the number of pages that may have memory; the oldest of the others are dropped.
     pub(super) fn allow(&mut self, pages: u64) {
         self.allowed = pages;
         while self.pages() > pages {
@@ -95,8 +98,8 @@ impl Shard {
         }
     }
 
-    /// The addresses that the digest of the chunk at `chunk`, for a level, has for a tag go behind what is in `into`; `None`: it is
-    /// not here.
+    /// Appends the addresses that the digest of the chunk at `chunk`, for a level, has for a tag to
+    /// `into`; `None`: it is not here.
     pub(super) fn find(
         &self,
         slot: usize,
@@ -116,15 +119,15 @@ impl Shard {
         self.head_of(slot, level, chunk).is_some()
     }
 
-    /// Where that digest is, and its head. [G1]
+    /// Returns the place of that digest, and its head. [G1]
     fn head_of(&self, slot: usize, level: u32, chunk: LogAddress) -> Option<(u64, Head)> {
         let at = self.place(slot)?;
         let head = self.head(at);
         ((head.chunk, head.level) == (chunk, level)).then_some((at, head))
     }
 
-    /// Keeps the digest of a chunk of these entries in the place of what `slot` names, if no other one has to
-    /// go for that. `false`: there is no room.
+    /// Keeps the digest of a chunk of these entries in the place of the digest that `slot` names,
+    /// if no other one has to be dropped for that. `false`: there is no room.
     pub(super) fn keep_if_room(
         &mut self,
         slot: usize,
@@ -142,7 +145,7 @@ impl Shard {
         has_room
     }
 
-    /// Keeps the digest of a chunk of these entries in the place of what `slot` names.
+    /// Keeps the digest of a chunk of these entries in the place of the digest that `slot` names.
     pub(super) fn keep(&mut self, slot: usize, level: u32, chunk: LogAddress, entries: &[Entry]) {
         self.forget(slot);
         let Some(head) = Head::of(slot, level, chunk, entries) else { return };
@@ -173,8 +176,8 @@ impl Shard {
         }
     }
 
-    /// What is left of the page that is filled. Pages that are begun lie below the tail; one that is full has
-    /// the tail at its end.
+    /// Returns the words left in the page that is filled. Pages that are begun are below the tail;
+    /// a full one has the tail at its end.
     fn room_in_page(&self) -> u64 {
         self.tail.next_multiple_of(self.page_words) - self.tail
     }
@@ -183,7 +186,7 @@ impl Shard {
         words <= self.room_in_page() || self.pages() < self.allowed
     }
 
-    /// So many words may live where pages are compacted.
+    /// Returns the words that may be live where pages are compacted.
     fn compacted_words(&self) -> u64 {
         compacted(self.allowed * self.page_words)
     }
@@ -210,7 +213,7 @@ impl Shard {
         true
     }
 
-    /// What is left of the page that is filled has no digest.
+    /// Ends the page that is filled; the rest of it has no digest.
     fn end_page(&mut self) {
         let end = self.tail.next_multiple_of(self.page_words);
         if self.tail < end {
@@ -225,7 +228,8 @@ impl Shard {
         self.tail.div_ceil(self.page_words) - self.begin / self.page_words
     }
 
-    /// Gives the oldest page's memory back; what lives of it is kept if `may_keep` and there is room.
+    /// Releases the oldest page's memory; its live digests are kept if `may_keep` and there is
+    /// room.
     fn drop_oldest(&mut self, may_keep: bool) {
         let page = self.begin / self.page_words;
         let end = (self.begin + self.page_words).min(self.tail);
@@ -261,7 +265,7 @@ impl Shard {
         }
     }
 
-    /// Where the digest is that a slot names. [S1]
+    /// Returns the place of the digest that a slot names. [S1]
     fn place(&self, slot: usize) -> Option<u64> {
         let low = *self.slots.get(slot)?;
         // There are far fewer words than such numbers.

@@ -1,4 +1,5 @@
-//! Digests by themselves: what they say of a chunk, and what they take.
+//! Digests by themselves: the addresses that they return for a chunk, and the memory that they
+//! take.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +31,8 @@ fn some_tag(random: &mut dyn Rng) -> u32 {
     0b101 << (TAG_BITS - LEVEL) | random.next_u32() & ((1 << (TAG_BITS - LEVEL)) - 1)
 }
 
-/// Entries as a chunk has them: in the order of their tags. The addresses may be multiples of more than a unit.
+/// Entries as a chunk has them: in the order of their tags. The addresses may be multiples of more
+/// than a unit.
 fn some_entries(random: &mut impl Rng, most: usize) -> Vec<Entry> {
     let bits = random.random_range(5..44);
     let base = random.random_range(0..1_u64 << 43);
@@ -44,8 +46,8 @@ fn some_entries(random: &mut impl Rng, most: usize) -> Vec<Entry> {
     tags.into_iter().map(|tag| Entry::new(tag, address(random))).collect()
 }
 
-/// What a digest of these entries has to say of a tag: exactly what has the same first eight bits, of those that
-/// the level has not lent, in order.
+/// Returns the addresses that a digest of these entries has to return for a tag: exactly the
+/// entries with the same first eight bits, without the bits that the level has lent, in order.
 fn expected(entries: &[Entry], tag: u32) -> Vec<LogAddress> {
     let kept = |tag: u32| tag >> (TAG_BITS - LEVEL - 8);
     let same = entries.iter().filter(|entry| kept(entry.tag()) == kept(tag));
@@ -72,7 +74,7 @@ fn a_digest_names_what_its_chunk_does_in_its_order() {
     for round in 1..2_000_u64 {
         let entries = some_entries(&mut random, 60);
         let (number, chunk) = (random.random_range(0..1 << 26), LogAddress::new(round * 16));
-        // The slots of numbers beyond what there is memory for are not what this is about.
+        // This test is not about the slots of numbers for which there is no memory.
         let number = number % 5_000;
         digests.keep(name(number), chunk, &entries);
         for entry in &entries {
@@ -88,7 +90,8 @@ fn a_digest_names_what_its_chunk_does_in_its_order() {
     }
 }
 
-/// Long chunks, whose groups take several words, and at the highest level, which leaves few bits of a tag.
+/// Long chunks, whose groups take several words, and at the highest level, which leaves few bits of
+/// a tag.
 #[test]
 fn chunks_of_any_length_and_level_are_told() {
     let mut random = SmallRng::seed_from_u64(4);
@@ -117,7 +120,7 @@ fn chunks_of_any_length_and_level_are_told() {
     }
 }
 
-/// What an entry costs of 1.2 GB of records of 128 bytes, and of others.
+/// Bits of an entry for 1.2 GB of records of 128 bytes, and of others.
 #[test]
 fn an_entry_takes_about_thirty_bits() {
     const ENTRIES: usize = 24;

@@ -2,7 +2,7 @@
 
 use super::{Figures, READ_BYTES, is_due};
 
-/// Of 1,000 chunks, of which a pass reads 10 for what a look-up costs that reads one.
+/// 1,000 chunks, of which a pass reads 10 for the cost of a lookup that reads one.
 const ALL: Figures =
     Figures { log_bytes: 100 * READ_BYTES, missing: 1_000, room: 1_000, read: 100 };
 

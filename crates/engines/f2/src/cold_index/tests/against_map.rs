@@ -18,7 +18,7 @@ fn prefix(position: Position) -> u64 {
     position.get() >> 32
 }
 
-/// What a group of changes does to the model; how many find nothing to change.
+/// Applies a group of changes to the model; returns how often there is nothing to change.
 fn apply(model: &mut Model, changes: &[Change]) -> usize {
     let mut missed = 0;
     for change in changes {

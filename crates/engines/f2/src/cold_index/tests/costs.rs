@@ -1,4 +1,4 @@
-//! What look-ups and groups of changes cost, in what repeats exactly: reads, writes, memory.
+//! Cost of lookups and of groups of changes, in figures that repeat exactly: reads, writes, memory.
 
 use environment::Environment;
 use telemetry::Registry;
@@ -8,7 +8,7 @@ use crate::cold_index::read::Lookup;
 
 use super::{Bench, Sizes, TINY, at, go_on, position, put, replace};
 
-/// Pages as a small store has them, chunks as they are by default.
+/// Pages of a small store, chunks of the default size.
 const USUAL: Sizes =
     Sizes { page_bytes: 64 << 10, segment_bytes: 1 << 20, chunk_bytes: 256, ..TINY };
 const KEYS: u64 = 200_000;
@@ -33,7 +33,7 @@ fn a_key_takes_less_than_a_byte_of_memory() {
 fn chunks_get_longer_where_the_directory_has_no_memory() {
     let before = Bench::new(USUAL).index.figures();
     let bench = Bench::new(Sizes { memory_bytes: 4 * before.directory_bytes, ..USUAL });
-    // Sixteen times as long as they are meant to be, and then the directory doubles all the same.
+    // Chunks get sixteen times their meant length, and then the directory doubles nevertheless.
     let most = before.chunks * 4096 / 8;
     for (from, until, chunks) in [(0, most, before.chunks), (most, most + 1, 2 * before.chunks)] {
         let applied = bench.apply((from..until).map(|key| put(key, at(key + 1))).collect());
@@ -111,7 +111,7 @@ fn a_small_group_over_a_large_index_reads_little_more_than_its_chunks() {
     assert!((90..=100).contains(&applied.chunks_written), "{applied:?}");
     let counts = bench.device.accounting().counts();
     assert!(counts.read_ops - before.read_ops <= 100);
-    // A hundred chunks in two megabytes lie nearer than the gap that is read for nothing.
+    // A hundred chunks in two megabytes are nearer than the gap that is read for nothing.
     assert!(counts.read_bytes - before.read_bytes <= 3 << 20);
 }
 

@@ -1,4 +1,4 @@
-//! Chunks that are not what was written.
+//! Chunks that differ from the chunks written.
 
 use device::Mode;
 use engine::Error;

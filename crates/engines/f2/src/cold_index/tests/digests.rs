@@ -1,4 +1,5 @@
-//! Look-ups that digests answer, beside changes, doublings, compactions of the chunk log and reopening.
+//! Lookups that digests serve, concurrent with changes, doublings, compactions of the chunk log and
+//! reopening.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,8 @@ use crate::cold_index::chunk::Prefix;
 const WITH_DIGESTS: Sizes = Sizes { digest_bytes: 1 << 20, ..TINY };
 const KEYS: u64 = 4_000;
 
-/// The addresses of a key stand in what is found, in their order, whatever others stand there.
+/// Checks that the addresses of a key are among the addresses found, in their order, whatever
+/// others are there.
 fn must_find(bench: &Bench, key: u64, known: &[LogAddress]) {
     let found = bench.find(position(key));
     let mut rest = found.iter();
@@ -30,7 +32,8 @@ fn a_chunk_that_was_read_or_written_is_not_read_again() {
         (0..KEYS).for_each(|key| must_find(bench, key, &[at(key + 1)]));
         bench.operations().0 - before
     };
-    // Chunks that a doubling has split, and that were not written since, are read once for the new half.
+    // Chunks that a doubling has split, and that were not written since, are read once for the new
+    // half.
     let chunks = bench.index.figures().chunks;
     let reads = find_all(&bench);
     assert!(reads <= chunks, "{reads} reads of {chunks} chunks");
@@ -43,15 +46,15 @@ fn a_chunk_that_was_read_or_written_is_not_read_again() {
     assert!(find_all(&bench) > KEYS / 2, "without digests each key's chunk is read");
 }
 
-/// A doubling leaves two halves the same chunk. What one half's digest were to say of the other's entries would
-/// stay when those are gone, and lead to records that are.
+/// A doubling leaves two halves the same chunk. If one half's digest had the other's entries, it
+/// would keep them when they are removed, and lead to removed records.
 #[test]
 fn a_digest_says_nothing_of_the_other_half_of_a_doubling() {
     const FEW: u64 = 2_000;
     let bench = Bench::new(Sizes { chunk_bytes: 256, ..WITH_DIGESTS });
     bench.apply((0..FEW).map(|key| put(key, at(key + 1))).collect());
     let level = bench.index.figures().level;
-    // Chunks of several entries each have their digests, from which nobody takes one away.
+    // Chunks of several entries each have their digests, which no thread removes.
     for key in 0..FEW {
         bench.find(position(key));
     }
@@ -68,8 +71,8 @@ fn a_digest_says_nothing_of_the_other_half_of_a_doubling() {
     }
 }
 
-/// After opening, one pass in order makes the digests of all chunks, also of those that a doubling has split and
-/// that nobody wrote since, once look-ups have shown that it pays.
+/// After opening, one pass in order makes the digests of all chunks, once lookups have shown that
+/// it pays: also of chunks that a doubling has split and that were not written since.
 #[test]
 fn a_pass_makes_the_digests_that_are_missing() {
     let mut bench = Bench::new(WITH_DIGESTS);
@@ -98,13 +101,13 @@ fn a_pass_makes_the_digests_that_are_missing() {
     assert_eq!(bench.operations().0, before, "no chunk is read any more");
 }
 
-/// Where there is room for some, a pass makes so many, gives up none for them, and goes on from there when
-/// there is more.
+/// If there is room for some digests, a pass makes those, drops none for them, and continues from
+/// there when there is more room.
 #[test]
 fn a_pass_makes_as_many_digests_as_there_is_room_for() {
     let mut bench = Bench::new(WITH_DIGESTS);
     bench.apply((0..KEYS).map(|key| put(key, at(key + 1))).collect());
-    // Older versions, which a pass that goes on in the middle meets last.
+    // Older versions, which a pass that continues in the middle meets last.
     bench.apply((0..KEYS).map(|key| replace(key, at(key + 1), at(KEYS + key))).collect());
     bench = bench.reopen();
     let log_bytes = bench.log.bytes();
@@ -120,7 +123,7 @@ fn a_pass_makes_as_many_digests_as_there_is_room_for() {
     assert!(some.kept_bytes > 24 << 10 && some.page_bytes <= 32 << 10, "{some:?}");
     let of_some = bench.index.filled_bytes();
     assert!(of_some > 0 && of_some < log_bytes, "{of_some} bytes of {log_bytes}");
-    // Those without a digest are asked for.
+    // Lookups read the chunks without a digest.
     find_all(&bench);
     bench.index.digests.resize(1 << 20);
     fill(&bench);

@@ -1,5 +1,5 @@
-//! The directory's snapshot: what is opened from it is what was, it is not believed when it is damaged,
-//! and it saves what it is for. Random runs with it are in `against_map`.
+//! The directory's snapshot: a directory opened from it has its former content, it is rejected when
+//! it is damaged, and it saves the reads that it is for. Random runs with it are in `against_map`.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn must_be_whole(bench: &Bench) {
     assert_eq!(bench.index.counts().entries, KEYS);
 }
 
-/// Opens again, and answers how many bytes were read for it.
+/// Opens again, and returns the number of bytes that were read for it.
 fn reopened(bench: Bench) -> (Bench, u64) {
     bench.flush();
     let device = Arc::clone(&bench.device);
@@ -49,7 +49,7 @@ fn opening_reads_the_snapshot_and_the_logs_end() {
     must_be_whole(&bench);
     let (log_bytes, words) =
         (bench.index.figures().log_bytes, bench.index.figures().directory_bytes);
-    // The last page of what was put, and what came after it.
+    // The last page of the entries put before, and the entries after it.
     assert!(read < words + 4 * USUAL.page_bytes, "{read} bytes of a log of {log_bytes}");
     assert!(log_bytes > 8 * USUAL.page_bytes, "{log_bytes} bytes: this shows nothing");
 }
@@ -111,7 +111,7 @@ fn one_that_cannot_be_read_is_done_without() {
     }
 }
 
-/// But for the directory that has its name, which others share.
+/// Except for the directory that has its name, which others share.
 #[test]
 fn one_that_cannot_be_written_is_done_without() {
     let bench = filled();

@@ -1,4 +1,4 @@
-//! Several threads that change the index, readers and a compaction beside them.
+//! Several threads that change the index, concurrent with readers and a compaction.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

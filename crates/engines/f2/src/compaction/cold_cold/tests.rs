@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::in_portions;
 
-/// Asks for so many items, of which `room` fit at once, and answers how many were asked for in all.
+/// Passes `items` items through portions, of which `room` fit in one call, and returns the number
+/// of items that were passed in all.
 fn asked_for(items: usize, room: usize) -> usize {
     let (mut asked, mut done) = (0, BTreeSet::new());
     let mut work = |some: &[usize]| {

@@ -1,4 +1,4 @@
-//! Everybody who has begun is waited for, and nobody else.
+//! The first thread waits for every thread that has begun, and for no other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -9,7 +9,7 @@ use workers::{Class, Order, Pool};
 
 use super::together;
 
-/// Work of so many parts, and how many were done.
+/// Returns work of `count` parts, and the number of parts that were done.
 fn parts(count: usize) -> (Arc<dyn Fn() + Send + Sync>, Arc<AtomicUsize>) {
     let (taken, done) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&done);

@@ -60,7 +60,7 @@ fn every_count_arrives_while_the_table_doubles() {
         }
         done.store(true, Ordering::Relaxed);
     });
-    // Seven times, where the thread that doubles gets its share of a busy machine.
+    // Seven times, if the thread that doubles gets its share of a busy machine.
     assert!(index.level() >= 2, "it has doubled {} times only", index.level());
     let mut expected = std::collections::BTreeMap::<_, u64>::new();
     for i in 0..CHAINS {
@@ -119,7 +119,7 @@ fn what_was_there_is_found_and_met_while_others_come_and_go() {
     assert_eq!(walk(index).len() as u64, index.figures().entries);
 }
 
-/// Trims as upkeep does, and counts in `taken` what it has taken out.
+/// Trims as upkeep does, and counts the removed buckets in `taken`.
 fn trim_until(index: &Arc<HashIndex>, epochs: &Epochs, done: &AtomicBool, taken: &AtomicUsize) {
     while !done.load(Ordering::Relaxed) {
         let (mut from, mut trimmed) = (Some(0), Trimmed::default());
@@ -151,7 +151,7 @@ fn no_chain_is_lost_while_overflow_buckets_go_from_chain_to_chain() {
                 let own =
                     move |i: u64| KeyHash::from_parts(i % 8, (1000 * (writer + 1) + i / 8) as u16);
                 scope.spawn(move || {
-                    // On a busy machine it takes the trimmer more rounds to come by once.
+                    // On a busy machine the trimmer takes more rounds until it has run once.
                     let is_enough = |round| round >= ROUNDS && taken.load(Ordering::Relaxed) > 0;
                     for _ in (0..).take_while(|round| !is_enough(*round)) {
                         for i in 0..OWN {

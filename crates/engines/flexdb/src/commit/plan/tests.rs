@@ -1,4 +1,4 @@
-//! Where images are cut, and what becomes of pairs.
+//! The places at which images are cut, and the fates of pairs.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the index takes of data many times the memory.
+//! The memory of the index if the data are many times the memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::Options;
 use crate::commit::Committer;
 use crate::tests::stores::{Bench, key, small};
 
-/// What intervals take.
+/// Returns the bytes that intervals take.
 fn intervals_bytes(bench: &Bench) -> u64 {
     let committer: &Committer = &bench.store.shared.committer.lock();
     bench.store.shared.intervals_bytes(committer)
 }
 
-/// A store of 8 MiB, loaded with so many times as much, in the order of `place`.
+/// Returns a store of 8 MiB, loaded with `times` that number of bytes, in the order of `place`.
 fn loaded(times: u64, place: impl Fn(u64, u64) -> u64) -> (Bench, u64) {
     const VALUE_BYTES: usize = 4000;
     let bench = Bench::of(8 << 20, Options::default());
@@ -28,8 +28,8 @@ fn loaded(times: u64, place: impl Fn(u64, u64) -> u64) -> (Bench, u64) {
     (bench, count)
 }
 
-/// Intervals keep to two eighths of the memory, beside what the extents take, however the
-/// data came; and so it does when they are opened again.
+/// Intervals keep to two eighths of the memory, without the memory of the extents, in whatever
+/// order the data were put, and also after they are opened again.
 #[test]
 fn the_index_keeps_to_its_share_of_data_twenty_five_times_the_memory() {
     let in_order = |number, _| number;
@@ -56,8 +56,8 @@ fn the_index_keeps_to_its_share_of_data_twenty_five_times_the_memory() {
     }
 }
 
-/// What a view alone holds of an index of before is none of the index that is there: intervals are not joined for
-/// it, as they would stay so when it is gone.
+/// Intervals of an old index that only a view holds do not count for the present index. Intervals
+/// are not joined for them, since they would stay joined after the view is dropped.
 #[test]
 fn a_view_that_holds_an_old_index_has_nothing_joined() {
     let options = Options { interval_bytes: 256, tail_pairs_max: 0, ..small() };
@@ -85,7 +85,7 @@ fn a_view_that_holds_an_old_index_has_nothing_joined() {
     assert_eq!(bench.pairs().len() as u64, count);
 }
 
-/// Where intervals may not be larger the index grows, and that is told.
+/// If intervals may not be larger the index grows, and that is reported.
 #[test]
 fn an_index_that_is_too_large_for_the_memory_is_told() {
     let bench = Bench::of(1 << 20, Options { interval_bytes: 1 << 10, ..small() });
@@ -113,7 +113,8 @@ fn an_index_that_is_too_large_for_the_memory_is_told() {
     assert_eq!(bench.store.troubles(), []);
 }
 
-/// Intervals of a store with little memory are joined again and again, and taken apart when there is more.
+/// Intervals of a store with little memory are joined again and again, and taken apart when there
+/// is more.
 #[test]
 fn a_store_is_a_map_however_much_memory_there_is_for_its_index() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! What is a slice, and what is done with one that was changed.
+//! The choice of a slice, and the treatment of a slice that was changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use crate::tests::stores::{Bench, key, scan, small};
 
 const KEYS: u64 = 2_000;
 
-/// Pairs of 80 bytes in intervals of 16, put in the order of `place` by commits of some memtables of 8 KiB.
+/// Pairs of 80 bytes in intervals of 16, put in the order of `place` by commits of some memtables
+/// of 8 KiB.
 fn loaded(place: impl Fn(u64) -> u64) -> Bench {
     let options = Options { interval_pairs: 16, tail_pairs_max: 8, ..small() };
     let bench = Bench::of(1 << 20, options);
@@ -65,15 +66,16 @@ fn slices_are_neighbours_in_short_pieces_and_no_longer_than_one_may_be() {
 #[test]
 fn what_lies_together_is_no_slice_and_none_has_it_in_its_middle() {
     let bench = loaded(|number| number);
-    // What one commit has ended with and the next one has gone on with lies in two pieces of 2,000 bytes.
+    // Data with which one commit has ended and the next has continued are in two pieces of 2,000
+    // bytes.
     assert_eq!(slices(&base(&bench), &Limits { piece: 1 << 10, ..limits() }), []);
-    // Some of it in its middle comes to lie in pieces.
+    // Some of it in the middle is then in pieces.
     for number in (800..1_000).step_by(3) {
         bench.put(&key(number), &[2; 64]);
     }
     bench.flush();
     let base = base(&bench);
-    // A commit of the load has written more than this beside each other.
+    // A commit of the load has written more than this contiguously.
     let slices = slices(&base, &Limits { together: 2 << 10, ..limits() });
     assert!(!slices.is_empty(), "what was put lies in pieces");
     let first = index::find(&base.index, &key(760)).expect("there are pairs").offset;

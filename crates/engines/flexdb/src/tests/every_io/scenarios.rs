@@ -1,4 +1,6 @@
-//! The steps in which the power is cut. Each says what it has to come by, so that none is cut short unseen.
+//! The steps in which the power is cut. Each names the events that it has to meet.
+//!
+//! So no step is cut short without a test failure.
 
 use engine::{Direction, Engine, KeyRange};
 
@@ -32,8 +34,8 @@ fn coming_by(run: &mut Run, names: &[&str], work: impl FnOnce(&mut Run)) {
     }
 }
 
-/// Updates of the same size, shorter and longer ones, keys before the first and behind the last, deletes of
-/// what is there and of what is not.
+/// Updates of the same size, shorter and longer ones, keys before the first and behind the last,
+/// and deletes of keys that exist and of keys that do not.
 fn write_all_kinds(run: &mut Run) {
     run.put(key(100), vec![2; 30]);
     run.put(key(150), vec![3; 5]);
@@ -58,7 +60,7 @@ pub(crate) fn a_commit_in_place() {
     scenario(Options { tail_pairs_max: 0, ..small() }, step).crash();
 }
 
-/// Updates and tombstones are appended, and a second commit writes intervals anew.
+/// Updates and tombstones are appended, and a second commit rewrites intervals.
 #[test]
 fn a_commit_that_appends() {
     let step = |run: &mut Run| {
@@ -91,7 +93,8 @@ fn a_split() {
     scenario(small(), step).crash();
 }
 
-/// Deletes leave intervals small, and neighbours become one; some go whole. What was joined is written to.
+/// Deletes leave intervals small, and neighbours become one; some disappear. The joined one is
+/// written to.
 #[test]
 pub(crate) fn a_join() {
     let step = |run: &mut Run| {
@@ -117,7 +120,7 @@ pub(crate) fn a_join() {
         run.flush();
     };
     let options = Options { interval_pairs: 8, fragments_max: 24, ..small() };
-    // Enough for all updates of an interval to be planned at once.
+    // Enough that all updates of an interval are planned together.
     Scenario { prepare, memory_bytes: 8 * MEMORY_BYTES, ..scenario(options, step) }.crash();
 }
 
@@ -162,7 +165,8 @@ pub(crate) fn a_close_that_stores_the_index() {
     assert!(found.0 > 0 && found.1 > 0, "{found:?} with a stored index, and without");
 }
 
-/// The collector empties segments, a commit follows it, and what it emptied is free and filled again.
+/// The collector empties segments, a commit follows it, and the emptied segments are free and
+/// filled again.
 #[test]
 fn a_collection() {
     let step = |run: &mut Run| {
@@ -216,8 +220,8 @@ fn intervals_in_pieces_that_are_written_as_one() {
     Scenario { prepare, ..scenario(options, step) }.crash();
 }
 
-/// With a smaller budget the memtable is committed in the background, and with far too little the index joins
-/// neighbours; then there is more again.
+/// With a smaller budget the memtable is committed in the background, and with far too little the
+/// index joins neighbours; then there is more again.
 #[test]
 fn another_budget() {
     let step = |run: &mut Run| {

@@ -1,4 +1,4 @@
-//! Replies come out in the order of their commands, whatever is answered first.
+//! Replies come out in the order of their commands, in any order of their lookups.
 
 use super::{Behind, Waiting};
 use crate::commands::Waits;

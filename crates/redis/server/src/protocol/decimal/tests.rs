@@ -1,5 +1,4 @@
-//! Sums are exact, print as Redis prints them wherever its floats are exact, and come back from
-//! their text.
+//! Sums are exact, print as in Redis if its floats are exact, and come back from their text.
 
 use proptest::prelude::*;
 
@@ -65,7 +64,7 @@ const AS_REDIS: &[(&str, &str, &str)] = &[
     ("170141183460469231731687303715884105728", "0", "170141183460469231731687303715884105728"),
 ];
 
-/// The same where Redis's floats are not exact: the exact sum, and Redis's reply.
+/// The same if Redis's floats are not exact: the exact sum, and Redis's reply.
 const NOT_AS_REDIS: &[(&str, &str, &str, &str)] = &[
     ("9007199254740993", "1e-7", "9007199254740993.0000001", "9007199254740993"),
     ("1000000.1", "0.2", "1000000.3", "1000000.30000000000001137"),

@@ -1,4 +1,4 @@
-//! Values are found by database and key, whatever the order in which keys were added.
+//! Values are found by database and key, for any order in which keys were added.
 
 use super::Known;
 

@@ -1,4 +1,4 @@
-//! The overlay shows what a store with the changes written would.
+//! The overlay shows the same as a store with the changes written.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -77,8 +77,8 @@ fn reads_like_the_store_after_its_commit(store: MapStore) {
     assert_eq!(store.get(1, b"c", &mut Vec::new()), Ok(true), "another database was cleared");
 }
 
-/// A walk in slices, begun again at the key that it had come to, over a store whose changes are
-/// written in the midst of it: no key is lost or met twice, whichever of the two it was in.
+/// A walk in slices, begun again at the last key. The store's changes are written in the midst of
+/// the walk: no key is lost or met twice, whichever of the two it was in.
 #[test]
 fn a_walk_goes_on_over_the_store_after_the_commit() {
     for store in [MapStore::default(), MapStore::hashed()] {

@@ -1,5 +1,5 @@
-//! A model of a segment's buffer under loom: whoever is told of bytes that were put reads them, beside who puts the
-//! next ones into the rest of the same word.
+//! A model of a segment's buffer under loom: a reader that knows of written bytes reads them.
+//! Meanwhile a writer puts the next bytes into the rest of the same word.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p thermocline-flexspace --profile models --lib models --target-dir target/loom
@@ -14,11 +14,11 @@ use sync::thread::spawn;
 use super::SegmentBuffer;
 use crate::planted::Planted;
 
-/// Of these the first three are there from the beginning.
+/// The bytes of the test; the first three are there from the beginning.
 const BYTES: &[u8] = b"thermocline";
 const FIRST: usize = 3;
 
-/// How far the buffer is filled is told under a lock, as the state of a space is.
+/// The fill of the buffer is published under a lock, like the state of a space.
 fn a_reader_beside_a_writer() {
     loom::model(|| {
         let buffer = Arc::new(SegmentBuffer::new(2 * size_of::<u64>()));

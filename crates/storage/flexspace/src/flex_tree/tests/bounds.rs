@@ -1,4 +1,4 @@
-//! What is refused, and the greatest numbers.
+//! Refused operations, and the greatest numbers.
 
 use super::{TinyTree, apart, at};
 use crate::{Error, Extent, FlexTree};
@@ -36,7 +36,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     assert_eq!(tree.query(7..7).count(), 0);
 }
 
-/// A hole of so many bytes would take all memory: a leaf for each 4 GiB.
+/// A hole up to that offset would take all memory: a leaf for each 4 GiB.
 #[test]
 fn a_far_offset_is_refused() {
     let far = TinyTree::GROWTH_MAX;

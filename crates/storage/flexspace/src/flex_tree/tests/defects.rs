@@ -1,5 +1,5 @@
-//! Defects of the paper's public code that a tree by itself can have, each as a test: what it did,
-//! and what went wrong there.
+//! Defects of the paper's public code that a tree by itself can have, each as a test.
+//! Each comment says what that code did, and the consequence.
 
 use super::stored::Stored;
 use super::{TinyTree, apart, at};
@@ -103,8 +103,8 @@ fn what_is_replayed_onto_a_restored_tree_is_in_the_next_checkpoint() {
     assert_eq!(restored.get(403).map(|piece| piece.extent), Some(at(1 << 40)));
 }
 
-/// There, an extent that lost its head lost its tag, and a tag was given back only where more than
-/// one record was left (D8): here only the byte that had it takes it along.
+/// There, an extent that lost its head lost its tag, and a tag was restored only if more than one
+/// record was left (D8). Here a tag is removed only with the byte that had it.
 #[test]
 fn d8_a_tag_goes_with_its_byte_and_can_be_given_back() {
     let mut tree = TinyTree::with_join_window(1 << 63);

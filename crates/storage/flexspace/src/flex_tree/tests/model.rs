@@ -1,8 +1,8 @@
-//! A flexible address space as a plain sorted vector, in which every shift goes through all of it.
+//! A flexible address space as a plain sorted vector, in which every shift visits all of it.
 
 use crate::{Extent, Mapping};
 
-/// A run of bytes that lie one after the other, of any length.
+/// A run of bytes at consecutive addresses, of any length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) offset: u64,
@@ -18,7 +18,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// The pieces of a tree as runs: how a tree cuts long runs into extents is its own affair.
+    /// Returns the pieces of a tree as runs, whatever extents the tree cuts long runs into.
     pub(super) fn of(pieces: impl Iterator<Item = Mapping>) -> Self {
         let mut model = Self::default();
         for piece in pieces {
@@ -42,7 +42,7 @@ impl Model {
         }
     }
 
-    /// The index of the run that begins at `offset`, which is made if need be.
+    /// Returns the index of the run that begins at `offset`, which is made if need be.
     fn divide(&mut self, offset: u64) -> usize {
         let index = self.runs.partition_point(|run| run.offset < offset);
         if let Some(before) = index.checked_sub(1) {
@@ -110,14 +110,14 @@ impl Model {
         self.join_all();
     }
 
-    /// The run with the byte at `offset`.
+    /// Returns the run with the byte at `offset`.
     pub(super) fn get(&self, offset: u64) -> Option<Run> {
         let behind = self.runs.partition_point(|run| run.offset <= offset);
         let run = self.runs[behind.checked_sub(1)?];
         (offset < run.offset + run.length).then_some(run)
     }
 
-    /// What lies in a range, as a model of its own that begins at the range's start.
+    /// Returns a range, as a model of its own that begins at the range's start.
     pub(super) fn cut(&self, from: u64, to: u64) -> Vec<Run> {
         let overlaps =
             self.runs.iter().filter(|run| run.offset < to && from < run.offset + run.length);

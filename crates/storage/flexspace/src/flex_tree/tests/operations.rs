@@ -1,4 +1,4 @@
-//! The paper's figures, and what each operation does to extents, to tags and to nodes.
+//! The paper's figures, and the effect of each operation on extents, tags and nodes.
 
 use super::stored::Stored;
 use super::{apart, at};
@@ -54,7 +54,7 @@ fn contiguous_appends_are_one_extent_within_the_window() {
         tree.append(1, at(8 + byte)).expect("there is room");
     }
     assert_eq!(pieces(&tree), [(0, 8, at(8)), (8, 16, at(16)), (24, 16, at(32))]);
-    // A piece that crosses the window's end by itself is left as it is.
+    // A piece that crosses the window's end by itself is not joined.
     tree.append(20, at(8)).expect("there is room");
     tree.append(1, at(28)).expect("there is room");
     assert_eq!(pieces(&tree)[3..], [(40, 20, at(8)), (60, 1, at(28))]);
@@ -120,7 +120,7 @@ fn a_relocation_of_whole_extents_splits_no_leaf() {
     }
     let after = tree.check().expect("it is sound");
     assert_eq!((after.leaves, after.entries), (before.leaves, before.entries));
-    // A head and a tail stay where they lie, and what is between them becomes one extent.
+    // A head and a tail keep their addresses, and the bytes between them become one extent.
     tree.remap(4096 * 500 + 1, 4095 + 4096 + 7, 1 << 41).expect("within");
     assert_eq!(tree.check().expect("it is sound").entries, before.entries);
     let moved = tree.get(4096 * 501).expect("within");
@@ -139,12 +139,13 @@ fn an_insertion_between_two_extents_takes_the_last_slot_of_a_leaf() {
     assert_eq!((split.leaves, split.entries), (2, 9), "an extent within another makes two more");
 }
 
-/// What is inserted changes the nodes of one path, and none else, however much lies behind.
+/// An insertion changes the nodes of one path, and no others, whatever number of extents is behind
+/// it.
 #[test]
 fn an_insertion_changes_one_node_a_level() {
     let mut tree: FlexTree<8, 8> = apart(10_000, 2);
     let mut stored = Stored::default();
-    // Leaves that were filled by appends are split first, by what comes to lie within an extent.
+    // Leaves that were filled by appends are split first, by bytes that are put within an extent.
     for number in 0..500 {
         tree.insert_range(number * 26 + 1, 2, at(number << 30)).expect("there is room");
     }
@@ -175,7 +176,7 @@ fn a_collapse_changes_two_paths_whatever_its_length() {
     }
 }
 
-/// Where the C code only unlinks empty nodes, so that sparse leaves live for ever.
+/// The C code only unlinks empty nodes, so that sparse leaves live for ever.
 #[test]
 fn what_is_sparse_is_merged() {
     let mut tree: FlexTree<8, 8> = apart(10_000, 2);

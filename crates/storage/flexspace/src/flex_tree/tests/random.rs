@@ -35,7 +35,7 @@ enum Operation {
     Restore,
 }
 
-/// A tree beside its model, and what was kept of both.
+/// A tree next to its model, and the snapshots that were kept of both.
 struct Pair<const C: usize, const F: usize> {
     tree: FlexTree<C, F>,
     model: Model,
@@ -45,7 +45,7 @@ struct Pair<const C: usize, const F: usize> {
     failed: Option<Cut<Extent, C, F>>,
 }
 
-/// The randomness of a test, and how many operations it makes.
+/// Returns the randomness of a test, and how many operations it makes.
 fn start(name: &str) -> (Random, u64) {
     let count = number("THERMOCLINE_FLEX_OPERATIONS").unwrap_or(OPERATIONS);
     let seed = seed(name, &format!(" THERMOCLINE_FLEX_OPERATIONS={count}"));
@@ -63,7 +63,7 @@ fn run<const C: usize, const F: usize>(name: &str, huge: bool) {
     }
 }
 
-/// Sometimes a boundary between runs, or beside one, where most mistakes would be.
+/// Sometimes a boundary between runs, or next to one, where most mistakes would be.
 fn draw_offset(model: &Model, random: &mut Random) -> u64 {
     let len = model.len();
     if model.runs.is_empty() || random.random_range(0..3) == 0 {
@@ -87,7 +87,7 @@ fn draw_extent(model: &Model, offset: u64, length: u64, random: &mut Random) -> 
     let behind = model.get(offset);
     let extent = match (random.random_range(0..6), before, behind) {
         (0, ..) => Extent::HOLE,
-        // Follows what is before it, or is followed by what is behind it.
+        // Follows the run before it, or is followed by the run behind it.
         (1, Some(run), _) => run.extent.with_tag(0).skip(offset - run.offset),
         (2, _, Some(run)) => {
             let here = run.extent.with_tag(0).skip(offset - run.offset);

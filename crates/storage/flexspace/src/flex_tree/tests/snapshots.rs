@@ -26,8 +26,8 @@ fn a_snapshot_shows_what_was_there() {
     assert_eq!(copy.get(399), before.last().copied());
 }
 
-/// Every state of the space holds the same extents of one byte each, in some order, and tells its
-/// number in its first one: a reader that saw parts of two states would miss some or see them
+/// Every state of the space holds the same extents of one byte each, in some order, and has its
+/// number in its first one. A reader that saw parts of two states would miss some or see them
 /// twice.
 #[test]
 fn readers_see_one_state_while_the_writer_goes_on() {
@@ -79,7 +79,7 @@ fn readers_see_one_state_while_the_writer_goes_on() {
     tree.check().expect("the tree is sound");
 }
 
-/// A node is counted once for as long as anybody holds it, whoever has made it.
+/// A node is counted once for as long as any tree, snapshot or cut holds it, whichever made it.
 #[test]
 fn nodes_are_counted_until_nobody_holds_them() {
     let mut random = seed("nodes_are_counted_until_nobody_holds_them", "").stream("nodes");

@@ -1,5 +1,4 @@
-//! Nodes as a checkpoint would store them: only what is new is written, and what is retired is
-//! dropped.
+//! Nodes as a checkpoint would store them: only new ones are written, and retired ones are dropped.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -18,7 +17,8 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// Writes what is new of a cut, and gives what may be dropped once the root is switched.
+    /// Writes the new nodes of a cut, and returns the nodes that may be dropped once the root is
+    /// switched.
     pub(super) fn write<const C: usize, const F: usize>(
         &mut self,
         cut: &Cut<Extent, C, F>,
@@ -48,7 +48,7 @@ impl Stored {
         self.finish(tree.cut());
     }
 
-    /// Stores a cut, and drops what it retired.
+    /// Stores a cut, and drops the nodes that it retired.
     pub(super) fn finish<const C: usize, const F: usize>(&mut self, cut: Cut<Extent, C, F>) {
         for id in self.write(&cut) {
             assert!(self.nodes.remove(&id).is_some(), "{id:?} is retired, and was not stored");

@@ -45,8 +45,8 @@ fn check(index: &Index) -> Result<(), String> {
     index.check_pivots(|interval| interval.first_key.as_str(), String::as_str)
 }
 
-/// Intervals so long that each needs a leaf of its own, put in such an order that the leaf comes to
-/// lie before, between and behind the others.
+/// Intervals that need a leaf of their own each, because they are long. The order of their
+/// insertion puts the leaf before, between and behind the others.
 #[test]
 fn an_interval_with_a_leaf_of_its_own_is_found_by_its_key() {
     const LONG: u32 = u32::MAX;
@@ -112,7 +112,7 @@ fn an_index_of_intervals_is_the_same_tree() {
                 model.insert(place + 1, (key, length - at));
             }
             4 if place > 0 => {
-                // All pairs of the interval are gone.
+                // All pairs of the interval are removed.
                 index.remove(offset, offset + u64::from(length));
                 model.remove(place);
             }

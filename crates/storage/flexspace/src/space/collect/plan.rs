@@ -2,19 +2,20 @@
 
 use crate::data::SegmentView;
 
-/// Victims of one collection at most: what they hold has room in a reserve of as many.
+/// Most victims of one collection: their live bytes have room in a reserve of the same number of
+/// segments.
 const VICTIMS_MAX: usize = 64;
 /// With room to spare, a segment is worth its copy if at most this share of it lives, of 32.
 const SHARE_AT_EASE: u64 = 16;
 /// Without, if at least one extent of the greatest length is won (Flex 4.2).
 const SHARE_IN_NEED: u64 = 31;
 const SHARES: u64 = 32;
-/// The share of bytes in closed segments that are dead, of 32, from which on it is worth to begin; and while so
-/// much is written that segments come to be empty without it.
+/// Share of bytes in closed segments that are dead, of 32, from which on a collection is worth it;
+/// and the same while writes are so frequent that they empty segments without it.
 const DEAD_SHARE: u64 = 8;
 const DEAD_SHARE_BESIDE_WRITES: u64 = 13;
 
-/// The victims, emptiest first chosen, in ascending order; none if it is not worth it.
+/// Returns the victims, emptiest first chosen, in ascending order; none if it is not worth it.
 pub(in crate::space) fn plan(view: &SegmentView) -> Vec<u32> {
     let is_short = view.available < view.demand || view.available <= view.reserved / 4;
     let in_need = is_short || view.is_device_full || view.is_thorough;
@@ -34,7 +35,7 @@ pub(in crate::space) fn plan(view: &SegmentView) -> Vec<u32> {
         .map(|(segment, live)| (*live, *segment))
         .collect();
     candidates.sort_unstable();
-    // What is copied has to have room before the first victim is free.
+    // The copies need room before the first victim is free.
     let room = u64::from(view.room) * view.payload_bytes / SHARES * SHARE_IN_NEED;
     let mut copied = 0;
     let fits = |(live, _): &&(u64, u32)| {
@@ -50,8 +51,8 @@ pub(in crate::space) fn plan(view: &SegmentView) -> Vec<u32> {
     victims
 }
 
-/// Fewer victims, the emptiest first, with at most so many extents between them; with more, if no fewer win
-/// a segment. `extents` says how many each victim has.
+/// Returns fewer victims, the emptiest first, with at most `extents_max` extents between them; with
+/// more, if no fewer win a segment. `extents` has the number of each victim.
 pub(super) fn fewer(
     view: &SegmentView,
     victims: &[u32],
@@ -83,12 +84,13 @@ pub(super) fn fewer(
     chosen.unwrap_or_else(|| victims.to_vec())
 }
 
-/// Whether the victims have room in one segment less.
+/// Returns whether the victims have room in one segment less.
 fn wins(view: &SegmentView, victims: &[u32]) -> bool {
     (packed(view, victims) as usize) < victims.len()
 }
 
-/// How many segments what lives in `victims` takes, packed with the gaps that extents leave.
+/// Returns the segments that the live bytes of `victims` take, packed with the gaps that extents
+/// leave.
 pub(super) fn packed(view: &SegmentView, victims: &[u32]) -> u32 {
     let is_victim = |segment: &u32| victims.binary_search(segment).is_ok();
     let live = view.closed.iter().filter(|(segment, _)| is_victim(segment));

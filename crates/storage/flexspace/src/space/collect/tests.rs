@@ -1,4 +1,4 @@
-//! The collector: whom it chooses, what it keeps, and that it always gets on.
+//! The collector: its choice of victims, the bytes that it keeps, and that it always proceeds.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ fn victims_with_very_many_extents_are_fewer_if_those_win_a_segment() {
     assert_eq!(fewer(&view, &victims, &extents, 0), [1, 3]);
 }
 
-/// What lies in a victim in the order of the space is read in windows, and not extent by extent.
+/// Extents of a victim in the order of the space are read in windows, and not one by one.
 #[test]
 fn extents_that_lie_beside_each_other_are_read_at_once() {
     let device = device::memory();
@@ -116,7 +116,7 @@ fn a_trail_follows_what_is_done_while_it_is_made_and_after() {
     tracking.begin(2);
     let mut trail = Trail::of(&tree.snapshot(), geometry, &[1, 3], 2).expect("two extents");
     assert!(Trail::of(&tree.snapshot(), geometry, &[1, 3], 1).is_none());
-    // Meanwhile: ten bytes come before all, and the middle of the first victim is replaced.
+    // Meanwhile: ten bytes are inserted before all, and the middle of the first victim is replaced.
     let changes = [splice(0, 0, 10), splice(140, 20, 30)];
     changes.iter().for_each(|change| tracking.note(change));
     tracking.note(&Change::SetTag { offset: 7, tag: 1 });
@@ -131,7 +131,7 @@ fn a_trail_follows_what_is_done_while_it_is_made_and_after() {
     let expected = [(106, 30, extent(1, 0)), (166, 50, extent(1, 50)), (316, 100, extent(3, 0))];
     assert_eq!(found, expected);
     assert_eq!(tracking.next(1).len(), 1);
-    // What is relocated, or stays, is not looked for again.
+    // Extents that are relocated, or stay, are not looked for again.
     let piece = Piece { address: geometry.address(9, 0), length: 30 };
     tracking.note(&Change::Relocate { offset: 106, piece });
     tracking.forget(166, 50);
@@ -152,8 +152,8 @@ fn a_trail_that_was_outrun_is_found() {
     must_be_found(Planted::OutrunBelieved, "", test);
 }
 
-/// A writer that keeps its lock for long, as a commit of a store does, has no more noted than may be: the
-/// collector looks for the victims' bytes once more.
+/// A writer that keeps its lock for long, as a commit of a store does, has no more noted than may
+/// be: the collector looks for the victims' bytes once more.
 #[test]
 fn more_changes_than_are_noted_while_a_trail_is_made_are_followed_all_the_same() {
     let (space, mut model) = half_full(device::memory());
@@ -190,7 +190,7 @@ fn options(segments: u64) -> Options {
     }
 }
 
-/// A space of 100 segments, of each of which about half lives.
+/// Returns a space of 100 segments, of each of which about half lives.
 fn half_full(device: std::sync::Arc<dyn device::Device>) -> (FlexSpace, Vec<u8>) {
     let space = FlexSpace::create(device, options(1000)).expect("a device");
     let mut model = Vec::new();
@@ -206,7 +206,8 @@ fn half_full(device: std::sync::Arc<dyn device::Device>) -> (FlexSpace, Vec<u8>)
     (space, model)
 }
 
-/// Beside writes that will empty segments, what a calm store has moved is left; but not where half of it is dead.
+/// Next to writes that will empty segments, the collector leaves segments that a calm store has
+/// moved; but not if half of the bytes are dead.
 #[test]
 fn a_space_that_is_written_to_leaves_more_of_it_dead() {
     let space = FlexSpace::create(device::memory(), options(1000)).expect("a device");
@@ -228,7 +229,7 @@ fn a_space_that_is_written_to_leaves_more_of_it_dead() {
     assert_eq!(space.read(0, space.len()), Ok(model));
 }
 
-/// Lets the device be full when room is asked for the `nth` time from now on, and the ballast give none.
+/// Makes the device full at the `nth` request for room from now on, and the ballast release none.
 fn fail_resizing(device: &device::FaultDevice, nth: u64) {
     let kind = Some(OperationKind::Resize);
     for more in 0..2 {
@@ -299,7 +300,7 @@ fn nothing_is_copied_that_wins_no_segment() {
         }
     }
     space.sync().expect("a device");
-    // With room for one copy no segment is won; what was made sure of is given back.
+    // With room for one copy no segment is won; the secured room is released.
     fail_resizing(&device, 2);
     let before = device.count(Some(OperationKind::Resize));
     assert_eq!(space.collect(), Ok(Collected::default()));
@@ -327,7 +328,7 @@ fn nothing_is_copied_that_wins_no_segment() {
 fn a_change_that_wants_many_segments_has_them_made_before_any_is_begun() {
     let space = FlexSpace::create(device::memory(), options(1064)).expect("a device");
     let extent = [7; 512];
-    // Of each segment one extent goes, and of some a second one.
+    // One extent of each segment is removed, and of some a second one.
     for segment in 0..975_u64 {
         (0..31).for_each(|_| space.append(&extent).expect("room"));
         let gone = if segment % 3 == 0 { 1024 } else { 512 };

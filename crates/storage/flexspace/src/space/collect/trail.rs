@@ -1,8 +1,8 @@
-//! Where in the space the victims' bytes are, while the space changes.
+//! The places of the victims' bytes in the space, while the space changes.
 //!
 //! # Invariants
-//! - T1. A trail is as long as the space. What in it is no hole lies at the same offset in the space,
-//!   at the same address, in a victim.
+//! - T1. A trail is as long as the space. Bytes of it that are no hole are at the same offset in
+//!   the space, at the same address, in a victim.
 //! - T2. No more than a bounded number of changes is noted, however long one writer keeps its lock.
 
 use crate::data::Geometry;
@@ -19,7 +19,8 @@ pub(in crate::space) struct Trail {
 }
 
 impl Trail {
-    /// What of a state lies in `victims`, which are sorted; none if it is more than so many extents.
+    /// Returns the extents of a state that are in `victims`, which are sorted; none if they are
+    /// more than `extents_max`.
     pub(super) fn of(
         state: &FlexSnapshot,
         geometry: Geometry,
@@ -27,7 +28,7 @@ impl Trail {
         extents_max: u64,
     ) -> Option<Self> {
         let mut count = 0;
-        // Extents are kept apart, as they are read and copied.
+        // Extents stay apart, since they are read and copied one by one.
         let mut tree = FlexTree::with_join_window(1);
         let mut hole = 0;
         for piece in state.query(0..state.len()) {
@@ -49,12 +50,12 @@ impl Trail {
         Some(Self { tree, extents: count })
     }
 
-    /// How many extents of victims there were when it was made.
+    /// Returns how many extents of victims there were when it was made.
     pub(super) fn extents(&self) -> u64 {
         self.extents
     }
 
-    /// Does to the trail what was done to the space.
+    /// Makes a change of the space to the trail, too.
     pub(super) fn follow(&mut self, note: Note) {
         let Note { offset, removed, length } = note;
         let done = if removed == length {
@@ -67,7 +68,7 @@ impl Trail {
     }
 }
 
-/// What a trail has to know of a change: so many bytes came in the place of others. They lie in no
+/// The part of a change that a trail needs: `length` bytes replaced `removed` ones. They are in no
 /// victim: they are new, or a hole, or were relocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::space) struct Note {
@@ -77,7 +78,7 @@ pub(in crate::space) struct Note {
 }
 
 impl Note {
-    /// None if the trail stays as it is.
+    /// Returns none if the change does not concern the trail.
     pub(super) fn of(change: &Change) -> Option<Self> {
         let (offset, removed, length) = match change {
             Change::Splice { offset, removed, pieces, .. } => {
@@ -105,13 +106,13 @@ fn append(tree: &mut FlexTree, length: u64, extent: Extent) {
     }
 }
 
-/// What a writer does for the collection that runs.
+/// The work that writers do for the present collection.
 #[derive(Debug, Default)]
 pub(in crate::space) enum Tracking {
     /// None runs.
     #[default]
     Off,
-    /// Its trail is being made: changes are noted, at most so many.
+    /// Its trail is being made: changes are noted, at most `count_max`.
     Noting { noted: Vec<Note>, count_max: usize },
     /// There were more: the trail that is being made is of no use.
     Outrun,
@@ -120,7 +121,7 @@ pub(in crate::space) enum Tracking {
 }
 
 impl Tracking {
-    /// Notes changes from here on, at most so many (T2).
+    /// Notes changes from here on, at most `count_max` (T2).
     pub(super) fn begin(&mut self, count_max: usize) {
         *self = Self::Noting { noted: Vec::new(), count_max };
     }
@@ -151,7 +152,7 @@ impl Tracking {
         }
     }
 
-    /// What was noted; none if that was too much.
+    /// Returns the noted changes; none if they were too many.
     pub(super) fn take_noted(&mut self) -> Option<Vec<Note>> {
         match self {
             Self::Outrun => None,
@@ -164,7 +165,7 @@ impl Tracking {
         *self = Self::Following(trail);
     }
 
-    /// The first pieces of victims that are left, at most `count`.
+    /// Returns the first pieces of victims that are left, at most `count`.
     pub(super) fn next(&self, count: usize) -> Vec<Mapping> {
         let Self::Following(trail) = self else { return Vec::new() };
         let pieces = trail.tree.query(0..trail.tree.len());

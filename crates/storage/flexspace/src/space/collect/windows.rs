@@ -1,7 +1,7 @@
-//! Reading what lies in victims: of each the blocks around what was read of it last are kept.
+//! Reads of victims: the blocks around the last read of each victim are kept.
 //!
-//! What lies in a segment was mostly written in the order of the space, so a walk in that order comes by each
-//! segment from its beginning to its end; and many extents lie in one block.
+//! The bytes of a segment were mostly written in the order of the space. So a walk in that order
+//! visits each segment from its beginning to its end; and many extents are in one block.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ struct Window {
 pub(super) struct Windows(BTreeMap<u32, Window>);
 
 impl Windows {
-    /// Reads bytes that all lie in one closed segment. At most one read of the device, and none if they are in
-    /// the window; only blocks that are asked for are verified.
+    /// Reads bytes that are all in one closed segment. At most one read of the device, and none if
+    /// they are in the window; only requested blocks are verified.
     pub(super) fn read(
         &mut self,
         data: &DataFile,
@@ -39,7 +39,7 @@ impl Windows {
         let segment = data.geometry.place(address).0;
         if !self.0.get(&segment).is_some_and(|window| window.has(span)) {
             let Some(window) = Window::at(data, segment, span) else {
-                // The file may end behind these blocks, and who reads them alone tells what is wrong.
+                // The file may end behind these blocks; a read of them alone reports the defect.
                 return data.read(address, into, &mut None);
             };
             self.0.insert(segment, window);
@@ -51,7 +51,8 @@ impl Windows {
 }
 
 impl Window {
-    /// The blocks of a span, and those behind them, of a segment; none if they cannot be read.
+    /// Returns the blocks of a span, and those behind them, of a segment; none if they cannot be
+    /// read.
     fn at(data: &DataFile, segment: u32, span: Span) -> Option<Self> {
         let geometry = data.geometry;
         let (least, most) = WINDOW_BYTES;

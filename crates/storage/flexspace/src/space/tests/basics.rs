@@ -1,4 +1,4 @@
-//! What each call does, and refuses.
+//! Effects and refusals of each call.
 
 use std::io::{Read, Seek, SeekFrom, Write};
 
@@ -278,7 +278,7 @@ fn what_a_creation_left_behind_is_no_space() {
     assert_eq!(open(device).read(0, 3), Ok(b"new".to_vec()));
 }
 
-/// Of each node that is stored it is known where it lies: memory that others are to count.
+/// The place of each stored node is known: memory that callers have to count.
 #[test]
 fn what_is_known_of_where_nodes_lie_is_counted() {
     let space = create(device::memory());

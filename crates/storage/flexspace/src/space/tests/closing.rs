@@ -1,4 +1,4 @@
-//! Closing: what was acknowledged before it, and beside it, is found again.
+//! Closing: changes that were acknowledged before it, and concurrently with it, are found again.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::space::{Error, FlexSpace, Options};
 
 #[test]
 fn a_change_beside_a_close_is_stored_or_refused() {
-    // The second one comes when what is stored is cut already.
+    // The second one begins when the stored state is cut already.
     for kind in [OperationKind::Sync, OperationKind::SyncDir] {
         let device = FaultDevice::new(device::memory());
         let space = create(device.clone());
@@ -52,7 +52,7 @@ fn a_space_that_cannot_be_stored_stays_open_or_is_closed_as_it_was() {
             continue;
         }
         assert_eq!(space.append(b"more"), Err(Error::Closed));
-        // Nobody has it locked; an opening wants room, too.
+        // It is not locked; an opening needs room, too.
         let refused = FlexSpace::open(device, options()).err();
         assert!(matches!(refused, Some(Error::Device(device::Error::NoSpace { .. }))));
     }

@@ -1,10 +1,10 @@
-//! The power is cut at every operation of a run: what is then opened is a state that was synced, or
-//! a later one, whole.
+//! The power is cut at every operation of a run.
+//! The state that is then opened is one that was synced, or a later one, whole.
 //!
-//! 1. Run operations on a simulated disk, and note after each how far the disk was, and which states
-//!    a crash may then leave (`Course`).
-//! 2. For each operation of the disk, open the space on images of what a crash may leave.
-//! 3. Crash again during some of these openings: what is found must be the same.
+//! 1. Run operations on a simulated disk. Note after each the position of the disk, and the states
+//!    that a crash may then leave (`Course`).
+//! 2. For each operation of the disk, open the space on images that a crash may leave.
+//! 3. Crash again during some of these openings: the same state must be found.
 //!
 //! `THERMOCLINE_FLEX_SEEDS=1000 cargo test --release -p thermocline-flexspace crash` runs more.
 
@@ -26,7 +26,8 @@ const SEEDS: u64 = 20;
 const STEPS: u64 = 60;
 /// Images for each operation of the disk.
 const IMAGES: u64 = 2;
-/// About how long the spaces of runs get: of the longer ones collections empty segments, and nodes are split.
+/// About how long the spaces of runs get: of the longer ones collections empty segments, and nodes
+/// are split.
 const LENS: [u64; 3] = [6_000, 6_000, 60_000];
 
 /// How far the disk was after a step, and which states a crash may leave from then on.
@@ -44,7 +45,7 @@ struct Course {
     met: Met,
 }
 
-/// What runs came by, beside what was asked of them.
+/// Events of the runs that were not requested.
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {
     crashes: u64,
@@ -67,11 +68,11 @@ impl Met {
 }
 
 impl Course {
-    /// The states that a crash right after that operation of the disk may leave.
+    /// Returns the states that a crash right after that operation of the disk may leave.
     fn allowed(&self, operation: u64) -> &[Model] {
         let index = self.moments.partition_point(|moment| moment.operation < operation);
         let last = self.moments.get(index).or(self.moments.last()).expect("there are moments").last;
-        // What a step acknowledged holds from its end on.
+        // Changes that a step acknowledged hold from its end on.
         let ended = self.moments.partition_point(|moment| moment.operation <= operation);
         let synced = ended.checked_sub(1).map_or(0, |before| self.moments[before].synced);
         &self.states[synced..=last.max(synced)]
@@ -115,7 +116,7 @@ fn run(disk: &Arc<SimulatedDisk>, options: &Options, random: &mut Random) -> Cou
                 synced = course.states.len() - 1;
             }
         } else if random.random_range(0..20) == 0 {
-            // Killed, or closed: what the page cache holds is found again.
+            // Killed, or closed: the content of the page cache is found again.
             if random.random_range(0..2) == 0 {
                 let has_begun = space.has_begun();
                 space.close().expect("an honest disk");
@@ -128,8 +129,8 @@ fn run(disk: &Arc<SimulatedDisk>, options: &Options, random: &mut Random) -> Cou
             (space, model, synced) =
                 reopen((device.clone(), options), &mut course, synced, step % 2 == 0, why);
         } else if random.random_range(0..15) == 0 {
-            // Writes and syncs fail, and the process is ended by it: what a failed sync leaves in the page
-            // cache is found again, and lost in the next crash.
+            // Writes and syncs fail, and the process is ended by it. The bytes that a failed sync
+            // leaves in the page cache are found again, and lost in the next crash.
             let operation = Operation::drawn(&model, len_max, random);
             disk.set_faults(Faults {
                 sync_error_ppm: 300_000,
@@ -172,8 +173,8 @@ fn run(disk: &Arc<SimulatedDisk>, options: &Options, random: &mut Random) -> Cou
     course
 }
 
-/// Opens a space again. Returns it, its content, and the first state that a power cut may leave: the state
-/// that an opening without a change has found may be in the page cache alone.
+/// Opens a space again. Returns it, its content, and the first state that a power cut may leave:
+/// the state that an opening without a change has found may be in the page cache alone.
 fn reopen(
     (device, options): (Arc<dyn Device>, &Options),
     course: &mut Course,
@@ -221,7 +222,7 @@ fn judge(
     Ok(Some(found))
 }
 
-/// What an opening left goes on as a space.
+/// Checks that the result of an opening continues as a space.
 fn go_on(image: Arc<SimulatedDisk>, options: &Options, mut model: Model, random: &mut Random) {
     let space = FlexSpace::open(image.clone(), options.clone()).expect("it was opened before");
     for _ in 0..10 {
@@ -295,13 +296,13 @@ fn a_crash_at_any_operation_leaves_a_synced_state_or_a_later_one() {
     assert!(count < SEEDS || all.iter().all(|runs| *runs > 0), "not all was met: {met:?}");
 }
 
-/// Runs of so many seeds, for tests that break something and have it found.
+/// Runs `count` seeds, for tests that plant a bug and expect it to be found.
 pub(super) fn crashes_of_many_seeds(count: u64) {
     (0..count).for_each(|seed| _ = crash_at_every_operation(Seed::from(seed)));
 }
 
-/// A sync fails, and the next one of that file does nothing but says that it succeeded: an opening that
-/// took it at its word would name nodes that are not durable.
+/// A sync fails, and the next one of that file does nothing but says that it succeeded: an opening
+/// that took it at its word would name nodes that are not durable.
 #[test]
 fn an_opening_after_failed_syncs_takes_no_sync_at_its_word() {
     let mut failed = 0;
@@ -332,8 +333,8 @@ fn an_opening_after_failed_syncs_takes_no_sync_at_its_word() {
     assert!(failed > 100, "{failed} checkpoints failed");
 }
 
-/// What an earlier store of this kind did: bytes that were synced are overwritten, the segments they
-/// lay in are filled anew, and nothing of that is synced when the process is killed.
+/// An earlier version of this space did the following. Synced bytes are overwritten, their segments
+/// are filled again, and none of that is synced when the process is killed.
 #[test]
 pub(super) fn synced_blocks_outlive_overwriting_without_a_sync() {
     let disk = SimulatedDisk::new(1, Faults::none());

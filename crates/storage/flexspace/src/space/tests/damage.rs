@@ -1,4 +1,4 @@
-//! Bits flip and sectors vanish: what is read is right, or an error says where it is not.
+//! Bits flip and sectors vanish: bytes that are read are right, or an error has the place.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::space::{Error, FlexSpace, Options};
 
 const NAMES: [&str; 4] = ["superblock", "tree", "data", "log"];
 
-/// A space with several nodes, segments and frames.
+/// Returns a space with several nodes, segments and frames.
 fn filled() -> (Arc<SimulatedDisk>, Vec<u8>) {
     let disk = SimulatedDisk::new(1, Faults::none());
     let space = FlexSpace::create(disk.clone(), small()).expect("an honest disk");
@@ -60,7 +60,7 @@ fn damage_anywhere_is_found_before_it_is_served() {
             };
             match content(&space).map(|model| model.plain()) {
                 Ok(found) if found == bytes => harmless += 1,
-                // The last frame of a log cannot be told from a torn one.
+                // The last frame of a log cannot be distinguished from a torn one.
                 Ok(_) if kind == "log" => shortened += 1,
                 Err(Error::Corruption(damage)) if kind == "data" => {
                     assert_eq!(damage.file, "data");
@@ -78,7 +78,7 @@ fn damage_anywhere_is_found_before_it_is_served() {
     assert!(shortened < 30, "{shortened} logs lost their last frame");
 }
 
-/// A write that was lost leaves what the segment held before: whole blocks, of another generation.
+/// A write that was lost leaves the segment's earlier content: whole blocks, of another generation.
 #[test]
 pub(super) fn a_block_of_an_earlier_life_of_its_segment_is_not_served() {
     let device = device::memory();
@@ -106,7 +106,7 @@ pub(super) fn a_block_of_an_earlier_life_of_its_segment_is_not_served() {
     assert!(matches!(space.read(0, 40_000), Err(Error::Corruption(_))));
 }
 
-/// Reads are right or an error, also when writes are lost, or go astray, and nobody says so.
+/// Reads are right or an error, also when writes are lost, or go astray, without an error.
 #[test]
 fn silent_faults_are_never_served() {
     let mut wrong = 0;

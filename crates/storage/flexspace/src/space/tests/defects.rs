@@ -1,5 +1,6 @@
-//! Defects of the paper's public code that a space can have, each as a test: what it did, and what went wrong
-//! there. Which test stands for which is in `docs/reliability/defects-flex.md`.
+//! Defects of the paper's public code that a space can have, each as a test.
+//! Each comment says what that code did, and the consequence. `docs/reliability/defects-flex.md`
+//! has the test of each defect.
 
 use device::{Faults, SimulatedDisk};
 
@@ -39,8 +40,8 @@ fn d11_syncs_of_single_bytes_write_blocks_and_no_segments() {
     assert!(written <= 50 * 2 * 4096, "{written} bytes of 50 syncs");
 }
 
-/// There, a space that had come to its last free segments ran the collector when it was opened, before that
-/// had anything to work with.
+/// There, a space that had reached its last free segments ran the collector when it was opened,
+/// before the collector's state was ready.
 #[test]
 fn d12_a_space_that_has_come_to_its_reserve_is_closed_and_opened() {
     for is_closed in [true, false] {
@@ -55,7 +56,7 @@ fn d12_a_space_that_has_come_to_its_reserve_is_closed_and_opened() {
                 Err(Error::NoSpace { .. } | Error::Uncollected) => break,
                 Err(error) => panic!("{error}"),
             }
-            // The old bytes go, so that segments are used up before what may live is.
+            // Old bytes are removed, so that segments are used up before the limit of live bytes.
             let over = model.len().min(2500);
             if space.pwrite(0, &vec![round; over]).is_err() {
                 break;
@@ -79,7 +80,8 @@ fn d12_a_space_that_has_come_to_its_reserve_is_closed_and_opened() {
     }
 }
 
-/// There, what was written beside a sync that was under way was taken for durable. The next sync has it here.
+/// There, bytes that were written during a sync were taken for durable. The next sync has them
+/// here.
 #[test]
 fn d6_a_write_beside_a_sync_is_durable_after_the_next() {
     let device = device::FaultDevice::new(device::memory());

@@ -1,5 +1,6 @@
-//! Every operation of the device fails once, or from then on: it is told, nothing more is written, what was
-//! read can still be read, and what was synced is found again.
+//! Every operation of the device fails once, or from then on.
+//! The failure is reported, nothing more is written, bytes that were read can still be read, and
+//! synced bytes are found again.
 
 use std::sync::Arc;
 
@@ -15,16 +16,16 @@ use crate::space::{Error, FlexSpace, Options};
 /// Steps of the run.
 const STEPS: u64 = 320;
 
-/// What was seen in a run with a fault.
+/// Counts of a run with a fault.
 #[derive(Default)]
 struct Seen {
     told: u64,
     refused: u64,
-    /// Operations of the device in the last run, without those that only look at what it left.
+    /// Operations of the device in the last run, without the check of its result.
     operations: u64,
 }
 
-/// Whether nothing but a read may have failed.
+/// Returns whether nothing but a read may have failed.
 fn is_read(error: &Error) -> bool {
     use device::{Error as Failed, FailedOperation::Read};
     match error {
@@ -68,7 +69,7 @@ fn run(device: Arc<FaultDevice>, inner: Arc<dyn Device>, seed: Seed, seen: &mut 
                         device.heal();
                         let found = content(&space).expect("whole");
                         let last = models.last().expect("one").clone();
-                        // A commit that had no room may come after the change that asked for it.
+                        // A commit that had no room may be done after the change that requested it.
                         assert!(found == last || found == model, "{operation:?}: half is done");
                         models.push(found);
                     }
@@ -110,7 +111,8 @@ fn run(device: Arc<FaultDevice>, inner: Arc<dyn Device>, seed: Seed, seen: &mut 
     space.sync().expect("a healed device");
 }
 
-/// Where nothing can be punched zeros are written, so a failure to give room back is one of a write.
+/// On a device that cannot punch, zeros are written, so a failure to release room is one of a
+/// write.
 #[test]
 fn room_that_cannot_be_given_back_stops_the_space() {
     let mut stopped = 0;

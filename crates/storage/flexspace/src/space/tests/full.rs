@@ -1,5 +1,5 @@
-//! A device that is full before the capacity is, and stays so: changes that add are refused, nothing is
-//! lost, and all that has to go on goes on.
+//! A device that is full before the capacity is, and stays full.
+//! Changes that add are refused, nothing is lost, and all necessary work proceeds.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ fn a_full_device_refuses_what_adds_and_loses_nothing() {
     let refused = fill(&space, &mut model);
     assert!(matches!(refused, Error::NoSpace { .. } | Error::Uncollected), "{refused}");
     assert!(model.len() as u64 > ROOM_BYTES / 2, "{} bytes", model.len());
-    // From here on nobody gives anything back but the space itself.
+    // From here on only the space itself releases room.
     device.fill();
     space.sync().expect("a log has room");
     space.checkpoint().expect("a checkpoint has room");
@@ -84,7 +84,7 @@ fn a_full_device_refuses_what_adds_and_loses_nothing() {
     what_is_taken_out_makes_room(&device, &mut model);
 }
 
-/// What is taken out makes room for what comes.
+/// Checks that removed bytes make room for new ones.
 fn what_is_taken_out_makes_room(device: &Arc<RoomDevice>, model: &mut Vec<u8>) {
     let space = open(device).expect("it is opened");
     let half = model.len() / 2;
@@ -115,7 +115,7 @@ fn on_a_full_device_the_collector_wins_what_is_dead() {
     fill(&space, &mut model);
     device.fill();
     let (mut collected, mut refused) = (0, 0);
-    // What is written over has to be won back: more than there is in all.
+    // Overwritten bytes have to be won back: more than there are in all.
     for round in 0..8_000_u64 {
         let offset = round * 104_729 % (model.len() as u64 / 501) * 501;
         let data = [round as u8; 501];
@@ -151,11 +151,13 @@ fn on_a_full_device_the_collector_wins_what_is_dead() {
 
 #[test]
 fn an_opening_without_any_room_leaves_nothing_behind() {
-    // As many nodes that there is no block left for a log when they have room, or one, or two.
+    // The number of nodes is such that, with their room, no block is left for a log, or one, or
+    // two.
     (0..12).for_each(|more| refuse_at_each_step(4_000 + 100 * more));
 }
 
-/// A space of `pieces` pieces whose nodes no checkpoint has stored, so that the opening has to, and its bytes.
+/// Returns a space of `pieces` pieces whose nodes no checkpoint has stored, so that the opening has
+/// to, and its bytes.
 fn with_unstored_nodes(pieces: usize) -> (Arc<RoomDevice>, Vec<u8>) {
     let device = with_room(ROOM_BYTES);
     let space = on(&device);
@@ -172,7 +174,7 @@ fn with_unstored_nodes(pieces: usize) -> (Arc<RoomDevice>, Vec<u8>) {
 
 fn refuse_at_each_step(pieces: usize) {
     let (device, model) = with_unstored_nodes(pieces);
-    // Somebody took the ballast, too.
+    // Another program took the ballast's room, too.
     device.remove("ballast").expect("it is there");
     device.fill();
     let before = logs(&device);

@@ -1,9 +1,9 @@
-//! Holes: zeros that lie nowhere.
+//! Holes: zeros without an address.
 
 use super::{create, open, small};
 use crate::space::{Error, FlexSpace, Options, Snapshot, verify_offline};
 
-/// How many extents of a space are holes, and how many bytes they have.
+/// Returns how many extents of a space are holes, and how many bytes they have.
 fn holes(snapshot: &Snapshot) -> (usize, u64) {
     let extents = snapshot.extents(0..snapshot.len());
     let lengths: Vec<u64> =
@@ -79,7 +79,7 @@ fn a_hole_that_is_written_over_counts_at_the_limit() {
     space.append(&vec![1; limit as usize - 1000]).expect("room for just that");
     let refused = space.pwrite(0, &[2; 2000]);
     assert!(matches!(refused, Err(Error::NoSpace { more_bytes: 2000, .. })), "{refused:?}");
-    // Half of what is written over is a hole.
+    // Half of the overwritten bytes are a hole.
     space.pwrite(3000, &[2; 2000]).expect("a thousand bytes of room");
     assert_eq!(space.stats().live_bytes, limit);
     assert!(matches!(space.pwrite(2999, &[2; 2]), Err(Error::NoSpace { more_bytes: 1, .. })));

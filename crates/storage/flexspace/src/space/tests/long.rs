@@ -1,4 +1,4 @@
-//! Long work: logs that get long, checkpoints and room that is given back beside writers.
+//! Long work: logs that become long, and checkpoints and releases of room next to writers.
 
 use std::sync::Arc;
 
@@ -47,7 +47,8 @@ fn a_log_that_another_one_made_short_is_left_alone() {
     space.sync().expect("a device");
     until_the_log_is_full(&space);
     space.collapse(0, 39_000).expect("a range");
-    // The log gets longer than its bound; when room of segments is given back, another one looks first.
+    // The log becomes longer than its bound; while room of segments is released, another thread
+    // checks first.
     device.interpose(OperationKind::Resize, || {});
     let other = space.clone();
     device.interpose(OperationKind::Resize, move || other.checkpoint().expect("a device"));
@@ -69,7 +70,8 @@ fn writers_go_on_at_every_sync_of_a_checkpoint() {
     let device = FaultDevice::new(inner.clone());
     let space = create(device.clone());
     space.append(b"first").expect("room");
-    // Of the data, the log, both once more for what the first brought; the new log, nodes, superblock.
+    // The syncs of the data and the log, of both once more for the bytes appended before the first
+    // ones; of the new log, nodes, superblock.
     append_before_syncs(&device, &space, 7);
     space.checkpoint().expect("a device");
     assert_eq!(space.read(0, space.len()), Ok(b"first\0\x01\x02\x03\x04\x05\x06".to_vec()));
@@ -90,7 +92,7 @@ fn room_is_given_back_in_parts_and_beside_writers() {
         space.append(&[1; 4 * 4092]).expect("room");
     }
     space.sync().expect("a device");
-    // The log gets room for the next frame, so what is resized next is a segment.
+    // The log gets room for the next frame, so the next resized file is a segment.
     while !(1..3_000).contains(&(space.stats().log_bytes % 4096)) {
         space.set_tag(0, 1).expect("an offset");
         space.sync().expect("a device");
@@ -121,7 +123,7 @@ fn what_waits_for_its_room_to_be_given_back_is_used_by_who_wants_it() {
     space.collapse(0, space.len()).expect("a range");
     space.sync().expect("a device");
     assert!(space.stats().held_segments > 60);
-    // 136 may be used: what the snapshot holds, and as many again are too many.
+    // 136 may be used: the snapshot's segments and the same number again are too many.
     assert_eq!(space.append(&large), Err(Error::Uncollected));
     drop(snapshot);
     space.append(&large).expect("nothing has to be collected");
@@ -184,7 +186,7 @@ fn a_reader_of_a_closed_space_is_told_so_and_not_of_damage() {
         let space = open(next);
         space.collapse(0, space.len()).expect("a range");
         space.sync().expect("a device");
-        // The segments that only the old snapshot knows are filled anew.
+        // The segments that only the old snapshot knows are filled again.
         space.append(&vec![2; 6 * 4 * 4092]).expect("room");
         space.close().expect("a device");
     });
@@ -216,7 +218,7 @@ struct Course {
     synced: Vec<(u64, usize)>,
 }
 
-/// A space on a disk that remembers, and what is done to it.
+/// A space on a disk that records, and the changes made to it.
 #[derive(Clone)]
 struct Run {
     disk: Arc<SimulatedDisk>,
@@ -238,7 +240,8 @@ impl Run {
     }
 }
 
-/// A checkpoint, during which others sync before its nodes are durable, and before its superblock is.
+/// A checkpoint, during which others sync before its nodes are durable, and before its superblock
+/// is.
 fn checkpoint_beside_syncs(device: &Arc<FaultDevice>, run: &Run, round: u8) {
     // The data's sync and the log's, the new log's; then the nodes' and the superblock's.
     for _ in 0..3 {
@@ -258,8 +261,8 @@ fn checkpoint_beside_syncs(device: &Arc<FaultDevice>, run: &Run, round: u8) {
     run.space.checkpoint().expect("an honest disk");
 }
 
-/// Syncs that go to the log of a checkpoint that is under way, and segments freed by them that are filled
-/// again before the superblock names that log.
+/// Syncs that go to the log of a checkpoint that is under way, and segments freed by them that are
+/// filled again before the superblock names that log.
 #[test]
 fn commits_beside_a_checkpoint_survive_a_crash_at_any_operation() {
     let mut crashes = 0;

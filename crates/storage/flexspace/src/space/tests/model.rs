@@ -2,14 +2,14 @@
 
 use crate::space::{Error, Snapshot};
 
-/// Bytes, and what was said about each.
+/// Bytes, and the tag of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Model {
     pub(super) bytes: Vec<(u8, u16)>,
 }
 
 impl Model {
-    /// What a snapshot holds: read as a whole, and extent by extent.
+    /// Returns the content of a snapshot: read as a whole, and extent by extent.
     pub(super) fn of(snapshot: &Snapshot) -> Result<Self, Error> {
         let bytes = snapshot.read(0, snapshot.len())?;
         let mut model = Self { bytes: bytes.into_iter().map(|byte| (byte, 0)).collect() };

@@ -16,7 +16,8 @@ pub(super) enum Operation {
     SetTag(u64, u16),
     /// Zeros in the place of bytes.
     Hole(u64, u64, u64),
-    /// A splice at the first offset, a tag for its last byte, and as many bytes out at the second.
+    /// A splice at the first offset, a tag for its last byte, and the removal of the same number of
+    /// bytes at the second.
     Together(u64, Vec<u8>, u64),
     Defrag(u64, u64),
     Sync,
@@ -97,7 +98,7 @@ impl Operation {
         }
     }
 
-    /// Whether all that was done before is durable when it has returned.
+    /// Returns whether all that was done before is durable when it has returned.
     pub(super) fn is_durable(&self) -> bool {
         matches!(self, Self::Sync | Self::Checkpoint)
     }

@@ -1,4 +1,4 @@
-//! Random operations against the model, with a check of everything now and then, and reopenings.
+//! Random operations against the model, with occasional checks of everything, and reopenings.
 //!
 //! `THERMOCLINE_FLEX_OPERATIONS=100000 cargo test --release -p thermocline-flexspace random` makes
 //! more of them.

@@ -1,4 +1,4 @@
-//! Snapshots: they never change, hold segments, and nobody up.
+//! Snapshots: they never change, hold segments, and block no thread.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -37,8 +37,8 @@ pub(super) fn a_snapshot_holds_the_segments_that_it_can_reach() {
     space.check().expect("sound");
 }
 
-/// A read in pieces, given in any order, has the bytes that a read at once has: of the file, of the segment
-/// that is being filled, and of neither.
+/// A read in pieces, passed in any order, has the bytes that a single read has: of the file, of the
+/// segment that is being filled, and of neither.
 #[test]
 fn a_read_takes_its_blocks_in_any_order() {
     let space = create(device::memory());
@@ -52,7 +52,7 @@ fn a_read_takes_its_blocks_in_any_order() {
         let expected = snapshot.read(offset, length).expect("it was written");
         let mut reading = snapshot.begin_read(offset, length).expect("a range");
         assert_eq!(reading.missing(), reading.wanted().len());
-        // Of more than a hundred extents; neighbours are read at once.
+        // Of more than a hundred extents; neighbours share a read.
         assert!(reading.wanted().len() <= 5, "{} runs", reading.wanted().len());
         for index in (0..reading.wanted().len()).rev() {
             let wanted = &reading.wanted()[index];
@@ -84,7 +84,7 @@ fn a_snapshot_holds_no_segments_that_were_begun_after_it() {
     let space = create(device::memory());
     space.append(&[7; 10_000]).expect("room");
     let snapshot = space.snapshot().expect("open");
-    // Ten times what the space has room for, as nobody reaches any of it.
+    // Ten times the room of the space, since no snapshot reaches these bytes.
     let limit = space.stats().limit_bytes as usize;
     for round in 0..20_u8 {
         space.append(&vec![round; limit / 2]).expect("room beside what the snapshot holds");
@@ -118,7 +118,8 @@ fn snapshots_hold_what_they_reach_and_nothing_else() {
         let length = random.random_range(0..6_000);
         let removed = if space.len() > 60_000 { length } else { 0 };
         let removed = removed.min(space.len() - offset);
-        // Each change brings bytes, so from its first byte to its last one a segment is never without.
+        // Each change brings bytes, so from its first byte to its last one a segment is never
+        // without.
         let data = vec![step as u8; length as usize + 1];
         space.splice(offset, removed, &data, 0).expect("room");
         match random.random_range(0..10) {
@@ -134,7 +135,7 @@ fn snapshots_hold_what_they_reach_and_nothing_else() {
             6 => drop(space.collect().expect("a device")),
             _ => {}
         }
-        // The second commit gives back what the first one freed.
+        // The second commit releases the room that the first one freed.
         space.sync().expect("a device");
         space.set_tag(0, 0).expect("a byte");
         space.sync().expect("a device");

@@ -1,4 +1,4 @@
-//! Several writers, syncs, checkpoints and collections at once.
+//! Several writers, syncs, checkpoints and collections at the same time.
 
 use environment::Environment;
 

@@ -1,10 +1,10 @@
-//! An opening that changes nothing, until something is to be changed.
+//! An opening that changes nothing, until the first change.
 
 use device::{Device, Faults, SimulatedDisk};
 
 use super::{FlexSpace, create, open, small};
 
-/// A space that was closed, and how many lives it had.
+/// Returns a space that was closed, and how many lives it had.
 fn closed() -> (std::sync::Arc<dyn Device>, u64) {
     let device = device::memory();
     let space = create(device.clone());
@@ -57,8 +57,8 @@ fn the_first_change_begins_a_life() {
     assert_eq!(space.life(), life + 7);
 }
 
-/// The state that is found after a failed sync may be in the page cache alone. Once the life has begun it is
-/// durable.
+/// The state that is found after a failed sync may be in the page cache alone. Once the life has
+/// begun it is durable.
 #[test]
 fn a_life_makes_durable_what_the_opening_has_found() {
     let mut lost = 0;

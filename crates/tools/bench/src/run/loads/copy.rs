@@ -1,4 +1,4 @@
-//! Copies of a closed store's files, holes left as they are.
+//! Copies of a closed store's files, which keep their holes.
 #![expect(clippy::disallowed_methods, reason = "a store's files while it is closed")]
 
 use std::fs::{self, File};
@@ -22,7 +22,8 @@ pub(super) fn directory(from: &Path, to: &Path) -> io::Result<()> {
     })
 }
 
-/// Moves all files and folders of `from` to the empty directory `to`, which may be on another file system.
+/// Moves all files and folders of `from` to the empty directory `to`, which may be on another file
+/// system.
 pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     match fs::rename(from, to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
@@ -33,8 +34,8 @@ pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the files below `dir` durable, so that nobody has to write them back while something is measured;
-/// and has the page cache forget them if it `forgets`: whoever reads them then pays for it.
+/// Makes the files below `dir` durable, so that no later write-back disturbs a measurement. Has the
+/// page cache forget them if it `forgets`: then their reader pays for the reads.
 pub(super) fn sync(dir: &Path, forgets: bool) -> io::Result<()> {
     for_each_file(dir, Path::new(""), &mut |below| {
         let file = File::open(dir.join(below))?;
@@ -47,7 +48,7 @@ pub(super) fn sync(dir: &Path, forgets: bool) -> io::Result<()> {
     })
 }
 
-/// Calls `each` with the path of every file, from `root` on; empty folders below it are nobody's.
+/// Calls `each` with the path of every file, from `root` on; empty folders below it are skipped.
 fn for_each_file(
     root: &Path,
     below: &Path,

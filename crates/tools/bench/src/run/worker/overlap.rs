@@ -1,9 +1,8 @@
-//! The same with gets and read-modify-writes that are under way beside each other, as many as the run
-//! asks for.
+//! The same with gets and read-modify-writes under way at the same time, up to the run's depth.
 //!
-//! Whatever else there is, is done as it comes, beside those that are pending; behind every few of these
-//! the store is asked what is done meanwhile. An operation is timed from when it was asked for to when the
-//! store told of it, and counts then.
+//! All other operations are done in their order, concurrently with the pending ones. After every
+//! few of them the thread asks the store for completions. An operation is timed from its request to
+//! the store's completion, and counts then.
 
 #[cfg(test)]
 mod tests;
@@ -19,14 +18,14 @@ use crate::stores::{Got, Session, StoreError};
 use crate::value::{Before, WRITERS_MAX, Write};
 use crate::workload::{Operation, Place};
 
-/// Writers that a run wants of the version table: one of each thread for writes that it waits for,
-/// and behind them all those for what is pending.
+/// Returns the writers that a run wants of the version table: one of each thread for writes that it
+/// waits for, and after them all writers for pending operations.
 pub(in crate::run) fn writer_count(threads: usize, depth: usize) -> usize {
     threads * (1 + pending_writers(threads, depth))
 }
 
-/// Writers of one thread for what is pending; none where there are so many threads that the table has
-/// no room for more.
+/// Returns the writers of one thread for pending operations; none if the threads leave no room in
+/// the table.
 fn pending_writers(threads: usize, depth: usize) -> usize {
     if depth > 1 { depth.min(WRITERS_MAX / threads - 1) } else { 0 }
 }
@@ -37,7 +36,7 @@ fn pending_writers_of(place: Place, depth: usize) -> Range<usize> {
     begin..begin + each
 }
 
-/// After so many operations that were done as they came, the store is asked what else is.
+/// Operations without a wait after which the thread asks the store for completions.
 const ASKED_EVERY: u64 = 16;
 
 /// An operation that is pending.
@@ -47,7 +46,7 @@ struct Asked {
     key_bytes: usize,
     before: Before,
     begun: Monotonic,
-    /// Of a read-modify-write.
+    /// The write of a read-modify-write.
     writing: Option<Writing>,
 }
 
@@ -57,7 +56,7 @@ struct Writing {
     value_bytes: usize,
 }
 
-/// Those that are, by their tags.
+/// The pending operations, by their tags.
 struct Pending {
     places: Vec<Option<Asked>>,
     free: Vec<usize>,
@@ -130,8 +129,8 @@ impl Worker {
         Ok(tally)
     }
 
-    /// Asks for one key, once there is room; `writes` a value of its shape's size or of so many bytes.
-    /// Returns when it was asked for.
+    /// Requests one key, once there is room; `writes` a value of its shape's size or of the given
+    /// bytes. Returns the time of the request.
     fn ask(
         &mut self,
         session: &mut dyn Session,
@@ -179,7 +178,7 @@ impl Worker {
         }
     }
 
-    /// Judges what the store has told of an operation, and counts it.
+    /// Judges the store's result of an operation, and counts it.
     fn answered(
         &mut self,
         asked: Asked,
@@ -202,7 +201,7 @@ impl Worker {
         tally.note(kind, (ended - asked.begun).as_nanos() as u64);
     }
 
-    /// Hears of those that are done; who `waits`, of one at least.
+    /// Takes the completed operations, and with `waits` at least one.
     fn hear(
         &mut self,
         session: &mut dyn Session,

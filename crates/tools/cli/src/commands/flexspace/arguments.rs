@@ -27,7 +27,7 @@ pub(crate) enum FlexspaceCommand {
 }
 
 impl FlexspaceCommand {
-    /// What it shares with the other commands.
+    /// Returns the arguments that it shares with the other commands.
     pub(crate) fn shared(&self) -> &Shared {
         match self {
             Self::Create(with) => &with.shared,
@@ -143,7 +143,7 @@ pub(crate) struct Range {
     pub(crate) length: Place,
 }
 
-/// A number of bytes, or as many as there are.
+/// A number of bytes, or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     At(u64),

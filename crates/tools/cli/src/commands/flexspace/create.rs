@@ -58,8 +58,8 @@ fn refused(file: &Path, was_there: bool, error: Error) -> Failure {
     failed(file, error)
 }
 
-/// Removes what this process has made a moment ago, and not the directory if that was there, which may have another
-/// name; the failure that came first is the one to tell.
+/// Removes the files that this process has made a moment ago, and not the directory if that was
+/// there, which may have another name; the failure that came first is the one to report.
 #[expect(clippy::disallowed_methods, reason = "whole files, of a space that is none")]
 fn remove(file: &Path, was_there: bool) {
     if !was_there {

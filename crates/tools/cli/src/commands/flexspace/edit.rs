@@ -103,7 +103,7 @@ fn put_mounted(file: &Path, offset: u64, input: Input) -> Result<u64, Failure> {
     }
 }
 
-/// The failure of a shift that a mount was asked for.
+/// Returns the failure of a shift in a mount.
 fn refused(file: &Path, error: &std::io::Error) -> Failure {
     if error.kind() == std::io::ErrorKind::Unsupported {
         let what =

@@ -1,4 +1,4 @@
-//! `thermocline flexspace defrag` and `check`: what is scattered is written anew, and all is verified.
+//! `thermocline flexspace defrag` and `check`: scattered bytes are rewritten, and all are verified.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{Context, change, device_of, failed, with_space};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output::{self, Progress};
 
-/// What is looked at together, and written anew if it lies in many pieces.
+/// Bytes that are examined together, and rewritten if they are in many pieces.
 const STEP_BYTES: u64 = 8 << 20;
 
 pub(super) fn defrag(context: &Context, arguments: &Defrag) -> Outcome {
@@ -40,7 +40,7 @@ pub(super) fn defrag(context: &Context, arguments: &Defrag) -> Outcome {
             progress.at(at + step - range.offset);
         }
         space.sync().map_err(failed)?;
-        // What the rewriting left empty in part is worth another copy, or not.
+        // Segments that the rewriting left empty in part are worth another copy, or not.
         loop {
             let done = space.collect().map_err(failed)?;
             damage = damage.or(done.damage);
@@ -55,7 +55,7 @@ pub(super) fn defrag(context: &Context, arguments: &Defrag) -> Outcome {
     } else if !context.shared.quiet {
         eprintln!("{before} extents before, {after} now");
     }
-    // What cannot be read stays where it is, outside of the range, too.
+    // Unreadable bytes stay in place, outside of the range, too.
     damage.map_or(Ok(()), |damage| Err(failed(file, damage)))
 }
 
@@ -64,7 +64,7 @@ fn extents(space: &FlexSpace, offset: u64, length: u64) -> u64 {
     snapshot.map_or(0, |snapshot| snapshot.extents(offset..offset + length).count() as u64)
 }
 
-/// Whether a range lies in more than twice as many pieces as it has to.
+/// Returns whether a range is in more than twice the pieces that it needs.
 fn is_scattered(space: &FlexSpace, offset: u64, length: u64) -> bool {
     let needed = length.div_ceil(u64::from(space.stats().extent_bytes_max)) + 1;
     extents(space, offset, length) > 2 * needed
@@ -80,7 +80,7 @@ pub(super) fn check(context: &Context, arguments: &Check) -> Outcome {
                 show(context, file, &verified)?;
             }
             Err(failure) if arguments.files.len() == 1 => return Err(failure),
-            // The others are worth a look all the same.
+            // The others are worth a look nevertheless.
             Err(failure) => {
                 output::report_failure(&failure, context.shared.json);
                 refused.push(failure.kind);

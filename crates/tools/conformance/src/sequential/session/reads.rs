@@ -10,7 +10,7 @@ fn failed(what: &str) -> impl Fn(Error) -> String + '_ {
     move |error| format!("{what} failed: {error}")
 }
 
-/// What a reused buffer holds before a read: an engine must replace it, also with nothing.
+/// The content of a reused buffer before a read: an engine must replace it, also with nothing.
 const LEFTOVER: &[u8] = b"left over";
 
 impl Session<'_> {
@@ -129,7 +129,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Goes on with a cursor whose view is gone: the cursor alone must keep its moment.
+    /// Continues with a cursor whose view is dropped: the cursor alone must keep its moment.
     pub(super) fn advance(&mut self, slot: usize, pairs: usize) -> Result<(), String> {
         let Some(Some(walking)) = self.cursors.get_mut(slot) else { return Ok(()) };
         let seen = collect(walking.cursor.as_mut(), pairs).map_err(failed("a scan"))?;

@@ -95,7 +95,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The journal loses what it had not made durable: the store must be at that prefix.
+    /// The journal loses all records that were not durable: the store must be at that prefix.
     pub(super) fn lose_tail(&mut self) -> Result<(), String> {
         let synced = self.mark.synced.load(SeqCst);
         self.opened.engine.close().map_err(|error| format!("close failed: {error}"))?;

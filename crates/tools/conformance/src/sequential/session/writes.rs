@@ -10,7 +10,7 @@ use crate::operation::{Step, Tweak, tweaked};
 use crate::sequential::describe;
 use crate::text::Quoted;
 
-/// A tweak as engines call it, remembering what it was shown last.
+/// A tweak as engines call it, which remembers the value that it was shown last.
 pub(crate) struct Tweaking<'a> {
     pub(crate) tweak: &'a Tweak,
     pub(crate) seen: Option<Option<Vec<u8>>>,
@@ -45,7 +45,8 @@ impl Session<'_> {
         self.applied = seqno;
     }
 
-    /// What the engine answers before a write, which is not refused if it would have been taken without waiting.
+    /// Returns the engine's reply before a write. Fails if the engine refuses a write that it had
+    /// reported as accepted without waiting.
     fn admitted(&self, ops: &[Op<'_>]) -> Result<engine::Result<()>, String> {
         let bytes: usize = ops.iter().map(Op::bytes).sum();
         let engine = &self.opened.engine;

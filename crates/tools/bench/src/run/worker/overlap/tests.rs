@@ -1,4 +1,4 @@
-//! Who writes what is pending.
+//! The version table's writers of pending operations.
 
 use super::*;
 
