@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use thermocline::error::{Device as DeviceError, Engine as EngineError, Journal as JournalError};
 use thermocline::{
-    Db, Device, EngineStats, Error, ErrorKind, IoCounts, JournalStats, Keyspace, Options, Registry,
-    Stats, Trouble,
+    BackgroundError, Db, Device, EngineStats, Error, ErrorKind, IoCounts, JournalStats, Keyspace,
+    Options, Registry, Stats,
 };
 
 /// Figures of a database and of one keyspace, by their types.
@@ -23,7 +23,7 @@ pub struct Figures {
     /// Of the device.
     pub io: IoCounts,
     /// Background errors, with their keyspaces.
-    pub troubles: Vec<(String, Trouble)>,
+    pub background_errors: Vec<(String, BackgroundError)>,
 }
 
 /// Returns the figures of `db` and `keyspace`.
@@ -32,8 +32,8 @@ pub struct Figures {
 /// Those of [`Keyspace::stats`].
 pub fn figures(db: &Db, keyspace: &Keyspace) -> thermocline::Result<Figures> {
     let database = db.stats();
-    let (io, journal, troubles) = (database.io, database.journal, db.troubles());
-    Ok(Figures { engine: keyspace.stats()?, io, journal, troubles, database })
+    let (io, journal, background_errors) = (database.io, database.journal, db.background_errors());
+    Ok(Figures { engine: keyspace.stats()?, io, journal, background_errors, database })
 }
 
 /// Opens a database on a device of the caller's.

@@ -89,7 +89,7 @@ fn figures_of_a_real_database_have_names() {
     let keyspace = db.keyspace("one", KeyspaceOptions::default()).expect("a keyspace");
     keyspace.put(b"key", b"value").expect("a write");
     let found = figures(&db, &keyspace).expect("figures");
-    assert!(found.troubles.is_empty() && found.journal.bytes > 0, "{found:?}");
+    assert!(found.background_errors.is_empty() && found.journal.bytes > 0, "{found:?}");
     let refused = db.keyspace("../bad", KeyspaceOptions::default()).expect_err("a bad name");
     assert_eq!((refused.kind(), file_of(&refused)), (ErrorKind::InvalidInput, None));
     let _: &Registry = registry(&db);

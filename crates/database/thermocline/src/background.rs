@@ -28,6 +28,7 @@ use workers::{Class, Group, Order, Pool, StopToken, WaitError};
 
 use crate::database::Inner;
 use crate::error::{Error, Result};
+use crate::flush::FLUSH;
 use crate::memory_balance;
 use crate::open::segment_bytes;
 use crate::options::Options;
@@ -282,7 +283,7 @@ impl Inner {
         // As long as that frees a segment: several keyspaces may hold it back.
         loop {
             let segments = self.journal.stats().segments;
-            let flushed = match self.flushes.pausing(&self.options.environment) {
+            let flushed = match self.errors.pausing(FLUSH, &self.options.environment) {
                 Some(_) => Ok(()),
                 None => self.flush_what_holds_back().and_then(|()| self.flush_dead_journal()),
             };

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::{
-    Capabilities, Engine, Error, GoOn, Op, Operator, Pin, Result, Stats, Trouble, View, Visit,
-    as_damage,
+    BackgroundError, Capabilities, Engine, Error, GoOn, Op, Operator, Pin, Result, Stats, View,
+    Visit, as_damage,
 };
 
 use crate::catalog::{self, Catalog, Entry};
@@ -135,9 +135,15 @@ impl Engine for Damaged {
         Stats::default()
     }
 
-    fn troubles(&self) -> Vec<Trouble> {
+    fn background_errors(&self) -> Vec<BackgroundError> {
         let (cause, since_ms) = (self.cause.clone(), self.since_ms);
-        vec![Trouble { work: "opening it", cause, since_ms, failures: 1, refuses_writes: true }]
+        vec![BackgroundError {
+            work: "opening it",
+            cause,
+            since_ms,
+            failures: 1,
+            refuses_writes: true,
+        }]
     }
 
     fn close(&self) -> Result<()> {

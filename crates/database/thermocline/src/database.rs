@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use codec::SeqNo;
 use device::{Device, File, Process};
-use engine::{MemoryBudget, RecentWrites, Retries, Sequence};
+use engine::{BackgroundErrors, MemoryBudget, RecentWrites, Sequence};
 use journal::{Durability, Journal};
 use sync::locks::{Mutex, RwLock};
 use telemetry::Registry;
@@ -98,7 +98,7 @@ pub(crate) struct Inner {
     pub(crate) slots: RwLock<BTreeMap<String, Arc<Slot>>>,
     pub(crate) trim_holds: TrimHolds,
     /// Flushes in the background that fail for a reason that may pass.
-    pub(crate) flushes: Retries,
+    pub(crate) errors: BackgroundErrors,
     pub(crate) journal_looks: JournalLooks,
     /// Read while a copy is made. Written while pairs are ingested, since the journal does not have
     /// these.

@@ -23,6 +23,9 @@ use crate::error::Result;
 use crate::planted::Planted;
 use crate::slot::Generation;
 
+/// The work of flushes that trim the journal. No report names it.
+pub(crate) const FLUSH: &str = "a flush that trims the journal";
+
 /// Bytes of journal that a close leaves for the next replay, at most, if it can: reading and
 /// applying them takes some tens of milliseconds, about as long as a flush of a keyspace.
 const CLOSED_JOURNAL_BYTES: u64 = 4 << 20;
@@ -100,8 +103,8 @@ impl Inner {
     /// and a trim may free some.
     fn lacks_room(&self) -> bool {
         let refuses = |generation: &Arc<Generation>| {
-            let troubles = generation.engine.troubles();
-            troubles.iter().any(|trouble| trouble.refuses_writes && trouble.cause.may_pass())
+            let errors = generation.engine.background_errors();
+            errors.iter().any(|error| error.refuses_writes && error.cause.may_pass())
         };
         self.journal.has_lacked_room() || self.journaled_generations().iter().any(refuses)
     }
@@ -114,7 +117,7 @@ impl Inner {
             false => self.flush_with_room(generation, || generation.engine.try_flush()),
         };
         if flushed != Ok(false) {
-            self.flushes.note(&flushed, &self.options.environment);
+            self.errors.note(FLUSH, &flushed, &self.options.environment);
         }
         Ok(flushed?)
     }

@@ -211,8 +211,8 @@ pub use codec::{Corruption, Newer, NewerVersion, SeqNo};
 pub use device::{Device, Doorbell, Io, IoCounts};
 pub use engine::Stats as EngineStats;
 pub use engine::{
-    Begun, BegunOld, Change, Direction, KEY_BYTES_MAX, KeyRange, Lost, LostKeys, Old, Op, Operator,
-    Trouble, VALUE_BYTES_MAX, Visit,
+    BackgroundError, Begun, BegunOld, Change, Direction, KEY_BYTES_MAX, KeyRange, Lost, LostKeys,
+    Old, Op, Operator, VALUE_BYTES_MAX, Visit,
 };
 pub use environment::Environment;
 pub use journal::{Durability, Stats as JournalStats};

@@ -23,7 +23,7 @@ use std::sync::atomic::AtomicBool;
 
 use codec::{Corruption, SeqNo};
 use device::{Device, File, Process};
-use engine::{Barrier, Engine, Host, MemoryBudget, Op, RecentWrites, Retries, Sequence};
+use engine::{BackgroundErrors, Barrier, Engine, Host, MemoryBudget, Op, RecentWrites, Sequence};
 use environment::Environment;
 use journal::{Journal, ReplayError};
 use rand::Rng;
@@ -188,7 +188,7 @@ impl Db {
             catalog: Mutex::new(catalog),
             slots: RwLock::new(slots),
             trim_holds: TrimHolds::default(),
-            flushes: Retries::default(),
+            errors: BackgroundErrors::default(),
             upkeep: Upkeep::default(),
             journal_looks: Default::default(),
             copying: RwLock::default(),

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    Capabilities, Engine, GoOn, Ingestion, KeyRange, MemoryNeeds, Op, Operator, Pin, Ranges,
-    Result, Seat, Stats, Trouble, View, Visit,
+    BackgroundError, Capabilities, Engine, GoOn, Ingestion, KeyRange, MemoryNeeds, Op, Operator,
+    Pin, Ranges, Result, Seat, Stats, View, Visit,
 };
 
 /// The engine, and its directory in the database.
@@ -139,10 +139,12 @@ impl<E: Engine> Engine for Placed<E> {
         self.engine.stats()
     }
 
-    fn troubles(&self) -> Vec<Trouble> {
-        let named =
-            |trouble: Trouble| Trouble { cause: trouble.cause.in_dir(&self.dir), ..trouble };
-        self.engine.troubles().into_iter().map(named).collect()
+    fn background_errors(&self) -> Vec<BackgroundError> {
+        let named = |error: BackgroundError| BackgroundError {
+            cause: error.cause.in_dir(&self.dir),
+            ..error
+        };
+        self.engine.background_errors().into_iter().map(named).collect()
     }
 
     fn memory_needs(&self) -> Option<MemoryNeeds> {

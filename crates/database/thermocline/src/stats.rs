@@ -59,7 +59,7 @@ pub struct KeyspaceStats {
     /// Bytes that merges and other updates wrote, next to those of the operands.
     pub updates: UpdateStats,
     /// Background work of its engine that fails.
-    pub troubles: Vec<engine::Trouble>,
+    pub background_errors: Vec<engine::BackgroundError>,
 }
 
 impl Stats {
@@ -81,15 +81,15 @@ impl Db {
 
     /// Returns the background work of engines that fails, by the names of their keyspaces. Costs a
     /// few loads for each.
-    pub fn troubles(&self) -> Vec<(String, engine::Trouble)> {
+    pub fn background_errors(&self) -> Vec<(String, engine::BackgroundError)> {
         if self.inner.check_process().is_err() {
             return Vec::new();
         }
         let slots = self.inner.slots.read();
         let of = |slot: &Arc<Slot>| {
-            let troubles = slot.last_generation().engine.troubles();
+            let errors = slot.last_generation().engine.background_errors();
             let name = slot.name.clone();
-            troubles.into_iter().map(move |trouble| (name.clone(), trouble))
+            errors.into_iter().map(move |error| (name.clone(), error))
         };
         slots.values().flat_map(of).collect()
     }
@@ -114,7 +114,7 @@ impl Inner {
                 engine: generation.engine.stats(),
                 expiry: generation.expiry.as_ref().map(|expiry| expiry.stats()),
                 updates: generation.updates.stats(),
-                troubles: generation.engine.troubles(),
+                background_errors: generation.engine.background_errors(),
             }
         });
         Stats {

@@ -263,8 +263,8 @@ fn must_be_refused(db: &Db, engine: EngineKind, case: &str) {
     if engine.is_ordered() {
         assert!(db.snapshot().unwrap().get(&hurt, b"key").is_err_and(is_damage), "{case}");
     }
-    let troubles = db.troubles();
-    assert!(troubles.iter().any(|(name, trouble)| name == "hurt" && trouble.refuses_writes));
+    let errors = db.background_errors();
+    assert!(errors.iter().any(|(name, error)| name == "hurt" && error.refuses_writes));
     assert_eq!(db.failure(), None, "{case}: the database takes writes");
 }
 

@@ -157,7 +157,7 @@ fn calls_of_database(db: &Db, space: &Keyspace, place: &std::path::Path, unlike:
     let backups = Backups::open(place.join("backups")).unwrap();
     unlike.check("backup", db.backup(&backups, &Progress::default()).map(drop));
     unlike.check("failure", db.failure().map_or(Ok(()), Err));
-    assert!(db.keyspaces().is_empty() && db.troubles().is_empty());
+    assert!(db.keyspaces().is_empty() && db.background_errors().is_empty());
     assert!(db.stats().keyspaces.is_empty());
     drop(db.removal_hold().hold());
     // These read figures in memory.

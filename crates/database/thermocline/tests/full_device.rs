@@ -199,7 +199,10 @@ fn a_keyspace_without_a_journal_goes_on_once_there_is_room() {
             EngineKind::F2 => assert_eq!(flushed, Ok(())),
             _ => assert!(flushed.as_ref().is_err_and(Error::is_no_space), "{engine}: {flushed:?}"),
         }
-        assert!(!full.db.troubles().is_empty() || engine == EngineKind::FlexDb, "{engine} tells");
+        assert!(
+            !full.db.background_errors().is_empty() || engine == EngineKind::FlexDb,
+            "{engine} tells"
+        );
         full.stays_writable();
         full.holds(&full.db, &full.taken, "while it is full");
         full.a_crash_keeps(&durable, "after a crash while it is full");
@@ -207,7 +210,7 @@ fn a_keyspace_without_a_journal_goes_on_once_there_is_room() {
         full.device.grow(256 << 20);
         full.goes_on();
         full.space.flush().unwrap();
-        assert_eq!(full.db.troubles(), [], "{engine}");
+        assert_eq!(full.db.background_errors(), [], "{engine}");
         full.a_crash_keeps(&full.taken, "after a crash");
         full.db.close().unwrap();
         let db = Db::open_on(full.device.clone(), "full", options()).unwrap();

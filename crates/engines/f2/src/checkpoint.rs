@@ -57,6 +57,7 @@ use sync::thread::yield_now;
 
 use crate::address::LogAddress;
 use crate::cold_index::{Counts, NamedSnapshot};
+use crate::failing_compactions::{FLUSH, HOLD_ROOM};
 use crate::held_room::HeldRoom;
 use crate::hybrid_log::{HeldSegments, HybridLog};
 use crate::planted::{Planted, between_cuts, is_planted};
@@ -132,7 +133,7 @@ impl Shared {
         self.health.check_writable()?;
         let mut checkpointer = self.checkpointer.lock();
         let flushed = self.commit(&mut checkpointer, Self::fold_over);
-        self.flushes.note(&flushed, &self.host.environment);
+        self.errors.note(FLUSH, &flushed, &self.host.environment);
         flushed
     }
 
@@ -141,14 +142,14 @@ impl Shared {
     /// Returns without waiting if another flush has the superblock.
     pub(crate) fn flush_again(&self) {
         let environment = &self.host.environment;
-        let lacks_room = self.host.barrier.is_journaled() && self.room.retries.is_failing();
-        let is_wanted = self.flushes.is_failing() || lacks_room;
-        if !is_wanted || self.flushes.pausing(environment).is_some() {
+        let lacks_room = self.host.barrier.is_journaled() && self.errors.is_failing(HOLD_ROOM);
+        let is_wanted = self.errors.is_failing(FLUSH) || lacks_room;
+        if !is_wanted || self.errors.pausing(FLUSH, environment).is_some() {
             return;
         }
         let Some(mut checkpointer) = self.checkpointer.try_lock() else { return };
         let flushed = self.commit(&mut checkpointer, Self::fold_over);
-        self.flushes.note(&flushed, environment);
+        self.errors.note(FLUSH, &flushed, environment);
     }
 
     /// Makes the state that opening has found durable [K7]. Returns `false` if a flush has the

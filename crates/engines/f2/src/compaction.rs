@@ -113,7 +113,9 @@ impl Shared {
         until: LogAddress,
         stop: &StopToken,
     ) -> Result<Option<Copied>> {
-        if self.hot_figures.failing().is_some() && !self.try_reading(cold, from, until, stop)? {
+        if self.hot_figures.failed_rounds().is_some()
+            && !self.try_reading(cold, from, until, stop)?
+        {
             return Ok(None);
         }
         self.hot_figures.begin_round(from, until);
@@ -232,9 +234,10 @@ impl Shared {
         })
     }
 
-    /// A log that is not to be compacted is in no trouble, however its last round ended.
+    /// A log that is not to be compacted has no background error, however its last round ended.
     fn forgive_unless(&self, is_wanted: bool, figures: &CompactionFigures) {
         if !is_wanted && figures.forgive() {
+            self.errors.succeed(figures.work());
             self.update_pressure();
         }
     }
@@ -250,6 +253,7 @@ impl Shared {
         match copied {
             Ok(Some(copied)) => {
                 figures.note(&copied, log.tail());
+                self.errors.succeed(figures.work());
                 self.update_pressure();
                 Ok(true)
             }

@@ -1,39 +1,45 @@
 //! Room on the device for all that memory still has to write: a flush never finds the device full.
 //!
-//! 1. Before a write is admitted, room is held for all of the hot log that is not flushed, for the records
-//!    of the write, and for the pages of the other logs in memory. If there is no room for that, the
-//!    write is refused. So it is refused before it is journaled.
-//! 2. A flush that finds the device full takes the room of its page from the ballast ([`device::Ballast`]).
-//!    So the checkpoint is made, and the journal can be trimmed, which gives room back.
-//! 3. A compaction that copies holds room for all pages of the logs that it appends to before it begins.
-//! 4. The room for a new superblock, and for pages that an opening replays, may come from the ballast.
+//! 1. Before a write is admitted, room is held for all of the hot log that is not flushed, for the
+//!    records of the write, and for the pages of the other logs in memory. If there is no room for
+//!    that, the write is refused. So it is refused before it is journaled.
+//! 2. A flush that finds the device full takes the room of its page from the ballast
+//!    ([`device::Ballast`]). So the checkpoint is made, and the journal can be trimmed, which gives
+//!    room back.
+//! 3. A compaction that copies holds room for all pages of the logs that it appends to before it
+//!    begins.
+//! 4. The room for a new superblock, and for pages that an opening replays, may come from the
+//!    ballast.
 //!
 //! # Invariants
 //! - B1. The ballast and the pages that were flushed since have room for all of the hot log below
 //!   [`HeldRoom::until`]. Only writes that were not admitted, as in a replay, go beyond it.
-//! - B2. The ballast only gets shorter by the bytes that a flush writes, by a superblock until that has
-//!   taken the place of the one before or has failed to, or when the store is closed.
+//! - B2. The ballast only gets shorter by the bytes that a flush writes, by a superblock until that
+//!   has taken the place of the one before or has failed to, or when the store is closed.
 //!
 //! # Concurrency
-//! The lock of the ballast, over I/O, is taken last. A superblock and the flush of a page may each take room
-//! from the ballast at the same time. So a superblock holds again the bytes that it was given ([`Ballast::lend`]),
-//! whatever the length was before: a flush has made it shorter for good.
+//! The lock of the ballast, over I/O, is taken last. A superblock and the flush of a page may each
+//! take room from the ballast at the same time. So a superblock holds again the bytes that it was
+//! given ([`Ballast::lend`]), whatever the length was before: a flush has made it shorter for good.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 
 use device::{Ballast, Device};
-use engine::{Error, Result, Retries, Superblock};
+use engine::{Error, Result, Superblock};
 
+use crate::failing_compactions::HOLD_ROOM;
 use crate::hybrid_log::{BLOCK_BYTES, HybridLog};
 use crate::store::Shared;
 
 /// The ballast's file.
 const BALLAST: &str = "ballast";
-/// Bytes that are held for a superblock and the first blocks of segments, however little is written.
+/// Bytes that are held for a superblock and the first blocks of segments, however little is
+/// written.
 const LEAST_BYTES: u64 = 64 << 10;
-/// Bytes of the hot log for which room is held ahead of its tail, if there is room: at least these, and this
-/// share of the bytes that are not flushed. An update that must not wait may take 64 KiB, twice.
+/// Bytes of the hot log for which room is held ahead of its tail, if there is room: at least these,
+/// and this share of the bytes that are not flushed. An update that must not wait may take 64 KiB,
+/// twice.
 const AHEAD_BYTES_MIN: u64 = 256 << 10;
 const AHEAD_SHARE: u64 = 4;
 /// Bytes that are held for writes that were admitted and are not applied yet.
@@ -48,7 +54,6 @@ pub(crate) struct HeldRoom {
     compactions: AtomicU64,
     /// Bytes of the ballast when the store was opened.
     found_bytes: u64,
-    pub(crate) retries: Retries,
 }
 
 /// Room for all that a compaction may leave in memory; given up on drop.
@@ -62,17 +67,11 @@ impl HeldRoom {
     pub(crate) fn found(device: &Arc<dyn Device>) -> Result<Self> {
         let ballast = Arc::new(Ballast::found(Arc::clone(device), BALLAST)?);
         let found_bytes = ballast.bytes();
-        Ok(Self {
-            ballast,
-            until: AtomicU64::new(0),
-            compactions: AtomicU64::new(0),
-            found_bytes,
-            retries: Retries::default(),
-        })
+        Ok(Self { ballast, until: AtomicU64::new(0), compactions: AtomicU64::new(0), found_bytes })
     }
 
-    /// Does `work`, a flush, which may take up to `bytes` bytes from the ballast. The room for a superblock stays:
-    /// without it, no checkpoint can name what was flushed.
+    /// Does `work`, a flush, which may take up to `bytes` bytes from the ballast. The room for a
+    /// superblock stays: without it, no checkpoint can name what was flushed.
     ///
     /// # Errors
     /// Those of `work`.
@@ -84,8 +83,9 @@ impl HeldRoom {
         ballast.spend((Superblock::FILE_BYTES, bytes), is_full, work)
     }
 
-    /// Settles the superblock, whose file is replaced. The room of the new file may come from the ballast,
-    /// which holds it again afterwards, also if this fails. A flush may take room from the ballast meanwhile.
+    /// Settles the superblock, whose file is replaced. The room of the new file may come from the
+    /// ballast, which holds it again afterwards, also if this fails. A flush may take room from the
+    /// ballast meanwhile.
     ///
     /// # Errors
     /// The storage's.
@@ -116,7 +116,8 @@ impl HybridLog {
         bytes + BLOCK_BYTES * (bytes / self.geometry.segment_bytes() + 2)
     }
 
-    /// The same up to its tail, or of all pages that may be in memory, if a compaction appends to it.
+    /// The same up to its tail, or of all pages that may be in memory, if a compaction appends to
+    /// it.
     fn background_bytes(&self, is_appended_to: bool) -> u64 {
         let (flushed, tail) = (self.flushed().get(), self.tail().get());
         let pages = (self.frames() + 1) * self.geometry.page_bytes();
@@ -129,7 +130,8 @@ impl HybridLog {
 }
 
 impl Shared {
-    /// Up to where the hot log may come by a write of `bytes` bytes: it may end a page, or be written again.
+    /// Up to where the hot log may come by a write of `bytes` bytes: it may end a page, or be
+    /// written again.
     fn end_of_write(&self, bytes: u64) -> u64 {
         self.log.tail().get() + 2 * bytes + OTHERS_BYTES
     }
@@ -148,7 +150,7 @@ impl Shared {
             return Ok(());
         }
         let environment = &self.host.environment;
-        if let Some(cause) = self.room.retries.pausing(environment) {
+        if let Some(cause) = self.errors.pausing(HOLD_ROOM, environment) {
             return Err(self.refusal_of_room(cause));
         }
         let until = self.end_of_write(bytes);
@@ -158,7 +160,7 @@ impl Shared {
             Err(error) if error.may_pass() => self.hold_until(until),
             held => held,
         };
-        self.room.retries.note(&held, environment);
+        self.errors.note(HOLD_ROOM, &held, environment);
         match held {
             Err(cause) if cause.may_pass() => Err(self.refusal_of_room(cause)),
             Err(error) => {
@@ -182,11 +184,12 @@ impl Shared {
 
     /// Asks the device again for room that it did not have, unless it was asked just now.
     pub(crate) fn hold_room_again(&self) {
-        let is_failing = self.room.retries.trouble("", true).is_some();
-        if is_failing && self.room.retries.pausing(&self.host.environment).is_none() {
+        let environment = &self.host.environment;
+        let is_failing = self.errors.is_failing(HOLD_ROOM);
+        if is_failing && self.errors.pausing(HOLD_ROOM, environment).is_none() {
             let bytes = self.log.record_bytes();
             let held = self.hold_until(self.end_of_write(bytes));
-            self.room.retries.note(&held, &self.host.environment);
+            self.errors.note(HOLD_ROOM, &held, environment);
         }
     }
 
@@ -229,9 +232,9 @@ impl Shared {
         LEAST_BYTES + self.log.unflushed_bytes(until).max(copied) + others
     }
 
-    /// Closing: removes the segments that the next opening would remove, and leaves room for its superblock and
-    /// its replay. If a commit has failed for good, the superblock may name any segment: then all of
-    /// them stay, and the ballast too.
+    /// Closing: removes the segments that the next opening would remove, and leaves room for its
+    /// superblock and its replay. If a commit has failed for good, the superblock may name any
+    /// segment: then all of them stay, and the ballast too.
     ///
     /// # Errors
     /// The storage's.

@@ -23,7 +23,7 @@
 //!   `compaction`.
 //! - No thread waits or touches the disk while protected by the epochs.
 //! - User operations never compact; if compaction is behind they wait a moment (`pressure`), and if
-//!   it fails they continue until space is used up (`trouble`).
+//!   it fails they continue until space is used up (`failing_compactions`).
 //!
 //! # To follow
 //! - a put: `ops/upsert.rs`, then `hybrid_log/allocate.rs`, then `hash_index`;
@@ -47,6 +47,7 @@ mod checkpoint;
 mod cold;
 mod cold_index;
 mod compaction;
+mod failing_compactions;
 mod hash_index;
 mod held_room;
 mod hybrid_log;
@@ -71,7 +72,6 @@ mod stats;
 mod store;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
-mod trouble;
 mod typed;
 mod upkeep;
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use codec::Corruption;
 use device::{Ballast, Device};
-use engine::{Health, Host, Result, Retries, Superblock};
+use engine::{BackgroundErrors, Health, Host, Result, Superblock};
 use environment::Environment;
 use rand::Rng;
 use sync::epoch::Epochs;
@@ -35,6 +35,7 @@ use crate::checkpoint::{
 use crate::cold::{Cold, LiveBytes, Unnamed};
 use crate::cold_index::{self, CHUNKS, ColdIndex, Directory};
 use crate::compaction::{CompactionFigures, DeadBytes, usual_bytes};
+use crate::failing_compactions::{CHUNK, COLD, HOT};
 use crate::hash_index::{BASE_BITS_MAX, HashIndex};
 use crate::held_room::HeldRoom;
 use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
@@ -288,7 +289,7 @@ impl Store {
             pressure: Pressure::default(),
             upkeep: Upkeep::default(),
             room,
-            flushes: Retries::default(),
+            errors: BackgroundErrors::default(),
             giving_back: GivingBack::default(),
             dead,
             truncations: sync::atomic::AtomicU64::new(0),
@@ -296,9 +297,9 @@ impl Store {
             compacting: Mutex::default(),
             compacting_cold: Mutex::default(),
             compacting_chunks: Mutex::default(),
-            hot_figures: CompactionFigures::new(tails[0]),
-            cold_figures: CompactionFigures::new(tails[1]),
-            chunk_figures: CompactionFigures::new(tails[2]),
+            hot_figures: CompactionFigures::new(HOT, tails[0]),
+            cold_figures: CompactionFigures::new(COLD, tails[1]),
+            chunk_figures: CompactionFigures::new(CHUNK, tails[2]),
             look_up_reads: LookUpReads::default(),
             scrubs: AtomicU64::new(0),
             disk_bytes_max: plan.hot_disk(),

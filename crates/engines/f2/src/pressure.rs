@@ -7,7 +7,7 @@
 //! who has paid a slice leaves the rest to those who come next, and so does who does not get the turn. So where
 //! more than ten writers stand in line and owe much, some go on without having paid, ten times a second each.
 //! Compaction always catches up, unless it fails: then nobody waits for it, and writes are refused once memory or disk
-//! space is used up (`trouble`).
+//! space is used up (`failing_compactions`).
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

@@ -50,7 +50,7 @@ impl Shared {
             ("log_disk_bytes", log.segments.disk_bytes()),
             ("ballast_bytes", self.room.ballast.bytes()),
         ];
-        let refuses = self.troubles().iter().any(|trouble| trouble.refuses_writes);
+        let refuses = self.background_errors().iter().any(|error| error.refuses_writes);
         detail.push(("compactions_failing", self.compactions_failing()));
         detail.push(("writes_refused", u64::from(refuses)));
         self.hot_figures.tell(&HOT_NAMES, &mut detail);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, GoOn, Health, Host, InOrder, MemoryNeeds, Op, Operator, Pin, Ranges,
-    Result, Retries, Seat, SeqNo, Stats, Trouble, View, Visit,
+    BackgroundError, BackgroundErrors, Capabilities, Engine, GoOn, Health, Host, InOrder,
+    MemoryNeeds, Op, Operator, Pin, Ranges, Result, Seat, SeqNo, Stats, View, Visit,
 };
 use sync::epoch::Epochs;
 use sync::locks::{Mutex, RwLock};
@@ -93,8 +93,8 @@ pub(crate) struct Shared {
     pub(crate) marks: Marks,
     /// Room on the device for what memory has to write.
     pub(crate) room: HeldRoom,
-    /// Flushes that fail for a reason that may pass.
-    pub(crate) flushes: Retries,
+    /// Background work that fails.
+    pub(crate) errors: BackgroundErrors,
     pub(crate) giving_back: GivingBack,
     /// What it was opened from, and what was committed last.
     pub(crate) recovered: Checkpoint,
@@ -245,8 +245,8 @@ impl Engine for Store {
         self.shared.stats()
     }
 
-    fn troubles(&self) -> Vec<Trouble> {
-        self.shared.troubles()
+    fn background_errors(&self) -> Vec<BackgroundError> {
+        self.shared.background_errors()
     }
 
     fn memory_needs(&self) -> Option<MemoryNeeds> {

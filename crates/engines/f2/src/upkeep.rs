@@ -219,7 +219,7 @@ impl Shared {
             return Left::Nothing;
         }
         let is_filling = || self.cold.as_ref().is_some_and(|cold| cold.index.is_filling_digests());
-        let is_reclaiming = self.is_reclaiming() && self.hot_figures.failing().is_none();
+        let is_reclaiming = self.is_reclaiming() && self.hot_figures.failed_rounds().is_none();
         let is_behind = !self.pressure.is_none();
         if is_reclaiming || is_filling() || is_behind && !self.is_waiting_hopeless() {
             return Left::Work;
@@ -227,7 +227,7 @@ impl Shared {
         // The entries of the last round are freed soon, and then another round may be due.
         let is_waiting = is_behind || self.scrubs.load(Acquire) > 0 || self.split.is_unfinished();
         let is_unflushed = || self.logs().into_iter().flatten().any(|log| log.is_flush_due());
-        let has_failed = || self.giving_back.is_owed() || !self.troubles().is_empty();
+        let has_failed = || self.giving_back.is_owed() || !self.background_errors().is_empty();
         if is_waiting || is_unflushed() || has_failed() { Left::Retry } else { Left::Nothing }
     }
 

@@ -11,6 +11,7 @@ use engine::{Error, Result};
 use flexspace::space::Collected;
 use workers::{Class, Next, StopToken, Stopped};
 
+use crate::background_errors::{COLLECT, REWRITE};
 use crate::error::from_space;
 use crate::store::Shared;
 
@@ -43,7 +44,7 @@ impl Shared {
         let put = self.tidy_if_idle();
         let has_deletes = self.reclaim();
         if let Err(error) = self.sync_rewritten() {
-            self.note_ended(&self.rewriting_failing, Err(error));
+            self.note_ended(REWRITE, Err(error));
         }
         let much = self.host.memory.limit() / MUCH_PUT_PARTS;
         let mut has_collected = false;
@@ -68,7 +69,7 @@ impl Shared {
             && self.is_quiet()
             && !self.has_to_tidy()
             && !self.has_to_rewrite()
-            && self.troubles().is_empty()
+            && self.background_errors().is_empty()
     }
 
     /// A write, whose number is not over yet, may have left something to do.
@@ -108,7 +109,7 @@ impl Shared {
         match self.collect(is_much_written) {
             Ok(segments) => segments > 0,
             Err(error) => {
-                self.note_ended(&self.collector_failing, Err(error));
+                self.note_ended(COLLECT, Err(error));
                 false
             }
         }

@@ -59,6 +59,7 @@ use engine::{Error, Result};
 use flexspace::space::{self, Together};
 use workers::Class;
 
+use crate::background_errors::COMMIT;
 use crate::error::from_space;
 #[cfg(test)]
 use crate::index;
@@ -206,8 +207,7 @@ impl Shared {
             match committed {
                 Ok(_) => _ = shared.schedule_commit(u64::MAX),
                 Err(failure) => {
-                    let now_ms = shared.host.environment.wall_ms();
-                    shared.commits_failing.fail(failure.clone(), now_ms);
+                    shared.errors.fail(COMMIT, &failure, &shared.host.environment);
                     shared.pressure.fail_commit(number, failure);
                 }
             }
@@ -297,7 +297,7 @@ impl Shared {
         (committer.youngest, committer.stopped) = (None, None);
         self.make_durable(persisted)?;
         self.publish(&mut committer, &batch)?;
-        self.commits_failing.succeed();
+        self.errors.succeed(COMMIT);
         let bytes = batch.bytes();
         self.counts.commits.fetch_add(1, Relaxed);
         self.counts.committed_memtables.fetch_add(batch.memtables().len() as u64, Relaxed);

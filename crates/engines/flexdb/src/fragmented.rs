@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use sync::Mutex;
 use workers::Class;
 
+use crate::background_errors::REWRITE;
 use crate::block::Block;
 use crate::index::{Head, Key};
 use crate::read::Cold;
@@ -197,7 +198,7 @@ impl Shared {
             shared.fragmented.is_queued.store(false, SeqCst);
             // If some could not be written, the next scan hands them over again.
             let rewritten = shared.rewrite_fragmented();
-            shared.note_ended(&shared.rewriting_failing, rewritten);
+            shared.note_ended(REWRITE, rewritten);
         };
         // A pool that is stopping runs nothing more, and no thread waits for it.
         if self.group.submit(Class::Collect, "flexdb rewrite", task).is_err() {

@@ -70,6 +70,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod background_errors;
 mod block;
 mod cache;
 mod check;
@@ -107,7 +108,6 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod tidying;
-mod trouble;
 mod write;
 
 /// The kinds of files that a store has next to its superblock. Its header is in the space.

@@ -13,10 +13,11 @@ use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwapOption;
 use codec::SeqNo;
-use engine::{Error, Health, Host, Result, Rounds, as_damage};
+use engine::{BackgroundErrors, Error, Health, Host, Result, Rounds, as_damage};
 use flexspace::space::{FlexSpace, Snapshot};
 use sync::Mutex;
 
+use crate::background_errors::READ_INDEX;
 use crate::cache::Cache;
 use crate::check;
 use crate::collect;
@@ -33,7 +34,6 @@ use crate::store::{Counts, Shared, Store};
 use crate::stored_index::{self, Wanted};
 use crate::tally::Tally;
 use crate::tidying::Tidying;
-use crate::trouble::Work;
 
 /// The group of its background tasks.
 const GROUP: &str = "flexdb";
@@ -67,9 +67,9 @@ impl Store {
         let step = split.opening_step(snapshot.len(), &options);
         let mut opening_keys = 0;
         let stored = stored_index(&host, &snapshot, space.life(), &options, &heads);
-        let unread = Work::default();
+        let errors = BackgroundErrors::default();
         let stored = stored.unwrap_or_else(|error| {
-            unread.fail(error, host.environment.wall_ms());
+            errors.fail(READ_INDEX, &error, &host.environment);
             None
         });
         let index = match stored {
@@ -116,12 +116,7 @@ impl Store {
             pressure: Default::default(),
             pace: Default::default(),
             thinning,
-            commits_failing: Default::default(),
-            collector_failing: Default::default(),
-            index_failing: Default::default(),
-            index_unread: unread,
-            rewriting_failing: Default::default(),
-            tidying_failing: Default::default(),
+            errors,
             counts: Counts { opening_keys, ..Counts::default() },
             group,
             host,

@@ -15,6 +15,7 @@ use engine::{DeadRuns, IdleLooks, WaitingDeletes, has_many_tombstones, is_long_r
 use sync::locks::Mutex;
 use workers::Class;
 
+use crate::background_errors::COMMIT;
 use crate::memtable::Memtable;
 use crate::state::State;
 use crate::store::Shared;
@@ -90,7 +91,7 @@ impl Shared {
             let Some(shared) = shared.upgrade() else { return };
             shared.reclaim.is_queued.store(false, SeqCst);
             if let Err(failure) = shared.flush() {
-                shared.note_ended(&shared.commits_failing, Err(failure));
+                shared.note_ended(COMMIT, Err(failure));
             }
         };
         // A pool that is stopping runs nothing more.

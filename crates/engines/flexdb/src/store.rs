@@ -7,8 +7,8 @@ use arc_swap::ArcSwapOption;
 use codec::SeqNo;
 use device::{Buffer, Device};
 use engine::{
-    Capabilities, Engine, Error, GoOn, Health, Host, KeyRange, MemoryNeeds, Op, Operator, Pin,
-    Ranges, Result, Rounds, Stats, Trouble, View, Visit, walk_in_order,
+    BackgroundError, BackgroundErrors, Capabilities, Engine, Error, GoOn, Health, Host, KeyRange,
+    MemoryNeeds, Op, Operator, Pin, Ranges, Result, Rounds, Stats, View, Visit, walk_in_order,
 };
 use flexspace::space::{self, FlexSpace};
 use sync::Mutex;
@@ -35,7 +35,6 @@ use crate::state::State;
 use crate::stored_index::{self, Wanted};
 use crate::tally::Tally;
 use crate::tidying::Tidying;
-use crate::trouble::Work;
 
 /// All pairs sorted in a space, in place. Open it with [`Store::open`], use it through [`Engine`].
 #[derive(Debug)]
@@ -87,13 +86,7 @@ pub(crate) struct Shared {
     pub(crate) pressure: Pressure,
     pub(crate) pace: Pace,
     pub(crate) thinning: Thinning,
-    pub(crate) commits_failing: Work,
-    pub(crate) collector_failing: Work,
-    pub(crate) index_failing: Work,
-    /// Why the index that the last close has stored was not taken.
-    pub(crate) index_unread: Work,
-    pub(crate) rewriting_failing: Work,
-    pub(crate) tidying_failing: Work,
+    pub(crate) errors: BackgroundErrors,
     pub(crate) counts: Counts,
     pub(crate) group: Group,
     pub(crate) host: Host,
@@ -328,8 +321,8 @@ impl Engine for Store {
         self.shared.stats()
     }
 
-    fn troubles(&self) -> Vec<Trouble> {
-        self.shared.troubles()
+    fn background_errors(&self) -> Vec<BackgroundError> {
+        self.shared.background_errors()
     }
 
     fn live_keys(&self) -> Option<u64> {

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use sync::locks::Mutex;
 use workers::{Class, StopToken};
 
+use crate::background_errors::TIDY;
 use crate::index::Key;
 use crate::store::Shared;
 
@@ -197,7 +198,7 @@ impl Shared {
             if tidied.is_err() {
                 shared.tidying.break_off();
             }
-            shared.note_ended(&shared.tidying_failing, tidied.map(drop));
+            shared.note_ended(TIDY, tidied.map(drop));
             if goes_on {
                 shared.schedule_tidying();
             }

@@ -19,13 +19,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use engine::{Error, Result, Retries};
+use engine::{BackgroundErrors, Error, Result};
 use sync::locks::{Condvar, Mutex};
 use workers::WaitError;
 
 use crate::memtable::{SetAside, entry_bytes};
 use crate::store::Shared;
 
+/// The work of flushes, as background errors name it.
+pub(crate) const FLUSH: &str = "the flush of memtables";
 /// What each table's worth above the mark adds to the time that a byte takes: at one 50 MB/s, at
 /// ten 5 MB/s.
 const NANOS_PER_BYTE: u64 = 20;
@@ -59,7 +61,7 @@ pub(crate) struct Pressure {
     /// Flushes that failed, and why the last one did, if it was the last of all.
     failure: Mutex<(u64, Option<Error>)>,
     /// Whether flushes fail for a reason that may pass, and when they are tried again.
-    pub(crate) flushes: Retries,
+    pub(crate) errors: BackgroundErrors,
     /// Why the last compaction did not come to its end, for those whom only compactions can help.
     compaction_failure: Mutex<Option<Error>>,
     /// How long writers were slowed down, and how often they waited until something was done.
@@ -97,7 +99,7 @@ impl Pressure {
 impl Shared {
     /// How a flush has ended: writers learn of a failure, and others wait before they try again.
     pub(crate) fn note_flush(&self, flushed: &Result<()>) {
-        self.pressure.flushes.note(flushed, &self.host.environment);
+        self.pressure.errors.note(FLUSH, flushed, &self.host.environment);
         let mut failure = self.pressure.failure.lock();
         failure.0 += u64::from(flushed.is_err());
         failure.1 = flushed.as_ref().err().cloned();
@@ -168,7 +170,7 @@ impl Shared {
             return Ok(());
         }
         if !self.have_memtables_room(wanted)
-            && let Some(cause) = self.pressure.flushes.pausing(&self.host.environment)
+            && let Some(cause) = self.pressure.errors.pausing(FLUSH, &self.host.environment)
         {
             return Err(self.refusal(wanted, cause));
         }

@@ -7,8 +7,8 @@ use arc_swap::ArcSwap;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    Capabilities, Engine, Error, GoOn, Health, Host, Ingestion, KeyRange, MemoryNeeds, Op,
-    Operator, Pin, Ranges, Result, Stats, Trouble, View, Visit, walk_in_order,
+    BackgroundError, Capabilities, Engine, Error, GoOn, Health, Host, Ingestion, KeyRange,
+    MemoryNeeds, Op, Operator, Pin, Ranges, Result, Stats, View, Visit, walk_in_order,
 };
 use rand::Rng;
 use sync::Mutex;
@@ -237,8 +237,8 @@ impl Engine for Store {
         self.shared.stats()
     }
 
-    fn troubles(&self) -> Vec<Trouble> {
-        self.shared.pressure.flushes.trouble("the flush of memtables", true).into_iter().collect()
+    fn background_errors(&self) -> Vec<BackgroundError> {
+        self.shared.pressure.errors.report(|_, _| true)
     }
 
     fn memory_needs(&self) -> Option<MemoryNeeds> {

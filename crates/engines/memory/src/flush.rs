@@ -34,6 +34,9 @@ use crate::snapshot::writer::SnapshotWriter;
 use crate::store::Shared;
 use engine::Charge;
 
+/// The work of flushes, as background errors name it.
+const FLUSH: &str = "the flush to a snapshot";
+
 /// What one flush leaves for the next.
 #[derive(Debug)]
 pub(crate) struct Flusher {
@@ -113,7 +116,7 @@ impl Shared {
         let is_writable = self.health.check_writable().is_ok();
         if look.is_flush_due
             && is_writable
-            && self.flushes.pausing(&self.host.environment).is_none()
+            && self.errors.pausing(FLUSH, &self.host.environment).is_none()
         {
             // A failure is noted, and the next flush tries again.
             let _ = self.try_flush();
@@ -125,7 +128,7 @@ impl Shared {
         let began = self.host.environment.now();
         let result = self.write_and_commit(flusher, &pin);
         drop(pin);
-        self.flushes.note(&result, &self.host.environment);
+        self.errors.note(FLUSH, &result, &self.host.environment);
         match result {
             Ok(()) => {
                 let took = self.host.environment.now() - began;

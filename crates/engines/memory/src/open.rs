@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use codec::{Corruption, SeqNo};
 use device::Device;
-use engine::{Health, Host, Result, Retries, Superblock};
+use engine::{BackgroundErrors, Health, Host, Result, Superblock};
 use workers::{Class, Next, Stopped};
 
 use crate::flush::{Flusher, LastSnapshot};
@@ -102,7 +102,7 @@ impl Store {
             persisted: standing.persisted.get().into(),
             flusher: Flusher::new(superblock, standing.snapshot, next_number).into(),
             last_snapshot,
-            flushes: Retries::default(),
+            errors: BackgroundErrors::default(),
             looks: Default::default(),
             rounds: Default::default(),
             scanned_dead: Default::default(),

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, GoOn, Health, Host, IdleLooks, KeyRange, Op, Operator, Pin, Ranges,
-    Result, Retries, Rounds, SeqNo, Stats, Trouble, View, Visit, walk_in_order,
+    BackgroundError, BackgroundErrors, Capabilities, Engine, GoOn, Health, Host, IdleLooks,
+    KeyRange, Op, Operator, Pin, Ranges, Result, Rounds, SeqNo, Stats, View, Visit, walk_in_order,
 };
 use sync::locks::Mutex;
 use workers::Group;
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) flusher: Mutex<Flusher>,
     pub(crate) last_snapshot: LastSnapshot,
     /// Flushes that fail for a reason that may pass.
-    pub(crate) flushes: Retries,
+    pub(crate) errors: BackgroundErrors,
     pub(crate) looks: IdleLooks,
     /// The rounds of background pruning.
     pub(crate) rounds: Rounds,
@@ -141,8 +141,8 @@ impl Engine for Store {
         self.shared.stats()
     }
 
-    fn troubles(&self) -> Vec<Trouble> {
-        self.shared.flushes.trouble("the flush to a snapshot", false).into_iter().collect()
+    fn background_errors(&self) -> Vec<BackgroundError> {
+        self.shared.errors.report(|_, _| false)
     }
 
     fn close(&self) -> Result<()> {

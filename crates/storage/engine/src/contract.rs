@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 
+use crate::background_errors::BackgroundError;
 use crate::batch::Op;
 use crate::error::{Error, Result};
 use crate::ingestion::Ingestion;
@@ -14,7 +15,6 @@ use crate::ranges::Ranges;
 use crate::seat::Seat;
 use crate::sequence::Pin;
 use crate::stats::Stats;
-use crate::trouble::Trouble;
 
 /// Capabilities of an engine beyond the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,7 +308,7 @@ pub trait Engine: Send + Sync {
     fn stats(&self) -> Stats;
 
     /// Work in the background that fails, at the cost of a few loads; nothing where all is well.
-    fn troubles(&self) -> Vec<Trouble> {
+    fn background_errors(&self) -> Vec<BackgroundError> {
         Vec::new()
     }
 

@@ -29,6 +29,7 @@
 //! - L7 *A confirmed value is the newest.* If [`Old::is_newest`] says yes while the host keeps
 //!   other writes of the key out, the value that the caller got is the key's value.
 
+mod background_errors;
 mod barrier;
 mod batch;
 mod budget;
@@ -47,18 +48,17 @@ mod range;
 mod ranges;
 mod recent_writes;
 mod reclaim;
-mod retries;
 mod rounds;
 mod salvage;
 mod seat;
 mod sequence;
 mod stats;
 mod superblock;
-mod trouble;
 
 #[cfg(test)]
 mod tests;
 
+pub use background_errors::{BackgroundError, BackgroundErrors};
 pub use barrier::{Barrier, NoJournal};
 pub use batch::{Op, last_of_each_key};
 pub use budget::MemoryBudget;
@@ -79,13 +79,11 @@ pub use range::{Direction, KeyRange};
 pub use ranges::Ranges;
 pub use recent_writes::{Outlived, Overtaken, RecentWrites, Watch};
 pub use reclaim::{DeadRuns, IdleLooks, Look, WaitingDeletes, has_many_tombstones, is_long_run};
-pub use retries::Retries;
 pub use rounds::Rounds;
 pub use salvage::{Lost, LostKeys, Salvaged, TakeSound, as_damage};
 pub use seat::{Begun, BegunOld, Listener, Old, Seat};
 pub use sequence::{Pin, Sequence, Ticket};
 pub use stats::Stats;
 pub use superblock::Superblock;
-pub use trouble::Trouble;
 
 pub use codec::{Corruption, NewerVersion, SeqNo};

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use engine::{Error, Result, Retries};
+use engine::{Error, Result};
 
 use super::{Checkpointer, OfEach, Span, Standing, moved};
 use crate::address::LogAddress;
+use crate::failing_compactions::GIVE_BACK;
 use crate::hybrid_log::HybridLog;
 use crate::store::Shared;
 
@@ -21,7 +22,6 @@ use crate::store::Shared;
 #[derive(Default)]
 pub(crate) struct GivingBack {
     is_owed: AtomicBool,
-    pub(crate) retries: Retries,
 }
 
 impl GivingBack {
@@ -49,7 +49,7 @@ impl Shared {
     /// Releases the disk space that is due, unless that failed a short time ago.
     pub(crate) fn give_back_again(&self) {
         let giving = &self.giving_back;
-        if giving.is_owed() && giving.retries.pausing(&self.host.environment).is_none() {
+        if giving.is_owed() && self.errors.pausing(GIVE_BACK, &self.host.environment).is_none() {
             // A failure is a background error of the store until an attempt succeeds.
             let _failed: Result<()> = self.give_back_if_owed();
         }
@@ -67,7 +67,7 @@ impl Shared {
         if given.as_ref().is_err_and(Error::may_pass) {
             giving.is_owed.store(true, Release);
         }
-        giving.retries.note(&given, &self.host.environment);
+        self.errors.note(GIVE_BACK, &given, &self.host.environment);
         given
     }
 

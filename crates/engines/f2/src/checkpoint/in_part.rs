@@ -24,6 +24,7 @@ use sync::locks::Mutex;
 
 use super::Checkpointer;
 use crate::address::LogAddress;
+use crate::failing_compactions::FLUSH;
 use crate::hybrid_log::HybridLog;
 use crate::store::Shared;
 
@@ -82,7 +83,7 @@ impl Shared {
         let takes_parts = self.cold.is_some() && self.host.barrier.is_journaled();
         // First, since pages that are flushed may take all the room, and the superblock needs some,
         // too.
-        if takes_parts && self.flushes.is_failing() {
+        if takes_parts && self.errors.is_failing(FLUSH) {
             self.fold_over_part(checkpointer)?;
         }
         match self.fold_over_whole(checkpointer) {

@@ -1,16 +1,15 @@
 //! Figures of the compactions of one log so far.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use engine::Error;
 use environment::Monotonic;
 use sync::locks::Mutex;
 
 use super::plan::Failed;
 use crate::address::LogAddress;
 use crate::compaction::{Copied, plan::LIVE_SHARE_MAX};
-use crate::trouble::Failing;
+use crate::failing_compactions::FailedRounds;
 
 /// Counts of rounds, and figures that the next plan depends on.
 #[derive(Debug, Default)]
@@ -26,9 +25,10 @@ pub(crate) struct CompactionFigures {
     round: [AtomicU64; 3],
     /// Tail of the log when the store was opened.
     opened_at: u64,
-    /// Whether the last round did, and how.
-    has_failed: AtomicBool,
-    failing: Mutex<Option<Failing>>,
+    /// Rounds that have failed since one did not.
+    failed: Mutex<Option<FailedRounds>>,
+    /// The compaction, as background errors name it.
+    work: &'static str,
     /// Of the bytes of the last round, how many in a thousand lived; 0 before the first.
     live_permille: AtomicU64,
     /// Bytes that users had appended when the last round ended, or when the store was opened.
@@ -36,9 +36,14 @@ pub(crate) struct CompactionFigures {
 }
 
 impl CompactionFigures {
-    /// Figures of a log that ends at `tail` when it is opened.
-    pub(crate) fn new(tail: LogAddress) -> Self {
-        Self { appended: tail.get().into(), opened_at: tail.get(), ..Self::default() }
+    /// Figures of the compaction `work`, of a log that ends at `tail` when it is opened.
+    pub(crate) fn new(work: &'static str, tail: LogAddress) -> Self {
+        Self { work, appended: tail.get().into(), opened_at: tail.get(), ..Self::default() }
+    }
+
+    /// Returns the compaction, as background errors name it.
+    pub(crate) fn work(&self) -> &'static str {
+        self.work
     }
 
     /// Returns the bytes that users have ever appended: all appended bytes less the copied ones.
@@ -80,52 +85,35 @@ impl CompactionFigures {
         (bytes, at.saturating_sub(from).min(bytes))
     }
 
-    /// The rounds that have failed since one did not.
-    pub(crate) fn failing(&self) -> Option<Failing> {
-        if !self.has_failed.load(Relaxed) {
-            return None;
-        }
-        self.failing.lock().clone()
+    /// Returns the rounds that have failed since one did not.
+    pub(crate) fn failed_rounds(&self) -> Option<FailedRounds> {
+        *self.failed.lock()
     }
 
     /// The same for the plan, of a log that ends at `tail` now.
     pub(super) fn failed(&self, tail: LogAddress, now: Monotonic) -> Option<Failed> {
-        let failing = self.failing()?;
+        let failed = self.failed_rounds()?;
         Some(Failed {
-            rounds: failing.rounds,
-            appended: self.appended_in_all(tail).saturating_sub(failing.appended),
-            elapsed: now - failing.at,
+            rounds: failed.rounds,
+            appended: self.appended_in_all(tail).saturating_sub(failed.appended),
+            elapsed: now - failed.at,
         })
     }
 
-    pub(crate) fn note_failure(
-        &self,
-        error: &Error,
-        log_bytes: u64,
-        tail: LogAddress,
-        now: Monotonic,
-        wall_ms: u64,
-    ) {
-        let mut failing = self.failing.lock();
-        let first = failing.take();
-        *failing = Some(Failing {
-            cause: error.clone(),
-            since_ms: first.as_ref().map_or(wall_ms, |first| first.since_ms),
-            rounds: first.as_ref().map_or(0, |first| first.rounds) + 1,
+    pub(crate) fn note_failure(&self, log_bytes: u64, tail: LogAddress, now: Monotonic) {
+        let mut failed = self.failed.lock();
+        let before = failed.take();
+        *failed = Some(FailedRounds {
+            rounds: before.map_or(0, |before| before.rounds) + 1,
             at: now,
-            bytes_at_first: first.as_ref().map_or(log_bytes, |first| first.bytes_at_first),
+            bytes_at_first: before.map_or(log_bytes, |before| before.bytes_at_first),
             appended: self.appended_in_all(tail),
         });
-        self.has_failed.store(true, Relaxed);
     }
 
     /// Forgets rounds that have failed. Returns whether there were any.
     pub(super) fn forgive(&self) -> bool {
-        let had_failed = self.has_failed.swap(false, Relaxed);
-        if had_failed {
-            *self.failing.lock() = None;
-        }
-        had_failed
+        self.failed.lock().take().is_some()
     }
 
     pub(super) fn note(&self, copied: &Copied, tail: LogAddress) {

@@ -12,7 +12,7 @@
 //! is little the log is left alone, and while that is nearly nothing also if its budget is used up.
 //!
 //! A round that has failed is tried again ([`Figures::waits_after_failure`]), as described in
-//! `trouble`, while one is needed.
+//! `failing_compactions`, while one is needed.
 //!
 //! If nearly all records are live, a round gains nothing. The next one then waits until users have
 //! appended a share of the log again, so that compaction never runs for its own sake. The exception

@@ -24,6 +24,7 @@ use workers::StopToken;
 use super::plan;
 use crate::address::LogAddress;
 use crate::cold::Cold;
+use crate::failing_compactions::{FLUSH, HOT};
 use crate::hybrid_log::HybridLog;
 use crate::store::{Shared, Store};
 
@@ -97,7 +98,7 @@ impl Shared {
         if dead <= least || share < DEAD_SHARE || self.is_reclaiming() {
             return Ok(());
         }
-        if let Some(cause) = self.flushes.pausing(&self.host.environment) {
+        if let Some(cause) = self.errors.pausing(FLUSH, &self.host.environment) {
             return Err(cause);
         }
         self.begin_reclaim()
@@ -157,8 +158,8 @@ impl Store {
             if shared.compact_if_due(&stop)? {
                 continue;
             }
-            if let Some(failing) = shared.hot_figures.failing() {
-                return Err(failing.cause);
+            if let Some(cause) = shared.errors.cause(HOT) {
+                return Err(cause);
             }
             // Another thread has a round, or a checkpoint is being cut.
             sync::thread::yield_now();

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use engine::{Error, Result};
 
+use crate::failing_compactions::FLUSH;
 use crate::store::Shared;
 
 /// How long a write that was admitted waits for room, at most, and how long before it looks again.
@@ -29,11 +30,11 @@ impl Shared {
             return Ok(());
         }
         let environment = &self.host.environment;
-        let flushed = match self.flushes.pausing(environment) {
+        let flushed = match self.errors.pausing(FLUSH, environment) {
             Some(cause) => return Err(self.refusal_of_log(cause)),
             None => self.log.wait_for_room_for_steps(steps, bytes),
         };
-        self.flushes.note(&flushed, environment);
+        self.errors.note(FLUSH, &flushed, environment);
         match flushed {
             Err(cause) if cause.may_pass() => Err(self.refusal_of_log(cause)),
             flushed => flushed,
@@ -56,11 +57,11 @@ impl Shared {
             let done = work();
             if waited >= WAIT_MOST || !done.as_ref().is_err_and(Error::may_pass) {
                 if waited > Duration::ZERO {
-                    self.flushes.note(&done, &self.host.environment);
+                    self.errors.note(FLUSH, &done, &self.host.environment);
                 }
                 return done;
             }
-            self.flushes.note(&done, &self.host.environment);
+            self.errors.note(FLUSH, &done, &self.host.environment);
             self.pressure.pause(WAIT_STEP);
             waited += WAIT_STEP;
         }

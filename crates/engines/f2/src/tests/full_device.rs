@@ -44,8 +44,8 @@ fn batch(number: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
     (3 * number..3 * number + 3).map(|one| (key(one), vec![5; PAGE as usize / 9])).collect()
 }
 
-/// Every step of a batch that was admitted is taken, though the device has no room, and the store goes on once
-/// there is some.
+/// Every step of a batch that was admitted is taken, though the device has no room, and the store
+/// goes on once there is some.
 #[test]
 fn a_batch_is_refused_before_it_begins() {
     let (bench, device) = store();
@@ -82,7 +82,7 @@ fn a_checkpoint_is_made_while_the_device_is_full() {
     }
     device.fill();
     bench.store.flush().expect("room was held for it");
-    assert!(bench.store.troubles().is_empty());
+    assert!(bench.store.background_errors().is_empty());
     drop(bench.store);
     let again = Bench::open_on(Arc::clone(&bench.device), Options::default());
     for number in 0..PAGES / 2 {
@@ -90,7 +90,8 @@ fn a_checkpoint_is_made_while_the_device_is_full() {
     }
 }
 
-/// Segments that no checkpoint names are removed before an opening needs room, which may come from the ballast.
+/// Segments that no checkpoint names are removed before an opening needs room, which may come from
+/// the ballast.
 #[test]
 fn a_store_is_opened_while_the_device_is_full() {
     let (bench, device) = store();
@@ -150,7 +151,8 @@ fn a_read_modify_write_is_refused_before_it_begins() {
     assert_eq!(bench.get(&key(taken / 8 * 8)).map(|long| long.len()), Some(PAGE as usize * 5 / 8));
 }
 
-/// A log that is to give memory back does so once there is room for its pages, though nobody writes.
+/// A log that is to give memory back does so once there is room for its pages, though nobody
+/// writes.
 #[test]
 fn pages_are_flushed_once_there_is_room_without_a_writer() {
     let (bench, device) = store();
@@ -181,10 +183,10 @@ fn a_flush_without_room_is_told_and_refuses_nothing_that_memory_has_room_for() {
     let flushed = bench.store.flush();
     assert!(flushed.as_ref().is_err_and(Error::may_pass), "{flushed:?}");
     let told = || {
-        let troubles = bench.store.troubles();
-        assert_eq!(troubles[0].work, "the flush of the logs");
+        let errors = bench.store.background_errors();
+        assert_eq!(errors[0].work, "the flush of the logs");
         let figures = ["compactions_failing", "writes_refused"].map(|name| bench.figure(name));
-        (troubles.iter().any(|trouble| trouble.refuses_writes), figures)
+        (errors.iter().any(|error| error.refuses_writes), figures)
     };
     assert_eq!(told(), (false, [0, 0]));
     let refused = (1..10_000).find(|number| {
@@ -201,7 +203,7 @@ fn a_flush_without_room_is_told_and_refuses_nothing_that_memory_has_room_for() {
     device.grow(1 << 20);
     bench.store.flush().expect("there is room");
     (0..10).for_each(|_| bench.advance());
-    assert_eq!((bench.store.troubles(), bench.figure("writes_refused")), (Vec::new(), 0));
+    assert_eq!((bench.store.background_errors(), bench.figure("writes_refused")), (Vec::new(), 0));
 }
 
 /// Each takes what it needs from the ballast, and the superblock's part comes back.

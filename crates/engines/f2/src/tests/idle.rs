@@ -107,14 +107,14 @@ fn upkeep_does_not_sleep_before_the_superblock_is_settled_for_a_compaction() {
     device.fail(Fault { kind, nth, failure, lasting });
     write_until_compacted(&bench);
     assert!(!sleeps(&bench), "a step is left to do");
-    assert!(segments_to_give_back(&bench) > 0 && !bench.store.troubles().is_empty());
+    assert!(segments_to_give_back(&bench) > 0 && !bench.store.background_errors().is_empty());
     let failed = device.failed();
     tasks_in_ten_seconds(&bench, |_| {});
     let attempts = device.failed() - failed;
     assert!((1..=3).contains(&attempts), "{attempts} attempts: pauses grow to ten seconds");
     device.heal();
     assert!(sleeps(&bench));
-    assert_eq!((segments_to_give_back(&bench), bench.store.troubles()), (0, Vec::new()));
+    assert_eq!((segments_to_give_back(&bench), bench.store.background_errors()), (0, Vec::new()));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_flush_that_has_failed_is_tried_again_without_a_write() {
     assert!(!sleeps(&bench));
     device.heal();
     assert!(sleeps(&bench));
-    assert_eq!(bench.store.troubles(), Vec::new());
+    assert_eq!(bench.store.background_errors(), Vec::new());
     assert_eq!(bench.store.newest_checkpoint().number, before + 1);
 }
 

@@ -11,7 +11,7 @@
 //!    its pieces, until it is rewritten.
 //!
 //! All of that has a limit of size. Beyond it the index takes more than its share, and above
-//! [`TOLD_SHARES`] shares the store reports a trouble. If intervals take little, their limit is
+//! [`TOLD_SHARES`] shares the store reports a background error. If intervals take little, their limit is
 //! halved again, and intervals that change are split gradually.
 //!
 //! The third step walks over the index, so the store first checks how much the index takes alone.
@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use engine::{Error, Result};
 
 use super::{Committer, plan::FILL};
+use crate::background_errors::HOLD_INDEX;
 use crate::block::Block;
 use crate::index::{self, Head, Interval, Lie};
 use crate::memory_split::{DOUBLINGS_MAX, IntervalLimits};
@@ -38,7 +39,7 @@ const GROWN_PARTS: u64 = 8;
 const JOINED_SHARES: u64 = 2;
 /// Parts of the share below which intervals may be smaller again.
 const LITTLE_PARTS: u64 = 4;
-/// Shares from which on the store reports a trouble.
+/// Shares from which on the store reports a background error.
 const TOLD_SHARES: u64 = 3;
 
 /// The work done so far.
@@ -159,10 +160,10 @@ impl Shared {
     fn tell_of_index(&self) {
         let (limit, bytes) = (self.memory_split().index_bytes(), self.index_bytes());
         if bytes > limit.saturating_mul(TOLD_SHARES) {
-            let now_ms = self.host.environment.wall_ms();
-            self.index_failing.fail(Error::OutOfMemory { limit }, now_ms);
+            let error = Error::OutOfMemory { limit };
+            self.errors.fail(HOLD_INDEX, &error, &self.host.environment);
         } else {
-            self.index_failing.succeed();
+            self.errors.succeed(HOLD_INDEX);
         }
     }
 }

@@ -168,7 +168,7 @@ fn an_index_that_is_not_what_the_tags_say_is_not_stored() {
     bench.store.close().expect("closes");
     assert!(!bench.device.exists(FILE).expect("looks"));
     assert_eq!(check(&bench.device).expect("reads").damage, []);
-    assert_eq!(on(&bench.device).store.troubles(), []);
+    assert_eq!(on(&bench.device).store.background_errors(), []);
 }
 
 /// The index of a store that has failed cannot be trusted.
@@ -221,7 +221,7 @@ fn damage_of_the_index_is_found_and_in_nobodys_way() {
         }
         put_back(&*device, &ways[0]);
         let bench = on(&device);
-        let told = bench.store.troubles();
+        let told = bench.store.background_errors();
         let is_told = matches!(&told[..], [told] if told.work.contains("index that was stored"));
         assert!(is_told && bench.detail("opening_keys") > 0, "byte {place}: {told:?}");
         assert_eq!(bench.pairs(), pairs, "byte {place}");

@@ -580,7 +580,8 @@ pub(super) fn a_failure_of_before_refuses_no_write() {
         taken += 30;
         bench.crank.run_all();
     }
-    let is_told = || bench.store.troubles().iter().any(|told| told.work.contains("commit"));
+    let is_told =
+        || bench.store.background_errors().iter().any(|told| told.work.contains("commit"));
     assert!(is_told());
     device.heal();
     assert_eq!(fill(&bench, (taken..3000).map(|number| (number, 1))), None);

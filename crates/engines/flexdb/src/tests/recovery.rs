@@ -127,7 +127,7 @@ fn damage_in_one_place_holds_nothing_else_up() {
     assert!(readable >= 2000 - lost, "{readable} after {lost} were lost");
 }
 
-/// The collector leaves data that it cannot read where they are, and the store reports a trouble.
+/// The collector leaves data that it cannot read where they are, and the store reports a background error.
 #[test]
 fn damage_that_the_collector_finds_is_told() {
     let bench = Bench::new();
@@ -136,7 +136,7 @@ fn damage_that_the_collector_finds_is_told() {
         bench.flush();
     };
     write(1, 1);
-    assert_eq!((bench.store.troubles(), bench.detail("unreadable_segments")), (vec![], 0));
+    assert_eq!((bench.store.background_errors(), bench.detail("unreadable_segments")), (vec![], 0));
     let file = bench.device.open("data", Mode::Write).expect("it is there");
     let len = file.len().expect("it has one");
     let mut block = [0; 1];
@@ -150,8 +150,8 @@ fn damage_that_the_collector_finds_is_told() {
     (0..60).for_each(|part| space.collapse(100 + 400 * part, 1000).expect("a range"));
     space.sync().expect("a device");
     bench.store.shared.collect(false).expect("damage is no failure");
-    let told = bench.store.troubles();
-    let [engine::Trouble { cause: Error::Corruption(damage), refuses_writes: false, .. }] =
+    let told = bench.store.background_errors();
+    let [engine::BackgroundError { cause: Error::Corruption(damage), refuses_writes: false, .. }] =
         &told[..]
     else {
         panic!("{told:?}")
@@ -166,7 +166,7 @@ fn damage_that_the_collector_finds_is_told() {
     shared.renew_base(&mut shared.committer.lock()).expect("open");
     shared.collect(false).expect("a device");
     shared.collect(false).expect("a device");
-    assert_eq!(bench.store.troubles(), []);
+    assert_eq!(bench.store.background_errors(), []);
 }
 
 /// A store of 200 pairs, opened again on a device that can fail.

@@ -238,7 +238,8 @@ fn a_pass_that_fails_loses_nothing_and_is_told_until_another_one_succeeds() {
         device.fail(Fault { kind, nth, failure, lasting: Lasting::ForGood });
         be_idle(&bench);
         device.heal();
-        let tells = || bench.store.troubles().iter().any(|trouble| trouble.work.contains("idle"));
+        let tells =
+            || bench.store.background_errors().iter().any(|error| error.work.contains("idle"));
         assert!(device.count(kind) >= nth, "{kind:?}: nothing failed");
         assert_eq!(tells(), is_told, "{kind:?}");
         let some = tidied(&bench);

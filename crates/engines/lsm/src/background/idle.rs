@@ -29,6 +29,7 @@ use workers::{Class, Next, Stopped};
 
 use super::plan_compaction::{Claim, Job};
 use super::plan_idle::plan_idle;
+use crate::pressure::FLUSH;
 use crate::store::Shared;
 use crate::version::Version;
 
@@ -131,7 +132,7 @@ impl Shared {
             && state.due() == 0
             && is_done()
             && self.background.claims.lock().under_way.is_empty()
-            && !self.pressure.flushes.is_failing()
+            && !self.pressure.errors.is_failing(FLUSH)
             // A snapshot may hold tombstones, which are dropped after it.
             && self.host.sequence.oldest_pin().is_none()
             && !self.are_deletes_worth_a_flush()

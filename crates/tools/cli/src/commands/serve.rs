@@ -21,7 +21,7 @@ use serde_json::json;
 use server::{Bound, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use thermocline::{Db, Error, Trouble};
+use thermocline::{BackgroundError, Db, Error};
 
 use super::Context;
 use crate::arguments::Serve;
@@ -59,11 +59,11 @@ pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
         })
         .map_err(|error| Failure::io("a thread for signals", &error))?;
     let (watched, is_over) = mpsc::channel();
-    let troubles =
-        Troubles { db: db.clone(), known: BTreeSet::new(), is_json: context.shared.json };
+    let errors =
+        BackgroundErrorLog { db: db.clone(), known: BTreeSet::new(), is_json: context.shared.json };
     let watching = environment
-        .spawn("troubles", move || troubles.watch(&is_over))
-        .map_err(|error| Failure::io("a thread for troubles", &error))?;
+        .spawn("errors", move || errors.watch(&is_over))
+        .map_err(|error| Failure::io("a thread for errors", &error))?;
     let served = server.wait();
     drop(watched);
     let _ = watching.join();
@@ -83,27 +83,30 @@ pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The reported errors of engines' background work.
-struct Troubles {
+struct BackgroundErrorLog {
     db: Db,
     known: BTreeSet<(String, String)>,
     is_json: bool,
 }
 
-impl Troubles {
+impl BackgroundErrorLog {
     /// Looks again after each [`LOOK_INTERVAL`], until the sender is dropped.
     fn watch(mut self, is_over: &Receiver<()>) {
         while is_over.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-            let of = |(keyspace, trouble): (String, Trouble)| (keyspace, trouble.to_string());
-            let now: BTreeSet<_> = self.db.troubles().into_iter().map(of).collect();
-            now.difference(&self.known).for_each(|trouble| self.tell(trouble, false));
-            self.known.difference(&now).for_each(|trouble| self.tell(trouble, true));
+            let of = |(keyspace, error): (String, BackgroundError)| (keyspace, error.to_string());
+            let now: BTreeSet<_> = self.db.background_errors().into_iter().map(of).collect();
+            now.difference(&self.known).for_each(|error| self.tell(error, false));
+            self.known.difference(&now).for_each(|error| self.tell(error, true));
             self.known = now;
         }
     }
 
     fn tell(&self, (keyspace, what): &(String, String), is_over: bool) {
         if self.is_json {
-            eprintln!("{}", json!({ "keyspace": keyspace, "trouble": what, "over": is_over }));
+            eprintln!(
+                "{}",
+                json!({ "keyspace": keyspace, "background_error": what, "over": is_over })
+            );
         } else if is_over {
             eprintln!("thermocline: keyspace {keyspace}: no longer so: {what}");
         } else {

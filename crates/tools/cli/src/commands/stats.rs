@@ -65,8 +65,8 @@ pub(super) fn run(context: &Context, arguments: &Stats) -> Outcome {
         }
         figure("  on disk", human_bytes(keyspace.engine.disk_bytes))?;
         figure("  persisted up to", keyspace.persisted.get().to_string())?;
-        for trouble in &keyspace.troubles {
-            figure("  trouble", trouble.to_string())?;
+        for error in &keyspace.background_errors {
+            figure("  background error", error.to_string())?;
         }
         for (name, value) in sizes(keyspace) {
             output::line(&format!("    {name:<34} {}", shown(name, value)))?;
@@ -116,7 +116,7 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> Value {
         "memory_bytes": keyspace.engine.memory_bytes,
         "memory_share_bytes": keyspace.memory_share_bytes,
         "disk_bytes": keyspace.engine.disk_bytes,
-        "troubles": keyspace.troubles.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "errors": keyspace.background_errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "detail": detail,
         "only_while_running": keyspace.engine.running,
     })

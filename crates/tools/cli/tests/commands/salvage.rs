@@ -64,7 +64,7 @@ fn what_is_sound_is_taken_from_a_database_that_does_not_open() {
     assert_eq!(said.code, 3, "it does not open: {said:?}");
     assert!(said.err.contains("keyspace \"default\" is damaged"), "{said:?}");
     assert!(said.err.contains("keyspaces/default/1/"), "{said:?}");
-    // Another keyspace continues, and figures report the trouble.
+    // Another keyspace continues, and figures report the background error.
     assert_eq!(on("put", &db, &["--keyspace", "other", "key", "value"]).code, 0);
     assert_eq!(on("get", &db, &["--keyspace", "other", "key"]).out, "value\n");
     let said = on("stats", &db, &[]);

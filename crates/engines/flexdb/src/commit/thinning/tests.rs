@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use engine::{Engine, Error, NoJournal, Trouble};
+use engine::{BackgroundError, Engine, Error, NoJournal};
 
 use crate::Options;
 use crate::commit::Committer;
@@ -90,13 +90,13 @@ fn a_view_that_holds_an_old_index_has_nothing_joined() {
 fn an_index_that_is_too_large_for_the_memory_is_told() {
     let bench = Bench::of(1 << 20, Options { interval_bytes: 1 << 10, ..small() });
     let told = |bench: &Bench| {
-        let told = bench.store.troubles();
-        matches!(&told[..], [Trouble { cause: Error::OutOfMemory { limit }, refuses_writes: false, .. }]
+        let told = bench.store.background_errors();
+        matches!(&told[..], [BackgroundError { cause: Error::OutOfMemory { limit }, refuses_writes: false, .. }]
             if *limit == 128 << 10)
     };
     let mut number = 0;
     while !told(&bench) {
-        assert_eq!(bench.store.troubles(), []);
+        assert_eq!(bench.store.background_errors(), []);
         (0..100).for_each(|_| {
             bench.put(&key(number), &[7; 3000]);
             number += 1;
@@ -110,7 +110,7 @@ fn an_index_that_is_too_large_for_the_memory_is_told() {
     bench.flush();
     bench.put(b"last", b"one");
     bench.flush();
-    assert_eq!(bench.store.troubles(), []);
+    assert_eq!(bench.store.background_errors(), []);
 }
 
 /// Intervals of a store with little memory are joined again and again, and taken apart when there

@@ -1,6 +1,7 @@
-//! One damaged record, in each of the logs: nothing is lost, reads go on, writes are refused with its place
-//! once space is used up, and taken again when it can be read. And what is no trouble: a log that is not
-//! to be compacted, and a tombstone that waits for a record to be readable.
+//! One damaged record, in each of the logs: nothing is lost, reads go on, writes are refused with
+//! its place once space is used up, and taken again when it can be read. And what is no background
+//! error: a log that is not to be compacted, and a tombstone that waits for a record to be
+//! readable.
 
 use std::sync::Arc;
 
@@ -54,7 +55,7 @@ fn filled() -> Bench {
         write(&bench, version).expect("nothing is wrong");
     }
     bench.store.flush().expect("flushes");
-    assert!(bench.figure("compactions") > 0 && bench.store.troubles().is_empty());
+    assert!(bench.figure("compactions") > 0 && bench.store.background_errors().is_empty());
     bench
 }
 
@@ -90,8 +91,8 @@ fn write_until_refused(bench: &Bench) -> (Vec<u64>, Error) {
     panic!("writes are never refused");
 }
 
-/// The damage is turned over in a store in which the compaction of one of these logs fails for it, which takes too
-/// much by and by.
+/// The damage is turned over in a store in which the compaction of one of these logs fails for it,
+/// which takes too much by and by.
 fn suffer(bench: &Bench, damage: &Damage, logs: &[&str]) {
     damage.turn(bench);
     let (versions, error) = write_until_refused(bench);
@@ -101,10 +102,10 @@ fn suffer(bench: &Bench, damage: &Damage, logs: &[&str]) {
     let Error::Corruption(place) = &**cause else { panic!("{error}") };
     assert_eq!(place.file, damage.file, "{error}");
     assert!((0..4096).contains(&(damage.offset - place.offset)), "{error}");
-    let troubles = bench.store.troubles();
+    let errors = bench.store.background_errors();
     let work = format!("compaction of {told}");
-    let trouble = troubles.iter().find(|trouble| trouble.work == work).expect("it is told");
-    assert!(trouble.refuses_writes && trouble.failures > 1 && trouble.cause == **cause);
+    let error = errors.iter().find(|error| error.work == work).expect("it is told");
+    assert!(error.refuses_writes && error.failures > 1 && error.cause == **cause);
     // A delete takes space too.
     let delete = bench.store.admit(&[Op::Delete { key: b"k" }]);
     assert!(matches!(delete, Err(Error::SpaceUsedUp { .. })), "{delete:?}");
@@ -129,7 +130,7 @@ fn suffer(bench: &Bench, damage: &Damage, logs: &[&str]) {
     for _ in 0..3_000 {
         bench.advance();
     }
-    assert_eq!(bench.store.troubles(), []);
+    assert_eq!(bench.store.background_errors(), []);
     for (number, version) in (0..).zip(&versions) {
         assert_eq!(bench.get(&key(number)), Some(value(number, *version, 8)), "{number}");
     }
@@ -231,7 +232,7 @@ fn grow_cold_log(bench: &Bench, from: u64, bytes: u64) -> u64 {
 
 /// A round failed; then so much that lives is appended that none is wanted any more.
 #[test]
-fn a_log_that_grows_by_what_lives_is_in_no_trouble() {
+fn a_log_that_grows_by_what_lives_is_without_error() {
     let bench = Bench::open_by_hand(device::memory(), unbounded(), 7);
     let next = grow_cold_log(&bench, 0, 8 * (16 << 10));
     let log = cold_log(&bench);
@@ -254,15 +255,15 @@ fn a_log_that_grows_by_what_lives_is_in_no_trouble() {
         failures() > 0
     });
     assert!(failed.is_some());
-    assert_eq!(bench.store.troubles().len(), 1);
+    assert_eq!(bench.store.background_errors().len(), 1);
     let bytes = log.tail().get() - log.begin().get();
     grow_cold_log(&bench, newest + 1, 3 * bytes);
-    assert_eq!(bench.store.troubles(), []);
+    assert_eq!(bench.store.background_errors(), []);
     assert_eq!(bench.figure("cold_compactions"), 0, "it still is damaged");
 }
 
 #[test]
-fn a_log_that_is_not_to_be_compacted_is_in_no_trouble() {
+fn a_log_that_is_not_to_be_compacted_is_without_error() {
     let bench = Bench::open_by_hand(device::memory(), options(), 7);
     bench.put(&key(1), &value(1, 0, 8));
     let shared = &bench.store.shared;
@@ -271,9 +272,9 @@ fn a_log_that_is_not_to_be_compacted_is_in_no_trouble() {
     shared.note_failed_round(&shared.hot_figures, &shared.log, &error);
     shared.note_failed_round(&shared.cold_figures, &cold.log, &error);
     shared.note_failed_round(&shared.chunk_figures, &cold.chunk_log, &error);
-    assert_eq!(bench.store.troubles().len(), 3);
+    assert_eq!(bench.store.background_errors().len(), 3);
     (0..3).for_each(|_| bench.advance());
-    assert_eq!(bench.store.troubles(), []);
+    assert_eq!(bench.store.background_errors(), []);
 }
 
 /// Damages the record of a cold key that is on disk, and answers the key and the damage.
@@ -325,7 +326,7 @@ fn a_key_whose_cold_record_is_damaged_can_be_deleted() {
     let (deleted, damage) = damage_cold_key(&bench);
     bench.delete(&deleted);
     pass_over(&bench, 4);
-    assert_eq!(bench.store.troubles(), []);
+    assert_eq!(bench.store.background_errors(), []);
     assert_eq!(bench.get(&deleted), None, "its tombstone stays");
     let entries = |bench: &Bench| {
         let shared = &bench.store.shared;
@@ -385,7 +386,12 @@ fn a_cold_record_behind_one_that_is_damaged_is_copied_and_never_read() {
         if step % 10 == 0 {
             bench.advance();
         }
-        assert_eq!(bench.figure("cold_compaction_failures"), 0, "{:?}", bench.store.troubles());
+        assert_eq!(
+            bench.figure("cold_compaction_failures"),
+            0,
+            "{:?}",
+            bench.store.background_errors()
+        );
         if cold_log(&bench).begin() > older {
             break;
         }
@@ -417,7 +423,8 @@ fn a_tombstone_that_stays_is_durable_before_the_log_begins_behind_it() {
     assert_eq!(bench.get(&deleted), None);
 }
 
-/// A mistake of ours is told, and ends the writes: the compaction whose task has panicked never runs again.
+/// A mistake of ours is told, and ends the writes: the compaction whose task has panicked never
+/// runs again.
 #[test]
 fn a_task_that_panics_ends_the_writes() {
     let device = FaultDevice::new(device::memory());
