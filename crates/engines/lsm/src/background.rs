@@ -1,14 +1,14 @@
 //! Background work: flushes and compactions, submitted to the pool that the store was handed.
 //!
-//! One flush task is queued or running at a time, so that none waits for another and keeps a thread of the
-//! pool from compactions; it reorganises the Dranges, if that is due, flushes or merges
-//! the memtable that waits longest, with its Drange, and queues the next one: writers that wait for
-//! room look for it after each task. A compaction task does one job of the plan, and plans anew
-//! when it is done. Jobs that run at once are disjoint (`plan_compaction`).
+//! One flush task is queued or running at a time, so that none waits for another and keeps a thread
+//! of the pool from compactions. It reorganises the Dranges, if that is due, flushes or merges the
+//! memtable that waits longest, with its Drange, and queues the next task. Writers that wait for
+//! room check for it after each task. A compaction task does one job of the plan, and plans again
+//! when it is done. Jobs that run at the same time are disjoint (`plan_compaction`).
 //!
 //! A job that cannot read a table keeps its claim until the store is opened again: its tables stay
-//! where they are, and nothing else is in danger. Jobs that do not meet it go on, and so do writes
-//! until Level 0 is full and no job can help.
+//! where they are, and nothing else is in danger. Jobs that do not meet it continue, and so do
+//! writes until Level 0 is full and no job can help.
 
 mod compact_range;
 pub(crate) mod compaction;
@@ -46,12 +46,12 @@ use plan_ingest::{Place, plan_ingest};
 use plan_sweep::{plan_drops, plan_sweep};
 use plan_tombstones::plan_tombstones;
 
-/// What is under way, and what was done.
+/// The state of background work that is under way, and counts of the work that was done.
 #[derive(Debug)]
 pub(crate) struct Background {
     is_flush_queued: AtomicBool,
-    /// Whether the next flush task has the manifest get the range deletes, if it has nothing else to
-    /// do.
+    /// Whether the next flush task has the manifest get the range deletes, if it has nothing else
+    /// to do.
     is_settling_due: AtomicBool,
     /// Whether the next flush task flushes all sealed memtables, for the sake of deletes.
     are_tombstones_due: AtomicBool,
@@ -74,7 +74,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Nothing is under way, and Level 0 has so many bytes.
+    /// Makes the state in which nothing is under way and Level 0 has `level0_bytes` bytes.
     pub(crate) fn new(level0_bytes: u64) -> Self {
         Self {
             is_flush_queued: AtomicBool::default(),
@@ -105,7 +105,7 @@ impl Background {
     }
 }
 
-/// What another job must not meet.
+/// Claims that another job must not meet.
 #[derive(Debug, Default)]
 struct Claims {
     /// Of the jobs that are queued or running.
@@ -146,7 +146,7 @@ impl Shared {
             if settled.as_ref().is_err_and(engine::Error::may_pass) {
                 shared.background.is_settling_due.store(true, SeqCst);
             }
-            // What rests in memory may be what keeps range deletes from ending.
+            // Versions in memtables may be all that keeps range deletes from ending.
             let deletes = Arc::clone(&shared.state.load().deletes);
             let are_tombstones_due = shared.background.are_tombstones_due.swap(false, SeqCst);
             let flushed = settled.and_then(|()| match are_tombstones_due {
@@ -157,13 +157,13 @@ impl Shared {
                 false => shared.flush_sealed(Wanted::WhatWaitsLongest),
             });
             shared.note_flush(&flushed);
-            // Whoever sealed something until here found this task, and queued none.
+            // A thread that sealed a memtable before this line found this task, and queued none.
             shared.background.is_flush_queued.store(false, SeqCst);
             if flushed.is_ok() {
                 shared.schedule_flush();
             }
         };
-        // A pool that is stopping runs nothing more, and nobody waits for it.
+        // A pool that is stopping runs nothing more, and no thread waits for it.
         if self.group.submit(Class::Flush, "flush", task).is_err() {
             self.background.is_flush_queued.store(false, SeqCst);
         }
@@ -180,7 +180,7 @@ impl Shared {
         self.schedule_beside(&mut self.background.claims.lock());
     }
 
-    /// The same, if gets have searched so many tables in vain that something may be due.
+    /// Schedules compactions if gets have searched tables in vain often enough that one may be due.
     pub(crate) fn compact_for_gets(self: &Arc<Self>) {
         let is_plan_due = &self.lookups.is_plan_due;
         if is_plan_due.load(Relaxed) && is_plan_due.swap(false, Relaxed) {
@@ -232,13 +232,13 @@ impl Shared {
         self.end_job(claim, done);
     }
 
-    /// A job has ended, whose claim is given back.
+    /// Ends a job and releases its claim.
     fn end_job(self: &Arc<Self>, claim: Claim, done: Result<()>) {
         self.cache.freed().give_back();
         self.removals.run();
         let mut claims = self.background.claims.lock();
         claims.under_way.retain(|other| *other != claim);
-        // What may pass is tried again with the next plan, which somebody else makes.
+        // A retryable failure is tried again with the next plan, which another event causes.
         let mut passing = None;
         // In the same step as the next plan: that no job is under way means that none can be.
         match done {
@@ -256,8 +256,8 @@ impl Shared {
         self.pressure.relieve();
     }
 
-    /// The level that each of these tables is to be ingested into. No job goes there before
-    /// [`Shared::give_back_places`].
+    /// Returns the level that each of these tables is to be ingested into. No job takes these
+    /// places before [`Shared::give_back_places`].
     pub(crate) fn reserve_places(&self, tables: &[Summary]) -> Vec<Place> {
         let mut claims = self.background.claims.lock();
         let version = Arc::clone(&self.state.load().version);
@@ -297,7 +297,7 @@ impl Shared {
     }
 }
 
-/// Whether something could not be read, rather than written. That too many files were open is
+/// Returns whether the error is a failure to read, rather than to write. Too many open files is
 /// neither.
 fn is_of_reading(error: &Error) -> bool {
     match error {

@@ -1,32 +1,38 @@
-//! The cache of blocks and metadata of all tables of a store, and of single pairs ([`pairs`]),
-//! within the memory that is left for it: more of it where memtables leave some of theirs for a while ([`claim`]). Who
-//! writes has it give way ([`Cache::give_way`]).
+//! The cache of blocks and metadata of all tables of a store, and of single pairs ([`pairs`]).
 //!
-//! Many clocks: what is looked up gets a second chance when the hand comes by. A new block has
-//! none, so a long scan pushes out what it has read itself, and little else. Each has room for many of the
-//! largest metadata, or there are fewer: where only some would fit, clocks that have got more of them by
-//! chance would give them up to each other, at each look-up, while others have room.
+//! It takes the memory that is left for it: more if memtables leave some of theirs for a while
+//! ([`claim`]). Writers make it shrink ([`Cache::give_way`]).
 //!
-//! Blocks and metadata lie in memory of their own ([`sync::pieces`]), of which it is known what is resident. What of it
-//! is between pieces is the cache's, too: it holds fewer. Memory comes back from it where a whole page of the
-//! system is free, so whoever needs some has a few pieces more given up than it is long.
+//! It has many clocks: a piece that is looked up gets a second chance when the hand passes it. A
+//! new block has none, so a long scan evicts the blocks that it has read itself, and little else.
+//! Each clock has room for many of the largest metadata, or there are fewer clocks. If only some
+//! fitted, clocks that by chance have more of them would evict these at each lookup, while others
+//! have room.
 //!
-//! What was given up not long ago is remembered as hashes (*ghosts*): whatever of it is read again tells
-//! what a larger cache would have saved.
+//! Blocks and metadata are in memory of their own ([`sync::pieces`]), whose resident bytes are
+//! known. The gaps between pieces are the cache's, too: it holds fewer pieces. Memory is returned
+//! only if a whole page of the system is free, so a request for memory evicts a few pieces more
+//! than its length.
+//!
+//! Recently evicted pieces are remembered as hashes (*ghosts*): each of them that is read again
+//! counts as a read that a larger cache would have saved.
 //!
 //! # Invariants
-//! - C1. What the budget counts is what is resident of the pool, what pieces take beside it, and the ghosts' table.
-//!   So it counts a piece that was given up, too, as long as anybody reads in it.
-//! - C2. After an insertion the cache is not above its capacity, unless it is empty or others read in what it gave
-//!   up. The capacity moves with the budget and with what memtables take, and is asked for each time.
-//! - C3. After memory was set aside for a write, blocks and pairs take no more than what memtables leave.
+//! - C1. The budget counts the resident bytes of the pool, the bytes that pieces take outside it,
+//!   and the ghosts' table. So it also counts an evicted piece as long as a reader uses it.
+//! - C2. After an insertion the cache is not above its capacity, unless it is empty or readers use
+//!   pieces that it has evicted. The capacity moves with the budget and with the memtables' bytes,
+//!   and is computed each time.
+//! - C3. After memory was reserved for a write, blocks and pairs take no more than memtables leave.
 //!
 //! # Concurrency
-//! One lock a clock; no two are held at once. What comes while the number of clocks changes may end up in a
-//! clock where nobody looks for it: it is read again then, and given up in its turn.
+//! Each clock has one lock; no thread holds two. A piece that is inserted while the number of
+//! clocks changes may end up in a clock where no lookup searches for it. Then it is read again, and
+//! later evicted.
 
 mod claim;
 mod clock;
+mod figures;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
@@ -49,34 +55,37 @@ use clock::Clock;
 
 /// Clocks, at most; a power of two, as their number always is.
 const CLOCKS_MAX: usize = 16;
-/// The largest metadata that a clock has room for: how many come to one of 16 clocks varies by chance.
+/// Pieces of the largest metadata that a clock has room for: how many one of 16 clocks gets varies
+/// by chance.
 const METADATA_A_CLOCK: u64 = 16;
-/// What an entry takes beside what it holds: its slot, its place in a map that is two thirds full, two counts, and
-/// what the allocator has of it.
+/// Bytes that an entry takes besides its content: its slot, its place in a map that is two thirds
+/// full, two counts, and the allocator's overhead.
 const ENTRY_OVERHEAD_BYTES: u64 = 128;
-/// Of the budget that a store is opened with, what the ghosts of blocks take, and those of pairs; and the
-/// entries of each, at least and at most.
+/// Parts of the budget at opening of which the ghosts of blocks take one, and the ghosts of pairs
+/// one; and the entries of each, at least and at most.
 const GHOSTS_SHARE: u64 = 4096;
 const GHOSTS_MIN: u64 = 64;
 const GHOSTS_MAX: u64 = 1 << 16;
-/// Bytes given up that are one page to the ghosts.
+/// Evicted bytes that are one page to the ghosts.
 const GHOST_PAGE_BYTES: u64 = 4096;
-/// A part of the budget that the cache gives up at once, so that not every write has it give way.
+/// Parts of the budget of which the cache releases one in a step, so that not every write makes it
+/// shrink.
 const WAY_PARTS: u64 = 256;
-/// Part of the budget that is read in between two looks at what memtables need no more.
+/// Parts of the budget of which one is read in between two checks of the bytes that memtables no
+/// longer need.
 const TURN_PARTS: u64 = 2;
-/// Pieces that come in between two looks at how much pairs should have.
+/// Insertions of pieces between two decisions on the share of pairs.
 const INSERTIONS_A_ROUND: u64 = 256;
 /// Parts of the budget of which a slab of the pool may be one, and its bytes at least and at most.
 const SLAB_PARTS: u64 = 256;
 const SLAB_BYTES_MIN: u64 = 64 << 10;
 const SLAB_BYTES_MAX: u64 = 4 << 20;
-/// Pieces that are given up for a new one, at most, so that it finds a place that is free.
+/// Most pieces that are evicted for a new one, so that it finds a free place.
 const GIVEN_UP_MAX: usize = 4;
-/// Stands for the metadata where a fragment's number would be.
+/// Number that marks metadata, in the place of a fragment's number.
 const METADATA: u32 = u32::MAX;
 
-/// What is cached.
+/// A cached piece.
 #[derive(Clone, Debug)]
 pub(crate) enum Cached {
     Block(Arc<Block>),
@@ -100,7 +109,7 @@ impl Cached {
         }
     }
 
-    /// Has the pool know it by this.
+    /// Sets the mark by which the pool knows it.
     fn mark(&self, mark: u64) {
         match self {
             Self::Block(block) => block.mark(mark),
@@ -117,7 +126,7 @@ impl Cached {
         }
     }
 
-    /// Of these, what does not lie in the pool.
+    /// Returns its bytes that are not in the pool.
     fn beside(&self) -> u64 {
         let pooled = match self {
             Self::Block(block) => block.pooled(),
@@ -127,7 +136,7 @@ impl Cached {
     }
 }
 
-/// Which piece of which table.
+/// The key of a piece: a table and a place in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     table: u64,
@@ -156,7 +165,7 @@ impl Key {
         codec::hash64(0, &bytes)
     }
 
-    /// Its clock of so many.
+    /// Returns the index of its clock among `clocks` clocks.
     fn clock(&self, clocks: usize) -> usize {
         self.hash() as usize % clocks
     }
@@ -165,13 +174,13 @@ impl Key {
 /// The cache.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    /// Of which the first ones are used.
+    /// The clocks; the first `used` are used.
     clocks: Vec<Mutex<Clock>>,
     used: AtomicUsize,
-    /// Whoever changes their number.
+    /// Held by a thread that changes their number.
     fitting: Mutex<()>,
     pool: Pool,
-    /// Bytes of all pieces in clocks, and of these what does not lie in the pool.
+    /// Bytes of all pieces in clocks, and their bytes that are not in the pool.
     held: AtomicU64,
     beside: AtomicU64,
     budget: Arc<MemoryBudget>,
@@ -180,7 +189,7 @@ pub(crate) struct Cache {
     options: Options,
     hits: AtomicU64,
     misses: AtomicU64,
-    /// Of these, metadata.
+    /// Misses of metadata, counted in `misses` too.
     metadata_misses: AtomicU64,
     pairs: Pairs,
     /// Bytes of the metadata of all tables, and of the largest.
@@ -190,13 +199,13 @@ pub(crate) struct Cache {
     insertions: AtomicU64,
     ghosts: Ghosts,
     _of_ghosts: Charge,
-    /// Bytes given up so far.
+    /// Bytes evicted so far.
     given_up: AtomicU64,
     freed: Arc<Freed>,
 }
 
 impl Cache {
-    /// An empty cache within `budget`, beside these memtables.
+    /// Makes an empty cache within `budget`, next to these memtables.
     pub(crate) fn new(
         budget: &Arc<MemoryBudget>,
         options: &Options,
@@ -234,7 +243,7 @@ impl Cache {
         }
     }
 
-    /// What is there of `key`.
+    /// Returns the piece of `key`, if it is cached.
     pub(crate) fn get(&self, key: &Key) -> Option<Cached> {
         let found = self.clock(key.clock(self.used()))?.lock().look_up(key);
         if found.is_some() {
@@ -246,13 +255,13 @@ impl Cache {
         found
     }
 
-    /// Whether it has `key`. Counts as no look-up.
+    /// Returns whether it has `key`. Does not count as a lookup.
     pub(crate) fn has(&self, key: &Key) -> bool {
         self.clock(key.clock(self.used())).is_some_and(|clock| clock.lock().has(key))
     }
 
-    /// Memory for a piece of `len` bytes that was read. Where there would be too much, that of others, which
-    /// are given up for it.
+    /// Returns memory for a piece of `len` bytes that was read. If the cache would have too much,
+    /// it evicts other pieces and reuses their memory.
     pub(crate) fn piece(&self, len: usize) -> pieces::Piece {
         let capacity = self.capacity();
         let mut grown = self.insertions.load(Relaxed) as usize;
@@ -269,7 +278,7 @@ impl Cache {
         self.pool.take(len)
     }
 
-    /// Keeps `cached`, which was read, and gives up others for it.
+    /// Keeps `cached`, which was read, and evicts others for it.
     pub(crate) fn insert(&self, key: Key, cached: Cached) {
         let (bytes, beside) = (cached.bytes(), cached.beside());
         self.ghosts.note_read(key.hash(), MemoryGain::blocks(bytes));
@@ -282,7 +291,7 @@ impl Cache {
         if bytes > capacity {
             return;
         }
-        // Counted before it is there: whoever gives it up again takes it off.
+        // Counted before it is there: a thread that evicts it subtracts it.
         self.count(bytes, beside);
         let index = key.clock(self.used());
         let is_new = self.clock(index).is_some_and(|clock| clock.lock().add(key, cached));
@@ -293,14 +302,14 @@ impl Cache {
         self.freed.give_back_soon();
     }
 
-    /// Gives up what is above the capacity, which may have become less.
+    /// Evicts all pieces above the capacity, which may have become less.
     pub(crate) fn shrink(&self) {
         self.fit_pairs();
         self.fit_clocks();
         self.shrink_to(self.capacity(), 0);
     }
 
-    /// Gives up what memtables have left and need now.
+    /// Releases bytes that memtables had left and need now.
     pub(crate) fn give_way(&self, split: &MemorySplit) {
         let step = self.budget.limit() / WAY_PARTS;
         let claimed = self.claim.note_taken(self.memtables.taken(), step);
@@ -313,30 +322,30 @@ impl Cache {
         self.freed.give_back_soon();
     }
 
-    /// Whether it holds no more than it may.
+    /// Returns whether it holds no more than it may.
     pub(crate) fn is_within_capacity(&self) -> bool {
         self.bytes() <= self.capacity()
     }
 
-    /// What it may hold: its share, and no more than others leave of the budget.
+    /// Returns the bytes that it may hold: its share, and no more than others leave of the budget.
     fn capacity(&self) -> u64 {
         let limit = self.budget.limit();
         let others = self.budget.used().saturating_sub(self.bytes());
         self.share().saturating_sub(self.pairs.bytes()).min(limit.saturating_sub(others))
     }
 
-    /// What blocks and pairs may take.
+    /// Returns the bytes that blocks and pairs may take.
     fn share(&self) -> u64 {
         let claimed = self.claim.beside(self.memtables.taken());
         MemorySplit::of(self.budget.limit(), &self.options).cache_beside(claimed)
     }
 
-    /// The pairs that are kept beside blocks.
+    /// Returns the pairs that are kept next to blocks.
     pub(crate) fn pairs(&self) -> &Pairs {
         &self.pairs
     }
 
-    /// Keeps what a get found in the tables of the version of this number, and gives up blocks for it.
+    /// Keeps a pair that a get found in the tables of version `version`, and evicts blocks for it.
     pub(crate) fn keep_pair(&self, version: u64, key: &[u8], seqno: SeqNo, value: &[u8]) {
         let before = self.pairs.bytes();
         self.pairs.keep(version, key, seqno.get(), value);
@@ -345,20 +354,21 @@ impl Cache {
         }
     }
 
-    /// So many blocks were read for walks.
+    /// Notes that `blocks` blocks were read for walks.
     pub(crate) fn note_walked(&self, blocks: u64) {
         self.pairs.note_walked(blocks);
     }
 
-    /// The tables have so much metadata, for which there is to be room beside pairs, and the largest of
-    /// them is so long. The clocks do not follow before [`Cache::fit_clocks`].
+    /// Notes the bytes of all tables' metadata, for which there is to be room next to pairs, and of
+    /// the largest. The number of clocks does not follow before [`Cache::fit_clocks`].
     pub(crate) fn note_metadata(&self, bytes: u64, bytes_max: u64) {
         self.metadata_bytes.store(bytes, Relaxed);
         self.metadata_bytes_max.store(bytes_max, Relaxed);
         self.fit_pairs();
     }
 
-    /// Uses fewer clocks where one has too little room for metadata, and more where it has more than enough.
+    /// Uses fewer clocks if one has too little room for metadata, and more if it has more than
+    /// enough.
     pub(crate) fn fit_clocks(&self) {
         let share = MemorySplit::of(self.budget.limit(), &self.options).cache_bytes;
         let bytes = share.saturating_sub(self.pairs.bytes());
@@ -370,14 +380,14 @@ impl Cache {
         };
         let _fitting = self.fitting.lock();
         let used = self.used();
-        // With twice the room at least, or they would come and go with every table.
+        // At least twice the room, or the number would change with every table.
         let wanted = fitting(least).min(used.max(fitting(2 * least)));
         if wanted != used {
             self.use_clocks(wanted);
         }
     }
 
-    /// Uses so many clocks from now on.
+    /// Uses `clocks` clocks from now on.
     fn use_clocks(&self, clocks: usize) {
         self.used.store(clocks, Relaxed);
         for (index, clock) in self.clocks.iter().enumerate() {
@@ -397,7 +407,7 @@ impl Cache {
         self.used.load(Relaxed)
     }
 
-    /// Gives pairs their part of what metadata leave.
+    /// Gives pairs their part of the bytes that metadata leave.
     fn fit_pairs(&self) {
         self.fit_pairs_in(self.share());
     }
@@ -406,8 +416,9 @@ impl Cache {
         self.pairs.fit(share.saturating_sub(self.metadata_bytes.load(Relaxed)));
     }
 
-    /// Gives up what is above `capacity`, and gives its memory back: of that no more than has to be, since what comes
-    /// next is filled into it. Whenever as much as a slab has become free between pieces they are drawn together.
+    /// Evicts pieces above `capacity`, and returns their memory, but no more than necessary, since
+    /// the next pieces fill it. Each time that a slab's bytes have become free between pieces, the
+    /// pieces are drawn together.
     fn shrink_to(&self, capacity: u64, grown: usize) {
         let (mut victim, mut free_at_last) = (grown, 0);
         while self.bytes().saturating_sub(self.pool.idle()) > capacity {
@@ -429,12 +440,13 @@ impl Cache {
         }
     }
 
-    /// Bytes of the pool on pages that pieces lie on.
+    /// Returns the free bytes of the pool on pages that have pieces.
     fn free_between_pieces(&self) -> u64 {
         self.pool.resident().saturating_sub(self.pool.idle() + self.pool.used())
     }
 
-    /// Copies the pieces of a slab to where others have gone, so that it is idle. Answers whether less is in use then.
+    /// Copies the pieces of a slab to places that others have left, so that it is idle. Returns
+    /// whether less is in use then.
     fn draw_together(&self) -> bool {
         let in_use = || self.pool.resident().saturating_sub(self.pool.idle());
         let (before, mut marks) = (in_use(), Vec::new());
@@ -456,8 +468,9 @@ impl Cache {
         in_use() < before
     }
 
-    /// Gives up a piece of the first clock from the `grown`th on that has no less than its part: there is one as long as
-    /// there is any piece. Otherwise clocks would grow and wither by chance. Answers whether there was one.
+    /// Evicts a piece of the first clock from the `grown`th on that has no less than its part:
+    /// there is one as long as there is any piece. Otherwise clocks would grow and shrink by
+    /// chance. Returns whether there was one.
     fn give_up_one(&self, grown: usize) -> bool {
         let used = self.used();
         let part = self.held.load(Relaxed) / used as u64;
@@ -465,7 +478,7 @@ impl Cache {
             let index = (grown + nth) % CLOCKS_MAX;
             let part = if index < used { part } else { 0 };
             let clock = self.clock(index).map(|clock| clock.lock());
-            // It goes behind the lock.
+            // It is dropped after the lock is released.
             clock.filter(|clock| clock.bytes() >= part).and_then(|mut clock| clock.evict())
         });
         let Some(slot) = given_up else { return false };
@@ -478,7 +491,7 @@ impl Cache {
         true
     }
 
-    /// Counts a piece in a clock: so many bytes, of which the pool has not counted these yet.
+    /// Counts a piece in a clock: `bytes` bytes, of which `beside` are not counted by the pool.
     fn count(&self, bytes: u64, beside: u64) {
         self.budget.charge_anyway(beside);
         self.held.fetch_add(bytes, Relaxed);
@@ -491,51 +504,14 @@ impl Cache {
         self.beside.fetch_sub(beside, Relaxed);
     }
 
-    /// What it is counted in.
+    /// Returns the budget that it is counted in.
     pub(crate) fn budget(&self) -> &Arc<MemoryBudget> {
         &self.budget
     }
 
-    /// What it has freed.
+    /// Returns the count of memory that it has freed.
     pub(crate) fn freed(&self) -> &Arc<Freed> {
         &self.freed
-    }
-
-    /// Bytes that it takes: the pool's that are resident, and what pieces take beside it.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.pool.resident() + self.beside.load(Relaxed)
-    }
-
-    /// Of these, those that pieces have.
-    pub(crate) fn held_bytes(&self) -> u64 {
-        self.held.load(Relaxed)
-    }
-
-    /// From now on counts what `bytes` more would have saved.
-    pub(crate) fn set_ghost_reach(&self, bytes: u64) {
-        let of_pairs = (bytes as f64 * self.pairs.part()) as u64;
-        self.pairs.set_ghost_reach(of_pairs);
-        self.ghosts.set_reach((bytes - of_pairs).div_ceil(GHOST_PAGE_BYTES));
-    }
-
-    /// Blocks that so much more would have saved reading, as counted so far.
-    pub(crate) fn ghost_hits(&self) -> u64 {
-        self.ghosts.hits() + self.pairs.ghost_hits()
-    }
-
-    /// Bytes of what is remembered of pieces that are not cached.
-    pub(crate) fn ghost_bytes(&self) -> u64 {
-        2 * self.ghosts.bytes()
-    }
-
-    /// Look-ups that did not find the metadata of a table.
-    pub(crate) fn metadata_misses(&self) -> u64 {
-        self.metadata_misses.load(Relaxed)
-    }
-
-    /// Look-ups that found something, and those that did not.
-    pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
-        (self.hits.load(Relaxed), self.misses.load(Relaxed))
     }
 
     fn clock(&self, index: usize) -> Option<&Mutex<Clock>> {

@@ -15,13 +15,13 @@ use crate::range_deletes::RangeDeletes;
 use crate::table::{LocalTables, Properties, Reading, Table, TableCursor, TableStore, hash};
 use crate::version::{Change, LEVELS, Version};
 
-/// Bytes that are read at once.
+/// Bytes of one read.
 const READ_BYTES: u64 = 256 << 10;
 
-/// What [`check`] found.
+/// The result of [`check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Each piece that is not what was written, with its place.
+    /// Each piece that differs from the written one, with its place.
     pub damage: Vec<Corruption>,
     /// The numbers of tables that a crash left of a flush or a compaction; harmless, and gone after
     /// the next opening.
@@ -41,7 +41,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether the store can be opened, and everything in it read.
+    /// Returns whether the store can be opened, and everything in it read.
     pub fn is_sound(&self) -> bool {
         self.damage.is_empty()
     }
@@ -56,7 +56,7 @@ pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
     check_with(device, &LocalTables::on(Arc::clone(device)))
 }
 
-/// The same of a store that was opened by [`crate::Store::open_with`] with `tables`.
+/// Checks, as [`check`] does, a store that was opened by [`crate::Store::open_with`] with `tables`.
 ///
 /// # Errors
 /// As [`check`].
@@ -153,7 +153,7 @@ fn examine(table: &Arc<Table>, deletes: &RangeDeletes, report: &mut Report) -> R
     Ok(())
 }
 
-/// Two tables of a level that overlap (V2).
+/// Returns the damage if two tables of a level overlap (V2).
 fn overlap(version: &Version, level: usize) -> Option<Corruption> {
     version.level(level).windows(2).find_map(|pair| {
         let [lower, upper] = pair else { return None };

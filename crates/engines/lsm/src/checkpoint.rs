@@ -1,8 +1,8 @@
 //! A whole copy of the store in another directory, while it runs.
 //!
-//! 1. Pin the present, and take the state: the tables in it are copied as they are, the memtables
-//!    written to tables, as of the pin; the copy has the range deletes up to there too.
-//! 2. The journal reaches what is in the copy (law L3), and the copy gets a manifest and a
+//! 1. Pin the present, and take the state. Its tables are copied unchanged, and its memtables are
+//!    written to tables, as of the pin. The copy has the range deletes up to the pin too.
+//! 2. The journal reaches the newest write in the copy (law L3), and the copy gets a manifest and a
 //!    superblock.
 
 use std::collections::BTreeSet;
@@ -23,8 +23,8 @@ use crate::table::{LocalTables, Summary, Table, TableStore};
 const COPY_BYTES: u64 = 256 << 10;
 
 impl Shared {
-    /// Writes an openable copy of what was applied before the call to `into`, which has no store
-    /// yet.
+    /// Writes an openable copy of all writes that were applied before the call to `into`, which has
+    /// no store yet.
     pub(crate) fn checkpoint(&self, into: &Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         self.health.check_open()?;
         Manifest::exists(&**into)?;
@@ -43,7 +43,7 @@ impl Shared {
             let of_it = |memtable: &&Arc<Memtable>| memtable.drange() == drange;
             let unit: Vec<_> = state.memtables().filter(of_it).cloned().collect();
             go_on()?;
-            // Older memtables may have what a tombstone hides.
+            // Older memtables may have versions that a tombstone hides.
             let written = self.write_memtables(&unit, pin.seqno(), &output, &|_| true)?;
             edit.added.extend(written.into_iter().map(|summary| (0, summary)));
         }
@@ -56,8 +56,9 @@ impl Shared {
         Manifest::write_copy(&**into, pin.seqno().min(reached.max(newest)), &edit)
     }
 
-    /// The present, and a state that shows it. No table of it was ingested later: the journal does
-    /// not have it, so what is replayed over the copy would lie above it.
+    /// Returns a pin of the present, and a state that shows it. No table of the state was ingested
+    /// later: the journal does not have it, so writes that are replayed over the copy would be
+    /// above it.
     fn pinned_state(&self) -> Result<(Arc<Pin>, Arc<State>)> {
         loop {
             let pin = self.host.sequence.pin();
@@ -69,7 +70,8 @@ impl Shared {
         }
     }
 
-    /// Copies a table as it is: its checksums cover its number, which stays. Answers what it takes there.
+    /// Copies a table unchanged: its checksums cover its number, which stays. Returns the bytes
+    /// that the copy takes.
     fn copy(&self, table: &Table, into: &dyn TableStore, go_on: &GoOn<'_>) -> Result<u64> {
         let summary = table.summary();
         let mut sink = into.create(summary.id, COPY_BYTES as usize)?;

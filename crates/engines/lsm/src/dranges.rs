@@ -1,5 +1,5 @@
-//! Dynamic ranges (Dranges): which memtable a write goes to, such that each takes about the same
-//! number of writes (the paper's section 4.1).
+//! Dynamic ranges (Dranges): they choose the memtable of a write, such that each memtable takes
+//! about the same number of writes (the paper's section 4.1).
 //!
 //! ```text
 //!   keys      |--------------- key space ---------------|
@@ -9,13 +9,13 @@
 //! ```
 //!
 //! A Drange that holds one very hot key has several slots (it is *duplicated*); the number of a
-//! write says which of them it goes to.
+//! write selects one of them.
 //!
 //! # Invariants
-//! - D1. Every key lies in exactly one Trange, and every Trange in one Drange.
-//! - D2. An id stands for one range of keys and one number of slots, for ever. So memtables of two
-//!   ids share a key only if one Drange came in the place of the other, and then all memtables of
-//!   the one are older than those of the other.
+//! - D1. Every key is in exactly one Trange, and every Trange in one Drange.
+//! - D2. An id belongs to one range of keys and one number of slots, for ever. So memtables of two
+//!   ids share a key only if one Drange took the place of the other, and then all memtables of the
+//!   one are older than those of the other.
 //!
 //! A table of Dranges never changes, but for its counters: a reorganisation makes another one
 //! (`plan_reorganisation`, `construct`, and `background/reorganise`).
@@ -39,12 +39,12 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Whether `key` lies in it.
+    /// Returns whether `key` is in it.
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         self.start.as_slice() <= key && self.is_before_end(key)
     }
 
-    /// Whether some key may lie in both.
+    /// Returns whether some key may be in both.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.is_before_end(&other.start) && other.is_before_end(&self.start)
     }
@@ -63,7 +63,7 @@ pub(crate) struct Dranges {
     basis: u64,
 }
 
-/// A tiny range: what a reorganisation moves.
+/// A tiny range: the unit that a reorganisation moves.
 #[derive(Debug)]
 struct Trange {
     start: Vec<u8>,
@@ -84,13 +84,14 @@ pub(crate) struct Drange {
 }
 
 impl Dranges {
-    /// One Drange of all keys, with so many slots.
+    /// Makes one Drange of all keys, with `slots` slots.
     pub(crate) fn one(slots: usize) -> Self {
         let layout = Layout { parts: vec![Part::whole(slots.max(1))], basis: 0 };
         Self::of(layout, &mut |_, _| None, &mut 0)
     }
 
-    /// What comes after these, with `layout`: a Drange that stays as it was keeps its id.
+    /// Makes the Dranges that follow these, with `layout`: a Drange that did not change keeps its
+    /// id.
     pub(crate) fn after(&self, layout: Layout, next_id: &mut u64) -> Self {
         let mut known = |bounds: &Bounds, slots: usize| {
             let mut dranges = self.dranges.iter();
@@ -198,8 +199,8 @@ impl Dranges {
         tranges.iter().map(|trange| (trange.start.clone(), trange.writes.load(Relaxed)))
     }
 
-    /// Makes what was counted weigh half, so that what comes weighs more. Writes that are counted
-    /// just then may be lost.
+    /// Halves the weight of the counts, so that later writes weigh more. Writes that are counted at
+    /// that moment may be lost.
     pub(crate) fn decay(&self) {
         for trange in &self.tranges {
             trange.writes.store(trange.writes.load(Relaxed) / 2, Relaxed);

@@ -1,4 +1,4 @@
-//! One version of a key, and the order in which versions lie everywhere: by key, the newest first.
+//! One version of a key, and the order of versions everywhere: by key, the newest first.
 
 use codec::SeqNo;
 use engine::Result;
@@ -15,18 +15,18 @@ pub(crate) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Where it lies.
+    /// Returns its place in the order.
     pub(crate) fn target(&self) -> Target<'a> {
         Target { key: self.key, seqno: self.seqno }
     }
 
-    /// Bytes of its key and value.
+    /// Returns the bytes of its key and value.
     pub(crate) fn bytes(&self) -> usize {
         self.key.len() + self.value.map_or(0, <[u8]>::len)
     }
 }
 
-/// What a search for one key has found; a value was copied to where the caller wanted it.
+/// The result of a search for one key. A value was copied to the place that the caller passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) seqno: SeqNo,
@@ -35,12 +35,12 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The same, or a tombstone, if it is older than the range delete `hidden`.
+    /// Returns the same, or a tombstone if it is older than the range delete `hidden`.
     pub(crate) fn unless_below(self, hidden: SeqNo) -> Self {
         if self.seqno < hidden { Self { seqno: hidden, is_value: false } } else { self }
     }
 
-    /// What `entry` is, its value copied to `into`.
+    /// Makes the result for `entry`, and copies its value to `into`.
     pub(crate) fn copy(entry: &Entry<'_>, into: &mut Vec<u8>) -> Self {
         if let Some(value) = entry.value {
             into.clear();
@@ -50,7 +50,7 @@ impl Found {
     }
 }
 
-/// Where a seek goes.
+/// The target of a seek.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Aim<'a> {
     /// [`EntryCursor::seek`].
@@ -60,11 +60,11 @@ pub(crate) enum Aim<'a> {
 }
 
 /// A walk over entries, one way: forward after [`EntryCursor::seek`], backward after
-/// [`EntryCursor::seek_before`]. After an error it must be sought anew.
+/// [`EntryCursor::seek_before`]. After an error the caller must seek again.
 pub(crate) trait EntryCursor: Send {
-    /// Makes ready for a seek, which has to be the next call or follow others of these, all with the
-    /// same place. Answers what that would have to read first, as far as that is known; nothing is
-    /// read here.
+    /// Prepares a seek. The next call must be that seek, or another `aim` with the same place.
+    /// Returns the piece that the seek would have to read first, as far as that is known; nothing
+    /// is read here.
     fn aim(&mut self, _: Aim<'_>) -> Result<Option<Missing>> {
         Ok(None)
     }
@@ -75,12 +75,12 @@ pub(crate) trait EntryCursor: Send {
     /// Goes to the last entry before `to`, or the last of all.
     fn seek_before(&mut self, to: Option<Target<'_>>) -> Result<()>;
 
-    /// One forward, after `seek`.
+    /// Moves one entry forward, after `seek`.
     fn next(&mut self) -> Result<()>;
 
-    /// One backward, after `seek_before`.
+    /// Moves one entry backward, after `seek_before`.
     fn previous(&mut self) -> Result<()>;
 
-    /// Where it stands; `None` at the end.
+    /// Returns the current entry; `None` at the end.
     fn entry(&self) -> Option<Entry<'_>>;
 }

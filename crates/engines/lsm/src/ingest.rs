@@ -1,28 +1,30 @@
-//! Ingestion: pairs that come in order become tables, outside of memtables, and all of them are put
-//! in at once, as one write.
+//! Ingestion: pairs that arrive in order become tables, outside of memtables, and all of these are
+//! added atomically, as one write.
 //!
-//! 1. Pairs are written to tables one behind the other. No manifest names these, and they have no
-//!    number yet. Writes, flushes and compactions go on beside it.
-//! 2. The tables are durable, with their names. Where Level 0 is full it is waited for compactions, as writers do:
-//!    many that come one after the other may all lie there.
-//! 3. The host keeps all other writes out. What is in memory is flushed: in a table of Level 0 it would
-//!    lie above what comes now, though it is older.
-//! 4. Memtables that are written to are replaced by others, and the ingested tables take an id
-//!    between the old and the new ones: so Level 0 has an order (V1). Then the write gets its number.
+//! 1. Pairs are written to tables sequentially. No manifest names these, and they have no number
+//!    yet. Writes, flushes and compactions continue concurrently.
+//! 2. The tables are durable, with their names. If Level 0 is full, the ingestion waits for
+//!    compactions, as writers do: the tables of many successive ingestions may all be put into
+//!    Level 0.
+//! 3. The host keeps all other writes out. Memtables are flushed: in a table of Level 0 their
+//!    content would be above the ingested tables, though it is older.
+//! 4. The active memtables are replaced by others, and the ingested tables take an id between the
+//!    old and the new ones: so Level 0 has an order (V1). Then the write gets its number.
 //! 5. Each table gets a level (`background/plan_ingest`), which no job enters meanwhile.
 //! 6. The journal reaches the number (law L3). One edit of the manifest has all tables, their
 //!    number, and that everything up to it is persisted: no replay puts an older write on top.
 //! 7. The next state has them all.
 //!
-//! What is given up, or refused, until 6 leaves nothing but files, which are removed, at the latest
-//! when the store is opened. A crash in 6 leaves all or nothing, as the superblock has it.
+//! An ingestion that is abandoned, or refused, before step 6 leaves only files, which are removed,
+//! at the latest when the store is opened. A crash in step 6 leaves all tables or none, as the
+//! superblock has it.
 //!
 //! # Invariants
 //! - H1. No memtable has a version of a lower number once the tables are in the version.
-//! - H2. Of a get that is led by the lookup index none is led past an ingested table
-//!   (`version`, `newest_ingested`).
-//! - H3. Whoever looked a key up before is told that it was written since (law L7): the version says
-//!   what was ingested last, and a seat compares that.
+//! - H2. No get that the lookup index leads is led past an ingested table (`version`,
+//!   `newest_ingested`).
+//! - H3. A reader that looked a key up before learns that the key was written since (law L7): the
+//!   version has the number of the last ingestion, and a seat compares that.
 
 use std::sync::Arc;
 
@@ -53,7 +55,7 @@ pub(crate) struct SortedTables {
 }
 
 impl SortedTables {
-    /// Nothing was pushed yet.
+    /// Begins an ingestion, without any pair.
     pub(crate) fn begin(shared: &Arc<Shared>) -> Result<Self> {
         shared.health.check_writable()?;
         let options = shared.table_options(LEVELS - 1);
@@ -97,7 +99,7 @@ impl SortedTables {
         Ok(())
     }
 
-    /// All tables are durable, with their names.
+    /// Ends the last table. On return all tables are durable, with their names.
     fn end(&mut self) -> Result<()> {
         self.shared.health.check_writable()?;
         self.failure.clone().map_or(Ok(()), Err)?;
@@ -108,8 +110,8 @@ impl SortedTables {
         self.noting(ended)
     }
 
-    /// A failure ends the ingestion. Where room on the device was missing nothing else is the worse
-    /// for it; any other failure of the device stops writes (law L5).
+    /// Records a failure, which ends the ingestion. If the device had no room, there is no other
+    /// harm; any other failure of the device stops writes (law L5).
     fn noting<T>(&mut self, done: Result<T>) -> Result<T> {
         let done = self.shared.stopping(done);
         if let Err(error) = &done {
@@ -140,7 +142,7 @@ impl Ingestion for SortedTables {
         self.end()?;
         match self.done.is_empty() {
             true => Ok(()),
-            // Nothing is lost by a refusal: the tables stay, and this may be asked for again.
+            // Nothing is lost by a refusal: the tables stay, and the caller may call this again.
             false => self.shared.wait_for_room(self.shared.room_in_level0()),
         }
     }
@@ -163,7 +165,7 @@ impl Ingestion for SortedTables {
         let tables = std::mem::take(&mut self.done);
         let shared = Arc::clone(&self.shared);
         let begun = &mut self.begun;
-        // From the commit on somebody else may name them.
+        // From the commit on, the manifest or the state may name them.
         shared.ingest(tables, memtable, seqno, &mut || begun.clear())
     }
 }
@@ -172,14 +174,14 @@ impl Drop for SortedTables {
     fn drop(&mut self) {
         self.builder = None;
         for id in &self.begun {
-            // What cannot be removed now goes when the store is opened.
+            // If that fails, the next opening of the store removes it.
             let _ = self.shared.tables.remove(id.number);
         }
     }
 }
 
 impl Shared {
-    /// Steps 3 and 4. Answers the id for the tables.
+    /// Does steps 3 and 4. Returns the id for the tables.
     fn empty_memtables(self: &Arc<Self>) -> Result<u64> {
         loop {
             self.flush()?;
@@ -232,7 +234,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Step 4: answers the id for the tables. None if something is in memory. Nobody writes.
+    /// Does step 4, and returns the id for the tables. Returns `None` if any memtable has entries.
+    /// There are no writes meanwhile.
     fn begin_memtables_anew(&self) -> Result<Option<u64>> {
         let install = self.install.lock();
         self.health.check_open()?;

@@ -9,20 +9,22 @@
 //!                    through the cache                       which tables there are
 //! ```
 //!
-//! Between two flushes durability is the host's: it journals what it applies and replays what lies
-//! above [`engine::Engine::persisted`].
+//! Between two flushes durability is the host's: it journals the writes that it applies and replays
+//! those above [`engine::Engine::persisted`].
 //!
 //! # Invariants
 //! - A reader's state misses nothing (`state`, S1), and finds the newest version first (`memtable`,
 //!   M2; `version`, V1 and V3).
-//! - What a range delete hides stays hidden until it is gone (`range_deletes`, G1 to G3).
-//! - Who was routed to a memtable that is open was routed well (`memtable`; `dranges`, D1, D2).
-//! - The indexes lead to what is there, and never away from it (`lookup_index`, U1; `range_index`,
-//!   X1).
-//! - What is persisted is in durable tables that a durable manifest names (`memtable`, M1;
+//! - Entries that a range delete hides stay hidden until they are removed (`range_deletes`, G1 to
+//!   G3).
+//! - A write that was routed to an open memtable was routed correctly (`memtable`; `dranges`, D1,
+//!   D2).
+//! - The indexes lead to entries that exist, and never away from them (`lookup_index`, U1;
+//!   `range_index`, X1).
+//! - Persisted writes are in durable tables that a durable manifest names (`memtable`, M1;
 //!   `manifest`, N1).
-//! - What a pin shows is kept by flushes and compactions (`background/retention`, R1, R2).
-//! - Jobs that run at once are disjoint (`background/plan_compaction`, P1, P2).
+//! - Flushes and compactions keep the versions that a pin shows (`background/retention`, R1, R2).
+//! - Jobs that run at the same time are disjoint (`background/plan_compaction`, P1, P2).
 //! - Every byte from the device was verified before it is used (`table`, T1; `manifest`, N2).
 //!
 //! # To follow
@@ -33,8 +35,8 @@
 //! - a range delete: `write::Shared::delete_ranges`, then `range_deletes.rs`;
 //! - an ingestion: `ingest.rs`, then `background/plan_ingest.rs`;
 //! - a reorganisation: `dranges/plan_reorganisation.rs`, then `background/reorganise.rs`;
-//! - a flush: `background/flush.rs`, or instead of it `merge_memtables.rs` beside it; a compaction:
-//!   `background/plan_compaction.rs`, then `compaction.rs`;
+//! - a flush: `background/flush.rs`, or instead of it a merge, `merge_memtables.rs` in the same
+//!   folder; a compaction: `background/plan_compaction.rs`, then `compaction.rs`;
 //! - recovery: `open::Store::open`, then `manifest::read` and `manifest::Manifest::begin`.
 //!
 //! ```

@@ -1,28 +1,31 @@
-//! The manifest: which tables and range deletes there are, as a chain of edits, and the superblock
-//! that says how far it goes.
+//! The manifest: the tables and range deletes of a store, as a chain of edits, and the superblock
+//! that says how much of the chain counts.
 //!
 //! 1. The tables that an edit names are whole and durable, with their names.
 //! 2. The edit is appended to the manifest, which is synced.
-//! 3. The superblock is committed: it says which manifest stands, up to which byte, the checksum of
-//!    the chain up to there, and up to which number everything is in tables. From this moment the
-//!    edit stands.
-//! 4. The tables that the edit removes are removed from the device when nobody reads them any more.
+//! 3. The superblock is committed: it names the current manifest, its length, the checksum of the
+//!    chain up to there, and the number up to which everything is in tables. From this moment the
+//!    edit counts.
+//! 4. The tables that the edit removes are removed from the device when no reader uses them any
+//!    more.
 //!
 //! When the manifest has grown, step 2 writes another file instead, with one edit that names all
-//! tables, and step 4 removes the old one. So does the first edit after an opening, since nothing is
-//! appended to a file of which another process may have failed to make everything durable. Opening
-//! itself writes nothing if a crash has left nothing to remove.
+//! tables, and step 4 removes the old one. So does the first edit after an opening, since nothing
+//! is appended to a file of which another process may have failed to make everything durable.
+//! Opening itself writes nothing if a crash has left nothing to remove.
 //!
 //! No file stays open between two edits: a process may have many stores.
 //!
 //! # Invariants
-//! - N1. The superblock names a manifest that is durable up to where it says, and whose tables are.
-//!   What lies behind is what a crash left of an edit, and is not read.
+//! - N1. The superblock names a manifest that is durable up to the length that it gives, and whose
+//!   tables are durable. Bytes after that length were left by an edit that a crash cut short, and
+//!   are not read.
 //! - N2. Damage in between is found: every edit's checksum covers the one before it, and the
 //!   superblock has the last.
-//! - N3. After a failed write or sync nothing more is committed: the next record would go over one
-//!   that the superblock may name. `Shared::commit` sees to it under the manifest's lock. Only where the
-//!   edit's own write found no room no superblock names it: then the next one goes over it.
+//! - N3. After a failed write or sync nothing more is committed: the next record would overwrite
+//!   one that the superblock may name. `Shared::commit` ensures this under the manifest's lock.
+//!   Only if the edit's own write found no room, no superblock names it: then the next record
+//!   overwrites it.
 
 mod format;
 #[cfg(all(test, not(shuttle)))]
@@ -47,20 +50,20 @@ pub(crate) struct Manifest {
     device: Arc<dyn Device>,
     superblock: Superblock,
     standing: Standing,
-    /// Whether this process has written the manifest that stands.
+    /// Whether this process has written the current manifest.
     is_ours: bool,
-    /// The manifest is written anew above this, if that makes it shorter by half.
+    /// Bytes above which the manifest is rewritten, if that makes it shorter by half.
     bytes_max: u64,
 }
 
-/// What a manifest holds: the tables of each level, and range deletes.
+/// The content of a manifest: the tables of each level, and range deletes.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub(crate) standing: Standing,
     pub(crate) edit: Edit,
 }
 
-/// Reads what stands, without changing anything: nothing, in an empty directory.
+/// Reads the current content without changing anything; in an empty directory, returns nothing.
 pub(crate) fn read(device: &dyn Device) -> Result<Option<(Superblock, Contents)>> {
     if !device.exists(SUPERBLOCK)? {
         let entries = device.list("")?;
@@ -77,7 +80,7 @@ pub(crate) fn read(device: &dyn Device) -> Result<Option<(Superblock, Contents)>
     Ok(Some((superblock, Contents { standing, edit })))
 }
 
-/// All edits of the manifest that `standing` names, as one.
+/// Returns all edits of the manifest that `standing` names, as one.
 fn load(device: &dyn Device, standing: &Standing) -> Result<Edit> {
     let name = format::file_name(standing.manifest);
     let damaged = |what: String| Corruption::new(what, 0).at(&name, 0);
@@ -98,7 +101,7 @@ fn load(device: &dyn Device, standing: &Standing) -> Result<Edit> {
 }
 
 impl Manifest {
-    /// Begins with what [`read`] gave, and removes what a crash has left of other manifests. In an
+    /// Begins with the result of [`read`], and removes other manifests that a crash has left. In an
     /// empty directory it makes an empty manifest.
     pub(crate) fn begin(
         device: &Arc<dyn Device>,
@@ -127,7 +130,7 @@ impl Manifest {
         Ok((manifest, contents))
     }
 
-    /// Makes durable what opening has found. The manifest and the tables are, by N1.
+    /// Makes the files that opening has found durable. The manifest and the tables are, by N1.
     pub(crate) fn settle(&mut self) -> Result<()> {
         self.superblock.settle_in(&*self.device)
     }
@@ -140,7 +143,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whether a directory has a store already.
+    /// Checks that a directory has no store yet.
     pub(crate) fn exists(device: &dyn Device) -> Result<()> {
         if device.exists(SUPERBLOCK)? {
             return Err(device::Error::AlreadyExists { name: SUPERBLOCK.to_owned() }.into());
@@ -148,17 +151,18 @@ impl Manifest {
         Ok(())
     }
 
-    /// Everything up to this is in tables.
+    /// Returns the number up to which everything is in tables.
     pub(crate) fn persisted(&self) -> SeqNo {
         self.standing.persisted
     }
 
-    /// Commits an edit, and that everything up to `persisted` is in tables; `all` says which tables
-    /// there are then. Durable on return. Two syncs; one if the edit is empty.
+    /// Commits an edit, and that everything up to `persisted` is in tables; `all` returns the
+    /// tables that there are after the edit. Durable on return. Two syncs; one if the edit is
+    /// empty.
     ///
     /// # Errors
-    /// The storage's. If it may pass ([`Error::may_pass`]) the edit does not stand. After any other it is
-    /// unknown whether it does, and nothing more must be committed.
+    /// The storage's. If the error is retryable ([`Error::may_pass`]), the edit does not count.
+    /// After any other error it is unknown whether it does, and nothing more must be committed.
     pub(crate) fn commit(
         &mut self,
         edit: &Edit,
@@ -179,7 +183,7 @@ impl Manifest {
                 let all = all();
                 if all.encoded_len() * 2 < old.bytes {
                     match self.replace(next.persisted, &all) {
-                        // The old one is longer than need be, and that is all.
+                        // The old one is longer than it needs to be; there is no other harm.
                         Err(error) if error.may_pass() => {}
                         replaced => return replaced,
                     }
@@ -205,7 +209,7 @@ impl Manifest {
         }
         let committed = self.superblock.commit(&*self.device, &standing.encode());
         if committed.as_ref().is_err_and(Error::may_pass) {
-            // The old one stands, and another attempt makes a file of that name.
+            // The old one is still current, and another attempt makes a file of that name.
             self.remove_old(standing.manifest);
         }
         committed?;
@@ -214,8 +218,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Removes a manifest that does not stand any more. What cannot be removed now goes when the
-    /// store is opened.
+    /// Removes a manifest that is not current any more. If that fails, the next opening of the
+    /// store removes it.
     fn remove_old(&self, number: u64) {
         if number > 0 {
             let _ = self.device.remove(&format::file_name(number));

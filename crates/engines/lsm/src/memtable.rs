@@ -1,28 +1,29 @@
-//! A memtable: versions of keys in memory, in order, written by many threads at once.
+//! A memtable: versions of keys in memory, in order, written by many threads at the same time.
 //!
-//! 1. A writer [enters](Memtable::enter) the memtable that the state names for its key. If that has
-//!    been sealed meanwhile, the state has another by now, and the writer looks again. A memtable
-//!    is for one Drange and its bounds, for ever: as long as it is not sealed, who was routed to it
-//!    was routed well.
-//! 2. [`Memtable::seal`] waits for those who have entered. From then on nothing changes, and it may
-//!    be written to a table.
+//! 1. A writer [enters](Memtable::enter) the memtable that the state names for its key. If that
+//!    memtable was sealed meanwhile, the state has another one, and the writer looks again. A
+//!    memtable is for one Drange and its bounds, for ever: as long as it is not sealed, a writer
+//!    that was routed to it was routed correctly.
+//! 2. [`Memtable::seal`] waits for the writers that have entered. From then on nothing changes, and
+//!    the memtable may be written to a table.
 //!
-//! Nothing is taken out of a memtable, and no value in it is replaced. So versions lie in a skip list that
-//! has memory of its own ([`sync::skip_list`]), which goes as a whole, to the next memtables (`spare`) or
-//! back to the system: no allocation is made for one, and nothing is left behind between others.
+//! Nothing is taken out of a memtable, and no value in it is replaced. So versions are in a skip
+//! list that has memory of its own ([`sync::skip_list`]). That memory is released as a whole, to
+//! the next memtables (`spare`) or to the system: no version has an allocation of its own, and none
+//! leaves a gap between others.
 //!
 //! # Invariants
 //! - M1. Every write that it holds, or ever will, has a number above [`Memtable::floor`], or is
 //!   persisted. The floor is not above the last number up to which all writes were finished when
-//!   the memtable was made: whoever writes later holds an unfinished number. Nor is it above the
-//!   newest write before: a replay comes in order, and what is finished says nothing of it. Hence,
-//!   once all older memtables are in tables, everything up to the floor is.
+//!   the memtable was made: a later writer holds an unfinished number. Nor is it above the newest
+//!   write before: a replay applies writes in order, and the finished number says nothing of it.
+//!   Hence, once all older memtables are in tables, everything up to the floor is.
 //! - M2. Of two writes of one key, the later one is in the same memtable or a younger one, or in
-//!   another one of a Drange with several slots: the older one has returned before the other one
-//!   begins (law L6), and whoever finds a memtable sealed looks for the next one. A write that
-//!   comes a second time in a replay is left out.
-//! - M3. What was applied is noted once all steps of a write are in memtables: a floor that was
-//!   asked for in between does not pass it.
+//!   another one of a Drange with several slots. The older one has returned before the other one
+//!   begins (law L6), and a writer that finds a memtable sealed looks for the next one. A write
+//!   that is applied a second time in a replay is left out.
+//! - M3. The number of an applied write is noted once all its steps are in memtables: a floor that
+//!   is requested in between does not pass it.
 
 mod cursor;
 mod family;
@@ -62,7 +63,7 @@ pub(crate) struct Memtable {
     family: Arc<Family>,
 }
 
-/// Which writes a memtable is for.
+/// The writes that a memtable is for.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) drange: u64,
@@ -89,9 +90,9 @@ impl Memtable {
         Self::new(self.place.clone(), floor, &self.family)
     }
 
-    /// One in the place of `inputs`, all of one Drange and sealed, to which `fill` adds what they
-    /// hold. It is as old as the youngest of them, and nobody else writes to it. `None` if it stays
-    /// empty.
+    /// Makes a memtable in the place of `inputs`, all of one Drange and sealed, to which `fill`
+    /// adds their content. It is as old as the youngest of them, and no other thread writes to it.
+    /// Returns `None` if it stays empty.
     pub(crate) fn merged(
         inputs: &[Arc<Self>],
         fill: impl FnOnce(&Entered<'_>) -> Result<()>,
@@ -135,7 +136,7 @@ impl Memtable {
         self.place.drange
     }
 
-    /// The keys that it holds, or may ever hold, lie here.
+    /// Returns the range of the keys that it holds, or may ever hold.
     pub(crate) fn bounds(&self) -> &Arc<Bounds> {
         &self.place.bounds
     }
@@ -187,13 +188,14 @@ impl Memtable {
         may_enter.then_some(Entered { memtable: self, _gate: gate })
     }
 
-    /// Lets nobody write any more. Waits for those who do.
+    /// Lets no new writer enter, and waits for the writers that have entered.
     pub(crate) fn seal(&self) {
         *self.gate.write() = true;
     }
 
-    /// Moves the floor to `visible()`, if nothing is in it; answers whether that was so. Nobody is
-    /// in between entering and writing meanwhile, and who enters later holds an unfinished number.
+    /// Moves the floor to `visible()`, if nothing is in the memtable; returns whether that was so.
+    /// Meanwhile no writer is between entering and writing, and a writer that enters later holds an
+    /// unfinished number.
     pub(crate) fn lift_if_empty(&self, visible: impl FnOnce() -> SeqNo) -> bool {
         let _gate = self.gate.write();
         let is_empty = self.is_empty();
@@ -230,7 +232,7 @@ impl Memtable {
         best
     }
 
-    /// Tells of each key, once or for each of its versions.
+    /// Calls back with each key, once or for each of its versions.
     pub(crate) fn each_key(&self, tell: &mut dyn FnMut(&[u8])) {
         let mut key = Vec::new();
         self.entries.iter().for_each(|entry| {
@@ -269,14 +271,14 @@ impl Entered<'_> {
         self.memtable.family.charge(bytes);
     }
 
-    /// The same, in memory that was set aside for it.
+    /// Adds the version that `op` makes, in memory that was reserved for it.
     pub(crate) fn insert_from(&self, aside: &mut SetAside<'_>, op: &Op<'_>, seqno: SeqNo) {
         let bytes = self.add(op, seqno);
         aside.spend(bytes);
     }
 
-    /// Adds it, unless it is there; answers the bytes that are counted from now on. They are in the budget
-    /// before the memtable can go.
+    /// Adds the version, unless it is there; returns the bytes that are counted from now on. They
+    /// are in the budget before the memtable can be released.
     fn add(&self, op: &Op<'_>, seqno: SeqNo) -> u64 {
         let memtable = self.memtable;
         debug_assert!(memtable.place.bounds.covers(op.key()), "who enters was routed here");
@@ -293,7 +295,7 @@ impl Entered<'_> {
     }
 }
 
-/// Bytes of memory that an entry takes, as they are counted.
+/// Returns the bytes of memory that are counted for an entry.
 pub(crate) fn entry_bytes(key: &[u8], value: Option<&[u8]>) -> u64 {
     SkipList::entry_bytes(key.len(), value.map_or(0, <[u8]>::len))
 }

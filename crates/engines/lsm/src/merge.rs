@@ -1,8 +1,8 @@
 //! Many walks as one, in the order of entries.
 //!
-//! The same version may be in two places (a write that was applied again after a crash, and had
-//! reached a table before it): both are given, one after the other, and whoever looks at keys sees
-//! no difference.
+//! The same version may be in two places: a write that was applied again after a crash, and had
+//! reached a table before it. The walk yields both, in sequence, and a reader that compares keys
+//! sees no difference.
 
 #[cfg(all(test, not(shuttle)))]
 mod tests;
@@ -20,12 +20,12 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
-    /// A walk that stands nowhere.
+    /// Makes a walk without a position.
     pub(crate) fn new(sources: Vec<Box<dyn EntryCursor>>) -> Self {
         Self { sources, at: None }
     }
 
-    /// Finds the source that is first in the way that the walk goes. There are few.
+    /// Finds the source that is first in the direction of the walk. There are few.
     fn choose(&mut self, forward: bool) {
         let mut best: Option<(usize, Target<'_>)> = None;
         for (index, source) in self.sources.iter().enumerate() {
@@ -53,8 +53,8 @@ impl Merged {
 }
 
 impl Merged {
-    /// Goes to `aim`. What several sources would have to read for it one after the other, `fetch` may
-    /// read beforehand, together.
+    /// Moves to `aim`. Reads that several sources would otherwise do for it sequentially, `fetch`
+    /// may do beforehand, together.
     pub(crate) fn go_to(&mut self, aim: Aim<'_>, fetch: &dyn Fn(&[Missing])) -> Result<()> {
         let mut missing = Vec::new();
         for source in &mut self.sources {
@@ -65,7 +65,7 @@ impl Merged {
             fetch(&missing);
             missing.clear();
             for source in &mut self.sources {
-                // Behind metadata lies a block, and nothing behind that.
+                // After metadata there is a block to read, and nothing after that.
                 missing.extend(source.aim(aim)?.filter(|it| !is_metadata(it)));
             }
         }

@@ -4,8 +4,8 @@
 //!    that the manifest names. Nothing was changed so far, and nothing is if any of it is damaged.
 //! 2. Files that a crash left of other manifests, flushes and compactions are removed, once the
 //!    superblock is settled. If there are none nothing is written.
-//! 3. Compactions that are due begin, and the store looks around from time to time. The host replays its
-//!    journal above `persisted`.
+//! 3. Compactions that are due begin, and the store checks for work from time to time. The host
+//!    replays its journal above `persisted`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -30,7 +30,7 @@ use crate::store::{Shared, Store};
 use crate::table::{LocalTables, Summary, Table, TableStore};
 use crate::version::{Change, Version};
 
-/// Who its background tasks belong to.
+/// The group that its background tasks belong to.
 const GROUP: &str = "lsm";
 
 impl Store {
@@ -45,9 +45,9 @@ impl Store {
         Self::open_with(host, options, tables)
     }
 
-    /// The same, with its tables elsewhere; the manifest is in the host's directory. A store is to be
-    /// opened with the tables that it was made with; a copy ([`engine::Engine::checkpoint`]) has them in
-    /// local files.
+    /// Opens the store with its tables elsewhere; the manifest is in the host's directory. A store
+    /// is to be opened with the tables that it was made with; a copy
+    /// ([`engine::Engine::checkpoint`]) has them in local files.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -60,7 +60,7 @@ impl Store {
             change.added.push((*level, Table::open(summary.clone(), &tables, &cache)?));
         }
         let version = Version::default().after(&change);
-        // What hides nothing is not written again.
+        // A range delete that hides nothing is not written again.
         let found = found.map(|(superblock, mut contents)| {
             contents.edit.range_deletes.retain(|delete| version.may_hide(delete));
             (superblock, contents)
@@ -82,7 +82,8 @@ impl Store {
         let last_memtable = summaries().map(|summary| summary.properties.last_memtable).max();
         family.number_behind(last_memtable.unwrap_or(0));
         let dranges = first_dranges(&host, &options);
-        // Everything up to `persisted` is in tables, and what is above is yet to be applied again.
+        // Everything up to `persisted` is in tables, and all later writes are yet to be applied
+        // again.
         let actives = dranges.all().iter().flat_map(|drange| {
             let (bounds, slots) = (Arc::clone(&drange.bounds), drange.slots.len());
             let place = Place { drange: drange.id, bounds, slots };
@@ -132,7 +133,7 @@ impl Store {
     }
 }
 
-/// One Drange of all keys: which there should be, the first writes will tell.
+/// Returns one Drange of all keys; the first writes will show which Dranges there should be.
 fn first_dranges(host: &Host, options: &Options) -> Dranges {
     let slots = match options.routing {
         Routing::Random => MemorySplit::of(host.memory.limit(), options).slots,
@@ -142,8 +143,8 @@ fn first_dranges(host: &Host, options: &Options) -> Dranges {
 }
 
 /// Without a journal nothing is applied again, so numbers above `persisted` that are in tables are
-/// never given out a second time: a flush beside writers leaves some there. With a journal they must be
-/// in it.
+/// never assigned a second time: a flush next to writers leaves some there. With a journal they
+/// must be in it.
 fn recover_numbers<'a>(
     host: &Host,
     persisted: SeqNo,

@@ -1,4 +1,4 @@
-//! What may be chosen about a store.
+//! The options of a store.
 
 use std::sync::Arc;
 
@@ -9,9 +9,10 @@ use crate::table::{Compression, FilterKind, TableOptions};
 /// Which memtable a write goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
-    /// That of the Drange of its key.
+    /// The memtable of the Drange of its key.
     Dranges,
-    /// Any of as many, by its number. All of them are flushed together.
+    /// One of the same number of memtables, by the number of the write. All of them are flushed
+    /// together.
     Random,
     /// The only one.
     One,
@@ -20,11 +21,11 @@ pub enum Routing {
 /// Options of a [`crate::Store`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of a memtable above which it is sealed. It is less where the memtables' share of the
+    /// Bytes of a memtable above which it is sealed. It is less if the memtables' share of the
     /// memory, three eighths, is not enough for two in each slot of the Dranges. Default: 16 MiB.
     pub memtable_bytes_max: u64,
-    /// Memtables that are written to at once, at most: slots of the Dranges. Fewer where each would
-    /// have less than 2 MiB. Default: 64.
+    /// Memtables that are written to at the same time, at most: slots of the Dranges. There are
+    /// fewer if each would have less than 2 MiB. Default: 64.
     pub slots_max: usize,
     /// Which memtable a write goes to. For comparisons. Default: [`Routing::Dranges`].
     pub routing: Routing,
@@ -36,11 +37,11 @@ pub struct Options {
     /// Whether gets and scans look only at memtables and tables of Level 0 that overlap with a part
     /// of the keys. For comparisons. Default: yes.
     pub range_index: bool,
-    /// Whether single pairs are cached that gets found in tables, beside blocks. For comparisons.
-    /// Default: yes.
+    /// Whether single pairs that gets found in tables are cached, in addition to blocks. For
+    /// comparisons. Default: yes.
     pub pairs: bool,
-    /// Whether memtables of which little is kept, since the same keys were written again and again, are
-    /// merged instead of flushed. For comparisons. Default: yes.
+    /// Whether memtables of which little is kept, since the same keys were written again and again,
+    /// are merged instead of flushed. For comparisons. Default: yes.
     pub merging: bool,
     /// Bytes of data after which a table that a compaction writes ends, at the next key. With less
     /// memory than sixteen times this it is a sixteenth of the memory, but not less than 2 MiB for
@@ -49,8 +50,8 @@ pub struct Options {
     /// Bytes of entries after which a data block ends; one is read for a get. Default: 4096.
     pub block_bytes: usize,
     /// How blocks are compressed in Level 0, in Level 1 and so on; the last one holds for all
-    /// levels below, too. It may be another one at each opening: what is written from then on is
-    /// compressed so. A table that only moves to another level stays as it is. Default:
+    /// levels below, too. Each opening may use another one: blocks written from then on are
+    /// compressed with it. A table that only moves to another level stays unchanged. Default:
     /// [`Compression::Lz4`] in all.
     pub compression: Vec<Compression>,
     /// The kind of a table's filter. Default: [`FilterKind::Bloom`].
@@ -58,27 +59,30 @@ pub struct Options {
     /// Bits that a table's filter has for each key: 10 let one search in a hundred through in vain.
     /// A ribbon filter has fewer, and lets no more through. Default: 10.
     pub filter_bits_per_key: u32,
-    /// Tables of Level 0 that overlap with each other from which on it is weighed whether to compact
-    /// them: they are where they are as large as what they overlap with in Level 1, or readers have
-    /// looked into them in vain for as many bytes. With four times as many they are in any case, and
-    /// so is all of Level 0 where it has as many thirds of the memtables' share in bytes and as much
-    /// as Level 1 should hold. With more than `level0_tables_slow` it is that. Default: 4.
+    /// Tables of Level 0 that overlap with each other, from which on the store considers their
+    /// compaction. It compacts them if they are as large as the tables of Level 1 that they
+    /// overlap, or if readers have searched them in vain for that number of bytes. It always
+    /// compacts four times this number of tables. It compacts all of Level 0 if its bytes are at
+    /// least this number of thirds of the memtables' share, and at least the bytes that Level 1
+    /// should hold. If this is more than `level0_tables_slow`, that number is used. Default: 4.
     pub level0_tables: usize,
-    /// Tables in Level 0 from which on writers are slowed down, the more the more there are; at
-    /// twice as many they wait. Default: 36.
+    /// Tables in Level 0 from which on writers are slowed down, the more tables the more; at twice
+    /// this number writers wait. Default: 36.
     pub level0_tables_slow: usize,
     /// Bytes in Level 1 above which it is compacted. Default: 64 MiB.
     pub level1_bytes: u64,
     /// How many times larger a level is than the one above it. Default: 10.
     pub level_ratio: u64,
-    /// Whether Level 0 is compacted while nobody writes, though it is not worth what it writes yet. That is
-    /// at most two bytes for each that came to Level 0. Default: yes.
+    /// Whether Level 0 is compacted while there are no writes, though the compaction is not worth
+    /// its writes yet. It writes at most two bytes for each byte that entered Level 0. Default:
+    /// yes.
     pub tidies_when_idle: bool,
-    /// Range deletes that are kept before tables are written anew for their sake alone. Each costs
-    /// every read a comparison or so for 256 of them. It is done from 8192 of them on in any case,
-    /// or where they take a 32nd of the memory; 16384, or a sixteenth, are the most. Default: 1024.
+    /// Range deletes that are kept before tables are rewritten for their sake alone. Each costs
+    /// every read about one comparison for 256 of them. Tables are always rewritten from 8192 range
+    /// deletes on, or if they take a 32nd of the memory; 16384, or a sixteenth, are the most.
+    /// Default: 1024.
     pub range_deletes_max: usize,
-    /// Bytes of the manifest after which it is written anew, if that makes it shorter by half.
+    /// Bytes of the manifest after which it is rewritten, if that makes it shorter by half.
     /// Default: 1 MiB.
     pub manifest_bytes: u64,
 }
@@ -116,7 +120,7 @@ impl Options {
     /// Levels that a store has.
     pub const LEVELS: usize = crate::version::LEVELS;
 
-    /// How tables of a level are built.
+    /// Returns how tables of a level are built.
     pub(crate) fn tables(&self, split: &MemorySplit, level: usize) -> TableOptions {
         let compression = self.compression.get(level).or(self.compression.last());
         TableOptions {

@@ -1,25 +1,26 @@
-//! Range deletes: which versions are hidden because all of a range was deleted after they were
-//! written.
+//! Range deletes: they hide versions that were written before all of a range was deleted.
 //!
 //! A range delete hides every version of a key in its range that has a lower number. It is neither
-//! in a memtable nor in a table: the store has one set of them, as part of its state, which each
-//! read asks for the newest one that covers its key. The manifest has them too, by then *durable*;
-//! those that it does not have yet are *pending*, and the journal has them.
+//! in a memtable nor in a table. The store has one set of them, as part of its state, and each read
+//! searches it for the newest one that covers its key. Range deletes that the manifest has are
+//! *durable*; the others are *pending*, and the journal has them.
 //!
-//! Flushes and compactions leave out what durable ones hide ([`Sweep`]), and each table says up to
-//! which number it was swept. Once nothing is left that a range delete may hide, it goes.
+//! Flushes and compactions leave out the versions that durable ones hide ([`Sweep`]), and each
+//! table records the number up to which it was swept. A range delete is dropped once there is
+//! nothing left that it may hide.
 //!
 //! # Invariants
 //! - G1. A state has each range delete that was applied before the state was made, unless no table
 //!   of it, and no memtable that may have a lower number, has anything that it hides.
 //! - G2. No version that a range delete hides is left out before the manifest has the range delete,
-//!   durably. With it comes what it hides, or does not come: both look the same.
+//!   durably. Once it does, the versions that it hides may be there or not: both look the same.
 //! - G3. A table has nothing that is hidden by a range delete with a number up to
 //!   `Properties::swept`. No number up to there is given out again after a crash.
 //!
 //! A set never changes; adding to one makes another. It is cut into tiers, each at least twice as
-//! long as the next one or as long as it may be, and each a list of fragments that do not overlap:
-//! so a look-up is a binary search for each tier, and an addition copies a few short lists.
+//! long as the next one or of the maximum length. Each tier is a list of fragments that do not
+//! overlap. So a look-up is a binary search for each tier, and an addition copies a few short
+//! lists.
 
 mod set;
 #[cfg(all(test, not(shuttle)))]
@@ -34,16 +35,16 @@ use engine::{MemoryBudget, Op};
 use crate::table::Properties;
 pub(crate) use set::RangeDeletes;
 
-/// Bytes of the shortest one as it is encoded.
+/// Bytes of the shortest encoded range delete.
 pub(crate) const ENCODED_BYTES_MIN: usize = 3;
 
 /// Part of the budget that range deletes may take.
 pub(crate) const PARTS: u64 = 16;
 /// Range deletes from which on more are refused: each 256 cost a read a search.
 pub(crate) const COUNT_MAX: usize = 1 << 14;
-/// Those that the manifest does not have yet before it gets them for their own sake.
+/// Number of pending range deletes from which on the manifest gets them for their own sake.
 const PENDING_MAX: usize = 64;
-/// The same in bytes, as a part of what all may take.
+/// The same limit in bytes, as a part of the bytes that all range deletes may take.
 const PENDING_PARTS: u64 = 8;
 
 /// Every version from `start` on, before `end` if there is one, with a number below its own is
@@ -56,7 +57,7 @@ pub(crate) struct RangeDelete {
 }
 
 impl RangeDelete {
-    /// What a step of write `seqno` is, if that is one.
+    /// Returns the range delete that a step of write `seqno` is, if it is one.
     pub(crate) fn of(op: &Op<'_>, seqno: SeqNo) -> Option<Self> {
         let Op::DeleteRange { start, end } = op else { return None };
         let is_empty = end.is_some_and(|end| end <= *start);
@@ -64,7 +65,7 @@ impl RangeDelete {
         (!is_empty).then_some(Self { seqno, start, end })
     }
 
-    /// Whether `key` lies in its range.
+    /// Returns whether `key` is in its range.
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         self.start.as_slice() <= key && self.is_before_end(key)
     }
@@ -73,12 +74,12 @@ impl RangeDelete {
         self.end.as_deref().is_none_or(|end| key < end)
     }
 
-    /// Whether a table that overlaps with its range may have something that it hides.
+    /// Returns whether a table that overlaps with its range may have something that it hides.
     pub(crate) fn may_hide_in(&self, properties: &Properties) -> bool {
         properties.oldest < self.seqno && properties.swept < self.seqno
     }
 
-    /// Whether it hides all of a table.
+    /// Returns whether it hides all of a table.
     pub(crate) fn hides_all_of(&self, properties: &Properties) -> bool {
         properties.newest < self.seqno
             && self.covers(&properties.smallest)
@@ -111,7 +112,7 @@ impl RangeDelete {
         Ok(Self { seqno, start, end })
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     fn memory(&self) -> usize {
         size_of::<Self>() + self.start.capacity() + self.end.as_ref().map_or(0, Vec::capacity)
     }
@@ -120,25 +121,25 @@ impl RangeDelete {
 /// The range deletes of a state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deletes {
-    /// All of them: what reads ask.
+    /// All of them, for reads.
     pub(crate) all: RangeDeletes,
-    /// Those that the manifest has: what flushes and compactions apply.
+    /// The range deletes that the manifest has, for flushes and compactions.
     pub(crate) durable: RangeDeletes,
-    /// The others, in the order in which they came.
+    /// The pending ones, in the order in which they were applied.
     pub(crate) pending: Vec<Arc<RangeDelete>>,
-    /// How many have come since the store was opened, those that are over by now included: what
-    /// changes whenever one comes, and never is again what it was.
+    /// Count of the range deletes applied since the store was opened, ended ones included. It
+    /// changes with each one, and never takes an earlier value again.
     pub(crate) came: u64,
 }
 
 impl Deletes {
-    /// What a manifest has.
+    /// Makes the set of the range deletes that a manifest has.
     pub(crate) fn found(durable: &[Arc<RangeDelete>], budget: &Arc<MemoryBudget>) -> Self {
         let durable = RangeDeletes::of(durable, budget);
         Self { all: durable.clone(), durable, pending: Vec::new(), came: 0 }
     }
 
-    /// With these too, unless they are there (replay).
+    /// Returns the set with these too, unless they are there (replay).
     pub(crate) fn with(&self, new: Vec<RangeDelete>, budget: &Arc<MemoryBudget>) -> Self {
         let mut next = self.clone();
         for delete in new {
@@ -152,7 +153,8 @@ impl Deletes {
         next
     }
 
-    /// Once the manifest has `settled` too; of those that it has, the ones that hide nothing go.
+    /// Makes the set after the manifest has `settled` too; durable ones that hide nothing are
+    /// dropped.
     pub(crate) fn settled(
         &self,
         settled: &[Arc<RangeDelete>],
@@ -174,7 +176,8 @@ impl Deletes {
         next
     }
 
-    /// Whether those of `ops` are not taken beside these, with this budget. Beside none one is, whatever its length.
+    /// Returns whether the range deletes of `ops` are refused next to these, with this budget. If
+    /// there are no others, one is never refused, whatever its length.
     pub(crate) fn are_too_many_with(&self, ops: &[Op<'_>], limit: u64) -> bool {
         let new = ops.iter().filter_map(|op| RangeDelete::of(op, SeqNo::MAX));
         // Each begins a fragment, and ends one.
@@ -184,24 +187,24 @@ impl Deletes {
         new > 0 && count > 1 && (count > COUNT_MAX || self.all.memory() + bytes > limit / PARTS)
     }
 
-    /// Whether they are more than half as many: by then they are helped to their end.
+    /// Returns whether they are over half of a limit: then background work helps them to end.
     pub(crate) fn are_many(&self, limit: u64) -> bool {
         self.all.len() > COUNT_MAX / 2 || self.all.memory() > limit / PARTS / 2
     }
 
-    /// Whether the manifest is to get the pending ones for their own sake.
+    /// Returns whether the manifest is to get the pending ones for their own sake.
     pub(crate) fn is_settling_due(&self, limit: u64) -> bool {
         let bytes: u64 = self.pending.iter().map(|delete| delete.memory() as u64).sum();
         self.pending.len() >= PENDING_MAX || bytes > limit / PARTS / PENDING_PARTS
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 }
 
-/// The range deletes that are applied to what is written to tables.
+/// The range deletes that are applied to versions that are written to tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sweep {
     pub(crate) deletes: RangeDeletes,
@@ -210,7 +213,7 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// The least number of a range delete that hides this version, if any does.
+    /// Returns the least number of a range delete that hides this version, if any does.
     pub(crate) fn hider(&self, key: &[u8], seqno: SeqNo) -> Option<SeqNo> {
         self.deletes.next_above(key, seqno)
     }

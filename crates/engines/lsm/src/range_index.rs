@@ -5,12 +5,12 @@
 //! all tables of Level 0 whose keys do. A get or a walk in it looks at nothing else of them.
 //!
 //! # Invariants
-//! - X1. What a state has of a key is in the partition that covers the key: partitions are made
-//!   from the state, of all that it has, and never change. A memtable is in a state before anything
-//!   is written to it, under the bounds of all that it may ever hold.
+//! - X1. Everything that a state has of a key is in the partition that covers the key. Partitions
+//!   are made from all of the state, and never change. A memtable is in a state before anything is
+//!   written to it, under the bounds of everything that it may ever hold.
 //!
-//! Each partition is made when somebody asks for it first; a state that nobody reads costs nothing,
-//! and one that differs in range deletes alone has those of the state before it.
+//! Each partition is made when it is first requested. A state without reads costs nothing. A state
+//! that differs only in range deletes has the partitions of the state before it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -25,23 +25,23 @@ pub(crate) struct RangeIndex {
     partitions: Vec<OnceLock<Arc<Partition>>>,
 }
 
-/// What has keys of a part of the key space.
+/// The memtables and tables of Level 0 that have keys of a part of the key space.
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) bounds: Arc<Bounds>,
-    /// Those that are written to, then the sealed ones, the youngest first.
+    /// The active memtables, then the sealed ones, the youngest first.
     pub(crate) memtables: Vec<Arc<Memtable>>,
     /// The youngest first.
     pub(crate) level0: Vec<Arc<Table>>,
 }
 
 impl RangeIndex {
-    /// An index of so many partitions.
+    /// Makes an index of this number of partitions.
     pub(crate) fn new(partitions: usize) -> Self {
         Self { partitions: (0..partitions).map(|_| OnceLock::new()).collect() }
     }
 
-    /// A partition; `make` makes it if nobody has.
+    /// Returns a partition. If it does not exist yet, `make` makes it.
     pub(crate) fn partition(
         &self,
         index: usize,
@@ -52,7 +52,8 @@ impl RangeIndex {
 }
 
 impl Partition {
-    /// What of these has keys within `bounds`. They come the youngest first, and so they are here.
+    /// Makes a partition of the memtables and tables that have keys within `bounds`. Both sequences
+    /// must have the youngest first, and the partition keeps their order.
     pub(crate) fn of<'a>(
         bounds: &Arc<Bounds>,
         memtables: impl Iterator<Item = &'a Arc<Memtable>>,

@@ -1,10 +1,10 @@
 //! Reading one key: memtables from the youngest, Level 0 from the youngest, one table of each other
 //! level.
 //!
-//! The first version that is found at or below the number that is asked for is the newest such:
-//! what lies further down is older (M2, V1, V3). Where the lookup index knows better than that, one
-//! memtable or one table is searched, and nothing else. A version below the newest range delete that
-//! covers the key, up to the number that is asked for, is as good as a tombstone.
+//! The first version found at or below the requested number is the newest one: versions further
+//! down are older (M2, V1, V3). If the lookup index knows better, one memtable or one table is
+//! searched, and nothing else. A version below the newest range delete that covers the key, up to
+//! the requested number, counts as a tombstone.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,7 +20,7 @@ use crate::state::State;
 use crate::store::Shared;
 use crate::table::{Table, hash};
 
-/// What a look-up has come to in memory.
+/// The result of a look-up in memory.
 pub(crate) enum Sought<K> {
     /// It has ended.
     Found(Found),
@@ -29,8 +29,9 @@ pub(crate) enum Sought<K> {
 }
 
 impl Shared {
-    /// Looks for the newest version of `key` at or below `seqno` in memtables: in the one that the
-    /// lookup index names first; then among the pairs that were kept. Otherwise the search of tables begins with the one that it names.
+    /// Looks for the newest version of `key` at or below `seqno` in memtables, first in the one
+    /// that the lookup index names; then among the cached pairs. If it is in neither, the search of
+    /// tables begins with the table that the index names.
     pub(crate) fn find_in_memory<K: AsRef<[u8]>>(
         &self,
         state: &State,
@@ -50,7 +51,7 @@ impl Shared {
             false => state.deletes.all.newest(to.key, seqno),
         };
         let hint = self.lookup_index.load().get(hash(to.key));
-        // Nor is a hint believed that a newer version may have come past, with an ingested table.
+        // Nor is a hint used if an ingested table may have brought a newer version than the hint's.
         let known_from = match is_planted(Planted::OldHintBelieved) {
             true => SeqNo::ZERO,
             false => state.version.newest_ingested(),
@@ -79,13 +80,13 @@ impl Shared {
         Ok(Sought::GoOn(search.hidden_below(hidden).led_by(hint)))
     }
 
-    /// The value of `key` as of `seqno`. Reads one data block of each table that the filters let
-    /// through.
+    /// Returns the value of `key` as of `seqno`. Reads one data block of each table that the
+    /// filters let through.
     pub(crate) fn get_at(&self, key: &[u8], seqno: SeqNo, into: &mut Vec<u8>) -> Result<bool> {
         Ok(self.find(key, seqno, into)?.is_some_and(|found| found.is_value))
     }
 
-    /// The newest version of `key` at or below `seqno`.
+    /// Returns the newest version of `key` at or below `seqno`.
     pub(crate) fn find(
         &self,
         key: &[u8],
@@ -107,7 +108,7 @@ impl Shared {
         }
     }
 
-    /// The newest version of `key`, as far as nothing has to be read: `None` if it would have to.
+    /// Returns the newest version of `key` if that needs no read, and `None` if it does.
     pub(crate) fn find_at_once(
         &self,
         key: &[u8],

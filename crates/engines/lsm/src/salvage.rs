@@ -1,16 +1,18 @@
-//! All that is sound of a store, damaged or not, as writes which make it anew; nothing is changed.
+//! Reads all sound content of a store, damaged or not, as writes that rebuild it; nothing is
+//! changed.
 //!
-//! 1. The manifest names the tables and the range deletes. Where it cannot be read, each table says itself
-//!    what it is: then range deletes are lost, and tables that were over may be among those that are there.
-//! 2. All tables are walked at once, in the order of keys, the newest version of a key first. A block that
-//!    cannot be read is passed over, and the keys between its neighbours' are noted as lost; so is a whole
-//!    table whose index cannot be read.
-//! 3. Of each key the newest version that is sound is told, unless it is a tombstone or a range delete hides
-//!    it.
+//! 1. The manifest names the tables and the range deletes. If it cannot be read, the tables' own
+//!    metadata describe them. Then range deletes are lost, and obsolete tables may be among the
+//!    tables found.
+//! 2. All tables are walked together, in the order of keys, the newest version of a key first. A
+//!    block that cannot be read is skipped, and the keys between its neighbours' are noted as lost;
+//!    so is a whole table whose index cannot be read.
+//! 3. For each key the newest sound version is passed on, unless it is a tombstone or a range
+//!    delete hides it.
 //!
-//! # What is lost
-//! A key whose newest version lies in a piece that cannot be read has the one before it, which may be a
-//! value although the key was deleted; or none.
+//! # Lost data
+//! If the newest version of a key is in a piece that cannot be read, the key has the version before
+//! it, or none. That version may be a value although the key was deleted.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,8 +32,9 @@ use crate::table::{
     BlockCursor, LocalTables, Metadata, Piece, Summary, Table, TableStore, summary_in_file,
 };
 
-/// Tells the newest sound version of each key of the store on `device`, in the order of keys. Reads each table
-/// once. Memory: a block of each table that has keys about there, and its metadata.
+/// Passes on the newest sound version of each key of the store on `device`, in the order of keys.
+/// Reads each table once. Takes memory for the metadata and a block of each table that has keys
+/// near the current one.
 ///
 /// # Errors
 /// The storage's. Damage is part of the answer.
@@ -64,7 +67,7 @@ pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Sal
     walk.tell(&deletes, take)
 }
 
-/// What a manifest would say, as far as the tables know.
+/// Returns the manifest's content, as far as the tables have it.
 fn by_themselves(
     device: &Arc<dyn Device>,
     tables: &dyn TableStore,
@@ -86,15 +89,16 @@ fn all_keys(summary: &Summary) -> LostKeys {
 
 /// The walk over all tables.
 struct Walk {
-    /// Those that were not begun yet, and whether others may have older versions of their keys.
+    /// The tables that were not begun yet, and whether others may have older versions of their
+    /// keys.
     waiting: Vec<(Arc<Table>, bool)>,
     begun: Vec<Option<Sound>>,
-    /// The entry at which each of them stands.
+    /// The current entry of each of them.
     heads: BinaryHeap<Reverse<Head>>,
     salvaged: Salvaged,
 }
 
-/// Where an entry lies, and whose it is: by key, the newest first.
+/// The place of an entry, and the index of its table: by key, the newest first.
 type Head = (Vec<u8>, Reverse<SeqNo>, usize);
 
 impl Walk {
@@ -119,7 +123,7 @@ impl Walk {
         Ok(self.salvaged)
     }
 
-    /// The entry that is first, once all tables are begun that may have it.
+    /// Begins all tables that may have the first entry, and returns that entry.
     fn next(&mut self) -> Result<Option<Reverse<Head>>> {
         while let Some((table, _)) = self.waiting.last()
             && self
@@ -212,7 +216,7 @@ impl Sound {
         }
     }
 
-    /// Goes to the first entry of the block at which the index stands.
+    /// Goes to the first entry of the block at the index.
     fn read_block(&mut self) -> Result<bool> {
         let Some(index) = &self.index else { return Ok(false) };
         let handle = self.table.handle(index)?;
@@ -226,7 +230,8 @@ impl Sound {
         Ok(stands)
     }
 
-    /// What was read, unless it is damaged: then the keys of the block at which the index stands are lost.
+    /// Returns the result of a read, unless it is damaged: then the keys of the block at the index
+    /// are lost.
     fn sound<T>(&self, read: Result<T>, salvaged: &mut Salvaged) -> Result<Option<T>> {
         let last = self.index.as_ref().and_then(BlockCursor::entry);
         let keys = || {

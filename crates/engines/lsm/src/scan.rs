@@ -1,19 +1,20 @@
 //! Snapshots and the cursors on them.
 //!
-//! A cursor holds its pin and the key it gave last. Between calls it stands on the state that it
-//! walks over. A flush, a merge or a compaction takes that away from all cursors that nobody moves,
-//! so that its memtables and tables go; the next call goes on in the newest state, from the same
-//! key. What the pin shows, they keep.
+//! A cursor holds its pin and the key it returned last. Between calls it keeps the state that it
+//! walks over. A flush, a merge or a compaction takes that state from all cursors that are not
+//! being moved, so that its memtables and tables can be removed. The next call continues in the
+//! newest state, from the same key. These jobs keep the versions that the pin shows.
 //!
-//! A version that a range delete hides, up to the pin, counts as a tombstone. Which ones there are is
-//! part of the state that it stands on.
+//! A version that a range delete hides, up to the pin, counts as a tombstone. The range deletes are
+//! part of the state that the cursor walks over.
 //!
-//! It walks over one partition of the range index at a time, and at its edge goes to the next one.
+//! A cursor walks over one partition of the range index at a time, and at its edge goes to the next
+//! one.
 //!
 //! # Concurrency
-//! A cursor that is moved has its stand locked, and nobody waits for it: it looks itself, once it
-//! has unlocked it, whether there is a newer state. Whoever makes one publishes it before it looks
-//! for stands.
+//! A cursor that is being moved has its stand locked, and no other thread waits for it. Once the
+//! cursor has unlocked the stand, it checks itself whether there is a newer state. A thread that
+//! makes a state publishes it before it looks for stands.
 
 use std::sync::{Arc, Weak};
 
@@ -42,7 +43,7 @@ impl Snapshot {
 
 /// A walk over a partition of the range index.
 struct Standing {
-    /// Of the state that it is over.
+    /// The generation of the state that it walks over.
     generation: u64,
     bounds: Arc<Bounds>,
     deletes: Arc<Deletes>,
@@ -51,15 +52,15 @@ struct Standing {
 
 type Stand = Mutex<Option<Standing>>;
 
-/// What a step has come to.
+/// The outcome of a step.
 enum Step {
     Pair,
-    /// There is nothing more in this partition.
+    /// This partition has no more entries.
     Edge,
     End,
 }
 
-/// What the cursors of a store stand on.
+/// The states and partitions that the cursors of a store walk over.
 #[derive(Default)]
 pub(crate) struct Stands {
     all: Mutex<Vec<Weak<Stand>>>,
@@ -76,7 +77,7 @@ impl Stands {
         stand
     }
 
-    /// Takes from the cursors what is not of this state.
+    /// Takes from the cursors everything that is not of this state.
     pub(crate) fn leave_all_but(&self, generation: u64) {
         let mut left = Vec::new();
         let mut all = self.all.lock();
@@ -131,7 +132,7 @@ struct Walk {
     dead: u64,
     /// The key that was decided upon last, given or not.
     last: Option<Vec<u8>>,
-    /// The edge of the partition that it came to last: where the next one begins, or this one.
+    /// The edge of the partition that it reached last: where the next one begins, or this one.
     edge: Option<Vec<u8>>,
     key: Vec<u8>,
     value: Vec<u8>,
@@ -169,7 +170,7 @@ impl Cursor for Walk {
 }
 
 impl Walk {
-    /// Goes to the next pair, into `key` and `value`; answers whether there is one.
+    /// Moves to the next pair, into `key` and `value`. Returns whether there is one.
     fn advance(&mut self) -> Result<bool> {
         let stand = Arc::clone(&self.stand);
         let mut held = stand.lock();
@@ -200,7 +201,7 @@ impl Walk {
         Ok(found)
     }
 
-    /// What it stands on, if that is of the present state; else the same place in that one.
+    /// Returns `held`, if it is of the present state; otherwise the same place in that state.
     fn stand_on(&self, held: Option<Standing>) -> Result<Standing> {
         let state = self.shared.open_state()?;
         if let Some(standing) = held.filter(|standing| standing.generation == state.generation) {
@@ -210,14 +211,15 @@ impl Walk {
         let partition = match (self.direction, place) {
             (Direction::Forward, to) => state.partition_of(to.map_or(&[], |to| to.key)),
             (Direction::Backward, to) => match to {
-                // Behind all versions of a key lies that key itself, for a walk that comes back.
+                // A walk that comes back from behind all versions of a key finds that key itself
+                // next.
                 Some(to) if to.seqno == SeqNo::ZERO => state.partition_of(to.key),
                 to => state.partition_before(to.map(|to| to.key)),
             },
         };
         let Some(partition) = partition else { return Err(Error::Closed) };
         let generation = state.generation;
-        // All of them, whatever the first ones answer.
+        // Visits all of them, whatever the first ones return.
         if partition.level0.iter().filter(|table| table.visit()).count() > 0 {
             self.shared.schedule_compactions();
         }
@@ -232,8 +234,8 @@ impl Walk {
         Ok(Standing { generation, bounds, deletes, merged })
     }
 
-    /// Where it goes on: at the edge that it came to, or behind the last key, or where the range
-    /// begins.
+    /// Returns where the walk continues: at the edge that it reached, or behind the last key, or
+    /// where the range begins.
     fn place(&self) -> Option<Target<'_>> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         let edge = self.edge.as_deref().filter(|edge| match self.direction {
@@ -257,7 +259,7 @@ impl Walk {
         }
     }
 
-    /// Of each key the first version at or below the pin counts.
+    /// Moves forward. The first version of each key at or below the pin counts.
     fn forward(&mut self, standing: &mut Standing) -> Result<Step> {
         let pin = self.pin.seqno();
         let Standing { bounds, deletes, merged, .. } = standing;
@@ -292,7 +294,8 @@ impl Walk {
         Ok(if self.range.ends_before(end) { Step::End } else { Step::Edge })
     }
 
-    /// Of each key the last version at or below the pin counts: backward, the oldest comes first.
+    /// Moves backward. The last version of each key at or below the pin counts, since the oldest
+    /// version comes first.
     fn backward(&mut self, standing: &mut Standing) -> Result<Step> {
         let pin = self.pin.seqno();
         let Standing { bounds, deletes, merged, .. } = standing;

@@ -1,16 +1,15 @@
-//! What there is at one moment: memtables and tables. It never changes; each step makes the next
-//! one.
+//! The memtables and tables at one moment; a state never changes, and each step makes the next one.
 //!
 //! # Invariants
-//! - S1. Whatever was written and not replaced is in one of the memtables or in the version. A
-//!   flush puts the table in and takes the memtables out in one step, and so does a merge of
-//!   memtables with the new one; so a reader who holds a state misses nothing. What range deletes
-//!   hide of it, the set of the same state says (`range_deletes`, G1).
+//! - S1. Every version that was written and not replaced is in one of the memtables or in the
+//!   version. A flush puts the table in and takes the memtables out in one step, and so does a
+//!   merge of memtables with the new one. So a reader that holds a state misses nothing. The set of
+//!   range deletes of the same state says which entries are hidden (`range_deletes`, G1).
 //! - S2. Each slot of the Dranges has one memtable that is written to. The others are sealed, or
 //!   about to be, and ordered by id, the youngest first. All of them are here before anything is
 //!   written to them.
-//! - S3. The memtables of one Drange were made before those of any that came in its place, and have
-//!   lower ids.
+//! - S3. The memtables of one Drange were made before those of any Drange that replaced it, and
+//!   have lower ids.
 //! - S4. A merge may drop a version together with the tombstone above it. `merged_upto` is at least
 //!   the number of each such tombstone. The manifest does not say that writes are persisted before
 //!   the journal has reached that number ([`State::must_reach`]).
@@ -151,14 +150,14 @@ impl State {
         next
     }
 
-    /// The next state, in which `new` have the places of all memtables that are written to, which
-    /// are empty, and gone.
+    /// Returns the next state, in which `new` replace all memtables that are written to. The old
+    /// ones are empty, and are dropped.
     pub(crate) fn with_all_anew(&self, new: Vec<Arc<Memtable>>) -> Self {
         Self { actives: new, ..self.next() }
     }
 
-    /// The next state, with other Dranges and what is written to now; the memtables that were
-    /// written to and are no more are sealed.
+    /// Returns the next state, with other Dranges and other memtables that are written to. The
+    /// memtables that are no longer written to become sealed ones.
     pub(crate) fn with_dranges(&self, dranges: Arc<Dranges>, actives: Vec<Arc<Memtable>>) -> Self {
         let stays = |old: &&Arc<Memtable>| !actives.iter().any(|new| new.id() == old.id());
         let mut next = self.next();
@@ -169,8 +168,8 @@ impl State {
         next
     }
 
-    /// The next state, with this version; the memtables `flushed` are in it from now on, and the
-    /// range deletes `settled` in the manifest.
+    /// Returns the next state, with this version. From now on the memtables `flushed` are in the
+    /// version, and the range deletes `settled` are in the manifest.
     pub(crate) fn with_version(
         &self,
         version: Version,
@@ -198,9 +197,9 @@ impl State {
         next
     }
 
-    /// Whether there may be anything that a range delete hides (G1 of `range_deletes`).
+    /// Returns whether there may be an entry that a range delete hides (G1 of `range_deletes`).
     fn has_hidden(&self, delete: &RangeDelete) -> bool {
-        // Whatever comes to a memtable later has another number than those below its floor.
+        // A write that enters a memtable later has another number than those below its floor.
         let in_memory = self.memtables().any(|memtable| {
             let bounds = memtable.bounds();
             let overlaps =
@@ -230,7 +229,7 @@ impl State {
         self.sealed.sort_by_key(|memtable| std::cmp::Reverse(memtable.id()));
     }
 
-    /// What is left once the store is closed.
+    /// Returns the state that is left once the store is closed.
     pub(crate) fn closed(&self) -> Self {
         let version = Arc::new(Version::default());
         let deletes = Arc::default();
@@ -265,7 +264,8 @@ impl State {
         })
     }
 
-    /// A walk over all that has keys of a partition: over nothing else of Level 0 and in memory.
+    /// Returns a walk over all sources with keys of a partition: over nothing else of Level 0 and
+    /// in memory.
     pub(crate) fn merged_in(&self, partition: &Partition) -> Merged {
         let mut sources = self.version.cursors(&partition.level0, Reading::Cached);
         for memtable in &partition.memtables {
@@ -276,7 +276,7 @@ impl State {
 }
 
 impl Partition {
-    /// [`State::find_in_memory`], of a key that lies in it.
+    /// [`State::find_in_memory`], of a key in the partition.
     pub(crate) fn find_in_memory(&self, to: Target<'_>, into: &mut Vec<u8>) -> Option<Found> {
         let mut best: Option<Found> = None;
         for memtable in self.memtables.iter().filter(|memtable| memtable.bounds().covers(to.key)) {

@@ -28,7 +28,7 @@ const LEVEL_BYTES: [&str; LEVELS] = [
     "level6_bytes",
 ];
 
-/// What only a store knows that has been running.
+/// Figures that only a running store has.
 const RUNNING: [&str; 33] = [
     "put_share_deviation_ppm",
     "reorganisations_minor",
@@ -66,7 +66,7 @@ const RUNNING: [&str; 33] = [
 ];
 
 impl Shared {
-    /// Figures about the store. Visits every table's summary.
+    /// Returns figures about the store. Visits every table's summary.
     pub(crate) fn stats(&self) -> Stats {
         let state = self.state.load_full();
         let memtable_bytes = state.memtables().map(|memtable| memtable.bytes()).sum::<u64>();
@@ -141,7 +141,7 @@ impl Shared {
     }
 }
 
-/// The standard deviation of the shares of puts that slots get, of those that were counted since the
+/// Returns the standard deviation of the slots' shares of puts. It counts the puts since the
 /// Dranges were made; the older ones count less.
 fn put_share_deviation_ppm(dranges: &Dranges) -> u64 {
     let layout = dranges.layout();

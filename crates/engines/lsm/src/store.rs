@@ -36,19 +36,20 @@ pub struct Store {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What views, cursors and background work hold on to.
+/// The part of a store that views, cursors and background work keep alive.
 ///
 /// Lock order: `flusher`, then `manifest`, then `install`. Readers hold none of them, and writers
 /// only `install`, when they seal a full memtable.
 pub(crate) struct Shared {
     pub(crate) state: ArcSwap<State>,
-    /// What all memtables share.
+    /// The part that all memtables share.
     pub(crate) family: Arc<Family>,
-    /// Whoever replaces the state. Short: nothing is read or written under it.
+    /// Held by a thread that replaces the state. It is held briefly: nothing is read or written
+    /// under it.
     pub(crate) install: Mutex<()>,
     /// One flush at a time, so that memtables reach Level 0 in their order.
     pub(crate) flusher: Mutex<()>,
-    /// Whoever changes the version. `None` once the store is closed.
+    /// Held by a thread that changes the version. `None` once the store is closed.
     pub(crate) manifest: Mutex<Option<Manifest>>,
     pub(crate) tables: Arc<dyn TableStore>,
     pub(crate) removals: Arc<Removals>,
@@ -66,7 +67,7 @@ pub(crate) struct Shared {
     pub(crate) background: Background,
     pub(crate) reorganiser: Reorganiser,
     pub(crate) lookup_index: ArcSwap<LookupIndex>,
-    /// What cursors stand on.
+    /// The states and partitions that cursors walk over.
     pub(crate) stands: Stands,
     pub(crate) group: Group,
     pub(crate) host: Host,
@@ -79,8 +80,8 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// The present state, of an open store. Whoever closes it says so before it takes the state
-    /// away.
+    /// Returns the present state of an open store. The thread that closes the store marks it as
+    /// closed before it takes the state away.
     pub(crate) fn open_state(&self) -> Result<arc_swap::Guard<Arc<State>>> {
         let state = self.state.load();
         self.health.check_open()?;
@@ -104,7 +105,8 @@ impl Shared {
         split
     }
 
-    /// Makes the lookup index anew, empty, where its share of the memory is another one.
+    /// Replaces the lookup index by an empty one, if it is above its share of the memory or below a
+    /// quarter of it.
     pub(crate) fn fit_lookup_index(&self) {
         let wanted = self.memory_split().lookup_index_bytes;
         let bytes = self.lookup_index.load().bytes();
@@ -255,8 +257,8 @@ impl Engine for Store {
         let shared = &self.shared;
         shared.health.close();
         let panics = shared.group.stop();
-        // A flush on a caller's thread gives up soon. Until then it may make and remove files,
-        // which it must not when another opening has them.
+        // A flush on a caller's thread stops soon. Until then it may make and remove files, which
+        // it must not do while another opening has them.
         let _flusher = shared.flusher.lock();
         *shared.manifest.lock() = None;
         let _install = shared.install.lock();
@@ -284,8 +286,8 @@ impl Ranges for Store {
     }
 }
 
-/// What an error of a background task means: the journal's failure and a close are none of these
-/// files, and where room was missing, or too many files were open, there may be some later.
+/// Returns whether an error of a background task stops writes. A failure of the journal and a close
+/// say nothing about these files. A lack of space or too many open files may end later.
 pub(crate) fn stops_writes(error: &Error) -> bool {
     !matches!(error, Error::Journal { .. } | Error::Closed) && !error.may_pass()
 }

@@ -5,18 +5,18 @@
 //!   metadata   index: the last place of each block -> its handle · filter · properties
 //! ```
 //!
-//! A [`Table`] is what everybody above knows: it searches and walks. Its bytes come from a
-//! [`TableStore`], which knows fragments and metadata and nothing of what is in them, so that it
-//! can be one local file or many places; both go through the [`crate::cache`].
+//! A [`Table`] is the part that all layers above use: it searches and walks. Its bytes come from a
+//! [`TableStore`], which knows fragments and metadata and nothing of their content. So it can be
+//! one local file or many places; both use the [`crate::cache`].
 //!
 //! # Invariants
-//! - T1. What is read was verified against a checksum that covers the table's number, its nonce and
-//!   the offset; damage is reported with the file and the offset.
-//! - T2. A table that the manifest names no more is removed when the last [`Table`] of it is
-//!   dropped, so nobody who still reads it loses it. After the store's close it stays, and goes
-//!   when the store is opened: its number may be another table's by then.
+//! - T1. All bytes that a reader gets were verified against a checksum that covers the table's
+//!   number, its nonce and the offset. Damage is reported with the file and the offset.
+//! - T2. A table that the manifest no longer names is removed when the last [`Table`] of it is
+//!   dropped, so no reader loses it. After the store's close the table stays until the store is
+//!   opened: another table may have its number when the last reference is dropped.
 //! - T3. A table that was ingested shows its entries under the number that the manifest has for it
-//!   (`summary`): whoever searches or walks sees no other.
+//!   (`summary`): searches and walks see no other number.
 
 mod ahead;
 mod block;
@@ -75,7 +75,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Opens the table of which `summary` tells.
+    /// Opens the table that `summary` describes.
     pub(crate) fn open(
         summary: Summary,
         store: &Arc<dyn TableStore>,
@@ -91,45 +91,46 @@ impl Table {
         }))
     }
 
-    /// What the manifest says of it.
+    /// Returns the manifest's summary of the table.
     pub(crate) fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// Where its bytes are.
+    /// Returns the source of its bytes.
     pub(crate) fn source(&self) -> &dyn TableSource {
         &*self.source
     }
 
-    /// The cache that its pieces go through.
+    /// Returns the cache that its pieces go through.
     #[cfg(test)]
     pub(crate) fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// It is removed once the last reference is gone: the manifest does not name it any more, durably.
+    /// Has the table removed once the last reference is dropped: the manifest, durably, no longer
+    /// names it.
     pub(crate) fn doom(&self, removals: &Arc<Removals>) {
         let _ = self.doomed.set(Arc::clone(removals));
     }
 
-    /// Counts a read that looks into it only because it lies beside others: a walk that stands on it,
-    /// or a search in vain. Answers whether another look is due at what is worth compacting.
+    /// Counts a read that looks into the table only because its keys are near: a walk that is
+    /// positioned in it, or a search in vain. Returns whether compactions should be planned again.
     pub(crate) fn visit(&self) -> bool {
         (self.visits.fetch_add(1, Relaxed) + 1).is_multiple_of(VISITS_TO_PLAN)
     }
 
-    /// How many reads looked into it for nothing, since it was opened.
+    /// Returns how often reads looked into it for nothing, since it was opened.
     pub(crate) fn visits(&self) -> u64 {
         self.visits.load(Relaxed)
     }
 
-    /// Whether `key` lies between its smallest and its largest.
+    /// Returns whether `key` is between its smallest and its largest key, both included.
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         let properties = &self.summary.properties;
         properties.smallest.as_slice() <= key && key <= properties.largest.as_slice()
     }
 
-    /// Where a place in the order of versions lies among the entries as they are stored.
+    /// Translates a place in the order of versions to the place among the stored entries.
     fn stored_place<'a>(&self, to: Target<'a>) -> Target<'a> {
         match self.summary.ingested {
             None => to,
@@ -138,12 +139,12 @@ impl Table {
         }
     }
 
-    /// An entry as it is stored, under its number.
+    /// Returns a stored entry under its number.
     pub(crate) fn numbered<'a>(&self, entry: Entry<'a>) -> Entry<'a> {
         Entry { seqno: self.summary.ingested.unwrap_or(entry.seqno), ..entry }
     }
 
-    /// Its metadata, out of the cache or read.
+    /// Returns its metadata, from the cache or read.
     pub(crate) fn metadata(&self) -> Result<Arc<Metadata>> {
         match self.piece(Piece::Metadata)? {
             Cached::Metadata(metadata) => Ok(metadata),
@@ -151,7 +152,7 @@ impl Table {
         }
     }
 
-    /// A data block, out of the cache or read.
+    /// Returns a data block, from the cache or read.
     fn block(&self, handle: BlockHandle) -> Result<Arc<Block>> {
         match self.piece(Piece::Block(handle))? {
             Cached::Block(block) => Ok(block),
@@ -159,12 +160,12 @@ impl Table {
         }
     }
 
-    /// Whether the cache has a data block. Counts as no look-up.
+    /// Returns whether the cache has a data block. Counts as no look-up.
     fn has_cached(&self, handle: BlockHandle) -> bool {
         self.cache.has(&self.cache_key(Piece::Block(handle)))
     }
 
-    /// A data block that was read, verified; the cache has it from now on.
+    /// Verifies a data block that was read, and returns it. The cache has it from now on.
     fn keep_block(&self, handle: BlockHandle, stored: &[u8]) -> Result<Arc<Block>> {
         match self.keep(Piece::Block(handle), stored)? {
             Cached::Block(block) => Ok(block),
@@ -172,7 +173,7 @@ impl Table {
         }
     }
 
-    /// A piece, out of the cache or read.
+    /// Returns a piece, from the cache or read.
     pub(crate) fn piece(&self, piece: Piece) -> Result<Cached> {
         if let Some(cached) = self.cached(piece) {
             return Ok(cached);
@@ -188,12 +189,12 @@ impl Table {
         self.keep(piece, &stored)
     }
 
-    /// A piece, if the cache has it.
+    /// Returns a piece, if the cache has it.
     pub(crate) fn cached(&self, piece: Piece) -> Option<Cached> {
         self.cache.get(&self.cache_key(piece))
     }
 
-    /// Where a piece is to be read by others, if its source has such a place.
+    /// Returns the span from which others can read a piece, if its source has one.
     pub(crate) fn span(&self, piece: Piece) -> Result<Option<Span>> {
         match piece {
             Piece::Metadata => self.source.span_of_metadata(),
@@ -204,7 +205,7 @@ impl Table {
         }
     }
 
-    /// A piece that was read, verified; the cache has it from now on.
+    /// Verifies a piece that was read, and returns it. The cache has it from now on.
     pub(crate) fn keep(&self, piece: Piece, stored: &[u8]) -> Result<Cached> {
         let home = Home::Cache(&self.cache);
         let cached = match piece {
@@ -226,8 +227,8 @@ impl Table {
         }
     }
 
-    /// The index, at the first block that may have an entry at or behind `to`; `None` if there is
-    /// none.
+    /// Returns the index, at the first block that may have an entry at or behind `to`; `None` if
+    /// there is no such block.
     pub(crate) fn index_at(
         &self,
         metadata: &Metadata,
@@ -239,12 +240,12 @@ impl Table {
         Ok(is_there.then_some(index))
     }
 
-    /// The block at which an index stands.
+    /// Returns the block at which an index is positioned.
     pub(crate) fn handle(&self, index: &BlockCursor) -> Result<BlockHandle> {
         Ok(BlockHandle::of(index).map_err(|damage| self.in_metadata(damage))?)
     }
 
-    /// The first entry at or behind `to` in a block, if it is of the same key.
+    /// Returns the first entry at or behind `to` in a block, if it is of the same key.
     pub(crate) fn search_block(
         &self,
         block: Arc<Block>,
@@ -263,7 +264,7 @@ impl Table {
         Ok(Arc::new(block.map_err(|damage| self.in_block(damage, handle))?))
     }
 
-    /// The length of a block, once it is clear that the fragment holds as much.
+    /// Returns the length of a block, after a check that the block is within its fragment.
     fn stored_len(&self, handle: BlockHandle) -> Result<usize> {
         let fragment = self.summary.properties.fragments.get(handle.fragment as usize);
         let end = handle.offset.checked_add(u64::from(handle.len));
@@ -303,7 +304,7 @@ impl Drop for Table {
     }
 }
 
-/// What is read of a table at once.
+/// A piece of a table that is read with one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Metadata,
@@ -335,7 +336,7 @@ pub(crate) struct Lookups {
 }
 
 impl Lookups {
-    /// A block of this table was searched in vain.
+    /// Counts a search of a block of this table in vain.
     pub(crate) fn mistake(&self, table: &Table) {
         self.mistaken.fetch_add(1, Relaxed);
         if table.visit() {

@@ -3,11 +3,11 @@
 //!
 //! # Invariants
 //! - V1. Level 0 is ordered by age, the youngest first, and tables overlap. Of two versions of a
-//!   key in two of them, the younger table has the later one: memtables that may share a key are
-//!   flushed in the order of their ids, or all at once (`background/flush`, E1 and E2).
+//!   key in two of them, the younger table has the later one. Memtables that may share a key are
+//!   flushed in the order of their ids, or all together (`background/flush`, E1 and E2).
 //! - V2. In every other level the tables' ranges of keys are disjoint, and ordered.
-//! - V3. Of two versions of a key in two levels, the upper level has the later one: what moves down
-//!   from Level 0 takes all that is older and overlaps with it.
+//! - V3. Of two versions of a key in two levels, the upper level has the later one: a table that
+//!   moves down from Level 0 takes along everything older that overlaps with it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,16 +28,16 @@ pub(crate) struct Version {
     level0_depth: usize,
     /// How many came before it.
     number: u64,
-    /// The newest write that has ingested a table, there or gone by now.
+    /// The newest write that has ingested a table, whether or not the table is still there.
     newest_ingested: SeqNo,
 }
 
-/// What makes another version of one.
+/// The difference from one version to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
     /// Level and number of each table that goes.
     pub(crate) removed: Vec<(usize, u64)>,
-    /// What comes.
+    /// Level of each table that is added, and the table.
     pub(crate) added: Vec<(usize, Arc<Table>)>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Version {
 }
 
 impl Version {
-    /// The version after `change`.
+    /// Returns the version after `change`.
     pub(crate) fn after(&self, change: &Change) -> Self {
         let mut levels = self.levels.clone();
         for (index, level) in levels.iter_mut().enumerate() {
@@ -88,13 +88,13 @@ impl Version {
         Self { levels, level0_depth, number: self.number + 1, newest_ingested }
     }
 
-    /// How many versions came before it.
+    /// Returns how many versions came before it.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Bytes of the metadata of all tables, and of the largest, as far as they were counted when these
-    /// were written.
+    /// Returns the bytes of the metadata of all tables, and of the largest, to the extent that they
+    /// were counted when the tables were written.
     pub(crate) fn metadata_bytes(&self) -> (u64, u64) {
         let of = |table: &Arc<Table>| {
             let summary = table.summary();
@@ -104,29 +104,30 @@ impl Version {
         self.tables().map(|(_, table)| of(table)).fold((0, 0), add)
     }
 
-    /// What is known of the newest version of a key may be wrong below this number: a table that
-    /// was ingested, or what a compaction has made of it, may have a newer one.
+    /// Returns the number below which the lookup index may be wrong about the newest version of a
+    /// key. A table that was ingested, or one that a compaction made from it, may have a newer
+    /// version.
     pub(crate) fn newest_ingested(&self) -> SeqNo {
         self.newest_ingested
     }
 
-    /// How much there is in Level 0, in tables: the most that a key lies in, or how many of
-    /// `table_bytes` it makes, whichever is more.
+    /// Returns the weight of Level 0, in tables: the most tables that one key is in, or the bytes
+    /// of the level in units of `table_bytes`, whichever is more.
     pub(crate) fn level0_weight(&self, table_bytes: u64) -> usize {
         self.level0_depth.max((self.level_bytes(0) / table_bytes.max(1)) as usize)
     }
 
-    /// The tables of a level, as V1 and V2 order them.
+    /// Returns the tables of a level, in the order of V1 and V2.
     pub(crate) fn level(&self, level: usize) -> &[Arc<Table>] {
         self.levels.get(level).map_or(&[], |tables| tables.as_slice())
     }
 
-    /// The same, to be kept.
+    /// Returns the tables of a level, to be kept.
     fn shared(&self, level: usize) -> Arc<Vec<Arc<Table>>> {
         self.levels.get(level).map(Arc::clone).unwrap_or_default()
     }
 
-    /// Every table, with its level.
+    /// Returns every table, with its level.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (usize, &Arc<Table>)> {
         self.levels
             .iter()
@@ -134,12 +135,12 @@ impl Version {
             .flat_map(|(level, tables)| tables.iter().map(move |table| (level, table)))
     }
 
-    /// Bytes of a level on the device.
+    /// Returns the bytes of a level on the device.
     pub(crate) fn level_bytes(&self, level: usize) -> u64 {
         self.level(level).iter().map(|table| table.summary().stored_bytes).sum()
     }
 
-    /// The tables of a level whose ranges overlap with this one.
+    /// Returns the tables of a level whose ranges overlap with this one.
     pub(crate) fn overlapping(
         &self,
         level: usize,
@@ -155,7 +156,7 @@ impl Version {
         tables.iter().skip(first).take_while(overlaps).cloned().collect()
     }
 
-    /// The tables of a level that overlap with the range of a range delete.
+    /// Returns the tables of a level that overlap with the range of a range delete.
     pub(crate) fn in_range<'a>(
         &'a self,
         level: usize,
@@ -172,8 +173,8 @@ impl Version {
         some.iter().filter(move |table| !is_before(table) && delete.is_before_end(smallest(table)))
     }
 
-    /// Whether a range delete hides a whole table. Looks at few where it does: of a level two lie
-    /// on its edges.
+    /// Returns whether a range delete hides a whole table. If it does, few tables are searched: in
+    /// each level, at most two are on the edges of its range.
     pub(crate) fn has_hidden(&self, delete: &RangeDelete) -> bool {
         (0..LEVELS).any(|level| {
             let mut tables = self.in_range(level, delete);
@@ -181,7 +182,7 @@ impl Version {
         })
     }
 
-    /// Whether a table may have something that a range delete hides.
+    /// Returns whether a table may have something that a range delete hides.
     pub(crate) fn may_hide(&self, delete: &RangeDelete) -> bool {
         (0..LEVELS).any(|level| {
             let mut tables = self.in_range(level, delete);
@@ -189,19 +190,19 @@ impl Version {
         })
     }
 
-    /// The only table of a level below Level 0 that may have `key`.
+    /// Returns the only table of a level below Level 0 that may have `key`.
     pub(crate) fn candidate(&self, level: usize, key: &[u8]) -> Option<&Arc<Table>> {
         let tables = self.level(level);
         tables.get(tables.partition_point(|table| largest(table) < key))
     }
 
-    /// Whether a level below `level` has a table whose range `key` lies in.
+    /// Returns whether a level below `level` has a table whose range includes `key`.
     pub(crate) fn is_below(&self, level: usize, key: &[u8]) -> bool {
         (level + 1..LEVELS)
             .any(|below| self.candidate(below, key).is_some_and(|table| table.covers(key)))
     }
 
-    /// Estimates the bytes that `tombstones` hide in those tables from level `from` on for which
+    /// Estimates the bytes that `tombstones` hide in the tables from level `from` on for which
     /// `overlaps` returns true: an entry of mean length for each.
     pub(crate) fn covered_bytes(
         &self,
@@ -219,7 +220,7 @@ impl Version {
         (share / u128::from(values.max(1))) as u64
     }
 
-    /// Whether some table's range has `key`.
+    /// Returns whether some table's range includes `key`.
     pub(crate) fn may_have(&self, key: &[u8]) -> bool {
         self.level(0).iter().any(|table| table.covers(key)) || self.is_below(0, key)
     }
@@ -243,9 +244,9 @@ impl Version {
     }
 }
 
-/// The most tables that one key lies in.
+/// Returns the most tables that one key is in.
 fn depth(tables: &[Arc<Table>]) -> usize {
-    // Where a table begins counts before where another one ends: at that key both have it.
+    // The beginning of a table sorts before the end of another table at the same key: both have it.
     let begin = tables.iter().map(|table| (smallest(table), false));
     let mut ends: Vec<_> = begin.chain(tables.iter().map(|table| (largest(table), true))).collect();
     ends.sort_unstable();

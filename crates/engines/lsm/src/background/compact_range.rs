@@ -134,7 +134,7 @@ fn part_of(table: &Table, keys: &RangeDelete) -> Result<u64> {
     Ok(end.saturating_sub(begin))
 }
 
-/// The keys of a range as a range delete has them; none if no key can lie in it.
+/// Returns the keys of a range in the form of a range delete; `None` if the range can hold no key.
 fn in_range(range: &KeyRange) -> Option<RangeDelete> {
     let (start, end) = range.half_open()?;
     Some(RangeDelete { seqno: codec::SeqNo::MAX, start, end })

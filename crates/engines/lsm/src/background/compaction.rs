@@ -1,16 +1,16 @@
 //! Compaction: the tables of a job, merged into tables of the level below.
 //!
-//! 1. A single table with nothing beside it below, and no tombstones, moves: only the manifest
-//!    changes.
-//! 2. Else all entries of the job are merged in order; of each key what [`Retention`] keeps goes to
-//!    a new table. A table ends at its size, or where it overlaps with too much of the level that
-//!    it goes to next, and never between two versions of a key (V2).
-//!    Where range deletes hide all of the job's tables nothing is read: they only go.
-//! 3. The new tables are durable, with their names; then one edit takes the old ones out and puts
-//!    them in.
+//! 1. A single table that overlaps with nothing below, and has no tombstones, moves: only the
+//!    manifest changes.
+//! 2. Otherwise all entries of the job are merged in order. The versions of each key that
+//!    [`Retention`] keeps go to a new table. A table ends at its size, or if it overlaps with too
+//!    much of the level that it goes to next, and never between two versions of a key (V2). If
+//!    range deletes hide all of the job's tables, nothing is read: the tables are only dropped.
+//! 3. The new tables are durable, with their names; then one edit removes the old ones and adds
+//!    them.
 //!
-//! Until 3 nothing has changed; what a failure leaves is removed at once or when the store is
-//! opened. So it is with what a job leaves that gives way (`idle`).
+//! Until 3 nothing has changed. Tables that a failure leaves are removed immediately or when the
+//! store is opened. So are the tables of a job that yields (`idle`).
 
 use std::sync::Arc;
 
@@ -27,25 +27,25 @@ use crate::store::Shared;
 use crate::table::{LevelCursor, Reading, Summary, Table, TableBuilder, TableCursor, TableOptions};
 use crate::version::{Change, Version};
 
-/// Bytes that a walk over a table reads at once.
+/// Bytes of one read of a walk over a table.
 const AHEAD_BYTES_MIN: u64 = 4 << 10;
 const AHEAD_BYTES_MAX: u64 = 256 << 10;
 
-/// A table ends where it overlaps with as much as so many tables hold, two levels below the job:
-/// what it is merged with when it goes there.
+/// Tables whose bytes a new table may overlap with, two levels below the job, before it ends: it is
+/// merged with these when it goes there.
 const OVERLAP_TABLES_MAX: u64 = 10;
 
-/// What the table that is being written overlaps with, two levels below the job.
+/// The overlap of the table that is being written with the level two below the job.
 struct Overlap {
     version: Arc<Version>,
     level: usize,
-    /// The first table that does not lie wholly before the last key.
+    /// The first table that is not wholly before the last key.
     index: usize,
     bytes: u64,
 }
 
 impl Overlap {
-    /// Goes on to `key`; answers the bytes of the tables that a table up to there overlaps with.
+    /// Moves to `key`; returns the bytes of the tables that a table up to there overlaps with.
     fn pass(&mut self, key: &[u8]) -> u64 {
         let tables = self.version.level(self.level).iter().skip(self.index);
         let passed = tables.take_while(|table| table.summary().properties.largest.as_slice() < key);
@@ -122,7 +122,7 @@ impl Outputs<'_> {
         done + self.builder.as_ref().map_or(0, TableBuilder::bytes)
     }
 
-    /// Removes what was begun; nothing names it.
+    /// Removes the tables that were begun; nothing names them.
     fn abandon(self) {
         drop(self.builder);
         for number in self.numbers {
@@ -132,7 +132,7 @@ impl Outputs<'_> {
 }
 
 impl Shared {
-    /// Does a job. Errors leave the version as it was, unless the commit is what failed for good; then the
+    /// Does a job. Errors leave the version as it was, unless the commit failed for good; then the
     /// new tables stay until the store is opened.
     pub(crate) fn compact(self: &Arc<Self>, job: Job, stop: &StopToken) -> Result<()> {
         let removed = job.removed();
@@ -148,7 +148,7 @@ impl Shared {
             Self::count(&self.background.moves, 1);
             return Ok(());
         }
-        // What lies below may move further down meanwhile, and stays below.
+        // Tables below may move further down meanwhile, and stay below.
         let version = Arc::clone(&self.state.load().version);
         let mut outputs = Outputs {
             shared: self,
@@ -191,7 +191,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether a table is better cut than moved, for what it overlaps with in a level.
+    /// Returns whether a table is better cut than moved, because of its overlap with a level.
     fn overlaps_too_much(&self, table: &Table, level: usize) -> bool {
         let properties = &table.summary().properties;
         let state = self.state.load();

@@ -1,27 +1,29 @@
 //! Flush: sealed memtables become tables of Level 0.
 //!
-//! 1. The oldest memtable that waits is taken, and all sealed ones of its Drange. If little of
-//!    them is kept they are merged instead (`merge_memtables`), unless everything is to be durable.
-//! 2. They are written to a table: of each key what [`Retention`] keeps. The table is durable, with
-//!    its name. If there is very much it is several tables, of keys one behind the other.
+//! 1. The oldest memtable that waits is taken, and all sealed ones of its Drange. If little of them
+//!    is kept they are merged instead (`merge_memtables`), unless everything is to be durable.
+//! 2. They are written to a table: for each key, the versions that [`Retention`] keeps. The table
+//!    is durable, with its name. If there is very much, it becomes several tables, of successive
+//!    keys.
 //! 3. The journal reaches the newest write in it (law L3), and the newest write that a merge may
 //!    have dropped (`state`, S4).
 //! 4. The manifest's edit is committed: the table is in Level 0, and everything up to the least
 //!    floor of the memtables that are left is persisted, as far as the journal reached.
-//! 5. The next state has the table, and the memtables no more.
+//! 5. The next state has the table, and no longer the memtables.
 //!
-//! A failure leaves the memtables where they are. If it was the journal's, or there was no room, a later
-//! flush tries again, in the background after pauses that grow; meanwhile writes are taken as long as
-//! memory has room for them (`pressure.rs`). After any other the store turns read-only (law L5). One in 4
-//! leaves it open whether the edit stands, unless there was no room: the table stays where it is.
+//! A failure leaves the memtables in place. If it was the journal's, or there was no room, a later
+//! flush tries again, in the background after pauses that grow; meanwhile writes are taken as long
+//! as memory has room for them (`pressure.rs`). After any other failure the store turns read-only
+//! (law L5). A failure in 4 leaves it open whether the edit counts, unless there was no room: the
+//! table stays in place.
 //!
 //! # Invariants
-//! - E1. A memtable is flushed after all that are older and may share a key with it: the oldest
-//!   goes first, and what is passed over rests in a Drange that is still there, whose keys only
-//!   memtables of the same Drange have (D2, S3).
-//! - E2. Of a Drange with several slots all memtables are flushed at once, those that are written
-//!   to included: they take turns, so no order of tables would be the order of their versions. All
-//!   of its slots change in one step, and what is flushed is what that very state has of it: of two
+//! - E1. A memtable is flushed after all that are older and may share a key with it. The oldest is
+//!   flushed first, and a memtable that is passed over rests in a Drange that still exists, whose
+//!   keys only memtables of the same Drange have (D2, S3).
+//! - E2. All memtables of a Drange with several slots are flushed together, active ones included:
+//!   writes alternate between them, so no order of tables would be the order of their versions. All
+//!   of its slots change in one step, and the flush takes the memtables of that very state: of two
 //!   writes of a key the later one is never in it without the earlier one.
 
 use std::sync::Arc;
@@ -42,7 +44,7 @@ use crate::store::{Shared, stops_writes};
 use crate::table::{Summary, Table, TableBuilder, TableId, TableOptions, TableStore};
 use crate::version::Change;
 
-/// Where tables are written to, and how.
+/// The destination of tables, and how they are written.
 pub(crate) struct Output<'a> {
     pub(crate) tables: &'a dyn TableStore,
     pub(crate) options: TableOptions,
@@ -50,7 +52,7 @@ pub(crate) struct Output<'a> {
     pub(crate) go_on: &'a GoOn<'a>,
 }
 
-/// Tables that are written one behind the other.
+/// Tables that are written in sequence.
 struct Run<'a> {
     output: &'a Output<'a>,
     /// The least and the greatest id of the memtables.
@@ -85,10 +87,10 @@ impl Run<'_> {
     }
 }
 
-/// Which memtables a flush is for.
+/// The memtables that a flush is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// The one that waits longest, and all of its Drange: what rests stays in memory.
+    /// The one that waits longest, and all of its Drange; resting memtables stay in memory.
     WhatWaitsLongest,
     /// All that are sealed: none is merged.
     Everything,
@@ -104,8 +106,8 @@ impl Shared {
     }
 
     fn flush_all(self: &Arc<Self>) -> Result<()> {
-        // What was applied before is in memtables of this state. This waits for no write that is
-        // under way: it may be one that waits for a flush, and this the thread to do that.
+        // All writes applied before are in memtables of this state. This waits for no write that is
+        // under way: that write may wait for a flush, and this thread may be the one to do it.
         let actives = self.open_state()?.actives.clone();
         // An empty memtable holds nothing, but its floor may be old: nothing was written since.
         let is_empty =
@@ -117,7 +119,7 @@ impl Shared {
         self.persist_floor()
     }
 
-    /// Flushes all that is sealed, and persists everything up to the writes that are left in
+    /// Flushes all sealed memtables, and persists everything up to the writes that are left in
     /// memory.
     pub(super) fn flush_for_deletes(self: &Arc<Self>) -> Result<()> {
         self.flush_sealed(Wanted::Everything)?;
@@ -150,8 +152,9 @@ impl Shared {
         self.commit(Change::default(), &[], reached.min(floor))
     }
 
-    /// Flushes or merges sealed memtables, the oldest first. What is sealed after the call has begun is left
-    /// to the next one: with writers who fill memtables as fast as they are flushed there would be no end.
+    /// Flushes or merges sealed memtables, the oldest first. Memtables sealed after the call has
+    /// begun are left to the next call: with writers that fill memtables as fast as they are
+    /// flushed there would be no end.
     pub(crate) fn flush_sealed(self: &Arc<Self>, wanted: Wanted) -> Result<()> {
         let _flusher = self.flusher.lock();
         let youngest = self.state.load().sealed.first().map_or(0, |memtable| memtable.id());
@@ -170,7 +173,7 @@ impl Shared {
         }
     }
 
-    /// Stops all later writes if this failed for what these files did.
+    /// Stops all later writes if this failed because of the store's own files.
     pub(crate) fn stopping<T>(&self, done: Result<T>) -> Result<T> {
         if let Err(error) = &done
             && stops_writes(error)
@@ -181,7 +184,7 @@ impl Shared {
     }
 
     /// Flushes or merges the memtable that waits longest, and all of its Drange; those up to the id
-    /// `upto` wait too, and are not merged. Answers whether there was one.
+    /// `upto` wait too, and are not merged. Returns whether there was one.
     pub(crate) fn flush_next(self: &Arc<Self>, upto: u64) -> Result<bool> {
         self.health.check_writable()?;
         let state = self.state.load_full();
@@ -192,7 +195,7 @@ impl Shared {
         };
         let Some(oldest) = oldest.cloned() else { return Ok(false) };
         let unit = state.sealed_of(oldest.drange());
-        // Whoever put others in their places may not have sealed them yet, and somebody be writing.
+        // The thread that replaced these may not have sealed them yet, and a writer may be writing.
         unit.iter().for_each(|memtable| memtable.seal());
         let may_merge = oldest.id() > upto && state.dranges.has(oldest.drange());
         if may_merge && self.merge_memtables(&unit)? {
@@ -201,7 +204,7 @@ impl Shared {
         if !oldest.is_one_of_many() {
             return self.flush_unit(&state, &unit).map(|()| true);
         }
-        // E2. A writer may have sealed a slot of it alone since the state was looked at.
+        // E2. A writer may have sealed one slot of it since the state was loaded.
         let state = self.seal_where(&|active| active.drange() == oldest.drange());
         let unit = state.sealed_of(oldest.drange());
         unit.iter().for_each(|memtable| memtable.seal());
@@ -243,8 +246,8 @@ impl Shared {
                 return Err(error);
             }
         };
-        // Below the newest write of the table nothing is missing in the journal: numbers above what
-        // it holds are of writes that were refused, or are not journaled.
+        // Below the newest write of the table nothing is missing in the journal: numbers above its
+        // end are of writes that were refused, or are not journaled.
         let persisted = floor.min(reached.max(newest));
         self.commit_or_abandon(Change { removed: Vec::new(), added }, &ids, persisted)?;
         Self::count(&self.background.flushes, 1);
@@ -252,9 +255,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes what is in `memtables` up to `upto` to tables: durable, with their names. None if
-    /// nothing of it is kept. `is_below` says whether there may be older versions of a key. An
-    /// error leaves no table behind that this call began, and does nothing to one that was there.
+    /// Writes the versions in `memtables` up to `upto` to tables: durable, with their names.
+    /// Returns none if no version is kept. `is_below` says whether there may be older versions of a
+    /// key. An error leaves no table that this call began, and does not affect an earlier one.
     pub(crate) fn write_memtables(
         &self,
         memtables: &[Arc<Memtable>],
@@ -315,8 +318,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Commits a change of tables, as [`Shared::commit`] does. Where there was no room for that, new tables
-    /// are removed again; those that only move stay.
+    /// Commits a change of tables, as [`Shared::commit`] does. If there was no room for that, new
+    /// tables are removed again; tables that only move stay.
     pub(crate) fn commit_or_abandon(
         &self,
         change: Change,
@@ -333,22 +336,22 @@ impl Shared {
         committed
     }
 
-    /// Commits a change of tables, and makes the next state. A failure stops all later commits, unless
-    /// there was no room for the edit ([`crate::manifest`], N3).
+    /// Commits a change of tables, and makes the next state. A failure stops all later commits,
+    /// unless there was no room for the edit ([`crate::manifest`], N3).
     pub(crate) fn commit(&self, change: Change, flushed: &[u64], persisted: SeqNo) -> Result<()> {
         self.commit_with(change, flushed, persisted, persisted)
     }
 
-    /// Makes durable what opening has found.
+    /// Makes the files that opening has found durable.
     pub(crate) fn settle(&self) -> Result<()> {
         let mut manifest = self.manifest.lock();
         self.health.check_writable()?;
         self.stopping(manifest.as_mut().ok_or(Error::Closed)?.settle())
     }
 
-    /// The same, with the range deletes up to the number `deletes_upto`, which the journal has. If
-    /// everything up to `persisted` is to be, these are among them: each was in a state before
-    /// anybody could say that it is finished.
+    /// Commits a change as [`Shared::commit`] does, with the range deletes up to the number
+    /// `deletes_upto`, which the journal has. If everything up to `persisted` is to be persisted,
+    /// these are among them: each was in a state before any thread could report it as finished.
     pub(crate) fn commit_with(
         &self,
         change: Change,
@@ -357,10 +360,11 @@ impl Shared {
         deletes_upto: SeqNo,
     ) -> Result<()> {
         let mut manifest = self.manifest.lock();
-        // Whoever held the lock before may have failed, and nothing is committed after that (N3).
+        // The thread that held the lock before may have failed, and nothing is committed after that
+        // (N3).
         self.health.check_writable()?;
         let manifest = manifest.as_mut().ok_or(Error::Closed)?;
-        // Only whoever holds the manifest changes the version.
+        // Only the thread that holds the manifest changes the version.
         let state = self.state.load_full();
         let old = Arc::clone(&state.version);
         let version = old.after(&change);
@@ -389,11 +393,11 @@ impl Shared {
             added: version.tables().map(summarize).collect(),
             range_deletes: state.deletes.durable.iter().chain(&settled).cloned().collect(),
         });
-        // While the lock is held, so that whoever waits for it learns of a failure.
+        // While the lock is held, so that a thread that waits for it learns of a failure.
         self.stopping(committed)?;
         self.persisted.fetch_max(manifest.persisted().get(), Release);
-        // Nothing is kept from here until the next state is there; the keys of the memtables that go have
-        // other versions in its tables (A1 and A2 of `pairs`).
+        // No pair is kept from here until the next state is there; keys of the memtables that are
+        // removed have other versions in its tables (A1 and A2 of `pairs`).
         let changing = self.cache.pairs().change();
         for memtable in state.sealed.iter().filter(|one| flushed.contains(&one.id())) {
             memtable.each_key(&mut |key| changing.forget(key));
@@ -428,7 +432,7 @@ impl Shared {
     }
 }
 
-/// Removes a table that nothing names. What cannot be removed now goes when the store is opened.
+/// Removes a table that nothing names. If that fails, the next opening of the store removes it.
 fn abandon(tables: &dyn TableStore, id: TableId) {
     abandon_number(tables, id.number);
 }

@@ -1,8 +1,11 @@
-//! Has the allocator give back to the system what the cache has freed of it: what it knows of a piece. (Pieces, and
-//! memtables, have memory of their own.)
+//! Has the allocator return memory to the system that the cache has freed.
 //!
-//! That goes in another order than it came. So what is free lies between what stays, and is resident all the same,
-//! uncounted. Whoever flushes or compacts gives it back when done; a task does where only reads come.
+//! This is memory of the cache's records about its pieces. Pieces and memtables have memory of
+//! their own.
+//!
+//! The records are freed in another order than they were allocated. So free memory is between
+//! records that stay, and it remains resident without being counted. Flushes and compactions return
+//! it when they are done; a task does so if there are only reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,10 +15,11 @@ use engine::MemoryBudget;
 use super::soon::Soon;
 use crate::store::Shared;
 
-/// It is done once so much of the budget was freed: as much may be resident that is not counted.
+/// Parts of the budget of which one must be freed before memory is returned: up to this part may be
+/// resident without being counted.
 const PARTS: u64 = 16;
 
-/// What was freed since it was given back.
+/// Bytes freed since memory was last returned to the system.
 #[derive(Debug)]
 pub(crate) struct Freed {
     bytes: AtomicU64,
@@ -24,7 +28,7 @@ pub(crate) struct Freed {
 }
 
 impl Freed {
-    /// Nothing was freed.
+    /// Makes a count of zero bytes.
     pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Arc<Self> {
         let soon = Soon::new("lsm give back", |store: &Shared| store.cache.freed().give_back());
         Arc::new(Self {
@@ -34,17 +38,17 @@ impl Freed {
         })
     }
 
-    /// Tasks of this store do it from now on.
+    /// Has tasks of this store return the memory from now on.
     pub(crate) fn begin(&self, store: &Arc<Shared>) {
         self.soon.begin(store);
     }
 
-    /// So many bytes were freed, in small pieces.
+    /// Counts `bytes` bytes that were freed in small pieces.
     pub(crate) fn note(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Has it given back, soon, if it is much: for whoever has others wait.
+    /// Has a task return the memory if it is much, for threads that must not do it themselves.
     pub(crate) fn give_back_soon(&self) {
         if self.is_much() {
             self.soon.ask();
@@ -55,7 +59,7 @@ impl Freed {
         self.bytes.load(Relaxed) > self.budget.limit() / PARTS
     }
 
-    /// Gives it back if it is much.
+    /// Returns the memory to the system if it is much.
     pub(crate) fn give_back(&self) {
         if self.is_much() {
             self.bytes.store(0, Relaxed);

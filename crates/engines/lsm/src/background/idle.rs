@@ -1,23 +1,25 @@
-//! Compactions of Level 0 in a quiet store, and the looks of each second, after which deletes have
-//! their turn (`reclaim`).
+//! Compactions of Level 0 in a quiet store, and the checks ("looks") of each second, after which
+//! deletes have their turn (`reclaim`).
 //!
-//! A group of Level 0 waits until its compaction is worth what it writes (`plan_compaction`), and whoever
-//! reads pays for that meanwhile. Where nobody writes and nothing else is to be done, it need not wait.
+//! A group of Level 0 waits until its compaction is worth the bytes that it writes
+//! (`plan_compaction`), and readers pay for that meanwhile. If there are no writes and no other
+//! work, it need not wait.
 //!
-//! 1. The store looks around each second. Once two looks have found no write since the one before, it is
-//!    idle until the next write comes.
-//! 2. While it is idle, and no job is due or under way, the plan is one job of `plan_idle`; when that is
-//!    done the next plan is made.
-//! 3. Such a job gives way: once a memtable waits for its flush, or was flushed, it ends, and what it has
-//!    written is removed. It keeps no other job waiting for longer than that.
+//! 1. The store looks each second. Once two looks have found no write since the one before, it is
+//!    idle until the next write.
+//! 2. While it is idle, and no job is due or under way, the plan is one job of `plan_idle`; when
+//!    that is done the next plan is made.
+//! 3. Such a job yields: once a memtable waits for its flush, or was flushed, it ends, and the
+//!    tables that it has written are removed. It keeps no other job waiting for longer than that.
 //!
 //! # Invariants
-//! - W1. What these jobs write, be it in vain, is at most twice what flushes and ingestions have written
-//!   since the store was opened, and twice what Level 0 had then. A job is as long as all of its tables.
-//! - W2. There is an end to them without new tables in Level 0: each leaves fewer there, and writes to
-//!   Level 1 alone.
-//! - W3. Once there is nothing left for them to do, what they were still allowed to write is forfeited. So
-//!   what comes later has to have grown to as much as it would write anew below, each time.
+//! - W1. These jobs write, in vain or not, at most twice the bytes that flushes and ingestions have
+//!   written since the store was opened, and twice the bytes that Level 0 had then. A job is as
+//!   long as all of its tables.
+//! - W2. They end if Level 0 gets no new tables: each leaves fewer there, and writes to Level 1
+//!   alone.
+//! - W3. Once there is nothing left for them to do, the rest of their allowance is forfeited. So
+//!   later tables have to grow, each time, to the bytes that their compaction would rewrite below.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -33,10 +35,10 @@ use crate::pressure::FLUSH;
 use crate::store::Shared;
 use crate::version::Version;
 
-/// How often the store looks around.
+/// Time between two looks of the store.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Bytes that may be written for each that came to Level 0: once what goes down, which has to some time,
-/// and once as much of what it is merged with.
+/// Bytes that may be written for each byte that is added to Level 0: one for that byte, which has
+/// to move down some time, and one for a byte that it is merged with.
 const BYTES_A_BYTE: u64 = 2;
 
 /// See the file's head.
@@ -45,11 +47,11 @@ pub(crate) struct Idle {
     looks: IdleLooks,
     rounds: Rounds,
     allowance: Mutex<Allowance>,
-    /// The number of a version in which there was nothing to do that was allowed.
+    /// The number of a version in which there was no job that was allowed.
     done_with: AtomicU64,
-    /// Jobs that came to their end.
+    /// Jobs that ended with their work done.
     pub(crate) compactions: AtomicU64,
-    /// What all of them have written.
+    /// Bytes that all of them have written.
     pub(crate) bytes: AtomicU64,
 }
 
@@ -57,12 +59,12 @@ pub(crate) struct Idle {
 #[derive(Debug)]
 struct Allowance {
     bytes: u64,
-    /// Bytes that came to Level 0 and were granted for.
+    /// Bytes added to Level 0 for which bytes were granted.
     granted: u64,
 }
 
 impl Idle {
-    /// Of a store with so many bytes in Level 0.
+    /// Makes the state of a store with `level0_bytes` bytes in Level 0.
     pub(crate) fn new(level0_bytes: u64) -> Self {
         let allowance = Allowance { bytes: level0_bytes * BYTES_A_BYTE, granted: 0 };
         Self {
@@ -75,7 +77,8 @@ impl Idle {
         }
     }
 
-    /// A job has written so many bytes and gave way, for which all of it was allowed.
+    /// Notes that a job, whose whole length was allowed, yielded after it had written `written`
+    /// bytes.
     fn gave_way(&self, job: &Job, written: u64) {
         self.bytes.fetch_add(written, Relaxed);
         self.allowance.lock().bytes += job.bytes().saturating_sub(written);
@@ -83,7 +86,7 @@ impl Idle {
 }
 
 impl Allowance {
-    /// So many bytes have come to Level 0 since the store was opened.
+    /// Grants for `came` bytes that were added to Level 0 since the store was opened.
     fn grant(&mut self, came: u64) {
         self.bytes += BYTES_A_BYTE * (came - self.granted);
         self.granted = came;
@@ -91,8 +94,8 @@ impl Allowance {
 }
 
 impl Shared {
-    /// Begins compactions that are due, and looks around as long as the store is open. Both are periodic tasks,
-    /// which a host may hold back until it has opened all stores.
+    /// Begins compactions that are due, and looks as long as the store is open. Both are periodic
+    /// tasks, which a host may hold back until it has opened all stores.
     pub(crate) fn begin_looking_around(self: &Arc<Self>) -> Result<()> {
         let weak = Arc::downgrade(self);
         let plan = move |_: &workers::StopToken| {
@@ -120,7 +123,8 @@ impl Shared {
         self.group.repeat(Class::Collect, "lsm look around", INTERVAL, look)
     }
 
-    /// Returns whether looks find nothing to do until the next write or scan; the last one began at `version`.
+    /// Returns whether looks find nothing to do until the next write or scan; the last one began at
+    /// `version`.
     fn has_nothing_left(&self, version: u64) -> bool {
         if self.health.check_writable().is_err() {
             return true;
@@ -169,13 +173,13 @@ impl Shared {
         }
     }
 
-    /// Whether nobody has written for a while, and nothing waits for its flush.
+    /// Returns whether there was no write for a while, and no memtable waits for its flush.
     pub(super) fn is_idle(&self) -> bool {
         let is_quiet = self.background.idle.looks.is_quiet(self.family.applied());
         is_quiet && self.options.tidies_when_idle && self.state.load().due() == 0
     }
 
-    /// The job to be done where nothing else is, if there is one that is allowed.
+    /// Returns the job to do if there is no other work, if there is one that is allowed.
     pub(crate) fn idle_job(&self, version: &Version, claims: &[Claim]) -> Option<Job> {
         let background = &self.background;
         let (wanted, mut allowance) =
@@ -193,13 +197,14 @@ impl Shared {
         job
     }
 
-    /// Whether a job has to give way: a memtable waits for its flush, or has gone since so many had.
+    /// Returns whether a job has to yield: a memtable waits for its flush, or was flushed since the
+    /// count was `gone`.
     pub(super) fn has_to_give_way(&self, gone: u64) -> bool {
         let state = self.state.load();
         state.due() > 0 || state.gone != gone
     }
 
-    /// An idle job has ended, with so many bytes written, or gave way before.
+    /// Notes that an idle job has ended, or has yielded, after it had written `written` bytes.
     pub(crate) fn note_idle_job(&self, job: &Job, written: u64, is_done: bool) {
         let idle = &self.background.idle;
         if is_done {

@@ -1,23 +1,24 @@
 //! Merging instead of flushing: sealed memtables of one Drange of which little is kept become one
 //! memtable (the paper's section 4.2, which merges those of fewer than 100 keys).
 //!
-//! What is merged is not persisted, and the floor of the new memtable is the least of its inputs',
-//! so the journal keeps their writes, until it is too long for the host, which flushes everything
-//! then. Which versions stay, [`Retention`] says, as for a table; a tombstone stays if older
-//! versions may be in tables. A first pass counts the versions that would stay, before anything is
-//! copied. If they have become too many meanwhile, since a snapshot sees more, the copy is dropped.
+//! Merged entries are not persisted, and the floor of the new memtable is the least of its inputs'.
+//! So the journal keeps their writes until it is too long for the host, which then flushes
+//! everything. [`Retention`] decides which versions stay, as for a table; a tombstone stays if
+//! older versions may be in tables. A first pass counts the versions that would stay, before
+//! anything is copied. If there are too many by the time of the copy, since a snapshot sees more,
+//! the copy is dropped.
 //!
 //! # Invariants
 //! - H1. A tombstone is dropped only if no table covers its key, and no memtable outside of the
 //!   inputs can have an older version. Older memtables with the same keys were flushed (E1), and
 //!   the younger ones have later versions, unless the Drange has several slots: there every
 //!   tombstone stays. Tables that come meanwhile are ingested, with later versions.
-//! - H2. A merge may drop a tombstone before the journal has it, together with an older put that the
-//!   journal has. The tombstone's number may be above the floor of every memtable: a writer with an
-//!   old state writes to a memtable that already has a successor. So the state keeps the largest
-//!   number of all inputs, also if the merge keeps nothing. The journal must reach that number
-//!   before the manifest says that the put is persisted (`state`, S4). Otherwise a power cut could
-//!   lose the tombstone alone, and the put would be neither in a table nor replayed.
+//! - H2. A merge may drop a tombstone before the journal has it, together with an older put that
+//!   the journal has. The tombstone's number may be above the floor of every memtable: a writer
+//!   with an old state writes to a memtable that already has a successor. So the state keeps the
+//!   largest number of all inputs, also if the merge keeps nothing. The journal must reach that
+//!   number before the manifest says that the put is persisted (`state`, S4). Otherwise a power cut
+//!   could lose the tombstone alone, and the put would be neither in a table nor replayed.
 
 use std::sync::Arc;
 
@@ -30,13 +31,13 @@ use crate::merge::Merged;
 use crate::store::Shared;
 use crate::table::hash;
 
-/// A merged memtable takes at most this part of a full one. What rests so, what is written to and what
-/// is merged fit into the memtables' share (`memory_split`).
+/// Part of a full memtable that a merged one takes at most. Merged memtables at rest, memtables
+/// that are written to and memtables being merged fit into the memtables' share (`memory_split`).
 const BYTES_PART: u64 = 2;
 
 impl Shared {
-    /// Puts one memtable in the place of these, which are sealed and all of one Drange, if little of
-    /// them is kept; answers whether that was so. The flusher is held.
+    /// Replaces these memtables, which are sealed and all of one Drange, by one memtable if few of
+    /// their entries are kept. Returns whether it did. The caller holds the flusher.
     pub(crate) fn merge_memtables(&self, inputs: &[Arc<Memtable>]) -> Result<bool> {
         if !self.options.merging || !self.visit_little(inputs, &mut |_| {})? {
             return Ok(false);
@@ -67,8 +68,8 @@ impl Shared {
         Ok(true)
     }
 
-    /// Visits what of `inputs` is kept, until it is more than a merged memtable may take; answers
-    /// whether that was all.
+    /// Visits the entries of `inputs` that are kept, until they are more than a merged memtable may
+    /// take. Returns whether it visited all of them.
     fn visit_little(
         &self,
         inputs: &[Arc<Memtable>],
@@ -85,7 +86,7 @@ impl Shared {
         })
     }
 
-    /// Has the lookup index lead to what is in a merged memtable.
+    /// Makes the lookup index lead to the entries of a merged memtable.
     fn lead_to(&self, merged: Option<Arc<Memtable>>) -> Result<()> {
         let Some(merged) = merged else { return Ok(()) };
         let (id, index) = (merged.id(), self.lookup_index.load());
@@ -98,8 +99,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Visits of each key what [`Retention`] keeps, as long as `visit` wants more; answers whether
-    /// that was all.
+    /// Visits the versions of each key that [`Retention`] keeps, as long as `visit` wants more.
+    /// Returns whether it visited all of them.
     pub(crate) fn visit_kept(
         &self,
         inputs: &[Arc<Memtable>],

@@ -1,25 +1,25 @@
-//! What to compact: a pure function of the version and of what is under way.
+//! The plan of compactions: a pure function of the version and of the jobs under way.
 //!
-//! 1. Level 0 falls apart into groups of tables that overlap, directly or by others. A group is a
-//!    job, with what it overlaps in Level 1; a group that is too large gives up its youngest
-//!    tables. A group of some tables is due once it is as large as what it would write anew below, or
-//!    reads have looked into its tables in vain for as many bytes; one of many tables is due in any
-//!    case, and all are where Level 0 has too many bytes or tables.
-//!    Other groups whose keys lie within those of the job come along: what they overlap in Level 1
-//!    is written anew in any case.
-//! 2. A level's pressure is what it holds beside what it should: tables of a group or bytes in
-//!    Level 0, bytes in the others. Levels above their measure are served, the most pressed first.
-//!    Where Level 0 slows writers down, one job is always one of its own. Level 1 should hold as
-//!    much as Level 0 does, if that is more: a level is merged with all of the next one, in the
-//!    end, and two that are equal cost the least.
-//! 3. In another level the table is taken that overlaps with the least below for its size.
+//! 1. Level 0 consists of groups of tables that overlap, directly or through others. A group is a
+//!    job, together with the tables of Level 1 that it overlaps. A group that is too large leaves
+//!    its youngest tables out. A group of some tables is due once it is as large as the data below
+//!    that it would rewrite, or once reads have searched its tables in vain for that number of
+//!    bytes. A group of many tables is always due, and all groups are due if Level 0 has too many
+//!    bytes or tables. Other groups whose keys are within those of the job join it: the tables of
+//!    Level 1 that they overlap are rewritten anyway.
+//! 2. A level's pressure is the ratio of its content to its target: tables of a group or bytes in
+//!    Level 0, bytes in the other levels. Levels above their target are served, the most pressed
+//!    first. If Level 0 slows writers down, one job is always for Level 0. Level 1 should hold at
+//!    least the bytes of Level 0. In the end a level is merged with all of the next one, and two
+//!    levels of equal size cost the least.
+//! 3. In another level, the job takes the table that overlaps the least data below for its size.
 //! 4. A job whose levels and keys meet those of a job under way has to wait.
 //!
 //! # Invariants
 //! - P1. Of two tables of Level 0 that overlap, the older one is in every job that the younger one
 //!   is in (V3).
-//! - P2. No two jobs share a level and a key: each key of a job lies between its bounds, which
-//!   cover all of its tables, those below included.
+//! - P2. No two jobs share a level and a key: each key of a job is between its bounds, which cover
+//!   all of its tables, those below included.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -32,11 +32,11 @@ use crate::planted::{Planted, is_planted};
 use crate::table::Table;
 use crate::version::{LEVELS, Version};
 
-/// Tables of Level 0 in one job, at most: what one merge opens at once.
+/// Tables of Level 0 in one job, at most: a merge opens all of them at the same time.
 const LEVEL0_JOB_TABLES_MAX: usize = 24;
 /// Full groups' worth of tables above which all of Level 0 is due, however few each group has.
 const LEVEL0_GROUPS_MAX: usize = 64;
-/// Full groups' worth of tables from which on a group is due whatever it would write anew below.
+/// Full groups' worth of tables from which on a group is due, however much it would rewrite below.
 const LEVEL0_GROUP_TIMES: usize = 4;
 
 /// Tables to be merged into a level.
@@ -48,11 +48,11 @@ pub(crate) struct Job {
     pub(crate) lower: Vec<Arc<Table>>,
     /// Whether range deletes hide all of it, so that the tables only go.
     pub(crate) drops: bool,
-    /// Whether it is only done while nobody writes (`idle`).
+    /// Whether it is only done while there are no writes (`idle`).
     pub(crate) gives_way: bool,
 }
 
-/// What a job works on.
+/// The levels and keys that a job works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     from: usize,
@@ -78,15 +78,16 @@ impl Claim {
 }
 
 impl Job {
-    /// The job that merges these tables of a level with what they overlap below.
+    /// Returns the job that merges these tables of a level with the tables that they overlap below.
     pub(super) fn new(version: &Version, from: usize, upper: Vec<Arc<Table>>) -> Self {
         let (smallest, largest) = bounds(upper.iter());
         let lower = version.overlapping(from + 1, &smallest, &largest);
         Self { from, to: from + 1, upper, lower, drops: false, gives_way: false }
     }
 
-    /// The same of a group of Level 0, with all of `others` that lie within its keys. Level 1 has no
-    /// more of them than it has of the job: its tables there lie side by side, and are in it.
+    /// Returns the same for a group of Level 0, with all of `others` whose keys are within its
+    /// keys. They add no tables of Level 1: its tables do not overlap each other, and those between
+    /// the job's bounds are already in the job.
     pub(super) fn of_group(
         version: &Version,
         group: Vec<Arc<Table>>,
@@ -105,8 +106,8 @@ impl Job {
         job
     }
 
-    /// The job that goes over these tables of a level alone: writes them anew in their place, or
-    /// `drops` them.
+    /// Returns the job that works on these tables of a level alone: it rewrites them in their
+    /// place, or `drops` them.
     pub(super) fn within(level: usize, tables: Vec<Arc<Table>>, drops: bool) -> Self {
         let lower = Vec::new();
         Self { from: level, to: level, upper: tables, lower, drops, gives_way: false }
@@ -117,7 +118,7 @@ impl Job {
         self.upper.iter().chain(&self.lower)
     }
 
-    /// What it works on.
+    /// Returns the levels and keys that it works on.
     pub(crate) fn claim(&self) -> Claim {
         let (smallest, largest) = bounds(self.tables());
         Claim { from: self.from, to: self.to, smallest, largest }
@@ -165,8 +166,8 @@ pub(super) fn bounds<'a>(
     (smallest.cloned().unwrap_or_default(), largest.cloned().unwrap_or_default())
 }
 
-/// The jobs to begin now, `jobs_max` at most, beside those that hold `claims`. All of Level 0 is
-/// due above `level0_bytes`.
+/// Returns the jobs to begin now, at most `jobs_max`, in addition to the jobs that hold `claims`.
+/// All of Level 0 is due above `level0_bytes`.
 pub(crate) fn plan(
     version: &Version,
     options: &Options,
@@ -202,10 +203,10 @@ pub(crate) fn plan(
     begun.jobs
 }
 
-/// The jobs of a plan, as far as it has come.
+/// The jobs of a plan so far.
 struct Begun<'a> {
     version: &'a Version,
-    /// Of Level 0, those that nobody works on.
+    /// The groups of Level 0 that no job works on.
     groups: &'a [Vec<Arc<Table>>],
     claims: Vec<Claim>,
     jobs: Vec<Job>,
@@ -213,8 +214,8 @@ struct Begun<'a> {
 }
 
 impl Begun<'_> {
-    /// Adds the job of these tables, if it meets no other and there are not enough; answers whether
-    /// it did.
+    /// Adds the job of these tables, if it meets no other job and there is room for one more.
+    /// Returns whether it was added.
     fn begin(&mut self, level: usize, upper: Vec<Arc<Table>>) -> bool {
         let job = match level {
             0 => Job::of_group(self.version, upper, self.groups),
@@ -252,7 +253,7 @@ fn level0_pressure(
     tables.max(bytes as f64 / level0_bytes.max(1) as f64)
 }
 
-/// The groups of Level 0 that nobody works on.
+/// Returns the groups of Level 0 that no job works on.
 pub(super) fn free_groups(version: &Version, claims: &[Claim]) -> Vec<Vec<Arc<Table>>> {
     let mut groups = groups(version);
     groups.retain(|group| group.iter().all(|table| is_free(table, claims, 0)));
@@ -280,8 +281,9 @@ fn due_groups(
     due
 }
 
-/// Whether a group is as large as what it would write anew of Level 1, or has cost its readers as
-/// much: who waits for longer than that pays for reads what was to be spared in writes.
+/// Returns whether a group is as large as the data of Level 1 that it would rewrite, or has cost
+/// its readers that number of bytes. To wait any longer costs more in reads than it saves in
+/// writes.
 fn is_worth_it(version: &Version, options: &Options, group: &[Arc<Table>]) -> bool {
     let (smallest, largest) = bounds(group.iter());
     let below = stored_bytes(version.overlapping(1, &smallest, &largest).iter());
@@ -289,8 +291,8 @@ fn is_worth_it(version: &Version, options: &Options, group: &[Arc<Table>]) -> bo
     stored_bytes(group.iter()).max(visits * options.block_bytes as u64) >= below
 }
 
-/// Bytes of Level 0 from which on all of it is due: as many as make it full, or as many as Level 1
-/// should hold if they are more, as long as writers are far from being slowed down.
+/// Returns the bytes of Level 0 from which on all of it is due. These are the bytes that make it
+/// full, or the target of Level 1 if that is more and writers are still far from being slowed down.
 fn level0_bytes_due(options: &Options, level0_bytes: u64) -> u64 {
     let slow = (level0_bytes / group_tables(options) as u64)
         .saturating_mul(options.level0_tables_slow as u64);
@@ -308,7 +310,7 @@ fn is_free(table: &Table, claims: &[Claim], level: usize) -> bool {
     !claims.iter().any(|claim| claim.from == level && overlaps(claim))
 }
 
-/// What a level below Level 0 holds that nobody works on, beside what it should hold.
+/// Returns the ratio of the bytes of a level below Level 0 that no job works on to its target.
 fn pressure(version: &Version, options: &Options, claims: &[Claim], level: usize) -> f64 {
     let free = version.level(level).iter().filter(|table| is_free(table, claims, level));
     let bytes: u64 = free.map(|table| table.summary().stored_bytes).sum();
@@ -351,7 +353,8 @@ pub(super) fn groups(version: &Version) -> Vec<Vec<Arc<Table>>> {
     groups.into_iter().map(oldest_first).collect()
 }
 
-/// The tables of a level, each alone, those first that overlap with the least below for their size.
+/// Returns the tables of a level, each alone, ordered by the data that they overlap below for their
+/// size, the least first.
 fn singles(version: &Version, level: usize) -> Vec<Vec<Arc<Table>>> {
     let mut tables: Vec<(f64, &Arc<Table>)> = version
         .level(level)

@@ -1,8 +1,10 @@
-//! What to compact of Level 0 while nobody writes: a pure function of the version and of what is under way.
+//! The plan of compactions of Level 0 while there are no writes.
 //!
-//! Each group of Level 0 that is read beside other tables of the same keys, in Level 0 or Level 1, is a
-//! job, with what it overlaps with in Level 1 (`plan_compaction`). Who reads finds one run of tables in the
-//! place of all these; so those come first that write the least for each run less.
+//! The plan is a pure function of the version and of the jobs under way. A group of Level 0 is a
+//! job if it is read together with other tables of the same keys, in Level 0 or Level 1. The job
+//! includes the tables of Level 1 that the group overlaps (`plan_compaction`). After the job a
+//! reader finds one run of tables in the place of all these. So the jobs that write the least for
+//! each run they spare come first.
 
 #[cfg(test)]
 mod tests;
@@ -10,8 +12,8 @@ mod tests;
 use super::plan_compaction::{Claim, Job, free_groups};
 use crate::version::Version;
 
-/// The jobs that are worth it and meet none of `claims`, the best first. Any one of them may be done, and after
-/// that there is to be another plan.
+/// Returns the jobs that are worth it and meet none of `claims`, the best first. The caller may do
+/// any one of them, and then has to plan again.
 pub(super) fn plan_idle(version: &Version, claims: &[Claim]) -> Vec<Job> {
     let groups = free_groups(version, claims);
     let job = |group: &Vec<_>| {

@@ -1,11 +1,11 @@
-//! Into which level an ingested table goes: a pure function of the version and of what is under
-//! way.
+//! The level of an ingested table: a pure function of the version and of the jobs under way.
 //!
-//! Its entries are newer than all that is there. So it may lie in a level if neither that level nor
-//! any above it has a key between its smallest and its largest, and no job may put one there: V2
-//! and V3 hold. In Level 0 it may lie always, as the youngest. Of these levels it takes the lowest,
-//! where it need not be merged again; but none below the one in which a tree of such a size ends,
-//! or each later write would have to come down through empty levels.
+//! Its entries are newer than all others in the store. So it may be in a level if neither that
+//! level nor any above it has a key between its smallest and its largest, and no job may put one
+//! there: V2 and V3 hold. It may always be in Level 0, as the youngest. Of the possible levels it
+//! takes the lowest, so that it need not be merged again. But it takes none below the level in
+//! which a tree of this size ends, or each later write would have to move down through empty
+//! levels.
 
 #[cfg(all(test, not(shuttle)))]
 mod tests;
@@ -15,15 +15,16 @@ use crate::options::Options;
 use crate::table::Summary;
 use crate::version::{LEVELS, Version};
 
-/// Where a table goes.
+/// The level that a table goes to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) level: usize,
-    /// What keeps jobs away until it is there. None for Level 0, which tables come to at any time.
+    /// Keeps jobs away until the table is there. None for Level 0, which tables may enter at any
+    /// time.
     pub(super) claim: Option<Claim>,
 }
 
-/// The places of tables that lie one behind the other, beside those who hold `claims`.
+/// Returns the places of tables that follow each other, with these `claims` held by others.
 pub(super) fn plan_ingest(
     version: &Version,
     options: &Options,
@@ -35,7 +36,7 @@ pub(super) fn plan_ingest(
     tables.iter().map(|table| place(version, claims, table, last)).collect()
 }
 
-/// The level in which the tree ends, with so many bytes more.
+/// Returns the level in which the tree ends, with `bytes` bytes more.
 fn last_level(version: &Version, options: &Options, bytes: u64) -> usize {
     let present = (1..LEVELS).rev().find(|level| !version.level(*level).is_empty());
     let has_room = |level: &usize| {

@@ -1,11 +1,10 @@
-//! What range deletes make possible: a pure function of the version, of them, and of what is under
-//! way.
+//! Jobs for range deletes: a pure function of the version, range deletes and jobs under way.
 //!
-//! A table that one of them hides whole only has to go. Where it hides a part, the part goes with
-//! the next compaction; if too many wait for that, the table that most of them wait for is written
-//! anew, in its place.
+//! A table that a range delete hides completely only has to be removed. If it hides a part, the
+//! part is dropped by the next compaction. If too many range deletes wait for that, the table that
+//! most of them wait for is rewritten in its place.
 //!
-//! Neither is done for what a snapshot shows: nothing would come of it.
+//! Neither is done for entries that a snapshot shows, since they would have to stay.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,11 +16,11 @@ use crate::range_deletes::{RangeDeletes, Sweep};
 use crate::table::Table;
 use crate::version::{LEVELS, Version};
 
-/// Whether a snapshot may show the first number, the second being its successor.
+/// Returns whether a snapshot may show the first number, the second being its successor.
 type IsSeen<'a> = dyn Fn(SeqNo, SeqNo) -> bool + 'a;
 
-/// The jobs that only take tables away. Each is of tables that lie beside each other in a level, or
-/// of Level 0; their claims are added to `claims`.
+/// Returns the jobs that only remove tables. Each is of adjacent tables of a level, or of Level 0.
+/// Their claims are added to `claims`.
 pub(super) fn plan_drops(
     version: &Version,
     deletes: &RangeDeletes,
@@ -62,9 +61,10 @@ pub(super) fn plan_drops(
     jobs
 }
 
-/// The job that writes the table anew that most range deletes wait for. In Level 0, where older
-/// tables may lie beneath it, it is that of its group. A table that is written now is swept up to
-/// where `sweep` says or further: for others it would be written again and again.
+/// Returns the job that rewrites the table that most range deletes wait for. In Level 0, where
+/// older tables may be below it, the job is that of its group. A table that is written now is swept
+/// up to the number in `sweep` or further: for later range deletes it would be rewritten again and
+/// again.
 pub(super) fn plan_sweep(
     version: &Version,
     sweep: &Sweep,

@@ -1,20 +1,18 @@
-//! What tombstones make worth while where nothing is pressed: a pure function of the version and of what
-//! is under way.
+//! Jobs for tombstones if no level is pressed: a pure function of version and jobs under way.
 //!
-//! A queue, whose keys are put in order and deleted in order, leaves tombstones that no level is ever too
-//! large for, and every scan from its beginning walks over all of them. Deletes of large values
-//! leave few bytes of tombstones over many bytes that are dead. So tables go on for the sake of
-//! their tombstones, one job at a time, as long as no other one is due: to the level below, and if
-//! there is nothing below they are rewritten without them. A job is worth it
-//!
+//! The tombstones of a queue, whose keys are put in order and deleted in order, make no level too
+//! large, and every scan from its beginning walks over all of them. Deletes of large values leave
+//! few bytes of tombstones over many dead bytes. So tables move on for the sake of their
+//! tombstones, one job at a time, as long as no other job is due. They move to the level below; if
+//! there is nothing below, they are rewritten without the tombstones. A job is worth it
 //! - if the tombstones hide at least a quarter of the bytes that the job reads. The estimate is
 //!   their number, times the mean length of the entries below. Or
 //! - if at least half of the entries are tombstones, and the job reads at most ten times their
 //!   tables from the level below, as an ordinary compaction does.
 //!
 //! # Invariants
-//! - T1. What a snapshot may be older than stays: its tombstones could not go, and the job would be done
-//!   again and again.
+//! - T1. A table stays if a snapshot may be older than one of its entries: its tombstones could not
+//!   be dropped, and the job would be repeated again and again.
 //! - T2. Each job takes tombstones down a level or out, so there is an end to them.
 
 #[cfg(all(test, not(shuttle)))]
@@ -33,8 +31,8 @@ const HIDDEN_PARTS: u64 = 4;
 /// Bytes of the level below that a job reads for each byte of tables that are mostly tombstones.
 const LOWER_TIMES: u64 = 10;
 
-/// The job that takes most tombstones away, if there is one that meets none of `claims`. Everything up to
-/// `horizon` every snapshot sees.
+/// Returns the job that removes most tombstones, if there is one that meets none of `claims`. Every
+/// snapshot sees everything up to `horizon`.
 pub(super) fn plan_tombstones(version: &Version, horizon: SeqNo, claims: &[Claim]) -> Option<Job> {
     let level0 = groups(version).into_iter().map(|group| (0, group));
     let singles = (1..LEVELS).flat_map(|level| {
@@ -55,7 +53,7 @@ pub(super) fn plan_tombstones(version: &Version, horizon: SeqNo, claims: &[Claim
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Gain {
     tombstones: u64,
-    /// Whether they are at least half of what their tables hold.
+    /// Whether they are at least half of the entries of their tables.
     are_most: bool,
 }
 

@@ -4,13 +4,13 @@
 //! 1. If the deletes in memtables cover much in tables, these memtables are flushed, and everything
 //!    up to their writes is persisted, so that the journal can be trimmed. `plan_tombstones` finds
 //!    the tables then.
-//! 2. A memtable that is mostly tombstones is sealed once the store is quiet. Of a queue, where a
-//!    put and its delete are in memory, the merge keeps nothing (`merge_memtables`, H1).
+//! 2. A memtable that is mostly tombstones is sealed once the store is quiet. If it is of a queue,
+//!    where a put and its delete are in memory, the merge keeps nothing (`merge_memtables`, H1).
 //! 3. If a scan steps over many dead entries, memtables with many tombstones are sealed, to be
 //!    merged. Merged memtables that still have many, over pairs in tables, are flushed at the next
 //!    look, if scans still meet them.
-//! 4. If the store is quiet and a snapshot has gone, there is another plan: tombstones that it held
-//!    may go.
+//! 4. If the store is quiet and a snapshot was released, there is another plan: tombstones that it
+//!    held may be dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -57,7 +57,7 @@ impl Shared {
         }
     }
 
-    /// A scan has stepped over `steps` dead entries to come to its next pair.
+    /// Notes that a scan has stepped over `steps` dead entries to reach its next pair.
     pub(crate) fn note_dead_run(self: &Arc<Self>, steps: u64) {
         if self.background.dead_runs.note(steps) {
             self.seal_where(&has_many);

@@ -1,7 +1,8 @@
-//! Removes tables that the manifest does not name any more, once nobody reads in them.
+//! Removes tables that the manifest does not name any more, once no reader uses them.
 //!
-//! Whoever leaves a table last is often a get, and a file system that tells the device what is free takes
-//! milliseconds for a file. So a task removes it. Jobs do it at their end, too: where room is short the next one may need it.
+//! The last reader of a table is often a get, and a file system that tells the device which blocks
+//! are free takes milliseconds for a file. So a task removes it. Jobs also do it at their end: if
+//! space is short, the next job may need it.
 
 use std::sync::Arc;
 
@@ -20,18 +21,19 @@ pub(crate) struct Removals {
 }
 
 impl Removals {
-    /// Of these tables.
+    /// Returns the removals of these tables.
     pub(crate) fn of(tables: &Arc<dyn TableStore>) -> Arc<Self> {
         let soon = Soon::new("lsm remove tables", |store: &Shared| store.removals.run());
         Arc::new(Self { tables: Arc::clone(tables), left: Mutex::default(), soon: Arc::new(soon) })
     }
 
-    /// Tasks of this store do it from now on.
+    /// From now on tasks of this store remove tables.
     pub(crate) fn begin(&self, store: &Arc<Shared>) {
         self.soon.begin(store);
     }
 
-    /// Nobody reads in this table any more: it is removed by a task, or at once where there is none.
+    /// Notes that no reader uses this table any more. A task removes it, or this call does if there
+    /// is no task.
     pub(crate) fn note_left(&self, number: u64) {
         self.left.lock().push(number);
         if !self.soon.ask() {
@@ -39,7 +41,8 @@ impl Removals {
         }
     }
 
-    /// Removes the tables that were left. What cannot be removed now is an orphan, and goes when the store is opened.
+    /// Removes the tables that were left. A table that cannot be removed now is an orphan, and is
+    /// removed when the store is opened.
     pub(crate) fn run(&self) {
         let left = std::mem::take(&mut *self.left.lock());
         for number in left {

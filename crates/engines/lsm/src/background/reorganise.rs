@@ -1,15 +1,17 @@
-//! Reorganisation: Dranges are made anew, so that each takes about the same number of writes.
+//! Reorganisation: Dranges are rebuilt, so that each takes about the same number of writes.
 //!
-//! 1. The plan says from the writes that were counted whether there is anything to do. For a major
-//!    one the keys that memtables hold are sampled. Before that it is asked whether the newest writes have
-//!    moved: then they alone count, and an early one is made of them. The next early one has to wait; twice
-//!    as long each time, if the one before was of no use because writes have moved again. So there is no
-//!    end of samples and of memtables that are flushed before they are full where no boundaries stay good.
-//! 2. The next state has the new Dranges, and an empty memtable for each slot of those that are
-//!    new. Those that are not there any more are sealed, after that: who was routed to them before
-//!    still finds them open, or looks again.
-//! 3. Sealed memtables of Dranges that are not there any more are flushed soon, and before any that
-//!    came in their place.
+//! 1. The plan decides from the writes that were counted whether there is anything to do. For a
+//!    major reorganisation it samples the keys that memtables hold. Before that, the task checks
+//!    whether the newest writes have moved to other keys: then they alone count, and an early
+//!    reorganisation is made from them. The next early one has to wait. The wait doubles each time
+//!    if the one before was of no use because writes have moved again. So if no boundaries stay
+//!    good, the store does not sample without end, nor flush memtables without end before they are
+//!    full.
+//! 2. The next state has the new Dranges, and an empty memtable for each slot of the new ones.
+//!    After that the memtables of removed Dranges are sealed: a writer that was routed to them
+//!    before still finds them open, or routes its key again.
+//! 3. Sealed memtables of removed Dranges are flushed soon, and before any memtable that replaced
+//!    them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -33,14 +35,14 @@ const GAIN: f64 = 0.8;
 /// Plans that are left alone after one that was not worth it, at most.
 const PATIENCE_MAX: u32 = 256;
 
-/// What reorganisations remember.
+/// The state that reorganisations keep between runs.
 #[derive(Debug, Default)]
 pub(crate) struct Reorganiser {
     /// One at a time.
     state: Mutex<Patience>,
     pub(crate) minor: AtomicU64,
     pub(crate) major: AtomicU64,
-    /// Those of them that were early.
+    /// Major reorganisations that were early.
     pub(crate) early: AtomicU64,
 }
 
@@ -62,15 +64,16 @@ impl Default for Patience {
 /// Whether writes have moved.
 #[derive(Debug, Default)]
 struct Early {
-    /// The Dranges, and what they had counted when the newest writes began.
+    /// The Dranges, and their counts when the newest writes began.
     begun: Option<(Arc<Dranges>, Layout)>,
-    /// Plans to leave alone before the next early reorganisation, and how many at least it will be after that.
+    /// Plans to leave alone before the next early reorganisation, and the least number to leave
+    /// alone after that one.
     left: usize,
     next: usize,
 }
 
 impl Early {
-    /// The newest writes, if they have moved and it is time. There is to be an early reorganisation.
+    /// Returns the newest writes, if they have moved and it is time for an early reorganisation.
     fn look(&mut self, dranges: &Arc<Dranges>, now: &Layout) -> Option<Layout> {
         self.left = self.left.saturating_sub(1);
         let begun = self.begun.as_ref().filter(|(of, _)| Arc::ptr_eq(of, dranges));
@@ -87,7 +90,7 @@ impl Early {
             self.next = 0;
             return None;
         }
-        // As many plans as there are slots: each comes with a full memtable.
+        // One plan for each slot, since each plan comes with a full memtable.
         self.left = self.next.max(newest.slots());
         self.next = (2 * self.left).min(PATIENCE_MAX as usize * newest.slots());
         Some(newest)
@@ -157,17 +160,18 @@ impl Shared {
         self.install_dranges(next);
     }
 
-    /// A layout made of what memtables hold, if it is better than the present one.
+    /// Returns a layout made from the keys of memtables, if it is better than the present one.
     fn construct_dranges(&self, now: &Layout, slots: usize) -> Option<Layout> {
         let (sample, _charge) = self.sample();
         let duplicates = self.options.duplicates;
         let weighed = weigh(now, sample);
-        // Of a few keys nothing can be told.
+        // Too few keys say nothing about the load.
         if weighed.len() < 2 * slots {
             return None;
         }
         let layout = construct(&weighed, Wanted { slots, tranges: TRANGES, duplicates });
-        // With less memory than there was, so many slots would take more than their share.
+        // With less memory than before, the present number of slots would take more than their
+        // share.
         let are_too_many = now.slots() > 2 * slots && layout.slots() < now.slots();
         let is_better = are_too_many
             || layout.slots() > now.slots()
@@ -175,8 +179,8 @@ impl Shared {
         is_better.then(|| layout.forgetting())
     }
 
-    /// Keys that memtables hold, in order: one of each, and of all not many more bytes than a job
-    /// may take, which are charged.
+    /// Returns keys that memtables hold, in order, one for each version in the sample. Together
+    /// they take not many more bytes than a job may take, and these bytes are charged.
     pub(crate) fn sample(&self) -> (Vec<Vec<u8>>, Charge) {
         let state = self.state.load_full();
         let entries: usize = state.memtables().map(|memtable| memtable.len()).sum();
@@ -198,8 +202,8 @@ impl Shared {
         if state.actives.is_empty() {
             return;
         }
-        // Asked before the new memtables are named: whoever writes to one holds a number above
-        // this.
+        // The floor is read before the new memtables are published: a write to one of them has a
+        // number above it.
         let floor = self.host.sequence.visible().min(self.family.applied()).max(self.persisted());
         let mut actives = Vec::new();
         for drange in dranges.all() {

@@ -1,12 +1,12 @@
-//! Which versions a flush or a compaction keeps.
+//! The choice of the versions that a flush or a compaction keeps.
 //!
 //! # Invariants
 //! - R1. The newest version of a key is kept, and every older one that a snapshot may show instead
 //!   of its successor ([`engine::Sequence::is_seen`]). A range delete that covers the key is a
-//!   successor too, and there is none of it to keep: it hides what lies below as well (G1 of
+//!   successor too, and no version of it needs to be kept: it also hides the versions below (G1 of
 //!   `range_deletes`).
-//! - R2. A tombstone is dropped only where nothing older of its key is kept and nothing lies below:
-//!   then its absence shows the same.
+//! - R2. A tombstone is dropped only if no older version of its key is kept and none is below: then
+//!   its absence shows the same.
 
 use codec::SeqNo;
 use engine::Result;
@@ -19,18 +19,18 @@ use crate::range_deletes::Sweep;
 pub(crate) struct Retention<'a> {
     /// Whether a snapshot may show the first number, the second being its successor.
     is_seen: &'a dyn Fn(SeqNo, SeqNo) -> bool,
-    /// Whether there may be older versions of a key than those that come by here.
+    /// Whether there may be older versions of a key than the ones that are offered.
     is_below: &'a dyn Fn(&[u8]) -> bool,
     sweep: &'a Sweep,
     key: Vec<u8>,
-    /// The version of `key` that came by last and was not dropped.
+    /// The version of `key` that was offered last and was not dropped.
     last: Option<SeqNo>,
     /// That version, if it is a tombstone that is kept only if an older version is.
     undecided: Option<SeqNo>,
 }
 
 impl<'a> Retention<'a> {
-    /// Nothing came by yet.
+    /// Makes the state in which no version was offered yet.
     pub(crate) fn new(
         is_seen: &'a dyn Fn(SeqNo, SeqNo) -> bool,
         is_below: &'a dyn Fn(&[u8]) -> bool,
@@ -39,7 +39,7 @@ impl<'a> Retention<'a> {
         Self { is_seen, is_below, sweep, key: Vec::new(), last: None, undecided: None }
     }
 
-    /// The next version comes by; `keep` gets what is kept, in order.
+    /// Offers the next version; `keep` gets the kept ones, in order.
     pub(crate) fn offer(
         &mut self,
         entry: &Entry<'_>,

@@ -1,4 +1,6 @@
-//! What a task of the store does for whoever has others wait, once however often it is asked for meanwhile.
+//! A piece of work that a task of the store does for threads that must not do it themselves.
+//!
+//! Any number of requests before the task begins cause one run of it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -17,17 +19,18 @@ pub(crate) struct Soon {
 }
 
 impl Soon {
-    /// Nobody does it yet.
+    /// Makes work that has no store to run it yet.
     pub(crate) const fn new(name: &'static str, work: fn(&Shared)) -> Self {
         Self { name, work, store: OnceLock::new(), is_queued: AtomicBool::new(false) }
     }
 
-    /// Tasks of this store do it from now on.
+    /// Has tasks of this store do the work from now on.
     pub(crate) fn begin(&self, store: &Arc<Shared>) {
         let _ = self.store.set(Arc::downgrade(store));
     }
 
-    /// Has it done. Answers whether somebody will: a store that is not open yet, or is closed, has no tasks.
+    /// Requests the work. Returns whether a task will do it: a store that is not open yet, or is
+    /// closed, has no tasks.
     pub(crate) fn ask(self: &Arc<Self>) -> bool {
         let Some(store) = self.store.get().and_then(Weak::upgrade) else { return false };
         if self.is_queued.swap(true, SeqCst) {
@@ -35,7 +38,7 @@ impl Soon {
         }
         let soon = Arc::clone(self);
         let task = move |_: &workers::StopToken| {
-            // Whoever asks from here on has it done again.
+            // A request after this line queues another task.
             soon.is_queued.store(false, SeqCst);
             if let Some(store) = soon.store.get().and_then(Weak::upgrade) {
                 (soon.work)(&store);

@@ -1,12 +1,14 @@
-//! What of the memtables' share the cache does not take: as much as they took at most of late.
+//! Bytes of the memtables' share that the cache does not take: the most that memtables recently
+//! took.
 //!
-//! Memtables fill, are flushed, and fill again. If the cache had whatever they leave at each moment, whoever fills the next ones
-//! would have to take it back each time: something is given up for everything that is written, and what was read for it was
-//! read in vain. So what they took at most stays *claimed* until the cache has read in as much as half the budget,
-//! twice, while they took less. Where nobody writes that is soon, and then there is something to gain by it.
+//! Memtables fill, are flushed, and fill again. If the cache had all bytes that they leave at each
+//! moment, the writers that fill the next memtables would have to take them back each time. The
+//! cache would evict for every write, and would have read the evicted pieces in vain. So the most
+//! that memtables took stays *claimed* until the cache has read in half the budget, twice, while
+//! they took less. Without writes that happens soon, and then the cache gains from it.
 //!
 //! # Invariants
-//! - K1. What is claimed is never less than what memtables took when they were looked at last.
+//! - K1. The claim is never less than the bytes that memtables took at the last check.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -16,21 +18,21 @@ use sync::locks::Mutex;
 #[derive(Debug, Default)]
 pub(super) struct Claim {
     claimed: AtomicU64,
-    /// What memtables took at most in this turn, and in the one before.
+    /// The most that memtables took in this turn, and in the one before.
     most: AtomicU64,
     before: Mutex<u64>,
-    /// What the cache has read in during this turn.
+    /// Bytes that the cache has read in during this turn.
     read_in: AtomicU64,
 }
 
 impl Claim {
-    /// What is claimed where memtables have taken so much.
+    /// Returns the claimed bytes if memtables have taken `taken` bytes.
     pub(super) fn beside(&self, taken: u64) -> u64 {
         self.claimed.load(Relaxed).max(taken)
     }
 
-    /// Memtables have taken so much: at once it is claimed, and `step` more, so that not every write
-    /// has to claim. Answers what is.
+    /// Notes that memtables have taken `taken` bytes. If that is a new maximum, it is claimed
+    /// immediately, and `step` more, so that not every write has to claim. Returns the claim.
     pub(super) fn note_taken(&self, taken: u64, step: u64) -> u64 {
         if self.most.load(Relaxed) < taken {
             self.most.fetch_max(taken, Relaxed);
@@ -43,12 +45,13 @@ impl Claim {
         self.claimed.fetch_max(more, Relaxed).max(more)
     }
 
-    /// The cache has read in so much, and memtables have taken so much. A turn ends after `turn` bytes.
+    /// Notes that the cache has read in `bytes` bytes while memtables have taken `taken`. A turn
+    /// ends after `turn` bytes.
     pub(super) fn note_read(&self, bytes: u64, taken: u64, turn: u64) {
         if self.read_in.fetch_add(bytes, Relaxed) + bytes < turn {
             return;
         }
-        // Whoever is second finds a turn that has just begun.
+        // A second thread finds a turn that has just begun.
         let Some(mut before) = self.before.try_lock() else { return };
         self.read_in.store(0, Relaxed);
         let most = self.most.swap(taken, Relaxed);

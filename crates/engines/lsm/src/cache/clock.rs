@@ -1,4 +1,4 @@
-//! A clock of the cache: its pieces, and the hand that goes round them.
+//! A clock of the cache: its pieces, and the hand that moves round them.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub(super) struct Clock {
     index: usize,
     places: HashMap<Key, usize>,
     slots: Vec<Option<Slot>>,
-    /// Slots that were given up.
+    /// Slots whose pieces were evicted.
     free: Vec<usize>,
     hand: usize,
     bytes: u64,
@@ -34,19 +34,20 @@ impl Clock {
         Self { index, places, slots, free, hand: 0, bytes: 0 }
     }
 
-    /// Which clock a mark is about.
+    /// Returns the index of the clock that a mark is about.
     pub(super) fn index_in(mark: u64) -> usize {
         (mark >> PLACE_BITS) as usize
     }
 
-    /// What lies where a mark says.
+    /// Returns the piece at the place that a mark names.
     pub(super) fn at(&self, mark: u64) -> Option<Cached> {
         let place = mark ^ (self.index as u64) << PLACE_BITS;
         let slot = self.slots.get(usize::try_from(place).ok()?)?.as_ref()?;
         Some(slot.cached.clone())
     }
 
-    /// Puts another copy where a mark says that `old` lies, if it still does; answers what is left over.
+    /// Puts another copy at the place that a mark names, if `old` is still there; returns the copy
+    /// that is left over.
     pub(super) fn replace(&mut self, mark: u64, old: &Cached, new: Cached) -> Option<Cached> {
         let place = mark ^ (self.index as u64) << PLACE_BITS;
         let slot = usize::try_from(place).ok().and_then(|place| self.slots.get_mut(place));
@@ -70,7 +71,7 @@ impl Clock {
         self.places.contains_key(key)
     }
 
-    /// What it has of `key`, which gets a second chance.
+    /// Returns its piece of `key`, which gets a second chance.
     pub(super) fn look_up(&mut self, key: &Key) -> Option<Cached> {
         let place = *self.places.get(key)?;
         let slot = self.slots.get_mut(place)?.as_mut()?;
@@ -78,13 +79,13 @@ impl Clock {
         Some(slot.cached.clone())
     }
 
-    /// Adds a slot, unless the key has one: where one was given up, so that the hand has just gone
-    /// by.
+    /// Adds a slot, unless the key has one: in the place of an evicted one, so that the hand has
+    /// just passed.
     pub(super) fn add(&mut self, key: Key, cached: Cached) -> bool {
         self.put(Slot { key, cached, has_second_chance: false }).is_none()
     }
 
-    /// The same of a slot that comes from another clock; answers it if the key has one.
+    /// Adds a slot that comes from another clock; returns it if the key has one.
     pub(super) fn put(&mut self, slot: Slot) -> Option<Slot> {
         let key = slot.key;
         if self.places.contains_key(&key) {
@@ -102,7 +103,7 @@ impl Clock {
         None
     }
 
-    /// Takes out whatever does not stay.
+    /// Removes and returns all slots that do not stay.
     pub(super) fn take_others(&mut self, stays: impl Fn(&Key) -> bool) -> Vec<Slot> {
         let mut taken = Vec::new();
         for (place, slot) in self.slots.iter_mut().enumerate() {
@@ -115,9 +116,9 @@ impl Clock {
         taken
     }
 
-    /// Gives up the first slot from the hand on that has no second chance.
+    /// Evicts the first slot from the hand on that has no second chance.
     pub(super) fn evict(&mut self) -> Option<Slot> {
-        // After one round nobody has a second chance any more.
+        // After one round no slot has a second chance any more.
         for _ in 0..2 * self.slots.len() {
             if self.hand >= self.slots.len() {
                 self.hand = 0;

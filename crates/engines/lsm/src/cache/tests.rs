@@ -1,4 +1,4 @@
-//! The cache's size, and what it gives up.
+//! The cache's size, and the blocks that it evicts.
 
 use super::*;
 use crate::table::{Block, Home};
@@ -43,7 +43,8 @@ fn it_holds_what_fits_and_counts_it() {
     assert_eq!(budget.used(), 0);
 }
 
-/// Where other lengths come than were there, what is free is of no use to them before it is given back.
+/// If blocks of other lengths arrive, they cannot use the free space between blocks until it is
+/// released.
 #[test]
 fn what_lies_free_between_blocks_is_within_the_capacity() {
     let (cache, budget) = cache(4 << 20);
@@ -63,7 +64,7 @@ fn what_lies_free_between_blocks_is_within_the_capacity() {
     assert_eq!(budget.used(), 0);
 }
 
-/// Of a full cache a block makes room for one of its length, and no more go.
+/// A new block in a full cache evicts one of its length, and no more.
 #[test]
 fn as_many_blocks_go_as_come() {
     let (cache, _budget) = cache(4 << 20);
@@ -76,7 +77,8 @@ fn as_many_blocks_go_as_come() {
     }
 }
 
-/// Blocks that go from between others leave few pages of the system idle, so the others are drawn together.
+/// Evictions from between other blocks leave few pages of the system idle, so the others are
+/// compacted.
 #[test]
 fn as_much_memory_comes_back_as_blocks_were_given_up() {
     let (cache, budget) = cache(16 << 20);
@@ -177,7 +179,7 @@ fn what_memtables_leave_is_lent_and_comes_back_when_they_grow() {
     assert!(cache.bytes() > split.cache_bytes, "lent again");
 }
 
-/// Beside reads: what memtables are going to need again is not lent in between.
+/// Next to reads: memory that memtables will need again is not lent in between.
 #[test]
 fn memtables_that_fill_again_and_again_take_nothing_back() {
     let limit = 8 << 20;
@@ -214,8 +216,8 @@ fn pieces_of_tables_are_told_apart() {
     assert!(cache.get(&Key::block(1, 0, 0)).is_some());
 }
 
-/// Blocks that are read in turns: a cache that is a little too small for them would have saved all of
-/// the reads with as much more, and one that is far too small none of them.
+/// Blocks that are read in turns. If a cache is slightly too small for them, the memory that ghosts
+/// stand for would have saved all reads. If it is far too small, it would have saved none.
 #[test]
 fn what_would_have_been_there_still_is_counted() {
     let capacity = MemorySplit::of(1 << 20, &options()).cache_beside(0);
@@ -225,7 +227,7 @@ fn what_would_have_been_there_still_is_counted() {
         let (cache, _budget) = cache(1 << 20);
         let mut reads = 0;
         for turn in 0..6 {
-            // Asked anew from time to time, as the balance does.
+            // The reach is set again from time to time, as the balance does.
             cache.set_ghost_reach(capacity / 2);
             for offset in 0..bytes / block(2000).bytes() {
                 let key = Key::block(1, 0, offset);
@@ -237,7 +239,7 @@ fn what_would_have_been_there_still_is_counted() {
         }
         let hits = cache.ghost_hits();
         if is_counted {
-            // A block with what it takes in the cache is two of the device.
+            // A block, with its overhead in the cache, counts as two blocks of the device.
             assert!(hits > reads && hits < 4 * reads, "{hits} of {reads}");
         } else {
             assert!(hits <= reads / 20, "{hits} of {reads}");
@@ -254,7 +256,7 @@ struct Gets {
 impl Gets {
     const BLOCKS: u64 = 512;
 
-    /// With metadata of so many bytes, and of these the cache knows.
+    /// With metadata of `known` bytes that the cache knows of.
     fn new(known: u64) -> Self {
         let (cache, _) = cache(16 << 20);
         cache.note_metadata(0, known);
@@ -262,7 +264,7 @@ impl Gets {
         Self { cache, numbers: 0 }
     }
 
-    /// Does so many; answers how many in a thousand did not find the metadata.
+    /// Does `count` gets. Returns how many in a thousand did not find the metadata.
     fn in_vain(&mut self, tables: u64, bytes: usize, count: u64) -> u64 {
         let before = self.cache.metadata_misses();
         for _ in 0..count {
@@ -284,8 +286,8 @@ impl Gets {
     }
 }
 
-/// Of a store of 16 MiB that has tables of 2 MiB of short pairs: 128 KiB of metadata each, which are read
-/// again in place of blocks where a clock has to do with more than it has room for.
+/// The cache of a store of 16 MiB that has tables of 2 MiB of short pairs: 128 KiB of metadata
+/// each. These are read again in place of blocks if a clock has more metadata than room for it.
 #[test]
 fn metadata_are_not_given_up_for_each_other_where_there_is_room() {
     let capacity = MemorySplit::of(16 << 20, &options()).cache_bytes;
@@ -320,7 +322,7 @@ fn there_are_as_many_clocks_as_have_room_for_metadata() {
     assert_eq!(clocks(fits(32)), 16);
     assert_eq!(clocks(fits(2)), 2);
     assert_eq!(clocks(capacity), 1);
-    // With another number of clocks whatever was there is found.
+    // With another number of clocks every earlier entry is found.
     let keys = |range: std::ops::Range<u64>| range.map(|offset| Key::block(1, 0, offset));
     keys(0..500).for_each(|key| cache.insert(key, block(2000)));
     let bytes = cache.bytes();

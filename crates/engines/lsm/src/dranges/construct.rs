@@ -1,12 +1,12 @@
 //! Dranges and Tranges out of a sample of writes: a pure function.
 //!
-//! 1. Keys of a slot's worth of writes or more are *hot*: each is a Drange of its own. What lies
-//!    between two of them is a segment; one of less than half a slot's worth goes to a hot
+//! 1. Keys of a slot's worth of writes or more are *hot*: each is a Drange of its own. The keys
+//!    between two hot keys are a segment. A segment of less than half a slot's worth goes to a hot
 //!    neighbour.
-//! 2. Slots are given out by weight, one after the other, to whoever has the most for each of its
-//!    slots.
-//! 3. A segment is cut into as many Dranges of about the same weight as it has slots, and each of
-//!    these into Tranges.
+//! 2. Slots are assigned by weight, one by one, each to the item with the most weight for each of
+//!    its slots.
+//! 3. A segment is cut into Dranges of about the same weight, one for each of its slots, and each
+//!    of these into Tranges.
 
 /// How Dranges are laid out, in order. The first one begins with the empty key.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub(crate) struct Layout {
 /// A Drange of a layout, which ends where the next one begins.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Part {
-    /// Where each Trange begins, and its writes. At least one.
+    /// The first key of each Trange, and its writes. At least one.
     pub(crate) tranges: Vec<(Vec<u8>, u64)>,
     pub(crate) slots: usize,
     pub(crate) is_point: bool,
@@ -39,7 +39,7 @@ impl Part {
         self.tranges.iter().map(|(_, writes)| writes).sum()
     }
 
-    /// Its writes for each of its slots.
+    /// Returns its writes for each of its slots.
     pub(crate) fn load(&self) -> f64 {
         self.writes() as f64 / self.slots.max(1) as f64
     }
@@ -50,14 +50,14 @@ impl Layout {
         self.parts.iter().map(Part::writes).sum()
     }
 
-    /// The same with nothing counted yet.
+    /// Returns the same layout with nothing counted yet.
     pub(crate) fn forgetting(mut self) -> Self {
         let tranges = self.parts.iter_mut().flat_map(|part| &mut part.tranges);
         tranges.for_each(|(_, writes)| *writes = 0);
         self
     }
 
-    /// What was counted since it was `before`, of the same Dranges.
+    /// Returns the writes counted since the layout was `before`, with the same Dranges.
     pub(crate) fn since(&self, before: &Self) -> Self {
         let mut since = self.clone();
         let tranges = since.parts.iter_mut().flat_map(|part| &mut part.tranges);
@@ -84,7 +84,7 @@ impl Layout {
     }
 }
 
-/// What is asked of a layout.
+/// The requirements of a layout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) slots: usize,
@@ -94,10 +94,10 @@ pub(crate) struct Wanted {
     pub(crate) duplicates: bool,
 }
 
-/// A key and how much is written to it.
+/// A key and the weight of its writes.
 pub(crate) type Weighed = (Vec<u8>, f64);
 
-/// What lies between hot keys, or a hot key.
+/// The keys between hot keys, or a hot key.
 struct Item<'a> {
     keys: &'a [Weighed],
     weight: f64,
@@ -105,7 +105,7 @@ struct Item<'a> {
     slots: usize,
 }
 
-/// A layout for what `sample` stands for: distinct keys in order.
+/// Returns a layout for the writes that `sample` represents: distinct keys in order.
 pub(crate) fn construct(sample: &[Weighed], wanted: Wanted) -> Layout {
     let total: f64 = weight(sample);
     // Above nothing: if no write was counted, no key is hot.
@@ -114,7 +114,7 @@ pub(crate) fn construct(sample: &[Weighed], wanted: Wanted) -> Layout {
     squeeze(&mut items, wanted.slots);
     apportion(&mut items, wanted);
     let mut parts: Vec<Part> = Vec::new();
-    // A hot key's Drange ends right behind it, so what comes next begins there.
+    // A hot key's Drange ends right behind it, so the next Drange begins there.
     let mut start = Vec::new();
     for item in &items {
         let first = parts.len();
@@ -150,7 +150,7 @@ fn first_key(keys: &[Weighed]) -> Vec<u8> {
     keys.first().map(|(key, _)| key.clone()).unwrap_or_default()
 }
 
-/// Hot keys, and what lies between them.
+/// Returns hot keys, and the segments between them.
 fn items<'a>(sample: &'a [Weighed], fair: f64) -> Vec<Item<'a>> {
     let is_hot = |(_, weight): &Weighed| *weight >= fair;
     let runs = sample.chunk_by(|one, other| !is_hot(one) && !is_hot(other));
@@ -185,8 +185,8 @@ fn squeeze(items: &mut Vec<Item<'_>>, slots: usize) {
             return;
         };
         let folded = items.remove(index);
-        // What is hot begins where the item before it ends. At the end it is the last one that goes
-        // on.
+        // A hot key's Drange begins where the item before it ends. At the end, the last item is
+        // extended.
         let neighbour = index.min(items.len() - 1);
         if let Some(item) = items.get_mut(neighbour) {
             item.weight += folded.weight;
@@ -194,7 +194,7 @@ fn squeeze(items: &mut Vec<Item<'_>>, slots: usize) {
     }
 }
 
-/// Gives out the slots.
+/// Assigns the slots.
 fn apportion(items: &mut [Item<'_>], wanted: Wanted) {
     let mut left = wanted.slots.saturating_sub(items.len());
     while left > 0 {
@@ -210,7 +210,7 @@ fn apportion(items: &mut [Item<'_>], wanted: Wanted) {
     }
 }
 
-/// Cuts keys into at most so many runs of about the same weight.
+/// Cuts keys into at most `count` runs of about the same weight.
 fn cut(keys: &[Weighed], count: usize) -> Vec<&[Weighed]> {
     let mut pieces = Vec::new();
     let mut rest = keys;
@@ -221,7 +221,7 @@ fn cut(keys: &[Weighed], count: usize) -> Vec<&[Weighed]> {
         }
         let target = rest_weight / left as f64;
         let (mut at, mut sum) = (0, 0.0);
-        // A key goes to the piece that it brings closer to its measure.
+        // A key goes to the piece that it brings closer to its target.
         for (_, weight) in rest {
             if at > 0 && sum + weight / 2.0 > target {
                 break;

@@ -1,41 +1,44 @@
 //! Whether to reorganise, and how: a pure function of the writes that were counted.
 //!
-//! - *Minor*: one Drange has more than its share; it gives Tranges at its edges to its neighbours,
+//! - *Minor*: one Drange has more than its share. It gives Tranges at its edges to its neighbours,
 //!   until it is down to its share.
-//! - *Major*: many have more or less than their share, or a minor one cannot help; Dranges and
-//!   Tranges are made anew from a sample of writes. Also where boundaries can be told better than
-//!   when they were made, since so many more writes were counted: the first ones come from what one
-//!   memtable holds.
+//! - *Major*: many Dranges have more or less than their share, or a minor reorganisation cannot
+//!   help. Dranges and Tranges are rebuilt from a sample of writes. This also happens once the
+//!   writes counted since the boundaries were made are enough to place them better: the first
+//!   boundaries come from the writes of one memtable.
 //!
-//! - *Early*: of the newest writes alone, far more go to one Drange than its boundaries were made for;
-//!   Dranges are made anew as for a major one, as if nothing had been counted before.
+//! - *Early*: of the newest writes alone, far more go to one Drange than its boundaries were made
+//!   for. Dranges are rebuilt as for a major one, as if nothing had been counted before.
 //!
-//! Whatever is decided upon is far more than what chance makes of equal loads.
+//! A difference that causes a reorganisation is far more than chance makes of equal loads.
 
 use super::construct::{Layout, Part, Weighed};
 
-/// Above this share of what is fair, or below it by as much, a Drange is unfair.
+/// Share of the fair load: a Drange that is above or below the fair load by more than this is
+/// unfair.
 const UNFAIR: f64 = 0.2;
-/// Where more than this part of all Dranges are unfair, all are made anew.
+/// Share of all Dranges: if more than this are unfair, all are rebuilt.
 const UNFAIR_MAX: f64 = 0.3;
-/// Where slots' loads differ by more than this, they are made anew once that can be told.
+/// Imbalance of the slots' loads above which Dranges are rebuilt, once better boundaries can be
+/// found.
 const UNEVEN: f64 = 0.005;
-/// How many times as many writes as the boundaries were made from can tell better ones.
+/// Multiple of the writes that the boundaries were made from: with this number of writes, better
+/// boundaries can be found.
 const BETTER: u64 = 4;
 /// Writes for each slot before anything is decided.
 const WRITES_MIN: u64 = 100;
-/// How much more than its share a Drange has where writes have moved, as a part of the share; and how many
-/// standard deviations more, of what chance makes of so many writes, and made of those that the boundaries
-/// are from. At eight of them equal loads would be mistaken once in 10^15 times; the rest is for samples
-/// that are not quite by chance.
+/// Excess of a Drange over its share, as a part of the share, from which on writes have moved; and
+/// the same in standard deviations. The deviations are those of chance, for the number of new
+/// writes and of the writes that the boundaries are from. At eight deviations, equal loads would be
+/// mistaken once in 10^15 times; the rest is for samples that are not quite random.
 const MOVED: f64 = 1.0;
 const MOVED_DEVIATIONS: f64 = 8.0;
-/// The newest writes that are looked at, for each slot.
+/// Newest writes that are examined, for each slot.
 const NEWEST_MIN: u64 = 256;
 /// Writes after which what was counted weighs half.
 pub(crate) const WINDOW: u64 = 1 << 21;
 
-/// What to do.
+/// The reorganisation to do.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Plan {
     Nothing,
@@ -83,12 +86,13 @@ pub(crate) fn plan(now: &Layout, slots: usize) -> Plan {
     if is_uneven && is_better_known { Plan::Major } else { Plan::Nothing }
 }
 
-/// Whether the newest writes are enough to be told apart from those before.
+/// Returns whether the newest writes are enough to be distinguished from the earlier ones.
 pub(crate) fn are_enough(newest: &Layout) -> bool {
     newest.writes() >= NEWEST_MIN * newest.slots() as u64
 }
 
-/// Whether the newest writes go elsewhere than those that the boundaries were made from.
+/// Returns whether the newest writes go to other keys than the writes from which the boundaries
+/// were made.
 pub(crate) fn have_moved(newest: &Layout) -> bool {
     let count = newest.slots().max(1) as f64;
     let fair = newest.writes() as f64 / count;
@@ -97,8 +101,8 @@ pub(crate) fn have_moved(newest: &Layout) -> bool {
     newest.parts.iter().any(|part| part.load() / fair - 1.0 > limit)
 }
 
-/// The layout in which a Drange has given Tranges to its neighbours, as long as it stays above its
-/// share and they stay below it.
+/// Returns the layout in which a Drange has given Tranges to its neighbours, as long as it stays
+/// above its share and they stay below it.
 fn give_away(now: &Layout, index: usize, fair: f64) -> Option<Layout> {
     let mut parts = now.parts.clone();
     let mut has_given = false;
@@ -129,8 +133,8 @@ fn give_away(now: &Layout, index: usize, fair: f64) -> Option<Layout> {
     has_given.then_some(Layout { parts, basis: now.basis })
 }
 
-/// The keys of a sample, weighed so that each Trange weighs as much as was written to it. The
-/// sample is in order; equal keys become one.
+/// Returns the keys of a sample, weighed so that the weight of each Trange is the number of its
+/// writes. The sample is in order; equal keys become one.
 pub(crate) fn weigh(now: &Layout, sample: Vec<Vec<u8>>) -> Vec<Weighed> {
     let mut tranges = now.parts.iter().flat_map(|part| &part.tranges).peekable();
     let mut weighed: Vec<Weighed> = Vec::new();

@@ -24,7 +24,7 @@ impl Numbers {
     }
 }
 
-/// How much is written to each key, added up: `cumulated[k]` of all below `k`.
+/// The weight of writes to each key, added up: `cumulated[k]` of all below `k`.
 struct Distribution {
     cumulated: Vec<f64>,
 }
@@ -169,7 +169,7 @@ fn skewed_writes_are_shared_out_equally() {
     assert_eq!(stream.dranges.slots(), SLOTS);
 }
 
-/// What was hot long ago does not weigh for ever.
+/// A key that was hot long ago loses its weight.
 #[test]
 fn dranges_follow_a_hot_spot_that_moves() {
     let zipf = Distribution::zipf(0.99);
@@ -259,7 +259,7 @@ fn writes_of_which_one_drange_has_three_times_its_share_have_moved() {
     sample.sort();
     let layout = construct(&weigh(&Dranges::one(1).layout(), sample), WANTED);
     let dranges = Dranges::one(1).after(layout, &mut 1);
-    // What was counted before is far more than what comes.
+    // The writes counted before are far more than the writes that follow.
     assert!(dranges.layout().writes() > 2 * SLOTS as u64 * 256);
     let before = dranges.layout();
     for _ in 0..256 * SLOTS {
@@ -289,7 +289,7 @@ fn a_drange_that_stays_as_it_was_keeps_its_id() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// D1, and that hot keys stand alone.
+    /// D1, and that each hot key has a Drange of its own.
     #[test]
     fn every_key_lies_in_one_drange(
         sample in prop::collection::btree_map(prop::collection::vec(0..4_u8, 0..4), 1..50_u32, 1..60),

@@ -1,4 +1,4 @@
-//! What the index remembers, and what it gives up.
+//! Entries that the index keeps, and entries that it drops.
 
 use super::*;
 

@@ -20,29 +20,29 @@ pub(crate) const SUPERBLOCK: &str = "superblock";
 pub(super) const SUPERBLOCK_KIND: [u8; 8] = *b"lsm     ";
 /// The manifest's header.
 pub(crate) const FORMAT: Format = Format::new(*b"TCLSMMAN", 3, 0);
-/// What a manifest's name begins with.
+/// Prefix of a manifest's name.
 const PREFIX: &str = "manifest-";
 /// The fewest bytes of a table that goes, and of one that comes.
 const REMOVED_BYTES: usize = 9;
 const ADDED_BYTES_MIN: usize = 20;
 
-/// The name of a manifest's file.
+/// Returns the name of a manifest's file.
 pub(super) fn file_name(number: u64) -> String {
     format!("{PREFIX}{number}")
 }
 
-/// The number in a manifest's name.
+/// Returns the number in a manifest's name.
 pub(super) fn file_number(name: &str) -> Option<u64> {
     let number = name.strip_prefix(PREFIX)?.parse().ok()?;
     (file_name(number) == name).then_some(number)
 }
 
-/// Whether a file is a store's.
+/// Returns whether a file belongs to a store.
 pub(super) fn is_ours(name: &str) -> bool {
     file_number(name).is_some() || name.starts_with("table-")
 }
 
-/// What stands: the superblock's payload.
+/// The current manifest, and how much of it counts: the superblock's payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// Everything up to this is in tables.
@@ -93,7 +93,7 @@ impl Edit {
         self.removed.is_empty() && self.added.is_empty() && self.range_deletes.is_empty()
     }
 
-    /// Bytes that it takes in a manifest.
+    /// Returns the bytes that it takes in a manifest.
     pub(super) fn encoded_len(&self) -> u64 {
         self.encode().len() as u64
     }
@@ -135,8 +135,8 @@ impl Edit {
     }
 }
 
-/// What there is after some edits: tables by number, and range deletes. Which of these are over, a
-/// manifest only says when it is written anew.
+/// The content after some edits: tables by number, and range deletes. A manifest drops range
+/// deletes that are no longer needed only when it is rewritten.
 #[derive(Debug, Default)]
 struct All {
     tables: BTreeMap<u64, (usize, Summary)>,
@@ -171,12 +171,12 @@ fn take_level(reader: &mut Reader<'_>) -> Result<usize, Corruption> {
     Ok(level)
 }
 
-/// What the chain of a manifest begins with.
+/// Returns the checksum with which the chain of a manifest begins.
 pub(super) fn first_checksum(number: u64) -> u32 {
     chain(0, &[FORMAT.header(0).encode().as_slice(), &number.to_le_bytes()].concat())
 }
 
-/// The record of an edit behind `standing`, which goes on to its end.
+/// Returns the record of an edit behind `standing`, and advances `standing` to the record's end.
 pub(super) fn record(edit: &Edit, standing: &mut Standing) -> Vec<u8> {
     let edit = edit.encode();
     let len = (edit.len() as u32).to_le_bytes();
@@ -186,7 +186,7 @@ pub(super) fn record(edit: &Edit, standing: &mut Standing) -> Vec<u8> {
     record
 }
 
-/// All edits of a manifest as one. `bytes` end where `standing` says.
+/// Decodes all edits of a manifest as one. `bytes` end at the length that `standing` has.
 pub(super) fn decode(bytes: &[u8], standing: &Standing) -> Result<Edit, Corruption> {
     FORMAT.decode(bytes)?;
     let mut reader = Reader::new(bytes);
@@ -212,8 +212,8 @@ pub(super) fn decode(bytes: &[u8], standing: &Standing) -> Result<Edit, Corrupti
     Ok(Edit { removed: Vec::new(), added, range_deletes: all.range_deletes })
 }
 
-/// Decodes a superblock's payload that no checksum vouches for: the entry for fuzzing. Answers which manifest it
-/// names, and how far that goes.
+/// Decodes a superblock's payload that no checksum vouches for: the entry for fuzzing. Returns the
+/// number of the manifest that it names, and the bytes of the manifest that count.
 ///
 /// # Errors
 /// The damage.
@@ -227,7 +227,7 @@ pub fn decode_standing(payload: &[u8]) -> Result<(u64, u64), Corruption> {
 }
 
 /// Decodes a chain of edits that no checksum vouches for, each with its length (`u32`) in front:
-/// the entry for fuzzing. Answers how many tables there are in the end.
+/// the entry for fuzzing. Returns the number of tables after the last edit.
 ///
 /// # Errors
 /// The damage.

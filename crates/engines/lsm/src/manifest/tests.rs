@@ -1,4 +1,4 @@
-//! The manifest: what is committed is read back, damage is found, and growth ends.
+//! The manifest: committed edits are read back, damage is found, and growth ends.
 
 use device::Mode;
 use engine::Error;
@@ -183,8 +183,8 @@ fn an_opening_writes_nothing_before_the_first_edit() {
     assert_eq!((numbers(&contents.edit), manifest.persisted()), (vec![1, 2], SeqNo::new(6)));
 }
 
-/// The sync of the last commit failed, and another process opens the store: what it has found is on
-/// the disk before anything is removed because of it.
+/// The sync of the last commit failed, and another process opens the store: the state that it has
+/// found is on the disk before anything is removed because of it.
 #[test]
 fn the_superblock_is_settled_before_anything_is_removed() {
     use device::{Faults, SimulatedDisk};

@@ -11,7 +11,7 @@ use sync::skip_list;
 use super::Memtable;
 use crate::entry::{Entry, EntryCursor, Target};
 
-/// Entries that are copied at a time, at most; each time twice as many as before.
+/// Most entries that are copied at a time; each time twice the number before.
 const RUN_MAX: usize = 32;
 /// Memory of a value that is not kept for the next one, in bytes.
 const KEPT_MAX: usize = 64 << 10;
@@ -44,7 +44,7 @@ impl Copied {
 /// A walk over a memtable.
 pub(crate) struct MemtableCursor {
     memtable: Arc<Memtable>,
-    /// In the order of the walk; behind the first `copied` of them memory alone.
+    /// In the order of the walk; after the first `copied` of them there is only memory.
     run: Vec<Copied>,
     copied: usize,
     at: usize,
@@ -52,7 +52,7 @@ pub(crate) struct MemtableCursor {
 }
 
 impl MemtableCursor {
-    /// A walk that stands nowhere.
+    /// Makes a walk without a position.
     pub(crate) fn new(memtable: Arc<Memtable>) -> Self {
         Self { memtable, run: Vec::new(), copied: 0, at: 0, run_len: 1 }
     }

@@ -1,5 +1,5 @@
-//! What the memtables of a store have in common: what they are counted in, their ids, and the
-//! newest write.
+//! The common parts of the memtables of a store: their memory account, their ids, and the newest
+//! write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -22,8 +22,8 @@ pub(crate) struct Family {
     pub(super) spare: Spare,
 }
 
-/// Memory that is set aside for what a write is about to insert, and counts as the memtables'. What is
-/// not used of it comes back when this goes.
+/// Memory that is reserved for the entries that a write is about to insert, and counts as the
+/// memtables'. The unused rest is returned when this is dropped.
 #[derive(Debug)]
 pub(crate) struct SetAside<'a> {
     family: &'a Family,
@@ -43,13 +43,14 @@ impl Family {
         })
     }
 
-    /// Ids from now on are larger than those that were used before the store was opened.
+    /// From now on gives out only ids larger than `last`, the last one used before the store was
+    /// opened.
     pub(crate) fn number_behind(&self, last: u64) {
         self.next.fetch_max(last + 1, Relaxed);
     }
 
-    /// Bytes of all memtables that anybody holds, and that are set aside, as the budget counts them; and
-    /// those of memory that others have left (`spare`) and that is not filled yet.
+    /// Returns the bytes of all memtables that are referenced, and of reservations, as the budget
+    /// counts them, and of memory that others have left (`spare`) and that is not filled yet.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
@@ -71,9 +72,9 @@ impl Family {
         self.next.fetch_add(1, Relaxed)
     }
 
-    /// Sets `bytes` aside, if that makes no more than `max` of all.
+    /// Reserves `bytes`, if the sum of all is then not above `max`.
     pub(crate) fn try_set_aside(&self, bytes: u64, max: u64) -> Option<SetAside<'_>> {
-        // Before it counts: whoever finds that nobody has any set aside finds all in memtables.
+        // Before it counts: a thread that finds no reservation finds all writes in memtables.
         self.aside.fetch_add(1, SeqCst);
         let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= max);
         let Ok(used) = self.bytes.fetch_update(SeqCst, SeqCst, fits) else {
@@ -103,7 +104,7 @@ impl Family {
         &self.budget
     }
 
-    /// Counts what is in the budget already.
+    /// Counts bytes that the budget has counted already.
     pub(super) fn take_over(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
     }
@@ -120,7 +121,8 @@ impl Family {
 }
 
 impl SetAside<'_> {
-    /// `bytes` of it are a memtable's from now on. What it has too little is charged.
+    /// From now on counts `bytes` of the reservation as a memtable's. If it has too few, the rest
+    /// is charged.
     pub(super) fn spend(&mut self, bytes: u64) {
         let had = self.bytes.min(bytes);
         self.bytes -= had;

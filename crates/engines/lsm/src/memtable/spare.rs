@@ -1,17 +1,17 @@
-//! Memory that memtables have left, for the next ones: the system need not make its pages zero again, one fault
-//! each.
+//! Memory that memtables have left, for the next ones: the system need not make its pages zero
+//! again, one fault each.
 //!
-//! 1. A memtable that goes leaves its chunks here (`sync::skip_list`), as far as there is room for them;
-//!    the others go back to the system.
-//! 2. Whoever fills a memtable takes a chunk of the length that it needs, if there is one.
-//! 3. What is kept goes back to the system where memtables want its room, or there is to be less memory, or
-//!    nobody writes.
+//! 1. A memtable that is dropped leaves its chunks here (`sync::skip_list`), as far as there is
+//!    room for them; the others are returned to the system.
+//! 2. A thread that fills a memtable takes a chunk of the length that it needs, if there is one.
+//! 3. Kept chunks are returned to the system if memtables need their room, if there is to be less
+//!    memory, or if there are no writes.
 //!
 //! # Invariants
-//! - Q1. The budget counts what is in memory of the chunks that are kept. Once one is taken, that counts as
-//!   the memtables', and goes from there as it is filled, when it counts as what is in it.
-//! - Q2. What is kept, with all memtables, is not above their share when it is left nor when anything is
-//!   set aside.
+//! - Q1. The budget counts the bytes of the kept chunks that are in memory. Once a chunk is taken,
+//!   these count as the memtables'; as the chunk is filled, its entries count instead.
+//! - Q2. The kept bytes, with all memtables, are not above their share when they are left nor when
+//!   a reservation is made.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -23,7 +23,7 @@ use super::family::Family;
 
 /// Shorter chunks are not worth it.
 const CHUNK_BYTES_MIN: usize = 64 << 10;
-/// What is given back where there is not as much room, and kept: multiples of this.
+/// Bytes of which a multiple is kept if a chunk has too little room; the rest is returned.
 const STEP_BYTES: u64 = 64 << 10;
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
@@ -35,14 +35,14 @@ pub(super) struct Spare {
     chunks: Mutex<Vec<(Arena, u64)>>,
     /// Bytes of all of them that are in memory.
     bytes: AtomicU64,
-    /// How many there may be, and of memtables and these together.
+    /// Limits in bytes: of all of them, and of memtables and these together.
     most: AtomicU64,
     share: AtomicU64,
 }
 
 impl Family {
-    /// From now on memtables that go leave up to `most` bytes here, and no more than what they then leave
-    /// of `share`.
+    /// From now on memtables that are dropped leave up to `most` bytes here, and no more than they
+    /// then leave of `share`.
     pub(crate) fn keep_spare(&self, most: u64, share: u64) {
         self.spare.most.store(most, Relaxed);
         self.spare.share.store(share, Relaxed);
@@ -54,12 +54,13 @@ impl Family {
         self.spare.bytes.load(Relaxed)
     }
 
-    /// Bytes of memtables, of what is set aside, and that are kept: what of their share nobody else may have.
+    /// Returns the bytes of memtables, of reservations and of kept chunks: the part of their share
+    /// that no other part of the store may have.
     pub(crate) fn taken(&self) -> u64 {
         self.bytes() + self.spare_bytes()
     }
 
-    /// Gives back to the system what is kept above so many bytes: the ends of the longest chunks.
+    /// Returns kept memory above `bytes` bytes to the system: the ends of the longest chunks.
     pub(crate) fn shrink_spare(&self, bytes: u64) {
         let mut gone = Vec::new();
         let mut chunks = self.spare.chunks.lock();
@@ -83,7 +84,7 @@ impl Family {
     }
 }
 
-/// Gives back to the system all of a chunk but the first bytes.
+/// Releases all of a chunk but its first bytes to the system.
 fn cut_off(chunk: &Arena, bytes: u64) {
     chunk.give_back(bytes as usize / WORD..chunk.words().len());
 }

@@ -1,4 +1,4 @@
-//! Memtables against a list, the gate, and what the budget counts.
+//! Memtables against a list, the gate, and the bytes that the budget counts.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -67,7 +67,7 @@ fn a_version_that_is_there_already_stays() {
     assert_eq!(memtable.len(), 1);
 }
 
-/// What a replay brings a second time is not counted again.
+/// Writes that a replay brings a second time are not counted again.
 #[test]
 fn a_version_that_is_there_already_takes_nothing() {
     let (memtable, budget) = memtable();
@@ -113,7 +113,7 @@ fn the_floor_is_lifted_while_it_is_empty_only() {
     assert_eq!(memtable.newest(), SeqNo::new(8));
 }
 
-/// Sealing waits for those who have entered: nothing appears in a memtable after it.
+/// Sealing waits for the writers that have entered: nothing appears in a memtable after it.
 #[test]
 fn sealing_waits_for_writers() {
     let environment = environment::Environment::real();
@@ -140,7 +140,7 @@ fn sealing_waits_for_writers() {
     }
 }
 
-/// Fills a memtable with so many values of a page, as a write does that has set memory aside.
+/// Fills a memtable with values of a page, as a write does that has set memory aside.
 fn fill(memtable: &Memtable, values: u64) {
     let value = [7; 4096];
     for seqno in 1..=values {
@@ -165,7 +165,7 @@ fn memory_that_is_left_is_counted_and_filled_again() {
     let kept = family.spare_bytes();
     assert!(kept > bytes * 9 / 10 && kept < bytes * 11 / 10, "{kept} of {bytes}");
     assert_eq!((budget.used(), family.bytes()), (kept, 0));
-    // A chunk that is taken counts as a whole at once.
+    // A chunk that is taken counts as a whole from the start.
     let second = new();
     fill(&second, 40);
     let (used, filled) = (budget.used(), second.bytes());
@@ -175,7 +175,7 @@ fn memory_that_is_left_is_counted_and_filled_again() {
     fill(&new(), 0);
     fill(&second, 500);
     assert!(family.bytes() - second.bytes() < 128 << 10, "all of it is filled");
-    // Who wants its room gets it.
+    // A caller that wants its room gets it.
     let rest = (4 << 20) - family.bytes();
     assert!(family.try_set_aside(rest, 4 << 20).is_some());
     assert_eq!(family.spare_bytes(), 0);

@@ -14,7 +14,8 @@ fn fetch(missing: &[Missing]) {
     missing.iter().for_each(|it| assert!(it.table.piece(it.piece).is_ok(), "nothing is damaged"));
 }
 
-/// What a seek has to read of several tables is read in two goes: of all the metadata, then of all a block.
+/// A seek over several tables does its reads in two batches: the metadata of all, then a block of
+/// each.
 #[test]
 fn tables_are_read_together() {
     let yard = Yard::new();

@@ -8,8 +8,8 @@ use engine::{Charge, MemoryBudget};
 
 use super::RangeDelete;
 
-/// Range deletes of a tier, at most: a fragment has the number of each that covers it, so that a
-/// tier may take as many bytes as the square of this.
+/// Most range deletes in a tier. A fragment has the number of each range delete that covers it, so
+/// a tier may take bytes in proportion to the square of this.
 const TIER_MAX: usize = 256;
 
 /// See the file's head.
@@ -21,7 +21,7 @@ pub(crate) struct RangeDeletes {
 /// Some of them.
 #[derive(Debug)]
 struct Tier {
-    /// By number, and where they begin.
+    /// By number, then by start.
     deletes: Vec<Arc<RangeDelete>>,
     /// In order; the first one begins with the first range.
     fragments: Vec<Fragment>,
@@ -33,7 +33,7 @@ struct Tier {
 #[derive(Debug)]
 struct Fragment {
     start: Vec<u8>,
-    /// The numbers of those that cover it, ascending.
+    /// The numbers of the range deletes that cover it, ascending.
     numbers: Vec<SeqNo>,
 }
 
@@ -45,7 +45,8 @@ impl Tier {
         let mut edges: Vec<_> = begin.chain(ends.map(|(end, seqno)| (end, false, seqno))).collect();
         edges.sort_unstable();
         let mut fragments = Vec::new();
-        // Ranges of one write may overlap: its number is here once for each, and once in a fragment.
+        // Ranges of one write may overlap: `covering` has its number once for each, and a fragment
+        // once.
         let mut covering: Vec<SeqNo> = Vec::new();
         for edge in edges.chunk_by(|(one, ..), (other, ..)| one == other) {
             for (_, begins, seqno) in edge {
@@ -70,7 +71,7 @@ impl Tier {
         Arc::new(Self { deletes, fragments, bytes, _charge: charge })
     }
 
-    /// The numbers of those that cover `key`, ascending.
+    /// Returns the numbers of the range deletes that cover `key`, ascending.
     fn covering(&self, key: &[u8]) -> &[SeqNo] {
         let behind = self.fragments.partition_point(|fragment| fragment.start.as_slice() <= key);
         let fragment = behind.checked_sub(1).and_then(|at| self.fragments.get(at));
@@ -85,13 +86,13 @@ impl Fragment {
 }
 
 impl RangeDeletes {
-    /// All of these.
+    /// Makes the set of these range deletes.
     pub(crate) fn of(deletes: &[Arc<RangeDelete>], budget: &Arc<MemoryBudget>) -> Self {
         let tiers = deletes.chunks(TIER_MAX).map(|some| Tier::of(some.to_vec(), budget));
         Self { tiers: tiers.collect() }
     }
 
-    /// With one more.
+    /// Returns the set with one more.
     pub(crate) fn with(&self, delete: Arc<RangeDelete>, budget: &Arc<MemoryBudget>) -> Self {
         let mut tiers = self.tiers.clone();
         let mut last = vec![delete];
@@ -104,7 +105,7 @@ impl RangeDeletes {
         Self { tiers }
     }
 
-    /// Without some.
+    /// Returns the set without some.
     pub(crate) fn without(
         &self,
         over: &HashSet<*const RangeDelete>,
@@ -115,7 +116,7 @@ impl RangeDeletes {
         Self::of(&left, budget)
     }
 
-    /// All of them.
+    /// Returns all of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<RangeDelete>> {
         self.tiers.iter().flat_map(|tier| &tier.deletes)
     }
@@ -124,13 +125,13 @@ impl RangeDeletes {
         self.tiers.iter().map(|tier| tier.deletes.len()).sum()
     }
 
-    /// The greatest number of any; zero if there is none.
+    /// Returns the greatest number of any; zero if there is none.
     pub(crate) fn last(&self) -> SeqNo {
         let last = self.tiers.iter().filter_map(|tier| tier.deletes.last());
         last.map(|delete| delete.seqno).max().unwrap_or(SeqNo::ZERO)
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub(crate) fn memory(&self) -> u64 {
         self.tiers.iter().map(|tier| tier.bytes as u64).sum()
     }
@@ -139,7 +140,7 @@ impl RangeDeletes {
         self.tiers.is_empty()
     }
 
-    /// Whether this one is there.
+    /// Returns whether this one is there.
     pub(super) fn has(&self, delete: &RangeDelete) -> bool {
         self.tiers.iter().any(|tier| {
             let from = tier.deletes.partition_point(|other| other.seqno < delete.seqno);
@@ -148,8 +149,9 @@ impl RangeDeletes {
         })
     }
 
-    /// The greatest number up to `upto` of one that covers `key`; zero if there is none. Versions
-    /// of the key with lower numbers are hidden, where writes up to `upto` are to be seen.
+    /// Returns the greatest number up to `upto` of a range delete that covers `key`; zero if there
+    /// is none. For a reader that sees writes up to `upto`, versions of the key with lower numbers
+    /// are hidden.
     pub(crate) fn newest(&self, key: &[u8], upto: SeqNo) -> SeqNo {
         let newest = self.tiers.iter().filter_map(|tier| {
             let numbers = tier.covering(key);
@@ -159,7 +161,7 @@ impl RangeDeletes {
         newest.max().copied().unwrap_or(SeqNo::ZERO)
     }
 
-    /// The least number above `seqno` of one that covers `key`.
+    /// Returns the least number above `seqno` of a range delete that covers `key`.
     pub(crate) fn next_above(&self, key: &[u8], seqno: SeqNo) -> Option<SeqNo> {
         let above = self.tiers.iter().filter_map(|tier| {
             let numbers = tier.covering(key);

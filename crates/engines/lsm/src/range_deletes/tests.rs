@@ -1,4 +1,4 @@
-//! The set against a list, and what its bytes are.
+//! The set against a list, and its bytes.
 
 use std::sync::Arc;
 
@@ -74,8 +74,8 @@ proptest! {
     }
 }
 
-/// Memory and time grow as the number, not as its square: long lists of overlapping ranges lie in
-/// tiers.
+/// Memory and time grow as the number, not as its square: long lists of overlapping ranges are
+/// split into tiers.
 #[test]
 fn many_ranges_that_overlap_take_memory_in_proportion() {
     let budget = Arc::new(MemoryBudget::new(1 << 30));

@@ -1,4 +1,4 @@
-//! What is told of damaged stores.
+//! The content that salvage finds in damaged stores.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

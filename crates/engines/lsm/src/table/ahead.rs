@@ -7,9 +7,9 @@ use engine::{Charge, MemoryBudget, Result};
 use super::Table;
 use super::metadata::BlockHandle;
 
-/// Parts of the budget of which what a reader's walk reads at once may be one.
+/// Parts of the budget of which one read of a reader's walk may take one.
 const BUDGET_PARTS: u64 = 256;
-/// And never more than this.
+/// Bytes that one read of a reader's walk never exceeds.
 const MOST: u64 = 128 << 10;
 
 /// A run of bytes of one fragment.
@@ -21,25 +21,25 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// What a reader's walk reads at once first.
+    /// Bytes of the first read of a reader's walk.
     pub(super) const LEAST: u64 = 16 << 10;
 
-    /// What a reader's walk reads at once in the end.
+    /// Returns the most bytes that one read of a reader's walk takes.
     pub(super) fn most(budget: &MemoryBudget) -> u64 {
         MOST.min(budget.limit() / BUDGET_PARTS)
     }
 
-    /// None yet.
+    /// Makes an empty run.
     pub(super) fn new(budget: &Arc<MemoryBudget>) -> Self {
         Self { charge: Charge::new(budget), fragment: 0, offset: 0, bytes: Vec::new() }
     }
 
-    /// Whether all of a block is there.
+    /// Returns whether all of a block is there.
     pub(super) fn has(&self, handle: BlockHandle) -> bool {
         !self.stored(handle).is_empty()
     }
 
-    /// A block as it is stored; empty if it is not there.
+    /// Returns the stored bytes of a block; empty if they are not there.
     pub(super) fn stored(&self, handle: BlockHandle) -> &[u8] {
         let start =
             handle.offset.checked_sub(self.offset).filter(|_| self.fragment == handle.fragment);
@@ -48,7 +48,7 @@ impl Ahead {
         start.zip(end).and_then(|(start, end)| self.bytes.get(start..end)).unwrap_or_default()
     }
 
-    /// Reads a block and what lies behind it, `at_once` bytes, unless the block is there or longer.
+    /// Reads a block and the bytes after it, `at_once` in all, unless the block is there or longer.
     pub(super) fn behind(
         &mut self,
         table: &Table,
@@ -65,7 +65,8 @@ impl Ahead {
         self.read(table, handle.fragment, handle.offset, rest.min(at_once.max(len)))
     }
 
-    /// Reads a block and what lies before it, `at_once` bytes, unless the block is there or longer.
+    /// Reads a block and the bytes before it, `at_once` in all, unless the block is there or
+    /// longer.
     pub(super) fn before(
         &mut self,
         table: &Table,

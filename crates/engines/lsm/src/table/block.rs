@@ -1,8 +1,8 @@
 //! A block: entries in order, keys without what they share with the one before.
 //!
 //! # Format
-//! Entries, then the offset of each restart point (`u32`), then how many there are (`u32`). An
-//! entry:
+//! Entries, then the offset of each restart point (`u32`), then the number of restart points
+//! (`u32`). An entry has these fields:
 //!
 //! | field | meaning |
 //! |---|---|
@@ -29,7 +29,7 @@ pub(super) const RESTART_INTERVAL: usize = 16;
 /// An offset or a count at a block's end.
 const WORD: usize = 4;
 
-/// Builds blocks, one after the other.
+/// Builds blocks sequentially.
 #[derive(Debug)]
 pub(crate) struct BlockBuilder {
     bytes: Vec<u8>,
@@ -40,7 +40,7 @@ pub(crate) struct BlockBuilder {
 }
 
 impl BlockBuilder {
-    /// An empty block.
+    /// Makes an empty builder.
     pub(crate) fn new(restart_interval: usize) -> Self {
         Self {
             bytes: Vec::new(),
@@ -74,12 +74,12 @@ impl BlockBuilder {
         self.last_key.extend_from_slice(rest);
     }
 
-    /// How long it is by now.
+    /// Returns the block's length so far.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() + WORD * (self.restarts.len() + 1)
     }
 
-    /// Whether nothing was added.
+    /// Returns whether nothing was added.
     pub(crate) fn is_empty(&self) -> bool {
         self.restarts.is_empty()
     }
@@ -98,7 +98,7 @@ impl BlockBuilder {
         bytes
     }
 
-    /// Takes memory for the next block, such as that of one that is stored by now.
+    /// Takes memory for the next block, such as that of a block that is stored already.
     pub(crate) fn reuse(&mut self, mut memory: Vec<u8>) {
         if self.is_empty() && self.bytes.capacity() < memory.capacity() {
             memory.clear();
@@ -107,7 +107,7 @@ impl BlockBuilder {
     }
 }
 
-/// What is stored of a block's bytes: compressed if that pays, with its trailer.
+/// Returns the bytes that are stored for a block: compressed if that pays, with its trailer.
 pub(crate) fn seal(block: Vec<u8>, compressor: &mut Compressor, place: Place) -> Vec<u8> {
     let mut bytes = compress(block, compressor);
     let checksum = place.crc32c(&bytes);
@@ -115,7 +115,7 @@ pub(crate) fn seal(block: Vec<u8>, compressor: &mut Compressor, place: Place) ->
     bytes
 }
 
-/// A block that may be compressed, with the byte that says how.
+/// Compresses a block if that pays, and appends the byte that says how.
 fn compress(block: Vec<u8>, compressor: &mut Compressor) -> Vec<u8> {
     let (mut bytes, used) = compressor.compress(block);
     bytes.push(used.byte());
@@ -126,18 +126,19 @@ fn compress(block: Vec<u8>, compressor: &mut Compressor) -> Vec<u8> {
 #[derive(Debug)]
 pub(crate) struct Block {
     bytes: Held,
-    /// Where the entries end and the restart points begin.
+    /// Offset at which the entries end and the restart points begin.
     entries_len: usize,
     restart_count: usize,
 }
 
 impl Block {
-    /// Verifies what is stored at `place`, for `home`. Offsets of damage count from the block's beginning.
+    /// Verifies the bytes stored at `place`, for `home`. Offsets of damage count from the block's
+    /// beginning.
     pub(crate) fn unseal(stored: &[u8], place: Place, home: Home<'_>) -> Result<Self, Corruption> {
         Self::decode(unseal(stored, place, home)?)
     }
 
-    /// A block of these bytes, which a checksum vouches for or not.
+    /// Makes a block of these bytes, whether or not a checksum vouches for them.
     pub(crate) fn decode(bytes: impl Into<Held>) -> Result<Self, Corruption> {
         let bytes = bytes.into();
         let Some((rest, count)) = bytes.split_last_chunk::<WORD>() else {
@@ -152,22 +153,22 @@ impl Block {
         Ok(Self { bytes, entries_len, restart_count })
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub(crate) fn memory(&self) -> usize {
         size_of::<Self>() + self.bytes.memory()
     }
 
-    /// The cache calls its bytes so.
+    /// Sets the cache's mark on its bytes.
     pub(crate) fn mark(&self, mark: u64) {
         self.bytes.mark(mark);
     }
 
-    /// The same at another place.
+    /// Copies it to another home.
     pub(crate) fn copied(&self, home: Home<'_>) -> Self {
         Self { bytes: home.copy(&self.bytes), ..*self }
     }
 
-    /// Of these, what is of the cache.
+    /// Returns the part of these bytes that belongs to the cache.
     pub(crate) fn pooled(&self) -> usize {
         self.bytes.pooled()
     }
@@ -182,7 +183,7 @@ impl Block {
     }
 }
 
-/// The bytes of a block, its checksum verified.
+/// Returns the bytes of a block after its checksum was verified.
 fn unseal(stored: &[u8], place: Place, home: Home<'_>) -> Result<Held, Corruption> {
     let Some((sealed, checksum)) = stored.split_last_chunk::<4>() else {
         return Err(Corruption::new("a block is cut short", 0));
@@ -193,7 +194,7 @@ fn unseal(stored: &[u8], place: Place, home: Home<'_>) -> Result<Held, Corruptio
     decompress(sealed, home)
 }
 
-/// The bytes of a block that may be compressed, as its last byte says.
+/// Decompresses the bytes of a block, as its last byte says.
 fn decompress(sealed: &[u8], home: Home<'_>) -> Result<Held, Corruption> {
     let Some((compression, bytes)) = sealed.split_last() else {
         return Err(Corruption::new("a block is cut short", 0));
@@ -201,8 +202,8 @@ fn decompress(sealed: &[u8], home: Home<'_>) -> Result<Held, Corruption> {
     Compression::of_byte(*compression)?.decompress_by(bytes, |len| home.take(len))
 }
 
-/// Decompresses and walks a block that no checksum vouches for, both ways: the entry for fuzzing.
-/// Answers how many entries it has.
+/// Decompresses a block that no checksum vouches for, and walks over it both ways: the entry for
+/// fuzzing. Returns the number of its entries.
 ///
 /// # Errors
 /// The damage.
@@ -222,8 +223,8 @@ pub fn decode_block(sealed: &[u8]) -> Result<usize, Corruption> {
     Ok(forward)
 }
 
-/// Compresses any bytes as if they were a block, and decompresses them: the other entry for fuzzing.
-/// Answers them compressed, as [`decode_block`] takes them.
+/// Compresses any bytes as if they were a block, and decompresses them: the other entry for
+/// fuzzing. Returns the compressed bytes, as [`decode_block`] takes them.
 ///
 /// # Panics
 /// If they are not the same, or if zstd did not find out by itself that it made a mistake.
@@ -235,13 +236,13 @@ pub fn recode_block(block: &[u8], compression: Compression) -> Vec<u8> {
     sealed
 }
 
-/// An entry as it lies in a block.
+/// The fields of an entry as a block has them.
 struct Fields<'a> {
     shared: usize,
     rest: &'a [u8],
     seqno: SeqNo,
     value_len: Option<usize>,
-    /// Where its value begins.
+    /// Offset at which its value begins.
     value_at: usize,
 }
 
@@ -249,7 +250,7 @@ struct Fields<'a> {
 #[derive(Debug)]
 pub(crate) struct BlockCursor {
     block: Arc<Block>,
-    /// Where the entry begins at which it stands, and where the one behind it does.
+    /// Offsets of the current entry (`at`) and of the entry behind it (`next`).
     at: usize,
     next: usize,
     key: Vec<u8>,
@@ -259,7 +260,7 @@ pub(crate) struct BlockCursor {
 }
 
 impl BlockCursor {
-    /// A cursor that stands nowhere.
+    /// Makes a cursor that is not positioned.
     pub(crate) fn new(block: Arc<Block>) -> Self {
         Self {
             block,
@@ -272,7 +273,7 @@ impl BlockCursor {
         }
     }
 
-    /// Where it stands.
+    /// Returns the current entry.
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
         if !self.is_valid {
             return None;
@@ -281,7 +282,7 @@ impl BlockCursor {
         Some(Entry { key: &self.key, seqno: self.seqno, value })
     }
 
-    /// Goes to the first entry at or behind `to`; answers whether there is one.
+    /// Goes to the first entry at or behind `to`. Returns whether there is one.
     pub(crate) fn seek(&mut self, to: Target<'_>) -> Result<bool, Corruption> {
         self.go_to_restart(self.restart_before(to)?)?;
         while self.is_valid && self.target() < to {
@@ -290,7 +291,7 @@ impl BlockCursor {
         Ok(self.is_valid)
     }
 
-    /// Goes to the last entry before `to`, or the last of all; answers whether there is one.
+    /// Goes to the last entry before `to`, or the last of all. Returns whether there is one.
     pub(crate) fn seek_before(&mut self, to: Option<Target<'_>>) -> Result<bool, Corruption> {
         let restart = match to {
             Some(to) => self.restart_before(to)?,
@@ -309,7 +310,7 @@ impl BlockCursor {
         Ok(self.is_valid)
     }
 
-    /// One forward; answers whether there is one more.
+    /// Goes one entry forward. Returns whether there is one more.
     pub(crate) fn next(&mut self) -> Result<bool, Corruption> {
         self.is_valid = self.next < self.block.entries_len;
         if self.is_valid {
@@ -318,7 +319,7 @@ impl BlockCursor {
         Ok(self.is_valid)
     }
 
-    /// One backward; answers whether there is one.
+    /// Goes one entry backward. Returns whether there is one.
     pub(crate) fn previous(&mut self) -> Result<bool, Corruption> {
         let here = self.at;
         let Some(restart) = self.last_restart(|offset, _| Ok(offset < here))? else {
@@ -336,14 +337,15 @@ impl BlockCursor {
         Target { key: &self.key, seqno: self.seqno }
     }
 
-    /// The last restart point whose entry lies before `to`, or the first.
+    /// Returns the last restart point whose entry is before `to`, or the first.
     fn restart_before(&self, to: Target<'_>) -> Result<usize, Corruption> {
         let found = self
             .last_restart(|_, fields| Ok(Target { key: fields.rest, seqno: fields.seqno } < to))?;
         Ok(found.unwrap_or(0))
     }
 
-    /// The last restart point for which `holds` is true; for those behind it, it is false.
+    /// Returns the last restart point for which `holds` is true; for all points behind it, it is
+    /// false.
     fn last_restart(
         &self,
         holds: impl Fn(usize, &Fields<'_>) -> Result<bool, Corruption>,
@@ -390,7 +392,7 @@ impl BlockCursor {
     }
 }
 
-/// The entry at `offset`, and where it ends.
+/// Returns the entry at `offset`, and the offset of its end.
 fn fields(block: &Block, offset: usize) -> Result<(Fields<'_>, usize), Corruption> {
     let bytes = block.bytes.get(offset..block.entries_len).unwrap_or_default();
     let mut reader = Reader::new(bytes);

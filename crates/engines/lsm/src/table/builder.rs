@@ -14,8 +14,8 @@ use super::summary::{Properties, Summary, TableId};
 use crate::entry::{Entry, Target};
 use crate::range_deletes::Sweep;
 
-/// The memory of a block is used again if it is at most that of so many of the usual length: one with a
-/// large value leaves nothing behind.
+/// Longest memory of a block that is used again, in usual block lengths. The memory of a block with
+/// a large value is freed.
 const KEPT_BLOCKS: usize = 4;
 
 /// How tables are built.
@@ -24,7 +24,7 @@ pub(crate) struct TableOptions {
     /// Bytes of entries after which a block ends.
     pub(crate) block_bytes: usize,
     pub(crate) compression: Compression,
-    /// Where it is counted what compressing saves.
+    /// Counts the bytes that compression saves.
     pub(crate) tally: Arc<Tally>,
     pub(crate) filter: FilterKind,
     pub(crate) filter_bits_per_key: u32,
@@ -32,7 +32,7 @@ pub(crate) struct TableOptions {
     pub(crate) table_bytes: u64,
     /// Bytes that are gathered before the device is given any.
     pub(crate) buffer_bytes: usize,
-    /// The range deletes that were applied to what comes.
+    /// The range deletes that were applied to the entries that are added.
     pub(crate) sweep: Sweep,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct TableBuilder {
 }
 
 impl TableBuilder {
-    /// Begins the table `id`, made of what memtables of these ids held.
+    /// Begins the table `id`, made from memtables of these ids.
     pub(crate) fn create(
         store: &dyn TableStore,
         id: TableId,
@@ -122,12 +122,12 @@ impl TableBuilder {
         if self.block.len() >= self.options.block_bytes { self.end_block() } else { Ok(()) }
     }
 
-    /// Bytes of data by now.
+    /// Returns the bytes of data so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.data_bytes + self.block.len() as u64
     }
 
-    /// The key that was added last.
+    /// Returns the key that was added last.
     pub(crate) fn last_key(&self) -> &[u8] {
         &self.last_key
     }
@@ -173,14 +173,14 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Charges what is kept until the table is whole, and so many bytes for now.
+    /// Charges the memory that is kept until the table is whole, and `bytes` more for now.
     fn charge_with(&mut self, bytes: usize) {
         let hashes = self.hashes.capacity() * size_of::<u64>();
         let kept = self.sink.memory() + hashes + self.index.len() + self.compressor.memory();
         self.charge.set(kept + bytes);
     }
 
-    /// The fragment that the next block goes to.
+    /// Returns the fragment that the next block goes to.
     fn fragment(&mut self) -> u32 {
         let share = self.options.table_bytes / u64::from(self.fragments_max.max(1));
         let count = self.properties.fragments.len() as u32;
@@ -206,7 +206,7 @@ impl TableBuilder {
     }
 }
 
-/// A short key at or above `low` and below `high`, which lies above `low`.
+/// Returns a short key at or above `low` and below `high`. `low` is below `high`.
 fn separator(low: &[u8], high: &[u8]) -> Vec<u8> {
     let shared = low.iter().zip(high).take_while(|(a, b)| a == b).count();
     match (low.get(shared), high.get(shared)) {

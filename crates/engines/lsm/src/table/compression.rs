@@ -5,9 +5,9 @@
 //! frame of zstd (RFC 8878) that has the same length in its header.
 //!
 //! # Invariants
-//! - Z1. No compressed block stands for more than [`RATIO_MAX`] times its bytes: so nothing is
-//!   allocated for one that declares more.
-//! - Z2. What zstd encoded was decoded again, and was the same, before it was stored.
+//! - Z1. No compressed block decompresses to more than [`RATIO_MAX`] times its bytes. So nothing is
+//!   allocated for a block that declares more.
+//! - Z2. A block that zstd encoded was decoded again, and was the same, before it was stored.
 
 #[cfg(all(test, not(shuttle)))]
 mod tests;
@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use codec::Corruption;
 
-/// How blocks are compressed. A table says of each block how it was done, so that tables of several
-/// kinds lie beside each other, and what was written is read whatever is chosen later.
+/// How blocks are compressed. A table records for each block how it was compressed. So tables of
+/// several kinds exist next to each other, and stored blocks stay readable if the option changes.
 ///
 /// ```
 /// use thermocline_lsm::Compression;
@@ -48,7 +48,7 @@ pub struct UnknownCompression {
     pub name: String,
 }
 
-/// What a compressed block begins with: its length before.
+/// Bytes of the length at the head of a compressed block: its length before compression.
 const LENGTH_BYTES: usize = 4;
 /// LZ4 never makes more of a byte.
 const RATIO_MAX: usize = 256;
@@ -59,7 +59,7 @@ impl Compression {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::None, Self::Lz4, Self::Zstd];
 
-    /// Its name, as `parse` takes it.
+    /// Returns its name, as `parse` takes it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -83,7 +83,7 @@ impl Compression {
         })
     }
 
-    /// What `stored` was before it was compressed, in as many bytes as are asked for.
+    /// Decompresses `stored` into the memory that `take` returns for the block's length.
     pub(crate) fn decompress_by<B: AsMut<[u8]>>(
         self,
         stored: &[u8],
@@ -130,7 +130,7 @@ impl std::str::FromStr for Compression {
     }
 }
 
-/// Whether so many bytes cannot be compressed to so few (Z1).
+/// Returns whether `len` bytes cannot be compressed to `compressed` bytes (Z1).
 fn is_too_good(len: usize, compressed: usize) -> bool {
     len / RATIO_MAX > compressed
 }
@@ -138,15 +138,15 @@ fn is_too_good(len: usize, compressed: usize) -> bool {
 /// How compressing went, of all tables of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Bytes of blocks, and what was stored of them.
+    /// Bytes of blocks, before compression (`block_bytes`) and as stored (`stored_bytes`).
     pub(crate) block_bytes: AtomicU64,
     pub(crate) stored_bytes: AtomicU64,
-    /// Blocks that zstd encoded such that they were not the same when decoded; they are stored as
-    /// they are.
+    /// Blocks that zstd encoded such that they were not the same when decoded. They are stored
+    /// uncompressed.
     pub(crate) mistakes: AtomicU64,
 }
 
-/// Compresses the blocks of a table, one after the other.
+/// Compresses the blocks of a table sequentially.
 pub(crate) struct Compressor {
     compression: Compression,
     zstd: zstd::Encoder,
@@ -158,8 +158,8 @@ impl Compressor {
         Self { compression, zstd: zstd::Encoder::new(), tally: Arc::clone(tally) }
     }
 
-    /// The bytes to store, and how they are compressed: not at all where that would save little. Those are the
-    /// same bytes then, and nothing is copied.
+    /// Returns the bytes to store, and how they are compressed. If compression would save little,
+    /// the bytes stay uncompressed: then they are the same bytes, and nothing is copied.
     pub(crate) fn compress(&mut self, block: Vec<u8>) -> (Vec<u8>, Compression) {
         let compressed = match (self.compression, u32::try_from(block.len())) {
             (Compression::None, _) | (_, Err(_)) => None,
@@ -175,7 +175,7 @@ impl Compressor {
         (bytes, used)
     }
 
-    /// Bytes of memory that it keeps from one block to the next.
+    /// Returns the bytes of memory that it keeps from one block to the next.
     pub(crate) fn memory(&self) -> usize {
         self.zstd.memory()
     }
@@ -193,7 +193,7 @@ impl Compressor {
     }
 }
 
-/// The block by LZ4.
+/// Compresses a block with LZ4.
 fn lz4(block: &[u8], len: u32) -> Option<(Vec<u8>, Compression)> {
     let mut bytes = vec![0; LENGTH_BYTES + lz4_flex::block::get_maximum_output_size(block.len())];
     let (head, body) = bytes.split_at_mut(LENGTH_BYTES);
@@ -203,7 +203,7 @@ fn lz4(block: &[u8], len: u32) -> Option<(Vec<u8>, Compression)> {
     Some((bytes, Compression::Lz4))
 }
 
-/// The bytes with what is in the block, and how many that is.
+/// Returns `bytes` with the content of the block, and its length.
 fn lz4_decode<B: AsMut<[u8]>>(compressed: &[u8], mut bytes: B) -> Result<(usize, B), String> {
     let found = lz4_flex::block::decompress_into(compressed, bytes.as_mut());
     Ok((found.map_err(|error| error.to_string())?, bytes))

@@ -1,8 +1,8 @@
-//! Walks over a table, and over the tables of a level that lie one behind the other.
+//! Walks over a table, and over the tables of a level, which follow each other.
 //!
-//! A walk for a reader gets its blocks through the cache, and reads more at once the longer it goes on in
-//! one way: twice as much each time, so that a short one reads little in vain, and a long one waits
-//! seldom.
+//! A walk for a reader gets its blocks through the cache, and reads more in one read the longer it
+//! continues in one direction: twice the bytes each time. So a short walk reads little in vain, and
+//! a long one seldom waits.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use crate::entry::{Aim, Entry, EntryCursor, Target};
 pub(crate) enum Reading {
     /// Through the cache, which keeps them.
     Cached,
-    /// As many bytes at once from the device, past the cache: forward, all of a table.
+    /// Past the cache, with reads of this length from the device: forward, all of a table.
     Ahead(u64),
 }
 
-/// Where a walk comes to a block from.
+/// The block from which a walk reaches another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
     Anywhere,
@@ -38,24 +38,24 @@ pub(crate) struct TableCursor {
     table: Arc<Table>,
     reading: Reading,
     ahead: Ahead,
-    /// What a walk through the cache read at once last, in bytes.
+    /// Bytes of the last read of a walk through the cache.
     window: u64,
     index: Option<BlockCursor>,
     handle: Option<BlockHandle>,
     block: Option<BlockCursor>,
-    /// The index stands where the next seek goes; whether there is a block.
+    /// Set if the index is positioned for the next seek: whether there is a block.
     aimed: Option<bool>,
 }
 
 impl TableCursor {
-    /// A walk that stands nowhere.
+    /// Makes a walk that is not positioned.
     pub(crate) fn new(table: Arc<Table>, reading: Reading) -> Self {
         let ahead = Ahead::new(table.cache.budget());
         let (index, handle, block) = (None, None, None);
         Self { table, reading, ahead, window: 0, index, handle, block, aimed: None }
     }
 
-    /// The index, begun where it is needed first.
+    /// Returns the index, which the first call makes.
     fn index(&mut self) -> Result<&mut BlockCursor> {
         if self.index.is_none() {
             self.index = Some(BlockCursor::new(Arc::clone(&self.table.metadata()?.index)));
@@ -63,7 +63,8 @@ impl TableCursor {
         Ok(self.index.get_or_insert_with(|| unreachable!("it was just set")))
     }
 
-    /// Moves the index; answers whether it stands at a block, which is not there yet.
+    /// Moves the index and drops the current block, without fetching another one. Returns whether
+    /// the index is at a block.
     fn point(
         &mut self,
         step: impl FnOnce(&mut BlockCursor) -> std::result::Result<bool, codec::Corruption>,
@@ -85,8 +86,9 @@ impl TableCursor {
         self.point(|index| index.seek(to))
     }
 
-    /// Points the index at the last block that may have an entry before `to`: the one that is first not
-    /// wholly before it may begin before it; else the last.
+    /// Points the index at the last block that may have an entry before `to`. This is the first
+    /// block that is not wholly before `to`, since it may begin before `to`; if there is none, it
+    /// is the last block.
     fn point_before(&mut self, to: Option<Target<'_>>) -> Result<bool> {
         let is_there = match to {
             Some(to) => self.point_at(to)?,
@@ -95,7 +97,7 @@ impl TableCursor {
         if is_there { Ok(true) } else { self.point(|index| index.seek_before(None)) }
     }
 
-    /// Fetches the block that the index stands at.
+    /// Fetches the block at the index.
     fn enter(&mut self, from: From) -> Result<()> {
         let Some(handle) = self.handle else { return Ok(()) };
         let block = match self.reading {
@@ -109,7 +111,7 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Moves the index, and fetches the block that it stands at then.
+    /// Moves the index, and fetches the block that it then points at.
     fn move_index(
         &mut self,
         from: From,
@@ -122,8 +124,8 @@ impl TableCursor {
         Ok(is_there)
     }
 
-    /// A block out of the cache; or, where its neighbour was wanted before it, with others that lie
-    /// behind it on the way.
+    /// Returns a block from the cache. If its neighbour was read before it, a read also gets other
+    /// blocks that follow in the direction of the walk.
     fn block_from(&mut self, handle: BlockHandle, from: From) -> Result<Arc<Block>> {
         if from == From::Anywhere {
             self.window = 0;
@@ -142,7 +144,7 @@ impl TableCursor {
                 _ => self.ahead.behind(&self.table, handle, window),
             };
             if read.is_err() {
-                // What cannot be read may be another one.
+                // Another block of the read may be the one that cannot be read.
                 return self.table.block(handle);
             }
             self.window = window;
@@ -150,7 +152,7 @@ impl TableCursor {
         self.table.keep_block(handle, self.ahead.stored(handle))
     }
 
-    /// Moves within the block; answers whether it stands at an entry.
+    /// Moves within the block. Returns whether it is at an entry.
     fn move_block(
         &mut self,
         step: impl FnOnce(&mut BlockCursor) -> std::result::Result<bool, codec::Corruption>,
@@ -233,11 +235,11 @@ impl EntryCursor for TableCursor {
     }
 }
 
-/// A walk over tables of which each lies wholly behind the one before.
+/// A walk over tables, each of which is wholly behind the one before.
 pub(crate) struct LevelCursor {
     tables: Arc<Vec<Arc<Table>>>,
     reading: Reading,
-    /// The table at which it stands.
+    /// Index of the current table.
     index: usize,
     cursor: Option<TableCursor>,
     /// The cursor of the table where the next seek begins, aimed.
@@ -245,13 +247,13 @@ pub(crate) struct LevelCursor {
 }
 
 impl LevelCursor {
-    /// A walk that stands nowhere.
+    /// Makes a walk that is not positioned.
     pub(crate) fn new(tables: Arc<Vec<Arc<Table>>>, reading: Reading) -> Self {
         Self { tables, reading, index: 0, cursor: None, aimed: None }
     }
 
-    /// Goes to the table at `index`, if there is one, and moves there; on failure to find an entry
-    /// there goes on with its neighbours.
+    /// Goes to the table at `index`, if there is one, and moves in it. If that finds no entry
+    /// there, it continues with the neighbours of that table.
     fn enter(
         &mut self,
         index: Option<usize>,
@@ -274,7 +276,7 @@ impl LevelCursor {
         Ok(())
     }
 
-    /// The table where a seek begins, if there is one.
+    /// Returns the table where a seek begins, if there is one.
     fn first_for(&self, aim: Aim<'_>) -> Option<usize> {
         match aim {
             Aim::At(to) => {

@@ -1,10 +1,10 @@
-//! A filter over all keys of a table: says of most keys that are not there that they are not. A
-//! Bloom filter, or a ribbon filter (`ribbon.rs`).
+//! A filter over all keys of a table: it excludes most keys that the table does not have. A Bloom
+//! filter, or a ribbon filter (`ribbon.rs`).
 //!
 //! # Format
-//! Of a Bloom filter the number of probes (`u8`), then the bits. A key's bits are found by double
-//! hashing: the halves of its xxh3 hash, begun at one and stepped by the other. A ribbon filter begins
-//! with a byte of 128 or more.
+//! A Bloom filter has the number of probes (`u8`), then the bits. A key's bits are found by double
+//! hashing: the halves of its xxh3 hash, begun at one and stepped by the other. A ribbon filter
+//! begins with a byte of 128 or more.
 
 use codec::{Corruption, hash64};
 
@@ -19,7 +19,7 @@ const PROBES_MAX: u8 = 30;
 /// The kind of a table's filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FilterKind {
-    /// A Bloom filter: built fast, of as many bits for each key as were asked for.
+    /// A Bloom filter: built fast, with the requested bits for each key.
     #[default]
     Bloom,
     /// A ribbon filter, which lets no more through and takes about three quarters of the bits.
@@ -27,12 +27,12 @@ pub enum FilterKind {
     Ribbon,
 }
 
-/// The hash of a key that a filter keeps.
+/// Returns the hash of a key that a filter keeps.
 pub(crate) fn hash(key: &[u8]) -> u64 {
     hash64(SEED, key)
 }
 
-/// Memory that building a filter of so many keys takes, about.
+/// Returns the memory, in bytes, that building a filter of `keys` keys takes, approximately.
 pub(crate) fn building_bytes(kind: FilterKind, keys: usize, bits_per_key: u32) -> usize {
     match kind {
         FilterKind::Bloom => keys * bits_per_key as usize / 8,
@@ -40,8 +40,8 @@ pub(crate) fn building_bytes(kind: FilterKind, keys: usize, bits_per_key: u32) -
     }
 }
 
-/// The encoded filter of the keys with these hashes. A ribbon filter lets no more keys through that
-/// are not there than a Bloom filter of `bits_per_key` would.
+/// Returns the encoded filter of the keys with these hashes. Of the keys that are not there, a
+/// ribbon filter lets no more through than a Bloom filter of `bits_per_key` would.
 pub(crate) fn build(kind: FilterKind, hashes: &[u64], bits_per_key: u32) -> Vec<u8> {
     match kind {
         FilterKind::Bloom => build_bloom(hashes, bits_per_key),
@@ -50,7 +50,7 @@ pub(crate) fn build(kind: FilterKind, hashes: &[u64], bits_per_key: u32) -> Vec<
 }
 
 fn build_bloom(hashes: &[u64], bits_per_key: u32) -> Vec<u8> {
-    // The probes that make false answers rarest: bits per key, times ln 2.
+    // The number of probes that makes false positives rarest: bits per key, times ln 2.
     let probes = ((f64::from(bits_per_key) * std::f64::consts::LN_2) as u8).clamp(1, PROBES_MAX);
     let bits = (hashes.len() as u64).saturating_mul(u64::from(bits_per_key)).max(64);
     let mut bytes = vec![0; 1 + bits.div_ceil(8) as usize];
@@ -67,7 +67,7 @@ fn build_bloom(hashes: &[u64], bits_per_key: u32) -> Vec<u8> {
     bytes
 }
 
-/// A filter as it is read.
+/// A decoded filter.
 #[derive(Debug)]
 pub(crate) enum Filter {
     Bloom { probes: u8, field: Held },
@@ -75,7 +75,7 @@ pub(crate) enum Filter {
 }
 
 impl Filter {
-    /// Reads what [`build`] made, for `home`.
+    /// Decodes the result of [`build`], for `home`.
     pub(crate) fn decode(bytes: &[u8], home: Home<'_>) -> Result<Self, Corruption> {
         match bytes.split_first() {
             Some((first, field)) if first & ribbon::MARK != 0 => {
@@ -91,7 +91,7 @@ impl Filter {
         }
     }
 
-    /// Whether the key with this hash may be there.
+    /// Returns whether the key with this hash may be there.
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
         match self {
             Self::Bloom { probes, field } => {
@@ -103,17 +103,17 @@ impl Filter {
         }
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub(crate) fn memory(&self) -> usize {
         size_of::<Self>() + self.field().memory()
     }
 
-    /// The cache calls its bytes so.
+    /// Sets the cache's mark on its bytes.
     pub(crate) fn mark(&self, mark: u64) {
         self.field().mark(mark);
     }
 
-    /// The same at another place.
+    /// Copies it to another home.
     pub(crate) fn copied(&self, home: Home<'_>) -> Self {
         let field = home.copy(self.field());
         match self {
@@ -130,13 +130,13 @@ impl Filter {
         }
     }
 
-    /// Of these, what is of the cache.
+    /// Returns the part of these bytes that belongs to the cache.
     pub(crate) fn pooled(&self) -> usize {
         self.field().pooled()
     }
 }
 
-/// The bytes of a field of `len`, and the bits in them, that belong to a hash.
+/// Returns the bytes of a field of `len`, and the bits in them, that belong to a hash.
 fn probed(hash: u64, probes: u8, len: usize) -> impl Iterator<Item = (usize, u8)> {
     let bits = len as u64 * 8;
     let step = hash.rotate_left(32) | 1;

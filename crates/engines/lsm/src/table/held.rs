@@ -1,4 +1,4 @@
-//! Bytes of a block or of metadata, in the memory of the cache or of whoever reads them past it.
+//! Bytes of a block or of metadata, in memory of the cache or of a reader that bypasses the cache.
 
 use std::ops::Deref;
 
@@ -9,11 +9,11 @@ use crate::cache::Cache;
 pub(crate) enum Held {
     /// Of the system's allocator.
     Own(Vec<u8>),
-    /// Of the cache, which counts it as long as anybody holds it.
+    /// Memory of the cache, which counts it while it is referenced.
     Pooled(sync::pieces::Piece),
 }
 
-/// Where bytes are to be held.
+/// The place where bytes are to be held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Home<'a> {
     /// They are not to be cached.
@@ -22,7 +22,7 @@ pub(crate) enum Home<'a> {
 }
 
 impl Home<'_> {
-    /// So many bytes; anything may be in them.
+    /// Returns `len` bytes with any content.
     pub(crate) fn take(self, len: usize) -> Held {
         match self {
             Self::Own => Held::Own(vec![0; len]),
@@ -30,7 +30,7 @@ impl Home<'_> {
         }
     }
 
-    /// A copy of these bytes.
+    /// Copies these bytes.
     pub(crate) fn copy(self, bytes: &[u8]) -> Held {
         let mut copy = self.take(bytes.len());
         copy.as_mut().copy_from_slice(bytes);
@@ -39,7 +39,7 @@ impl Home<'_> {
 }
 
 impl Held {
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub(crate) fn memory(&self) -> usize {
         match self {
             Self::Own(bytes) => bytes.capacity(),
@@ -47,14 +47,14 @@ impl Held {
         }
     }
 
-    /// The cache calls it so.
+    /// Sets the cache's mark on a piece of the cache's memory.
     pub(crate) fn mark(&self, mark: u64) {
         if let Self::Pooled(piece) = self {
             piece.mark(mark);
         }
     }
 
-    /// Of these, what is of the cache.
+    /// Returns the bytes of [`Self::memory`] that belong to the cache.
     pub(crate) fn pooled(&self) -> usize {
         match self {
             Self::Own(_) => 0,

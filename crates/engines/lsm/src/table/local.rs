@@ -1,5 +1,5 @@
-//! Tables in local files: one file a table. Its data are one fragment; those of a table that was copied from
-//! elsewhere may be several, one behind the other.
+//! Tables in local files: one file for each table. Its data are one fragment. A table that was
+//! copied from elsewhere may have several fragments, sequentially in the file.
 //!
 //! # Format
 //! The file's header (16 bytes), the data, the metadata, zeros up to a multiple of [`UNIT`], of
@@ -25,12 +25,12 @@ pub(crate) const FORMAT: Format = Format::new(*b"TCLSMTAB", 3, 0);
 const UNIT: u64 = 4096;
 /// Number, nonce, bytes of data, bytes of metadata, zeros, checksum.
 const FOOTER_BYTES: usize = 40;
-/// What a file's name begins with.
+/// Prefix of a file's name.
 const PREFIX: &str = "table-";
-/// Bytes that the device is given at once, at most.
+/// Bytes of the longest write to the device.
 const WRITE_BYTES_MAX: usize = 128 << 10;
 
-/// The name of a table's file.
+/// Returns the name of a table's file.
 pub(crate) fn file_name(number: u64) -> String {
     format!("{PREFIX}{number}")
 }
@@ -49,7 +49,7 @@ pub struct LocalTables {
 }
 
 impl LocalTables {
-    /// The tables in the root of `device`.
+    /// Returns the tables in the root of `device`.
     pub fn on(device: Arc<dyn Device>) -> Arc<dyn TableStore> {
         Arc::new(Self { device, is_closed: Mutex::new(false) })
     }
@@ -117,8 +117,8 @@ impl TableStore for LocalTables {
     }
 }
 
-/// What the table of this number says itself that it is: not which write ingested it, if one did, and not
-/// on which level it is.
+/// Returns the summary of the table with this number, as far as its file has it. The file has
+/// neither the number of the write that ingested the table, if one did, nor the table's level.
 pub(crate) fn summary_in_file(device: &dyn Device, number: u64) -> Result<Summary> {
     let name = file_name(number);
     let file = device.open(&name, Mode::Read)?;
@@ -169,7 +169,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes what is in the buffer, whole blocks.
+    /// Writes the content of the buffer, whole blocks.
     fn write_out(&mut self) -> Result<()> {
         let (filled, _) = self.buffer.split_at(self.filled);
         self.file.write_at(self.written, filled)?;
@@ -212,7 +212,7 @@ impl TableSink for Sink {
     }
 }
 
-/// What a file ends with.
+/// The end of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Footer {
     id: TableId,
@@ -220,13 +220,13 @@ struct Footer {
     metadata: u64,
 }
 
-/// Where the footer of a file of so many bytes belongs.
+/// Returns the place of the footer of a file of `bytes` bytes.
 fn footer_place(id: TableId, bytes: u64) -> Place {
     Place { file: id.number, offset: bytes - FOOTER_BYTES as u64, generation: id.nonce }
 }
 
 impl Footer {
-    /// The footer of a file of so many bytes.
+    /// Encodes the footer of a file of `bytes` bytes.
     fn encode(&self, bytes: u64) -> Vec<u8> {
         let mut footer = Vec::new();
         let mut out = Writer::new(&mut footer);
@@ -239,7 +239,7 @@ impl Footer {
         footer
     }
 
-    /// Reads the footer of the file of `id`, which has so many bytes.
+    /// Decodes the footer of the file of `id`, which has `bytes` bytes.
     fn decode(footer: &[u8], id: TableId, bytes: u64) -> std::result::Result<Self, Corruption> {
         let Some((content, checksum)) = footer.split_last_chunk::<4>() else {
             return Err(Corruption::new("a table's footer is cut short", 0));
@@ -259,8 +259,8 @@ impl Footer {
     }
 }
 
-/// Decodes a footer of a file of so many bytes behind a checksum that is right, and encodes it again: the entry
-/// for fuzzing. Answers how many bytes of data there are.
+/// Encodes a footer of a file of `bytes` bytes with a correct checksum, and decodes it: the entry
+/// for fuzzing. Returns the number of bytes of data.
 ///
 /// # Errors
 /// The damage.
@@ -284,13 +284,13 @@ struct LocalTable {
     name: String,
     id: TableId,
     bytes: u64,
-    /// Where each fragment begins.
+    /// Offset at which each fragment begins.
     begins: Vec<u64>,
     data: u64,
     metadata: u64,
 }
 
-/// Where fragments of these lengths begin in a file.
+/// Returns the offsets at which fragments of these lengths begin in a file.
 fn begins(fragments: &[u64]) -> Vec<u64> {
     let header = FileHeader::LEN as u64;
     let begins = fragments.iter().scan(header, |next, len| {
@@ -302,14 +302,14 @@ fn begins(fragments: &[u64]) -> Vec<u64> {
 }
 
 impl LocalTable {
-    /// Where a place of a fragment lies in the file.
+    /// Returns the offset in the file of a place of a fragment.
     fn place_in_file(&self, fragment: u32, offset: u64) -> u64 {
         let begin = self.begins.get(fragment as usize);
         debug_assert!(begin.is_some(), "the summary has this fragment");
         begin.map_or(self.bytes, |begin| begin + offset)
     }
 
-    /// The same once its length, header and footer are what `summary` says.
+    /// Returns this table after a check that its length, header and footer match `summary`.
     fn verified(mut self, summary: &Summary) -> Result<Self> {
         let (bytes, expected) = (self.bytes, summary.stored_bytes);
         if bytes != expected || bytes < UNIT || bytes % UNIT != 0 {
@@ -337,7 +337,7 @@ impl LocalTable {
         Ok(self.file.get()?)
     }
 
-    /// Bytes of the file, in whole blocks where it wants them.
+    /// Returns the span of `len` bytes of the file, in whole blocks if the file requires them.
     fn span_at(file: Arc<dyn File>, wanted: u64, len: usize) -> Span {
         let unit = if file.alignment() == 1 { 1 } else { UNIT };
         let offset = wanted - wanted % unit;
@@ -347,7 +347,7 @@ impl LocalTable {
         Span { file, offset, read_len, skipped, len }
     }
 
-    /// Reads, in whole blocks where the file wants them.
+    /// Reads, in whole blocks if the file requires them.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let file = self.file()?;
         if file.alignment() == 1 {
@@ -391,7 +391,7 @@ impl TableSource for LocalTable {
         (self.name.clone(), FileHeader::LEN as u64 + self.data)
     }
 
-    /// The zeros before the footer.
+    /// Verifies the zeros before the footer.
     fn check(&self) -> Result<()> {
         let from = FileHeader::LEN as u64 + self.data + self.metadata;
         let to = self.bytes - FOOTER_BYTES as u64;

@@ -1,10 +1,11 @@
 //! A table's metadata: the index of its blocks, its filter, its properties.
 //!
 //! # Format
-//! Three fields with their lengths (varint) in front: the index, a block (`block.rs`) that has for
-//! each data block a place at or behind its last entry and before the next block's first, with its
-//! handle as the value; the filter (`filter.rs`); the properties. Then the CRC32C of the metadata's
-//! place and of all before.
+//! Three fields with their lengths (varint) in front: the index, the filter (`filter.rs`), the
+//! properties. Then the CRC32C of the metadata's place and of all before.
+//!
+//! The index is a block (`block.rs`). For each data block it has a place at or behind the data
+//! block's last entry and before the next block's first, with the handle as the value.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::filter::Filter;
 use super::held::Home;
 use super::summary::{Properties, TableId};
 
-/// Where a data block is.
+/// Location of a data block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHandle {
     pub(crate) fragment: u32,
@@ -34,7 +35,7 @@ impl BlockHandle {
         bytes
     }
 
-    /// The handle at which a walk over an index stands.
+    /// Returns the handle at which a walk over an index is positioned.
     pub(crate) fn of(index: &BlockCursor) -> Result<Self, Corruption> {
         let value = index.entry().and_then(|entry| entry.value);
         let value = value.ok_or_else(|| Corruption::new("an index entry has no handle", 0))?;
@@ -57,7 +58,7 @@ pub(crate) struct Metadata {
     pub(crate) properties: Properties,
 }
 
-/// The bytes of a table's metadata.
+/// Encodes the metadata of a table.
 pub(crate) fn encode(index: &[u8], filter: &[u8], properties: &Properties, id: TableId) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut out = Writer::new(&mut bytes);
@@ -72,7 +73,7 @@ pub(crate) fn encode(index: &[u8], filter: &[u8], properties: &Properties, id: T
 }
 
 impl Metadata {
-    /// Reads what [`encode`] made, for `home`.
+    /// Decodes the result of [`encode`], for `home`.
     pub(crate) fn decode(bytes: &[u8], id: TableId, home: Home<'_>) -> Result<Self, Corruption> {
         let Some((content, checksum)) = bytes.split_last_chunk::<4>() else {
             return Err(Corruption::new("a table's metadata are cut short", 0));
@@ -94,18 +95,18 @@ impl Metadata {
         Ok(Self { index, filter, properties })
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub(crate) fn memory(&self) -> usize {
         size_of::<Self>() + self.index.memory() + self.filter.memory()
     }
 
-    /// The cache calls its bytes so.
+    /// Sets the cache's mark on its bytes.
     pub(crate) fn mark(&self, mark: u64) {
         self.index.mark(mark);
         self.filter.mark(mark);
     }
 
-    /// The same at another place.
+    /// Copies it to another home.
     pub(crate) fn copied(&self, home: Home<'_>) -> Self {
         Self {
             index: Arc::new(self.index.copied(home)),
@@ -114,7 +115,7 @@ impl Metadata {
         }
     }
 
-    /// Of these, what is of the cache.
+    /// Returns the part of these bytes that belongs to the cache.
     pub(crate) fn pooled(&self) -> usize {
         self.index.pooled() + self.filter.pooled()
     }

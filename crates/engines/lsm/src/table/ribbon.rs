@@ -1,22 +1,22 @@
-//! A ribbon filter: says what a Bloom filter says, in three quarters of its bits, and takes longer
-//! to build.
+//! A ribbon filter: it gives a Bloom filter's result in three quarters of its bits, and takes
+//! longer to build.
 //!
 //! It is a homogeneous one (Dillinger, Hübschle-Schneider, Sanders and Walzer, *Fast Succinct
 //! Retrieval and Approximate Membership using Ribbon*): a table of bits, of some columns and about
-//! as many rows as there are keys. A key's hash names a row and 128 coefficients: which of the 128
-//! rows from there on are its. The table is such that for each key, in every column, the bits of
-//! its rows add up to zero. For another key each column does so with one half, so all of them once
-//! in two to their number.
+//! one row for each key. A key's hash names a row and 128 coefficients, which select rows among the
+//! 128 from there on. The table is such that for each key, in every column, the bits of its rows
+//! add up to zero. For another key each column does so with probability one half, so all `c`
+//! columns do with probability one in `2^c`.
 //!
-//! 1. Each key is an equation; all are brought into a band, one that begins at each row, by
-//!    elimination. Those that follow from others add nothing, and none contradicts others, since
-//!    all sums are zero.
-//! 2. From the last row on each bit is what its equation says, or where there is none, a random
-//!    one.
+//! 1. Each key is an equation. Elimination brings all of them into a band in which at most one
+//!    begins at each row. An equation that follows from others adds nothing, and none contradicts
+//!    others, since all sums are zero.
+//! 2. From the last row on, the equation of a row decides its bits. If a row has none, its bits are
+//!    random.
 //!
 //! # Format
-//! 128 and the number of columns (`u8`), then for each 128 rows one word of 128 bits for each column, the
-//! first row being the lowest bit. Little-endian.
+//! 128 and the number of columns (`u8`), then for each 128 rows one word of 128 bits for each
+//! column, the first row being the lowest bit. Little-endian.
 
 #[cfg(all(test, not(shuttle)))]
 mod tests;
@@ -25,7 +25,7 @@ use codec::{Corruption, hash64};
 
 use super::held::{Held, Home};
 
-/// Set in the first byte, beside the number of columns.
+/// Bit that is set in the first byte, next to the number of columns.
 pub(super) const MARK: u8 = 0x80;
 /// More columns than this gain nothing.
 const COLUMNS_MAX: u8 = 30;
@@ -39,26 +39,26 @@ const LOW_SEED: u64 = 0x7269_6262_6f6e_2d6c;
 const HIGH_SEED: u64 = 0x7269_6262_6f6e_2d68;
 const FREE_SEED: u64 = 0x7269_6262_6f6e_2d66;
 
-/// Memory that building a filter of so many keys takes, about.
+/// Returns about the bytes of memory that building a filter of `keys` keys takes.
 pub(super) fn building_bytes(keys: usize, columns: u8) -> usize {
     let rows = rows(keys, columns);
     rows * WORD + rows * usize::from(columns) / 4
 }
 
-/// As many columns as let no more keys through than a Bloom filter of so many bits for each key.
+/// Returns the columns that let no more keys through than a Bloom filter of `bits_per_key` bits.
 pub(super) fn columns(bits_per_key: u32) -> u8 {
     (f64::from(bits_per_key) * std::f64::consts::LN_2).ceil().clamp(1.0, f64::from(COLUMNS_MAX))
         as u8
 }
 
-/// Rows for so many keys: with fewer, too many keys that are not there would follow from others.
+/// Returns the rows for `keys` keys: with fewer, too many absent keys would follow from others.
 fn rows(keys: usize, columns: u8) -> usize {
     let spare = (4.0 + f64::from(columns) / 4.0) / WIDTH as f64;
     let rows = (keys as f64 * (1.0 + spare)).ceil() as usize + WIDTH / 2;
     rows.div_ceil(WIDTH).max(1) * WIDTH
 }
 
-/// The first row of a key, and its coefficients, of which the first is one.
+/// Returns the first row of a key, and its coefficients, of which the first is one.
 fn equation(hash: u64, rows: usize) -> (usize, u128) {
     let places = (rows - WIDTH + 1) as u128;
     let first = (u128::from(hash) * places) >> u64::BITS;
@@ -66,11 +66,12 @@ fn equation(hash: u64, rows: usize) -> (usize, u128) {
     (first as usize, half(HIGH_SEED) << u64::BITS | half(LOW_SEED) | 1)
 }
 
-/// The encoded filter of the keys with these hashes.
+/// Returns the encoded filter of the keys with these hashes.
 pub(super) fn build(hashes: &[u64], columns: u8) -> Vec<u8> {
     let rows = rows(hashes.len(), columns);
     let band = band(hashes, rows);
-    // Of each column the bits of the rows behind the one that is decided, the next one lowest.
+    // For each column, the bits of the rows after the row that is being decided, the next one
+    // lowest.
     let mut behind = vec![0_u128; usize::from(columns)];
     let mut words = vec![0_u128; rows / WIDTH * usize::from(columns)];
     for (row, coefficients) in band.iter().enumerate().rev() {
@@ -94,7 +95,8 @@ pub(super) fn build(hashes: &[u64], columns: u8) -> Vec<u8> {
     bytes
 }
 
-/// Step 1: of each row the coefficients of the equation that begins there; zero where none does.
+/// Step 1: returns for each row the coefficients of the equation that begins there; zero if there
+/// is none.
 fn band(hashes: &[u64], rows: usize) -> Vec<u128> {
     let mut band = vec![0_u128; rows];
     for hash in hashes {
@@ -114,16 +116,16 @@ fn band(hashes: &[u64], rows: usize) -> Vec<u128> {
     band
 }
 
-/// A filter as it is read.
+/// A decoded filter.
 #[derive(Debug)]
 pub(crate) struct Ribbon {
     pub(super) columns: usize,
-    /// Its words, as they are stored.
+    /// Its words, in their stored form.
     pub(super) field: Held,
 }
 
 impl Ribbon {
-    /// Reads what [`build`] made, behind its first byte.
+    /// Decodes the result of [`build`], behind its first byte.
     pub(super) fn decode(first: u8, field: &[u8], home: Home<'_>) -> Result<Self, Corruption> {
         let columns = first & !MARK;
         let block = usize::from(columns) * WORD;
@@ -136,7 +138,7 @@ impl Ribbon {
         Ok(Self { columns: usize::from(columns), field: home.copy(field) })
     }
 
-    /// Whether the key with this hash may be there.
+    /// Returns whether the key with this hash may be there.
     pub(super) fn may_contain(&self, hash: u64) -> bool {
         let (words, _) = self.field.as_chunks::<WORD>();
         let (first, coefficients) = equation(hash, words.len() / self.columns * WIDTH);

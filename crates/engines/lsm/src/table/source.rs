@@ -1,7 +1,7 @@
-//! Where tables' bytes are: data in fragments, metadata apart.
+//! The bytes of tables: data in fragments, metadata apart.
 //!
-//! A table is written by appending to its fragments and ends with its metadata. Whoever stores it
-//! may put each fragment, and the metadata, wherever it likes.
+//! A table is written by appending to its fragments and ends with its metadata. A `TableStore`
+//! may put each fragment, and the metadata, at any place.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,17 +11,18 @@ use engine::Result;
 
 use super::summary::{Summary, TableId};
 
-/// A place for tables, by which a store scatters them (section 4.4 of the Nova-LSM paper): [`crate::LocalTables`],
-/// or another one that [`crate::Store::open_with`] is given.
+/// A place for tables, by which a store scatters them (section 4.4 of the Nova-LSM paper):
+/// [`crate::LocalTables`], or another one that [`crate::Store::open_with`] takes.
 ///
-/// What is read is verified against checksums by who reads it, fragment and offset included. So a place of
-/// tables need not find damage; it has to say where it was ([`TableSource::place_of`]).
+/// The reader verifies all bytes against checksums that cover the fragment and the offset. So a
+/// place of tables need not find damage; it only has to report the location
+/// ([`TableSource::place_of`]).
 pub trait TableStore: Send + Sync + Debug {
-    /// Into how many fragments a table may be cut at most; at least one. The store cuts a table into parts
-    /// of about the same length.
+    /// Returns the largest number of fragments into which a table may be cut; at least one. The
+    /// store cuts a table into parts of about the same length.
     fn fragments_max(&self) -> u32;
 
-    /// Begins a table. Whoever writes gathers about `buffer_bytes` before the device is given any.
+    /// Begins a table. The sink gathers about `buffer_bytes` before it writes to the device.
     ///
     /// # Errors
     /// There is a table of this number, whole or not; the storage's; [`engine::Error::Closed`].
@@ -30,23 +31,24 @@ pub trait TableStore: Send + Sync + Debug {
     /// Opens a table.
     ///
     /// # Errors
-    /// [`engine::Error::Corruption`] if there is none, or what is there is not the table of `summary`; the
+    /// [`engine::Error::Corruption`] if there is none, or if the table found is not the one of
+    /// `summary`; the storage's.
     /// storage's.
     fn open(&self, summary: &Summary) -> Result<Arc<dyn TableSource>>;
 
-    /// Removes a table, whole or not; no error if there is none. Does nothing once this is closed. Whoever
-    /// reads it is gone by then.
+    /// Removes a table, whole or not; no error if there is none. Does nothing once this is closed.
+    /// When it is called, the table has no readers any more.
     ///
     /// # Errors
     /// The storage's.
     fn remove(&self, number: u64) -> Result<()>;
 
-    /// From now on nothing is begun or removed, since another opening may have used the same numbers,
-    /// and no file is kept open.
+    /// Closes the place: from now on no table is begun or removed, since another opening may have
+    /// used the same numbers. No file is kept open.
     fn close(&self);
 
-    /// The numbers of all tables that are there, whole or not. At its opening a store removes those that its
-    /// manifest does not name.
+    /// Returns the numbers of all tables that are there, whole or not. When a store is opened, it
+    /// removes the tables that its manifest does not name.
     ///
     /// # Errors
     /// The storage's.
@@ -61,33 +63,33 @@ pub trait TableStore: Send + Sync + Debug {
 
 /// A table that is being written. One that is dropped unfinished is removed by its number.
 pub trait TableSink: Send {
-    /// Appends to a fragment. Fragments come one after the other.
+    /// Appends to a fragment. Fragments are written sequentially.
     ///
     /// # Errors
     /// The storage's; nothing more comes then.
     fn append(&mut self, fragment: u32, bytes: &[u8]) -> Result<()>;
 
-    /// Ends the table with its metadata: durable on return, its name not yet. Answers what it takes
-    /// on the device.
+    /// Ends the table with its metadata: durable on return, its name not yet. Returns the bytes
+    /// that it takes on the device.
     ///
     /// # Errors
     /// The storage's.
     fn finish(self: Box<Self>, metadata: &[u8]) -> Result<u64>;
 
-    /// Bytes of memory that it takes.
+    /// Returns the bytes of memory that it takes.
     fn memory(&self) -> usize;
 }
 
-/// Bytes in a file, in whole blocks where the file wants them.
+/// Bytes in a file, in whole blocks if the file requires them.
 #[derive(Debug)]
 pub struct Span {
-    /// Where they are.
+    /// The file that has them.
     pub file: Arc<dyn File>,
     /// From where on the file is to be read.
     pub offset: u64,
     /// How much of it.
     pub read_len: usize,
-    /// Of that, what is wanted: so many bytes, behind so many others.
+    /// Bytes at the beginning of the read, before the requested ones.
     pub skipped: usize,
     /// The bytes that are wanted.
     pub len: usize,
@@ -101,32 +103,32 @@ pub trait TableSource: Send + Sync + Debug {
     /// [`engine::Error::Corruption`] if the fragment ends before; the storage's.
     fn read(&self, fragment: u32, offset: u64, into: &mut [u8]) -> Result<()>;
 
-    /// Where the bytes of [`TableSource::read`] are in a file, if there is one: then many of them are read
-    /// at once. Otherwise a read is waited for.
+    /// Returns where the bytes of [`TableSource::read`] are in a file, if there is one: then many
+    /// such spans are read at the same time. Otherwise the caller waits for a read.
     ///
     /// # Errors
     /// As [`TableSource::read`].
     fn span(&self, fragment: u32, offset: u64, len: usize) -> Result<Option<Span>>;
 
-    /// The same of [`TableSource::metadata`].
+    /// Returns where the bytes of [`TableSource::metadata`] are, as `TableSource::span` does.
     ///
     /// # Errors
     /// As [`TableSource::metadata`].
     fn span_of_metadata(&self) -> Result<Option<Span>>;
 
-    /// All of the metadata.
+    /// Returns all of the metadata.
     ///
     /// # Errors
     /// As [`TableSource::read`].
     fn metadata(&self) -> Result<Vec<u8>>;
 
-    /// The file and the offset in it where a place of a fragment lies, for reports of damage.
+    /// Returns the file and the offset in it of a place of a fragment, for reports of damage.
     fn place_of(&self, fragment: u32, offset: u64) -> (String, u64);
 
-    /// The same of the metadata.
+    /// Returns the same of the metadata.
     fn place_of_metadata(&self) -> (String, u64);
 
-    /// Verifies what no reading of blocks or metadata comes by.
+    /// Verifies the bytes that no reading of blocks or metadata verifies.
     ///
     /// # Errors
     /// [`engine::Error::Corruption`]; the storage's.

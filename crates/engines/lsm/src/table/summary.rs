@@ -1,38 +1,39 @@
-//! What is known of a table without opening it.
+//! A table's identity and properties, known without opening it.
 //!
-//! An *ingested* table was written before the write had a number that it belongs to. Its entries
-//! are stored under one number for all, and stand for the number that the manifest has for it: each
-//! key is in it once, so the order of its entries is the same by either.
+//! An *ingested* table was written before its write had a number. All its entries are stored under
+//! one number, which represents the number that the manifest has for the table. Each key is in it
+//! once, so the order of its entries is the same by either number.
 
 use codec::{Corruption, Place, Reader, SeqNo, Writer};
 
-/// What stands in an ingested table where a version has its number.
+/// The number that an ingested table has in place of a version's number.
 pub(crate) const UNNUMBERED: SeqNo = SeqNo::new(1);
 
 /// Which table: its number, unique in the store while it is there, and a nonce, so that blocks of
 /// an older table of that number are never taken for its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableId {
-    /// Unique among the tables that are there. A crash may leave a table whose number is used again.
+    /// Unique among the tables that are there. After a crash, a table may be left whose number is
+    /// used again.
     pub number: u64,
     /// Another one for each table that was ever begun.
     pub nonce: u64,
 }
 
 impl TableId {
-    /// Where a block belongs.
+    /// Returns the place of a block, for its checksum.
     pub(crate) fn place(self, fragment: u32, offset: u64) -> Place {
         let generation = self.nonce.wrapping_add(u64::from(fragment));
         Place { file: self.number, offset, generation }
     }
 
-    /// Where the metadata belong.
+    /// Returns the place of the metadata, for their checksum.
     pub(crate) fn place_of_metadata(self) -> Place {
         Place { file: self.number, offset: u64::MAX, generation: self.nonce }
     }
 }
 
-/// What a table holds.
+/// The content of a table, in figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Properties {
     pub(crate) smallest: Vec<u8>,
@@ -57,7 +58,7 @@ pub(crate) struct Properties {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     pub(crate) id: TableId,
-    /// What it takes on the device, all in all.
+    /// Bytes that the table takes on the device, all in all.
     pub(crate) stored_bytes: u64,
     /// The number of the write that ingested it, if one did: that of all of its entries.
     pub(crate) ingested: Option<SeqNo>,
@@ -113,17 +114,18 @@ impl Properties {
 }
 
 impl Summary {
-    /// Which table.
+    /// Returns the table's id.
     pub fn id(&self) -> TableId {
         self.id
     }
 
-    /// What it takes all in all, as [`crate::TableSink::finish`] said.
+    /// Returns the bytes that the table takes on the device, as [`crate::TableSink::finish`]
+    /// returned them.
     pub fn stored_bytes(&self) -> u64 {
         self.stored_bytes
     }
 
-    /// Bytes of each fragment of its data.
+    /// Returns the bytes of each fragment of its data.
     pub fn fragments(&self) -> &[u64] {
         &self.properties.fragments
     }
@@ -149,8 +151,8 @@ impl Summary {
         Ok(Self { id, stored_bytes, ingested, properties })
     }
 
-    /// The same table, ingested by write `seqno`, and as old as a memtable of this id. No range
-    /// delete up to that write hides any of it.
+    /// Returns the same table, ingested by write `seqno`, and as old as a memtable of this id. No
+    /// range delete up to that write hides any of it.
     pub(crate) fn ingested_by(mut self, seqno: SeqNo, memtable: u64) -> Self {
         self.ingested = Some(seqno);
         let properties = &mut self.properties;
@@ -159,7 +161,7 @@ impl Summary {
         self
     }
 
-    /// What the table itself says that it holds.
+    /// Returns the properties as the table itself has them.
     pub(crate) fn written(&self) -> Properties {
         let mut properties = self.properties.clone();
         if self.ingested.is_some() {
@@ -170,7 +172,7 @@ impl Summary {
         properties
     }
 
-    /// Whether some key may lie in both.
+    /// Returns whether some key may be in both.
     pub(crate) fn overlaps(&self, smallest: &[u8], largest: &[u8]) -> bool {
         self.properties.smallest.as_slice() <= largest
             && smallest <= self.properties.largest.as_slice()

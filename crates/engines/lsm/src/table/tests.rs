@@ -27,7 +27,7 @@ fn places() -> impl Strategy<Value = Vec<(Vec<u8>, u64)>> {
     prop::collection::vec((keys(), 0..10_u64), 1..12)
 }
 
-/// Every search finds what a list has, and every walk goes the same way.
+/// Every search finds the entry that a list has, and every walk yields the same entries.
 fn compare(table: &Arc<Table>, entries: &[Versioned], places: &[(Vec<u8>, u64)]) {
     let lookups = Lookups::default();
     for (key, seqno) in places {
@@ -97,7 +97,7 @@ fn a_filter_spares_searches_of_absent_keys() {
     }
     let in_vain = lookups.mistaken.load(Relaxed);
     assert!(in_vain < 40, "{in_vain} of 1000 absent keys were searched for, 10 are expected");
-    // The last key lies behind all of the table, which then need not be asked.
+    // The last key is behind all of the table, which then need not be searched.
     assert_eq!(lookups.filtered.load(Relaxed) + in_vain, 999);
 }
 

@@ -1,4 +1,4 @@
-//! Plans: what is pressed is served, jobs are disjoint, and Level 0 gives up its oldest first.
+//! Plans: pressed levels are served, jobs are disjoint, and Level 0 gives its oldest tables first.
 
 use proptest::prelude::*;
 
@@ -45,8 +45,8 @@ fn level_0_falls_apart_into_groups() {
     assert_eq!((numbers(&jobs[1].upper), numbers(&jobs[1].lower)), (vec![2, 4], vec![]));
 }
 
-/// Either it has grown as large as that, or readers have looked into it in vain for as much, or it
-/// has become too many tables.
+/// Either it has grown as large as the data it rewrites, or readers have searched it in vain for
+/// that number of bytes, or it has too many tables.
 #[test]
 fn a_group_waits_until_it_is_worth_what_it_writes_anew() {
     let level1: Vec<[String; 2]> = (0..9).map(|at| [format!("b{at}"), format!("b{at}z")]).collect();
@@ -81,7 +81,7 @@ fn a_group_waits_until_it_is_worth_what_it_writes_anew() {
     assert_eq!(jobs(&of(&vec![(0, &["a", "c"][..]); most])), [(most, 9)]);
 }
 
-/// What Level 1 has of the keys between is written anew for the first group alone.
+/// The tables of Level 1 with the keys between are rewritten for the first group alone.
 #[test]
 fn groups_within_the_keys_of_a_job_come_along() {
     let jobs = |level1: &[(usize, &[&str])], level0: &[(usize, &[&str])]| {

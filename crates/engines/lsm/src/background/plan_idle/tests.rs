@@ -1,4 +1,4 @@
-//! What is compacted while nobody writes, and in which order.
+//! The jobs that run while there are no writes, and their order.
 
 use super::*;
 use crate::tests::tables::Yard;

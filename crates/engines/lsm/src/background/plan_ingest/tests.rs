@@ -19,7 +19,7 @@ fn version(yard: &Yard, tables: &[(usize, &[&str])]) -> Version {
     Version::default().after(&Change { removed: Vec::new(), added })
 }
 
-/// Where a table of these keys goes.
+/// Returns the level that a table of these keys goes to.
 fn level(yard: &Yard, version: &Version, claims: &[Claim], keys: &[&str]) -> usize {
     let table = yard.of_keys(99, keys);
     let places = plan_ingest(version, &options(), claims, &[table.summary().clone()]);

@@ -1,4 +1,4 @@
-//! Which tables go on for their tombstones.
+//! The tables that move on for their tombstones.
 
 use super::*;
 use crate::tests::tables::Yard;
@@ -49,7 +49,8 @@ fn tombstones_that_hide_a_quarter_of_the_bytes_go_down() {
     assert_eq!(planned(&further_down, 9), Some((1, 2, vec![1], vec![])));
 }
 
-/// Nothing lies in the next level, but further down: without the tombstone that would be seen again.
+/// The next level has nothing below the tombstone, but a deeper level has: without the tombstone
+/// that entry would be visible again.
 #[test]
 fn nothing_goes_out_above_what_it_hides() {
     let over = version(&[(1, &["-a"]), (3, &["a", "c"])]);

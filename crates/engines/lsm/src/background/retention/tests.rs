@@ -1,4 +1,4 @@
-//! What is kept, against a model that asks every snapshot.
+//! The entries that are kept, against a model that asks every snapshot.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::range_deletes::{RangeDelete, RangeDeletes};
 
-/// What is kept of some versions of one key, the newest first, `None` being a tombstone.
+/// The kept ones of some versions of one key, the newest first, `None` being a tombstone.
 fn kept(versions: &[(u64, Option<u8>)], pins: &[u64], below: bool) -> Vec<(u64, Option<u8>)> {
     kept_beside(&[], versions, pins, below)
 }
 
-/// The same where all keys were deleted by writes of these numbers.
+/// The same if all keys were deleted by writes of these numbers.
 fn kept_beside(
     deletes: &[u64],
     versions: &[(u64, Option<u8>)],
@@ -45,7 +45,7 @@ fn kept_beside(
     out
 }
 
-/// What a snapshot shows.
+/// The version that a snapshot shows.
 fn shown(versions: &[(u64, Option<u8>)], deletes: &[u64], pin: u64) -> Option<u8> {
     let hidden = deletes.iter().copied().filter(|number| *number <= pin).max().unwrap_or(0);
     let newest = versions.iter().find(|(seqno, _)| *seqno <= pin);
@@ -71,7 +71,7 @@ proptest! {
                 "at {}, of {:?}", pin, kept
             );
             if below {
-                // What hides something below goes on hiding it.
+                // An entry that hides something below still hides it.
                 let hides = |all: &[(u64, Option<u8>)]| all.iter().any(|(seqno, _)| *seqno <= pin);
                 prop_assert_eq!(hides(&kept), hides(&versions));
             }
@@ -79,7 +79,7 @@ proptest! {
         prop_assert!(kept.len() <= pins.len() + 1, "one for each snapshot, and the newest");
     }
 
-    /// Older versions may lie below, which the range deletes hide, too, as long as there are any.
+    /// Older versions may be below, which the range deletes hide, too, as long as there are any.
     #[test]
     fn range_deletes_change_what_is_kept_and_not_what_is_shown(
         seqnos in prop::collection::btree_set(1..30_u64, 0..8),

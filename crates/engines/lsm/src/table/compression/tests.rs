@@ -1,4 +1,4 @@
-//! Blocks that are compressed and come back, an encoder that errs, and blocks that lie.
+//! Blocks that are compressed and decompressed again, an encoder that errs, and false blocks.
 
 use proptest::prelude::*;
 
@@ -32,14 +32,14 @@ fn noise(len: u64) -> Vec<u8> {
     (0..len).map(|at| codec::hash64(at, b"noise") as u8).collect()
 }
 
-/// What is stored of a block, how, and what was counted.
+/// Returns the stored bytes of a block, how they are compressed, and the counts.
 fn compress(block: &[u8], compression: Compression) -> (Vec<u8>, Compression, Arc<Tally>) {
     let tally = Arc::new(Tally::default());
     let (stored, used) = Compressor::new(compression, &tally).compress(block.to_vec());
     (stored, used, tally)
 }
 
-/// What another decoder of zstd finds in a frame.
+/// Decodes a frame with another decoder of zstd.
 fn witness(frame: &[u8], len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     let mut decoder = ruzstd::decoding::FrameDecoder::new();
@@ -48,7 +48,7 @@ fn witness(frame: &[u8], len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Pieces of noise, of text, of a byte, and of what was there before.
+/// Pieces of noise, of text, of one byte, and of earlier pieces.
 fn blocks() -> impl Strategy<Value = Vec<u8>> {
     let piece = (0..4_u8, 0..3000_u64, any::<u64>());
     prop::collection::vec(piece, 0..12).prop_map(|pieces| {
@@ -94,7 +94,8 @@ proptest! {
         prop_assert_eq!(tally.mistakes.load(Relaxed), 0);
     }
 
-    /// Whatever is done to a stored block: an error, or as many bytes as it declares.
+    /// However a stored block is changed: an error, or exactly the number of bytes that it
+    /// declares.
     #[test]
     fn a_block_that_is_not_what_was_written_allocates_no_more_than_it_declares(
         block in blocks(),
@@ -146,7 +147,7 @@ fn what_does_not_compress_is_stored_as_it_is() {
     }
 }
 
-/// Z1. What repeats a million times may be longer than it would have to be.
+/// Z1. Data that repeats a million times may be stored longer than necessary.
 #[test]
 fn no_block_is_compressed_further_than_a_reader_believes() {
     let zeros = vec![0; 1 << 20];
@@ -156,7 +157,7 @@ fn no_block_is_compressed_further_than_a_reader_believes() {
     assert_eq!(tally.mistakes.load(Relaxed), 0);
 }
 
-/// Z2. Whatever the encoder does, the block is stored; and the next one by a new encoder.
+/// Z2. For any result of the encoder, the block is stored, and a new encoder makes the next one.
 #[test]
 fn a_mistake_of_the_encoder_reaches_no_table() {
     fn another_block(
@@ -200,7 +201,7 @@ fn declaring(len: u32, frame: &[u8]) -> Vec<u8> {
     [&len.to_le_bytes(), frame].concat()
 }
 
-/// A frame that says it holds `len` bytes, of so many runs of `run` bytes.
+/// Makes a frame that declares `len` bytes, of `runs` runs of `run` bytes.
 fn bomb(len: u64, run: u32, runs: usize) -> Vec<u8> {
     let mut frame = vec![0x28, 0xB5, 0x2F, 0xFD, 0xE0];
     frame.extend_from_slice(&len.to_le_bytes());
@@ -225,7 +226,7 @@ fn a_block_that_lies_is_refused_before_it_costs_memory() {
     let too_good = "a compressed block declares more than it can hold";
     assert_eq!(refused(&declaring(2 * run, &whole)), too_good);
     assert_eq!(refused(&declaring(u32::MAX, &bomb(u64::from(u32::MAX), run, 9000))), too_good);
-    // The frame says another length, or has another one.
+    // The frame declares another length, or has another one.
     assert!(refused(&declaring(100, &bomb(1 << 60, run, 2))).contains("100 are declared"));
     assert!(refused(&declaring(100, &bomb(100, run, 2))).contains("size limit"));
     assert!(refused(&declaring(100, &bomb(100, 60, 2))).contains("output limit"));
@@ -235,7 +236,7 @@ fn a_block_that_lies_is_refused_before_it_costs_memory() {
     let (_, frame) = stored.split_at(LENGTH_BYTES);
     let len = records(40).len() as u32;
     assert!(refused(&declaring(len + 1, frame)).contains("are declared"));
-    // Two frames, and what is to be skipped.
+    // Two frames, and a frame that decoders skip.
     assert!(refused(&declaring(len, &[frame, frame].concat())).contains("behind its frame"));
     let skipped = [&[0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0], frame].concat();
     assert!(refused(&declaring(len, &skipped)).contains("magic"));

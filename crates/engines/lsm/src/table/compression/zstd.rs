@@ -1,34 +1,34 @@
 //! zstd (RFC 8878): one frame for each block, with the block's length in its header, and without a
 //! checksum, since a block has one.
 //!
-//! The encoder is young, and is not trusted: what it made is decoded and compared (Z2), and if it
-//! panics or is wrong, the block is stored another way and the encoder made anew. What is wrong
-//! never reaches a table.
+//! The encoder is young, and is not trusted: each frame is decoded and compared (Z2). If the
+//! encoder panics or is wrong, the block is stored another way, and another encoder is made. A
+//! wrong frame never reaches a table.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use zstd_rs::{CompressionConfig, Compressor, Decompressor, FrameHeader};
 
-/// How hard it looks for what repeats, in zstd's own levels.
+/// Effort of the search for repetitions, in zstd's own levels.
 const CONFIG: CompressionConfig = CompressionConfig { level: 3, ..CompressionConfig::DEFAULT };
-/// What the decoder writes behind the end of a block, and takes back.
+/// Bytes that the decoder writes behind the end of a block, and removes again.
 const SLACK: usize = 32;
 
 /// The encoder made a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mistaken;
 
-/// Adds a frame of a block; answers whether it could.
+/// Adds a frame of a block. Returns whether it could.
 type Encode = fn(&mut Compressor, &[u8], &mut Vec<u8>) -> bool;
 
-/// Encodes blocks, one after the other.
+/// Encodes blocks sequentially.
 pub(super) struct Encoder {
     encode: Encode,
     /// Both are made with the first block.
     compressor: Option<Compressor>,
     decompressor: Option<Decompressor>,
     decoded: Vec<u8>,
-    /// The longest block by now.
+    /// Bytes of the longest block so far.
     longest: usize,
 }
 
@@ -37,16 +37,16 @@ impl Encoder {
         Self::by(|compressor, block, into| compressor.compress(block, None, into).is_ok())
     }
 
-    /// One that encodes in this way.
+    /// Makes an encoder that encodes in this way.
     pub(super) fn by(encode: Encode) -> Self {
         Self { encode, compressor: None, decompressor: None, decoded: Vec::new(), longest: 0 }
     }
 
-    /// Adds a frame that decodes to `block`. After a mistake nobody knows what was added.
+    /// Adds a frame that decodes to `block`. After a mistake it is unknown which bytes were added.
     pub(super) fn encode(&mut self, block: &[u8], into: &mut Vec<u8>) -> Result<(), Mistaken> {
         self.longest = self.longest.max(block.len());
         let begin = into.len();
-        // Taken out: what has panicked or was wrong is not used again.
+        // Taken out: after a panic or a mistake they are not used again.
         let (compressor, decompressor) = (self.compressor.take(), self.decompressor.take());
         let made = catch_unwind(AssertUnwindSafe(|| {
             let mut compressor = match compressor {
@@ -72,14 +72,14 @@ impl Encoder {
     }
 }
 
-/// What a frame holds, which is said to be so many bytes.
+/// Decodes a frame that is expected to hold `len` bytes.
 pub(super) fn decode(frame: &[u8], len: usize) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     decode_by(&mut Decompressor::new(), frame, len, &mut bytes)?;
     Ok(bytes)
 }
 
-/// The same, added to `into`.
+/// Decodes a frame in the same way, and adds the result to `into`.
 fn decode_by(
     decompressor: &mut Decompressor,
     frame: &[u8],

@@ -1,4 +1,4 @@
-//! Ribbon filters: no key is denied, and both kinds of filters counted beside each other.
+//! Ribbon filters: no key is denied, and both kinds of filters are counted next to each other.
 
 use proptest::prelude::*;
 

@@ -7,7 +7,7 @@ use engine::{Corruption, Error};
 use super::*;
 use crate::tests::tables::{forward, versioned};
 
-/// What a table gives, up to the first damage.
+/// Returns the content of a table up to the first damage.
 fn read(table: &Arc<Table>) -> (Vec<Versioned>, Option<Error>) {
     let mut found = Vec::new();
     let mut cursor = TableCursor::new(Arc::clone(table), Reading::Cached);
@@ -68,7 +68,8 @@ fn damage_each_byte(compression: Compression) {
     assert_eq!(found, [summary.stored_bytes; 2]);
 }
 
-/// A frame of zstd that is wrong though the checksum is right: what a mistake of ours would leave.
+/// A frame of zstd that is wrong though the checksum is right, as a mistake of our encoder would
+/// leave it.
 #[test]
 fn a_frame_that_is_wrong_behind_its_checksum_is_damage() {
     let device = device::memory();

@@ -1,0 +1,44 @@
+//! Figures of the cache: bytes, hits, and the reads that more memory would have saved.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{Cache, GHOST_PAGE_BYTES};
+
+impl Cache {
+    /// Returns the bytes that it takes: the resident ones of the pool, and those outside it.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pool.resident() + self.beside.load(Relaxed)
+    }
+
+    /// Returns the bytes of its pieces.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held.load(Relaxed)
+    }
+
+    /// From now on counts the reads that `bytes` more would have saved.
+    pub(crate) fn set_ghost_reach(&self, bytes: u64) {
+        let of_pairs = (bytes as f64 * self.pairs.part()) as u64;
+        self.pairs.set_ghost_reach(of_pairs);
+        self.ghosts.set_reach((bytes - of_pairs).div_ceil(GHOST_PAGE_BYTES));
+    }
+
+    /// Returns the blocks whose reads that many more bytes would have saved, as counted so far.
+    pub(crate) fn ghost_hits(&self) -> u64 {
+        self.ghosts.hits() + self.pairs.ghost_hits()
+    }
+
+    /// Returns the bytes of the ghosts' tables.
+    pub(crate) fn ghost_bytes(&self) -> u64 {
+        2 * self.ghosts.bytes()
+    }
+
+    /// Returns the lookups that did not find the metadata of a table.
+    pub(crate) fn metadata_misses(&self) -> u64 {
+        self.metadata_misses.load(Relaxed)
+    }
+
+    /// Returns the lookups that found a piece, and the lookups that did not.
+    pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
+        (self.hits.load(Relaxed), self.misses.load(Relaxed))
+    }
+}
