@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock};
 
 use codec::SeqNo;
 use device::{Device, File, Process};
-use engine::{BackgroundErrors, MemoryBudget, RecentWrites, Sequence};
+use engine::{BackgroundErrors, RecentWrites, Sequence};
 use journal::{Durability, Journal};
+use memory_budget::MemoryBudget;
 use sync::locks::{Mutex, RwLock};
 use telemetry::Registry;
 

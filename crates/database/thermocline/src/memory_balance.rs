@@ -3,7 +3,7 @@
 //! The reasons for this design are in `docs/adr/0032-memory-balance.md`.
 //!
 //! 1. At regular intervals each engine reports the state of its memory, and the I/O that more
-//!    memory would have saved ([`engine::MemoryNeeds`]).
+//!    memory would have saved ([`memory_budget::MemoryNeeds`]).
 //! 2. [`plan`] decides from these figures alone.
 //! 3. The engine that gives gets a smaller budget and releases the memory above it, in the
 //!    background.
@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use engine::MemoryNeeds;
+use memory_budget::MemoryNeeds;
 use sync::locks::Mutex;
 
 use crate::database::Inner;

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use device::Device;
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};

@@ -23,9 +23,10 @@ use std::sync::atomic::AtomicBool;
 
 use codec::{Corruption, SeqNo};
 use device::{Device, File, Process};
-use engine::{BackgroundErrors, Barrier, Engine, Host, MemoryBudget, Op, RecentWrites, Sequence};
+use engine::{BackgroundErrors, Barrier, Engine, Host, Op, RecentWrites, Sequence};
 use environment::Environment;
 use journal::{Journal, ReplayError};
+use memory_budget::MemoryBudget;
 use rand::Rng;
 use sync::locks::{Mutex, RwLock};
 use telemetry::Registry;

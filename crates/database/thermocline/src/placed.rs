@@ -13,9 +13,10 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    BackgroundError, Capabilities, Engine, GoOn, Ingestion, KeyRange, MemoryNeeds, Op, Operator,
-    Pin, Ranges, Result, Seat, Stats, View, Visit,
+    BackgroundError, Capabilities, Engine, GoOn, Ingestion, KeyRange, Op, Operator, Pin, Ranges,
+    Result, Seat, Stats, View, Visit,
 };
+use memory_budget::MemoryNeeds;
 
 /// The engine, and its directory in the database.
 pub(crate) struct Placed<E> {

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{
-    Capabilities, Engine, GoOn, MemoryNeeds, Op, Operator, Pin, Result, Seat, Stats, View, Visit,
-};
+use engine::{Capabilities, Engine, GoOn, Op, Operator, Pin, Result, Seat, Stats, View, Visit};
+use memory_budget::MemoryNeeds;
 
 use crate::database::Db;
 use crate::expiry::Form;

@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use device::{Device, Io, Options as DeviceOptions};
-use engine::{Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
+use engine::{Engine, Host, NoJournal, Op, Sequence};
 use environment::{Environment, ManualClock};
+use memory_budget::MemoryBudget;
 use rand::RngExt;
 use telemetry::Registry;
 use thermocline_f2::{Options, Store};

@@ -12,8 +12,9 @@
 use std::sync::Arc;
 
 use device::{Io, Options as DeviceOptions};
-use engine::{Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
+use engine::{Engine, Host, NoJournal, Op, Sequence};
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use telemetry::Registry;
 use thermocline_f2::{Options, Store};
 use workers::Pool;

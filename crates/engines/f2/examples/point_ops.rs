@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use engine::{Change, Engine, Host, MemoryBudget, NoJournal, Op, Operator, SeqNo, Sequence};
+use engine::{Change, Engine, Host, NoJournal, Op, Operator, SeqNo, Sequence};
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use rand::{Rng, RngExt};
 use telemetry::Registry;
 use thermocline_f2::{Options, Store};

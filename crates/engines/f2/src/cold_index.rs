@@ -63,7 +63,7 @@ mod walk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 use sync::locks::Mutex;
 
 use crate::hybrid_log::HybridLog;

@@ -44,9 +44,9 @@ mod fetch;
 mod flush;
 mod gaps;
 mod geometry;
-mod ghosts;
 mod inspect;
 mod length_guess;
+mod miss_reach;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod read;
@@ -62,7 +62,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use device::Ballast;
-use engine::{Error, Health, MemoryBudget};
+use engine::{Error, Health};
+use memory_budget::MemoryBudget;
 use sync::atomic::{AtomicU64, Ordering};
 use sync::epoch::Epochs;
 use sync::{CachePadded, Mutex};
@@ -76,9 +77,9 @@ pub(crate) use allocate::PageFull;
 pub(crate) use fetch::{CopiedFrom, RecordCopy, Wanted};
 pub(crate) use gaps::Gaps;
 pub(crate) use geometry::{BLOCK_BYTES, Geometry};
-pub(crate) use ghosts::GhostHits;
 pub(crate) use inspect::{Met, inspect};
 use length_guess::LengthGuess;
+pub(crate) use miss_reach::ReachHits;
 pub(crate) use read::{Fetched, RecordRead};
 use read_only::ReadOnly;
 pub(crate) use reserve::Reservation;
@@ -106,7 +107,7 @@ pub(crate) struct HybridLog {
     length_guess: Arc<LengthGuess>,
     /// Bytes of reads of many records that may be in flight at once.
     pub(crate) flight_bytes: u64,
-    ghosts: ghosts::Ghosts,
+    misses: miss_reach::MissReach,
     /// What of its addresses lies between two lives.
     pub(crate) gaps: Gaps,
     pub(crate) segments: Segments,
@@ -179,7 +180,7 @@ impl HybridLog {
             record_bytes: AtomicUsize::new(256),
             length_guess: Arc::default(),
             flight_bytes,
-            ghosts: ghosts::Ghosts::default(),
+            misses: miss_reach::MissReach::default(),
             gaps: segments.gaps(tail),
             geometry,
             segments,

@@ -7,7 +7,8 @@
 
 use std::sync::Arc;
 
-use engine::{Error, MemoryNeeds, Result};
+use engine::{Error, Result};
+use memory_budget::MemoryNeeds;
 
 use crate::hybrid_log::Geometry;
 use crate::options::BACKGROUND_PAGES;

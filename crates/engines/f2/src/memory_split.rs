@@ -27,11 +27,11 @@ mod plan_split;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use engine::MemoryGain;
+use memory_budget::MemoryGain;
 use sync::locks::Mutex;
 
 use crate::cold_index::Digests;
-use crate::hybrid_log::{Geometry, GhostHits};
+use crate::hybrid_log::{Geometry, ReachHits};
 use crate::options::MemoryPlan;
 use crate::store::Shared;
 use lend::{Lender, Lent, lend};
@@ -77,7 +77,7 @@ struct State {
 /// Figures that had been counted at the last decision.
 #[derive(Clone, Copy, Default)]
 struct Seen {
-    log: GhostHits,
+    log: ReachHits,
     cache: u64,
     /// Lookups of chunks on disk, and the number of them that a digest served.
     chunks: u64,

@@ -9,47 +9,9 @@
 //! | buffers of sessions and batches | when made (`ops/look_up/flight`); log and cache make room |
 //! | buffers of flushes and scans, work memory of compactions | the bytes reserved for them, here |
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use engine::MemoryBudget;
-use sync::locks::Mutex;
-
 use crate::store::Shared;
-
-/// Bytes charged for a part whose size is read from time to time; released on drop.
-pub(crate) struct Charge {
-    bytes: Mutex<u64>,
-    memory: Arc<MemoryBudget>,
-}
-
-impl Charge {
-    pub(crate) fn new(memory: Arc<MemoryBudget>) -> Self {
-        Self { bytes: Mutex::new(0), memory }
-    }
-
-    /// Sets the bytes that the part takes now.
-    pub(crate) fn set(&self, bytes: u64) {
-        let mut charged = self.bytes.lock();
-        if bytes >= *charged {
-            self.memory.charge_anyway(bytes - *charged);
-        } else {
-            self.memory.release(*charged - bytes);
-        }
-        *charged = bytes;
-    }
-
-    /// Returns the charged bytes.
-    pub(crate) fn get(&self) -> u64 {
-        *self.bytes.lock()
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.memory.release(*self.bytes.get_mut());
-    }
-}
 
 /// Most bytes that the store's users have recently had in buffers.
 #[derive(Default)]
@@ -81,7 +43,7 @@ impl Shared {
         // All other charged bytes. A page that is charged meanwhile is soon forgotten.
         let pages: u64 = self.logs().into_iter().flatten().map(|log| log.memory_bytes()).sum();
         let digests = digests.page_bytes + digests.slot_bytes;
-        let known = self.own_memory.get() + pages + self.cache.memory_bytes() + digests;
+        let known = self.own_memory.bytes() + pages + self.cache.memory_bytes() + digests;
         self.user_bytes.note(self.host.memory.used().saturating_sub(known));
     }
 }

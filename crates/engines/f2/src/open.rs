@@ -40,13 +40,14 @@ use crate::hash_index::{BASE_BITS_MAX, HashIndex};
 use crate::held_room::HeldRoom;
 use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
 use crate::memory_split::MemorySplit;
-use crate::memory_use::{Charge, UserBytes};
+use crate::memory_use::UserBytes;
 use crate::ops::look_up::reads::LookUpReads;
 use crate::options::{BACKGROUND_PAGES, MemoryPlan, Options};
 use crate::planted::{Planted, is_planted};
 use crate::pressure::Pressure;
 use crate::store::{Recovery, Shared, Store};
 use crate::upkeep::Upkeep;
+use memory_budget::Account;
 
 /// Names that the files of each log begin with.
 pub(crate) const HOT_LOG: &str = "log";
@@ -307,7 +308,7 @@ impl Store {
             work: plan.work(),
             set_aside_bytes: plan.begin.work + plan.begin.buffers,
             user_bytes: UserBytes::default(),
-            own_memory: Charge::new(Arc::clone(&host.memory)),
+            own_memory: Account::new(&host.memory),
             scan_compaction: plan.options.scan_compaction,
             compaction_threads: plan.options.threads(),
             split: MemorySplit::new(plan),

@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 use sync::Arena;
 use sync::atomic::{AtomicU64, Ordering};
 

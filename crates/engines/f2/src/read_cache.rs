@@ -40,7 +40,7 @@ mod ring;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
-use engine::Ghosts;
+use memory_budget::GhostTable;
 
 use crate::address::LogAddress;
 use crate::hash_index::{HashIndex, Slot};
@@ -73,7 +73,7 @@ pub(crate) struct ReadCache {
     ring: Option<Ring>,
     hash_seed: u64,
     counters: Counters,
-    ghosts: Ghosts,
+    ghosts: GhostTable,
     history: History,
 }
 
@@ -127,7 +127,7 @@ impl ReadCache {
 
     fn with_ring(ring: Option<Ring>, usual: u64, hash_seed: u64) -> Self {
         let entries = (usual / GHOSTS_SHARE / 8).max(GHOSTS_MIN).next_power_of_two();
-        let ghosts = Ghosts::new(entries as usize);
+        let ghosts = GhostTable::new(entries as usize);
         let history = History::new(usual / HISTORY_SHARE);
         Self { ring, hash_seed, counters: Counters::default(), ghosts, history }
     }

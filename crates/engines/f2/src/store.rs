@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use device::Device;
 use engine::{
-    BackgroundError, BackgroundErrors, Capabilities, Engine, GoOn, Health, Host, InOrder,
-    MemoryNeeds, Op, Operator, Pin, Ranges, Result, Seat, SeqNo, Stats, View, Visit,
+    BackgroundError, BackgroundErrors, Capabilities, Engine, GoOn, Health, Host, InOrder, Op,
+    Operator, Pin, Ranges, Result, Seat, SeqNo, Stats, View, Visit,
 };
+use memory_budget::{Account, MemoryNeeds};
 use sync::epoch::Epochs;
 use sync::locks::{Mutex, RwLock};
 use workers::{Group, StopToken};
@@ -22,7 +23,7 @@ use crate::held_room::HeldRoom;
 use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
 use crate::memory_split::MemorySplit;
-use crate::memory_use::{Charge, UserBytes};
+use crate::memory_use::UserBytes;
 use crate::ops::look_up::flight::Fetcher;
 use crate::ops::look_up::reads::LookUpReads;
 use crate::ops::unordered;
@@ -50,7 +51,7 @@ pub(crate) struct Shared {
     pub(crate) cache: ReadCache,
     pub(crate) split: MemorySplit,
     /// What is charged for parts that take memory of their own.
-    pub(crate) own_memory: Charge,
+    pub(crate) own_memory: Account,
     pub(crate) hash_seed: u64,
     pub(crate) pressure: Pressure,
     /// Bytes that deletes have made dead.

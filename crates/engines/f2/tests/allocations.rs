@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use engine::{Change, Engine, Host, MemoryBudget, NoJournal, Operator, Sequence};
+use engine::{Change, Engine, Host, NoJournal, Operator, Sequence};
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use telemetry::Registry;
 use thermocline_f2::{Options, Store, Typed};
 use workers::{Order, Pool};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use conformance::resident::{self, Case, Churn, Watched};
-use engine::{Begun, Change, Engine, Host, MemoryBudget, Op};
+use engine::{Begun, Change, Engine, Host, Op};
+use memory_budget::MemoryBudget;
 use thermocline_f2::{Completed, Get, Options, Store, Wait};
 
 const MIB: u64 = 1 << 20;

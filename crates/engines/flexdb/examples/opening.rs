@@ -11,8 +11,9 @@
 use std::sync::Arc;
 
 use device::{Device, Io, Options as DeviceOptions};
-use engine::{Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
+use engine::{Engine, Host, NoJournal, Op, Sequence};
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use telemetry::Registry;
 use thermocline_flexdb::{Options, Store};
 use workers::Pool;

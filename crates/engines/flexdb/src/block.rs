@@ -16,8 +16,8 @@ use sync::pieces::Piece;
 
 use crate::index::{Part, Parts};
 use crate::pair::Pair;
-use crate::tally::Charge;
 pub(crate) use memory::BlockMemory;
+use memory_budget::Charge;
 
 /// Pairs up to which the search for a key compares fingerprints.
 const FEW_PAIRS: usize = 64;

@@ -27,13 +27,12 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use engine::{Charge, Ghosts, MemoryBudget, MemoryGain};
+use memory_budget::{Account, GhostTable, MemoryBudget, MemoryGain};
 use pairs::Pairs;
 use sync::Mutex;
 
 use crate::block::{Block, BlockMemory};
 use crate::index::Head;
-use crate::tally::Tally;
 
 /// Parts of the cache, each with a hand.
 const RINGS: usize = 16;
@@ -71,7 +70,7 @@ pub(crate) struct Cache {
     insertions: AtomicU64,
     /// Of the ghosts of pairs.
     ghost_bytes: u64,
-    _of_ghosts: Charge,
+    _of_ghosts: Account,
 }
 
 impl Cache {
@@ -81,13 +80,13 @@ impl Cache {
         let [hits, misses, given_up, ghost_reach, ghost_hits, insertions] = Default::default();
         let entries = budget.limit() / GHOSTS_SHARE / size_of::<u64>() as u64;
         let entries = entries.clamp(GHOSTS_MIN, GHOSTS_MAX).next_power_of_two();
-        let ghosts = Ghosts::new(entries as usize);
+        let ghosts = GhostTable::new(entries as usize);
         let ghost_bytes = ghosts.bytes();
-        let mut of_ghosts = Charge::new(budget);
-        of_ghosts.set(ghost_bytes as usize);
+        let of_ghosts = Account::new(budget);
+        of_ghosts.set(ghost_bytes);
         let part_max = if keeps_pairs { pairs::PART_MAX } else { 0.0 };
         Self {
-            memory: BlockMemory::new(Tally::new(budget)),
+            memory: BlockMemory::new(Arc::new(Account::new(budget))),
             rings,
             next,
             hits,

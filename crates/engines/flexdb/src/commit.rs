@@ -181,7 +181,7 @@ impl Shared {
         let waiting = state.as_ref().map_or(0, |state| state.sealed.len());
         let kept = if self.host.barrier.is_journaled() { KEPT } else { 0 };
         let full = self.memory_split().memtables_bytes / 8 * FULL_EIGHTHS;
-        waiting > kept || waiting > 0 && self.family.tally.bytes() > full.min(bytes_max)
+        waiting > kept || waiting > 0 && self.family.account.bytes() > full.min(bytes_max)
     }
 
     /// Schedules a commit of memtables that wait if one is due, and returns whether it is. If it
@@ -319,7 +319,7 @@ impl Shared {
     fn begin_pace(&self, batch: &Batch) -> Pacing<'_> {
         let versions = batch.memtables().iter().map(|memtable| memtable.len() as u64).sum();
         let share = self.memory_split().memtables_bytes;
-        self.pace.begin(versions, self.family.tally.bytes(), share)
+        self.pace.begin(versions, self.family.account.bytes(), share)
     }
 
     /// Returns the memtables that are committed next (C6), sealed, with the versions marked that

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use device::Doorbell;
-use engine::{MemoryBudget, Result};
+use engine::Result;
+use memory_budget::MemoryBudget;
 
 use crate::memtable::Found;
 use crate::read::Cold;

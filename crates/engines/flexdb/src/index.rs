@@ -26,9 +26,10 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 use flexspace::{Entry, Found, Room, ShiftTree, Side, Snapshot};
 
+use crate::allocated::allocated_bytes;
 use crate::block::Block;
-use crate::tally::{Tally, allocated_bytes};
 pub(crate) use key::Key;
+use memory_budget::Account;
 pub(crate) use tail::{Part, Parts, Tail};
 
 /// The tag of the extent that an interval begins with.
@@ -50,7 +51,7 @@ pub(crate) struct Head {
     /// The key of its first pair, if that is not the bound.
     first: Option<Box<Key>>,
     cached: ArcSwapOption<Block>,
-    tally: Arc<Tally>,
+    account: Arc<Account>,
     pub(crate) lie: Lie,
     /// The places of the updates of its tail, once they are known.
     tail: OnceLock<Tail>,
@@ -109,10 +110,10 @@ impl Lie {
 impl Head {
     /// A version with a bound, whose first pair has the key `first`. If it has a tail, or may have
     /// one, as after opening, the places of the tail's updates are not known.
-    pub(crate) fn new(bound: &[u8], first: &[u8], lie: Lie, tally: &Arc<Tally>) -> Arc<Self> {
+    pub(crate) fn new(bound: &[u8], first: &[u8], lie: Lie, account: &Arc<Account>) -> Arc<Self> {
         let is_known = lie.tail == 0 && (lie.fragments <= 1 || lie.pairs != Lie::UNKNOWN);
         let tail = is_known.then(Tail::default);
-        Self::with_tail(bound, first, (lie, tail), tally)
+        Self::with_tail(bound, first, (lie, tail), account)
     }
 
     /// The same, with the places of the tail's updates if they are known.
@@ -120,19 +121,19 @@ impl Head {
         bound: &[u8],
         first: &[u8],
         (lie, tail): (Lie, Option<Tail>),
-        tally: &Arc<Tally>,
+        account: &Arc<Account>,
     ) -> Arc<Self> {
         let head = Self {
             bound: Key::from(bound),
             first: (bound != first).then(|| Box::new(Key::from(first))),
             cached: ArcSwapOption::empty(),
-            tally: Arc::clone(tally),
+            account: Arc::clone(account),
             lie,
             tail: tail.map(OnceLock::from).unwrap_or_default(),
             is_used: AtomicBool::new(false),
             given_up: AtomicU32::new(0),
         };
-        tally.add(head.memory_bytes());
+        account.add(head.memory_bytes());
         Arc::new(head)
     }
 
@@ -180,7 +181,7 @@ impl Head {
     pub(crate) fn learn_tail(&self, tail: Tail) {
         let bytes = tail.heap_bytes();
         if self.tail.set(tail).is_ok() {
-            self.tally.add(bytes);
+            self.account.add(bytes);
         }
     }
 
@@ -239,7 +240,7 @@ impl Head {
 
 impl Drop for Head {
     fn drop(&mut self) {
-        self.tally.release(self.memory_bytes());
+        self.account.release(self.memory_bytes());
     }
 }
 

@@ -70,6 +70,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod allocated;
 mod background_errors;
 mod block;
 mod cache;
@@ -104,7 +105,6 @@ mod state;
 mod stats;
 mod store;
 mod stored_index;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod tidying;

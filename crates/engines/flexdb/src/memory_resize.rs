@@ -7,7 +7,8 @@
 
 use std::sync::Arc;
 
-use engine::{MemoryGain, MemoryNeeds, Result};
+use engine::Result;
+use memory_budget::{MemoryGain, MemoryNeeds};
 
 use crate::memory_split::MemorySplit;
 use crate::options::{Options, SEGMENT_PARTS};
@@ -29,7 +30,7 @@ impl Shared {
         self.cache.set_ghost_reach(larger.saturating_sub(share));
         let is_settled = memory.used() <= limit
             && self.cache.bytes() <= split.cache_bytes(index, 0)
-            && self.family.tally.bytes() <= split.memtables_bytes;
+            && self.family.account.bytes() <= split.memtables_bytes;
         MemoryNeeds {
             least_bytes: self.memory_bytes_min(),
             most_bytes: u64::MAX,
@@ -43,7 +44,7 @@ impl Shared {
         let active = Arc::clone(&self.open_state()?.active);
         let limit = self.host.memory.resize(limit, self.memory_bytes_min());
         let split = self.memory_split();
-        let is_over = self.family.tally.bytes() > split.memtables_bytes;
+        let is_over = self.family.account.bytes() > split.memtables_bytes;
         if active.bytes() > split.memtable_bytes || is_over && active.len() > 0 {
             self.seal(&active);
         }

@@ -53,9 +53,9 @@ use sync::skip_list::SkipList;
 use sync::{RwLock, RwLockReadGuard};
 
 use crate::planted::{Planted, is_planted};
-use crate::tally::Tally;
 pub(crate) use batch::{Batch, BatchWalker};
 use filter::Filter;
+use memory_budget::Account;
 pub(crate) use walk::{Update, Walker};
 
 /// Whether a snapshot, present or future, may see a version of a number that a newer one replaces.
@@ -86,14 +86,14 @@ impl Found {
 #[derive(Debug)]
 pub(crate) struct Family {
     /// Bytes of all memtables that are held anywhere.
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) account: Arc<Account>,
     next_id: AtomicU64,
     applied: AtomicU64,
 }
 
 impl Family {
-    pub(crate) fn new(tally: Arc<Tally>) -> Arc<Self> {
-        Arc::new(Self { tally, next_id: AtomicU64::new(1), applied: AtomicU64::new(0) })
+    pub(crate) fn new(account: Arc<Account>) -> Arc<Self> {
+        Arc::new(Self { account, next_id: AtomicU64::new(1), applied: AtomicU64::new(0) })
     }
 
     /// The newest write that was applied since the store was opened.
@@ -140,7 +140,7 @@ impl Memtable {
         Arc::new(Self {
             id: family.next_id.fetch_add(1, Relaxed),
             entries: SkipList::new(),
-            filter: Filter::new(family.tally.budget_bytes(), &family.tally),
+            filter: Filter::new(family.account.budget_bytes(), &family.account),
             floor: AtomicU64::new(floor.get()),
             oldest: AtomicU64::new(u64::MAX),
             newest: AtomicU64::new(0),
@@ -256,7 +256,7 @@ impl Memtable {
 
 impl Drop for Memtable {
     fn drop(&mut self) {
-        self.family.tally.release(self.bytes.load(Relaxed));
+        self.family.account.release(self.bytes.load(Relaxed));
     }
 }
 
@@ -281,7 +281,7 @@ impl Entered<'_> {
         let is_unseen = |older| !is_seen(SeqNo::new(older), seqno);
         let bytes = memtable.entries.put(op.key(), seqno.get(), op.value(), is_unseen);
         if bytes > 0 {
-            memtable.family.tally.add(bytes);
+            memtable.family.account.add(bytes);
             memtable.bytes.fetch_add(bytes, Relaxed);
         }
     }

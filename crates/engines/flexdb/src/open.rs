@@ -32,8 +32,8 @@ use crate::recover;
 use crate::state::{Base, State};
 use crate::store::{Counts, Shared, Store};
 use crate::stored_index::{self, Wanted};
-use crate::tally::Tally;
 use crate::tidying::Tidying;
+use memory_budget::Account;
 
 /// The group of its background tasks.
 const GROUP: &str = "flexdb";
@@ -61,7 +61,8 @@ impl Store {
         let persisted = read_header(space)?;
         let health: Arc<Health> = Arc::default();
         let group = host.tasks(GROUP, &health);
-        let (heads, nodes) = (Tally::new(&host.memory), Tally::new(&host.memory));
+        let (heads, nodes) =
+            (Arc::new(Account::new(&host.memory)), Arc::new(Account::new(&host.memory)));
         let snapshot = space.snapshot().map_err(from_space)?;
         let split = MemorySplit::of(host.memory.limit(), &options);
         let step = split.opening_step(snapshot.len(), &options);
@@ -82,7 +83,7 @@ impl Store {
         };
         let base = Arc::new(Base { space: snapshot, index: index.now().clone() });
         let thinning = Thinning::new(split.doublings_for(step, &options));
-        let family = Family::new(Tally::new(&host.memory));
+        let family = Family::new(Arc::new(Account::new(&host.memory)));
         let state = State {
             active: Memtable::new(persisted, &family),
             sealed: Vec::new(),
@@ -139,7 +140,7 @@ fn stored_index(
     space: &Snapshot,
     life: u64,
     options: &Options,
-    heads: &Arc<Tally>,
+    heads: &Arc<Account>,
 ) -> Result<Option<Index>> {
     let wanted = Wanted { life, space_bytes: space.len() };
     let extents = space.extents(StoreHeader::BYTES as u64..space.len());

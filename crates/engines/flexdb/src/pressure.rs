@@ -71,7 +71,7 @@ impl Shared {
     /// Whether memtables take no more than they may by now.
     pub(crate) fn is_in_pace(&self, Before { bytes, more }: Before) -> bool {
         let allowed = self.pace.allowed().saturating_add(more).saturating_sub(bytes);
-        self.family.tally.bytes() <= allowed
+        self.family.account.bytes() <= allowed
     }
 
     /// Waits until memtables take at most `bytes_max`, or none of them waits. Where a commit that began
@@ -107,7 +107,7 @@ impl Shared {
                 self.health.check_writable()?;
                 Err(Error::SpaceUsedUp {
                     what: "what waits in memory for a commit",
-                    bytes: self.family.tally.bytes(),
+                    bytes: self.family.account.bytes(),
                     limit: bytes_max,
                     cause: Arc::new(failure),
                 })
@@ -126,12 +126,12 @@ impl Shared {
         let bytes = bytes + steps as u64 * SkipList::put_bytes(0, 0);
         self.health.check_writable().is_ok()
             && self.is_in_pace(Before { bytes, more: 0 })
-            && self.family.tally.bytes().saturating_add(bytes) <= share - share / LEFT_TO_OTHERS
+            && self.family.account.bytes().saturating_add(bytes) <= share - share / LEFT_TO_OTHERS
     }
 
     /// Whether memtables take at most so much, or none of them waits.
     pub(crate) fn has_room(&self, bytes_max: u64) -> bool {
         let is_idle = || self.state.load().as_ref().is_none_or(|state| state.sealed.is_empty());
-        self.family.tally.bytes() <= bytes_max || is_idle()
+        self.family.account.bytes() <= bytes_max || is_idle()
     }
 }

@@ -13,10 +13,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use device::{Buffer, Completion, Device, Doorbell, Queue, Request, Work};
-use engine::{Charge, MemoryBudget, Result};
+use engine::Result;
 use flexspace::space::{self, Reading};
 
 use crate::error::from_space;
+use memory_budget::{Account, MemoryBudget};
 
 /// Bytes of runs on the queue at once, or one run that is longer.
 const BYTES_MAX: usize = 4 << 20;
@@ -38,7 +39,7 @@ pub(crate) struct Reads<T> {
     is_held_back: bool,
     completions: Vec<Completion>,
     /// Behind the queue, which is dropped first and waits for its buffers.
-    charge: Charge,
+    charge: Account,
 }
 
 struct Flying<T> {
@@ -65,7 +66,7 @@ impl<T> Reads<T> {
             read_bytes: 0,
             is_held_back: false,
             completions: Vec::new(),
-            charge: Charge::new(memory),
+            charge: Account::new(memory),
         }
     }
 
@@ -160,7 +161,7 @@ impl<T> Reads<T> {
             self.read_bytes -= reading.len();
             tell(whose, failure.map_or_else(|| Ok(reading.into_bytes()), |it| Err(from_space(it))));
         }
-        self.charge.set(self.flying_bytes + self.read_bytes);
+        self.charge.set((self.flying_bytes + self.read_bytes) as u64);
         has_ended
     }
 
@@ -184,6 +185,6 @@ impl<T> Reads<T> {
             assert!(submitted.is_ok(), "fewer are in flight than the queue has room for");
             self.is_held_back = true;
         }
-        self.charge.set(self.flying_bytes + self.read_bytes);
+        self.charge.set((self.flying_bytes + self.read_bytes) as u64);
     }
 }

@@ -19,8 +19,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use codec::{Corruption, Reader};
 use device::Device;
-use engine::{Error, Host, MemoryBudget, Result};
+use engine::{Error, Host, Result};
 use flexspace::space::Snapshot;
+use memory_budget::{Account, MemoryBudget};
 use sync::locks::Mutex;
 use workers::{Class, Group};
 
@@ -28,7 +29,6 @@ use crate::error::{DATA, from_space};
 use crate::index::{self, Head, Index, Interval, Lie, START};
 use crate::pair::{HEAD_BYTES_MAX, PairHead, StoreHeader};
 use crate::reads::{DEPTH, Reads};
-use crate::tally::Tally;
 
 /// Bytes that are read of an interval: its first pair's head, and most keys.
 const FIRST_BYTES: u32 = 128;
@@ -56,7 +56,7 @@ pub(crate) fn index(
     step: u64,
     host: &Host,
     group: &Group,
-    heads: &Arc<Tally>,
+    heads: &Arc<Account>,
 ) -> Result<Index> {
     let candidates = candidates(space, step);
     let keys = first_keys(space, &candidates, host, group)?;
@@ -120,7 +120,7 @@ impl Candidate {
     }
 }
 
-fn push(index: &mut Index, found: &Candidate, first: &[u8], heads: &Arc<Tally>) {
+fn push(index: &mut Index, found: &Candidate, first: &[u8], heads: &Arc<Account>) {
     let parts = found.parts();
     // None of several may be taken for sound because it can be read.
     let is_out_of_order = found.lie.is_out_of_order || parts > 1;

@@ -62,7 +62,7 @@ impl Shared {
         let memtables = || state.into_iter().flat_map(|state| state.memtables());
         let (index, blocks) = (self.index_bytes(), self.cache.memory.bytes());
         let (pairs, ghosts) = (self.cache.pairs().bytes(), self.cache.ghost_bytes());
-        let memtable_bytes = self.family.tally.bytes();
+        let memtable_bytes = self.family.account.bytes();
         let space = self.space_stats();
         let counts = &self.counts;
         let segment_bytes = self.segment_bytes();

@@ -8,9 +8,10 @@ use codec::SeqNo;
 use device::{Buffer, Device};
 use engine::{
     BackgroundError, BackgroundErrors, Capabilities, Engine, Error, GoOn, Health, Host, KeyRange,
-    MemoryNeeds, Op, Operator, Pin, Ranges, Result, Rounds, Stats, View, Visit, walk_in_order,
+    Op, Operator, Pin, Ranges, Result, Rounds, Stats, View, Visit, walk_in_order,
 };
 use flexspace::space::{self, FlexSpace};
+use memory_budget::{Account, MemoryNeeds};
 use sync::Mutex;
 use workers::Group;
 
@@ -33,7 +34,6 @@ use crate::scanned::Scanned;
 use crate::seat::Seat;
 use crate::state::State;
 use crate::stored_index::{self, Wanted};
-use crate::tally::Tally;
 use crate::tidying::Tidying;
 
 /// All pairs sorted in a space, in place. Open it with [`Store::open`], use it through [`Engine`].
@@ -58,10 +58,10 @@ pub(crate) struct Shared {
     /// The last known figures.
     pub(crate) space_stats: Mutex<space::Stats>,
     /// Bytes of the intervals' heads.
-    pub(crate) heads: Arc<Tally>,
+    pub(crate) heads: Arc<Account>,
     /// Bytes of the nodes of the index and of the space's tree, including those of old bases, at
     /// the last check.
-    pub(crate) nodes: Arc<Tally>,
+    pub(crate) nodes: Arc<Account>,
     pub(crate) cache: Cache,
     /// Intervals that scans have found in pieces.
     pub(crate) fragmented: Fragmented,
@@ -170,7 +170,7 @@ impl Shared {
 
     /// Bytes that memtables take, and took until they were committed, since the store was opened.
     pub(crate) fn memtables_used(&self) -> u64 {
-        self.family.tally.bytes().saturating_add(self.counts.committed_bytes.load(Relaxed))
+        self.family.account.bytes().saturating_add(self.counts.committed_bytes.load(Relaxed))
     }
 
     /// When intervals are split.

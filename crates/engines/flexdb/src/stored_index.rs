@@ -31,9 +31,9 @@ use crate::index::{self, Head, Index, IndexSnapshot, Interval, START};
 use crate::options::Options;
 use crate::pair::StoreHeader;
 use crate::planted::{Planted, is_planted};
-use crate::tally::Tally;
 pub(crate) use format::FORMAT;
 use format::{BLOCK_BYTES, BLOCK_HEAD_BYTES, Stored};
+use memory_budget::Account;
 
 /// The file's name.
 pub(crate) const FILE: &str = "index";
@@ -243,7 +243,7 @@ impl<E: Iterator<Item = Mapping>> Reading<E> {
     ///
     /// # Errors
     /// The damage; the device's.
-    pub(crate) fn index(mut self, step: u64, heads: &Arc<Tally>) -> Result<Index> {
+    pub(crate) fn index(mut self, step: u64, heads: &Arc<Account>) -> Result<Index> {
         let mut index = Index::default();
         let mut last: Option<Stored> = None;
         while let Some(stored) = self.next()? {
@@ -261,7 +261,7 @@ impl<E: Iterator<Item = Mapping>> Reading<E> {
     }
 }
 
-fn push(index: &mut Index, stored: Option<Stored>, heads: &Arc<Tally>) {
+fn push(index: &mut Index, stored: Option<Stored>, heads: &Arc<Account>) {
     let Some(Stored { length, bound, first, lie, tail }) = stored else { return };
     let first = first.as_deref().unwrap_or(&bound);
     let head = match tail {

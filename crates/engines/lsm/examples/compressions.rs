@@ -12,8 +12,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Direction, Engine, Host, KeyRange, MemoryBudget, NoJournal, Op, Sequence};
+use engine::{Direction, Engine, Host, KeyRange, NoJournal, Op, Sequence};
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use rand::{Rng, RngExt};
 use telemetry::Registry;
 use thermocline_lsm::{Compression, Options, Store};

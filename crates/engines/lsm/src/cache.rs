@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use codec::SeqNo;
-use engine::{Charge, Ghosts, MemoryBudget, MemoryGain};
+use memory_budget::{Account, GhostTable, MemoryBudget, MemoryGain};
 use pairs::Pairs;
 use sync::locks::Mutex;
 use sync::pieces::{self, Pool};
@@ -197,8 +197,8 @@ pub(crate) struct Cache {
     metadata_bytes_max: AtomicU64,
     /// Pieces that came in.
     insertions: AtomicU64,
-    ghosts: Ghosts,
-    _of_ghosts: Charge,
+    ghosts: GhostTable,
+    _of_ghosts: Account,
     /// Bytes evicted so far.
     given_up: AtomicU64,
     freed: Arc<Freed>,
@@ -213,9 +213,10 @@ impl Cache {
     ) -> Self {
         let entries = budget.limit() / GHOSTS_SHARE / size_of::<u64>() as u64;
         let entries = entries.clamp(GHOSTS_MIN, GHOSTS_MAX).next_power_of_two();
-        let (ghosts, of_pairs) = (Ghosts::new(entries as usize), Ghosts::new(entries as usize));
-        let mut of_ghosts = Charge::new(budget);
-        of_ghosts.set(2 * ghosts.bytes() as usize);
+        let (ghosts, of_pairs) =
+            (GhostTable::new(entries as usize), GhostTable::new(entries as usize));
+        let of_ghosts = Account::new(budget);
+        of_ghosts.set(2 * ghosts.bytes());
         let slab_bytes = (budget.limit() / SLAB_PARTS).clamp(SLAB_BYTES_MIN, SLAB_BYTES_MAX);
         let pairs_part_max = if options.pairs { pairs::PART_MAX } else { 0.0 };
         Self {

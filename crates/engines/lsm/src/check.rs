@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::Device;
-use engine::{Corruption, Error, MemoryBudget, Result};
+use engine::{Corruption, Error, Result};
+use memory_budget::MemoryBudget;
 
 use crate::cache::Cache;
 use crate::entry::{EntryCursor, Target};

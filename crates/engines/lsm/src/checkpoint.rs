@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::Device;
-use engine::{Charge, GoOn, Pin, Result};
+use engine::{GoOn, Pin, Result};
+use memory_budget::Account;
 
 use crate::background::flush::Output;
 use crate::manifest::{Edit, Manifest};
@@ -75,14 +76,14 @@ impl Shared {
     fn copy(&self, table: &Table, into: &dyn TableStore, go_on: &GoOn<'_>) -> Result<u64> {
         let summary = table.summary();
         let mut sink = into.create(summary.id, COPY_BYTES as usize)?;
-        let mut charge = Charge::new(&self.host.memory);
+        let charge = Account::new(&self.host.memory);
         let mut bytes = Vec::new();
         for (fragment, len) in (0..).zip(&summary.properties.fragments) {
             let mut offset = 0;
             while offset < *len {
                 go_on()?;
                 bytes.resize((len - offset).min(COPY_BYTES) as usize, 0);
-                charge.set(sink.memory() + bytes.capacity());
+                charge.set((sink.memory() + bytes.capacity()) as u64);
                 table.source().read(fragment, offset, &mut bytes)?;
                 sink.append(fragment, &bytes)?;
                 offset += bytes.len() as u64;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use device::{Buffer, Queue, Request, Work};
-use engine::{Charge, Result};
+use engine::Result;
+use memory_budget::Account;
 
 use crate::store::Shared;
 use crate::table::Missing;
@@ -24,7 +25,7 @@ impl Shared {
 
     fn fetch_on(&self, queue: &mut dyn Queue, missing: &[Missing]) -> Result<()> {
         let mut bytes = 0;
-        let mut charge = Charge::new(&self.host.memory);
+        let charge = Account::new(&self.host.memory);
         let mut spans = Vec::with_capacity(missing.len());
         for Missing { table, piece } in missing.iter().take(DEPTH) {
             let Some(span) = table.span(*piece)? else { continue };
@@ -32,7 +33,7 @@ impl Shared {
                 break;
             }
             bytes += span.read_len;
-            charge.set(bytes);
+            charge.set(bytes as u64);
             let work = Work::Read { offset: span.offset, buffer: Buffer::zeroed(span.read_len) };
             let tag = spans.len() as u64;
             let request = Request { tag, file: Arc::clone(&span.file), work };

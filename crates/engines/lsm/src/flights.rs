@@ -15,7 +15,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use device::{Buffer, Completion, Doorbell, Queue, Request, Work};
-use engine::{Charge, MemoryBudget, Result};
+use engine::Result;
+use memory_budget::{Account, MemoryBudget};
 
 use crate::cache::Cached;
 use crate::entry::Found;
@@ -58,7 +59,7 @@ pub(crate) struct Flights<K, T> {
     completions: Vec<Completion>,
     value: Vec<u8>,
     /// Behind the queue, which is dropped first and waits for its buffers.
-    charge: Charge,
+    charge: Account,
 }
 
 /// A look-up that waits for a piece.
@@ -95,7 +96,7 @@ impl<K: AsRef<[u8]>, T> Flights<K, T> {
             is_held_back: false,
             completions: Vec::new(),
             value: Vec::new(),
-            charge: Charge::new(memory),
+            charge: Account::new(memory),
         }
     }
 
@@ -184,7 +185,7 @@ impl<K: AsRef<[u8]>, T> Flights<K, T> {
             table.keep(*piece, wanted.unwrap_or_default())
         });
         drop(completion.buffer);
-        self.charge.set(self.flying_bytes);
+        self.charge.set(self.flying_bytes as u64);
         let value = &mut self.value;
         let step = given.and_then(|given| go_on(shared, &mut waiting.search, Some(given), value));
         let found = match step {
@@ -237,7 +238,7 @@ impl<K: AsRef<[u8]>, T> Flights<K, T> {
             }
             self.held_up.pop_front();
             self.flying_bytes += read_len;
-            self.charge.set(self.flying_bytes);
+            self.charge.set(self.flying_bytes as u64);
             let work = Work::Read { offset: *offset, buffer: Buffer::zeroed(*read_len) };
             let request = Request { tag: place as u64, file: Arc::clone(file), work };
             let submitted = queue.submit(request);

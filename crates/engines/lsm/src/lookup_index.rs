@@ -28,7 +28,7 @@ mod tests;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Charge, MemoryBudget};
+use memory_budget::{Account, MemoryBudget};
 use sync::locks::Mutex;
 
 use crate::planted::{Planted, is_planted};
@@ -39,7 +39,7 @@ const WAYS: usize = 8;
 /// See the file's head.
 pub(crate) struct LookupIndex {
     buckets: Box<[Mutex<[Entry; WAYS]>]>,
-    _charge: Charge,
+    _charge: Account,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,8 +69,8 @@ impl LookupIndex {
         let count = bytes / size_of::<Mutex<[Entry; WAYS]>>() as u64;
         let count = if count == 0 { 0 } else { 1_usize << count.ilog2() };
         let buckets: Box<[_]> = (0..count).map(|_| Mutex::default()).collect();
-        let mut charge = Charge::new(budget);
-        charge.set(size_of_val(&*buckets));
+        let charge = Account::new(budget);
+        charge.set(size_of_val(&*buckets) as u64);
         Self { buckets, _charge: charge }
     }
 

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use engine::{MemoryGain, MemoryNeeds, Result};
+use engine::Result;
+use memory_budget::{MemoryGain, MemoryNeeds};
 
 use crate::memory_split::MemorySplit;
 use crate::options::Options;

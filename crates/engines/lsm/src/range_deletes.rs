@@ -30,7 +30,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use codec::{Corruption, Reader, SeqNo, Writer};
-use engine::{MemoryBudget, Op};
+use engine::Op;
+use memory_budget::MemoryBudget;
 
 use crate::table::Properties;
 pub(crate) use set::RangeDeletes;

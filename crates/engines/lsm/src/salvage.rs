@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::Device;
-use engine::{LostKeys, MemoryBudget, Op, Result, Salvaged, TakeSound};
+use engine::{LostKeys, Op, Result, Salvaged, TakeSound};
+use memory_budget::MemoryBudget;
 
 use crate::cache::{Cache, Cached};
 use crate::entry::{Entry, Target};

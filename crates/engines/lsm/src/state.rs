@@ -17,7 +17,7 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 
 use crate::dranges::Dranges;
 use crate::entry::{Found, Target};

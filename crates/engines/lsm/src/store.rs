@@ -7,9 +7,10 @@ use arc_swap::ArcSwap;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    BackgroundError, Capabilities, Engine, Error, GoOn, Health, Host, Ingestion, KeyRange,
-    MemoryNeeds, Op, Operator, Pin, Ranges, Result, Stats, View, Visit, walk_in_order,
+    BackgroundError, Capabilities, Engine, Error, GoOn, Health, Host, Ingestion, KeyRange, Op,
+    Operator, Pin, Ranges, Result, Stats, View, Visit, walk_in_order,
 };
+use memory_budget::MemoryNeeds;
 use rand::Rng;
 use sync::Mutex;
 use workers::Group;

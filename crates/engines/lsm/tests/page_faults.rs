@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use engine::{Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
+use engine::{Engine, Host, NoJournal, Op, Sequence};
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use thermocline_lsm::{Options, Store};
 
 const PUTS: u64 = 6_000;

@@ -5,10 +5,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use engine::{
-    Change, Direction, Engine, Host, KeyRange, MemoryBudget, NoJournal, Op, Operator, Sequence,
-};
+use engine::{Change, Direction, Engine, Host, KeyRange, NoJournal, Op, Operator, Sequence};
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use rand::RngExt;
 use thermocline_memory::{Options, Store};
 

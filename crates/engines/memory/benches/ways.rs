@@ -10,8 +10,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use crossbeam_skiplist::SkipMap;
-use engine::{Direction, Engine, Host, KeyRange, MemoryBudget, NoJournal, Op, Sequence};
+use engine::{Direction, Engine, Host, KeyRange, NoJournal, Op, Sequence};
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use rand::RngExt;
 use sync::locks::RwLock;
 use thermocline_memory::{Options, Store};

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use device::Device;
-use engine::{Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
+use engine::{Engine, Host, NoJournal, Op, Sequence};
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use thermocline_memory::{Options, Store};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;

@@ -32,7 +32,7 @@ use crate::map::{Position, Run};
 use crate::snapshot::format::{self, Identity, SUPERBLOCK, SUPERBLOCK_KIND, Standing, Summary};
 use crate::snapshot::writer::SnapshotWriter;
 use crate::store::Shared;
-use engine::Charge;
+use memory_budget::Account;
 
 /// The work of flushes, as background errors name it.
 const FLUSH: &str = "the flush to a snapshot";
@@ -216,12 +216,12 @@ impl Shared {
         let mut writer = SnapshotWriter::create(device, identity, newest, block_bytes, budget)?;
         let mut position = Position::new(KeyRange::all(), Direction::Forward);
         let mut run = Run::default();
-        let mut charge = Charge::new(budget);
+        let charge = Account::new(budget);
         while !position.is_done() {
             self.health.check_open()?;
             go_on()?;
             self.map.next_run(&mut position, pin.seqno().get(), &mut run);
-            charge.set(run.memory());
+            charge.set(run.memory() as u64);
             for index in 0..run.len() {
                 if let Some((key, value)) = run.get(index) {
                     writer.push(key, value)?;

@@ -31,7 +31,7 @@ mod walk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 use sync::locks::{Mutex, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::trim::Trim;

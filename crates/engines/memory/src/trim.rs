@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 use sync::locks::Mutex;
 use telemetry::Shards;
 use workers::Class;

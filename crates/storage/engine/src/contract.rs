@@ -9,12 +9,12 @@ use crate::background_errors::BackgroundError;
 use crate::batch::Op;
 use crate::error::{Error, Result};
 use crate::ingestion::Ingestion;
-use crate::memory_needs::MemoryNeeds;
 use crate::range::{Direction, KeyRange};
 use crate::ranges::Ranges;
 use crate::seat::Seat;
 use crate::sequence::Pin;
 use crate::stats::Stats;
+use memory_budget::MemoryNeeds;
 
 /// Capabilities of an engine beyond the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -314,13 +314,13 @@ pub trait Engine: Send + Sync {
 
     /// Returns the present needs of its memory, at the cost of a few loads; `None` from an engine
     /// whose budget is fixed when it is opened. From the first call on, it counts the I/O that more
-    /// memory would have saved ([`crate::MemoryGain`]).
+    /// memory would have saved ([`memory_budget::MemoryGain`]).
     fn memory_needs(&self) -> Option<MemoryNeeds> {
         None
     }
 
     /// Sets the limit of its budget ([`crate::Host::memory`]) to `limit`, or to the nearest limit
-    /// that it can reach ([`crate::MemoryBudget::resize`]), and returns it. A larger budget is
+    /// that it can reach ([`memory_budget::MemoryBudget::resize`]), and returns it. A larger budget is
     /// there immediately. A smaller one is reached in the background: others can use the memory
     /// once [`MemoryNeeds::is_settled`]. One caller at a time; it never waits.
     ///

@@ -167,6 +167,12 @@ pub enum Error {
     Panicked(#[from] workers::TaskPanic),
 }
 
+impl From<memory_budget::OutOfMemory> for Error {
+    fn from(memory_budget::OutOfMemory { limit }: memory_budget::OutOfMemory) -> Self {
+        Self::OutOfMemory { limit }
+    }
+}
+
 impl From<Corruption> for Error {
     fn from(corruption: Corruption) -> Self {
         corruption.judge().map_or_else(Self::NewerVersion, Self::Corruption)

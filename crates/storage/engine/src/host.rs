@@ -8,10 +8,10 @@ use telemetry::Registry;
 use workers::{Group, Pool, TaskPanic};
 
 use crate::barrier::Barrier;
-use crate::budget::MemoryBudget;
 use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::sequence::Sequence;
+use memory_budget::MemoryBudget;
 
 /// Everything that an engine needs from outside; it takes nothing from anywhere else.
 #[derive(Clone)]

@@ -32,17 +32,13 @@
 mod background_errors;
 mod barrier;
 mod batch;
-mod budget;
-mod charge;
 mod contract;
 mod entry_key;
 mod error;
-mod ghosts;
 mod health;
 mod host;
 mod ingestion;
 mod limits;
-mod memory_needs;
 mod newer;
 mod range;
 mod ranges;
@@ -61,19 +57,15 @@ mod tests;
 pub use background_errors::{BackgroundError, BackgroundErrors};
 pub use barrier::{Barrier, NoJournal};
 pub use batch::{Op, last_of_each_key};
-pub use budget::MemoryBudget;
-pub use charge::Charge;
 pub use contract::{
     Capabilities, Change, Cursor, Engine, GoOn, Operator, View, Visit, walk_in_order,
 };
 pub use entry_key::{AsTarget, EntryKey, Target};
 pub use error::{Error, InOrder, Result};
-pub use ghosts::Ghosts;
 pub use health::Health;
 pub use host::{Host, stopped};
 pub use ingestion::Ingestion;
 pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX, check_key, check_value};
-pub use memory_needs::{MemoryGain, MemoryNeeds};
 pub use newer::refuse_newer;
 pub use range::{Direction, KeyRange};
 pub use ranges::Ranges;

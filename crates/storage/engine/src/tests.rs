@@ -8,7 +8,9 @@ use codec::SeqNo;
 use environment::Environment;
 use proptest::prelude::*;
 
-use crate::{Error, KeyRange, MemoryBudget, Op, Sequence};
+use memory_budget::MemoryBudget;
+
+use crate::{KeyRange, Op, Sequence};
 
 #[test]
 fn a_number_that_has_no_room_is_not_taken_by_who_must_not_wait() {
@@ -123,15 +125,6 @@ fn a_prefix_of_largest_bytes_has_no_upper_end() {
     let range = KeyRange::prefix(&[255, 255]);
     assert!(range.contains(&[255, 255, 255]) && !range.contains(&[255, 254]));
     assert!(KeyRange::prefix(b"").contains(b""));
-}
-
-#[test]
-fn a_budget_refuses_what_would_pass_it() {
-    let budget = MemoryBudget::new(10);
-    budget.charge(8).unwrap();
-    assert_eq!(budget.charge(3), Err(Error::OutOfMemory { limit: 10 }));
-    budget.release(8);
-    budget.charge(10).unwrap();
 }
 
 proptest! {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use engine::{Ghosts, MemoryBudget, MemoryGain};
+use memory_budget::{GhostTable, MemoryBudget, MemoryGain};
 use sync::Mutex;
 use sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use sync::pieces::{self, Pool};
@@ -46,7 +46,7 @@ pub struct Pairs {
     hits: AtomicU64,
     share: Share,
     /// What was given up not long ago: what of it is found below again a larger cache would have had.
-    ghosts: Ghosts,
+    ghosts: GhostTable,
     /// Bytes of pages given up so far.
     given_up: AtomicU64,
 }
@@ -60,7 +60,7 @@ pub struct Changing<'a> {
 impl Pairs {
     /// An empty one that may take nothing, and never more than `part_max` of what it is to
     /// [fit](Pairs::fit) in. Nothing may be kept before it is [open](Pairs::open).
-    pub fn new(ghosts: Ghosts, budget: &Arc<MemoryBudget>, part_max: f64) -> Self {
+    pub fn new(ghosts: GhostTable, budget: &Arc<MemoryBudget>, part_max: f64) -> Self {
         let shards = (budget.limit() >> 20).clamp(SHARDS_MIN, SHARDS_MAX);
         let slab_bytes = (budget.limit() / SLAB_PARTS).clamp(SLAB_BYTES_MIN, SLAB_BYTES_MAX);
         let meter = Arc::clone(budget) as Arc<dyn pieces::Meter>;

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use engine::{Ghosts, MemoryBudget};
+use memory_budget::{GhostTable, MemoryBudget};
 use shuttle::thread::spawn;
 use sync::Mutex;
 use sync::schedules::{Schedules, finds};
@@ -37,7 +37,7 @@ struct Model {
 impl Model {
     fn new() -> Arc<Self> {
         let budget = Arc::new(MemoryBudget::new(16 << 20));
-        let pairs = Pairs::new(Ghosts::new(64), &budget, PART_MAX);
+        let pairs = Pairs::new(GhostTable::new(64), &budget, PART_MAX);
         pairs.open(0);
         pairs.set_capacity(1 << 20);
         let state = State { number: 0, memtable: None, below: 0 };

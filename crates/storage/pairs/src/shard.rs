@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use engine::{Charge, MemoryBudget};
 use hashbrown::HashTable;
+use memory_budget::{Account, MemoryBudget};
 use sync::pieces::{Piece, Pool};
 
 /// Bytes of a page: an offset in one has 16 bits.
@@ -30,7 +30,7 @@ pub(crate) struct Shard {
     /// Where pages come from. It counts them.
     pool: Pool,
     /// What it takes beside them, which is counted here.
-    charge: Charge,
+    charge: Account,
     beside: u64,
 }
 
@@ -68,7 +68,7 @@ impl Shard {
             first: 0,
             index: HashTable::new(),
             pool: pool.clone(),
-            charge: Charge::new(budget),
+            charge: Account::new(budget),
             beside: 0,
         }
     }
@@ -174,7 +174,7 @@ impl Shard {
     /// Has the budget count what it takes now beside pages; answers what that is, and what it was before.
     pub(crate) fn count(&mut self) -> (u64, u64) {
         let beside = self.beside_pages();
-        self.charge.set(beside as usize);
+        self.charge.set(beside);
         (beside, std::mem::replace(&mut self.beside, beside))
     }
 

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use device::{Device, IoCounts};
-use engine::{
-    Barrier, Direction, Engine, Host, KeyRange, MemoryBudget, Op, Result, SeqNo, Sequence, View,
-};
+use engine::{Barrier, Direction, Engine, Host, KeyRange, Op, Result, SeqNo, Sequence, View};
 use environment::{Environment, ManualClock};
+use memory_budget::MemoryBudget;
 use telemetry::Registry;
 use workers::{HandCranked, Order, Pool};
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use device::Device;
-use engine::{Barrier, Engine, Host, MemoryBudget, Result, SeqNo, Sequence};
+use engine::{Barrier, Engine, Host, Result, SeqNo, Sequence};
 use environment::{Environment, ManualClock};
+use memory_budget::MemoryBudget;
 use telemetry::Registry;
 use workers::{HandCranked, Order, Pool};
 

@@ -11,7 +11,7 @@ mod watched;
 use std::process::Command;
 use std::sync::Arc;
 
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 
 pub use churn::Churn;
 pub use watched::{Case, Pairs, Watched};

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use device::Device;
-use engine::{Change, Host, MemoryBudget, NoJournal, Operator, SeqNo, Sequence};
+use engine::{Change, Host, NoJournal, Operator, SeqNo, Sequence};
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use sync::thread::yield_now;
 use telemetry::Registry;
 use workers::{HandCranked, Order, Pool};

@@ -35,7 +35,7 @@ mod shard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 use sync::locks::Mutex;
 
 use super::chunk::{Entry, Name};

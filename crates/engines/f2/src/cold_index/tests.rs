@@ -11,8 +11,9 @@ mod threads;
 use std::sync::Arc;
 
 use device::Device;
-use engine::{Health, MemoryBudget};
+use engine::Health;
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use sync::epoch::Epochs;
 use sync::thread::yield_now;
 use telemetry::Registry;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use engine::{Error, Health, MemoryBudget};
+use engine::{Error, Health};
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use sync::epoch::Epochs;
 use telemetry::Registry;
 use workers::Pool;

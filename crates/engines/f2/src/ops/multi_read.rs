@@ -4,18 +4,16 @@
 //! 2. The others go to a flight of look-ups. When it is full, or there are no more keys, what completes
 //!    is told.
 
-use std::sync::Arc;
-
 use engine::Result;
 
 use crate::address::LogAddress;
 use crate::key_hash::KeyHash;
-use crate::memory_use::Charge;
 use crate::ops::look_up::flight::{Fetcher, Flight, Purpose};
 use crate::ops::look_up::{Beyond, InMemory, LookUp, Progress};
 use crate::store::Shared;
 
 /// Look-ups under way at once.
+use memory_budget::Account;
 const DEPTH: usize = 128;
 /// Queues that are kept for the next who want one.
 const SPARE_MAX: usize = 4;
@@ -149,7 +147,7 @@ impl Shared {
 
     /// A queue for so many look-ups at once.
     pub(crate) fn new_fetcher(&self, depth: usize) -> Result<Fetcher> {
-        let charge = Charge::new(Arc::clone(&self.host.memory));
+        let charge = Account::new(&self.host.memory);
         let depth = depth.clamp(1, DEPTH_MAX);
         Ok(Fetcher::new(self.host.device.queue(depth)?, depth, charge))
     }

@@ -3,12 +3,10 @@
 //! Keys are kept, since they tell pairs apart and put them in order. Values are kept as long as there is
 //! room for them.
 
-use std::sync::Arc;
-
-use crate::memory_use::Charge;
 use crate::store::Shared;
 
 /// What keys and values of a walk may take, where a share of the budget would be less.
+use memory_budget::Account;
 const ROOM_MIN: u64 = 64 << 10;
 /// What a pair takes beside its bytes.
 const PAIR_BYTES: usize = 72;
@@ -32,7 +30,7 @@ pub(super) struct Versions {
     room: u64,
     /// Whether a value was left out.
     has_left_out: bool,
-    charge: Charge,
+    charge: Account,
 }
 
 impl Version {
@@ -47,7 +45,7 @@ impl Version {
 impl Shared {
     /// Room for what a walk collects.
     pub(super) fn no_versions(&self) -> Versions {
-        let charge = Charge::new(Arc::clone(&self.host.memory));
+        let charge = Account::new(&self.host.memory);
         let room = self.work.flight.max(ROOM_MIN);
         Versions { pairs: Vec::new(), bytes: 0, room, has_left_out: false, charge }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::thread::scope;
 
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 use sync::atomic::Ordering::Relaxed;
 
 use super::PageRing;

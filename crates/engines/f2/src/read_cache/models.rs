@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sync::epoch::Epochs;
 use sync::thread::yield_now;

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 use sync::CachePadded;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sync::epoch::Epochs;

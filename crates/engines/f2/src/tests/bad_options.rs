@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use device::Device;
-use engine::{Engine, Error, Host, MemoryBudget, NoJournal, Sequence};
+use engine::{Engine, Error, Host, NoJournal, Sequence};
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use telemetry::Registry;
 use workers::Pool;
 

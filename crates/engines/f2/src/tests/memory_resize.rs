@@ -11,7 +11,7 @@ const PAIRS: u64 = 120_000;
 /// Words of a value.
 const WORDS: usize = 20;
 
-fn needs(bench: &Bench) -> engine::MemoryNeeds {
+fn needs(bench: &Bench) -> memory_budget::MemoryNeeds {
     bench.store.memory_needs().expect("its memory may change")
 }
 

@@ -89,7 +89,7 @@ fn readers_get_a_large_cache_and_writers_a_large_log_within_the_same_memory() {
     let moves = bench.figure("memory_moves_to_log") + bench.figure("memory_moves_to_read_cache");
     assert!(moves > 40, "{moves} moves");
     // What else is charged only grows.
-    let limit = TOTAL + BACKGROUND + bench.store.shared.own_memory.get();
+    let limit = TOTAL + BACKGROUND + bench.store.shared.own_memory.bytes();
     assert!(most <= limit, "{most} bytes at most, of {limit}");
     assert!(most > limit / 10 * 9, "the memory is used: {most} of {limit}");
 }

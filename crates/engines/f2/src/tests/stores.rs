@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use device::Device;
-use engine::{Barrier, Change, Engine, Host, MemoryBudget, NoJournal, Op, Operator, Sequence};
+use engine::{Barrier, Change, Engine, Host, NoJournal, Op, Operator, Sequence};
 use environment::{Environment, ManualClock};
+use memory_budget::MemoryBudget;
 use telemetry::Registry;
 use workers::{Class, HandCranked, Order, Pool, StopToken};
 

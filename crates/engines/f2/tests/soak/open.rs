@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::{Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
+use engine::{Engine, Host, NoJournal, Op, Sequence};
 use environment::{Environment, Seed};
+use memory_budget::MemoryBudget;
 use rand::RngExt;
 use telemetry::Registry;
 use thermocline_f2::{Options, Store};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sync::pieces::{Piece, Pool};
 
-use crate::tally::{Charge, Tally};
+use memory_budget::{Account, Charge};
 
 /// Part of the budget at opening (one in this many) that a slab takes, and its least and greatest
 /// bytes.
@@ -26,27 +26,27 @@ const STEP_BYTES: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct BlockMemory {
     pool: Pool,
-    tally: Arc<Tally>,
+    account: Arc<Account>,
 }
 
 impl BlockMemory {
-    /// Memory for blocks, which `tally` counts.
-    pub(crate) fn new(tally: Arc<Tally>) -> Self {
-        let slab = tally.budget_bytes() / SLAB_PARTS;
+    /// Memory for blocks, which `account` counts.
+    pub(crate) fn new(account: Arc<Account>) -> Self {
+        let slab = account.budget_bytes() / SLAB_PARTS;
         let pool = Pool::new(slab.clamp(SLAB_BYTES_MIN, SLAB_BYTES_MAX) as usize);
-        Self { pool, tally }
+        Self { pool, account }
     }
 
     /// Takes a slot for `len` bytes, and a charge that counts the slot and `more` bytes.
     pub(super) fn take(&self, len: usize, more: u64) -> (Piece, Charge) {
         let piece = self.pool.take(len);
-        let charge = self.tally.charge(piece.capacity() as u64 + more);
+        let charge = self.account.charge(piece.capacity() as u64 + more);
         (piece, charge)
     }
 
     /// Bytes of all blocks that are held anywhere.
     pub(crate) fn bytes(&self) -> u64 {
-        self.tally.bytes()
+        self.account.bytes()
     }
 
     /// Bytes that are resident.
@@ -56,7 +56,7 @@ impl BlockMemory {
 
     /// How much more than blocks take may be resident.
     pub(crate) fn loss_max(&self) -> u64 {
-        self.tally.budget_bytes() / LOSS_PARTS + LOSS_BYTES
+        self.account.budget_bytes() / LOSS_PARTS + LOSS_BYTES
     }
 
     /// Returns memory that no block uses to the system: `bytes` bytes and some more, if there is

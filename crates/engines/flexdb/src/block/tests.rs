@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use engine::MemoryBudget;
+use memory_budget::{Account, MemoryBudget};
 use proptest::prelude::*;
 
 use std::sync::Arc;
 
 use super::*;
-use crate::tally::Tally;
 
 fn memory() -> BlockMemory {
-    BlockMemory::new(Tally::new(&Arc::new(MemoryBudget::new(1 << 20))))
+    BlockMemory::new(Arc::new(Account::new(&Arc::new(MemoryBudget::new(1 << 20)))))
 }
 
 fn encode(pairs: &[(Vec<u8>, Option<Vec<u8>>)]) -> Vec<u8> {
@@ -73,7 +72,7 @@ fn long_blocks_are_searched_by_halves() {
 #[test]
 fn the_tally_counts_a_block_until_it_is_gone() {
     let budget = Arc::new(MemoryBudget::new(1 << 20));
-    let memory = BlockMemory::new(Tally::new(&budget));
+    let memory = BlockMemory::new(Arc::new(Account::new(&budget)));
     let block = Block::decode(&encode(&[(vec![1; 100], Some(vec![2; 1000]))]), &memory);
     let block = block.expect("it was encoded just now");
     assert_eq!(budget.used(), block.memory_bytes());

@@ -8,11 +8,11 @@ use crate::index::Lie;
 fn what_lies_between_blocks_goes_back_to_the_system() {
     let budget = Arc::new(MemoryBudget::new(16 << 20));
     let cache = Cache::new(&budget, false);
-    let tally = Tally::new(&budget);
+    let account = Arc::new(Account::new(&budget));
     let (mut heads, mut held) = (Vec::new(), Vec::new());
     for number in 0..2000_u32 {
         let bound = number.to_be_bytes();
-        let head = Head::new(&bound, &bound, Lie::default(), &tally);
+        let head = Head::new(&bound, &bound, Lie::default(), &account);
         let block = Arc::new(Block::of_image(&[7; 4000], &[4000], true, &cache.memory));
         cache.insert(&head, &block, 10 << 20);
         if number % 20 == 0 {

@@ -10,8 +10,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use engine::{Charge, KeyRange, Result};
+use engine::{KeyRange, Result};
 use flexspace::{Found, space};
+use memory_budget::Account;
 
 use super::tidying::{FORMS, Slice};
 use crate::error::from_space;
@@ -62,8 +63,8 @@ impl Shared {
         if slice.members.is_empty() {
             return Ok(next);
         }
-        let mut charge = Charge::new(&self.host.memory);
-        charge.set(FORMS * slice.bytes as usize);
+        let charge = Account::new(&self.host.memory);
+        charge.set((FORMS * slice.bytes as usize) as u64);
         let intervals = self.read_slice(&base, &slice)?;
         drop(slice);
         drop(base);

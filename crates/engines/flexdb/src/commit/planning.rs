@@ -21,8 +21,9 @@ use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
 use codec::SeqNo;
-use engine::{Charge, Error, Result};
+use engine::{Error, Result};
 use flexspace::Found;
+use memory_budget::Account;
 use sync::{Condvar, Mutex, MutexGuard};
 use workers::Class;
 
@@ -81,7 +82,7 @@ pub(crate) struct Chunk {
     /// Updates of the last interval that are for its state after the chunk.
     pub(crate) rest: Option<Rest>,
     /// The bytes that are to be written.
-    _charge: Charge,
+    _charge: Account,
     _run: Option<Arc<()>>,
 }
 
@@ -346,7 +347,7 @@ fn plan_chunk(shared: &Shared, claim: &Claim) -> Result<Chunk> {
         Some(_) => None,
     };
     read(shared, &mut intervals)?;
-    let mut charge = Charge::new(&shared.host.memory);
+    let charge = Account::new(&shared.host.memory);
     let (mut planned, mut bytes) = (Vec::with_capacity(intervals.len()), 0);
     for Pending { found, updates, known, is_anew } in intervals {
         let edit = match is_anew {
@@ -354,7 +355,7 @@ fn plan_chunk(shared: &Shared, claim: &Claim) -> Result<Chunk> {
             false => planner.plan(found.as_ref(), &updates, known)?,
         };
         bytes += edit.as_ref().map_or(0, |edit| edit.data.capacity());
-        charge.set(bytes);
+        charge.set(bytes as u64);
         planned.push(Planned { edit, updates: updates.len(), bytes: bytes_of(&updates) });
     }
     Ok(Chunk { planned, rest, _charge: charge, _run: run })

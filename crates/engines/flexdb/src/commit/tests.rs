@@ -65,7 +65,8 @@ fn a_change_that_put_nothing_leaves_the_first_key() {
 
 /// Puts a key to its interval, blindly, and more bytes with it than the space may have.
 fn break_off(shared: &Arc<Shared>, name: &[u8]) {
-    let family = crate::memtable::Family::new(crate::tally::Tally::new(&shared.host.memory));
+    let family =
+        crate::memtable::Family::new(Arc::new(memory_budget::Account::new(&shared.host.memory)));
     let memtable = Memtable::new(SeqNo::ZERO, &family);
     let entered = memtable.enter().expect("it is not sealed");
     entered.insert(&engine::Op::Put { key: name, value: b"gone" }, SeqNo::new(1));
@@ -121,7 +122,8 @@ fn workers_plan_ahead_of_what_is_done() {
     }
     bench.flush();
     let shared = &bench.store.shared;
-    let family = crate::memtable::Family::new(crate::tally::Tally::new(&shared.host.memory));
+    let family =
+        crate::memtable::Family::new(Arc::new(memory_budget::Account::new(&shared.host.memory)));
     let memtable = Memtable::new(SeqNo::ZERO, &family);
     let entered = memtable.enter().expect("it is not sealed");
     for number in 0..600 {
@@ -222,7 +224,7 @@ fn many_threads_plan_what_one_does() {
         telemetry,
         sequence: Arc::clone(&sequence),
         barrier: Arc::new(engine::NoJournal),
-        memory: Arc::new(engine::MemoryBudget::new(1 << 20)),
+        memory: Arc::new(memory_budget::MemoryBudget::new(1 << 20)),
     };
     let options = Options { memtable_bytes_max: 48 << 10, ..small() };
     let store = crate::Store::open(host, options).expect("opens");
@@ -264,7 +266,8 @@ fn a_chunk_of_long_values_has_few() {
     }
     bench.flush();
     let shared = &bench.store.shared;
-    let family = crate::memtable::Family::new(crate::tally::Tally::new(&shared.host.memory));
+    let family =
+        crate::memtable::Family::new(Arc::new(memory_budget::Account::new(&shared.host.memory)));
     let memtable = Memtable::new(SeqNo::ZERO, &family);
     let entered = memtable.enter().expect("it is not sealed");
     for number in 0..40 {

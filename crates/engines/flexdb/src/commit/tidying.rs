@@ -13,8 +13,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use engine::{Charge, Result};
+use engine::Result;
 use flexspace::{Found, Mapping};
+use memory_budget::Account;
 
 use crate::block::Block;
 use crate::fragmented::InPieces;
@@ -184,8 +185,8 @@ impl Shared {
             self.tidying.break_off();
             return Ok(false);
         }
-        let mut charge = Charge::new(&self.host.memory);
-        charge.set(FORMS * slice.bytes as usize);
+        let charge = Account::new(&self.host.memory);
+        charge.set((FORMS * slice.bytes as usize) as u64);
         let intervals = self.read_slice(&base, &slice)?;
         // A base has nodes and segments.
         drop(slice);

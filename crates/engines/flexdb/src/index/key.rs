@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::tally::allocated_bytes;
+use crate::allocated::allocated_bytes;
 
 /// The longest key that is kept in place.
 const SHORT_BYTES_MAX: usize = 30;

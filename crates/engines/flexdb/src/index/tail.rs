@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use codec::hash64;
 
-use crate::tally::allocated_bytes;
+use crate::allocated::allocated_bytes;
 
 /// Bits of an update's offset in its interval; its fingerprint is above them.
 const OFFSET_BITS: u32 = 20;

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use codec::hash64;
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::tally::{Charge, Tally, allocated_bytes};
+use crate::allocated::allocated_bytes;
+use memory_budget::{Account, Charge};
 
 /// Part of the budget (one in this many) that the filter takes: a word for some five to eight pairs
 /// of a usual memtable, which is a sixteenth of the budget.
@@ -36,11 +37,11 @@ pub(super) struct Filter {
 
 impl Filter {
     /// A filter of a memtable under a budget of `budget_bytes` bytes.
-    pub(super) fn new(budget_bytes: u64, tally: &Arc<Tally>) -> Self {
+    pub(super) fn new(budget_bytes: u64, account: &Arc<Account>) -> Self {
         let words = budget_bytes / BUDGET_PARTS / size_of::<AtomicU64>() as u64;
         let words = words.clamp(WORDS_MIN, WORDS_MAX) as usize;
         let words: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
-        let charge = tally.charge(allocated_bytes(size_of_val(&*words)));
+        let charge = account.charge(allocated_bytes(size_of_val(&*words)));
         Self { words, _charge: charge }
     }
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 use proptest::prelude::*;
 
 use super::*;
 
 fn memtable() -> (Arc<Memtable>, Arc<MemoryBudget>) {
     let budget = Arc::new(MemoryBudget::new(1 << 20));
-    (Memtable::new(SeqNo::ZERO, &Family::new(Tally::new(&budget))), budget)
+    (Memtable::new(SeqNo::ZERO, &Family::new(Arc::new(Account::new(&budget)))), budget)
 }
 
 fn insert(memtable: &Memtable, key: &[u8], seqno: u64, value: Option<&[u8]>) {
@@ -348,9 +348,9 @@ fn memtables_that_are_committed_as_one_leave_out_what_is_replaced_in_any_of_them
 #[test]
 fn a_filter_has_all_that_was_added_and_little_else() {
     let budget = Arc::new(MemoryBudget::new(64 << 20));
-    let tally = Tally::new(&budget);
-    let filter = filter::Filter::new(budget.limit(), &tally);
-    assert_eq!(tally.bytes() >> 10, 32);
+    let account = Arc::new(Account::new(&budget));
+    let filter = filter::Filter::new(budget.limit(), &account);
+    assert_eq!(account.bytes() >> 10, 32);
     let key = |number: u64| format!("user{number:023}").into_bytes();
     assert!((0..1000).all(|number| !filter.may_have(&key(number))), "an empty one has nothing");
     // The number of pairs of 27 and 127 bytes that a memtable has under this budget.

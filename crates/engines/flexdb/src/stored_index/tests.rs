@@ -242,7 +242,7 @@ fn an_index_that_does_not_fit_the_tags_is_not_taken() {
     let device = device::memory();
     let mut other = Index::default();
     let header = StoreHeader::BYTES as u64;
-    let heads = Tally::new(&bench.budget);
+    let heads = Arc::new(Account::new(&bench.budget));
     for (number, length) in [(1, 10), (2, (space.len() - header - 10) as u32)] {
         let head = Head::new(&key(number), &key(number), Lie::default(), &heads);
         index::append(&mut other, length, Interval::new(head));

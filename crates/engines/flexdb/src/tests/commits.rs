@@ -277,7 +277,7 @@ fn a_write_is_not_admitted_because_a_snapshot_is_being_taken() {
     let shared = &bench.store.shared;
     let mut tickets = Vec::new();
     for number in 0.. {
-        if shared.family.tally.bytes() > shared.memory_split().memtables_bytes {
+        if shared.family.account.bytes() > shared.memory_split().memtables_bytes {
             break;
         }
         let ticket = bench.sequence.begin();

@@ -16,7 +16,7 @@ fn value(number: u64) -> Vec<u8> {
     value
 }
 
-fn needs(bench: &Bench) -> engine::MemoryNeeds {
+fn needs(bench: &Bench) -> memory_budget::MemoryNeeds {
     bench.store.memory_needs().expect("its memory may change")
 }
 

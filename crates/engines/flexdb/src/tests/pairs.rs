@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use engine::{Begun, Engine, Host, Listener, MemoryBudget, NoJournal, Old, Op, Result, Sequence};
+use engine::{Begun, Engine, Host, Listener, NoJournal, Old, Op, Result, Sequence};
 use environment::{Environment, Random, Seed};
+use memory_budget::MemoryBudget;
 use rand::RngExt;
 
 use super::stores::{Bench, key};

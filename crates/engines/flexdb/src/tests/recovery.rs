@@ -61,7 +61,7 @@ fn many_intervals_are_found_by_many_threads() {
             telemetry,
             sequence: Arc::new(engine::Sequence::new()),
             barrier: Arc::new(engine::NoJournal),
-            memory: Arc::new(engine::MemoryBudget::new(64 << 20)),
+            memory: Arc::new(memory_budget::MemoryBudget::new(64 << 20)),
         };
         crate::Store::open(host, Options { interval_bytes: 256, ..small() }).expect("opens")
     };

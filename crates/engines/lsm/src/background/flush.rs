@@ -30,7 +30,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
 use codec::SeqNo;
-use engine::{Error, GoOn, MemoryBudget, Result};
+use engine::{Error, GoOn, Result};
+use memory_budget::MemoryBudget;
 
 use super::merge_memtables::walk;
 use super::retention::Retention;

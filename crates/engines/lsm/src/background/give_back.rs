@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 
 use super::soon::Soon;
 use crate::store::Shared;

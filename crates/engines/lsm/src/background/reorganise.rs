@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use engine::Charge;
+use memory_budget::Account;
 use sync::locks::Mutex;
 
 use crate::dranges::Dranges;
@@ -181,7 +181,7 @@ impl Shared {
 
     /// Returns keys that memtables hold, in order, one for each version in the sample. Together
     /// they take not many more bytes than a job may take, and these bytes are charged.
-    pub(crate) fn sample(&self) -> (Vec<Vec<u8>>, Charge) {
+    pub(crate) fn sample(&self) -> (Vec<Vec<u8>>, Account) {
         let state = self.state.load_full();
         let entries: usize = state.memtables().map(|memtable| memtable.len()).sum();
         let stride = entries.div_ceil(SAMPLE_MAX).max(1);
@@ -190,8 +190,9 @@ impl Shared {
         let mut sample = Vec::new();
         state.memtables().for_each(|memtable| memtable.sample(stride, &mut sample));
         sample.sort_unstable();
-        let mut charge = Charge::new(&self.host.memory);
-        charge.set(sample.iter().map(|key| key.len() + size_of::<Vec<u8>>()).sum());
+        let charge = Account::new(&self.host.memory);
+        let bytes: usize = sample.iter().map(|key| key.len() + size_of::<Vec<u8>>()).sum();
+        charge.set(bytes as u64);
         (sample, charge)
     }
 

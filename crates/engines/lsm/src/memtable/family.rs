@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use codec::SeqNo;
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 
 use super::spare::Spare;
 

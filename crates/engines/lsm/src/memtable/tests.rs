@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 use proptest::prelude::*;
 
 use super::*;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Charge, MemoryBudget};
+use memory_budget::{Account, MemoryBudget};
 
 use super::RangeDelete;
 
@@ -26,7 +26,7 @@ struct Tier {
     /// In order; the first one begins with the first range.
     fragments: Vec<Fragment>,
     bytes: usize,
-    _charge: Charge,
+    _charge: Account,
 }
 
 /// The keys from `start` on, before the next fragment.
@@ -64,10 +64,10 @@ impl Tier {
                 fragments.push(Fragment { start: start.to_vec(), numbers });
             }
         }
-        let mut charge = Charge::new(budget);
+        let charge = Account::new(budget);
         let bytes = deletes.iter().map(|delete| delete.memory()).sum::<usize>()
             + fragments.iter().map(Fragment::memory).sum::<usize>();
-        charge.set(bytes);
+        charge.set(bytes as u64);
         Arc::new(Self { deletes, fragments, bytes, _charge: charge })
     }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use engine::{Charge, MemoryBudget, Result};
+use engine::Result;
+use memory_budget::{Account, MemoryBudget};
 
 use super::Table;
 use super::metadata::BlockHandle;
@@ -14,7 +15,7 @@ const MOST: u64 = 128 << 10;
 
 /// A run of bytes of one fragment.
 pub(super) struct Ahead {
-    charge: Charge,
+    charge: Account,
     fragment: u32,
     offset: u64,
     bytes: Vec<u8>,
@@ -31,7 +32,7 @@ impl Ahead {
 
     /// Makes an empty run.
     pub(super) fn new(budget: &Arc<MemoryBudget>) -> Self {
-        Self { charge: Charge::new(budget), fragment: 0, offset: 0, bytes: Vec::new() }
+        Self { charge: Account::new(budget), fragment: 0, offset: 0, bytes: Vec::new() }
     }
 
     /// Returns whether all of a block is there.
@@ -84,7 +85,7 @@ impl Ahead {
 
     fn read(&mut self, table: &Table, fragment: u32, offset: u64, bytes: u64) -> Result<()> {
         self.bytes.resize(bytes as usize, 0);
-        self.charge.set(self.bytes.capacity());
+        self.charge.set(self.bytes.capacity() as u64);
         (self.fragment, self.offset) = (fragment, offset);
         let read = table.source.read(fragment, offset, &mut self.bytes);
         if read.is_err() {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Charge, MemoryBudget, Result};
+use engine::Result;
+use memory_budget::{Account, MemoryBudget};
 
 use super::block::{self, BlockBuilder, RESTART_INTERVAL};
 use super::compression::{Compression, Compressor, Tally};
@@ -52,7 +53,7 @@ pub(crate) struct TableBuilder {
     last_seqno: SeqNo,
     properties: Properties,
     data_bytes: u64,
-    charge: Charge,
+    charge: Account,
 }
 
 impl TableBuilder {
@@ -65,9 +66,9 @@ impl TableBuilder {
         budget: &Arc<MemoryBudget>,
     ) -> Result<Self> {
         let (first_memtable, last_memtable) = memtables;
-        let mut charge = Charge::new(budget);
+        let charge = Account::new(budget);
         let sink = store.create(id, options.buffer_bytes)?;
-        charge.set(sink.memory());
+        charge.set(sink.memory() as u64);
         Ok(Self {
             sink,
             id,
@@ -177,7 +178,7 @@ impl TableBuilder {
     fn charge_with(&mut self, bytes: usize) {
         let hashes = self.hashes.capacity() * size_of::<u64>();
         let kept = self.sink.memory() + hashes + self.index.len() + self.compressor.memory();
-        self.charge.set(kept + bytes);
+        self.charge.set((kept + bytes) as u64);
     }
 
     /// Returns the fragment that the next block goes to.

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{
-    Begun, BegunOld, Engine, Error, Listener, MemoryBudget, NoJournal, Old, Op, Result, Seat,
-};
+use engine::{Begun, BegunOld, Engine, Error, Listener, NoJournal, Old, Op, Result, Seat};
+use memory_budget::MemoryBudget;
 
 use super::stores::{Bench, key, small};
 use crate::Options;

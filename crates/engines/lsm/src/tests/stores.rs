@@ -6,10 +6,9 @@ use codec::SeqNo;
 use conformance::cranked_host;
 pub(crate) use conformance::{Pairs, key, scan};
 use device::Device;
-use engine::{
-    Barrier, Direction, Engine, Host, KeyRange, MemoryBudget, NoJournal, Op, Result, Sequence, View,
-};
+use engine::{Barrier, Direction, Engine, Host, KeyRange, NoJournal, Op, Result, Sequence, View};
 use environment::ManualClock;
+use memory_budget::MemoryBudget;
 use workers::{HandCranked, Order};
 
 use crate::{Options, Store};

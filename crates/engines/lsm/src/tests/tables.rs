@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 
 use crate::cache::Cache;
 use crate::entry::{Entry, EntryCursor, Found, Target};

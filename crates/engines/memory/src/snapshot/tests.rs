@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use codec::{Reader, SeqNo};
 use device::{Device, Mode};
-use engine::MemoryBudget;
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use workers::{Group, Pool};
 
 use super::format::{

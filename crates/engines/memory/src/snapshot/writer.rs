@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::{Buffer, Completion, Device, File, Mode, Queue, Request, SyncKind, Work};
-use engine::{MemoryBudget, Result};
+use engine::Result;
+use memory_budget::MemoryBudget;
 
 use super::format::{self, Head, Identity, Summary, Totals};
-use engine::Charge;
+use memory_budget::Account;
 
 /// Blocks that are on their way to the device while the next one is filled.
 const IN_FLIGHT: usize = 2;
@@ -21,7 +22,7 @@ pub(crate) struct SnapshotWriter {
     spare: Vec<Buffer>,
     /// Bytes of all buffers, spare or in flight.
     buffer_bytes: usize,
-    charge: Charge,
+    charge: Account,
     identity: Identity,
     block_bytes: usize,
     block: Vec<u8>,
@@ -47,7 +48,7 @@ impl SnapshotWriter {
             completions: Vec::new(),
             spare: Vec::new(),
             buffer_bytes: 0,
-            charge: Charge::new(budget),
+            charge: Account::new(budget),
             identity,
             block_bytes,
             block: vec![0; format::BLOCK_HEADER_BYTES],
@@ -99,7 +100,8 @@ impl SnapshotWriter {
             self.reap(1)?;
         }
         let buffer = self.buffer_with(bytes);
-        self.charge.set(self.block.capacity().max(bytes.len()) + self.buffer_bytes);
+        let block_bytes = self.block.capacity().max(bytes.len());
+        self.charge.set((block_bytes + self.buffer_bytes) as u64);
         let work = Work::Write { offset: self.offset, buffer };
         let request = Request { tag: self.offset, file: Arc::clone(&self.file), work };
         self.queue.submit(request).expect("fewer are in flight than the queue has room for");

@@ -6,9 +6,9 @@ use conformance::cranked_host;
 pub(super) use conformance::{Pairs, key, scan};
 use device::Device;
 use engine::{
-    Barrier, Direction, Engine, Host, KeyRange, MemoryBudget, NoJournal, Op, Result, SeqNo,
-    Sequence, View,
+    Barrier, Direction, Engine, Host, KeyRange, NoJournal, Op, Result, SeqNo, Sequence, View,
 };
+use memory_budget::MemoryBudget;
 use workers::{HandCranked, Order};
 
 use crate::{Options, Store};

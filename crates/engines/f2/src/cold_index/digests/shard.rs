@@ -13,13 +13,12 @@
 
 use std::sync::Arc;
 
-use engine::MemoryBudget;
+use memory_budget::{Account, MemoryBudget};
 use sync::atomic::Ordering::Relaxed;
 
 use super::packed::{HEAD_WORDS, Head};
 use crate::address::LogAddress;
 use crate::cold_index::chunk::Entry;
-use crate::memory_use::Charge;
 use crate::page_ring::PageRing;
 use crate::record::WORD_BYTES;
 
@@ -42,7 +41,7 @@ pub(super) struct Shard {
     page_words: u64,
     /// For each slot the number of its digest's first word, its lowest bits.
     slots: Vec<u32>,
-    slots_charge: Charge,
+    slots_charge: Account,
     /// Pages that may have memory.
     allowed: u64,
     /// The first word that is there, a page's first one, and the one behind the last.
@@ -63,7 +62,7 @@ impl Shard {
             ring: PageRing::new(page_bytes, pages_max, Arc::clone(&memory)),
             page_words,
             slots: Vec::new(),
-            slots_charge: Charge::new(memory),
+            slots_charge: Account::new(&memory),
             allowed: 0,
             begin: 0,
             tail: 0,

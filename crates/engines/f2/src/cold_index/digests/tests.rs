@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::MemoryBudget;
+use memory_budget::MemoryBudget;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use engine::{Health, MemoryBudget};
+use engine::Health;
 use environment::Environment;
+use memory_budget::MemoryBudget;
 use sync::epoch::Epochs;
 use sync::thread::yield_now;
 use telemetry::Registry;

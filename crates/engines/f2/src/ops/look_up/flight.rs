@@ -19,10 +19,10 @@ use device::{Buffer, Completion, Doorbell, Queue, Request, Work};
 use engine::Result;
 
 use super::{LookUp, Progress};
-use crate::memory_use::Charge;
 use crate::store::Shared;
 
 /// Longer buffers are not kept.
+use memory_budget::Account;
 const SPARE_BYTES_MAX: usize = 16 << 10;
 /// Reads are held back, to be handed to the device together, until they are this share of those under
 /// way: a read that is alone does not wait, and where many are under way few calls are made.
@@ -50,7 +50,7 @@ pub(crate) struct Fetcher {
     /// Bytes of reads on the queue.
     flying_bytes: usize,
     buffer_bytes: u64,
-    charge: Charge,
+    charge: Account,
 }
 
 /// A buffer that comes back however its use ends. [F2]
@@ -94,7 +94,7 @@ pub(crate) trait Purpose: Sized {
 pub(crate) type Ended<'a, T> = dyn FnMut(T, Result<Option<&[u8]>>) -> Option<(LookUp, T)> + 'a;
 
 impl Fetcher {
-    pub(crate) fn new(queue: Box<dyn Queue>, depth: usize, charge: Charge) -> Self {
+    pub(crate) fn new(queue: Box<dyn Queue>, depth: usize, charge: Account) -> Self {
         let (spare, completions) = Default::default();
         let (held_back, flying_bytes, buffer_bytes) = Default::default();
         Self { queue, depth, spare, completions, held_back, flying_bytes, buffer_bytes, charge }

@@ -13,7 +13,7 @@ const HALF: u32 = 32;
 /// The table. Hashes have all their bits mixed. The checkers do not see it: it orders nothing, and
 /// lost entries do no harm.
 #[derive(Debug)]
-pub struct Ghosts {
+pub struct GhostTable {
     entries: Box<[AtomicU64]>,
     /// One of `1 << sample_bits` keys is remembered.
     sample_bits: AtomicU32,
@@ -25,7 +25,7 @@ pub struct Ghosts {
     hits: AtomicU64,
 }
 
-impl Ghosts {
+impl GhostTable {
     /// Returns a table of `entries` entries, a power of two.
     ///
     /// # Panics
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn what_was_evicted_within_the_reach_is_a_hit_once() {
-        let ghosts = Ghosts::new(1 << 12);
+        let ghosts = GhostTable::new(1 << 12);
         ghosts.set_reach(2);
         for key in 0..100 {
             ghosts.note_evicted(hash(key), key / 25);
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_sample_stands_for_all() {
         const KEYS: u64 = 100_000;
-        let ghosts = Ghosts::new(1 << 12);
+        let ghosts = GhostTable::new(1 << 12);
         for key in 0..KEYS {
             ghosts.note_evicted(hash(key), key / 1000);
         }

@@ -1,10 +1,16 @@
-//! How much memory an engine may use, and how much it does.
+//! The bytes that a store may use, and the bytes that it uses.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sync::pieces::Meter;
 
-use crate::error::{Error, Result};
+/// The budget is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the memory budget of {limit} bytes is used up")]
+pub struct OutOfMemory {
+    /// Bytes of the budget.
+    pub limit: u64,
+}
 
 /// One engine's share of the database's memory. The limit may move while the engine runs.
 #[derive(Debug)]
@@ -47,11 +53,11 @@ impl MemoryBudget {
     /// may pass it by one request each, never by more.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`].
-    pub fn charge(&self, bytes: u64) -> Result<()> {
+    /// [`OutOfMemory`].
+    pub fn charge(&self, bytes: u64) -> Result<(), OutOfMemory> {
         let limit = self.limit();
         if self.used().saturating_add(bytes) > limit {
-            return Err(Error::OutOfMemory { limit });
+            return Err(OutOfMemory { limit });
         }
         self.used.fetch_add(bytes, Relaxed);
         Ok(())
@@ -77,5 +83,19 @@ impl Meter for MemoryBudget {
 
     fn subtract(&self, bytes: u64) {
         self.release(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_refuses_what_would_pass_it() {
+        let budget = MemoryBudget::new(10);
+        budget.charge(8).unwrap();
+        assert_eq!(budget.charge(3), Err(OutOfMemory { limit: 10 }));
+        budget.release(8);
+        budget.charge(10).unwrap();
     }
 }

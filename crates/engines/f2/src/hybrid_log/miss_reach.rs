@@ -1,9 +1,9 @@
-//! What more pages in memory would have saved, counted as operations run.
+//! Counts of the I/O that more pages in memory would have saved.
 //!
-//! No list of what has left is needed: an address says how far below a border it lies. A record that
-//! is read from disk and lies less than the *reach* below `HEAD` would have been in memory, had there
-//! been that much more; one that is written anew and lies less than that below `READ_ONLY` would have
-//! been changed in place.
+//! No list of evicted records is needed: an address says how far it is below a border. If a record is
+//! read from disk and is less than the *reach* below `HEAD`, that much more memory would have had it.
+//! If a record is appended again and its old version is less than the reach below `READ_ONLY`, it
+//! would have been changed in place.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -17,7 +17,7 @@ const STRIPES: usize = 8;
 
 /// The checkers do not see it: it orders nothing.
 #[derive(Default)]
-pub(super) struct Ghosts {
+pub(super) struct MissReach {
     reach: AtomicU64,
     reads: AtomicU64,
     appends: [CachePadded<AtomicU64>; STRIPES],
@@ -25,7 +25,7 @@ pub(super) struct Ghosts {
 
 /// What was counted since the log was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GhostHits {
+pub(crate) struct ReachHits {
     /// Reads of the device.
     pub(crate) reads: u64,
     /// Records that were appended.
@@ -35,31 +35,31 @@ pub(crate) struct GhostHits {
 impl HybridLog {
     /// From now on counts what `bytes` more of memory would have saved.
     pub(crate) fn set_ghost_reach(&self, bytes: u64) {
-        self.ghosts.reach.store(bytes, Relaxed);
+        self.misses.reach.store(bytes, Relaxed);
     }
 
     /// A record was read from disk, in a chain whose newest record is `head`.
     pub(crate) fn note_disk_read(&self, head: LogAddress) {
         let below = self.head().get().wrapping_sub(1).wrapping_sub(head.get());
-        if below < self.ghosts.reach.load(Relaxed) && head != LogAddress::NONE {
-            self.ghosts.reads.fetch_add(1, Relaxed);
+        if below < self.misses.reach.load(Relaxed) && head != LogAddress::NONE {
+            self.misses.reads.fetch_add(1, Relaxed);
         }
     }
 
-    /// A record is appended in a chain whose newest record is `head`, where what lies below `mutable`
-    /// was not changed in place.
+    /// A record is appended in a chain whose newest record is `head`, where what lies below
+    /// `mutable` was not changed in place.
     #[inline]
     pub(crate) fn note_append(&self, head: LogAddress, mutable: LogAddress) {
         let below = mutable.get().wrapping_sub(1).wrapping_sub(head.get());
-        if below < self.ghosts.reach.load(Relaxed) && head != LogAddress::NONE {
+        if below < self.misses.reach.load(Relaxed) && head != LogAddress::NONE {
             let stripe = (head.get() >> 6) as usize % STRIPES;
-            self.ghosts.appends[stripe].fetch_add(1, Relaxed);
+            self.misses.appends[stripe].fetch_add(1, Relaxed);
         }
     }
 
     /// What was counted so far.
-    pub(crate) fn ghost_hits(&self) -> GhostHits {
-        let appends = self.ghosts.appends.iter().map(|stripe| stripe.load(Relaxed)).sum();
-        GhostHits { reads: self.ghosts.reads.load(Relaxed), appends }
+    pub(crate) fn ghost_hits(&self) -> ReachHits {
+        let appends = self.misses.appends.iter().map(|stripe| stripe.load(Relaxed)).sum();
+        ReachHits { reads: self.misses.reads.load(Relaxed), appends }
     }
 }
