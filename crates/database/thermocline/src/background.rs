@@ -165,7 +165,7 @@ impl Inner {
 
     /// Returns for how long the oldest snapshot or scan is held, at least.
     pub(crate) fn oldest_snapshot_age(&self) -> Option<Duration> {
-        self.snapshot_ages.look(self.sequence.pinned(), self.options.environment.now())
+        self.snapshot_ages.look(self.sequence.pins(), self.options.environment.now())
     }
 
     fn every(

@@ -62,9 +62,12 @@ pub struct Options {
     /// Tables of Level 0 that overlap with each other, from which on the store considers their
     /// compaction. It compacts them if they are as large as the tables of Level 1 that they
     /// overlap, or if readers have searched them in vain for that number of bytes. It always
-    /// compacts four times this number of tables. It compacts all of Level 0 if its bytes are at
-    /// least this number of thirds of the memtables' share, and at least the bytes that Level 1
-    /// should hold. If this is more than `level0_tables_slow`, that number is used. Default: 4.
+    /// compacts four times this number of tables, or half of `level0_tables_slow` if that is less.
+    /// It compacts all of Level 0 if that has 64 times this number of tables. It also does so if
+    /// the bytes of Level 0 reach this number of thirds of the memtables' share and a second limit.
+    /// The second limit is the smaller of the bytes that Level 1 should hold, and half of the bytes
+    /// at which writers are slowed down. If this is more than `level0_tables_slow`, that number is
+    /// used. Default: 4.
     pub level0_tables: usize,
     /// Tables in Level 0 from which on writers are slowed down, the more tables the more; at twice
     /// this number writers wait. Default: 36.

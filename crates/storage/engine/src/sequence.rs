@@ -246,7 +246,7 @@ impl Sequence {
         pinning || pins.range(older.get()..newer.get()).next().is_some()
     }
 
-    /// Returns the snapshots that are held, the oldest first.
+    /// Returns the numbers at which snapshots are held, ascending.
     pub fn pins(&self) -> Vec<SeqNo> {
         self.pins.lock().keys().copied().map(SeqNo::new).collect()
     }
@@ -270,11 +270,6 @@ impl Sequence {
     /// Returns the oldest snapshot that is held, if any: it keeps old versions alive.
     pub fn oldest_pin(&self) -> Option<SeqNo> {
         self.pins.lock().keys().next().copied().map(SeqNo::new)
-    }
-
-    /// Returns the numbers at which snapshots are held, ascending.
-    pub fn pinned(&self) -> Vec<SeqNo> {
-        self.pins.lock().keys().copied().map(SeqNo::new).collect()
     }
 
     /// Looks a few times, and yields in between.

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 
 /// Bytes by which a transaction's part of the budget grows.
 const STEP_BYTES: u64 = 64 << 10;
-/// A transaction may hold this part of the memory (one divided by this) even if none is left, so
-/// that it can delete something, or replace a value by one that takes no more.
+/// Part of the memory (one in this many) that a transaction may hold even if none is left, at least
+/// [`STEP_BYTES`]. So it can delete something, or replace a value by one that takes no more.
 const ALLOWANCE_PART: u64 = 64;
 
 /// One transaction's part of the budget, which is released when this is dropped.

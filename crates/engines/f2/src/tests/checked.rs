@@ -1,4 +1,4 @@
-//! What the offline check says of the cold half: whole stores, and entries that lead astray.
+//! The report of the offline check about the cold half: whole stores, and entries that lead astray.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use crate::hybrid_log::stretches;
 use crate::open::{COLD_LOG, HOT_LOG, StoredLog, decode_standing};
 use crate::record::{WORD_BYTES, stamp};
 
-/// Bits of an entry that are its address.
+/// Bits of an entry that hold its address.
 const ADDRESS: u64 = (1 << 44) - 1;
-/// A chunk's record has two words and its name before the entries.
+/// Offset of the entries in a chunk's record: two words and the chunk's name come before them.
 const ENTRIES_AT: usize = 3 * WORD_BYTES;
 
-/// What a store leaves when it is closed.
+/// Flushes and closes a store; returns the device with its files.
 pub(super) fn closed(bench: &Bench) -> Arc<dyn Device> {
     bench.store.flush().expect("flushes");
     bench.store.close().expect("closes");
     Arc::clone(&bench.device)
 }
 
-/// A log of a closed store, and where its linked records lie: address, length, what the chain goes on
-/// at.
+/// Returns a log of a closed store and its linked records: address, length, and the address that
+/// the chain continues at.
 pub(super) fn records_of(
     device: &Arc<dyn Device>,
     name: &'static str,
@@ -58,8 +58,8 @@ pub(super) fn records_of(
     (log, records)
 }
 
-/// Changes the record at an address, and answers its place. Its checksum is right again if the change
-/// says so.
+/// Changes the record at an address, and returns its place. If `change` returns true, the record
+/// gets a correct checksum again.
 pub(super) fn change_record(
     device: &Arc<dyn Device>,
     log: &StoredLog,
@@ -79,8 +79,8 @@ pub(super) fn change_record(
     (name, offset)
 }
 
-/// Changes the first entry of the newest chunk, with a checksum that is right, and answers where the
-/// chunk lies.
+/// Changes the first entry of the newest chunk, with a correct checksum, and returns the chunk's
+/// place.
 fn change_entry(device: &Arc<dyn Device>, change: impl Fn(u64) -> u64) -> (String, u64) {
     let (log, records) = records_of(device, CHUNKS);
     let (at, bytes, _) = *records.last().expect("there is a chunk");
@@ -91,14 +91,14 @@ fn change_entry(device: &Arc<dyn Device>, change: impl Fn(u64) -> u64) -> (Strin
     })
 }
 
-/// A bit of the record's last word is another.
+/// Inverts a bit of the record's last word.
 pub(super) fn rot(record: &mut [u8]) -> bool {
     let last = record.len() - WORD_BYTES;
     record[last] ^= 1;
     false
 }
 
-/// Has the chain go on elsewhere.
+/// Makes the chain continue at another address.
 fn lead_to(previous: LogAddress) -> impl FnOnce(&mut [u8]) -> bool {
     move |record| {
         record[..6].copy_from_slice(&previous.get().to_le_bytes()[..6]);
@@ -152,7 +152,7 @@ fn chained() -> Arc<dyn Device> {
     let bench = cold_store(small_cold());
     for round in 0..4 {
         for number in 0..40 {
-            // Longer each time, so that it is not changed in place.
+            // The value gets longer each time, so that it is not changed in place.
             bench.put(&key(number), &value(number, round, 8 + 8 * round as usize));
         }
     }
@@ -212,7 +212,7 @@ fn a_damaged_chunk_is_reported_with_its_place() {
         let [damage] = &damage[..] else { panic!("{damage:?}") };
         assert_eq!((&damage.file, damage.offset), (&file, offset), "{damage}");
         assert!(damage.what.contains("checksum does not match"), "{damage}");
-        // It is right again.
+        // The byte is restored.
         change_record(&device, &log, (at, bytes), rot);
         assert_eq!(check(&device).expect("is checked").damage, []);
     }

@@ -1,4 +1,4 @@
-//! Compaction gives space back, loses nothing and brings nothing back.
+//! Compaction frees space, loses nothing and brings nothing back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::Options;
 use crate::pressure::Level;
 
 const KEYS: u64 = 400;
-/// Some six times what lives.
+/// About six times the live bytes.
 const DISK_BYTES: u64 = 256 << 10;
 
 /// A single log, little disk, and compaction by look-ups, and by scans.
@@ -160,7 +160,8 @@ fn a_read_modify_write_waits_and_is_refused_as_a_put_is() {
     assert!(matches!(delete(), Err(Error::SpaceUsedUp { .. })));
 }
 
-/// Who must not wait is not told of what is owed, and of refusals by who may wait.
+/// A write that must not wait is admitted without a delay; its debt is kept. If writes are refused,
+/// the call reports that there is no room, and a writer that may wait gets the error.
 #[test]
 fn a_write_that_must_not_wait_owes_and_is_told_that_there_is_no_room() {
     let bench = Bench::open_by_hand(device::memory(), both()[0].clone(), 1);
@@ -178,8 +179,8 @@ fn a_write_that_must_not_wait_owes_and_is_told_that_there_is_no_room() {
     assert_eq!((put(), delete()), (Ok(false), Ok(false)));
 }
 
-/// Nobody flushes pages, so memory for the next one runs out: who is told that it is taken at once finds some, and
-/// flushes none itself.
+/// No thread flushes pages, so memory for the next one runs out. A write that can be taken without
+/// waiting finds memory, and flushes no page itself.
 #[test]
 fn what_is_taken_at_once_waits_for_no_page() {
     for steps in [1, 2, 25] {
@@ -188,7 +189,7 @@ fn what_is_taken_at_once_waits_for_no_page() {
         let writes = || bench.device.accounting().counts().write_ops;
         let (before, mut taken) = (writes(), 0);
         loop {
-            // Of other lengths each time, so that none is changed in place.
+            // The lengths alternate, so that no record is changed in place.
             let value = vec![7; 80 + 8 * (taken % 2)];
             let ops: Vec<_> = keys.iter().map(|key| Op::Put { key, value: &value }).collect();
             let bytes = ops.iter().map(|op| op.bytes() as u64).sum();
@@ -205,7 +206,7 @@ fn what_is_taken_at_once_waits_for_no_page() {
     }
 }
 
-/// Nobody flushes pages, so memory for the next one runs out.
+/// No thread flushes pages, so memory for the next one runs out.
 #[test]
 fn a_log_without_a_page_has_no_room_at_once_and_some_once_others_have_waited() {
     let options = both()[0].clone();
@@ -225,7 +226,8 @@ fn a_log_without_a_page_has_no_room_at_once_and_some_once_others_have_waited() {
     assert!(put(&long));
 }
 
-/// A round takes up to 256 MiB: whoever closes the store does not wait until all of it is read.
+/// A round takes up to 256 MiB: a thread that closes the store does not wait until all of it is
+/// read.
 #[test]
 fn a_round_that_is_stopped_reads_no_further() {
     let [single, _] = both();

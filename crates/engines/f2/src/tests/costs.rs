@@ -1,4 +1,4 @@
-//! What operations cost, in what repeats exactly: bytes appended, reads of the device.
+//! Costs of operations, in measures that repeat exactly: bytes appended, reads of the device.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -61,8 +61,8 @@ fn many_cold_reads_at_once_give_what_single_ones_give() {
 #[test]
 fn a_cold_read_takes_one_read_of_the_device() {
     const KEYS: u64 = 2_000;
-    // An index so large that hardly any chain has two keys.
-    // Without compaction, which would take old records into memory.
+    // The index is so large that hardly any chain has two keys. There is no compaction, which would
+    // read old records into memory.
     let disk_bytes_max = Some(u64::MAX);
     let bench = Bench::open(Options { index_bits: Some(12), disk_bytes_max, ..tiny() });
     for number in 0..KEYS {
@@ -75,12 +75,12 @@ fn a_cold_read_takes_one_read_of_the_device() {
         assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)));
     }
     let reads = bench.device.accounting().counts().read_ops - before;
-    // Records that cross a block's end, and pairs of keys on one chain, take another.
+    // A record that crosses a block's end, and a pair of keys on one chain, take another read.
     assert!((cold..cold + cold / 20).contains(&reads), "{reads} reads for {cold} cold keys");
 }
 
-/// Reads of the device that a get of a cold key takes, in thousandths, of values as long as `words` says of
-/// their numbers, after the store was opened again.
+/// Returns the reads of the device that a get of a cold key takes, in thousandths, after the store
+/// was opened again. The value of a key has `words(number)` words.
 fn reads_of_cold_gets(words: impl Fn(u64) -> usize) -> u64 {
     const KEYS: u64 = 2_000;
     let options = Options {
@@ -112,7 +112,8 @@ fn reads_of_cold_gets(words: impl Fn(u64) -> usize) -> u64 {
     bench.figure("reads_per_look_up_permille")
 }
 
-/// A chunk and a record: however long it is, but for the few that are longer than most.
+/// A cold get reads a chunk and a record, however long the record is, except for the few records
+/// that are longer than most.
 #[test]
 fn a_cold_get_takes_two_reads_whatever_the_lengths() {
     let of_8_kib = reads_of_cold_gets(|_| 1024);
@@ -121,7 +122,8 @@ fn a_cold_get_takes_two_reads_whatever_the_lengths() {
     assert!(of_8_kib < 2_100 && mixed < 2_250, "{of_8_kib} and {mixed} for a thousand gets");
 }
 
-/// Keys that somebody has chosen to share a chain, in a store whose seed was known, hardly do so in another.
+/// Keys that were chosen to share a chain in a store whose seed was known hardly do so in another
+/// store.
 #[test]
 fn keys_that_collide_in_one_store_do_not_in_the_next() {
     let open = |seed| Bench::open_by_hand(device::memory(), tiny(), seed);

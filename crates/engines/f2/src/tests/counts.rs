@@ -1,4 +1,4 @@
-//! What a checkpoint says of the cold index is what it has, whatever is put beside it.
+//! A checkpoint's counts of the cold index match its content, even with appends at the same time.
 
 use std::sync::Arc;
 

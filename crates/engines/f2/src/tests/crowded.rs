@@ -1,5 +1,6 @@
-//! Keys that become cold again and again, in a cold log of others that live: nothing compacts that log, and
-//! the keys' chunk stays short all the same.
+//! Keys that become cold again and again, in a cold log of other keys that live.
+//!
+//! No round compacts that log, and the keys' chunk stays short nevertheless.
 
 use std::collections::HashMap;
 
@@ -12,12 +13,12 @@ use crate::Options;
 use crate::address::LogAddress;
 use crate::cold_index::{CROWDED, Change};
 
-/// A cold log that is left alone: it has more room than it will take.
+/// A store whose cold log is not compacted: it has more room than it will take.
 fn left_alone() -> Options {
     Options { cold_disk_bytes_max: Some(1 << 30), read_cache_bytes: Some(0), ..small_hot() }
 }
 
-/// Has some keys become cold so often, with others that are new each time.
+/// Makes some keys cold `rounds` times, with other keys that are new each time.
 fn must_not_pile_up(bench: &Bench, again: &[Vec<u8>], rounds: u64) {
     const NEW: u64 = 4;
     let log = &bench.store.shared.log;
@@ -29,7 +30,8 @@ fn must_not_pile_up(bench: &Bench, again: &[Vec<u8>], rounds: u64) {
         }
         let written = log.tail();
         while log.begin() < written {
-            // In the way of nothing: all but the newest is dead before it leaves the hot log.
+            // The filler fills no chunk: all its versions but the newest are dead before they leave
+            // the hot log.
             bench.put(b"filler", &value(0, appended, 124 + 2 * (appended % 2) as usize));
             appended += 1;
             if appended % 4 == 0 {
@@ -61,7 +63,7 @@ fn versions_of_a_key_do_not_pile_up_in_its_chunk() {
     must_not_pile_up(&bench, &[b"again".to_vec()], 4_000);
 }
 
-/// Whichever of them crowds the tag.
+/// The law holds whichever of the two keys crowds the tag.
 #[test]
 fn nor_do_those_of_two_keys_of_one_tag() {
     let bench = Bench::open_by_hand(device::memory(), left_alone(), 7);
@@ -69,14 +71,14 @@ fn nor_do_those_of_two_keys_of_one_tag() {
     let mut known = HashMap::new();
     let pair = (0_u64..).find_map(|number| {
         let again = format!("again-{number}").into_bytes();
-        // What chunks know of it.
+        // The part of the position that chunks keep.
         let prefix = shared.index.position(shared.hash(&again)).get() >> u32::BITS;
         known.insert(prefix, again.clone()).map(|other| [other, again])
     });
     must_not_pile_up(&bench, &pair.expect("two of many share a tag"), 500);
 }
 
-/// The newest of each key stays, and so do those that cannot be read.
+/// The newest entry of each key stays, and so do entries whose records cannot be read.
 #[test]
 fn only_entries_behind_another_of_their_key_are_taken_out() {
     let bench = Bench::open(Options { read_cache_bytes: Some(0), ..tiny() });

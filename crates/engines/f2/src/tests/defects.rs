@@ -1,5 +1,5 @@
-//! Defects that were seen in the reference, each a law here; others of them are in `two_logs`,
-//! `sessions` and `prefix`.
+//! Defects that were seen in the reference, each a law here; other defects of the reference are in
+//! `two_logs`, `sessions` and `prefix`.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,8 +15,8 @@ use super::two_logs::{KEYS, push_out, small_cold, small_hot};
 use crate::check;
 use crate::planted::meanwhile_before_link;
 
-/// D4: in the reference a checkpoint with two sessions spins for ever. Here sessions do nothing while
-/// checkpoints are made beside each other, which all end within `limit`.
+/// D4: in the reference a checkpoint with two sessions spins for ever. Here sessions do nothing
+/// while checkpoints are made at the same time, and all checkpoints end within `limit`.
 pub(super) fn checkpoints_end_beside_sessions(limit: Duration) {
     const SESSIONS: u64 = 5;
     const CHECKPOINTS: usize = 3;
@@ -26,7 +26,7 @@ pub(super) fn checkpoints_end_beside_sessions(limit: Duration) {
     let mut into = Vec::new();
     for (number, session) in (0..).zip(&mut sessions) {
         session.put(&key(number), &value(number, 1, 8)).expect("is put");
-        // Pending, as far as its key is on disk.
+        // The get is pending if its key is on disk.
         session.get(&key(KEYS / 2 + number), &mut into).expect("the get begins");
     }
     let before = bench.store.newest_checkpoint();
@@ -43,7 +43,7 @@ pub(super) fn checkpoints_end_beside_sessions(limit: Duration) {
             });
         }
         let have_ended = (0..CHECKPOINTS).all(|_| told.recv_timeout(limit).is_ok());
-        // Whatever waits for them ends now.
+        // A checkpoint that waits for the sessions ends now.
         sessions.clear();
         have_ended
     });
@@ -53,11 +53,11 @@ pub(super) fn checkpoints_end_beside_sessions(limit: Duration) {
 
 #[test]
 fn d4_a_checkpoint_waits_for_no_session() {
-    // Far longer than it takes.
+    // Far longer than the checkpoints take.
     checkpoints_end_beside_sessions(Duration::from_secs(60));
 }
 
-/// The same while all of them count up, and copies are opened.
+/// The same while all writers count up, and copies are opened.
 #[test]
 fn d4_checkpoints_beside_many_writers_all_end() {
     const WRITERS: u64 = 5;
@@ -101,12 +101,12 @@ fn d4_checkpoints_beside_many_writers_all_end() {
     assert_eq!(sum, counted);
 }
 
-/// D6: in the reference an allocation that is given up leaves a hole, and compaction loses what lies
-/// behind it in the page. Here every second put of one key is given up after it was allocated, since
-/// another one of the key comes first, and the log is cut behind some of them.
+/// D6: in the reference an abandoned allocation leaves a hole, and compaction loses the records
+/// behind it in the page. Here every second put of one key is abandoned after its allocation, since
+/// another put of the key comes first. The log is cut behind some of these holes.
 pub(super) fn nothing_is_lost_behind_what_is_given_up() {
     let bench = Rc::new(Bench::open_by_hand(device::memory(), small_hot(), 6));
-    // Of the lengths of the three records below, none of which can be put in another's place.
+    // The least bytes of the three records below; none of them can be put in another's place.
     let least = 16 + 16 + 24;
     let mut given_up = 0;
     for number in 0..KEYS {
@@ -154,7 +154,7 @@ fn d6_nothing_is_lost_behind_an_allocation_that_was_given_up() {
     nothing_is_lost_behind_what_is_given_up();
 }
 
-/// The same by threads, which lose races for few chains while the log is cut again and again.
+/// The same with threads, which lose races for few chains while the log is cut again and again.
 #[test]
 fn d6_nothing_is_lost_where_threads_lose_races() {
     const WRITERS: u64 = 4;
@@ -167,7 +167,8 @@ fn d6_nothing_is_lost_where_threads_lose_races() {
             scope.spawn(move || {
                 for number in (thread * KEYS)..(thread + 1) * KEYS {
                     bench.put(&key(number), &value(number, 0, 8));
-                    // Longer than its old value, so it is appended, and all threads want this chain.
+                    // The value is longer than the old one, so it is appended, and all threads want
+                    // this chain.
                     bench.put(b"contended", &value(number, 0, 2 + (number % 9) as usize));
                 }
                 writing.fetch_sub(1, SeqCst);
@@ -189,9 +190,9 @@ fn d6_nothing_is_lost_where_threads_lose_races() {
     assert_eq!(check(&bench.device).expect("is checked").damage, []);
 }
 
-/// D7: in the reference compaction removes files that the last checkpoint needs. Here a checkpoint is
-/// followed by compactions that no other checkpoint has named, and by a crash at every operation of
-/// the disk from then on.
+/// D7: in the reference compaction removes files that the last checkpoint needs. Here compactions
+/// that no other checkpoint has named follow a checkpoint, and a crash comes at every operation of
+/// the disk after it.
 #[test]
 fn d7_a_checkpoint_keeps_what_it_needs() {
     let disk = SimulatedDisk::new(7, Faults::none());
@@ -232,14 +233,14 @@ fn d7_a_checkpoint_keeps_what_it_needs() {
     }
 }
 
-/// D9: in the reference a put that finds the log above its budget works off the whole compaction.
-/// Here nobody else would do it, and it is not done.
+/// D9: in the reference a put that finds the log above its budget does the whole compaction. Here
+/// no other thread would do it, and it is not done.
 #[test]
 pub(super) fn d9_user_operations_never_work_off_a_compaction() {
     let bench = Bench::open_by_hand(device::memory(), small_cold(), 1);
     let reads = || bench.device.accounting().counts().read_ops;
     let before = reads();
-    // Three times the disk space of the hot log. Each of these waits a moment, and goes on.
+    // Three times the disk space of the hot log. Each of these puts waits a moment, and continues.
     for number in 0..1_700 {
         bench.put(&key(number), &value(number, 0, 8));
     }
@@ -258,12 +259,12 @@ pub(super) fn d9_user_operations_never_work_off_a_compaction() {
     assert!(bench.figure("compactions") > 0, "there was something to be done");
 }
 
-/// The same beside compactions that do not end before the writes have: nobody waits for them.
+/// The same next to compactions that do not end before the writes do: no write waits for them.
 #[test]
 fn d9_user_operations_never_wait_for_a_compaction_to_end() {
     let bench = Bench::open(small_cold());
     let shared = &bench.store.shared;
-    // Who compacts holds these all the while.
+    // A compaction holds these locks as long as it runs.
     let compacting =
         (shared.compacting.lock(), shared.compacting_cold.lock(), shared.compacting_chunks.lock());
     for number in 0..1_000 {

@@ -1,4 +1,5 @@
-//! The directory's snapshot as a store keeps it: one file that its checkpoint names, also in a copy.
+//! The directory's snapshot as a store keeps it: one file that its checkpoint names, also in a
+//! copy.
 
 use std::sync::Arc;
 
@@ -38,14 +39,14 @@ fn a_store_keeps_one_snapshot_and_opens_from_it() {
     push_out(&bench);
     let copy = device::memory();
     bench.store.checkpoint(Arc::clone(&copy)).expect("is copied");
-    // The store itself may have made the next one by now.
+    // The store itself may have made the next snapshot already.
     assert_eq!(snapshots(&copy).len(), 1);
-    // What a crash has left.
+    // A file that a crash leaves.
     bench.device.open("directory-0000000000999999", Mode::CreateNew).expect("is made");
     let bench = bench.reopen(small_hot());
     assert_eq!(snapshots(&bench.device).len(), 1);
     must_be_whole(&bench, VERSIONS - 1);
-    // Of the copy its snapshot is damaged.
+    // The copy's snapshot is damaged.
     let [name] = &snapshots(&copy)[..] else { panic!("one") };
     let file = copy.open(name, Mode::Write).expect("opens");
     file.write_at(1_000, &[0xff; 8]).expect("writes");

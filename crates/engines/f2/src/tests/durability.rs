@@ -1,4 +1,4 @@
-//! What a flush promises, also after one that failed half way.
+//! The promises of a flush, also after a flush that failed half way.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,7 +13,7 @@ use super::two_logs::{KEYS, cold_store, push_out, small_cold};
 use crate::Options;
 use crate::checkpoint::SUPERBLOCK;
 
-/// A journal that cannot be reached once it is told so.
+/// A journal that cannot be reached once its flag is set.
 #[derive(Default)]
 struct Refusing(AtomicBool);
 
@@ -42,7 +42,7 @@ fn a_flush_after_one_that_the_journal_refused_makes_everything_durable() {
     assert_eq!(bench.get(&key(2)), Some(value(2, 1, 4)));
 }
 
-/// It may be a write that waits for a page to be flushed, by the thread that makes the checkpoint.
+/// The write may wait for a page that the thread that makes the checkpoint has to flush.
 #[test]
 fn a_flush_waits_for_no_write_that_is_under_way() {
     let bench = Bench::open(tiny());
@@ -186,11 +186,12 @@ fn a_close_after_a_failed_commit_keeps_the_segments_of_both_states() {
     }
 }
 
-/// Long enough for a flush, however busy the machine is: only one that never ends takes it.
+/// Longer than any flush takes, however busy the machine is: only a flush that never ends reaches
+/// it.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
-/// Whoever writes a copy of the store holds neither a flush up nor the removal of what the copy does not need,
-/// and has all that it began with.
+/// A thread that writes a copy of the store delays neither a flush nor the removal of files that
+/// the copy does not need. The copy has everything that was there when it began.
 #[test]
 fn a_copy_that_takes_long_holds_nobody_up() {
     let bench = &cold_store(small_cold());
@@ -234,7 +235,7 @@ fn a_copy_that_takes_long_holds_nobody_up() {
     }
 }
 
-/// A journal that has everything.
+/// A journal that has every write.
 struct Reaching;
 
 impl Barrier for Reaching {
@@ -247,7 +248,8 @@ impl Barrier for Reaching {
     }
 }
 
-/// The journal is replayed above the newest checkpoint. Records that were compacted since would have another copy then.
+/// The journal is replayed above the newest checkpoint. If records had been compacted since, there
+/// would be another copy of them then.
 #[test]
 fn no_record_behind_a_checkpoint_is_compacted_before_the_next_one() {
     let bench = Bench::open_by_hand_behind(Arc::new(Reaching), device::memory(), small_cold(), 3);

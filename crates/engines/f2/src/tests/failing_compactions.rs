@@ -1,7 +1,9 @@
-//! One damaged record, in each of the logs: nothing is lost, reads go on, writes are refused with
-//! its place once space is used up, and taken again when it can be read. And what is no background
-//! error: a log that is not to be compacted, and a tombstone that waits for a record to be
-//! readable.
+//! One damaged record, in each of the logs.
+//!
+//! Nothing is lost and reads continue. Writes are refused with the record's place once space is
+//! used up, and accepted again when the record can be read. The file also has the cases that are no
+//! background error: a log that is not to be compacted, and a tombstone that waits for a record to
+//! be readable.
 
 use std::sync::Arc;
 
@@ -18,24 +20,24 @@ use crate::hybrid_log::HybridLog;
 
 const KEYS: u64 = 1_000;
 
-/// Where the first record of a log lies.
+/// Address of the first record of a log.
 const FIRST: LogAddress = LogAddress::new(64);
 
-/// A byte of a file that is not what it was.
+/// A byte of a file that differs from the byte that was written.
 struct Damage {
     file: String,
     offset: u64,
 }
 
 impl Damage {
-    /// Of the record at `at`, beside its lengths.
+    /// Returns damage of the record at `at`, in a byte that is not part of its lengths.
     fn of(log: &HybridLog, at: LogAddress) -> Self {
         let number = log.geometry.segment(at);
         let offset = log.segments.get(number).expect("it is there").offset(at) + 20;
         Self { file: log.segments.file_name(number), offset }
     }
 
-    /// Turns it over, and the second time back.
+    /// Inverts the byte; a second call restores it.
     fn turn(&self, bench: &Bench) {
         let file = bench.device.open(&self.file, device::Mode::Write).expect("opens");
         let mut byte = [0];
@@ -74,7 +76,7 @@ fn write(bench: &Bench, version: u64) -> Result<(), (u64, Error)> {
     Ok(())
 }
 
-/// Writes versions until they are refused. Answers the last version that each key has.
+/// Writes versions until a write is refused. Returns the last version of each key, and the error.
 fn write_until_refused(bench: &Bench) -> (Vec<u64>, Error) {
     let mut versions = vec![3; KEYS as usize];
     for version in 4..500 {
@@ -91,8 +93,8 @@ fn write_until_refused(bench: &Bench) -> (Vec<u64>, Error) {
     panic!("writes are never refused");
 }
 
-/// The damage is turned over in a store in which the compaction of one of these logs fails for it,
-/// which takes too much by and by.
+/// Damages a record in a store in which the compaction of one of these logs fails because of it. In
+/// time that log takes too much space.
 fn suffer(bench: &Bench, damage: &Damage, logs: &[&str]) {
     damage.turn(bench);
     let (versions, error) = write_until_refused(bench);
@@ -111,7 +113,7 @@ fn suffer(bench: &Bench, damage: &Damage, logs: &[&str]) {
     assert!(matches!(delete, Err(Error::SpaceUsedUp { .. })), "{delete:?}");
     let failures = bench.figure("compaction_failures") + bench.figure("cold_compaction_failures");
     assert!(failures < 40, "{failures} times it was tried");
-    // What is sound is read.
+    // Sound keys can be read.
     let (mut sound, mut damaged) = (0, 0);
     for (number, version) in (0..).zip(&versions) {
         let mut found = Vec::new();
@@ -217,7 +219,7 @@ fn cold_log(bench: &Bench) -> &HybridLog {
     &bench.store.shared.cold.as_ref().expect("two logs").log
 }
 
-/// Puts new keys until the cold log has so many bytes; answers which is the next one.
+/// Puts new keys until the cold log has `bytes` bytes; returns the number of the next key.
 fn grow_cold_log(bench: &Bench, from: u64, bytes: u64) -> u64 {
     let log = cold_log(bench);
     let grown = (from..).find(|number| {
@@ -230,7 +232,7 @@ fn grow_cold_log(bench: &Bench, from: u64, bytes: u64) -> u64 {
     grown.expect("it grows") + 1
 }
 
-/// A round failed; then so much that lives is appended that none is wanted any more.
+/// A round fails. Then the log grows by live records until no round is wanted any more.
 #[test]
 fn a_log_that_grows_by_what_lives_is_without_error() {
     let bench = Bench::open_by_hand(device::memory(), unbounded(), 7);
@@ -277,7 +279,7 @@ fn a_log_that_is_not_to_be_compacted_is_without_error() {
     assert_eq!(bench.store.background_errors(), []);
 }
 
-/// Damages the record of a cold key that is on disk, and answers the key and the damage.
+/// Damages the record of a cold key that is on disk; returns the key and the damage.
 fn damage_cold_key(bench: &Bench) -> (Vec<u8>, Damage) {
     let shared = &bench.store.shared;
     let cold = shared.cold.as_ref().expect("two logs");
@@ -295,7 +297,7 @@ fn damage_cold_key(bench: &Bench) -> (Vec<u8>, Damage) {
     (key(number), damage)
 }
 
-/// Writes until all of the hot log was passed over so many times.
+/// Writes until compactions have passed over all of the hot log `times` times.
 fn pass_over(bench: &Bench, times: u64) {
     let log = &bench.store.shared.log;
     for _ in 0..times {
@@ -313,7 +315,7 @@ fn pass_over(bench: &Bench, times: u64) {
     }
 }
 
-/// With a cold log that nobody compacts.
+/// A store whose cold log is never compacted.
 fn never_compacted() -> Options {
     Options { cold_disk_bytes_max: Some(1 << 30), ..options() }
 }
@@ -341,7 +343,8 @@ fn a_key_whose_cold_record_is_damaged_can_be_deleted() {
     assert_eq!(bench.get(&deleted), None);
     pass_over(&bench, 2);
     assert_eq!((bench.get(&deleted), entries(&bench)), (None, 0));
-    // Written again while nobody can tell: that comes first.
+    // A key is written again while the record below its tombstone cannot be read: the new write is
+    // the newest.
     let (again, _damage) = damage_cold_key(&bench);
     bench.delete(&again);
     pass_over(&bench, 1);
@@ -350,7 +353,7 @@ fn a_key_whose_cold_record_is_damaged_can_be_deleted() {
     assert_eq!(bench.get(&again), Some(b"anew".to_vec()));
 }
 
-/// What the cold index names for a key, the newest first.
+/// Returns the addresses that the cold index names for a key, the newest first.
 fn named(bench: &Bench, key: &[u8]) -> Vec<LogAddress> {
     let shared = &bench.store.shared;
     let cold = shared.cold.as_ref().expect("two logs");
@@ -360,7 +363,8 @@ fn named(bench: &Bench, key: &[u8]) -> Vec<LogAddress> {
     named
 }
 
-/// Nobody can tell whether it is dead: so its copy stands where it stood, behind what is damaged.
+/// The store cannot find out whether the older record is dead. So its copy keeps its place in the
+/// chunk, behind the damaged record.
 #[test]
 fn a_cold_record_behind_one_that_is_damaged_is_copied_and_never_read() {
     let device = device::memory();
@@ -423,8 +427,8 @@ fn a_tombstone_that_stays_is_durable_before_the_log_begins_behind_it() {
     assert_eq!(bench.get(&deleted), None);
 }
 
-/// A mistake of ours is told, and ends the writes: the compaction whose task has panicked never
-/// runs again.
+/// A bug of the store itself is reported and ends the writes: the compaction whose task has
+/// panicked never runs again.
 #[test]
 fn a_task_that_panics_ends_the_writes() {
     let device = FaultDevice::new(device::memory());

@@ -1,4 +1,4 @@
-//! Many records of a log at once, wherever they are.
+//! Reads of many records of a log together, wherever they are.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::address::LogAddress;
 use crate::hybrid_log::{Scan, Wanted, stretches};
 use crate::record::Stored;
 
-/// A record's address and its content.
+/// A record's address, its key and its value.
 type Known = (LogAddress, Vec<u8>, Option<Vec<u8>>);
 
-/// Records of many lengths, the longest far longer than what is guessed; all are on disk, and
-/// the newest in memory too.
+/// Opens a store with records of many lengths. The longest are far longer than the guessed length;
+/// all are on disk, and the newest are in memory too.
 fn filled() -> (Bench, Vec<Known>) {
     let bench = Bench::open(Options {
         log_memory_bytes: Some(8 * 65_536),
@@ -76,7 +76,7 @@ fn all_records_of_a_log_are_fetched_in_long_pieces() {
     wanted.shuffle(&mut SmallRng::seed_from_u64(3));
     let reads = fetch(&bench, &known, &wanted);
     let pages = bench.figure("log_tail") / 65_536;
-    // A page a read, and one more for each of the records that are longer than a block.
+    // One read for each page, and one more for each record that is longer than a block.
     assert!(reads <= pages + pages / 4 + 24, "{reads} reads of {pages} pages");
 }
 
@@ -118,11 +118,11 @@ fn what_was_truncated_is_told_so() {
     assert_eq!(told, known.len());
 }
 
-/// Several threads may ask one scan: after an error none of them waits for what was lost.
+/// Several threads may use one scan: after an error no thread waits for a read that was lost.
 #[test]
 fn a_scan_that_failed_has_nothing_left() {
     let device = FaultDevice::new(device::memory());
-    // Nothing is compacted, so that nobody else reads.
+    // Nothing is compacted, so that no other thread reads.
     let options = Options { single_log: true, disk_bytes_max: Some(u64::MAX), ..tiny() };
     let bench = Bench::open_on(Arc::clone(&device) as Arc<dyn Device>, options);
     for number in 0..4_000 {

@@ -11,7 +11,7 @@ use crate::Options;
 const PAGE: u64 = 4096;
 const PAGES: u64 = 32;
 
-/// So many pages of log in memory, and nothing else that takes any of them.
+/// Opens a store with `PAGES` pages of log in memory, and nothing else that takes any of them.
 fn store() -> (Bench, Arc<RoomDevice>) {
     let options = Options {
         log_memory_bytes: Some(PAGES * PAGE),
@@ -25,7 +25,7 @@ fn store() -> (Bench, Arc<RoomDevice>) {
     (bench, device)
 }
 
-/// Another program takes the room that the store holds.
+/// Has another program take the room that the store holds.
 fn take_ballast(device: &RoomDevice) {
     device.remove("ballast").expect("the store holds room");
     device.fill();
@@ -39,13 +39,13 @@ fn hold_room(bench: &Bench) {
     bench.store.flush().expect("there is room");
 }
 
-/// Three steps of a third of a page in all.
+/// Returns three steps that take a third of a page in total.
 fn batch(number: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
     (3 * number..3 * number + 3).map(|one| (key(one), vec![5; PAGE as usize / 9])).collect()
 }
 
-/// Every step of a batch that was admitted is taken, though the device has no room, and the store
-/// goes on once there is some.
+/// The store takes every step of a batch that was admitted, though the device has no room. It
+/// continues once there is some.
 #[test]
 fn a_batch_is_refused_before_it_begins() {
     let (bench, device) = store();
@@ -103,7 +103,7 @@ fn a_store_is_opened_while_the_device_is_full() {
     }
     bench.advance();
     assert!(device.list("").expect("lists").len() > named + 3, "pages were flushed");
-    // As a process that is killed leaves it.
+    // The files are as a killed process leaves them.
     drop(bench.store);
     device.fill();
     for _ in 0..3 {
@@ -114,7 +114,7 @@ fn a_store_is_opened_while_the_device_is_full() {
     }
 }
 
-/// Replaces whatever there is by more than half a page.
+/// An operator that replaces any value by more than half a page.
 struct Long;
 
 impl Operator for Long {
@@ -127,7 +127,7 @@ impl Operator for Long {
     }
 }
 
-/// What is admitted is taken, however long the value is that the operator makes.
+/// A write that was admitted is taken, however long the value is that the operator makes.
 #[test]
 fn a_read_modify_write_is_refused_before_it_begins() {
     let (bench, device) = store();
@@ -138,7 +138,7 @@ fn a_read_modify_write_is_refused_before_it_begins() {
         if let Err(refusal) = bench.store.admit_rmw(&key(number)) {
             return Some(refusal);
         }
-        // Short ones come in between, so that a page is filled to any part when a long one comes.
+        // Short values come in between, so that a page is filled to any part when a long one comes.
         match number % 8 {
             0 => bench.rmw(&key(number), &mut Long),
             _ => bench.put(&key(number), &value(number, 0, 8)),
@@ -151,8 +151,8 @@ fn a_read_modify_write_is_refused_before_it_begins() {
     assert_eq!(bench.get(&key(taken / 8 * 8)).map(|long| long.len()), Some(PAGE as usize * 5 / 8));
 }
 
-/// A log that is to give memory back does so once there is room for its pages, though nobody
-/// writes.
+/// A log that has to release memory does so once there is room for its pages, even without a
+/// writer.
 #[test]
 fn pages_are_flushed_once_there_is_room_without_a_writer() {
     let (bench, device) = store();
@@ -174,7 +174,8 @@ fn pages_are_flushed_once_there_is_room_without_a_writer() {
     }
 }
 
-/// It is told as what it is, and not as a compaction; writes are told refused once they are.
+/// The error is reported as a failed flush, and not as a compaction. It says that writes are
+/// refused once they are.
 #[test]
 fn a_flush_without_room_is_told_and_refuses_nothing_that_memory_has_room_for() {
     let (bench, device) = store();
@@ -206,7 +207,7 @@ fn a_flush_without_room_is_told_and_refuses_nothing_that_memory_has_room_for() {
     assert_eq!((bench.store.background_errors(), bench.figure("writes_refused")), (Vec::new(), 0));
 }
 
-/// Each takes what it needs from the ballast, and the superblock's part comes back.
+/// Each part takes the room that it needs from the ballast, and the superblock's part is returned.
 #[test]
 fn a_superblock_is_settled_on_a_full_device_while_pages_are_flushed() {
     let (bench, device) = store();

@@ -1,4 +1,4 @@
-//! An idle store: its upkeep sleeps, and comes often again once it has something to do.
+//! An idle store: its upkeep sleeps, and runs often again once it has work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::stores::{Bench, key, tiny, value};
 use super::two_logs::small_hot;
 use crate::upkeep::INTERVAL;
 
-/// Tasks of upkeep that run in ten seconds.
+/// Returns the number of upkeep tasks that run in ten seconds.
 fn tasks_in_ten_seconds(bench: &Bench, mut meanwhile: impl FnMut(u64)) -> usize {
     let looks = (Duration::from_secs(10).as_millis() / INTERVAL.as_millis()) as u64;
     let run = |look| {
@@ -53,12 +53,13 @@ fn upkeep_is_woken_by_whatever_gives_it_something_to_do() {
     }
 }
 
-/// Lets ten seconds pass until a store does nothing any more: a pause after a failure is no longer.
+/// Lets ten seconds pass until a store does nothing any more: a pause after a failure is no longer
+/// than that.
 fn sleeps(bench: &Bench) -> bool {
     (0..10).any(|_| tasks_in_ten_seconds(bench, |_| {}) == 0)
 }
 
-/// Segments of all logs that lie before the logs' beginnings.
+/// Returns the number of segments of all logs that are before the logs' beginnings.
 fn segments_to_give_back(bench: &Bench) -> u64 {
     let before = |log: &crate::hybrid_log::HybridLog| {
         let first = log.geometry.segment(log.begin());
@@ -67,7 +68,7 @@ fn segments_to_give_back(bench: &Bench) -> u64 {
     bench.store.shared.logs().into_iter().flatten().map(|log| before(log)).sum()
 }
 
-/// A store that was opened again, whose superblock is not settled, and that compacts by the writes that follow.
+/// Opens a store again. Its superblock is not settled, and the writes that follow make it compact.
 fn opened_again() -> (Bench, Arc<FaultDevice>) {
     let open = |device: Arc<dyn Device>| {
         Bench::open_by_hand_behind(Arc::new(Journaled), device, small_hot(), 7)
@@ -81,7 +82,7 @@ fn opened_again() -> (Bench, Arc<FaultDevice>) {
     bench.store.close().expect("closes");
     let device = FaultDevice::new(Arc::clone(&bench.device));
     let bench = open(Arc::clone(&device) as Arc<dyn Device>);
-    // As the journal does.
+    // The journal does the same.
     bench.sequence.recover_to(bench.store.persisted());
     (bench, device)
 }
@@ -100,7 +101,7 @@ fn write_until_compacted(bench: &Bench) {
 #[test]
 fn upkeep_does_not_sleep_before_the_superblock_is_settled_for_a_compaction() {
     let (bench, device) = opened_again();
-    // A new superblock takes the name of the one that was found.
+    // A new superblock is renamed to the name of the one that was found.
     let kind = Some(OperationKind::Rename);
     let nth = device.count(kind) + 1;
     let (failure, lasting) = (Failure::OutOfFiles, Lasting::ForGood);

@@ -1,4 +1,4 @@
-//! Laws of the whole store: no update is lost, and what is changed in place costs no disk.
+//! Laws of the whole store: no update is lost, and changes in place cost no disk.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -12,8 +12,9 @@ use crate::Options;
 
 const THREADS: u64 = 4;
 
-/// Figures that the store must reach during the updates of many counters. The read cache has room for fewer records. Its
-/// evictions are not counted here: where reads are slow, writes take most copies off the chains first.
+/// Figures that the store must reach during the updates of many counters. The read cache has room
+/// for fewer records. Its evictions are not counted here: if reads are slow, writes take most
+/// copies off the chains first.
 const BESIDE: [(&str, u64); 5] = [
     ("compactions", 10),
     ("cold_compactions", 3),
@@ -25,7 +26,8 @@ const BESIDE: [(&str, u64); 5] = [
 /// Updates of each thread, at least.
 const ROUNDS: u64 = 3_000;
 
-/// Small enough for all of it, and not so small that writers wait for compaction most of the time.
+/// Returns options of a store that is small enough for all of it, and not so small that writers
+/// wait for compaction most of the time.
 fn small() -> Options {
     Options {
         disk_bytes_max: Some(192 << 10),
@@ -34,7 +36,8 @@ fn small() -> Options {
     }
 }
 
-/// Threads count `counters` up, each so often, until all of `beside` has happened beside them.
+/// Threads count `counters` counters up, each equally often, until all of `beside` has happened at
+/// the same time.
 fn count_up(counters: u64, beside: &[(&str, u64)]) {
     let bench = Bench::open(small());
     count_up_in(&bench, 3_000, counters, beside);
@@ -47,8 +50,8 @@ fn sum(bench: &Bench, counters: u64) -> u64 {
     (0..counters).map(|number| count(bench.get(&key(number)))).sum()
 }
 
-/// The same in a store that is open, beside writes and reads of so many other keys. Answers how often
-/// compaction was seen to be behind.
+/// Counts up in a store that is open, next to writes and reads of `fillers` other keys. Returns how
+/// often compaction was seen to be behind.
 fn count_up_in(bench: &Bench, fillers: u64, counters: u64, beside: &[(&str, u64)]) -> u64 {
     let happened = || beside.iter().all(|(name, least)| bench.figure(name) >= *least);
     let is_over = AtomicBool::new(false);
@@ -73,7 +76,7 @@ fn count_up_in(bench: &Bench, fillers: u64, counters: u64, beside: &[(&str, u64)
                     for round in 0_u64.. {
                         bench.rmw(&key(draw.random_range(0..counters)), &mut Add);
                         counted.fetch_add(1, SeqCst);
-                        // Keys that nobody counts push the counters out of memory.
+                        // Keys without a counter push the counters out of memory.
                         let filler = filler(draw.random_range(0..fillers));
                         bench.put(&filler, &value(round, 0, 8));
                         if round >= ROUNDS && round.is_multiple_of(100) && happened() {
@@ -112,8 +115,8 @@ fn law_no_update_of_more_counters_than_fit_in_memory_is_lost() {
     count_up(3_000, &BESIDE);
 }
 
-/// Of a budget, with memory that moves between log and cache, an index that may not grow as it likes,
-/// and writers who wait for compaction.
+/// The store has a budget, memory that moves between log and cache, an index whose growth is
+/// limited, and writers that wait for compaction.
 #[test]
 fn law_no_update_is_lost_where_memory_is_short() {
     let options = Options {
@@ -141,8 +144,9 @@ fn law_no_update_is_lost_where_memory_is_short() {
     }
 }
 
-/// One thread writes each key, its versions in order; every third is a delete. Who reads knows which
-/// version had been written before, and which had begun by the end.
+/// Versions of keys. One thread writes each key, its versions in order; every third is a delete. A
+/// reader knows the version that was written before its read, and the one that had begun by its
+/// end.
 struct Versions {
     begun: Vec<AtomicU64>,
     written: Vec<AtomicU64>,
@@ -165,7 +169,8 @@ impl Versions {
         self.written[number as usize].store(version, SeqCst);
     }
 
-    /// Reads a key of which at least `floor` was there before; answers what is there at least now.
+    /// Reads a key that had at least version `floor` before; returns the least version that it has
+    /// now.
     fn read(&self, bench: &Bench, number: u64, floor: u64) -> u64 {
         let least = self.written[number as usize].load(SeqCst).max(floor);
         let found = bench.get(&key(number));

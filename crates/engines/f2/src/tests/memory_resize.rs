@@ -35,7 +35,7 @@ fn read(bench: &Bench) {
     }
 }
 
-/// Until its memory is back.
+/// Runs background work until the store has released its memory.
 fn settle(bench: &Bench) {
     for _ in 0..500 {
         bench.advance();
@@ -61,7 +61,7 @@ fn memory_comes_back_and_is_taken_again() {
     assert!(bench.memory.used() <= smaller, "{}", bench.memory.used());
     read(&bench);
     assert!(bench.memory.used() <= smaller, "{}", bench.memory.used());
-    // Twice what it was opened with.
+    // Twice the budget that it was opened with.
     assert_eq!(bench.store.resize_memory(2 * LIMIT), Ok(2 * LIMIT));
     (0..2).for_each(|_| read(&bench));
     let grown = bench.memory.used();
@@ -69,7 +69,8 @@ fn memory_comes_back_and_is_taken_again() {
     assert_eq!(bench.store.resize_memory(LIMIT), Ok(LIMIT));
     settle(&bench);
     assert!(bench.memory.used() <= LIMIT);
-    // It has no use for more than four times as much, and works with no less than it says.
+    // The store has no use for more than four times its first budget, and works with no less than
+    // it reports.
     assert_eq!(bench.store.resize_memory(100 * LIMIT), Ok(4 * LIMIT));
     let least = bench.store.resize_memory(0).expect("it is open");
     assert!((MIB..LIMIT).contains(&least), "{least}");
@@ -87,8 +88,8 @@ fn memory_comes_back_and_is_taken_again() {
     assert_eq!(bench.store.resize_memory(LIMIT), Err(Error::Closed));
 }
 
-/// A log that has come to more memory has more of the disk, too, so that what it has in memory is not
-/// moved to the cold log.
+/// A log that gets more memory also gets more of the disk, so that records in memory are not moved
+/// to the cold log.
 #[test]
 fn the_hot_log_may_be_longer_with_more_memory() {
     let bench = loaded();

@@ -1,4 +1,4 @@
-//! Memory goes to where it saves most, and there is never more of it than may be.
+//! Memory moves to where it saves most, and a store never has more of it than its limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,9 +9,9 @@ use super::stores::{Add, Bench, count, key, tiny, value};
 use crate::Options;
 
 const PAGE: u64 = 4096;
-/// Hot log and read cache, at first three parts to one.
+/// Bytes of the hot log and the read cache, at first three parts to one.
 const TOTAL: u64 = 256 * PAGE;
-/// Of the cold and the chunk log, which take theirs beside it.
+/// Bytes of the cold log and the chunk log, which are not part of `TOTAL`.
 const BACKGROUND: u64 = 8 * PAGE;
 const KEYS: u64 = 30_000;
 
@@ -24,7 +24,7 @@ fn options() -> Options {
     }
 }
 
-/// Numbers below [`KEYS`], small ones far more often, from a seed.
+/// Returns numbers below [`KEYS`], small ones far more often, from a seed.
 fn skewed(seed: u64) -> impl Iterator<Item = u64> {
     let mut state = seed;
     std::iter::repeat_with(move || {
@@ -34,7 +34,7 @@ fn skewed(seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// A load of so many operations, of which `writes` of a hundred write; the memory is looked at after
+/// Runs `operations` operations, of which `writes` of a hundred write; the memory is balanced after
 /// each hundred.
 fn run(bench: &Bench, operations: usize, writes: usize) {
     for (at, number) in skewed(operations as u64).take(operations).enumerate() {
@@ -88,7 +88,7 @@ fn readers_get_a_large_cache_and_writers_a_large_log_within_the_same_memory() {
     assert!(log > 200, "{log} pages of log");
     let moves = bench.figure("memory_moves_to_log") + bench.figure("memory_moves_to_read_cache");
     assert!(moves > 40, "{moves} moves");
-    // What else is charged only grows.
+    // Other charges only grow.
     let limit = TOTAL + BACKGROUND + bench.store.shared.own_memory.bytes();
     assert!(most <= limit, "{most} bytes at most, of {limit}");
     assert!(most > limit / 10 * 9, "the memory is used: {most} of {limit}");
@@ -107,8 +107,8 @@ fn a_split_that_was_chosen_stays() {
     }
 }
 
-/// Writers and readers, while the log gets fewer and more pages all the time: nothing is lost, and
-/// fewer pages give their memory back without anybody's help.
+/// Writers and readers run while the log gets fewer and more pages all the time. Nothing is lost,
+/// and a log of fewer pages frees their memory without help.
 #[test]
 fn the_log_may_shrink_and_grow_beside_writers() {
     const COUNTERS: u64 = 500;
@@ -162,8 +162,8 @@ fn the_log_may_shrink_and_grow_beside_writers() {
     assert!(log.pages_held() <= 4);
 }
 
-/// What the index is made for follows from the budget alone, and a table that has doubled as often as it
-/// may refuses no write by itself.
+/// The size that the index is made for follows from the budget alone. A table that has doubled as
+/// often as it may refuses no write by itself.
 #[test]
 fn the_largest_table_is_within_what_the_index_may_take() {
     for single_log in [true, false] {
@@ -200,7 +200,7 @@ fn log_and_cache_make_room_for_the_buffers_of_sessions() {
         }
     }
     let of_both = || bench.figure("log_memory_bytes") + bench.figure("read_cache_bytes");
-    // Cold keys, twice, so that both take what they may have.
+    // Cold keys are read twice, so that log and cache take all that they may have.
     let read_all = || {
         for number in (0..100_000).chain(0..100_000) {
             bench.get(&key(number));
@@ -234,7 +234,8 @@ fn log_and_cache_make_room_for_the_buffers_of_sessions() {
     assert!(of_both() > least * 3 / 2, "{} bytes, from {least} of {before}", of_both());
 }
 
-/// Reads per look-up of keys that are read evenly, at the end, and bytes of digests then.
+/// Returns the reads per lookup of keys that are read evenly, at the end, and the bytes of digests
+/// then.
 fn read_evenly(chunk_digests: bool) -> (f64, u64) {
     const LIMIT: u64 = 16 << 20;
     const KEYS: u64 = 300_000;
@@ -273,7 +274,7 @@ fn keys_that_are_read_evenly_cost_one_read_each_where_digests_fit() {
     assert!(digest_bytes > 512 << 10 && none == 0);
 }
 
-/// A store of cold keys that has just been opened again, by hand.
+/// Opens a store of cold keys again, by hand.
 fn opened_again(chunk_digests: bool) -> Bench {
     let options = Options { chunk_digests, ..Options::default() };
     let bench = Bench::open_by_hand_within(LIMIT, device::memory(), options.clone(), 7);
@@ -293,7 +294,7 @@ fn opened_again(chunk_digests: bool) -> Bench {
 const LIMIT: u64 = 16 << 20;
 const COLD_KEYS: u64 = 300_000;
 
-/// Gets of keys anywhere, from the first to the second.
+/// Gets keys anywhere in the store, from the first number of `gets` to the second.
 fn read_anywhere(bench: &Bench, gets: std::ops::Range<u64>) {
     for get in gets {
         let number = get * 7_919 % COLD_KEYS;
@@ -306,7 +307,7 @@ fn read_anywhere(bench: &Bench, gets: std::ops::Range<u64>) {
     }
 }
 
-/// Reads per look-up of the device of so many gets after opening, from the first to the second.
+/// Returns the device reads per lookup of these gets after opening.
 fn reads_after_opening(bench: &Bench, gets: std::ops::Range<u64>) -> f64 {
     let before = (bench.figure("look_up_reads"), bench.figure("look_ups"));
     read_anywhere(bench, gets);
@@ -314,7 +315,7 @@ fn reads_after_opening(bench: &Bench, gets: std::ops::Range<u64>) -> f64 {
     reads as f64 / (bench.figure("look_ups") - before.1) as f64
 }
 
-/// A pass over the chunk log makes the digests in less than one look-up for each ten chunks.
+/// A pass over the chunk log makes the digests in less than one lookup for each ten chunks.
 #[test]
 fn soon_after_opening_a_cold_key_costs_one_read() {
     let bench = opened_again(true);
@@ -328,7 +329,8 @@ fn soon_after_opening_a_cold_key_costs_one_read() {
     assert!(pass > 0 && pass <= bench.figure("chunk_log_bytes"), "{pass} bytes of the chunk log");
 }
 
-/// What log and cache do not fill is lent to the digests, and comes back when they do.
+/// Memory that log and cache do not fill is lent to the digests, and returns when log and cache
+/// fill it.
 #[test]
 fn memory_that_is_lent_to_digests_comes_back_as_it_is_wanted() {
     let bench = opened_again(true);
@@ -343,7 +345,7 @@ fn memory_that_is_lent_to_digests_comes_back_as_it_is_wanted() {
     let lent = bench.figure("chunk_digest_bytes_allowed");
     let lent_pages = share - bench.figure("log_pages");
     assert!(lent_pages > 8 && lent >= 1 << 20, "{lent_pages} pages, {lent} bytes");
-    // Writes of new keys, which fill the log.
+    // Writes of new keys fill the log.
     for number in COLD_KEYS..COLD_KEYS + 60_000 {
         bench.put(&key(number), &value(number, 0, 13));
         if number % 100 == 0 {
@@ -359,7 +361,7 @@ fn memory_that_is_lent_to_digests_comes_back_as_it_is_wanted() {
     read_anywhere(&bench, 0..2_000);
 }
 
-/// What a cache is worth having from on goes by the pages that a store has.
+/// The number of pages of a store decides whether a cache is worth its memory.
 #[test]
 fn a_small_store_of_small_pages_has_a_cache_and_digests() {
     let pages = |count: u64| Options { log_memory_bytes: Some(count * 4096), ..tiny() };

@@ -1,4 +1,4 @@
-//! The cold log where what stays is of another length than what is overwritten.
+//! A cold log whose lasting records differ in length from the overwritten ones.
 
 use std::sync::Arc;
 
@@ -23,14 +23,15 @@ impl Mix {
             + self.overwritten * (self.overwritten_bytes as u64 + HEAD)
     }
 
-    /// Writes what stays, and the rest so many times. Answers the most that the cold log took meanwhile.
+    /// Writes the lasting records, and the others `times` times. Returns the most bytes that the
+    /// cold log took meanwhile.
     fn run(&self, bench: &Bench, times: u64) -> u64 {
         (0..self.stay).for_each(|it| put(bench, it, self.stay_bytes));
         let overwritten = (0..times).map(|_| self.overwrite(bench));
         overwritten.max().unwrap_or_default()
     }
 
-    /// Answers what the cold log takes then.
+    /// Writes the other records once. Returns the bytes of the cold log after that.
     fn overwrite(&self, bench: &Bench) -> u64 {
         (0..self.overwritten).for_each(|it| put(bench, 1_000_000 + it, self.overwritten_bytes));
         bench.figure("cold_log_bytes")
@@ -65,7 +66,7 @@ fn the_cold_log_takes_little_more_than_what_lives_whatever_the_lengths() {
         let bench = Bench::open_by_hand(device::memory(), options(None), 7);
         let most = mix.run(&bench, 40);
         let live = mix.live();
-        // What is on the way to the tail, and whole pages and segments, beside the rest.
+        // The rest is records on the way to the tail, and whole pages and segments.
         assert!(most < 2 * live + 10 * 16_384, "{most} bytes of the cold log for {live} that live");
         let told = bench.figure("cold_log_dead_permille");
         let bytes = bench.figure("cold_log_bytes");
@@ -114,13 +115,14 @@ fn what_is_deleted_is_dead() {
             bench.advance();
         }
     }
-    // Until the tombstones have left the hot log.
+    // Tombstones are written until they have left the hot log.
     SHORT_STAY.overwrite(&bench);
     let gone = SHORT_STAY.stay * (8 + HEAD) * 7 / 10;
     assert!(live(&bench) + gone < before, "{} of {before} bytes live", live(&bench));
 }
 
-/// Each life of a store begins new segments; what that leaves of the last ones is no part of the logs.
+/// Each life of a store begins new segments; the space that this leaves in the last ones is no part
+/// of the logs.
 #[test]
 fn what_lies_between_two_lives_is_neither_taken_nor_dead() {
     const KEYS_OF_FIRST: u64 = 10_000;
@@ -148,7 +150,7 @@ fn what_lies_between_two_lives_is_neither_taken_nor_dead() {
     }
 }
 
-/// A hot log that is opened often is not emptied for that.
+/// A hot log that is opened often is not emptied because of that.
 #[test]
 fn a_store_that_is_opened_often_keeps_its_hot_log() {
     let device = device::memory();
@@ -163,7 +165,7 @@ fn a_store_that_is_opened_often_keeps_its_hot_log() {
     }
 }
 
-/// Without a budget of disk space, and with segments as the default has them.
+/// A store without a budget of disk space, with segments of the default size.
 #[test]
 fn the_cold_log_of_a_small_store_is_compacted() {
     const KEYS: u64 = 40_000;

@@ -1,4 +1,4 @@
-//! Several threads make of a log what one makes of it.
+//! Several threads rebuild the same index of a log that one thread builds.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const SEED: u64 = 42;
 const BASE_BITS: u32 = 1;
 const THREADS: usize = 4;
 
-/// The log of a store that some of everything was done to, and what it lies on.
+/// Returns the log of a store after some operations of every kind, and its device.
 fn logged(seed: u64, keys: u64) -> (Arc<dyn Device>, StoredLog) {
     println!("seed {seed}, {keys} keys");
     let bench = Bench::open(Options { single_log: true, ..tiny() });
@@ -33,7 +33,7 @@ fn logged(seed: u64, keys: u64) -> (Arc<dyn Device>, StoredLog) {
         match draw.random_range(0..10) {
             0 => bench.delete(&key(number)),
             1 => bench.rmw(format!("count-{number}").as_bytes(), &mut Add),
-            // Of another length each time: none is changed in place.
+            // The length differs each time, so that no record is changed in place.
             _ => bench.put(&key(number), &value(number, version, 1 + (version % 9) as usize)),
         }
     }
@@ -69,7 +69,8 @@ fn on_threads(log: StoredLog, threads: usize) -> Result<Vec<(ChainId, LogAddress
 
 #[test]
 fn a_chain_leads_to_its_last_record_whichever_thread_comes_to_it_first() {
-    // Many versions of few keys, whose threads meet at few chains; and many keys, for which the index doubles.
+    // Many versions of few keys, whose threads meet at few chains; and many keys, for which the
+    // index doubles.
     for (seed, keys) in [(1, 3), (2, 40), (3, 3_000)] {
         let (device, log) = logged(seed, keys);
         let expected = HashIndex::new(BASE_BITS);
@@ -106,7 +107,8 @@ fn the_first_damage_is_told_however_many_threads_come_to_some() {
     })
     .expect("the log is sound");
     let mut draw = SmallRng::seed_from_u64(4);
-    // One of each page, from the end on: threads come to some beside each other, the newest in front.
+    // One record of each page is damaged, from the end to the beginning. Threads reach some of them
+    // at the same time, the newest first.
     for some in records.chunk_by(|a, b| log.geometry.page(*a) == log.geometry.page(*b)).rev() {
         let address = some[draw.random_range(0..some.len())];
         let number = log.geometry.segment(address);

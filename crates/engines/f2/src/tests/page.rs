@@ -1,4 +1,4 @@
-//! What `docs/f2.md` says in figures is what the code has.
+//! The figures in `docs/f2.md` match the code.
 
 use engine::Engine;
 
@@ -10,10 +10,10 @@ use crate::options::{BACKGROUND_PAGES, Memory, MemoryPlan};
 
 const PAGE: &str = include_str!("../../../../../docs/f2.md");
 
-/// The cells of each row of the table whose head begins so.
+/// Returns the cells of each row of the table whose head begins with `head`.
 fn rows(head: &str) -> Vec<Vec<&'static str>> {
     let (_, table) = PAGE.split_once(head).expect("the table is there");
-    // What is left of the head, and the line below it.
+    // Skips the rest of the head, and the line below it.
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect()
 }

@@ -1,4 +1,4 @@
-//! Stores with very little memory, and what is said about them.
+//! Stores with very little memory, and helpers that check them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,21 +14,22 @@ use workers::{Class, HandCranked, Order, Pool, StopToken};
 
 use crate::{Options, Store};
 
-/// Where a store runs.
+/// Environment, registry and pool of a store, and the crank of a pool that is driven by hand.
 type Place = (Environment, Registry, Pool, Option<(HandCranked, Arc<ManualClock>)>);
 
-/// An open store on memory, with threads in the background.
+/// An open store on a memory device, with threads in the background.
 pub(super) struct Bench {
     pub(super) store: Store,
     pub(super) sequence: Arc<Sequence>,
     pub(super) device: Arc<dyn Device>,
     pub(super) memory: Arc<MemoryBudget>,
-    /// What runs background work, and its clock, where nothing runs by itself.
+    /// The crank that runs background work, and its clock, if no work runs by itself.
     hand: Option<(HandCranked, Arc<ManualClock>)>,
     _pool: Pool,
 }
 
-/// Eight pages of 4 KiB in memory, segments of 16 KiB, an index of two buckets.
+/// Returns options with eight pages of 4 KiB in memory, segments of 16 KiB and an index of two
+/// buckets.
 pub(super) fn tiny() -> Options {
     Options {
         log_memory_bytes: Some(8 * 4096),
@@ -48,7 +49,7 @@ impl Bench {
         Self::open_with(device, options, Arc::new(NoJournal))
     }
 
-    /// On memory, with so many keys in it that were flushed.
+    /// Opens a store on a memory device and puts and flushes `keys` keys.
     pub(super) fn loaded(keys: u64, options: Options) -> Self {
         let bench = Self::open(options);
         for number in 0..keys {
@@ -58,12 +59,12 @@ impl Bench {
         bench
     }
 
-    /// On memory, made for a budget.
+    /// Opens a store on a memory device, made for a budget of `limit` bytes.
     pub(super) fn open_made_for(limit: u64, options: Options) -> Self {
         Self::open_in(device::memory(), options, Arc::new(NoJournal), limit, threads())
     }
 
-    /// On memory, with a budget.
+    /// Opens a store on a memory device, and then sets its budget to `limit` bytes.
     pub(super) fn open_within(limit: u64, options: Options) -> Self {
         let bench = Self::open(options);
         bench.memory.set_limit(limit);
@@ -78,8 +79,8 @@ impl Bench {
         Self::open_in(device, options, barrier, u64::MAX, threads())
     }
 
-    /// A store whose background work is done by [`Bench::advance`] alone: the same calls give the
-    /// same run.
+    /// Opens a store whose background work is done by [`Bench::advance`] alone: the same calls give
+    /// the same run.
     pub(super) fn open_by_hand(device: Arc<dyn Device>, options: Options, seed: u64) -> Self {
         Self::open_by_hand_within(u64::MAX, device, options, seed)
     }
@@ -94,7 +95,7 @@ impl Bench {
         Self::open_in(device, options, Arc::new(NoJournal), limit, by_hand(seed))
     }
 
-    /// The same, with something that has to be reached before a commit.
+    /// The same, with a barrier that a commit has to pass first.
     pub(super) fn open_by_hand_behind(
         barrier: Arc<dyn Barrier>,
         device: Arc<dyn Device>,
@@ -126,7 +127,7 @@ impl Bench {
         Self { store, sequence, device, memory, hand, _pool: pool }
     }
 
-    /// The store, and the threads of its background work, which end when they are dropped.
+    /// Returns the store, and the threads of its background work, which end when they are dropped.
     pub(super) fn into_parts(self) -> (Store, Pool) {
         (self.store, self._pool)
     }
@@ -138,14 +139,14 @@ impl Bench {
         self.advance_by(crate::upkeep::INTERVAL_IDLE);
     }
 
-    /// Lets that much time pass, does the background work that is due, and returns how many tasks ran.
+    /// Lets `time` pass, does the background work that is due, and returns how many tasks ran.
     pub(super) fn advance_by(&self, time: Duration) -> usize {
         let (crank, clock) = self.hand.as_ref().expect("opened by hand");
         clock.advance(time);
         crank.run_all()
     }
 
-    /// Ends all background work, and answers what tells its tasks so.
+    /// Ends all background work, and returns the stop token of its tasks.
     pub(super) fn stop(&self) -> StopToken {
         let (sender, receiver) = std::sync::mpsc::channel();
         let workers = &self.store.shared.workers;
@@ -175,7 +176,7 @@ impl Bench {
         self.write(&[Op::Delete { key }]);
     }
 
-    /// As the database does it.
+    /// Writes in the way that the database does.
     fn write(&self, ops: &[Op<'_>]) {
         self.store.admit(ops).expect("the write is admitted");
         let ticket = self.sequence.begin();
@@ -192,7 +193,8 @@ impl Bench {
         self.store.get(key, &mut value).expect("the get is answered").then_some(value)
     }
 
-    /// Many reads at once answer each key once, as reading it alone does.
+    /// Checks that a `multi_get` reports each key once, with the value that a read of it alone
+    /// returns.
     pub(super) fn must_get_many(&self, keys: &[Vec<u8>]) {
         let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
         let mut found: Vec<Vec<Option<Vec<u8>>>> = vec![Vec::new(); keys.len()];
@@ -212,7 +214,7 @@ impl Bench {
     }
 }
 
-/// Threads for background work, so many that all compactions run beside each other.
+/// Returns a pool with enough threads that all compactions run at the same time.
 fn threads() -> Place {
     let environment = Environment::seeded(7);
     let telemetry = Registry::default();
@@ -220,7 +222,7 @@ fn threads() -> Place {
     (environment, telemetry, pool, None)
 }
 
-/// Background work that is done by hand alone.
+/// Returns a pool whose background work is done by hand alone.
 fn by_hand(seed: u64) -> Place {
     let (environment, clock) = Environment::simulated(seed);
     let telemetry = Registry::default();
@@ -232,14 +234,14 @@ pub(super) fn key(number: u64) -> Vec<u8> {
     format!("key-{number:06}").into_bytes()
 }
 
-/// A value as long as `words` words that says which key and version it is.
+/// Returns a value of `words` words that contains its key and version.
 pub(super) fn value(number: u64, version: u64, words: usize) -> Vec<u8> {
     let pair = [number.to_le_bytes(), version.to_le_bytes()].concat();
     pair.into_iter().cycle().take(words * 8).collect()
 }
 
-/// Of `keys` keys that are there, readers of every `step`th find each at every moment, while three of
-/// four are written anew until the figure `rounds` says so many.
+/// Checks that readers of every `step`th of `keys` keys find each at every moment. Meanwhile a
+/// writer writes three of four keys again until the figure `rounds.0` is at least `rounds.1`.
 pub(super) fn read_beside_writes(bench: &Bench, keys: u64, step: usize, rounds: (&str, u64)) {
     for number in 0..keys {
         bench.put(&key(number), &value(number, 0, 8));
@@ -266,13 +268,13 @@ pub(super) fn read_beside_writes(bench: &Bench, keys: u64, step: usize, rounds: 
     });
 }
 
-/// Two keys of which the second stands in front of the first on a chain, once both are written.
+/// Returns two keys of one chain. Once both are written, the second is in front of the first.
 pub(super) fn two_of_a_chain(bench: &Bench) -> (u64, u64) {
     let [older, newer] = some_of_a_chain(bench);
     (older, newer)
 }
 
-/// Keys of which each stands in front of the one before on a chain, once all are written.
+/// Returns keys of one chain. Once all are written, each is in front of the one before it.
 pub(super) fn some_of_a_chain<const N: usize>(bench: &Bench) -> [u64; N] {
     let shared = &bench.store.shared;
     let chain = |number| shared.index.chain_at(shared.index.position(shared.hash(&key(number))));
@@ -285,7 +287,7 @@ pub(super) fn some_of_a_chain<const N: usize>(bench: &Bench) -> [u64; N] {
     found.expect("some keys share a chain")
 }
 
-/// Writes other keys `until` it has had its effect.
+/// Writes other keys until `until` returns true.
 pub(super) fn fill(bench: &Bench, until: &dyn Fn() -> bool) {
     let round = (0..).find(|round| {
         bench.put(format!("filler-{}", round % 500).as_bytes(), &value(*round, 0, 8));
@@ -294,7 +296,7 @@ pub(super) fn fill(bench: &Bench, until: &dyn Fn() -> bool) {
     assert!(round.is_some());
 }
 
-/// Counts in place where it may.
+/// An operator that counts in place if it may.
 pub(super) struct Add;
 
 impl Operator for Add {

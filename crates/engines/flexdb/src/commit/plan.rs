@@ -37,7 +37,7 @@ use crate::store::Shared;
 pub(super) const FILL: (usize, usize) = (3, 4);
 
 /// Updates behind an interval's pairs, at most: a little fewer than the number whose places can be
-/// known ([`Tail`]).
+/// known ([`Tail`](crate::index::Tail)).
 pub(crate) const TAIL_MAX: u16 = 56;
 
 /// A change of one interval.

@@ -26,7 +26,7 @@ use super::plan_compaction::{Claim, Job, bounds, groups};
 use crate::table::{Summary, Table};
 use crate::version::{LEVELS, Version};
 
-/// Share of the bytes of a job that tombstones have to hide.
+/// Part of a job's bytes (one in this many) that tombstones have to hide.
 const HIDDEN_PARTS: u64 = 4;
 /// Bytes of the level below that a job reads for each byte of tables that are mostly tombstones.
 const LOWER_TIMES: u64 = 10;

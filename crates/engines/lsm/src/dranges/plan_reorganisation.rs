@@ -14,16 +14,16 @@
 
 use super::construct::{Layout, Part, Weighed};
 
-/// Share of the fair load: a Drange that is above or below the fair load by more than this is
-/// unfair.
+/// Share of the fair load: a Drange that is above or below the fair load by more than this, and
+/// three times the noise of the counts, is unfair.
 const UNFAIR: f64 = 0.2;
 /// Share of all Dranges: if more than this are unfair, all are rebuilt.
 const UNFAIR_MAX: f64 = 0.3;
-/// Imbalance of the slots' loads above which Dranges are rebuilt, once better boundaries can be
-/// found.
+/// Imbalance of the slots' loads, in addition to twice the noise, above which Dranges are rebuilt,
+/// once better boundaries can be found.
 const UNEVEN: f64 = 0.005;
-/// Multiple of the writes that the boundaries were made from: with this number of writes, better
-/// boundaries can be found.
+/// Multiple of the writes that the boundaries were made from: with this number of writes, or with
+/// half of [`WINDOW`] if that is less, better boundaries can be found.
 const BETTER: u64 = 4;
 /// Writes for each slot before anything is decided.
 const WRITES_MIN: u64 = 100;
