@@ -6,9 +6,9 @@
 //! thread that uses this database.
 
 #[cfg(feature = "planted")]
-pub use in_tests::must_be_found;
-#[cfg(feature = "planted")]
 pub(crate) use in_tests::{InDatabase, is_planted};
+#[cfg(feature = "planted")]
+pub use in_tests::{again_and_again, must_be_found};
 #[cfg(not(feature = "planted"))]
 pub(crate) use outside::InDatabase;
 #[cfg(not(feature = "planted"))]
@@ -101,6 +101,14 @@ mod in_tests {
 
     thread_local! {
         static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+    }
+
+    /// Runs of a test in which threads must meet for a bug to show. They may not, on a busy machine.
+    const TRIES: usize = 20;
+
+    /// Returns a test that runs `test` until it fails, a limited number of times.
+    pub fn again_and_again(test: impl Fn()) -> impl FnOnce() {
+        move || (0..TRIES).for_each(|_| test())
     }
 
     /// Checks that `test` fails with the bug planted, with `how` in its message.
