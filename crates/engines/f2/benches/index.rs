@@ -1,5 +1,7 @@
-//! What the hash index costs: finding a chain that is there and one that is not, in a table that
-//! does not fit the processor's caches, making one, and doubling the table.
+//! The costs of the hash index.
+//!
+//! The benches find a chain that is there and one that is not, in a table that does not fit the
+//! processor's caches. They also make a chain, and double the table.
 #![allow(
     dead_code,
     unused_imports,
@@ -27,7 +29,7 @@ use hash_index::HashIndex;
 use key_hash::KeyHash;
 
 const CHAINS: u64 = 1_000_000;
-/// Look-ups of one iteration, of keys in no order.
+/// Lookups of one iteration, of keys in no order.
 const LOOKUPS: usize = 1000;
 
 fn hash(key: u64) -> KeyHash {
@@ -51,7 +53,7 @@ fn double(index: &HashIndex) {
     while index.split_some(1024) {}
 }
 
-/// Hashes of keys from `first` on, each of which is asked for once before any is asked for again.
+/// Returns hashes of keys from `first` on; each key comes once before any key comes again.
 fn hashes(first: u64) -> Vec<[KeyHash; LOOKUPS]> {
     (0..CHAINS / LOOKUPS as u64)
         .map(|batch| {

@@ -1,14 +1,15 @@
-//! What compaction of a single log costs by look-ups, and by scans as FASTER had it first.
+//! The costs of compaction of a single log by lookups, and by scans as FASTER first had it.
 //!
 //! ```text
 //! cargo run --release -p thermocline-f2 --example compactions -- DIR [KEYS [ROUNDS]]
 //! ```
 //!
-//! Keys of 8 bytes, values of 100; a tenth of what is loaded is in memory, and direct I/O reads the rest.
-//! Then the oldest tenth is compacted, by one thread, with nothing beside it: once after loading, when all
-//! of it lives, as in the paper's figure 9; and so many rounds after as many updates, drawn by Zipf's law
-//! (1), when much of it is dead, and its newer versions are spread over the log. Each way has a process
-//! of its own, and what its peak of resident memory is above that of the loading is printed.
+//! Keys of 8 bytes, values of 100; a tenth of the loaded records is in memory, and direct I/O reads
+//! the rest. Then one thread compacts the oldest tenth, and nothing else runs. The first compaction
+//! follows the loading, when all records live, as in the paper's figure 9. In a second run `ROUNDS`
+//! rounds follow `KEYS` updates, drawn by Zipf's law (1): then many records are dead, and their
+//! newer versions are spread over the log. Each way has a process of its own. The example prints
+//! how far its peak of resident memory is above the peak of the loading.
 
 use std::error::Error;
 use std::path::Path;
@@ -64,7 +65,7 @@ impl Bench {
             scan_compaction,
             log_memory_bytes: Some(keys * RECORD_BYTES / 10),
             read_cache_bytes: Some(0),
-            // So little that a round is due in any case.
+            // The limit is so small that a round is always due.
             disk_bytes_max: Some(keys * RECORD_BYTES / 2),
             segment_bytes: 4 << 20,
             index_bits: Some((keys / 7).ilog2()),
@@ -87,7 +88,7 @@ impl Bench {
     }
 }
 
-/// One way, in this process.
+/// Measures one way, in this process.
 fn measure(dir: &Path, keys: u64, updates: u64, rounds: u64, way: &str) -> Outcome<()> {
     let bench = Bench::open(dir, keys, way == "scans")?;
     (0..keys).try_for_each(|number| bench.put(number))?;
@@ -124,7 +125,7 @@ fn measure(dir: &Path, keys: u64, updates: u64, rounds: u64, way: &str) -> Outco
     Ok(bench.store.close()?)
 }
 
-/// Bytes that were resident at most so far.
+/// Returns the most bytes that were resident until now.
 fn peak() -> Outcome<u64> {
     let text = std::fs::read_to_string("/proc/self/status")?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no such line")?;

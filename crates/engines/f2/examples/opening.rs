@@ -1,12 +1,12 @@
-//! How long it takes to open a store of ten times its memory, and what of it.
+//! How long it takes to open a store of ten times its memory, and how long each part takes.
 //!
 //! ```text
 //! cargo run --release -p thermocline-f2 --example opening -- DIR [KEYS [ROUNDS]]
 //! ```
 //!
-//! Keys of 8 bytes, values of 100, a budget of a tenth of that, direct I/O, no journal. The keys are put in
-//! an order that is none, and a fifth of as many puts of keys that are there follows, so that all
-//! logs have seen compactions. A store that is there already is opened as it is.
+//! Keys of 8 bytes, values of 100, a budget of a tenth of that, direct I/O, no journal. The keys
+//! are put in a scattered order. Puts of existing keys follow, a fifth of the number of keys, so
+//! that all logs have seen compactions. A store that already exists is opened without these puts.
 #![expect(clippy::unwrap_used, reason = "a measurement that goes wrong stops")]
 
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn open(dir: &str, keys: u64) -> (Store, Arc<Sequence>, Pool) {
     (Store::open(host, Options::default()).unwrap(), sequence, pool)
 }
 
-/// Another number for each number.
+/// Maps each number to a different number.
 fn scatter(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

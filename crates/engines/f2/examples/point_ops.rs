@@ -117,7 +117,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(store.close()?)
 }
 
-/// Reads of several keys by one call.
+/// Reads several keys with each call.
 fn many_at_once(store: &Store, environment: &Environment, draws: &[Vec<u32>], length: Duration) {
     let total = AtomicU64::new(0);
     let began = environment.now();
@@ -148,7 +148,7 @@ fn multi_get(store: &Store, some: &[u32]) {
     assert!(outcome.is_ok() && found == keys.len(), "{outcome:?}");
 }
 
-/// Keys by Zipf's law, scattered over the key space.
+/// Draws keys by Zipf's law, scattered over the key space.
 fn zipf(environment: &Environment, keys: u64, thread: u64) -> Vec<u32> {
     let mut random = environment.random("draws");
     for _ in 0..thread {

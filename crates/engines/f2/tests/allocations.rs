@@ -1,4 +1,4 @@
-//! What is in memory is read, and changed in place, without an allocation.
+//! Values in memory are read, and changed in place, without an allocation.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use workers::{Order, Pool};
 
 const KEYS: u64 = 1_000;
 const ROUNDS: u64 = 20;
-/// What others make now and then, as the sequence of writes does.
+/// Allocations that other parts sometimes make, as the sequence of writes does.
 const FEW: u64 = ROUNDS;
 
-/// A store without threads.
+/// Opens a store without threads.
 fn open() -> (Store, Pool) {
     let (environment, _clock) = Environment::simulated(7);
     let telemetry = Registry::default();
@@ -31,7 +31,7 @@ fn open() -> (Store, Pool) {
     (Store::open(host, Options::default()).expect("the store opens"), pool)
 }
 
-/// Allocations of what is done for each key, after it was done once.
+/// Returns the allocations of `work` for each key, after it was done once.
 fn allocations(work: impl Fn(u64)) -> u64 {
     (0..KEYS).for_each(&work);
     let counted = allocation_counter::measure(|| {
@@ -52,7 +52,7 @@ fn a_typed_store_reads_and_changes_in_place_without_any() {
     assert_few(allocations(update));
     let get = |key| assert_eq!(counters.get(key), Ok(Some(ROUNDS + 1)));
     assert_few(allocations(get));
-    // That they are counted at all.
+    // This checks that allocations are counted at all.
     assert_eq!(allocations(|key| drop(std::hint::black_box(Box::new(key)))), ROUNDS * KEYS);
 }
 

@@ -1,5 +1,7 @@
-//! What a store really takes of memory ([`resident`]). Several times its budget goes through it, by
-//! several threads, by sessions, by seats, by walks, and when it is opened again.
+//! The memory that a store really takes ([`resident`]).
+//!
+//! Several times its budget goes through it, by several threads, by sessions, by seats, by walks,
+//! and when it is opened again.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -11,32 +13,33 @@ use memory_budget::MemoryBudget;
 use thermocline_f2::{Completed, Get, Options, Store, Wait};
 
 const MIB: u64 = 1 << 20;
-/// Threads in the background: with as many a database runs all compactions beside each other.
+/// Background threads: with this number a database runs all compactions at the same time.
 const WORKERS: usize = 6;
-/// A record of a key of 8 bytes and a value of 100.
+/// Bytes of a record with a key of 8 bytes and a value of 100.
 const RECORD_BYTES: u64 = 128;
-/// A case, and who uses its store.
+/// A case, and the threads that use its store.
 #[derive(Clone, Copy)]
 struct Use {
     case: Case,
     threads: u64,
-    /// Of each session and seat, one a thread.
+    /// Depth of each session and seat; each thread has one.
     depth: usize,
     flaw: Flaw,
 }
 
-/// What may be wrong with a store.
+/// A deliberate flaw of a store.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     None,
-    /// It counts what it takes of four times its budget.
+    /// The store counts its memory against four times its budget.
     TakesTooMuch,
-    /// It takes the memory of each value for good, and counts none of it.
+    /// The store takes the memory of each value for good, and counts none of it.
     Leaks,
 }
 
-/// Beside the budget: what the allocator keeps of freed memory, stacks of threads, what the test itself takes, and
-/// buffers of sessions that begin together, before log and cache have made room.
+/// The cases. Their slack above the budget is for freed memory that the allocator keeps, stacks of
+/// threads and memory that the test itself takes. It is also for buffers of sessions that begin
+/// together, before log and cache have made room.
 const USES: [Use; 6] = [
     Use {
         case: Case { name: "alone", budget: 16 * MIB, times: 10, slack: 3 * MIB / 2 },
@@ -76,7 +79,8 @@ const USES: [Use; 6] = [
     },
 ];
 
-/// Puts and deletes of short and long values at the limit, before and after the store is opened again.
+/// Puts and deletes of short and long values at the limit, before and after the store is opened
+/// again.
 fn churn(mut watched: Watched<Store>, budget: u64) {
     let churn = Churn { keys: budget / 64, threads: 2, bytes: 4 * budget };
     churn.run(&watched, 1);
@@ -116,7 +120,7 @@ impl Test {
         self.of.case.times * self.of.case.budget / RECORD_BYTES
     }
 
-    /// Has each thread do `work`, given its number.
+    /// Has each thread do `work`, which is called with its number.
     fn together(&self, work: impl Fn(u64) + Sync) {
         std::thread::scope(|scope| {
             for thread in 0..self.of.threads {
@@ -151,13 +155,13 @@ impl Test {
         });
     }
 
-    /// A key, some of them far more often than others.
+    /// Returns a key, some of them far more often than others.
     fn draw(&self, at: u64) -> u64 {
         let spread = if at.is_multiple_of(2) { self.keys() } else { 5_000 };
         at.wrapping_mul(0x9e37_79b9_7f4a_7c15) % spread
     }
 
-    /// Reads and read-modify-writes of one key after the other.
+    /// Reads and read-modify-writes keys one by one.
     fn mix(&self) {
         let count = self.keys() / 40 / self.of.threads;
         self.together(|thread| {
@@ -173,7 +177,7 @@ impl Test {
         });
     }
 
-    /// Reads on sessions, many at once.
+    /// Reads on sessions, with many reads pending.
     fn use_sessions(&self) {
         let count = self.keys() / 20 / self.of.threads;
         let told = AtomicU64::new(0);
@@ -220,7 +224,7 @@ impl Test {
         });
     }
 
-    /// A walk over all beside writers.
+    /// Walks over all keys next to writers.
     fn walk(&self) {
         let mut met = 0;
         std::thread::scope(|scope| {
@@ -235,12 +239,13 @@ impl Test {
     }
 }
 
-/// The part of the others that has a process of its own; without a case there is nothing to measure.
+/// The part of the other tests that has a process of its own; without a case there is nothing to
+/// measure.
 #[test]
 fn child() {
     let Some(name) = resident::case() else { return };
     let of = USES.into_iter().find(|of| of.case.name == name).expect("a case of that name");
-    // As every program of ours does that has a store.
+    // Every program of ours that has a store does this.
     sync::bound_heaps();
     let directory = tempfile::tempdir().expect("a directory");
     let mut test = Test::new(of, directory.path());

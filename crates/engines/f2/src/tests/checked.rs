@@ -1,4 +1,4 @@
-//! The report of the offline check about the cold half: whole stores, and entries that lead astray.
+//! The report of the offline check on the cold half: whole stores, and entries that lead astray.
 
 use std::sync::Arc;
 
@@ -212,7 +212,7 @@ fn a_damaged_chunk_is_reported_with_its_place() {
         let [damage] = &damage[..] else { panic!("{damage:?}") };
         assert_eq!((&damage.file, damage.offset), (&file, offset), "{damage}");
         assert!(damage.what.contains("checksum does not match"), "{damage}");
-        // The byte is restored.
+        // The second change restores the byte.
         change_record(&device, &log, (at, bytes), rot);
         assert_eq!(check(&device).expect("is checked").damage, []);
     }

@@ -14,7 +14,7 @@ const KEYS: u64 = 400;
 /// About six times the live bytes.
 const DISK_BYTES: u64 = 256 << 10;
 
-/// A single log, little disk, and compaction by look-ups, and by scans.
+/// A single log, little disk, and compaction by lookups, and by scans.
 fn both() -> [Options; 2] {
     let disk_bytes_max = Some(DISK_BYTES);
     let single_log = Options { single_log: true, disk_bytes_max, ..tiny() };

@@ -1,4 +1,4 @@
-//! Costs of operations, in measures that repeat exactly: bytes appended, reads of the device.
+//! The costs of operations, in measures that repeat exactly: bytes appended, reads of the device.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

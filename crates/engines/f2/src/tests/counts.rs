@@ -1,4 +1,4 @@
-//! A checkpoint's counts of the cold index match its content, even with appends at the same time.
+//! A checkpoint's counts of the cold index match its content, even if entries are added meanwhile.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Defects that were seen in the reference, each a law here; other defects of the reference are in
-//! `two_logs`, `sessions` and `prefix`.
+//! Defects of the reference, each a law here; others are in `two_logs`, `sessions` and `prefix`.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -106,7 +105,7 @@ fn d4_checkpoints_beside_many_writers_all_end() {
 /// another put of the key comes first. The log is cut behind some of these holes.
 pub(super) fn nothing_is_lost_behind_what_is_given_up() {
     let bench = Rc::new(Bench::open_by_hand(device::memory(), small_hot(), 6));
-    // The least bytes of the three records below; none of them can be put in another's place.
+    // The least bytes of a record of the three lengths below; no record fits in another's place.
     let least = 16 + 16 + 24;
     let mut given_up = 0;
     for number in 0..KEYS {
@@ -191,8 +190,8 @@ fn d6_nothing_is_lost_where_threads_lose_races() {
 }
 
 /// D7: in the reference compaction removes files that the last checkpoint needs. Here compactions
-/// that no other checkpoint has named follow a checkpoint, and a crash comes at every operation of
-/// the disk after it.
+/// follow a checkpoint, and no other checkpoint has named their result. From then on a crash comes
+/// at every operation of the disk.
 #[test]
 fn d7_a_checkpoint_keeps_what_it_needs() {
     let disk = SimulatedDisk::new(7, Faults::none());

@@ -1,5 +1,4 @@
-//! The directory's snapshot as a store keeps it: one file that its checkpoint names, also in a
-//! copy.
+//! The directory's snapshot in a store: one file that its checkpoint names, also in a copy.
 
 use std::sync::Arc;
 

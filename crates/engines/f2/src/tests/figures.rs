@@ -1,5 +1,4 @@
-//! What the store tells about itself: sizes of a store that was only opened, and of one that runs what
-//! it did.
+//! Figures of a store: its sizes if it was only opened, and the work that it did while it runs.
 
 use std::sync::Arc;
 
@@ -124,7 +123,7 @@ fn every_file_counts() {
 /// Bytes of the rounds under way of the three logs, and how much of them is done.
 type Rounds = [(u64, u64); 3];
 
-/// What those say of themselves.
+/// Returns the figures of these rounds that the store reports.
 fn rounds(bench: &Bench) -> Rounds {
     let stats = bench.store.stats();
     ["compaction", "cold_compaction", "chunk_compaction"].map(|round| {
@@ -133,12 +132,13 @@ fn rounds(bench: &Bench) -> Rounds {
     })
 }
 
-/// How far the rounds of all three logs came is seen at the reads that they do themselves.
+/// The progress of the rounds of all three logs is visible at the reads that the rounds themselves
+/// do.
 #[test]
 fn rounds_tell_how_far_they_came() {
     let seen: Arc<Mutex<Vec<Rounds>>> = Arc::default();
-    // A cold log with a bound is copied all the time, and every chunk written anew for that: so none is
-    // left to be copied. Without one there are some.
+    // A cold log with a bound is copied all the time, and every chunk is written again because of
+    // that: so no chunk is left to be copied. Without a bound there are some.
     for options in [small_cold(), small_hot()] {
         let device = FaultDevice::new(device::memory());
         let beneath = Arc::clone(&device) as Arc<dyn Device>;

@@ -174,8 +174,8 @@ fn pages_are_flushed_once_there_is_room_without_a_writer() {
     }
 }
 
-/// The error is reported as a failed flush, and not as a compaction. It says that writes are
-/// refused once they are.
+/// The error is reported as a failed flush, and not as a compaction. Writes are reported as refused
+/// once they are.
 #[test]
 fn a_flush_without_room_is_told_and_refuses_nothing_that_memory_has_room_for() {
     let (bench, device) = store();
@@ -207,7 +207,8 @@ fn a_flush_without_room_is_told_and_refuses_nothing_that_memory_has_room_for() {
     assert_eq!((bench.store.background_errors(), bench.figure("writes_refused")), (Vec::new(), 0));
 }
 
-/// Each part takes the room that it needs from the ballast, and the superblock's part is returned.
+/// The flush and the superblock each take the room that they need from the ballast, and the
+/// superblock's part is returned.
 #[test]
 fn a_superblock_is_settled_on_a_full_device_while_pages_are_flushed() {
     let (bench, device) = store();

@@ -36,8 +36,8 @@ fn small() -> Options {
     }
 }
 
-/// Threads count `counters` counters up, each equally often, until all of `beside` has happened at
-/// the same time.
+/// Threads count `counters` counters up, each thread at least `ROUNDS` times, until all figures of
+/// `beside` have been reached meanwhile.
 fn count_up(counters: u64, beside: &[(&str, u64)]) {
     let bench = Bench::open(small());
     count_up_in(&bench, 3_000, counters, beside);

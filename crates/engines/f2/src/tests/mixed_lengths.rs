@@ -66,7 +66,7 @@ fn the_cold_log_takes_little_more_than_what_lives_whatever_the_lengths() {
         let bench = Bench::open_by_hand(device::memory(), options(None), 7);
         let most = mix.run(&bench, 40);
         let live = mix.live();
-        // The rest is records on the way to the tail, and whole pages and segments.
+        // The last term is for records on the way to the tail, and for whole pages and segments.
         assert!(most < 2 * live + 10 * 16_384, "{most} bytes of the cold log for {live} that live");
         let told = bench.figure("cold_log_dead_permille");
         let bytes = bench.figure("cold_log_bytes");
@@ -115,7 +115,7 @@ fn what_is_deleted_is_dead() {
             bench.advance();
         }
     }
-    // Tombstones are written until they have left the hot log.
+    // The other records are written until the tombstones have left the hot log.
     SHORT_STAY.overwrite(&bench);
     let gone = SHORT_STAY.stay * (8 + HEAD) * 7 / 10;
     assert!(live(&bench) + gone < before, "{} of {before} bytes live", live(&bench));

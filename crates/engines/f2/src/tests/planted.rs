@@ -1,5 +1,6 @@
-//! Bugs planted in the store, each with the test that finds it (`docs/reliability/planted-f2.md`); and
-//! the tests that put one step of a compaction or a checkpoint into the middle of another.
+//! Bugs planted in the store, each with the test that finds it (`docs/reliability/planted-f2.md`).
+//! The file also has the tests that put one step of a compaction or a checkpoint into the middle of
+//! another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -30,16 +31,16 @@ use crate::checkpoint::SUPERBLOCK;
 use crate::planted::{Planted, meanwhile_between_cuts, must_be_found};
 use crate::{Options, Session, Wait, check};
 
-/// So many take more than the hot log's disk space, and what moves of them at once several times the
-/// cold log's memory.
+/// Keys of a store. Their records take more than the hot log's disk space, and the records that one
+/// round moves take several times the cold log's memory.
 const KEYS: u64 = 2_500;
-/// Rounds of hot-to-cold compaction, not all of which have something to do.
+/// Rounds of hot-to-cold compaction, not all of which have work.
 const ROUNDS: u64 = 4;
 /// Random runs for one bug, each of which finds it with a chance of nine tenths or more.
 const RUNS: usize = 6;
 
-/// No cache, so that every key is looked for in the logs; a cold log of small segments, which is
-/// compacted as soon as there is anything in it.
+/// Returns options without a cache, so that every key is searched in the logs. The cold log has
+/// small segments, and is compacted as soon as there is anything in it.
 fn options() -> Options {
     Options {
         read_cache_bytes: Some(0),
@@ -50,7 +51,7 @@ fn options() -> Options {
     }
 }
 
-/// Without waiting for a compaction that nobody does.
+/// Puts all keys, without waiting for a compaction that no thread does.
 fn put_all(bench: &Bench) {
     for number in 0..KEYS {
         let put = Op::Put { key: &key(number), value: &value(number, 0, 8) };
@@ -69,7 +70,7 @@ fn must_have(bench: &Bench, step: usize, when: &str) {
     }
 }
 
-/// From now on `action` is done before each operation of these kinds that this thread does.
+/// Does `action` before each later operation of these kinds that this thread does.
 pub(super) fn at_each(
     device: &Arc<FaultDevice>,
     kinds: &'static [OperationKind],
@@ -87,8 +88,8 @@ pub(super) fn at_each(
     }
 }
 
-/// Rounds of hot-to-cold compaction with `action` done before each operation of the device. Answers
-/// how often it was.
+/// Does rounds of hot-to-cold compaction, with `action` before each operation of the device.
+/// Returns how often `action` was done.
 fn compact_with(
     kinds: &'static [OperationKind],
     action: impl Fn(&Bench) + Send + Sync + 'static,
@@ -103,7 +104,7 @@ fn compact_with(
     let within = Arc::clone(&is_within);
     let action: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
         let Some(beside) = beside.upgrade() else { return };
-        // Not in the middle of itself.
+        // An action does not run in the middle of itself.
         if !within.swap(true, SeqCst) {
             counted.fetch_add(1, SeqCst);
             action(&beside);
@@ -123,7 +124,7 @@ fn compact_with(
     count.load(SeqCst)
 }
 
-/// What moves from the hot to the cold log is found before each operation of the device.
+/// Every key that moves from the hot to the cold log is found before each operation of the device.
 fn every_key_is_found_at_each_operation_of_a_compaction() {
     let looks = compact_with(&[OperationKind::Read, OperationKind::Write], |bench| {
         must_have(bench, 7, "in the middle of a round");
@@ -137,7 +138,7 @@ fn nothing_is_lost_to_a_cold_compaction_at_each_read_of_a_hot_one() {
     let rounds = compact_with(&[OperationKind::Read], |bench| {
         let shared = &bench.store.shared;
         let cold = shared.cold.as_ref().expect("two logs");
-        // A round is due where all of it is taken for dead.
+        // A round is due because all of the log is taken for dead.
         for at in (cold.log.begin().get()..cold.log.tail().get()).step_by(4096) {
             cold.live.take(LogAddress::new(at), u64::MAX);
         }
@@ -147,7 +148,7 @@ fn nothing_is_lost_to_a_cold_compaction_at_each_read_of_a_hot_one() {
     assert!(rounds > 5, "{rounds} rounds");
 }
 
-/// Records move to the cold log between the cuts of its chunks and of itself.
+/// Records move to the cold log between the cut of its chunks and the cut of the log itself.
 fn every_record_that_a_chunk_names_is_in_the_checkpoint() {
     let disk = SimulatedDisk::new(1, Faults::none());
     let bench = Arc::new(Bench::open_by_hand(Arc::clone(&disk) as _, options(), 1));
@@ -173,7 +174,8 @@ fn complete(session: &mut Session) {
     completed.expect("the queue works");
 }
 
-/// A session that begins, reads what is in memory and what is not, and ends with something pending.
+/// Begins a session, which reads keys in memory and keys on disk, and ends with a pending
+/// operation.
 fn read_in_a_session(bench: &Bench) -> Session {
     let mut session = bench.store.session_of_depth(8).expect("a session begins");
     let mut into = Vec::new();
@@ -185,7 +187,7 @@ fn read_in_a_session(bench: &Bench) -> Session {
     session
 }
 
-/// The same with writes, which may have to wait for a page to be flushed.
+/// The same with writes, which may have to wait until a page is flushed.
 fn write_in_a_session(bench: &Bench, times: &AtomicU64) {
     let mut session = read_in_a_session(bench);
     session.put(b"of sessions", &value(0, times.load(SeqCst), 8)).expect("is put");
@@ -198,13 +200,13 @@ fn must_have_counted(bench: &Bench, times: &AtomicU64) {
     assert_eq!(count(bench.get(b"count")), times.load(SeqCst));
 }
 
-/// D8: in the reference a session begins only where nothing is under way. Here they begin, and end, before
-/// each operation of the device that a compaction does.
+/// D8: in the reference a session begins only if no operation is under way. Here sessions begin,
+/// and end, before each operation of the device that a compaction does.
 fn d8_sessions_begin_and_end_at_each_operation_of_a_compaction() {
     let idle: Arc<Mutex<Vec<Session>>> = Arc::default();
     let kept = Arc::clone(&idle);
     let begun = compact_with(&[OperationKind::Write], move |bench| {
-        // Some stay, and do nothing.
+        // Some sessions stay, and do nothing.
         let mut kept = kept.lock();
         kept.push(read_in_a_session(bench));
         kept.truncate(3);
@@ -248,7 +250,7 @@ fn each_step_beside_another_loses_nothing() {
     every_record_that_a_chunk_names_is_in_the_checkpoint();
 }
 
-/// Random runs, of which most have the power cut that shows a bug.
+/// Does random runs, most of which have the power cut that shows a bug.
 fn many_never_resurrect(options: Options, faults: Faults) {
     for _ in 0..RUNS {
         never_resurrects(options.clone(), faults.clone());

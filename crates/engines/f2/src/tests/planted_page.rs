@@ -1,4 +1,4 @@
-//! The page of planted bugs (`docs/reliability/planted-f2.md`), held to the list of bugs and to what finds them.
+//! Checks the page of planted bugs (`docs/reliability/planted-f2.md`) against bugs and tests.
 
 use sync::planted::page::{must_have_every_bug, must_name_what_finds_each};
 

@@ -1,6 +1,7 @@
-//! Checkpoints without a journal, after a power cut at any moment: of each thread's writes there is a
-//! prefix, with any write all that had ended before it began, and at least what the last flush that
-//! ended had found.
+//! Checkpoints without a journal, after a power cut at any moment.
+//!
+//! A prefix of each thread's writes is there. With any write there are all writes that had ended
+//! before it began. The prefix has at least the writes that the last finished flush had found.
 
 use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +22,7 @@ use crate::{Checkpoint, Options, check};
 /// Keys of each thread; a few of them get most of the writes, and are changed in place.
 const KEYS: usize = 150;
 const BUSY_KEYS: usize = 6;
-/// What has to happen beside the writes.
+/// Flushes and compactions that must happen during the writes.
 const FLUSHES: usize = 50;
 const COMPACTIONS: u64 = 5;
 
@@ -39,14 +40,14 @@ struct Write {
 
 /// A flush that has ended.
 struct Flushed {
-    /// What the disk had done by then.
+    /// Number of the disk's operations when the flush had ended.
     at: u64,
     /// How many writes of each thread had ended before it began.
     found: Vec<usize>,
     checkpoint: Checkpoint,
 }
 
-/// What threads have done to a store.
+/// The writes and flushes that threads have done to a store.
 struct Deeds {
     seed: u64,
     options: Options,
@@ -66,7 +67,8 @@ fn key_of(thread: usize, key: usize) -> Vec<u8> {
     format!("thread {thread}, key {key}").into_bytes()
 }
 
-/// Values of few lengths, so that some writes fit in the place of what was there.
+/// Returns a value of `words` words, which repeats the write's number. Few lengths are used, so
+/// that some writes fit in the place of the old value.
 fn value_of(number: usize, words: usize) -> Vec<u8> {
     (number as u64).to_le_bytes().repeat(words)
 }
@@ -78,7 +80,7 @@ fn number_in(value: &[u8]) -> usize {
     words[0] as usize
 }
 
-/// Writes `number` of thread `thread`.
+/// Does write `number` of thread `thread`.
 fn write(bench: &Bench, thread: usize, number: usize, draw: &mut Random) -> (usize, bool) {
     let is_busy = draw.random_ratio(2, 3);
     let key = draw.random_range(0..if is_busy { BUSY_KEYS } else { KEYS });
@@ -96,8 +98,8 @@ fn write(bench: &Bench, thread: usize, number: usize, draw: &mut Random) -> (usi
     (key, kind == 0)
 }
 
-/// Threads write and flush at once, beside all background work, until there were some flushes and
-/// some compactions.
+/// Threads write and flush at the same time, next to all background work, until there were some
+/// flushes and some compactions.
 fn crowd(seed: u64, options: Options, threads: usize) -> Deeds {
     let disk = SimulatedDisk::new(seed, Faults::none());
     disk.keep_history();
@@ -159,14 +161,14 @@ fn crowd(seed: u64, options: Options, threads: usize) -> Deeds {
     deeds
 }
 
-/// The values of a thread's keys.
+/// Returns the values of a thread's keys.
 fn found_of(bench: &Bench, thread: usize) -> Vec<Option<usize>> {
     let value = |key| bench.get(&key_of(thread, key)).map(|value| number_in(&value));
     (0..KEYS).map(value).collect()
 }
 
 impl Deeds {
-    /// The numbers of writes after which a thread's keys had the values that were found.
+    /// Returns the numbers of writes after which a thread's keys had the values that were found.
     fn prefixes(&self, thread: usize, found: &[Option<usize>]) -> Vec<usize> {
         let mut state = vec![None; KEYS];
         let mut fitting = Vec::new();
@@ -178,7 +180,7 @@ impl Deeds {
         fitting
     }
 
-    /// What a power cut at operation `cut` may leave must be a state that the store was in.
+    /// Checks that the state after a power cut at operation `cut` is a state that the store was in.
     fn must_recover(&self, image: &Bench, cut: u64) {
         let recovered = image.store.recovered();
         let flushed = self.flushes.iter().rev().find(|flushed| flushed.at <= cut);
@@ -231,7 +233,7 @@ impl Deeds {
         }
     }
 
-    /// The same, and the power goes again at every operation of the recovery from the first cut.
+    /// The same, and the power fails again at every operation of the recovery from the first cut.
     fn must_survive_twice(&self, cuts: impl IntoIterator<Item = u64>) {
         let mut replay = self.history.replay();
         let (mut operations, mut removals) = (0, 0);
@@ -279,8 +281,8 @@ fn a_checkpoint_of_a_single_log_has_a_prefix_of_each_threads_writes() {
     deeds.must_survive(deeds.random_cuts(60));
 }
 
-/// One thread, whose run a seed decides, with all background work between its writes, until its logs were
-/// compacted some times.
+/// Runs one thread, whose run a seed decides, with all background work between its writes, until
+/// its logs were compacted some times.
 fn alone(seed: u64, options: Options, faults: Faults) -> Deeds {
     let disk = SimulatedDisk::new(seed, faults);
     disk.keep_history();
@@ -317,15 +319,16 @@ fn alone(seed: u64, options: Options, faults: Faults) -> Deeds {
     deeds
 }
 
-/// The law that no old value reappears: writes and deletes beside compactions of both logs,
-/// checkpoints and removals of files, a power cut at every operation of the disk; and what was
-/// recovered stays as it is when it is compacted again.
+/// The law that no old value reappears. Writes and deletes run next to compactions of both logs,
+/// checkpoints and removals of files, with a power cut at every operation of the disk. The
+/// recovered state stays the same when it is compacted again.
 #[test]
 fn law_compaction_never_resurrects() {
     never_resurrects(small_cold(), Faults::none());
 }
 
-/// The same of a store with one log, which appends to its own tail what lives, as look-ups or a scan tell it.
+/// The same for a store with one log. Its compaction appends live records to the log's own tail,
+/// and finds them by lookups or by a scan.
 #[test]
 fn law_compaction_of_a_single_log_never_resurrects() {
     for scan_compaction in [false, true] {
@@ -346,7 +349,7 @@ pub(super) fn never_resurrects(options: Options, faults: Faults) {
             let found = found_of(&image, 0);
             let (begin, end) = (image.figure("log_begin"), image.figure("log_tail"));
             for number in 0.. {
-                // Of another length each time, so that none is changed in place.
+                // The length differs each time, so that no record is changed in place.
                 let filler = value_of(number, 7 + number / 200 % 2);
                 image.put(format!("filler {}", number % 200).as_bytes(), &filler);
                 if number % 20 == 0 {
@@ -362,15 +365,15 @@ pub(super) fn never_resurrects(options: Options, faults: Faults) {
     }
 }
 
-/// A recovery that is cut off is recovered from.
+/// A recovery that is cut off can itself be recovered from.
 #[test]
 fn a_recovery_may_be_cut_off_at_any_operation() {
     let deeds = alone(seed("recovery cut off"), small_cold(), Faults::none());
     deeds.must_survive_twice(deeds.random_cuts(180));
 }
 
-/// A copy of the store is whole or no store, wherever the power goes while it is made; and so is the
-/// store that is copied.
+/// A copy of the store is whole or no store, wherever the power fails during the copy; and so is
+/// the store that is copied.
 #[test]
 fn a_copy_may_be_cut_off_at_any_operation() {
     let seed = seed("copy cut off");
@@ -414,8 +417,8 @@ fn a_copy_may_be_cut_off_at_any_operation() {
     }
 }
 
-/// What is written above a cut must not come into the cold index before that is cut too: it would be in
-/// the checkpoint without what had ended before.
+/// A write above a cut must not reach the cold index before that index is cut too: it would be in
+/// the checkpoint without the writes that had ended before it.
 #[test]
 pub(super) fn what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cut() {
     let bench = Bench::open_by_hand(device::memory(), small_cold(), 1);
@@ -430,7 +433,7 @@ pub(super) fn what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cu
     write_much(0);
     let tail = bench.figure("log_tail");
     let shared = &bench.store.shared;
-    // As a checkpoint does, of which there is one at a time.
+    // A checkpoint takes this lock too, so that there is only one at a time.
     let one_at_a_time = shared.checkpointer.lock();
     let held = shared.frontier.hold(shared.log.tail());
     write_much(1);
@@ -441,7 +444,7 @@ pub(super) fn what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cu
     assert!(bench.figure("log_begin") > tail);
 }
 
-/// D10: the reference recovers and says version 0.
+/// D10: the reference recovers and reports version 0.
 #[test]
 pub(super) fn d10_recovery_reports_the_checkpoint() {
     let bench = Bench::open(tiny());

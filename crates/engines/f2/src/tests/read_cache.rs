@@ -1,4 +1,4 @@
-//! The read cache saves reads of the device, and nobody can tell it is there by what they read.
+//! The read cache saves reads of the device, and changes no result of a read.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use crate::Options;
 
 const KEYS: u64 = 2_000;
 
-/// Four pages of log in memory, and so many bytes of cache.
+/// Returns options with four pages of log in memory, and `bytes` bytes of cache.
 fn with_cache(bytes: u64) -> Options {
     Options {
         log_memory_bytes: Some(4 * 4096 + bytes),
@@ -20,7 +20,7 @@ fn with_cache(bytes: u64) -> Options {
     }
 }
 
-/// Numbers below [`KEYS`], small ones far more often: the same ones each time.
+/// Returns numbers below [`KEYS`], small ones far more often: the same ones each time.
 fn skewed() -> impl Iterator<Item = u64> {
     let mut state = 1u64;
     (0..8_000).map(move |_| {
@@ -100,8 +100,9 @@ fn a_write_is_seen_over_a_cached_value() {
     assert_eq!(count(bench.get(b"counter")), 8);
 }
 
-/// Readers that cache beside writers, with four tiny pages of cache, compaction and a growing index:
-/// whoever reads after a write was acknowledged reads that or a later one, and counters are exact.
+/// Readers that fill the cache run next to writers, with four tiny pages of cache, compaction and a
+/// growing index. A reader that begins after a write was acknowledged reads that write or a later
+/// one, and counters are exact.
 #[test]
 fn no_reader_sees_an_older_value_than_was_acknowledged() {
     const HOT: u64 = 300;
@@ -142,7 +143,7 @@ fn no_reader_sees_an_older_value_than_was_acknowledged() {
                         for number in (0..HOT).filter(|number| number % 2 == writer) {
                             bench.rmw(&key(number), &mut Add);
                             acknowledged[number as usize].store(round + 1, Ordering::Release);
-                            // What pushes the counters to disk.
+                            // These puts push the counters to disk.
                             bench.put(&key(10_000 + number), &value(number, round, 16));
                         }
                     }

@@ -1,4 +1,4 @@
-//! The space of records that deletes made dead comes back.
+//! The space of records that deletes made dead is freed.
 
 use engine::Engine;
 
@@ -13,7 +13,7 @@ fn options() -> Options {
     Options { log_memory_bytes: Some(16 * 4096), read_cache_bytes: Some(0), ..tiny() }
 }
 
-/// With all keys, of which most are cold.
+/// Opens a store with all keys, of which most are cold.
 fn loaded() -> Bench {
     let bench = Bench::open_by_hand(device::memory(), options(), 3);
     for number in 0..KEYS {
@@ -62,13 +62,13 @@ fn deletes_give_space_back_without_another_write() {
     (0..500).for_each(|_| bench.advance());
     must_be_given_back(&bench);
     must_have(&bench, 5);
-    // It ends there.
+    // The compactions end then.
     let rounds = ["compactions", "cold_compactions"].map(|name| bench.figure(name));
     (0..200).for_each(|_| bench.advance());
     assert_eq!(["compactions", "cold_compactions"].map(|name| bench.figure(name)), rounds);
 }
 
-/// The tombstones tell the opening of the deletes.
+/// The opening learns of the deletes from the tombstones.
 #[test]
 fn a_store_that_is_opened_again_gives_deleted_space_back() {
     let bench = loaded();
@@ -85,7 +85,7 @@ fn a_store_that_is_opened_again_gives_deleted_space_back() {
 #[test]
 fn a_compaction_on_demand_gives_all_dead_space_back() {
     let bench = loaded();
-    // Too few to be compacted for.
+    // Too few records are dead for a compaction.
     delete_all_but(&bench, KEYS - KEYS / 10);
     let before = disk_bytes(&bench);
     bench.store.compact().expect("compacts");

@@ -1,4 +1,4 @@
-//! What is told of stores, whole and damaged.
+//! Operations that salvage reports of stores, whole and damaged.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -16,7 +16,8 @@ use crate::open::{COLD_LOG, HOT_LOG};
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What a store becomes to which all is written that is told, in that order.
+/// Salvages a store. Returns the report, and the pairs after all reported operations were applied
+/// in their order.
 fn told(device: &Arc<dyn Device>) -> (Salvaged, Pairs) {
     let mut pairs = Pairs::new();
     let salvaged = salvage(device, &mut |op| {
@@ -30,8 +31,8 @@ fn told(device: &Arc<dyn Device>) -> (Salvaged, Pairs) {
     (salvaged.expect("is read"), pairs)
 }
 
-/// A store whose keys were written several times, some of them deleted and come again, while both logs were
-/// compacted; and what is in it.
+/// Opens a store whose keys were written several times, some of them deleted and put again, while
+/// both logs were compacted; returns the store and its pairs.
 fn written() -> (Bench, Pairs) {
     let bench = cold_store(small_cold());
     let mut pairs = Pairs::new();
@@ -55,12 +56,12 @@ fn written() -> (Bench, Pairs) {
     (bench, pairs)
 }
 
-/// Without the keys that only made room.
+/// Returns the pairs without the keys that only made room.
 fn without_fillers(pairs: Pairs) -> Pairs {
     pairs.into_iter().filter(|(key, _)| !key.starts_with(b"filler")).collect()
 }
 
-/// Keys that are not as they were.
+/// Returns the keys whose values differ from `before`.
 fn changed(pairs: Pairs, before: &Pairs) -> Vec<Vec<u8>> {
     let pairs = without_fillers(pairs);
     let keys = pairs.keys().chain(before.keys().filter(|key| !pairs.contains_key(*key)));

@@ -12,7 +12,8 @@ use crate::cold_index::Change as Entry;
 
 pub(super) const KEYS: u64 = 1_000;
 
-/// A hot log of so little disk that most of what is written is soon cold, with a read cache.
+/// Returns options of a store with a read cache and a hot log of little disk, so that most writes
+/// are soon cold.
 pub(super) fn small_hot() -> Options {
     Options {
         log_memory_bytes: Some(10 * 4096),
@@ -28,8 +29,8 @@ pub(super) fn small_cold() -> Options {
     Options { cold_disk_bytes_max: Some(96 << 10), ..small_hot() }
 }
 
-/// Writes keys that nothing else uses until everything older has left the hot log, and the cold log's
-/// memory after that.
+/// Writes keys that nothing else uses until everything older has left the hot log, and the cold
+/// log's memory after that.
 pub(super) fn push_out(bench: &Bench) {
     let cold = bench.store.shared.cold.as_ref().expect("there are two logs");
     let tail = bench.figure("log_tail");
@@ -99,7 +100,7 @@ pub(super) fn d1_a_delete_does_not_uncover_the_cold_version() {
     }
 }
 
-/// D2: in the reference the read-modify-write goes on from the deleted cold value.
+/// D2: in the reference the read-modify-write continues from the deleted cold value.
 #[test]
 pub(super) fn d2_a_tombstone_is_found_and_absent_for_a_read_modify_write() {
     let bench = Bench::open(small_hot());
@@ -110,7 +111,7 @@ pub(super) fn d2_a_tombstone_is_found_and_absent_for_a_read_modify_write() {
     push_out(&bench);
     for number in 0..KEYS {
         bench.delete(&key(number));
-        // Some tombstones are in memory, some on disk by now.
+        // Some tombstones are in memory, and some are already on disk.
         if number % 2 == 0 {
             bench.rmw(&key(number), &mut Add);
         }
@@ -123,7 +124,7 @@ pub(super) fn d2_a_tombstone_is_found_and_absent_for_a_read_modify_write() {
     }
 }
 
-/// D3: the reference ends when compaction meets a key whose entry in the index is gone.
+/// D3: the reference stops when compaction meets a key that has lost its entry in the index.
 #[test]
 fn d3_compaction_meets_keys_that_were_put_and_deleted_at_once() {
     let bench = Bench::open(small_hot());
@@ -138,10 +139,11 @@ fn d3_compaction_meets_keys_that_were_put_and_deleted_at_once() {
     }
 }
 
-/// The same where entries are gone: the reference takes them out when it deletes, here the test does.
+/// The same with entries that were removed: the reference removes them when it deletes, here the
+/// test does.
 #[test]
 pub(super) fn d3_compaction_meets_keys_whose_entries_are_gone() {
-    // Half of what the hot log should keep within, so that nothing is due meanwhile.
+    // These keys take half of the hot log's limit, so that no compaction is due meanwhile.
     const DELETED: u64 = 250;
     let bench = Bench::open_by_hand(device::memory(), small_hot(), 3);
     let shared = &bench.store.shared;
@@ -206,7 +208,7 @@ fn tombstones_leave_nothing_behind() {
     for number in 0..3000 {
         bench.delete(format!("filler-{number}").as_bytes());
     }
-    // What pushes these tombstones out is a handful of keys, again and again.
+    // A handful of keys, written again and again, pushes these tombstones out.
     let tail = bench.figure("log_tail");
     for number in 0_u64.. {
         bench.put(&number.to_le_bytes()[..1], &value(number, 0, 8 + (number % 2) as usize));
@@ -288,8 +290,9 @@ fn many_reads_at_once_are_the_same_as_one_by_one() {
     bench.must_get_many(&keys);
 }
 
-/// Records that hot-to-cold compaction has appended lie there unnamed for a while, and cold-to-cold
-/// compaction, which here takes every page as soon as it is on disk, must not take them for dead.
+/// Records that hot-to-cold compaction has appended have no name in the index for a while.
+/// Cold-to-cold compaction, which here takes every page once it is on disk, must not take them for
+/// dead.
 #[test]
 fn what_is_not_named_yet_is_not_taken_for_dead() {
     let eager = Options { segment_bytes: 4096, cold_disk_bytes_max: Some(1), ..small_hot() };
@@ -320,8 +323,8 @@ fn what_is_not_named_yet_is_not_taken_for_dead() {
     }
 }
 
-/// What was moved before a page that cannot be read stays moved, and is not appended again by the rounds
-/// that meet the page anew.
+/// Records that were moved before a page that cannot be read stay moved. The rounds that meet the
+/// page again do not append them again.
 #[test]
 fn a_round_that_fails_has_moved_what_came_before() {
     let options = Options { disk_bytes_max: Some(1 << 30), compaction_threads: 1, ..small_hot() };
@@ -338,7 +341,7 @@ fn a_round_that_fails_has_moved_what_came_before() {
     let segment = shared.log.segments.get(geometry.segment(failing)).expect("a segment");
     let name = shared.log.segments.file_name(geometry.segment(failing));
     let file = bench.device.open(&name, device::Mode::Write).expect("opens");
-    // Beside the header, which says how far the record reaches.
+    // A byte outside the header, which says how far the record reaches.
     let damaged = segment.offset(failing) + 60;
     let mut byte = [0];
     file.read_at(damaged, &mut byte).expect("reads");
@@ -374,7 +377,7 @@ fn d5_a_cold_key_that_is_there_is_never_absent() {
     read_beside_writes(&bench, KEYS, 4, ("cold_compactions", 10));
 }
 
-/// Counters that are hot and cold by turns, beside all compactions.
+/// Counters become hot and cold alternately, next to all compactions.
 #[test]
 fn no_count_is_lost_between_the_logs() {
     const COUNTERS: u64 = 300;

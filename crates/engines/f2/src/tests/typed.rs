@@ -1,4 +1,4 @@
-//! Typed stores: values come back as they were, and no update is lost.
+//! Typed stores: values are read as they were written, and no update is lost.
 
 use engine::{Engine, Error, Op, SeqNo};
 

@@ -1,4 +1,4 @@
-//! Walks beside truncations: what moves behind a walk's back, between two of its reads, is met.
+//! Walks next to truncations: a walk meets a record that moves between two of its reads.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use super::stores::{Bench, fill, key, tiny, two_of_a_chain, value};
 use super::two_logs::small_cold;
 use crate::Options;
 
-/// Of two keys of one chain that is on disk, the older is at the chain's end. A walk reads the newer one's
-/// record; before it has it, `meanwhile` is done, and the log truncated beyond both. What the walk has met
-/// of the older key.
+/// Walks over two keys of one chain on disk; the older key is at the chain's end. Before the walk
+/// has the newer key's record, `meanwhile` is done, and the log is truncated beyond both records.
+/// Returns the values of the older key that the walk has met.
 fn walk_past(options: Options, meanwhile: fn(&Bench, &[u8])) -> Vec<Vec<u8>> {
     let device = FaultDevice::new(device::memory());
     let bench = Bench::open_on(Arc::clone(&device) as Arc<dyn Device>, options);
@@ -47,8 +47,8 @@ fn walk_past(options: Options, meanwhile: fn(&Bench, &[u8])) -> Vec<Vec<u8>> {
     met
 }
 
-/// Compaction leaves the older record behind, because a newer one of its key stands above what the walk
-/// has searched.
+/// Compaction does not copy the older record, because a newer record of its key is above the part
+/// that the walk has searched.
 #[test]
 fn a_walk_meets_what_was_left_behind_for_a_newer_record() {
     let rewrite = |bench: &Bench, older: &[u8]| bench.put(older, &value(1, 1, 8));
@@ -63,7 +63,8 @@ fn a_walk_over_a_single_log_meets_what_was_copied_to_its_tail() {
     assert_eq!(walk_past(options, |_, _| ()), [value(1, 0, 8)]);
 }
 
-/// Makes a store with `keys` values of `words` words each. With two logs most of them are in the cold log.
+/// Makes a store with `keys` values of `words` words each. With two logs most of them are in the
+/// cold log.
 fn filled(keys: u64, words: usize, options: Options) -> Bench {
     let has_cold_log = !options.single_log;
     let bench = Bench::open_by_hand(device::memory(), options, 7);
@@ -76,12 +77,13 @@ fn filled(keys: u64, words: usize, options: Options) -> Bench {
     bench
 }
 
-/// What is longer than there is room for is not held until it is visited, and what is held is counted.
+/// A walk does not keep values for which it has no room until it visits them. It counts the memory
+/// of the values that it keeps.
 #[test]
 fn a_walk_over_long_values_holds_few_of_them() {
     const KEYS: u64 = 600;
     const WORDS: usize = 256;
-    /// The room for keys and values, and a value that is looked up again.
+    /// The most memory: the room for keys and values, and a value that is looked up again.
     const MOST: u64 = (64 << 10) + 3 * 8 * WORDS as u64;
     for single_log in [false, true] {
         let options = Options {
@@ -116,7 +118,8 @@ fn a_walk_over_long_values_holds_few_of_them() {
     }
 }
 
-/// Records of a stretch are read together, in the order of the log, and those near each other by one read.
+/// Records of a stretch are read together, in the order of the log; records near each other take
+/// one read.
 #[test]
 fn a_walk_over_records_on_disk_takes_few_reads() {
     const KEYS: u64 = 4000;
@@ -146,7 +149,7 @@ fn a_walk_over_records_on_disk_takes_few_reads() {
     }
 }
 
-/// A walk reads a long record once or twice, and little beside it.
+/// A walk reads a long record once or twice, and little else.
 #[test]
 fn a_walk_over_long_records_reads_little_more_than_these() {
     const KEYS: u64 = 4000;

@@ -12,21 +12,22 @@ use crate::crates::suite::Fixture;
 /// A store of one of the kinds that there are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum F2Fixture {
-    /// Its memory is split once and for all.
+    /// The split of its memory never changes.
     Fixed,
-    /// As it is by default: hot log and read cache take it from each other, and what they leave is lent to digests of
-    /// chunks.
+    /// The default: hot log and read cache take memory from each other, and the rest is lent to
+    /// digests of chunks.
     Adaptive,
-    /// One log, compacted by look-ups.
+    /// One log, compacted by lookups.
     SingleLog,
     /// One log, compacted by scans.
     Scanned,
 }
 
 impl F2Fixture {
-    /// Four small pages of each log in memory, and so little disk that all of them are compacted
-    /// all the while. Where memory moves: enough pages for a cache beside them, of the shortest, so that the
-    /// hot log still has little disk. A single log has more, or writers would wait for what lives.
+    /// Returns options with four small pages of each log in memory, and so little disk that all
+    /// logs are compacted all the time. A store whose memory moves has enough pages for a cache
+    /// too. These are the shortest pages, so that the hot log still has little disk. A single log
+    /// has more disk, or writers would wait because of the live records.
     fn options(self) -> Options {
         let (pages, page_bytes) = match self {
             Self::Fixed => (5, 16_384),
@@ -60,7 +61,7 @@ impl Fixture for F2Fixture {
         }
     }
 
-    // A record fits a page, some of whose values were appended to one another.
+    // A record fits a page, also if its value was made of several appended ones.
     fn key_bytes_max(&self) -> usize {
         if *self == Self::Fixed { 4000 } else { 900 }
     }
@@ -74,7 +75,7 @@ impl Fixture for F2Fixture {
         if *self == Self::Fixed { 0 } else { 800 }
     }
 
-    // A single log is compacted by look-ups or by scans, and is the same otherwise.
+    // A single log is compacted by lookups or by scans, and is the same otherwise.
     fn variants(&self) -> u64 {
         if matches!(self, Self::SingleLog | Self::Scanned) { 2 } else { 1 }
     }

@@ -1,4 +1,4 @@
-//! The conformance suite, held against the engine `f2`.
+//! The conformance suite, run against the engine `f2`.
 
 mod fixture;
 

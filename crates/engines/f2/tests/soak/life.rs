@@ -1,4 +1,4 @@
-//! One process of a voyage: it verifies what it finds, goes on from there, and tells its parent.
+//! One process of a voyage: it verifies the store, continues from there, and reports to its parent.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use crate::load::{Done, Load};
 use crate::open::{LIMIT, Open, UnderWay};
 use crate::script::{State, Step, THREADS};
 
-/// Tells this program to be a life, and of what.
+/// Name of the variable that makes this program a life, and says of which voyage.
 const VARIABLE: &str = "F2_SOAK_LIFE";
 
-/// Figures of the store that a life tells with each flush; what ends with a dash is the sum of all that
-/// begin so.
+/// Figures of the store that a life reports with each flush. A name that ends with an underscore is
+/// the sum of all figures whose names begin with it.
 const FIGURES: [&str; 6] = [
     "compactions",
     "cold_compactions",
@@ -29,7 +29,7 @@ const FIGURES: [&str; 6] = [
     "read_cache_hits",
 ];
 
-/// Everything that a life tells so, all of which was beside its load.
+/// Names of all counts that a life reports with each flush, all of work that ran next to its load.
 pub(crate) const TOLD: [&str; FIGURES.len() + 6] = [
     FIGURES[0],
     FIGURES[1],
@@ -49,9 +49,9 @@ pub(crate) const TOLD: [&str; FIGURES.len() + 6] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     None,
-    /// A life tells of flushes that are none.
+    /// A life reports flushes that it has not done.
     Flushes,
-    /// A life that is going to be killed takes what it reads for something else.
+    /// A life that is going to be killed treats each value that it reads as a wrong one.
     Reads,
 }
 
@@ -59,17 +59,17 @@ impl Bug {
     const ALL: [Self; 3] = [Self::None, Self::Flushes, Self::Reads];
 }
 
-/// Which voyage a life belongs to.
+/// The voyage that a life belongs to.
 pub(crate) struct Orders {
     pub(crate) path: PathBuf,
     pub(crate) seed: Seed,
-    /// Of each thread.
+    /// Keys of each thread.
     pub(crate) keys: usize,
     pub(crate) bug: Bug,
 }
 
 impl Orders {
-    /// Those that this process was begun with.
+    /// Returns the orders that this process was started with.
     pub(crate) fn given() -> Option<Self> {
         let orders = std::env::var(VARIABLE).ok()?;
         let fields: Vec<&str> = orders.splitn(4, ' ').collect();
@@ -89,7 +89,7 @@ impl Orders {
         self.path.join("store")
     }
 
-    /// Until it is killed, or told to end.
+    /// Runs until it is killed, or asked to end.
     pub(crate) fn live(&self) {
         end_with_the_first_panic(self.bug);
         let open = Open::new(&self.store(), self.seed);
@@ -123,7 +123,7 @@ impl Orders {
         open.store.close().unwrap();
     }
 
-    /// Compares all that is in a store with the script.
+    /// Compares the whole content of a store with the script.
     fn verify(&self, open: &Open, recovered: &[u64; THREADS]) -> Vec<(State, UnderWay)> {
         let verified = (0..THREADS).map(|thread| {
             let steps = recovered[thread];
@@ -137,8 +137,9 @@ impl Orders {
     }
 }
 
-/// The threads of a life wait for each other: one that has found what may not be would leave the others
-/// to be killed, and the parent to take that for a life that was well until then.
+/// Makes any panic end the process. The threads of a life wait for each other. If one of them found
+/// an error and stopped, the others would run until they are killed. Then the parent would take the
+/// life for one that was sound until the kill.
 fn end_with_the_first_panic(bug: Bug) {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -149,21 +150,21 @@ fn end_with_the_first_panic(bug: Bug) {
     }));
 }
 
-/// Says it to the parent, in a line whose end can be seen.
+/// Writes a line to the parent; the line's end can be seen.
 fn tell(what: &str, numbers: &[u64]) {
     let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
     let line = format!("{what} {} .\n", numbers.join(" "));
     let mut out = std::io::stdout().lock();
-    // The parent is gone only if it was stopped itself.
+    // Writing fails only if the parent itself was stopped.
     let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }
 
-/// What all threads of a life share.
+/// The state that all threads of a life share.
 struct Life<'a> {
     orders: &'a Orders,
     open: &'a Open,
     done: Done,
-    /// Copies, those broken off, and limits that the memory was given.
+    /// Whole copies, copies that were broken off, and new limits of memory.
     chores: [AtomicU64; 3],
     is_over: AtomicBool,
 }
@@ -173,7 +174,7 @@ impl Life<'_> {
         self.is_over.load(SeqCst)
     }
 
-    /// A stream that is another one in each life.
+    /// Returns a stream that differs in each life.
     fn random(&self, purpose: &str) -> Random {
         let steps: u64 = self.steps().iter().sum();
         self.orders.seed.child(steps).stream(purpose)
@@ -183,7 +184,7 @@ impl Life<'_> {
         self.done.steps.each_ref().map(|steps| steps.load(SeqCst))
     }
 
-    /// Waits, but not beyond the end.
+    /// Waits, but not beyond the end of the life.
     fn pause(&self, length: Duration) {
         let began = Instant::now();
         while began.elapsed() < length && !self.is_over() {
@@ -191,8 +192,8 @@ impl Life<'_> {
         }
     }
 
-    /// Flushes with pauses of a length that is drawn for the life: in some there is nearly always a
-    /// flush under way, in others much is above the last one.
+    /// Flushes with pauses of a length that is drawn for the life: in some lives there is nearly
+    /// always a flush under way, in others many steps are above the last one.
     fn flush_on(&self) {
         let mut random = self.random("flushes");
         let pause = [0, 0, 20, 300][random.random_range(0..4)];
@@ -202,7 +203,7 @@ impl Life<'_> {
         }
     }
 
-    /// Flushes, and tells what was done before.
+    /// Flushes, and reports the steps that were done before.
     fn flush(&self, bug: Bug) {
         let mut told = self.steps().to_vec();
         if bug != Bug::Flushes {
@@ -223,12 +224,12 @@ impl Life<'_> {
         tell("flushed", &told);
     }
 
-    /// Copies of the store, and other limits of its memory, while it runs.
+    /// Makes copies of the store, and changes the limit of its memory, while it runs.
     fn do_chores(&self) {
         let mut random = self.random("chores");
         let copy = self.orders.path.join("copy");
         let mut next_copy = Instant::now();
-        // In some lives memory moves for a while before there is more or less of it.
+        // In some lives memory moves for a while before its limit changes.
         let one_of = [1, 10, 100][random.random_range(0..3)];
         while !self.is_over() {
             self.pause(Duration::from_millis(random.random_range(5..200)));
@@ -240,7 +241,7 @@ impl Life<'_> {
             }
             let began = Instant::now();
             let whole = random.random_ratio(1, 2);
-            // A life before this one may have been killed at it.
+            // A life before this one may have been killed during a copy.
             let _ = std::fs::remove_dir_all(&copy);
             if whole {
                 self.copy(&copy)
@@ -253,7 +254,7 @@ impl Life<'_> {
 
     fn resize(&self, random: &mut Random) {
         let store = &self.open.store;
-        // Where memory is as it was opened with, there are none.
+        // A store whose memory is fixed at its opening has no needs.
         let Some(needs) = store.memory_needs() else { return };
         let most = needs.most_bytes.min(2 * LIMIT);
         let limit = random.random_range(needs.least_bytes.min(most)..=most);
@@ -261,8 +262,8 @@ impl Life<'_> {
         self.chores[2].fetch_add(1, SeqCst);
     }
 
-    /// Copies the store, and verifies that the copy has what was done before it began, and nothing
-    /// that was not.
+    /// Copies the store. Verifies that the copy has the steps that were done before it began, and
+    /// no step that was not done.
     fn copy(&self, path: &Path) {
         let before = self.steps();
         let device = device::open(path, device::Options::default()).unwrap();
@@ -288,7 +289,7 @@ impl Life<'_> {
             false => Err(Error::Closed),
         };
         match self.open.store.checkpoint_while(device, &go_on) {
-            // It asked more seldom than that.
+            // The copy asked less often than that.
             Ok(()) => {}
             Err(Error::Closed) => _ = self.chores[1].fetch_add(1, SeqCst),
             Err(error) => panic!("a copy that is broken off: {error}"),

@@ -1,4 +1,4 @@
-//! What one thread of a life does, through every call that there is.
+//! The work of one thread of a life, through every call that there is.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -13,20 +13,20 @@ use crate::script::{State, Step, THREADS, Value, Way, counter, key, note};
 
 /// Operations that may be pending on a session or a seat; a step can have more.
 const DEPTH: usize = 8;
-/// A walk takes this part of a thread's time at most.
+/// Walks take at most one part in this number of a thread's time.
 const WALK_SHARE: u32 = 8;
 
-/// What all threads of a life have done.
+/// The work that all threads of a life have done.
 #[derive(Default)]
 pub(crate) struct Done {
-    /// Steps of each thread, done wholly.
+    /// Steps of each thread that were done wholly.
     pub(crate) steps: [AtomicU64; THREADS],
     pub(crate) walks: AtomicU64,
     pub(crate) pending_gets: AtomicU64,
     pub(crate) pending_updates: AtomicU64,
 }
 
-/// Counts in a thread's place of a counter.
+/// Counts in a thread's place in a counter.
 struct CountUp(usize);
 
 impl CountUp {
@@ -55,7 +55,7 @@ pub(crate) struct Load<'a> {
     pub(crate) seed: Seed,
     pub(crate) state: State,
     pub(crate) done: &'a Done,
-    /// It takes what it reads for something else.
+    /// The thread treats each value that it reads as a wrong one.
     pub(crate) misreads: bool,
 }
 
@@ -64,7 +64,7 @@ impl Load<'_> {
         self.state.thread
     }
 
-    /// Step by step, until it is over, from what is under way on.
+    /// Does step by step until the life is over, and completes the step that is under way first.
     pub(crate) fn work(&mut self, mut under_way: UnderWay, is_over: &AtomicBool) {
         let thread = self.thread();
         let mut session = self.session();
@@ -101,7 +101,7 @@ impl Load<'_> {
         assert!(is_right, "thread {}, key {number}: {found:?}, not {wanted:?}", self.thread());
     }
 
-    /// Reads what the step reads, and counts.
+    /// Reads the keys that the step reads, and counts.
     fn read_and_count(&self, step: &Step, session: &mut Session) {
         match step.way {
             Way::Session => {
@@ -111,7 +111,7 @@ impl Load<'_> {
             }
             Way::BrokenSession => {
                 let rest = self.by_session(&step.reads, step.counters.clone(), session, true);
-                // What was pending has not been done.
+                // Operations that were pending have not been done.
                 *session = self.session();
                 self.by_session(&step.reads, rest, session, false);
                 return;
@@ -142,8 +142,8 @@ impl Load<'_> {
         keys.iter().map(|number| key(self.thread(), *number)).collect()
     }
 
-    /// Gets and counts beside each other; answers the counters that were left pending, which are none
-    /// unless it `leaves` them.
+    /// Gets and counts with operations pending at the same time. Returns the counters that were
+    /// left pending; there are none unless `leaves` is true.
     fn by_session(
         &self,
         reads: &[usize],

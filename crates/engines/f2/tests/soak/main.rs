@@ -1,22 +1,25 @@
-//! Soaks a store without a journal: a process under mixed load is killed with SIGKILL, or closed in
-//! order, again and again, and what the next one finds must be exactly what its checkpoint promises.
+//! Soaks a store without a journal under mixed load.
 //!
-//! 1. A *voyage* is a fresh directory and some lives. A *life* is one process: it verifies all that it
-//!    finds, then threads count, put, delete, and read back, through every call that there is, and walk
-//!    over everything (`load`). Beside them it flushes, copies the store, verifies the copy, and changes
-//!    the limit of its memory; beside all that compactions run, as the data are several times the memory.
-//! 2. Most lives are short and some are long: their logarithm is uniform between 50 ms and 20 s, or a
-//!    third of the whole where that is less. So kills come in the recovery, in the first rounds of
-//!    compactions and in late ones.
-//! 3. A life tells its parent how many steps of each thread it has recovered, and how many every flush
-//!    has found. The parent compares: no step that was flushed may be missing.
-//! 4. Of each thread there must be the first N steps, every counter and every value as they left it,
-//!    and of the step behind them no more than its first parts (`script`).
-//! 5. A life that finds what may not be ends at once. One that was to be killed must have ended by that
-//!    signal and by nothing else.
+//! A process is killed with SIGKILL, or closed in order, again and again. The next one must find
+//! exactly the state that the checkpoint promises.
 //!
-//! `cargo test --release -p thermocline-f2 --test soak -- --seconds 1800 --seed 7`; without `--seed`
-//! one is drawn, and printed. The moment of a kill depends on the machine too.
+//! 1. A *voyage* is a fresh directory and some lives. A *life* is one process: it verifies the
+//!    whole store that it finds. Then threads count, put, delete, and read back, through every call
+//!    that there is, and walk over everything (`load`). At the same time the life flushes, copies
+//!    the store, verifies the copy, and changes the limit of its memory. Compactions run next to
+//!    all that, as the data are several times the memory.
+//! 2. Most lives are short and some are long: their logarithm is uniform between 50 ms and 20 s, or
+//!    a third of the whole run if that is less. So kills come in the recovery, in the first rounds
+//!    of compactions and in late ones.
+//! 3. A life reports to its parent how many steps of each thread it has recovered, and how many
+//!    every flush has found. The parent compares: no step that was flushed may be missing.
+//! 4. The first N steps of each thread must be there, with every counter and every value as they
+//!    left it. Of the next step there may be no more than its first parts (`script`).
+//! 5. A life that finds an error ends immediately. A life that was to be killed must have ended by
+//!    that signal and by nothing else.
+//!
+//! `cargo test --release -p thermocline-f2 --test soak -- --seconds 1800 --seed 7`; without
+//! `--seed` one is drawn, and printed. The moment of a kill depends on the machine too.
 #![expect(
     clippy::disallowed_methods,
     reason = "drives other processes from outside: real time, threads and files"
@@ -42,21 +45,22 @@ use rand::RngExt;
 use life::{Bug, Orders, TOLD};
 use script::THREADS;
 
-/// The short form, which is part of `cargo test`.
+/// Seconds of the short form, which is part of `cargo test`.
 const SECONDS: u64 = 6;
-/// In as much time all background work has to have been beside the load.
+/// Length of a run in which all background work must have happened next to the load.
 const LONG: Duration = Duration::from_secs(60);
 const LIFE_MIN: Duration = Duration::from_millis(50);
 const LIFE_MAX: Duration = Duration::from_secs(20);
-/// Keys of each thread, of two voyages after another; the most are several times the memory.
+/// Keys of each thread; each number is used for two voyages in sequence. The largest number takes
+/// several times the memory.
 const KEYS: [usize; 3] = [12_000, 3_000, 300];
 const SIGKILL: i32 = 9;
 
-/// What all lives have told.
+/// The sum of the reports of all lives.
 #[derive(Default)]
 struct Tally {
     kills: u64,
-    /// Kills of lives that had not verified all that they found.
+    /// Kills of lives that had not verified everything that they found.
     early_kills: u64,
     longest: Duration,
     steps: u64,
@@ -91,7 +95,7 @@ fn main() -> ExitCode {
         if began.elapsed() >= length {
             break;
         }
-        // Memory moves where the seed is even: in every other voyage.
+        // Memory moves if the seed is even: in every other voyage.
         let drawn = Seed::from(Seed::from(seed).child(index).get() & !1 | index & 1);
         let keys = KEYS[(index / 2) as usize % KEYS.len()];
         let drawn = Voyage { seed: drawn, keys, longest, bug: Bug::None };
@@ -111,7 +115,7 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Says what there was, and how much of it there should have been.
+/// Prints the counts, and returns how many counts are zero and must not be.
 fn tell(tally: &Tally, length: Duration) -> u64 {
     let Tally { kills, early_kills, longest, steps, checkpoints, beside } = tally;
     println!(
@@ -129,7 +133,8 @@ fn tell(tally: &Tally, length: Duration) -> u64 {
     failed
 }
 
-/// Plants a bug that this harness is for, and must see it; otherwise the voyages say nothing.
+/// Plants a bug that this harness is for, and returns whether the harness notices it; otherwise the
+/// voyages prove nothing.
 fn notices(bug: Bug, seed: u64) -> bool {
     std::panic::set_hook(Box::new(|_| {}));
     (0..20).any(|index| {
@@ -142,7 +147,7 @@ fn notices(bug: Bug, seed: u64) -> bool {
 /// A directory and its lives.
 struct Voyage {
     seed: Seed,
-    /// Of each thread.
+    /// Keys of each thread.
     keys: usize,
     longest: Duration,
     bug: Bug,
@@ -156,17 +161,18 @@ impl Voyage {
             let bug = if self.bug == Bug::Reads && !is_killed { Bug::None } else { self.bug };
             Orders { path: dir.path().to_owned(), seed: self.seed, keys: self.keys, bug }
         };
-        // Steps of each thread that may not be lost any more; after an orderly end, all there are.
+        // Steps of each thread that must not be lost any more; after an orderly end, all steps.
         let mut settled = [0; THREADS];
         let mut is_exact = true;
         for _ in 0..random.random_range(1..=4) {
             let is_killed = random.random_ratio(3, 4);
             let length = self.life(&mut random);
             tally.longest = tally.longest.max(length);
-            // Half of the lives count from when they have verified what they found, so none is too short.
+            // Half of the lives count from the end of their verification, so that none is too
+            // short.
             let has_begun = random.random_ratio(1, 2);
             let told = live(&orders(is_killed), is_killed, length, has_begun);
-            // Killed before it had verified everything, it has written nothing.
+            // A life that was killed before it had verified everything has written nothing.
             match told.recovered {
                 Some(recovered) => {
                     compare(&recovered, &settled, is_exact);
@@ -186,7 +192,7 @@ impl Voyage {
         life::check(&orders(false).store());
     }
 
-    /// How long one lives: as often between 50 and 500 ms as between 2 and 20 s.
+    /// Returns the length of a life: as often between 50 and 500 ms as between 2 and 20 s.
     fn life(&self, random: &mut Random) -> Duration {
         let (least, most) = (LIFE_MIN.as_secs_f64().ln(), self.longest.as_secs_f64().ln());
         let share = random.random_range(0.0..=1.0);
@@ -200,7 +206,7 @@ fn compare(recovered: &[u64; THREADS], settled: &[u64; THREADS], is_exact: bool)
     assert!(!is_exact || recovered == settled, "{settled:?} steps were closed, {recovered:?}");
 }
 
-/// What a life has told.
+/// The report of one life.
 #[derive(Default)]
 struct Told {
     recovered: Option<[u64; THREADS]>,
@@ -227,7 +233,7 @@ impl Told {
     }
 }
 
-/// A life of this length, from its beginning on, or from when it has verified all that it found.
+/// Runs a life of this length, counted from its beginning, or from the end of its verification.
 fn live(orders: &Orders, is_killed: bool, length: Duration, has_begun: bool) -> Told {
     let mut child = orders.spawn();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -237,13 +243,13 @@ fn live(orders: &Orders, is_killed: bool, length: Duration, has_begun: bool) -> 
         // The last line may have been cut off by the kill.
         for line in lines.map_while(Result::ok).filter(|line| line.ends_with(" .")) {
             told.note(line.trim_end_matches(" ."));
-            // Nobody listens any more once the first has come.
+            // The receiver is dropped after the first line.
             let _ = first.send(());
         }
         told
     });
     if has_begun {
-        // Without a line it has ended, which is seen below.
+        // A life that sends no line has ended; the check below notices it.
         let _ = first_came.recv();
     }
     thread::sleep(length);
@@ -259,12 +265,12 @@ fn live(orders: &Orders, is_killed: bool, length: Duration, has_begun: bool) -> 
 
 /// Asks a life to end in order.
 fn end(mut child: Child) {
-    // Nobody reads it where the life has ended already, which is seen below.
+    // A life that has already ended does not read it; the check below notices it.
     let _ = child.stdin.take().unwrap().write_all(b"\n");
     assert!(child.wait().unwrap().success(), "a life has found what may not be");
 }
 
-/// This program, as somebody else.
+/// Returns a command that runs this program again, with pipes.
 fn this_program() -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -1,4 +1,4 @@
-//! A store with very little memory, and the comparison of all that is in it with the script.
+//! A store with very little memory, and the comparison of its whole content with the script.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use workers::Pool;
 
 use crate::script::{COUNTERS, Owner, State, Step, THREADS, Value, Way, Write, counter, key, note};
 
-/// The memory of a store whose memory moves.
+/// Bytes of memory of a store whose memory moves.
 pub(crate) const LIMIT: u64 = 2 << 20;
 /// Keys that one `multi_get` asks for.
 const AT_ONCE: usize = 100;
@@ -26,11 +26,11 @@ pub(crate) struct Open {
     _pool: Pool,
 }
 
-/// What is there of the step behind the last whole one of a thread.
+/// The part of a thread's next step, after its last whole one, that is in the store.
 #[derive(Default)]
 pub(crate) struct UnderWay {
     pub(crate) counted: BTreeSet<usize>,
-    /// Keys whose value is what the step writes.
+    /// Keys that have the value that the step writes.
     pub(crate) written: BTreeSet<usize>,
 }
 
@@ -60,7 +60,7 @@ impl Open {
         self.store.get(key, &mut value).unwrap().then_some(value)
     }
 
-    /// All at once, in order.
+    /// Reads all keys with one call, in order.
     pub(crate) fn multi_get(&self, names: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
         let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
         let mut values = vec![None; names.len()];
@@ -80,7 +80,7 @@ impl Open {
         self.store.apply(ops, ticket.seqno()).unwrap();
     }
 
-    /// How many steps of a thread were done wholly.
+    /// Returns the number of steps of each thread that were done wholly.
     pub(crate) fn recovered(&self) -> [u64; THREADS] {
         std::array::from_fn(|thread| {
             let note = self.get(&note(thread));
@@ -88,8 +88,8 @@ impl Open {
         })
     }
 
-    /// Compares a thread's share with its state, and says what of the step behind is there, which is in
-    /// the state from then on.
+    /// Compares a thread's share with its state. Returns the part of the next step that is there,
+    /// and adds it to the state.
     pub(crate) fn verify(&self, state: &mut State, next: &Step) -> UnderWay {
         let thread = state.thread;
         let names: Vec<Vec<u8>> = (0..COUNTERS).map(counter).collect();
@@ -114,8 +114,8 @@ impl Open {
         UnderWay { counted, written }
     }
 
-    /// Walks over all pairs, or those from a key of the thread's on, and compares those of the thread,
-    /// which writes nothing meanwhile.
+    /// Walks over all pairs, or over the pairs from one key of the thread on. Compares the pairs of
+    /// the thread, which writes nothing meanwhile.
     pub(crate) fn verify_by_walk(&self, state: &State, from: Option<usize>) {
         let thread = state.thread;
         let from = from.map(|number| key(thread, number));
@@ -163,7 +163,7 @@ impl Open {
     }
 }
 
-/// The writes of the step that are there, and does them to the state.
+/// Returns the writes of the step that are there, and applies them to the state.
 fn written(state: &mut State, next: &Step, found: &[Option<Vec<u8>>]) -> BTreeSet<usize> {
     let is_there = |key: usize, value: Option<Value>| found[key] == value.map(Value::bytes);
     let mut written = BTreeSet::new();
@@ -190,7 +190,8 @@ pub(crate) fn count_in(value: Option<Vec<u8>>, thread: usize) -> u64 {
     value.map_or(0, |value| u64::from_le_bytes(value[8 * thread..][..8].try_into().unwrap()))
 }
 
-/// Of a voyage: in every other one memory moves within a budget, and digests of chunks are made.
+/// Returns the options of a voyage: in every other one memory moves within a budget, and digests of
+/// chunks are made.
 fn options(seed: Seed) -> Options {
     let mut random = seed.stream("options");
     let tight = Options {

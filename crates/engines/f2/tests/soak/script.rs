@@ -1,10 +1,10 @@
-//! What each thread does, step by step, and what must be there afterwards.
+//! The steps of each thread, and the content that the store must have afterwards.
 //!
-//! Step `n` follows from the seed, the thread and `n`: it counts in some counters that all threads
-//! share, each in a place of its own, in any order; then it writes some keys of the thread's, one
-//! after the other or in one batch; then it notes `n`. So the note says how many steps were done wholly.
-//! Of the one behind it some counts may be there, and where all of them are, the first of its writes, or any
-//! of those of a batch.
+//! Step `n` follows from the seed, the thread and `n`. It counts in some counters that all threads
+//! share, each thread in a place of its own, in any order. Then it writes some keys of the
+//! thread's, one by one or in one batch. Then it notes `n`. So the note is the number of steps that
+//! were done wholly. Some counts of the step after it may be there. If all of them are, the first
+//! of its writes may be there too, or any writes of a batch.
 
 use environment::Seed;
 use rand::RngExt;
@@ -12,7 +12,7 @@ use rand::RngExt;
 pub(crate) const THREADS: usize = 4;
 pub(crate) const COUNTERS: usize = 500;
 
-/// How many counters and keys a step has at most.
+/// The most counters, and the most keys, of a step.
 const BREADTH: usize = 12;
 
 pub(crate) struct Step {
@@ -20,27 +20,27 @@ pub(crate) struct Step {
     pub(crate) counters: Vec<usize>,
     /// None of them twice.
     pub(crate) writes: Vec<Write>,
-    /// Keys that are read back before.
+    /// Keys that are read back before the writes.
     pub(crate) reads: Vec<usize>,
     pub(crate) way: Way,
 }
 
-/// Through which calls a step goes.
+/// The calls that a step uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Those of the contract, one key each, each waiting for its own.
+    /// The calls of the contract, with one key each; each call waits for its own result.
     Calls,
     /// Reads by `multi_get`, writes in one batch.
     Batches,
-    /// A session, on which gets and read-modify-writes are pending beside each other.
+    /// A session, on which several gets and read-modify-writes are pending at the same time.
     Session,
-    /// The same, given up with what is pending before it is begun anew.
+    /// The same; the session is dropped with pending operations, and a new one begins.
     BrokenSession,
-    /// Reads by a seat; writes by read-modify-writes, which are told the old value.
+    /// Reads by a seat; writes by read-modify-writes, which get the old value.
     Seat,
 }
 
-/// A put, or a delete where there is no value.
+/// A put, or a delete if there is no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) key: usize,
@@ -70,10 +70,11 @@ pub(crate) struct State {
 }
 
 impl Step {
-    /// Of a thread with `keys` keys.
+    /// Returns step `number` of a thread with `keys` keys.
     pub(crate) fn of(seed: Seed, thread: usize, number: u64, keys: usize) -> Self {
         let mut random = seed.child((thread as u64) << 48 | number).stream("step");
-        // Most is of few keys, so some writes are in place; all have their turn.
+        // Half of the choices are among few keys, so that some writes are in place; every key can
+        // be chosen.
         let mut some = |few: usize, all: usize, count: usize| {
             let mut chosen: Vec<usize> = Vec::with_capacity(count);
             for _ in 0..count {
@@ -109,7 +110,7 @@ impl Step {
 }
 
 impl State {
-    /// After the first `steps`.
+    /// Returns the state after the first `steps` steps.
     pub(crate) fn after(seed: Seed, thread: usize, steps: u64, keys: usize) -> Self {
         let (counts, keys) = (vec![0; COUNTERS], vec![None; keys]);
         let mut state = Self { thread, counts, keys };
@@ -125,7 +126,7 @@ impl State {
         step.writes.iter().for_each(|write| self.keys[write.key] = write.value);
     }
 
-    /// The value of one of its keys.
+    /// Returns the value of one of its keys.
     pub(crate) fn value(&self, key: usize) -> Option<Vec<u8>> {
         self.keys[key].map(Value::bytes)
     }
@@ -143,7 +144,7 @@ pub(crate) fn note(thread: usize) -> Vec<u8> {
     format!("note:{thread}").into_bytes()
 }
 
-/// Whose a key is.
+/// The owner of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
     Thread(usize, usize),
@@ -153,7 +154,8 @@ pub(crate) enum Owner {
 
 impl Owner {
     /// # Panics
-    /// If it is nobody's.
+    ///
+    /// If the key has no owner.
     pub(crate) fn of(name: &[u8]) -> Self {
         let known = std::str::from_utf8(name).ok().and_then(|name| {
             let (whose, number) = name.split_once(':')?;

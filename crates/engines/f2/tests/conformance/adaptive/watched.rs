@@ -1,5 +1,6 @@
-//! Long runs, so that memory moves beside them and digests answer for chunks: what the suite says of the adaptive
-//! store would be nothing otherwise.
+//! Long runs, during which memory moves and digests are used in place of chunks.
+//!
+//! Without them the suite would prove nothing about the adaptive store.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// Of all stores so far.
+    /// Returns the sum of a figure of all stores until now.
     fn figure(&self, name: &str) -> u64 {
         let figures = self.stores.lock().iter().map(|store| store.stats()).collect::<Vec<_>>();
         let named =
