@@ -22,6 +22,10 @@ fn each_kind_has_an_error_and_an_action() {
     let read_only = |cause: Error| Error::ReadOnly { cause: Arc::new(cause) };
     let damaged = || Corruption::new("a checksum differs", 4096).at("log-1", 4096);
     let path = || "data".to_owned();
+    let used_up = |cause: EngineError| {
+        let cause = Arc::new(cause);
+        Error::Engine(EngineError::SpaceUsedUp { what: "a log", bytes: 2, limit: 1, cause })
+    };
     let cases = [
         (Error::BadKeyspaceName { name: name() }, ErrorKind::InvalidInput, Action::MendTheCall),
         (Error::NoKeyspace { name: name() }, ErrorKind::NotFound, Action::MendTheCall),
@@ -52,6 +56,8 @@ fn each_kind_has_an_error_and_an_action() {
         (device(io(EMFILE, FailedOperation::Open)), ErrorKind::Unavailable, Action::TryAgain),
         (Error::Engine(EngineError::Corruption(damaged())), ErrorKind::Corruption, Action::Restore),
         (read_only(device(full())), ErrorKind::ReadOnly, Action::OpenAgain),
+        (used_up(EngineError::Device(full())), ErrorKind::NoSpace, Action::FreeRoom),
+        (used_up(EngineError::Corruption(damaged())), ErrorKind::ReadOnly, Action::OpenAgain),
         (
             Error::Journal(JournalError::Stopped { cause: io(EIO, FailedOperation::Sync) }),
             ErrorKind::ReadOnly,

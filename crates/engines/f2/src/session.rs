@@ -45,7 +45,8 @@ pub(crate) use seat::StoreSeat;
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use engine::{Host, MemoryBudget, NoJournal, Sequence};
+/// # use engine::{Host, NoJournal, Sequence};
+/// # use memory_budget::MemoryBudget;
 /// # let environment = environment::Environment::real();
 /// # let telemetry = telemetry::Registry::default();
 /// # let host = Host {

@@ -64,7 +64,8 @@ impl<const N: usize> Fixed for [u8; N] {
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use engine::{Host, MemoryBudget, NoJournal, Sequence};
+/// # use engine::{Host, NoJournal, Sequence};
+/// # use memory_budget::MemoryBudget;
 /// # let environment = environment::Environment::real();
 /// # let telemetry = telemetry::Registry::default();
 /// # let host = Host {

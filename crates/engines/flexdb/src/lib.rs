@@ -40,7 +40,8 @@
 //!
 //! ```
 //! # use std::sync::Arc;
-//! # use engine::{Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
+//! # use engine::{Engine, Host, NoJournal, Op, Sequence};
+//! # use memory_budget::MemoryBudget;
 //! # use environment::Environment;
 //! # let environment = Environment::real();
 //! # let telemetry = telemetry::Registry::default();

@@ -35,11 +35,19 @@ impl Account {
 
     /// Sets the bytes: for a size that is checked from time to time.
     pub fn set(&self, bytes: u64) {
-        let before = self.bytes.swap(bytes, Relaxed);
-        if bytes >= before {
-            self.budget.charge_anyway(bytes - before);
-        } else {
-            self.budget.release(before - bytes);
+        let mut before = self.bytes.load(Relaxed);
+        loop {
+            // Growth counts before another thread sees it and may release it again: the used bytes
+            // are never less than those of the account.
+            let growth = bytes.saturating_sub(before);
+            self.budget.charge_anyway(growth);
+            match self.bytes.compare_exchange(before, bytes, Relaxed, Relaxed) {
+                Ok(_) => return self.budget.release(before.saturating_sub(bytes)),
+                Err(now) => {
+                    self.budget.release(growth);
+                    before = now;
+                }
+            }
         }
     }
 

@@ -60,12 +60,13 @@ impl Error {
             Self::MemoryTooSmall { .. }
             | Self::NoMemoryLeft { .. }
             | Self::TransactionTooLarge { .. } => Kind::OutOfMemory,
-            Self::TooManyDescriptors { .. } | Self::Thread(_) => Kind::Unavailable,
+            Self::Thread(_) => Kind::Unavailable,
             Self::DamagedKeyspace { .. } | Self::OlderCatalog { .. } => Kind::Corruption,
             Self::ReadOnly { .. } | Self::OpenedReadOnly { .. } => Kind::ReadOnly,
             Self::Closed => Kind::Closed,
             Self::Background(_) => Kind::Internal,
             Self::NotADirectory { .. }
+            | Self::TooManyDescriptors { .. }
             | Self::UnknownEngine { .. }
             | Self::BadKeyspaceName { .. }
             | Self::OtherEngine { .. }
@@ -87,17 +88,25 @@ impl Error {
         }
     }
 
-    /// Returns whether the same call may succeed later, while the database stays open. The call
-    /// changed nothing.
+    /// Returns whether the same call may succeed later, while the database stays open.
+    ///
+    /// A call that was refused has changed nothing. A write whose wait for the journal failed
+    /// ([`crate::Durability`]) is applied and will be in the journal: its repetition is a second
+    /// write, which matters for updates that depend on the old value.
     pub fn is_retryable(&self) -> bool {
-        matches!(
+        let needs_opening = matches!(
+            self,
+            Self::MemoryTooSmall { .. } | Self::NoMemoryLeft { .. } | Self::Cleared { .. }
+        );
+        let may_pass = matches!(
             self.kind(),
             ErrorKind::Conflict
                 | ErrorKind::InUse
                 | ErrorKind::NoSpace
                 | ErrorKind::OutOfMemory
                 | ErrorKind::Unavailable
-        )
+        );
+        may_pass && !needs_opening
     }
 }
 
@@ -127,10 +136,14 @@ fn of_engine(error: &Engine) -> ErrorKind {
         Engine::OutOfMemory { .. } => ErrorKind::OutOfMemory,
         Engine::Corruption(_) => ErrorKind::Corruption,
         Engine::Device(error) | Engine::NoRoomForJournal { cause: error } => of_device(error),
-        Engine::ReadOnly { .. }
-        | Engine::SpaceUsedUp { .. }
-        | Engine::LogEnded
-        | Engine::Journal { .. } => ErrorKind::ReadOnly,
+        // Writes are refused until the cause is over, without an opening if it may pass.
+        Engine::SpaceUsedUp { cause, .. } => match of_engine(cause) {
+            passing @ (ErrorKind::NoSpace | ErrorKind::OutOfMemory | ErrorKind::Unavailable) => {
+                passing
+            }
+            _ => ErrorKind::ReadOnly,
+        },
+        Engine::ReadOnly { .. } | Engine::LogEnded | Engine::Journal { .. } => ErrorKind::ReadOnly,
         Engine::Closed => ErrorKind::Closed,
         Engine::Panicked(_) => ErrorKind::Internal,
     }
@@ -142,12 +155,11 @@ fn of_device(error: &Device) -> ErrorKind {
         Device::AlreadyExists { .. } => ErrorKind::Exists,
         Device::Locked { .. } => ErrorKind::InUse,
         Device::NoSpace { .. } => ErrorKind::NoSpace,
-        Device::UnexpectedEnd { .. } => ErrorKind::Corruption,
         Device::SymbolicLink { .. } | Device::DanglingLink { .. } | Device::BadName { .. } => {
             ErrorKind::InvalidInput
         }
         Device::Unaligned { .. } => ErrorKind::Internal,
         Device::Io { .. } if error.is_out_of_files() => ErrorKind::Unavailable,
-        Device::Io { .. } => ErrorKind::Io,
+        Device::UnexpectedEnd { .. } | Device::Io { .. } => ErrorKind::Io,
     }
 }

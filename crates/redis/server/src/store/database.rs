@@ -40,9 +40,11 @@ impl From<Error> for StoreError {
         let text = error.to_string();
         match error.kind() {
             ErrorKind::OutOfMemory => Self::Full(text),
-            ErrorKind::ReadOnly | ErrorKind::NoSpace | ErrorKind::Closed | ErrorKind::Internal => {
-                Self::ReadOnly(text)
-            }
+            ErrorKind::ReadOnly
+            | ErrorKind::NoSpace
+            | ErrorKind::Unavailable
+            | ErrorKind::Closed
+            | ErrorKind::Internal => Self::ReadOnly(text),
             _ => Self::Refused(text),
         }
     }

@@ -116,7 +116,7 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> Value {
         "memory_bytes": keyspace.engine.memory_bytes,
         "memory_share_bytes": keyspace.memory_share_bytes,
         "disk_bytes": keyspace.engine.disk_bytes,
-        "errors": keyspace.background_errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "background_errors": keyspace.background_errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "detail": detail,
         "only_while_running": keyspace.engine.running,
     })
