@@ -90,6 +90,7 @@ pub fn execute(
         known: &known,
         place,
         shares_loads: config.shares_loads,
+        measures_loads: config.measures_loads(),
         loads: &loads,
         number: 0,
         tell: &mut tell,
@@ -133,6 +134,7 @@ struct Children<'a> {
     known: &'a Known,
     place: Place<'a>,
     shares_loads: bool,
+    measures_loads: bool,
     loads: &'a LoadsDir,
     /// Children that were run.
     number: usize,
@@ -148,7 +150,7 @@ impl Children<'_> {
         }
         let report = self.place.scratch.join(format!("{}.json", self.number));
         self.number += 1;
-        let has_load = self.shares_loads || turn.has_one_opening();
+        let has_load = self.shares_loads || self.measures_loads;
         let is_in_place = !self.shares_loads;
         let loads = has_load.then(|| Loads { path: self.loads.path(), is_in_place });
         let is_round = is_in_place && !turn.is_trial;

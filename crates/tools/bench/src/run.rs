@@ -182,6 +182,8 @@ fn load(
     })?;
     report.set_load(&load, rest_seconds, peak_rss());
     report.load.space_peak_bytes = space.bytes();
+    report.load.harness_bytes = team.harness_bytes();
+    report.load.cache_bytes = store.cache_bytes();
     if config.workload.extent() == Extent::LoadItself {
         report.set_measured(&load);
     }

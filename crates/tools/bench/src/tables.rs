@@ -41,10 +41,10 @@ pub struct Found {
 
 impl Found {
     /// The figures of `comparison`.
-    pub fn of(title: &str, comparison: &Comparison) -> Self {
+    pub fn of(title: &str, comparison: &Comparison, origin: Origin) -> Self {
         let setting = comparison.runs.first().map(crate::report::setting);
         let rows = comparison.summary.clone();
-        Self { title: title.to_owned(), rows, setting, origin: Some(Origin::here()) }
+        Self { title: title.to_owned(), rows, setting, origin: Some(origin) }
     }
 
     /// The rows of `engine` and of the stores of `with`, with ratios to `engine`.

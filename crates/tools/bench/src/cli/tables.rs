@@ -10,7 +10,7 @@ use super::{BenchError, EXIT_WRONG};
 use crate::compare::{Kept, KeptError, Place, Programs};
 use crate::report::write_page;
 use crate::stores::is_ours;
-use crate::tables::{Found, Suite, Wanted, estimate, in_words, write};
+use crate::tables::{Found, Origin, Suite, Wanted, estimate, in_words, write};
 
 /// A page of results.
 #[derive(Args, Clone, Debug)]
@@ -67,6 +67,8 @@ pub(super) fn execute(args: &TablesArgs) -> Result<ExitCode, BenchError> {
     let used: Vec<&Path> = std::iter::once(programs.ours.as_path()).chain(peers).collect();
     let kept = Kept::open(&args.keep.join(&name), &used)?;
     let command = command(&name, args);
+    // Before the first run: later the working directory may differ from the build.
+    let origin = Origin::here();
     let mut found = Vec::new();
     let mut is_whole = true;
     for (number, wanted) in suite.comparison.iter().enumerate() {
@@ -86,7 +88,7 @@ pub(super) fn execute(args: &TablesArgs) -> Result<ExitCode, BenchError> {
                 let title = format!("{}: {}", suite.title, wanted.title);
                 write_page(&path, &title, &comparison.runs).map_err(io(&path))?;
             }
-            found.push(Found::of(&wanted.title, &comparison));
+            found.push(Found::of(&wanted.title, &comparison, origin.clone()));
         }
         write(&out, &name, &suite, &found, &command).map_err(io(&out.join(&name)))?;
     }

@@ -6,11 +6,12 @@
 //!    options. The file has the reports, or says that the run was killed for its memory. Other
 //!    failures are not kept: the next attempt runs them again.
 //! 3. The next attempt takes a result from its file. Another build finds none of them.
-//! 4. [`Kept::discard`] removes the directory when the page is whole.
+//! 4. Loads belong to the programs that made them. An attempt with another build removes them.
+//! 5. [`Kept::discard`] removes the directory when the page is whole.
 //!
 //! # Format
 //! `section-N/` has the results and loads of comparison N: `HASH.json` with one [`Outcome`], and
-//! `loads`.
+//! `loads`. `PROGRAMS` has the hash of the programs that made the loads, in hexadecimal digits.
 #![expect(clippy::disallowed_methods, reason = "a benchmark's own files, no part of a database")]
 
 use std::fs::{self, File, TryLockError};
@@ -25,6 +26,8 @@ use super::{ChildError, Turn};
 use crate::report::{Report, write_json};
 
 const LOCK: &str = "LOCK";
+const LOADS: &str = "loads";
+const PROGRAMS: &str = "PROGRAMS";
 
 /// The directory of one page.
 #[derive(Debug)]
@@ -81,9 +84,27 @@ impl Kept {
         };
         let programs = programs.iter().map(hash).collect::<Result<_, _>>()?;
         let kept = Self { dir: dir.to_owned(), programs, _lock: lock };
+        kept.remove_loads_of_others().map_err(failed(dir))?;
         // Of runs that were interrupted.
         let _ = fs::remove_dir_all(kept.data());
         Ok(kept)
+    }
+
+    /// Removes the loads that other programs made.
+    fn remove_loads_of_others(&self) -> io::Result<()> {
+        let hashes: Vec<u8> = self.programs.iter().flat_map(|it| it.1.to_le_bytes()).collect();
+        let own = format!("{:016x}", xxh3_64(&hashes));
+        let path = self.dir.join(PROGRAMS);
+        if fs::read_to_string(&path).is_ok_and(|text| text == own) {
+            return Ok(());
+        }
+        for entry in fs::read_dir(&self.dir)? {
+            let loads = entry?.path().join(LOADS);
+            if loads.is_dir() {
+                fs::remove_dir_all(loads)?;
+            }
+        }
+        fs::write(path, own)
     }
 
     /// The results of comparison `number` of the page.
@@ -124,7 +145,7 @@ impl Section<'_> {
 
     /// The directory of loads.
     pub(super) fn loads(&self) -> PathBuf {
-        self.dir().join("loads")
+        self.dir().join(LOADS)
     }
 
     /// The file of a turn.
@@ -171,5 +192,29 @@ impl Section<'_> {
         if let Err(error) = written {
             eprintln!("a result is not kept: {error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_build_begins_without_the_loads_of_the_last_one() {
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let [first, second] = ["first", "second"].map(|name| dir.path().join(name));
+        for program in [&first, &second] {
+            fs::write(program, program.as_os_str().as_encoded_bytes()).expect("a program");
+        }
+        let page = dir.path().join("page");
+        let load = page.join("section-1/loads/a/data");
+        let opened = |program: &Path| {
+            drop(Kept::open(&page, &[program]).expect("a page"));
+            load.exists()
+        };
+        opened(&first);
+        fs::create_dir_all(&load).expect("a load");
+        assert!(opened(&first), "the same build continues");
+        assert!(!opened(&second));
     }
 }

@@ -83,11 +83,6 @@ impl Turn {
     pub fn workload(&self) -> String {
         self.workloads.join(",")
     }
-
-    /// Whether the store is opened once for several workloads.
-    pub(super) fn has_one_opening(&self) -> bool {
-        self.workloads.len() > 1
-    }
 }
 
 /// All runs, in order, by workload, or by round if all workloads share an opening. Within each the

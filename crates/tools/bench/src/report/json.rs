@@ -67,6 +67,7 @@ pub struct Cpu {
 
 /// The load phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LoadReport {
     /// Its length, the flush at its end included.
     pub seconds: f64,
@@ -93,6 +94,10 @@ pub struct LoadReport {
     pub space_peak_bytes: u64,
     /// Peak resident memory of the process until its end, the harness included.
     pub rss_process_peak_bytes: u64,
+    /// The part of it that is the harness.
+    pub harness_bytes: u64,
+    /// Bytes of the store's cache.
+    pub cache_bytes: Option<u64>,
     /// Whether it was made once, for several runs.
     pub is_shared: bool,
 }
@@ -353,7 +358,7 @@ impl Report {
             seconds,
             ops_per_s: per(self.keys as f64, seconds),
             cpu_us_per_op: load.cpu_us_per_op,
-            rss_peak_bytes: load.rss_process_peak_bytes.saturating_sub(self.harness_bytes),
+            rss_peak_bytes: load.rss_process_peak_bytes.saturating_sub(load.harness_bytes),
             memory_budget_bytes: self.memory_budget_bytes,
             device: Device {
                 read_bytes: load.device_read_bytes,
@@ -375,7 +380,7 @@ impl Report {
             io: self.io,
             memory: self.memory.clone(),
             page_cache: self.page_cache,
-            cache_bytes: self.cache_bytes,
+            cache_bytes: load.cache_bytes,
             ..Self::default()
         }
     }

@@ -17,12 +17,15 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The origin of a comparison that ends now. A part that the system does not have is "unknown".
+    /// The origin of a page that begins now. A part that the system does not have is "unknown".
     pub fn here() -> Self {
         let commit = output("git", &["rev-parse", "--short=12", "HEAD"]);
-        let changes = output("git", &["status", "--porcelain", "--", ".", ":!docs"]);
-        let suffix =
-            if changes.is_some_and(|text| !text.is_empty()) { " with changes" } else { "" };
+        let changes = output("git", &["status", "--porcelain", "--", ":/", ":(top,exclude)docs"]);
+        let suffix = match changes.as_deref() {
+            Some("") => "",
+            Some(_) => " with changes",
+            None => " with unknown changes",
+        };
         Self {
             commit: commit.map_or_else(unknown, |commit| format!("{commit}{suffix}")),
             machine: machine(),
