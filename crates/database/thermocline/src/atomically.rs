@@ -13,8 +13,8 @@ use crate::keyspace::Keyspace;
 use crate::slot::Generation;
 use crate::write::{check_op, in_parts};
 
-/// What [`Db::atomically`] hands to its closure: the declared keys, which nobody else writes
-/// meanwhile.
+/// The argument of the closure of [`Db::atomically`]: the declared keys, which no other thread
+/// writes meanwhile.
 #[derive(Debug)]
 pub struct Section<'a> {
     inner: &'a Inner,
@@ -27,7 +27,7 @@ pub struct Section<'a> {
     writes: Vec<Option<Write>>,
 }
 
-/// What a key is to have, as it is stored.
+/// The new state of a key, in stored form.
 #[derive(Debug)]
 enum Write {
     Put(Vec<u8>),
@@ -35,9 +35,9 @@ enum Write {
 }
 
 impl Db {
-    /// Runs `body` while nobody else writes `keys`; what it writes is one atomic write, made when
-    /// it returns `Ok`, and nothing if it returns an error. Other threads may read the old values
-    /// meanwhile. `body` must not write to the database in any other way.
+    /// Runs `body` while no other thread writes `keys`. The writes of `body` are one atomic write,
+    /// made when it returns `Ok`; if it returns an error, nothing is written. Other threads may
+    /// read the old values meanwhile. `body` must not write to the database in any other way.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -99,7 +99,7 @@ impl Section<'_> {
     /// [`Error::UndeclaredKey`].
     pub fn get(&self, index: usize) -> Result<Option<Vec<u8>>> {
         self.check(index)?;
-        // A key may be declared twice; the last write to it stands.
+        // A key may be declared twice; the last write to it counts.
         let same = |other: usize| self.is_same_key(index, other);
         let last = (0..self.keys.len()).rev().find(|&at| same(at) && self.writes[at].is_some());
         match last.and_then(|at| self.writes[at].as_ref()) {

@@ -103,7 +103,8 @@ mod in_tests {
         static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
     }
 
-    /// Runs of a test in which threads must meet for a bug to show. They may not, on a busy machine.
+    /// Runs of a test in which threads must meet for a bug to show. On a busy machine they may not
+    /// meet.
     const TRIES: usize = 20;
 
     /// Returns a test that runs `test` until it fails, a limited number of times.

@@ -1,7 +1,7 @@
 //! Writes that must not wait: each is done as a whole, or nothing of it is.
 //!
 //! They follow [`crate::write`] and [`crate::rmw`] without each step that may wait. A write is
-//! given up before it changed anything if one of these is so:
+//! abandoned before it has changed anything in these cases:
 //! - The journal is far too long, and a flush is making it shorter (`background.rs`).
 //! - The engine has no room now, or slows writers down ([`engine::Engine::try_admit`]).
 //! - Another thread holds the lock of a key for longer than a write in memory takes.
@@ -89,7 +89,7 @@ impl Keyspace {
         self.inner.wait_like_a_write(&self.slot, b"any")
     }
 
-    /// Whether a write has reached the handle's durability as soon as it is visible.
+    /// Returns whether a write has reached the handle's durability when it becomes visible.
     pub(crate) fn settles_at_once(&self) -> bool {
         !self.slot.options.journaled || self.durability == journal::Durability::Buffered
     }
@@ -133,8 +133,8 @@ impl Inner {
         self.try_commit(&parts, limits)
     }
 
-    /// Writes a batch. One that deletes ranges locks every key, and one that merges may read values
-    /// from the device, so both are given up.
+    /// Writes a batch. A batch that deletes ranges locks every key, and one that merges may read
+    /// values from the device, so both are abandoned.
     pub(crate) fn try_write_batch(&self, batch: &Batch, limits: Limits) -> Result<Option<SeqNo>> {
         let steps = batch.steps();
         let moment = self.check_steps(steps)?;

@@ -1,12 +1,12 @@
-//! What a keyspace has its engine do otherwise than the database's options say.
+//! Options of a keyspace's engine that differ from the database's options.
 //!
-//! Few options are here: those that a keyspace's data ask for, and that the catalog can keep, since a
-//! keyspace is opened before anybody names it. All others are the database's.
+//! There are few: options that depend on a keyspace's data and that the catalog can keep, since a
+//! keyspace is opened before any caller names it. All others are the database's.
 //!
 //! # Invariants
-//! - T1. Whatever the catalog keeps is within what is allowed, so that no keyspace keeps a database from
-//!   opening.
-//! - T2. Nothing at all is kept as none: a tuning has one encoding.
+//! - T1. Every value that the catalog keeps is an allowed one, so that no keyspace keeps a database
+//!   from opening.
+//! - T2. A tuning without any option is kept as none: a tuning has one encoding.
 
 mod settings;
 #[cfg(test)]
@@ -20,9 +20,10 @@ use crate::error::{Error, Result};
 use crate::options::{EngineKind, KeyspaceOptions};
 use settings::Setting;
 
-/// Options of a keyspace's own engine, instead of what the database's say ([`crate::Options::lsm`] and so on)
-/// of the same. Every one that is left out stays the database's. [`KeyspaceOptions::tuning`] says what is
-/// kept, and from when on it holds. Shows as `name=value`, separated by spaces.
+/// Options of a keyspace's own engine. Each replaces the database's option of the same name
+/// ([`crate::Options::lsm`] and so on); an option that is left out stays the database's.
+/// [`KeyspaceOptions::tuning`] says which are kept, and from when on they hold. Shows as
+/// `name=value`, separated by spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tuning {
     /// Of [`EngineKind::F2`].
@@ -33,7 +34,8 @@ pub enum Tuning {
     FlexDb(FlexDbTuning),
 }
 
-/// Options that a keyspace of `f2` may have for itself: see those of the same name in [`crate::f2::Options`].
+/// Options that a keyspace of `f2` may have for itself: see those of the same name in
+/// [`crate::f2::Options`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct F2Tuning {
     /// Bytes of a chunk of the cold index, 64 to 4096. Fixed when the keyspace is made.
@@ -44,7 +46,8 @@ pub struct F2Tuning {
     pub cold_disk_bytes_max: Option<u64>,
 }
 
-/// Options that a keyspace of `lsm` may have for itself: see those of the same name in [`crate::lsm::Options`].
+/// Options that a keyspace of `lsm` may have for itself: see those of the same name in
+/// [`crate::lsm::Options`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LsmTuning {
     /// How blocks are compressed, level by level: `[Compression::Zstd; 7]` is zstd in all of them.
@@ -78,7 +81,7 @@ pub struct FlexDbTuning {
 }
 
 impl Tuning {
-    /// Whose options they are.
+    /// Returns the engine whose options they are.
     pub const fn engine(&self) -> EngineKind {
         match self {
             Self::F2(_) => EngineKind::F2,
@@ -93,18 +96,20 @@ impl Tuning {
         settings::said(self).map(|(_, setting, value)| shown((setting, value))).collect()
     }
 
-    /// Its bytes, for who keeps it elsewhere: as the catalog has it (`docs/formats/catalog.md`). None and one that
-    /// says nothing have the same.
+    /// Returns the bytes of a tuning, for a caller that keeps it elsewhere: as the catalog has it
+    /// (`docs/formats/catalog.md`). No tuning and one without options have the same bytes.
     pub fn to_bytes(of: Option<Self>) -> Vec<u8> {
         let mut bytes = Vec::new();
         Self::encode(of, &mut Writer::new(&mut bytes));
         bytes
     }
 
-    /// Reads one of a keyspace of `engine` back from its bytes; none if it says nothing.
+    /// Reads a tuning of a keyspace of `engine` back from its bytes; returns none if it has no
+    /// options.
     ///
     /// # Errors
-    /// Bytes that no tuning of this engine has, and values that are not allowed; with the offset in `bytes`.
+    /// Bytes that no tuning of this engine has, and values that are not allowed; with the offset in
+    /// `bytes`.
     pub fn of_bytes(
         engine: EngineKind,
         bytes: &[u8],
@@ -121,8 +126,8 @@ impl Tuning {
         is_any.then_some(self)
     }
 
-    /// What is stored for a keyspace that had `stored` and is told this: this instead, but what was fixed when
-    /// it was made stays.
+    /// Returns the tuning to store for a keyspace that had `stored` and now gets this one: this one
+    /// replaces it, but options that were fixed when the keyspace was made stay.
     ///
     /// # Errors
     /// [`Error::FixedOption`].
@@ -175,7 +180,8 @@ impl Tuning {
         options
     }
 
-    /// What the catalog has of it: how many there are, and each with its number, by that.
+    /// Writes the catalog's form of it: the number of options, then each with its number, in
+    /// ascending order.
     pub(crate) fn encode(of: Option<Self>, writer: &mut Writer<'_>) {
         let said: Vec<_> = of.iter().flat_map(settings::said).collect();
         writer.put_varint(said.len() as u64);
@@ -217,7 +223,8 @@ impl Tuning {
 }
 
 impl KeyspaceOptions {
-    /// The same as it is kept; nothing of its own is none, by whatever words.
+    /// Returns the same options in the form that is kept: a tuning without options becomes none,
+    /// and so do zero bytes of memory.
     pub(crate) fn normal(self) -> Self {
         let memory_bytes = self.memory_bytes.filter(|bytes| *bytes > 0);
         Self { memory_bytes, tuning: self.tuning.and_then(Tuning::if_any), ..self }

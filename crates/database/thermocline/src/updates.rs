@@ -1,7 +1,8 @@
 //! Counts of the bytes that updates write.
 //!
-//! An update makes a key's new value of the present one: a merge, a read-modify-write, a compare-and-swap.
-//! The journal and the engine get the whole new value, however short the operand is.
+//! An update makes a key's new value of the present one: a merge, a read-modify-write, a
+//! compare-and-swap. The journal and the engine get the whole new value, however short the operand
+//! is.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

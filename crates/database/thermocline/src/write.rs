@@ -1,34 +1,40 @@
 //! The write path: admit, lock keys, journal, apply, unlock, wait.
 //!
 //! 1. Keys and values are checked. A writer waits here if the journal is far too long and is being
-//!    shortened (`background.rs`). Then each engine admits its steps; nothing was written yet,
-//!    so a refusal is clean. It may slow the writer down, so nothing is held that others wait for [I4].
-//! 2. The keys' stripes are locked ([`crate::key_locks`]): shared, for one step to a keyspace that is
-//!    not journaled and whose engine orders writes itself; all of them, for a range that is deleted.
+//!    shortened (`background.rs`). Then each engine admits its steps; nothing was written yet, so a
+//!    refusal is clean. An engine may slow the writer down, so the writer holds no lock that others
+//!    wait for [I4].
+//! 2. The keys' stripes are locked ([`crate::key_locks`]): shared, for one step to a keyspace that
+//!    is not journaled and whose engine orders writes itself; all of them, for a range that is
+//!    deleted.
 //! 3. Under the journal's lock the write takes its number and is appended as one record.
-//! 4. If a transaction is open, the keys are noted for it ([`engine::RecentWrites`]); otherwise that
-//!    costs one load. Each engine applies its steps under the number; the ticket is finished, and the
-//!    keys are unlocked.
-//! 5. The writer waits for the durability it asked for, together with everyone else who waits.
+//! 4. If a transaction is open, the keys are noted for it ([`engine::RecentWrites`]); otherwise
+//!    that costs one load. Each engine applies its steps under the number; the ticket is finished,
+//!    and the keys are unlocked.
+//! 5. The writer waits for the durability it asked for, together with all other waiting writers.
 //!
 //! # Invariants
 //! - I1. A failure in 3 to 5 stops all later writes ([`Error::ReadOnly`]): the journal and the
-//!   engines may differ, and only recovery may say by what.
-//! - I2. The ticket outlives 4, so no snapshot stands between a write's journaling and its
-//!   application, nor in the middle of a batch.
-//! - I3. Nobody waits for a number under the journal's lock. A write may wait for a flush in 4, and the
-//!   flush for the journal: if that were locked by one who waits for room behind this very write, none
-//!   of the three would end. Under the lock a number is taken if there is one at once; if not,
-//!   the lock is left, and room waited for ([`engine::Sequence::try_begin`]).
-//! - I4. No stripe is held while an engine has a writer wait for room, or slows it down for its compactions. Whoever
-//!   locks all stripes would wait behind that one, with those locked that it has, and all writers of all keyspaces
-//!   behind them. What is made of what was read with the keys locked is known only then: so a write like it is
-//!   admitted before ([`Inner::wait_like_a_write`]), and with the keys locked the engine is asked whether there is
-//!   room at once ([`Inner::commit_if_room`]). If not, they are given up, room for so much is waited for
-//!   ([`Inner::wait_for_room`]), and all of it is done again. The code of a section cannot be run again
-//!   ([`Db::atomically`]): what it makes is admitted with the keys locked, and may wait for a flush.
-//! - I5. Room that was there when a write was admitted may be gone when it is applied, by as many writers as there
-//!   are in between: then it waits in 4, for a flush at most, or goes beyond.
+//!   engines may differ, and only recovery can find out by which writes.
+//! - I2. The ticket outlives 4, so no snapshot is between a write's journaling and its application,
+//!   nor in the middle of a batch.
+//! - I3. No writer waits for a number under the journal's lock. A write may wait for a flush in 4,
+//!   and the flush for the journal. If the journal were locked by a writer that waits for a number
+//!   until this very write ends, none of the three would end. Under the lock a writer takes a
+//!   number only if there is one without waiting. Otherwise it unlocks the journal and waits for
+//!   room ([`engine::Sequence::try_begin`]).
+//! - I4. A writer holds no stripe while an engine makes it wait for room or slows it down for
+//!   compactions. Otherwise a thread that locks all stripes waits for it while holding the stripes
+//!   that it has, and every writer of every keyspace waits for that thread. A write that depends on
+//!   a value read with the keys locked is known only then. So a write like it is admitted before
+//!   ([`Inner::wait_like_a_write`]), and with the keys locked the engine is asked whether there is
+//!   room without waiting ([`Inner::commit_if_room`]). If there is none, the writer unlocks the
+//!   keys, waits for that much room ([`Inner::wait_for_room`]) and starts over. The code of a
+//!   section cannot run twice ([`Db::atomically`]): its write is admitted with the keys locked, and
+//!   may wait for a flush.
+//! - I5. Room that was there when a write was admitted may be gone when it is applied, since other
+//!   writers that were admitted meanwhile may have used it. Then the write waits in 4, for a flush
+//!   at most, or takes memory beyond the limit.
 
 #[cfg(test)]
 mod tests;
@@ -50,11 +56,12 @@ use crate::planted::{Planted, is_planted};
 use crate::record;
 use crate::slot::{Generation, Slot};
 
-/// As often a write gives its locks up for want of room. Then it is let in as one is that was known, and admitted,
-/// before it had them [I5]: so of many that wait for one flush, those come through that want most.
+/// Times that a write unlocks its keys for lack of room. Then it is let in like a write that was
+/// known, and admitted, before it had its locks [I5]. So among many writers that wait for one
+/// flush, the ones that want the most room get through.
 const ROUNDS_MAX: u32 = 16;
 
-/// How often a write has given its locks up, and for how many bytes it has waited then.
+/// How often a write has unlocked its keys, and for how many bytes it waited the last time.
 #[derive(Debug, Default)]
 pub(crate) struct Waited {
     rounds: u32,
@@ -79,7 +86,7 @@ pub(crate) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Tells who removes what has ended of ends to come.
+    /// Notifies the thread that removes expired values of new expiries.
     #[inline]
     fn note_ends(&self) {
         if let Some(expiry) = &self.generation.expiry {
@@ -126,17 +133,19 @@ impl Inner {
         self.process.forked().into()
     }
 
-    /// Refuses as soon as somebody means to close the database, so that he need not wait for what takes long.
+    /// Refuses as soon as a thread begins to close the database, so that it need not wait for long
+    /// work.
     pub(crate) fn check_staying_open(&self) -> Result<()> {
         if self.is_closing.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Stops all later writes, unless what failed may be tried again, and hands `error` back for this one.
+    /// Stops all later writes, unless the failed work may be tried again, and returns `error` for
+    /// this one.
     pub(crate) fn fail(&self, error: Error) -> Error {
         if error.may_pass() { error } else { self.fail_for_good(error) }
     }
 
-    /// Stops all later writes in any case: something was done by half.
+    /// Stops all later writes, whatever the error: some work was only half done.
     pub(crate) fn fail_for_good(&self, error: Error) -> Error {
         // Closing is no failure of the storage, and the first cause is the one to report.
         if error != Error::Closed {
@@ -161,7 +170,7 @@ impl Inner {
             true => self.locks.all(),
             false => self.lock_one(slot, op.key()),
         };
-        // Again, since whoever closes the database does so with everything locked.
+        // Again, since a thread that closes the database does so with everything locked.
         self.check_writable()?;
         let generation = slot.current()?;
         let seqno = self.commit_admitted(&[Part { generation: &generation, ops }])?;
@@ -169,8 +178,8 @@ impl Inner {
         self.settle(seqno, generation.journaled, durability)
     }
 
-    /// Waits, with nothing locked, as a write to `key` would before it is admitted. What is to be written is
-    /// not known yet: if it is not to be, that is told when it is.
+    /// Waits, with nothing locked, as a write to `key` would before it is admitted. The write is
+    /// not known yet: if it is to be refused, this is reported once it is known.
     pub(crate) fn wait_like_a_write(&self, slot: &Slot, key: &[u8]) -> Result<()> {
         self.wait_for_journal_of(slot);
         let _asked_again: engine::Result<()> = slot.current()?.engine.admit_rmw(key);
@@ -186,8 +195,8 @@ impl Inner {
         }
     }
 
-    /// Steps 3 and 4 of what is made of what was read, for keys that the caller has checked and locked, if it
-    /// has not to wait for room; otherwise none, and nothing has happened [I4].
+    /// Does steps 3 and 4 of a write that depends on values read, for keys that the caller has
+    /// checked and locked. If it would have to wait for room, does nothing and returns none [I4].
     pub(crate) fn commit_if_room(
         &self,
         parts: &[Part<'_>],
@@ -215,14 +224,15 @@ impl Inner {
         Ok(())
     }
 
-    /// Admits what a section makes, and steps 3 and 4, for keys that the caller has checked and locked [I4].
+    /// Admits the write of a section, and does steps 3 and 4, for keys that the caller has checked
+    /// and locked [I4].
     pub(crate) fn commit(&self, parts: &[Part<'_>]) -> Result<SeqNo> {
         self.check_writable()?;
         admit(parts)?;
         self.commit_admitted(parts)
     }
 
-    /// Steps 3 and 4, of what was admitted, if the database is writable with the keys locked.
+    /// Does steps 3 and 4 of an admitted write, if the database is writable with the keys locked.
     pub(crate) fn commit_admitted(&self, parts: &[Part<'_>]) -> Result<SeqNo> {
         if parts.len() > 1 && is_planted(Planted::RecordOfEachPart) {
             let mut each = parts.chunks(1).map(|part| self.commit_admitted(part));
@@ -415,7 +425,8 @@ impl Inner {
         }
     }
 
-    /// Refuses what is never written. Answers the moment by which it is told what has ended.
+    /// Refuses steps that are never written. Returns the moment that decides which values have
+    /// expired.
     pub(crate) fn check_steps(&self, steps: &[Step]) -> Result<Moment> {
         self.check_writable()?;
         let moment = Moment::now(&self.options.environment);
@@ -432,7 +443,7 @@ impl Inner {
 }
 
 impl Inner {
-    /// Step 1 of a batch. What a merge writes is not known yet.
+    /// Does step 1 of a batch. The writes of its merges are not known yet.
     pub(crate) fn admit_steps(&self, steps: &[Step], moment: Moment) -> Result<()> {
         let generations = generations(steps)?;
         if generations.iter().any(|generation| generation.journaled) {
@@ -448,8 +459,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes the merges of a batch into puts and deletes, and steps 3 and 4 if there is room; all keys are
-    /// locked.
+    /// Makes the merges of a batch into puts and deletes, and does steps 3 and 4 if there is room;
+    /// all keys are locked.
     fn commit_merges(
         &self,
         steps: &[Step],
@@ -477,7 +488,7 @@ impl Inner {
     }
 }
 
-/// What has come of a batch with merges.
+/// The outcome of a batch with merges.
 enum Merged {
     /// It is written, unless there was nothing to write.
     Done(Option<SeqNo>),

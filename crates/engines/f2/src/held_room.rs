@@ -56,7 +56,7 @@ pub(crate) struct HeldRoom {
     found_bytes: u64,
 }
 
-/// Room for all that a compaction may leave in memory; given up on drop.
+/// Room for all that a compaction may leave in memory; released on drop.
 pub(crate) struct RoomToCompact<'a>(&'a HeldRoom);
 
 impl HeldRoom {
@@ -130,7 +130,7 @@ impl HybridLog {
 }
 
 impl Shared {
-    /// Up to where the hot log may come by a write of `bytes` bytes: it may end a page, or be
+    /// The address that the hot log may reach by a write of `bytes` bytes: it may end a page, or be
     /// written again.
     fn end_of_write(&self, bytes: u64) -> u64 {
         self.log.tail().get() + 2 * bytes + OTHERS_BYTES

@@ -7,36 +7,36 @@
 //!        |    segments    |            pages in memory, in a ring           |
 //! ```
 //!
-//! A record is appended at the tail (`allocate`), changed in place while it is in the mutable
-//! region, written to its segment once it is read-only (`flush`), and then found only there when
-//! its page's memory is given up for a new page (`advance`). How many pages are in memory, the
-//! log's *frames*, may change at any time (`resize`).
+//! A record is appended at the tail (`allocate`) and changed in place while it is in the mutable
+//! region. It is written to its segment once it is read-only (`flush`). After its page's memory is
+//! released for a new page (`advance`), it is only there. The number of pages in memory, the log's
+//! *frames*, may change at any time (`resize`).
 //!
 //! # Invariants
-//! - H1. `BEGIN <= HEAD <= flushed <= SAFE_READ_ONLY <= READ_ONLY <= TAIL`, but for `BEGIN`, which a
-//!   truncation may move further. Each only grows.
+//! - H1. `BEGIN <= HEAD <= flushed <= SAFE_READ_ONLY <= READ_ONLY <= TAIL`, but for `BEGIN`, which
+//!   a truncation may move further. Each only grows.
 //! - H2. A thread that is protected and read `READ_ONLY` at or below an address may change the
-//!   record there in place: the address is flushed only when `SAFE_READ_ONLY` has passed it, which
+//!   record there in place. The address is flushed only when `SAFE_READ_ONLY` has passed it, which
 //!   waits for every thread that may have read the older `READ_ONLY`.
 //! - H3. A thread that is protected and read `HEAD` at or below an address may read the record
-//!   there: its page's memory is given up only just before `SAFE_HEAD` passes it, which waits in the
-//!   same way.
-//! - H4. Nobody waits or touches the disk while protected. So the waiting of H2 and H3 is short.
-//! - H5. Whatever was allocated holds a record or a filler with its length before its allocator is
+//!   there: its page's memory is released only just before `SAFE_HEAD` passes it, which waits in
+//!   the same way.
+//! - H4. No thread waits or touches the disk while protected. So the waiting of H2 and H3 is short.
+//! - H5. Every allocated piece holds a record or a filler with its length before its allocator is
 //!   no longer protected. So a page that may be flushed has no holes.
-//! - H6. A block of the disk is written once. What is flushed ends at a multiple of
-//!   [`BLOCK_BYTES`], and after a restart the log goes on in a new segment.
-//! - H7. Along a chain addresses fall: a record that lost the race to be linked is given up and
-//!   written anew at the tail, never linked behind one with a higher address.
+//! - H6. A block of the disk is written once. The flushed part ends at a multiple of
+//!   [`BLOCK_BYTES`], and after a restart the log continues in a new segment.
+//! - H7. Along a chain addresses fall: a record that lost the race to be linked is abandoned and
+//!   written again at the tail, never linked behind one with a higher address.
 //! - H8. A checkpoint that ends at a *cut* has, with any write, all that had ended before that one
 //!   began: nothing is changed in place while the log is cut (`read_only`).
-//! - H9. The pages from `SAFE_HEAD` to the tail's are as many as there are frames at most, and a page
-//!   below has memory only while there are as many frames as slots, where the next page takes it
-//!   over. After the frames became fewer this holds again once the log is *settled*.
+//! - H9. The number of pages from `SAFE_HEAD` to the tail's is at most that of frames. A page below
+//!   has memory only while the number of frames equals that of slots, and then the next page takes
+//!   it over. After the frames became fewer this holds again once the log is *settled*.
 //!
 //! # Concurrency
-//! Allocation is one fetch-and-add. Flushing is done by one thread at a time, under `flusher`; it
-//! is a background task, and whoever waits for room helps.
+//! Allocation is one fetch-and-add. One thread at a time flushes, under `flusher`; flushing is a
+//! background task, and a thread that waits for room helps.
 
 mod advance;
 mod allocate;
@@ -92,12 +92,12 @@ pub(crate) struct HybridLog {
     pages: PageRing,
     /// Pages that may be in memory.
     frames: AtomicU64,
-    /// How often that was changed, and how many of the changes all who turn pages know of.
+    /// Changes of that number, and the changes that all threads that turn pages know of.
     resizes: AtomicU64,
     known_resizes: AtomicU64,
     tail: CachePadded<AtomicU64>,
     regions: CachePadded<Regions>,
-    /// Pages that batches have set aside.
+    /// Pages that batches have reserved.
     reserved_pages: AtomicU64,
     flusher: Mutex<flush::Flusher>,
     is_flush_queued: AtomicBool,
@@ -105,10 +105,10 @@ pub(crate) struct HybridLog {
     record_bytes: AtomicUsize,
     /// How much to read for one.
     length_guess: Arc<LengthGuess>,
-    /// Bytes of reads of many records that may be in flight at once.
+    /// Most bytes of reads of many records in flight.
     pub(crate) flight_bytes: u64,
     misses: miss_reach::MissReach,
-    /// What of its addresses lies between two lives.
+    /// The gaps: ranges of its addresses between two lives.
     pub(crate) gaps: Gaps,
     pub(crate) segments: Segments,
     pub(crate) epochs: Epochs,
@@ -118,14 +118,14 @@ pub(crate) struct HybridLog {
     ballast: Arc<Ballast>,
 }
 
-/// What all logs of a store share.
+/// The parts that all logs of a store share.
 #[derive(Clone)]
 pub(crate) struct StoreParts {
     pub(crate) epochs: Epochs,
     pub(crate) health: Arc<Health>,
     pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) workers: Arc<Group>,
-    /// Bytes of reads of many records that may be in flight at once.
+    /// Most bytes of reads of many records in flight.
     pub(crate) flight_bytes: u64,
     pub(crate) ballast: Arc<Ballast>,
 }
@@ -140,7 +140,7 @@ struct Regions {
     read_only: ReadOnly,
 }
 
-/// Where a record lies.
+/// The place of a record.
 pub(crate) enum Place<'a> {
     Memory(Live<'a>),
     Disk,
@@ -148,7 +148,7 @@ pub(crate) enum Place<'a> {
 }
 
 impl HybridLog {
-    /// A log whose records from `begin` on lie in `segments`, and which goes on at `tail`, the
+    /// A log whose records from `begin` on are in `segments`, and which continues at `tail`, the
     /// beginning of a page.
     pub(crate) fn new(
         geometry: Geometry,
@@ -206,11 +206,11 @@ impl HybridLog {
         }
     }
 
-    /// Where the first record of a new log lies.
+    /// The address of the first record of a new log.
     const FIRST: LogAddress = LogAddress::new(geometry::FIRST_BYTES);
 
-    /// Where a record that may lie anywhere is. The caller is protected, and stays so while it
-    /// uses the answer. [H3]
+    /// Returns the place of a record that may be in memory or on disk. The caller is protected, and
+    /// stays so while it uses the result. [H3]
     pub(crate) fn place(&self, address: LogAddress) -> Place<'_> {
         if address >= self.head() {
             Place::Memory(self.live(address))
@@ -227,33 +227,33 @@ impl HybridLog {
         Live::new(self.pages.words(address.get()))
     }
 
-    /// Where the log begins; what lies below is gone.
+    /// The beginning of the log; everything below is gone.
     pub(crate) fn begin(&self) -> LogAddress {
         LogAddress::new(self.regions.begin.load(Ordering::Acquire))
     }
 
-    /// What lies below is on disk alone.
+    /// The address below which records are on disk alone.
     pub(crate) fn head(&self) -> LogAddress {
         LogAddress::new(self.regions.head.load(Ordering::Acquire))
     }
 
-    /// What lies below is read-only, at once for who comes.
+    /// The address below which records are read-only, immediately for a thread that reads it now.
     pub(crate) fn read_only(&self) -> LogAddress {
         self.regions.read_only.get()
     }
 
-    /// What lies at or above may be changed in place: nothing, while the log is cut.
+    /// The address from which on records may be changed in place: none may, while the log is cut.
     #[inline]
     pub(crate) fn mutable_from(&self) -> LogAddress {
         self.regions.read_only.mutable_from()
     }
 
-    /// What lies below never changes again.
+    /// The address below which nothing changes again.
     pub(crate) fn safe_read_only(&self) -> LogAddress {
         LogAddress::new(self.regions.safe_read_only.load(Ordering::Acquire))
     }
 
-    /// What lies below is in its segment, though perhaps not synced.
+    /// The address below which everything is in its segment, though perhaps not synced.
     pub(crate) fn flushed(&self) -> LogAddress {
         LogAddress::new(self.regions.flushed.load(Ordering::Acquire))
     }
@@ -264,8 +264,8 @@ impl HybridLog {
         now == tail || (tail == LogAddress::NONE && now == Self::FIRST)
     }
 
-    /// Bytes from the beginning to the tail: what the log takes on disk once it is flushed and the files of what
-    /// was given up are gone.
+    /// Bytes from the beginning to the tail: the log takes them on disk once it is flushed and the
+    /// files below the beginning are removed.
     pub(crate) fn bytes(&self) -> u64 {
         // It may turn over in between.
         let tail = self.tail();

@@ -1,22 +1,24 @@
 //! The operations, latch-free: read, upsert, delete, read-modify-write.
 //!
 //! All of them go from the key's entry in the index along the chain: through memory while the
-//! thread is protected, then through the disk unprotected (`look_up`). An operation that must wait for
-//! a page lets go of everything and begins anew.
+//! thread is protected, then through the disk unprotected (`look_up`). An operation that must wait
+//! for a page releases everything and begins again.
 //!
 //! # Invariants
-//! - O1. A new version is linked by a compare-and-swap of the entry from what was searched, so no
-//!   version of the key can have come in between unseen.
+//! - O1. A new version is linked by a compare-and-swap of the entry from the searched value, so no
+//!   unseen version of the key can be in between.
 //! - O2. A chain is searched from the newest record on, and the first record of the key decides.
-//! - O3. *False absence.* That a log has nothing of a key means nothing if its beginning has moved since
-//!   the entry was read: the record may have been copied to the tail behind the search, or a newer one
-//!   may have been linked above it, for whose sake it was left behind. `truncations` is read before the
-//!   entry, and compared on every way that ends in absence; only the new part of the chain is searched
-//!   then. With two logs the cold one is asked after that; it has moments of its own (`cold`).
+//! - O3. *False absence.* If a log has no record of a key, that means nothing if the log's
+//!   beginning has moved since the entry was read. The record may have been copied to the tail
+//!   behind the search, or a newer one may have been linked above it, so that it was not copied.
+//!   `truncations` is read before the entry, and compared on every way that ends in absence; only
+//!   the new part of the chain is searched then. With two logs the cold one is searched after that;
+//!   it has moments of its own (`cold`).
 //! - O4. An operation that read the cold log appends to the hot one only if no record of the key
-//!   came to the hot log since before it looked there: there is none above the chain's head of then,
-//!   and the hot log does not begin above its `SAFE_READ_ONLY` of then. What was not linked yet was
-//!   not below that, since whoever was to link it was protected.
+//!   was added to the hot log since before it looked there. There is none above the chain's head of
+//!   that time, and the hot log does not begin above its `SAFE_READ_ONLY` of that time. A record
+//!   that was not linked yet was not below that, since the thread that was to link it was
+//!   protected.
 
 pub(crate) mod look_up;
 #[cfg(all(test, any(loom, shuttle)))]
@@ -43,28 +45,28 @@ use crate::read_cache::Noted;
 use crate::record::{Live, Shape, VALUE_BYTES_MAX};
 use crate::store::Shared;
 
-/// Where a walk through memory ended.
+/// The place at which a walk through memory ended.
 pub(crate) enum Found<'a> {
     /// At the newest record of the key, which may be a tombstone.
     Here(Live<'a>, LogAddress),
-    /// The chain goes on here, on disk.
+    /// The chain continues here, on disk.
     OnDisk(LogAddress),
     /// At the end of the chain.
     Nothing,
 }
 
-/// What asks for an order of keys is told.
+/// The error of a request for an order of keys.
 pub(crate) fn unordered(asked: InOrder) -> Error {
     Error::Unordered { engine: "f2", asked }
 }
 
-/// What a step appends at most, if it is linked at the first attempt.
+/// Bytes that a step appends at most, if it is linked at the first attempt.
 fn record_bytes(op: &Op<'_>) -> u64 {
     let value_bytes = op.value().map_or(0, <[u8]>::len);
     Shape { key_bytes: op.key().len(), value_bytes }.bytes() as u64
 }
 
-/// What they owe for, if compaction is behind.
+/// Units of work that these operations add, for which they wait if compaction is behind.
 fn units_of(ops: &[Op<'_>]) -> u64 {
     ops.iter().map(|op| record_bytes(op).div_ceil(UNIT_BYTES)).sum()
 }
@@ -85,7 +87,7 @@ impl Shared {
         Found::Nothing
     }
 
-    /// Caches a value that a look-up has found on disk, after it had found nothing in memory from
+    /// Caches a value that a lookup has found on disk, after it had found nothing in memory from
     /// `chain` on. The caller is not protected.
     pub(crate) fn cache_found(&self, chain: &Noted, hash: KeyHash, key: &[u8], value: &[u8]) {
         self.note_disk_read(hash, chain.log_head);
@@ -117,8 +119,8 @@ impl Shared {
         }
     }
 
-    /// Every key takes some 13 bytes of the hot index, and every new version room in the hot log:
-    /// where compaction is behind with giving them back, who writes waits a moment.
+    /// Admits a write. Every key takes some 13 bytes of the hot index, and every new version room
+    /// in the hot log: if compaction is behind with freeing them, the writer waits a moment.
     pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
         self.check_ops(ops)?;
         self.admit_to_log(ops.len(), ops.iter().map(record_bytes).sum())?;
@@ -128,8 +130,9 @@ impl Shared {
         }
     }
 
-    /// The same without waiting: `false` where the log has no room now, or none may be had at all, which who waits is
-    /// told. What is owed to compaction is left to the next ones. The caller may be protected.
+    /// Admits a write without waiting. Returns `false` if the log has no room now, or if none may
+    /// be had at all, which a writer that waits gets as an error. The debt to compaction is left to
+    /// the next writers. The caller may be protected.
     pub(crate) fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
         self.check_ops(ops)?;
         match self.pressure.check(self.host.memory.limit()) {
@@ -145,8 +148,8 @@ impl Shared {
         Ok(has_room)
     }
 
-    /// The same without waiting, also when they are applied. Nothing is owed then, since compaction
-    /// keeps up.
+    /// Admits a write if it needs no wait, neither now nor when it is applied; returns `false`
+    /// otherwise. It adds no debt, since compaction keeps up.
     pub(crate) fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
         self.check_ops(ops)?;
         Ok(self.takes_at_once(ops.len(), ops.iter().map(|op| op.bytes() as u64).sum()))
@@ -157,22 +160,24 @@ impl Shared {
         self.cold.is_none() && ops.iter().all(|op| op.value().is_none())
     }
 
-    /// Waits a moment if compaction is behind, for so many [`UNIT_BYTES`]; refuses where the index has no room
-    /// at all.
+    /// Waits a moment for `units` of [`UNIT_BYTES`] if compaction is behind; refuses if the index
+    /// has no room at all.
     pub(crate) fn wait_for_compaction(&self, units: u64) -> Result<()> {
         self.note_new_page();
         self.pressure.wait(units, self.host.memory.limit())
     }
 
-    /// Looks how far compaction is behind, if nobody has since the log turned to the page at its tail.
+    /// Checks how far compaction is behind, unless a thread has since the log turned to the page at
+    /// its tail.
     fn note_new_page(&self) {
         if self.pressure.is_new_page(self.log.geometry.page(self.log.tail())) {
             self.update_pressure();
         }
     }
 
-    /// Whether a write of so many steps waits for nobody, whose keys and values have so many bytes in all: compaction
-    /// keeps up, and the log has room beside others who write as much.
+    /// Returns whether a write of `steps` steps and `bytes` bytes of keys and values in all needs
+    /// no wait. Then compaction keeps up, and the log has room next to the part that is left to
+    /// other writers.
     pub(crate) fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
         // Each key and each value is rounded up to words.
         let least = Shape { key_bytes: 1, value_bytes: 1 };
@@ -219,7 +224,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Runs `attempt`, protected, until the hot log has room for what it appends.
+    /// Runs `attempt`, protected, until the hot log has room for its record.
     pub(crate) fn with_room<T>(
         &self,
         held: Option<&Reservation<'_>>,

@@ -2,10 +2,10 @@
 
 use sync::thread::{spin_loop, yield_now};
 
-/// After so many looks the other thread has probably lost its processor.
+/// Looks after which the other thread has probably lost its processor.
 const SPINS_MAX: u32 = 64;
 
-/// How long one wait has lasted.
+/// The length of one wait so far.
 pub(crate) struct Patience(u32);
 
 impl Patience {

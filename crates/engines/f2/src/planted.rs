@@ -9,7 +9,7 @@ pub(crate) use in_tests::{
 pub(crate) use sync::planted::is_planted;
 pub(crate) use sync::planted::relaxed_if;
 
-/// A way to break an index, a record in memory, the read cache, or a look-up.
+/// A way to break an index, a record in memory, the read cache, or a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Planted {
     /// An inserter does not look for a twin.
@@ -28,23 +28,24 @@ pub(crate) enum Planted {
     NoFenceInTrim,
     /// A line that leaves its chain is not locked.
     LeftOpen,
-    /// What was trimmed is used again at once.
+    /// A trimmed line is used again immediately.
     ReusedEarly,
     /// A splitter copies entries that can still change.
     NoFreeze,
-    /// What was not found is believed absent without another look at the level.
+    /// An entry that was not found is believed absent without another look at the level.
     AbsenceUnchecked,
     /// A new bucket's level is published before its entries.
     PublishedEarly,
-    /// [P1] is relaxed: who finds a record may not see what it says.
+    /// [P1] is relaxed: a thread that finds a record may not see its content.
     RelaxedLink,
-    /// [P2] is relaxed: who works on a new bucket may not see its entries.
+    /// [P2] is relaxed: a thread that works on a new bucket may not see its entries.
     RelaxedBirth,
-    /// [P3] is relaxed: who finds a moved entry freed may believe that its chain is absent.
+    /// [P3] is relaxed: a thread that finds a moved entry freed may believe that its chain is
+    /// absent.
     RelaxedFree,
-    /// [P4] is relaxed: who knows of a level may not know of its buckets.
+    /// [P4] is relaxed: a thread that knows of a level may not know of its buckets.
     RelaxedLevel,
-    /// [P5] is relaxed: who could not change an entry may not know why.
+    /// [P5] is relaxed: a thread that could not change an entry may not know why.
     RelaxedFailure,
     /// A reader of a record does not look at its state again.
     NoSecondLookAtState,
@@ -54,31 +55,32 @@ pub(crate) enum Planted {
     NoFenceInRead,
     /// A record is unlocked without release: a reader may see the new state and the old value.
     RelaxedUnlock,
-    /// A read-modify-write appends what it computes without sealing what it computed it from.
+    /// A read-modify-write appends its new value without sealing the record of the old one.
     NoSeal,
     /// A reader of the directory does not look at its level again.
     NoSecondLookAtLevel,
-    /// Who changes the directory does not look whether it was doubled.
+    /// A thread that changes the directory does not look whether it was doubled.
     NoLookAtLevelToChange,
-    /// A word of the directory is changed from whatever it is.
+    /// A word of the directory is changed without comparing its old value.
     ChangeWithoutCompare,
-    /// W1 of the directory is relaxed: who finds a chunk may not see what it says.
+    /// W1 of the directory is relaxed: a thread that finds a chunk may not see its content.
     RelaxedChange,
-    /// W2 of the directory is relaxed: who knows of a level may not know of its words.
+    /// W2 of the directory is relaxed: a thread that knows of a level may not know of its words.
     RelaxedDoubling,
-    /// A copy is cached over whatever the entry says by now, not over what was seen.
+    /// A copy is cached over the entry's present address, not over the one that was seen.
     CachedUnseen,
-    /// An evicted record's entry is led back although it leads elsewhere by now.
+    /// An evicted record's entry is led back although it leads elsewhere since.
     EvictedBlindly,
-    /// A record that gets a second chance takes its entry back from whatever came since.
+    /// A record that gets a second chance takes its entry back, whatever was linked since.
     KeptBlindly,
-    /// A look-up that comes to a chain's end believes it, whatever was truncated meanwhile.
+    /// A lookup that reaches a chain's end believes it, whatever was truncated meanwhile.
     ChainEndBelieved,
-    /// A look-up takes what a chunk names and the cold log has given up for another key's record.
+    /// A lookup takes an address that a chunk names, and that the cold log has dropped, for another
+    /// key's record.
     GoneBelieved,
-    /// An evicted page is filled anew although somebody may still read it.
+    /// An evicted page is filled again although a thread may still read it.
     FreedEarly,
-    /// A copy is cached although the entry is not what was noted.
+    /// A copy is cached although the entry is not the noted one.
     NotedUncompared,
     /// A copy is cached at an entry without address, whatever was truncated since it was noted.
     TruncatedUnseen,
@@ -86,63 +88,64 @@ pub(crate) enum Planted {
     NewPartUnsearched,
     /// The same, whatever was linked and has left the log since.
     BeginUnlookedAt,
-    /// The log begins further on before that is counted.
+    /// The log's beginning moves before that is counted.
     BegunUncounted,
-    /// The log begins further on without release: who sees that may not know that it was counted.
+    /// The log's beginning moves without release: a thread that reads it may not know that it was
+    /// counted.
     RelaxedBegin,
     /// Truncations are counted when the entry was read already.
     CountedLate,
-    /// Entries are freed while somebody may hold what was read from them.
+    /// Entries are freed while a thread may hold an address that was read from them.
     ScrubbedEarly,
-    /// A page's memory is given up while somebody may read it.
+    /// A page's memory is released while a thread may read it.
     GivenUpEarly,
-    /// What is left of a page is no filler.
+    /// The rest of a page is no filler.
     EndUnfilled,
-    /// What is left of a block where the log is cut is no filler.
+    /// The rest of a block where the log is cut is no filler.
     BlockUnfilled,
-    /// Who finds a page full turns it, whoever has.
+    /// A thread that finds a page full turns it, even if another one has.
     TurnedTwice,
-    /// Changes in place go on while the log is cut.
+    /// Changes in place continue while the log is cut.
     CutWithoutHold,
-    /// The tail is only looked at where it needs no filler to be cut.
+    /// The tail is only read, not exchanged, if it needs no filler to be cut.
     CutByLooking,
-    /// What a cut has is written out although somebody may still change it.
+    /// The part below a cut is written out although a thread may still change it.
     CutWithoutEpoch,
-    /// Files go before the superblock that does not need them is committed.
+    /// Files are removed before the superblock that does not need them is committed.
     RemovedBeforeNamed,
     /// The hot log begins behind records that no chunk names yet.
     BegunBeforeNamed,
     /// Cold-to-cold compaction judges records that hot-to-cold has not named yet.
     UnnamedJudged,
-    /// What lies above a cut of the hot log moves before the cold index is cut.
+    /// Records above a cut of the hot log move before the cold index is cut.
     FrontierPassed,
     /// The cold log is cut before the chunk log.
     CutsSwapped,
     /// A checkpoint waits for sessions that do nothing.
     SessionsAwaited,
-    /// Who gives an allocation up leaves a hole.
+    /// A thread that abandons an allocation leaves a hole.
     GivenUpUnstamped,
     /// A delete of a key without a chain in the hot index leaves no tombstone.
     TombstoneLeftOut,
-    /// A read-modify-write that comes to a tombstone goes on to the cold log.
+    /// A read-modify-write that reaches a tombstone continues to the cold log.
     TombstonePassed,
-    /// Who writes works off a compaction that is due.
+    /// A writer does a compaction that is due.
     CompactedByWriter,
-    /// A compaction cannot go on where it meets a record whose chain has no entry in the hot index.
+    /// A compaction cannot continue if it meets a record whose chain has no entry in the hot index.
     EntryWanted,
     /// A session begins only while no checkpoint is made and nothing is compacted.
     SessionsAtRest,
-    /// A store that was opened says nothing of the checkpoint that it was opened from.
+    /// A store that was opened does not report the checkpoint that it was opened from.
     RecoveredUntold,
 }
 
-/// Where the chunk log is cut and the cold log is not, or the other way round: only tests do anything
-/// there.
+/// Called when the chunk log is cut and the cold log is not, or the other way round: only tests do
+/// anything there.
 #[cfg(any(loom, shuttle, not(test)))]
 #[inline]
 pub(crate) const fn between_cuts() {}
 
-/// Where a record is written and not linked yet: only tests do anything there.
+/// Called when a record is written and not linked yet: only tests do anything there.
 #[cfg(any(loom, shuttle, not(test)))]
 #[inline]
 pub(crate) const fn before_link() {}
@@ -154,7 +157,7 @@ mod in_tests {
 
     use super::Planted;
 
-    /// What is done once at some place.
+    /// Work that is done once at some place.
     type Work = Option<Box<dyn FnOnce()>>;
 
     thread_local! {
@@ -168,20 +171,20 @@ mod in_tests {
         BETWEEN_CUTS.set(Some(Box::new(work)));
     }
 
-    /// Does what is to be done there.
+    /// Does the work that is set for this place.
     pub(crate) fn between_cuts() {
         if let Some(work) = BETWEEN_CUTS.take() {
             work();
         }
     }
 
-    /// Has this thread do `work` once, when it has written the next record of a put and not linked it.
-    /// The thread is protected, so the work must not wait for memory.
+    /// Has this thread do `work` once, when it has written the next record of a put and not linked
+    /// it. The thread is protected, so the work must not wait for memory.
     pub(crate) fn meanwhile_before_link(work: impl FnOnce() + 'static) {
         BEFORE_LINK.set(Some(Box::new(work)));
     }
 
-    /// Does what is to be done there.
+    /// Does the work that is set for this place.
     pub(crate) fn before_link() {
         if let Some(work) = BEFORE_LINK.take() {
             work();

@@ -1,4 +1,4 @@
-//! Where a key lies in the order in which everything of a store is walked: 64 bits of its hash.
+//! The place of a key in the order in which everything of a store is walked: 64 bits of its hash.
 //!
 //! ```text
 //!  63                                                          0
@@ -7,8 +7,9 @@
 //! +---------------+----------------+----------------------------+
 //! ```
 //!
-//! The upper bits are the number of the key's chain in the hot index, so that chains lie in this
-//! order too. The cold index takes its chunks by the upper bits as well, as many as it needs.
+//! The upper bits are the number of the key's chain in the hot index, so that chains are in this
+//! order too. The cold index takes its chunks by the upper bits as well, by the number of bits that
+//! it needs.
 
 use crate::hash_index::ChainId;
 use crate::key_hash::{KeyHash, TAG_BITS};
@@ -18,10 +19,10 @@ use crate::key_hash::{KeyHash, TAG_BITS};
 pub(crate) struct Position(u64);
 
 impl Position {
-    /// Where a walk begins.
+    /// The beginning of a walk.
     pub(crate) const FIRST: Self = Self(0);
 
-    /// The position of keys with this hash beside an index of `1 << base_bits` base buckets.
+    /// The position of keys with this hash in an index of `1 << base_bits` base buckets.
     pub(crate) const fn of(hash: KeyHash, base_bits: u32) -> Self {
         let below = u64::BITS - base_bits - TAG_BITS;
         let chain = ChainId::of(hash, base_bits).get();

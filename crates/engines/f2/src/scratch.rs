@@ -10,7 +10,8 @@ thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The thread's buffer, or a new one while somebody further up the stack has it. What is in it says nothing.
+/// The thread's buffer, or a new one while a caller further up the stack has it. Its content has no
+/// meaning.
 pub(crate) struct Scratch(Vec<u8>);
 
 impl Scratch {

@@ -39,7 +39,7 @@ pub struct Store {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What operations and background work hold on to.
+/// The state that operations and background work share.
 pub(crate) struct Shared {
     pub(crate) host: Host,
     pub(crate) health: Arc<Health>,
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub(crate) cold: Option<Cold>,
     pub(crate) cache: ReadCache,
     pub(crate) split: MemorySplit,
-    /// What is charged for parts that take memory of their own.
+    /// Bytes charged for parts that take memory of their own.
     pub(crate) own_memory: Account,
     pub(crate) hash_seed: u64,
     pub(crate) pressure: Pressure,
@@ -69,18 +69,18 @@ pub(crate) struct Shared {
     pub(crate) hot_figures: CompactionFigures,
     pub(crate) cold_figures: CompactionFigures,
     pub(crate) chunk_figures: CompactionFigures,
-    /// Reads of the device that look-ups have taken.
+    /// Reads of the device that lookups have made.
     pub(crate) look_up_reads: LookUpReads,
     /// Scrubs of the hot index that have not ended.
     pub(crate) scrubs: AtomicU64,
-    /// What the hot and the cold log may take on disk, if there is a limit.
+    /// Bytes that the hot and the cold log may take on disk, if there is a limit.
     pub(crate) disk_bytes_max: Option<u64>,
     pub(crate) cold_disk_bytes_max: Option<u64>,
-    /// Bytes set aside for buffers and for compactions.
+    /// Bytes reserved for buffers and for compactions.
     pub(crate) set_aside_bytes: u64,
-    /// What sessions and others have in buffers.
+    /// Bytes that sessions and others have in buffers.
     pub(crate) user_bytes: UserBytes,
-    /// What compactions may have in memory.
+    /// Memory that compactions may have.
     pub(crate) work: Work,
     /// Whether a single log is compacted by scans.
     pub(crate) scan_compaction: bool,
@@ -92,18 +92,19 @@ pub(crate) struct Shared {
     pub(crate) checkpointer: Mutex<Checkpointer>,
     pub(crate) frontier: Frontier,
     pub(crate) marks: Marks,
-    /// Room on the device for what memory has to write.
+    /// Room on the device for the pages that memory has to write.
     pub(crate) room: HeldRoom,
     /// Background work that fails.
     pub(crate) errors: BackgroundErrors,
     pub(crate) giving_back: GivingBack,
-    /// What it was opened from, and what was committed last.
+    /// The checkpoint from which it was opened; `newest_checkpoint` is the one that was committed
+    /// last.
     pub(crate) recovered: Checkpoint,
     pub(crate) recovery: Recovery,
     pub(crate) newest_checkpoint: RwLock<Checkpoint>,
 }
 
-/// How long it took to open a store.
+/// The times that opening a store took.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recovery {
     pub(crate) time: Duration,
@@ -128,7 +129,7 @@ impl Shared {
         SeqNo::new(self.persisted.load(Acquire))
     }
 
-    /// What there is of digests; nothing with a single log.
+    /// The figures of digests; nothing with a single log.
     pub(crate) fn digest_figures(&self) -> DigestFigures {
         self.cold.as_ref().map(|cold| cold.index.digests.figures()).unwrap_or_default()
     }

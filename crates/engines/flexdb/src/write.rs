@@ -1,11 +1,12 @@
 //! Writing: each step goes into the memtable, under the number that the host gave the write.
 //!
-//! 1. `admit` asks for room before the host journals the write. `apply` and `rmw` do not refuse what
-//!    was journaled.
+//! 1. `admit` asks for room before the host journals the write. `apply` and `rmw` do not refuse
+//!    what was journaled.
 //! 2. The writer enters the memtable that the state names. If that is full it is sealed first, and
 //!    another one takes its place.
-//! 3. Each step adds a version, all of a write to one memtable, so that no commit has a part of it. Of several steps on one key the last one counts, and is the only
-//!    one added, since they share a number.
+//! 3. Each step adds a version, all of a write to one memtable, so that no commit has a part of it.
+//!    If several steps have one key, the last one counts, and is the only one added, since they
+//!    share a number.
 
 use std::sync::Arc;
 
@@ -17,15 +18,15 @@ use crate::pressure::Before;
 use crate::store::Shared;
 
 impl Shared {
-    /// Whether `ops` may be written. Waits for commits while memtables would take more than their
-    /// share with them.
+    /// Returns an error if `ops` may not be written. Waits for commits while memtables would take
+    /// more than their share with them.
     pub(crate) fn admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<()> {
         let before = self.check_admission(ops)?;
         self.keep_pace(before);
         self.wait_for_room(self.memtables_max(before), false)
     }
 
-    /// The same without waiting: `false` where it would wait.
+    /// The same without waiting: returns `false` if it would wait.
     pub(crate) fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
         let before = self.check_admission(ops)?;
         Ok(self.is_in_pace(before) && self.has_room(self.memtables_max(before)))
@@ -37,7 +38,8 @@ impl Shared {
         Ok(self.takes_at_once(ops.len(), ops.iter().map(|op| op.bytes() as u64).sum()))
     }
 
-    /// What is written, and what it may take more than others; refuses what is never taken.
+    /// Returns the bytes of a write, and the bytes that it may take more than others. Refuses a
+    /// write that is never accepted.
     fn check_admission(&self, ops: &[Op<'_>]) -> Result<Before> {
         self.health.check_writable()?;
         check_ranges(ops)?;
@@ -46,13 +48,13 @@ impl Shared {
         if bytes > limit {
             return Err(Error::WriteTooLarge { bytes, limit });
         }
-        // Where a commit was refused for want of room deletes may give it some.
+        // If a commit was refused for lack of room, deletes may make some.
         let is_delete = ops.iter().all(|op| op.value().is_none());
         let more = if is_delete { self.memory_split().memtable_bytes } else { 0 };
         Ok(Before { bytes, more })
     }
 
-    /// What memtables may take before that is written.
+    /// Returns the bytes that memtables may take before that is written.
     fn memtables_max(&self, Before { bytes, more }: Before) -> u64 {
         (self.memory_split().memtables_bytes + more).saturating_sub(bytes)
     }
@@ -65,8 +67,8 @@ impl Shared {
         if ops.is_empty() || self.was_applied(seqno) {
             return Ok(());
         }
-        // Only that memory does not grow for ever: what was journaled is not refused because a commit
-        // has failed, now or some time ago.
+        // Only so that memory does not grow forever: a journaled write is not refused because a
+        // commit has failed, now or some time ago.
         let _ = self.wait_for_room(self.memory_split().memtables_bytes.saturating_mul(2), true);
         self.health.check_writable()?;
         self.insert(last_of_each_key(ops), seqno)?;
@@ -93,7 +95,7 @@ impl Shared {
         self.update(key, found, &value, operator, seqno)
     }
 
-    /// The same if nothing has to be read for it; `false` otherwise.
+    /// The same if nothing has to be read for it; otherwise returns `false`.
     pub(crate) fn rmw_at_once(
         self: &Arc<Self>,
         key: &[u8],
@@ -138,15 +140,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether a write comes a second time. A replay comes in order, and begins above what is
-    /// persisted; so what is finished, and below a write that was applied, was applied before.
+    /// Returns whether a write comes a second time. A replay comes in order, and begins above the
+    /// persisted number. So a finished write below a write that was applied was applied before.
     fn was_applied(&self, seqno: SeqNo) -> bool {
         seqno <= self.persisted()
             || seqno <= self.host.sequence.visible() && seqno < self.family.applied()
     }
 
-    /// Adds versions to the memtable that the state names: all of them to one, so that a commit has the
-    /// whole of a write.
+    /// Adds versions to the memtable that the state names: all of them to one, so that a commit has
+    /// the whole of a write.
     fn insert<'a, 'b: 'a>(
         self: &Arc<Self>,
         ops: impl Iterator<Item = &'a Op<'b>>,
@@ -161,7 +163,7 @@ impl Shared {
                 self.seal(&Arc::clone(&state.active));
                 continue;
             }
-            // If it was sealed meanwhile, the state has another one by now.
+            // If it was sealed meanwhile, the state has another one now.
             if let Some(entered) = state.active.enter() {
                 let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
                 ops.for_each(|op| entered.put(op, seqno, &is_seen));
@@ -174,7 +176,7 @@ impl Shared {
     pub(crate) fn seal(self: &Arc<Self>, full: &Arc<Memtable>) {
         let install = self.install.lock();
         let state = self.state.load_full();
-        // Asked before the new memtable is named: whoever writes to it holds a number above this.
+        // Read before the new memtable is named: a writer to it holds a number above this.
         let visible = self.host.sequence.visible();
         if let Some(state) = state.filter(|state| state.active.id() == full.id()) {
             let next = state.with_active(full.successor(visible));

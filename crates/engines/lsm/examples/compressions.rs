@@ -1,12 +1,13 @@
-//! What each compression costs and saves in a store.
+//! Cost and savings of each compression in a store.
 //!
 //! ```text
 //! cargo run --release -p thermocline-lsm --example compressions -- [TEXT]
 //! ```
 //!
-//! The pairs are records of JSON, or pieces of 100 to 500 bytes of the file TEXT. They are written in
-//! a random order, flushed and compacted; then some are read, in a random order, with a cache that is
-//! too small for them, and all are walked over. The device is memory: what is measured is the processor.
+//! The pairs are records of JSON, or pieces of 100 to 500 bytes of the file TEXT. They are written
+//! in a random order, flushed and compacted; then some are read, in a random order, with a cache
+//! that is too small for them, and all are walked over. The device is memory: what is measured is
+//! the processor.
 #![expect(clippy::unwrap_used, reason = "a measurement that goes wrong stops")]
 
 use std::sync::Arc;
@@ -57,7 +58,7 @@ fn key(number: u64) -> Vec<u8> {
     format!("user:{number:010}").into_bytes()
 }
 
-/// Numbers below `PAIRS`, each once, those that follow each other far apart.
+/// Returns the numbers below `PAIRS`, each once, with successive numbers far apart.
 fn scattered() -> impl Iterator<Item = u64> {
     (0..PAIRS).map(|at| at * 247_213 % PAIRS)
 }

@@ -1,12 +1,13 @@
 //! How the budget is shared out: memtables, the cache, and what flushes and compactions work with.
 //!
 //! Memtables may take three eighths: for each slot of the Dranges the one that is written to, and
-//! as many and one more that wait for their flush. There are as many slots as have large memtables.
-//! Each flush and compaction has a fortieth for its buffers, up to a size above which longer reads and writes
-//! gain nothing. The cache has the rest, and shrinks if another part takes more. It also has the memory that
-//! memtables leave of their share, except for one memtable: a store that is only read has nothing in memtables.
+//! the same number and one more that wait for their flush. The number of slots is limited so that
+//! memtables are large. Each flush and compaction has a fortieth for its buffers, up to a size
+//! above which longer reads and writes gain nothing. The cache has the rest, and shrinks if another
+//! part takes more. It also has the memory that memtables leave of their share, except for one
+//! memtable: a store that is only read has nothing in memtables.
 //!
-//! A table's size goes with the budget too: its metadata have to fit the cache, and who builds it
+//! A table's size depends on the budget too: its metadata have to fit the cache, and its builder
 //! remembers eight bytes of each key.
 
 use crate::options::{Options, Routing};
@@ -18,7 +19,7 @@ const LEVEL0_UNITS: u64 = 3;
 /// With more than one slot, no memtable is smaller than this: a table of it should be worth its
 /// syncs.
 const SLOT_BYTES_MIN: u64 = 2 << 20;
-/// Compactions that are queued or running at once, at most.
+/// Most compactions that may be queued or running at the same time.
 pub(crate) const JOBS_MAX: usize = 4;
 /// Parts that the budget is cut into.
 const PARTS: u64 = 8;
@@ -36,19 +37,19 @@ const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
 /// The shares, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemorySplit {
-    /// Memtables that are written to at once.
+    /// Memtables that are written to at the same time.
     pub(crate) slots: usize,
     /// A memtable is sealed above this.
     pub(crate) memtable_bytes: u64,
-    /// What all memtables may take before writers wait for flushes.
+    /// Bytes that all memtables may take before writers wait for flushes.
     pub(crate) memtables_bytes: u64,
     /// A table that a compaction writes ends above this.
     pub(crate) table_bytes: u64,
-    /// What the cache may hold, whatever memtables take.
+    /// Bytes that the cache may hold, whatever memtables take.
     pub(crate) cache_bytes: u64,
-    /// What the lookup index may take.
+    /// Bytes that the lookup index may take.
     pub(crate) lookup_index_bytes: u64,
-    /// What a flush or a compaction should take for its buffers.
+    /// Bytes that a flush or a compaction should take for its buffers.
     pub(crate) job_bytes: u64,
 }
 
@@ -79,13 +80,13 @@ impl MemorySplit {
         }
     }
 
-    /// What the cache may hold beside memtables of so many bytes.
+    /// Returns the bytes that the cache may hold while memtables take `memtables` bytes.
     pub(crate) fn cache_beside(&self, memtables: u64) -> u64 {
         let left = self.memtables_bytes.saturating_sub(memtables);
         self.cache_bytes + left.saturating_sub(self.memtable_bytes)
     }
 
-    /// What counts as one table of Level 0, where bytes are counted.
+    /// Returns the bytes that count as one table of Level 0, if bytes are counted.
     pub(crate) fn level0_unit(&self) -> u64 {
         self.memtables_bytes / LEVEL0_UNITS
     }

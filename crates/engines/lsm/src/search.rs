@@ -1,14 +1,14 @@
-//! A look-up in tables as a value, which goes on until it needs what only the device has.
+//! A lookup in tables as a value, which continues until it needs data that only the device has.
 //!
-//! 1. Tables are asked in the order in which the first hit is the newest version: Level 0 from the
-//!    youngest, then of each level the one table whose range the key lies in.
+//! 1. Tables are searched in the order in which the first hit is the newest version: Level 0 from
+//!    the youngest, then in each level the one table whose range contains the key.
 //! 2. Of a table the metadata are needed first: the filter may deny the key, else the index leads
 //!    to a block.
-//! 3. Then the block is needed: what lies behind all of it, and before the place that the index has
-//!    for it, is a key that the next block does not have either.
+//! 3. Then the block is needed. A key that is behind all of the block's keys, and before the place
+//!    that the index has for the block, is not in the next block either.
 //!
-//! What is needed and not there, whoever drives the look-up reads, alone or beside what others
-//! need.
+//! The driver of the lookup reads the pieces that are needed and not there, alone or together with
+//! pieces that other lookups need.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,7 +23,7 @@ use crate::range_index::Partition;
 use crate::table::{BlockCursor, Lookups, Piece, Table, hash};
 use crate::version::{LEVELS, Version};
 
-/// How far a look-up has come.
+/// Progress of a lookup.
 #[derive(Debug)]
 pub(crate) enum Progress {
     /// The key has this version; its value was copied.
@@ -34,17 +34,17 @@ pub(crate) enum Progress {
     Waits(Arc<Table>, Piece),
 }
 
-/// A look-up in the tables of a version.
+/// A lookup in the tables of a version.
 pub(crate) struct Search<K> {
     key: K,
     seqno: SeqNo,
-    /// What is below is hidden by a range delete.
+    /// Number below which a range delete hides entries.
     hidden: SeqNo,
     hash: u64,
     version: Arc<Version>,
     partition: Arc<Partition>,
-    /// What the lookup index says: the number of the newest version, if the first table that is
-    /// asked has it.
+    /// The lookup index's hint: the number of the newest version, if the first table that is
+    /// searched has it.
     hinted: Option<SeqNo>,
     /// The level of the table that is asked next, and which of Level 0 it is.
     level: usize,
@@ -59,8 +59,8 @@ struct Asked {
 }
 
 impl<K: AsRef<[u8]>> Search<K> {
-    /// Nothing was asked yet. The newest version of `key` at or below `seqno` is looked for, in the
-    /// tables of a state; its partition is the key's.
+    /// Returns a lookup that has searched nothing yet. It looks for the newest version of `key` at
+    /// or below `seqno`, in the tables of a state; its partition is the key's.
     pub(crate) fn new(
         key: K,
         seqno: SeqNo,
@@ -82,12 +82,12 @@ impl<K: AsRef<[u8]>> Search<K> {
         }
     }
 
-    /// The same, where a range delete of this number hides what is older.
+    /// The same, but a range delete of this number hides older versions.
     pub(crate) fn hidden_below(self, hidden: SeqNo) -> Self {
         Self { hidden, ..self }
     }
 
-    /// The same; the table of Level 0 that `hint` leads to is asked first.
+    /// The same, but the table of Level 0 that `hint` leads to is searched first.
     pub(crate) fn led_by(mut self, hint: Option<Hint>) -> Self {
         let Some(Hint { seqno, memtable }) = hint.filter(|hint| hint.seqno <= self.seqno) else {
             return self;
@@ -117,8 +117,8 @@ impl<K: AsRef<[u8]>> Search<K> {
         self.key.as_ref()
     }
 
-    /// Goes on; `given` is what it waited for. `get` gives a piece if it need not be waited for. What was
-    /// found in the present tables is kept in `cache`.
+    /// Continues the lookup; `given` is the piece that it waited for. `get` returns a piece if no
+    /// wait is needed. The lookup keeps pairs found in the present tables in `cache`.
     pub(crate) fn advance(
         &mut self,
         mut given: Option<Cached>,
@@ -161,7 +161,7 @@ impl<K: AsRef<[u8]>> Search<K> {
                 }
                 continue;
             }
-            // Where there is nothing more to ask of the table it has no index.
+            // Once there is nothing more to search in the table it has no index.
             self.asked = Some(asked).filter(|asked| asked.index.is_some());
             if self.asked.is_none() {
                 self.hinted = None;

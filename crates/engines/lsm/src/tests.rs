@@ -1,5 +1,5 @@
-//! Tests of the whole store, and what tests of its parts build them from. With the models goes what they use, and
-//! nothing else: they are built with all optimisations.
+//! Tests of the whole store, and the parts that they are built from.
+//! A build of the models has only the modules that the models use, since it has all optimisations.
 
 #[cfg(not(shuttle))]
 mod acknowledged;

@@ -6,7 +6,7 @@
 //!    set memory aside before anything is inserted, and wait for flushes where there is none.
 //! 2. The writer enters the memtable that the state names. If that is full it is sealed first, and
 //!    another one takes its place.
-//! 3. Each step adds a version. Of several steps on one key the last one counts, and is the only
+//! 3. Each step adds a version. If several steps have one key, the last one counts, and is the only
 //!    one added, since they share a number. A range delete comes behind all of them, and only adds
 //!    to the set of the state: it hides versions of lower numbers.
 
@@ -23,15 +23,15 @@ use crate::state::State;
 use crate::store::Shared;
 use crate::table::hash;
 
-/// What memtables take for the steps of a write.
+/// Returns the bytes that memtables take for the steps of a write.
 fn memory_bytes(ops: &[Op<'_>]) -> u64 {
     let steps = ops.iter().filter(|op| !op.is_range());
     steps.map(|op| entry_bytes(op.key(), op.value())).sum()
 }
 
 impl Shared {
-    /// Whether `ops` may be written. Waits for flushes while memtables would take more than their
-    /// share with them, and a moment where compactions are behind.
+    /// Returns an error if `ops` may not be written. Waits for flushes while memtables would take
+    /// more than their share with them, and for a moment if compactions are behind.
     pub(crate) fn admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<()> {
         let bytes = self.check_admission(ops)?;
         self.wait_for_room(self.room_for(ops))?;
@@ -39,8 +39,8 @@ impl Shared {
         Ok(())
     }
 
-    /// The same without waiting: `false` where it would wait for room. A moment that it would wait for compactions is
-    /// left to the next ones.
+    /// The same without waiting: returns `false` if it would wait for room. A moment that it would
+    /// wait for compactions is left to the next writers.
     pub(crate) fn admit_at_once(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<bool> {
         let bytes = self.check_admission(ops)?;
         let has_room = self.has_room(self.room_for(ops));
@@ -50,14 +50,15 @@ impl Shared {
         Ok(has_room)
     }
 
-    /// The same without waiting, also when they are applied. Nothing is owed then, since compactions
-    /// keep up. A range delete is not among `ops`.
+    /// The same without waiting, also when they are applied. Nothing is owed then, since
+    /// compactions keep up. A range delete is not among `ops`.
     pub(crate) fn try_admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<bool> {
         let bytes = self.check_admission(ops)?;
         Ok(self.takes_at_once(ops.len(), bytes))
     }
 
-    /// What is refused however much room there is; answers the bytes of the rest.
+    /// Refuses a write that is never accepted, however much room there is. Returns the bytes of any
+    /// other write.
     fn check_admission(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<u64> {
         self.health.check_writable()?;
         let limit = self.host.memory.limit();
@@ -73,7 +74,8 @@ impl Shared {
     }
 
     fn room_for(&self, ops: &[Op<'_>]) -> Room {
-        // Ranges are not in memtables, but of their deletes none comes faster than it can be settled.
+        // Ranges are not in memtables, but of their deletes none comes faster than it can be
+        // settled.
         let ranges = ops.iter().filter(|op| op.is_range()).map(|op| op.bytes() as u64);
         self.room_for_new(memory_bytes(ops) + ranges.sum::<u64>())
     }
@@ -90,7 +92,8 @@ impl Shared {
         for op in last_of_each_key(ops) {
             self.insert(&mut aside, op, seqno)?;
         }
-        // Behind what the write puts: or a key that it deletes and puts would look absent meanwhile.
+        // After the write's puts: otherwise a key that it deletes and puts would look absent
+        // meanwhile.
         self.delete_ranges(ops, seqno)?;
         self.family.note_applied(seqno);
         self.wake_looks();
@@ -117,9 +120,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Has done, soon, what lets range deletes end. If nothing but range deletes is written, no
-    /// memtable is flushed that one of them hides something in: so these are flushed too. Those that
-    /// take their places have nothing that an older range delete hides.
+    /// Queues the work that lets range deletes end. If only range deletes are written, no memtable
+    /// is flushed in which one of them hides an entry: so these are flushed too. The memtables that
+    /// take their places have no entries that an older range delete hides.
     fn end_range_deletes(self: &Arc<Self>) {
         let last = self.state.load().deletes.all.last();
         self.seal_where(&|active| !active.is_empty() && active.floor() < last);
@@ -144,7 +147,7 @@ impl Shared {
         self.update(key, found, &value, operator, seqno)
     }
 
-    /// The same if nothing has to be read for it; `false` otherwise.
+    /// The same if nothing has to be read for it; otherwise returns `false`.
     pub(crate) fn rmw_at_once(
         self: &Arc<Self>,
         key: &[u8],
@@ -190,8 +193,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether a write comes a second time. A replay comes in order, and begins above what is
-    /// persisted; so what is finished, and below a write that was applied, was applied before.
+    /// Returns whether a write comes a second time. A replay comes in order, and begins above the
+    /// persisted number. So a finished write below a write that was applied was applied before.
     fn was_applied(&self, seqno: SeqNo) -> Result<bool> {
         if seqno <= self.persisted() {
             return Ok(true);
@@ -214,9 +217,9 @@ impl Shared {
                 self.seal(&[full]);
                 continue;
             }
-            // If it was sealed meanwhile, the state has another one by now.
+            // If it was sealed meanwhile, the state has another one now.
             if let Some(entered) = active.enter() {
-                // U1 of the lookup index: before anybody can find the version.
+                // U1 of the lookup index: before any reader can find the version.
                 self.lookup_index.load().put(hash(op.key()), seqno, active.id());
                 entered.insert_from(aside, op, seqno);
                 drop(entered);
@@ -232,15 +235,15 @@ impl Shared {
         self.seal_where(&|active| full.iter().any(|full| full.id() == active.id()));
     }
 
-    /// Puts empty memtables in the places of all that are wanted of those that are written to, in
-    /// one step, and has these flushed. Answers the state that this step has made, or has found.
+    /// Replaces all wanted memtables among the ones that are written to with empty ones, in one
+    /// step, and has the old ones flushed. Returns the state that this step has made, or has found.
     pub(crate) fn seal_where(
         self: &Arc<Self>,
         is_wanted: &dyn Fn(&Memtable) -> bool,
     ) -> Arc<State> {
         let install = self.install.lock();
         let state = self.state.load_full();
-        // Asked before the new memtables are named: whoever writes to one holds a number above
+        // Read before the new memtables are named: a writer to one of them holds a number above
         // this.
         let visible = self.host.sequence.visible();
         let wanted = state.actives.iter().filter(|active| is_wanted(active));

@@ -1,20 +1,23 @@
-//! What a store really takes of memory ([`resident`]). Small pairs, several times its budget, go through
-//! it by several threads: nothing else leaves as many small pieces of memory behind.
+//! The memory that a store really takes ([`resident`]). Small pairs, several times its budget, go
+//! through it by several threads: no other load leaves this number of small pieces of memory
+//! behind.
 
 use conformance::resident::{self, Case, Churn, Pairs, Watched};
 use thermocline_lsm::{Options, Store};
 
 const MIB: u64 = 1 << 20;
 
-/// Beside the budget: stacks of threads, what the system keeps of the program itself, buffers of jobs that were freed
-/// and that the allocator keeps. What the cache frees lies in memory of its own, which is counted.
+/// In addition to the budget: stacks of threads, the system's memory for the program itself,
+/// buffers of jobs that were freed and that the allocator keeps. The cache frees into memory of its
+/// own, which is counted.
 const CASES: [Case; 3] = [
     Case { name: "small", budget: 16 * MIB, times: 4, slack: 6 * MIB },
     Case { name: "large", budget: 64 * MIB, times: 2, slack: 6 * MIB },
     Case { name: "churn", budget: 32 * MIB, times: 1, slack: 32 * MIB / 20 + 16 * MIB },
 ];
 
-/// Puts and deletes of short and long values at the limit, before and after the store is opened again.
+/// Puts and deletes of short and long values at the limit, before and after the store is opened
+/// again.
 fn churn(mut watched: Watched<Store>, budget: u64) {
     let churn = Churn { keys: budget / 64, threads: 2, bytes: 4 * budget };
     churn.run(&watched, 1);
@@ -25,7 +28,8 @@ fn churn(mut watched: Watched<Store>, budget: u64) {
     watched.end();
 }
 
-/// The part of the others that has a process of its own; without a case there is nothing to measure.
+/// The part of the others that has a process of its own; without a case there is nothing to
+/// measure.
 #[test]
 fn child() {
     let Some(name) = resident::case() else { return };

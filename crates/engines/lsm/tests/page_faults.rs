@@ -1,5 +1,5 @@
-//! How many pages the system has to make for puts of values of a page each, once memtables come and go. One
-//! test, in a process of its own.
+//! Pages that the system makes for puts of values of a page each, once memtables come and go.
+//! One test, in a process of its own.
 
 use std::sync::Arc;
 

@@ -1,6 +1,8 @@
-//! The map beside two other ways to build it, for `docs/adr/0005-memory-map.md`: a lock-free skip
-//! list, and shards of `BTreeMap`s behind locks. Loads, then times gets and overwrites on one and
-//! on two threads, scans, and counts bytes of the process per key.
+//! Compares the map with two other designs for `docs/adr/0005-memory-map.md`.
+//!
+//! The other two are a lock-free skip list, and shards of `BTreeMap`s behind locks. Loads, then
+//! times gets and overwrites on one and on two threads, scans, and counts bytes of the process per
+//! key.
 //!
 //! `cargo bench -p thermocline-memory --bench ways -- WAY KEYS ROUNDS`, `WAY` being `store`,
 //! `skiplist` or `shards`: one a process, so that memory is counted for it alone.
@@ -20,7 +22,7 @@ use thermocline_memory::{Options, Store};
 const VALUE: [u8; 100] = [7; 100];
 const SHARDS: usize = 256;
 
-/// What all ways can do.
+/// The operations that all designs support.
 trait Way: Sync {
     fn put(&self, key: &[u8], value: &[u8]);
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> bool;

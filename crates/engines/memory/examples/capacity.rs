@@ -3,7 +3,8 @@
 //! `cargo run --release -p thermocline-memory --example capacity -- [KEYS] [DIR] [ROUNDS]`
 //!
 //! Keys of 8 bytes, scattered, with values of 100; ten million unless said otherwise, three flushes
-//! and three openings. Memory is what the kernel counts as resident, less what there was before.
+//! and three openings. Memory is the process's resident memory by the kernel's count, less the
+//! memory that was resident before.
 #![expect(clippy::disallowed_methods, reason = "/proc is no storage of the database")]
 
 use std::error::Error;

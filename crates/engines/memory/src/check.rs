@@ -7,7 +7,7 @@ use crate::open::{decode_standing, snapshot_numbers};
 use crate::snapshot::format::{self, SUPERBLOCK, SUPERBLOCK_KIND};
 use crate::snapshot::reader;
 
-/// What [`check`] found.
+/// The findings of [`check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Each piece that is not what was written, with its place.

@@ -1,24 +1,25 @@
-//! Making what was applied durable: a snapshot file, then the superblock that names it.
+//! Makes applied writes durable: writes a snapshot file, then the superblock that names it.
 //!
-//! 1. Pin the present; from here on writers keep for us what they would overwrite.
+//! 1. Pin the present; from here on writers keep the versions of the pin for the flush.
 //! 2. Walk the map leaf by leaf into a new file; sync it, and the directory.
 //! 3. Let the journal reach the pin (law L3), and commit the superblock: from this moment the new
-//!    snapshot stands.
-//! 4. Remove the file that stood before.
+//!    snapshot is the current one.
+//! 4. Remove the previous file.
 //!
-//! Where nothing was written since the last flush, 2 and 4 are left out: the snapshot that stands
-//! holds everything up to the pin, and says so from now on, or an idle store would hold back the
-//! journal that it shares with others.
+//! If nothing was written since the last flush, 2 and 4 are left out. The current snapshot then
+//! holds everything up to the pin, and the superblock records this. Otherwise an idle store would
+//! hold back the journal that it shares with others.
 //!
-//! A failure in 2 leaves the old snapshot standing, one in 3 leaves it open which of the two
-//! stands; no file is removed in either case, and the store turns read-only (law L5). What is left
-//! over goes when the store is opened. But where there was no room for the new file, or the journal did not
-//! reach the pin, it is removed at once, and a later flush tries again: all is in memory.
+//! After a failure in 2 the old snapshot stays current. After one in 3 either of the two may be
+//! current. No file is removed in these two cases, and the store turns read-only (law L5); the next
+//! opening removes leftover files. But if there was no room for the new file, or the journal did
+//! not reach the pin, the flush removes the new file immediately. A later flush tries again: all
+//! data is in memory.
 //!
 //! # Concurrency
-//! One flush or close at a time ([`Shared::flusher`]); readers and writers go on beside it. A pin waits for
-//! writes, and a write, of another engine, may wait for the pool: so a pool with one thread flushes only
-//! where nothing has to be waited for.
+//! Only one flush or close runs at a time ([`Shared::flusher`]); readers and writers run
+//! concurrently with it. A pin waits for writes, and a write of another engine may wait for the
+//! pool. So a pool with one thread flushes only if the flush does not have to wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
@@ -37,7 +38,7 @@ use memory_budget::Account;
 /// The work of flushes, as background errors name it.
 const FLUSH: &str = "the flush to a snapshot";
 
-/// What one flush leaves for the next.
+/// The state that one flush leaves for the next.
 #[derive(Debug)]
 pub(crate) struct Flusher {
     /// `None` once the store is closed.
@@ -46,7 +47,7 @@ pub(crate) struct Flusher {
     next_number: u64,
 }
 
-/// Figures about the snapshot that stands.
+/// Figures about the current snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct LastSnapshot {
     pub(crate) bytes: AtomicU64,
@@ -61,7 +62,7 @@ impl Flusher {
         Self { superblock: Some(superblock), snapshot, next_number }
     }
 
-    /// Lets go of the files.
+    /// Closes the files.
     pub(crate) fn close(&mut self) {
         self.superblock = None;
     }
@@ -77,7 +78,8 @@ impl Shared {
         self.flush_at(&mut flusher, pin)
     }
 
-    /// Makes durable what opening has found, unless a flush is under way, which may wait for a write.
+    /// Makes the state that opening has found durable, unless a flush is running, which may wait
+    /// for a write.
     pub(crate) fn settle(&self) -> Result<bool> {
         let Some(mut flusher) = self.flusher.try_lock() else { return Ok(false) };
         self.health.check_writable()?;
@@ -89,8 +91,8 @@ impl Shared {
         settled.map(|()| true)
     }
 
-    /// The same, unless it would have to wait for a write; `false` then. Whoever flushes already may be
-    /// waiting for one.
+    /// The same, unless it would have to wait for a write; returns `false` then. A flush that is
+    /// already running may be waiting for one.
     pub(crate) fn try_flush(&self) -> Result<bool> {
         let Some(mut flusher) = self.flusher.try_lock() else { return Ok(false) };
         self.health.check_writable()?;
@@ -98,10 +100,10 @@ impl Shared {
         self.flush_at(&mut flusher, pin).map(|()| true)
     }
 
-    /// A second has passed. Writes a snapshot if at least half of the one that stands is dead,
-    /// which is deleted or was overwritten by less: so it writes no more bytes than it frees
-    /// (`engine::reclaim`). Returns whether there may be more to do at the next look, though nothing is
-    /// written.
+    /// A second has passed. Writes a snapshot if at least half of the current one is dead, that is,
+    /// deleted or overwritten by shorter values: so it writes no more bytes than it frees
+    /// (`engine::reclaim`). Returns whether there may be more to do at the next look, even if
+    /// nothing is written.
     pub(crate) fn flush_if_dead(&self) -> bool {
         let stored_bytes = self.last_snapshot.bytes.load(Relaxed);
         let live_bytes = self.map.tally.bytes();
@@ -151,9 +153,11 @@ impl Shared {
         pin.seqno().min(SeqNo::new(self.map.tally.newest()))
     }
 
-    /// Lets the journal reach `pin`, and says up to which number a snapshot then persists: not
-    /// above what the journal holds, since what lies between are numbers of writes that were
-    /// refused, or are not journaled; they may be given out again.
+    /// Lets the journal reach `pin`, and returns the number up to which a snapshot then persists.
+    ///
+    /// That is the pin's number or the journal's last one, whichever is lower, or `newest` if that
+    /// is higher. Numbers above it, up to the pin's, belong to writes that were refused or are not
+    /// journaled, and they may be assigned again.
     fn reach(&self, pin: &Pin, newest: SeqNo) -> Result<SeqNo> {
         let reached = self.host.barrier.reach(pin.seqno())?;
         Ok(reached.min(pin.seqno()).max(newest))
@@ -191,7 +195,7 @@ impl Shared {
         Ok(())
     }
 
-    /// From now on `snapshot` stands, and holds everything up to `up_to`.
+    /// Makes `snapshot` the current one, which holds everything up to `up_to`.
     fn commit(&self, flusher: &mut Flusher, up_to: SeqNo, snapshot: Option<Summary>) -> Result<()> {
         if up_to <= self.persisted() {
             return Ok(());

@@ -7,13 +7,15 @@
 //!         (memory only)                 snapshot-N: all pairs       which snapshot stands
 //! ```
 //!
-//! All data is in memory; a flush writes all of it. Between two flushes durability is the host's:
-//! it journals what it applies and replays what lies above [`engine::Engine::persisted`]. So this
-//! is the engine for data that fits, and the one that the others are tested against.
+//! All data is in memory; a flush writes all of it. Between two flushes the host provides
+//! durability: it journals the writes that it applies, and replays those above
+//! [`engine::Engine::persisted`]. So this is the engine for data that fits, and the one that the
+//! others are tested against.
 //!
 //! # Invariants
-//! - What a view's pin shows is never overwritten or dropped while it is held (`write`, W1).
-//! - Every key is in the leaf that the directory names for it, or whoever looked there notices
+//! - A version that a view's pin shows is never overwritten or dropped while it is held (`write`,
+//!   W1).
+//! - Every key is in the leaf that the directory names for it, or a thread that looks there notices
 //!   that the range has moved (`map`, M1).
 //! - The superblock never names a file that is not whole and durable, nor is a file removed that a
 //!   durable superblock may name (`flush`).

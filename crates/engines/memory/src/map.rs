@@ -5,17 +5,17 @@
 //!    compares revisions; if the leaf's range has moved meanwhile, it asks again.
 //! 2. A writer that leaves a leaf overfull or underfull unlocks it, and then splits or merges it
 //!    under the `structure` lock.
-//! 3. A split writes both halves, publishes the new directory, and only then unlocks: whoever waited
-//!    for the leaf finds the directory up to date.
+//! 3. A split writes both halves, publishes the new directory, and only then unlocks: a thread that
+//!    waited for the leaf finds the directory up to date.
 //!
 //! # Concurrency
-//! Lock order: `structure`, then a leaf, then its upper neighbour. Who does not hold `structure`
+//! Lock order: `structure`, then a leaf, then its upper neighbour. A thread without `structure`
 //! holds one leaf at most. The list of unsettled leaves is locked inside of a leaf's lock, and
 //! nothing inside of its own.
 //!
 //! # Invariants
 //! - M1. The leaves that the directory names part all keys, each key in one.
-//! - M2. What the budget counts is what leaves, slab and directory take, exactly for the leaves.
+//! - M2. The budget counts the bytes of leaves, slab and directory, exactly for the leaves.
 
 mod collect;
 mod directory;
@@ -55,7 +55,7 @@ pub(crate) struct Map {
     pub(crate) tally: Tally,
     pub(crate) trim: Trim,
     budget: Arc<MemoryBudget>,
-    /// What this map has charged to the budget, to give it back in the end.
+    /// Bytes that this map has charged to the budget; they are released when it is dropped.
     charged: AtomicU64,
     splits: AtomicU64,
     merges: AtomicU64,
@@ -70,7 +70,8 @@ pub(crate) struct Shape {
     pub(crate) merges: u64,
 }
 
-/// What the directory takes for a leaf whose range begins at a key of `low_len` bytes.
+/// Returns the bytes that the directory takes for a leaf whose range begins at a key of `low_len`
+/// bytes.
 fn directory_memory(low_len: usize) -> usize {
     size_of::<Entry>() + size_of::<u64>() + size_of::<u32>() + low_len
 }
@@ -105,7 +106,7 @@ impl Map {
         map
     }
 
-    /// Looks at the leaf in whose range `key` lies.
+    /// Calls `look` with the leaf whose range contains `key`.
     pub(crate) fn read<R>(&self, key: &[u8], look: impl FnOnce(&Leaf) -> R) -> R {
         loop {
             let entry = self.directory.find(key);
@@ -115,8 +116,8 @@ impl Map {
         }
     }
 
-    /// Edits the leaf in whose range `key` lies, under the number `seqno`, and counts what the
-    /// edit says it changed, unless that was nothing.
+    /// Edits the leaf whose range contains `key`, under the number `seqno`. Counts the change that
+    /// the edit reports, if it made one.
     pub(crate) fn write<R>(
         &self,
         key: &[u8],

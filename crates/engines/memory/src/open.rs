@@ -4,7 +4,7 @@
 //! 2. The superblock is read; the snapshot that it names is read whole into leaves, on all cores,
 //!    every checksum verified. Nothing was changed so far, and nothing is if any of it is damaged.
 //! 3. The superblock is settled: it may be in the page cache alone. Snapshot files that it does not
-//!    name are what a crash left of a flush; they go.
+//!    name are leftovers of a crash during a flush; they are removed.
 //! 4. Background pruning begins. The host replays its journal above `persisted`.
 
 use std::sync::Arc;
@@ -22,24 +22,25 @@ use crate::snapshot::format::{self, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
 use crate::snapshot::load::load;
 use crate::store::{Shared, Store};
 
-/// How often what snapshots have left behind is pruned while nobody writes.
+/// The interval between prunings of versions that snapshots have left, while there are no writes.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(1);
 /// Leaves that such a round prunes at most, so that it stays short.
 const PRUNED_PER_ROUND: usize = 4096;
 
-/// What a pair out of a snapshot takes beside its key and value: 25 to 28 bytes were measured.
+/// Bytes of memory that a pair from a snapshot takes besides its key and value: 25 to 28 bytes were
+/// measured.
 const PAIR_OVERHEAD_BYTES: u64 = 28;
 
-/// What a store takes that is not open yet.
+/// The memory that a store which is not open yet will take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
-    /// About how many bytes of memory its snapshot takes once it is opened; zero where there is none.
+    /// About how many bytes of memory its snapshot takes once it is opened; zero if there is none.
     pub bytes: u64,
     /// Every write up to here is in the snapshot.
     pub persisted: SeqNo,
 }
 
-/// What the store in `device` takes. Reads the superblock alone.
+/// Returns the footprint of the store in `device`. Reads the superblock alone.
 ///
 /// # Errors
 /// [`engine::Error::Corruption`] if it is damaged; device errors.
@@ -55,7 +56,7 @@ pub fn footprint(device: &dyn Device) -> Result<Footprint> {
     Ok(Footprint { bytes, persisted: standing.persisted })
 }
 
-/// About how many bytes of memory a pair takes whose key and value have so many.
+/// Returns about how many bytes of memory a pair takes whose key and value have the given lengths.
 pub fn pair_footprint(key_bytes: usize, value_bytes: usize) -> u64 {
     (key_bytes as u64).saturating_add(value_bytes as u64).saturating_add(PAIR_OVERHEAD_BYTES)
 }
@@ -159,7 +160,7 @@ fn open_superblock(device: &dyn Device, has_snapshots: bool) -> Result<Superbloc
     Superblock::create(device, SUPERBLOCK, SUPERBLOCK_KIND, &nothing)
 }
 
-/// What a superblock says.
+/// Decodes the content of a superblock.
 pub(crate) fn decode_standing(superblock: &Superblock) -> Result<Standing> {
     Ok(Standing::decode(superblock.payload()).map_err(|damage| damage.at(SUPERBLOCK, 0))?)
 }

@@ -1,12 +1,12 @@
-//! What may be chosen about a store.
+//! The options of a store.
 
 /// Options of a [`crate::Store`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of pairs after which a snapshot's block is written; a block is what the device is given
-    /// at once, and what a core loads at once when the store is opened. A flush takes the memory of
-    /// about four, which counts against the budget while it runs: take less where the budget is a
-    /// few megabytes. Default: 1 MiB.
+    /// Bytes of pairs after which a snapshot's block is written. The device gets a block as one
+    /// write, and when the store is opened, a core loads a block at a time. A flush takes the
+    /// memory of about four blocks, which counts against the budget while it runs: use less if the
+    /// budget is a few megabytes. Default: 1 MiB.
     pub snapshot_block_bytes: usize,
 }
 

@@ -7,7 +7,7 @@ use engine::Result;
 use crate::map::Found;
 use crate::store::Shared;
 
-/// What came out of a leaf's lock.
+/// The result that is taken out of a leaf's lock.
 enum Taken {
     Nothing,
     Copied,

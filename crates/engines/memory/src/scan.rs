@@ -41,7 +41,7 @@ impl View for Snapshot {
 }
 
 /// A walk over a snapshot. Between calls it holds no lock, only the pairs it has copied and the
-/// pin, which keeps what it will come to.
+/// pin, which keeps the pairs that it has yet to reach.
 struct Walk {
     shared: Arc<Shared>,
     pin: Arc<Pin>,

@@ -25,7 +25,7 @@ pub struct Store {
     pub(crate) group: Group,
 }
 
-/// What views, cursors and background work hold on to.
+/// The state that views, cursors and background work share.
 pub(crate) struct Shared {
     pub(crate) map: Map,
     pub(crate) host: Host,
@@ -148,7 +148,7 @@ impl Engine for Store {
     fn close(&self) -> Result<()> {
         self.shared.health.close();
         let panics = self.group.stop();
-        // A flush that runs sees the state between two blocks and gives up; files are closed then.
+        // A flush that runs sees the state between two blocks and stops; then the files are closed.
         self.shared.flusher.lock().close();
         engine::stopped(panics)
     }

@@ -1,14 +1,15 @@
-//! Gives freed memory back to the system.
+//! Returns freed memory to the system.
 //!
-//! Values of many lengths come and go. Free pieces that the allocator keeps are resident, and no budget
-//! counts them. After a restart there are most of them: the threads that load a snapshot and the threads that write have
-//! different heaps, so values that are written over leave their heap full of free pieces, while the new
-//! ones make another heap grow.
+//! Values of many lengths are written and freed. Free pieces that the allocator keeps are resident,
+//! and no budget counts them. There are most of them after a restart: the threads that load a
+//! snapshot and the threads that write have different heaps. So values that are overwritten leave
+//! their heap full of free pieces, while the new ones make another heap grow.
 //!
-//! 1. A writer counts the bytes by which it changes the map, in its thread's count. When a count has
-//!    reached its part, a task looks.
-//! 2. The task compares the resident memory of the process with the counted one. If the first has grown by a
-//!    part of the budget more than the second, the allocator gives back all whole pages that are free.
+//! 1. A writer counts the bytes by which it changes the map, in its thread's count. When a count
+//!    has reached its part, a task looks.
+//! 2. The task compares the resident memory of the process with the counted one. If the first has
+//!    grown by a part of the budget more than the second, the allocator returns all whole pages
+//!    that are free.
 //! 3. While half of the budget is free nothing is done: then there is room for free pieces too.
 //!
 //! # Concurrency
@@ -24,7 +25,7 @@ use workers::Class;
 
 use crate::store::Shared;
 
-/// Part of the budget that may be resident and not counted before it is given back.
+/// Part of the budget that may be resident and not counted before free pages are returned.
 const UNCOUNTED_PARTS: u64 = 32;
 /// Part of the budget by which writers change the map between two looks.
 const LOOK_PARTS: u64 = 256;
@@ -38,7 +39,7 @@ pub(crate) struct Trim {
     last: Mutex<Level>,
 }
 
-/// Resident and counted memory, after free pages were given back.
+/// Resident and counted memory, after free pages were returned.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
     resident: u64,

@@ -1,22 +1,24 @@
-//! Writing: each step edits one key in one leaf, under that leaf's lock; a range delete edits the leaves
-//! of its range, one after the other.
+//! Writing: each step edits one key in one leaf, under that leaf's lock.
+//!
+//! A range delete edits the leaves of its range one by one.
 //!
 //! 1. `admit` asks the budget, before the host journals the write; `apply` and `rmw` do not refuse
-//!    what was journaled.
+//!    a journaled write.
 //! 2. A value that is long is copied to its own memory; then the leaf is locked.
 //! 3. A number that was applied before changes nothing (W2).
-//! 4. If no snapshot can see the newest version it is overwritten where it lies; else a version is
-//!    added in front of it, and those behind that nobody sees any more are dropped.
-//! 5. Unlocked, the writer splits or merges the leaf if that is due, and now and then
-//!    prunes some of those that wait.
+//! 4. If no snapshot can see the newest version, it is overwritten in place. Otherwise a newer
+//!    version is added, and older versions that no reader sees any more are dropped.
+//! 5. Unlocked, the writer splits or merges the leaf if that is due. One write in [`PRUNE_EVERY`]
+//!    also prunes some of the leaves that wait for it.
 //!
 //! # Invariants
-//! - W1. What a pin at or above a version and below its successor shows is never overwritten
+//! - W1. A version that a pin at or above it and below its successor shows is never overwritten
 //!   ([`engine::Sequence::is_seen`]).
 //! - W2. A number that is finished (at or below `visible`) and below one that the key's leaf has
 //!   seen was applied before: replay comes in order.
-//! - W3. Of a write's steps on one key only the last one is applied, and range deletes behind all of them leave
-//!   alone what has the write's own number: nobody sees a key without the value that it has before and after.
+//! - W3. If a write has several steps on one key, only the last one is applied. Range deletes are
+//!   applied after all of them and skip keys that have the write's own number. So no reader sees a
+//!   key without the value that it has before and after.
 
 use std::ops::Bound;
 
@@ -27,14 +29,16 @@ use engine::{
 use crate::map::{Delta, LeafContent, NewValue, Rules};
 use crate::store::Shared;
 
-/// What one more key takes beside its own bytes, about: head, slot, and its share of the leaf.
+/// Bytes that one more key takes besides its own bytes, about: head, slot, and its share of the
+/// leaf.
 const KEY_OVERHEAD_BYTES: u64 = 48;
-/// One write in so many prunes leaves, since it must ask for the horizon first ...
+/// Writes for each one that prunes leaves, since it must ask for the horizon first ...
 const PRUNE_EVERY: u64 = 8;
-/// ... and then twice as many as were left unsettled meanwhile, so that the list drains.
+/// ... and then prunes twice the number of leaves left unsettled meanwhile, so that the list
+/// drains.
 const PRUNED_AT_ONCE: usize = 16;
 
-/// Where a key is in its leaf; `Err` is where it would be.
+/// The index of a key in its leaf; `Err` is the index at which it would be inserted.
 type Place = std::result::Result<usize, usize>;
 
 impl Shared {
@@ -53,7 +57,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether the budget has room for so many keys and values of so many bytes. Nothing here waits for a device.
+    /// Returns whether the budget has room for `steps` keys and values of `bytes` bytes in all.
+    /// Does not wait for a device.
     pub(crate) fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
         let budget = &self.host.memory;
         let free = budget.limit().saturating_sub(budget.used());
@@ -99,7 +104,7 @@ impl Shared {
                 }),
             }
         }
-        // Behind what the write puts (W3).
+        // After the puts of the write (W3).
         for op in ops {
             if let Op::DeleteRange { start, end } = op {
                 self.delete_range(start, *end, seqno);
@@ -142,7 +147,7 @@ impl Shared {
         seqno.get() < leaf.applied() && seqno <= self.host.sequence.visible()
     }
 
-    /// What an operator makes of a key; `None` if that is what it was.
+    /// Applies an operator to a key; returns `None` if it keeps the value.
     fn update(
         &self,
         leaf: &mut LeafContent,
@@ -183,7 +188,7 @@ impl Shared {
         leaf.note_applied(seqno);
         let (key_len, value_len) = (key.len() as i64, value.len() as i64);
         if let NewValue::Large(value) = &value {
-            // One of the same length that is freed lies in another heap, perhaps.
+            // A freed value of the same length may be in another heap.
             self.map.trim.note(value.len());
         }
         let index = match found {
@@ -266,7 +271,7 @@ impl Shared {
         }
     }
 
-    /// Prunes up to `count` leaves whose time has come; says how many there were.
+    /// Prunes up to `count` leaves that are due; returns how many there were.
     pub(crate) fn prune(&self, count: usize) -> usize {
         let horizon = self.host.sequence.horizon().get();
         let is_seen = |older, newer| self.is_seen(older, newer);

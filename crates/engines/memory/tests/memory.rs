@@ -1,15 +1,16 @@
-//! Memory that a store really takes ([`resident`]), under writes at its limit, also after it is opened
-//! again.
+//! Memory that a store really takes ([`resident`]), under writes at its limit.
+//!
+//! It is also measured after the store is opened again.
 
 use conformance::resident::{self, Case, Churn, Watched};
 use thermocline_memory::{Options, Store};
 
 const MIB: u64 = 1 << 20;
 const BUDGET: u64 = 64 * MIB;
-/// A twentieth of the budget; and stacks of threads, the snapshot's buffers, and the program itself.
+/// Slack: a twentieth of the budget; and thread stacks, the snapshot's buffers, and the program.
 const CASE: Case = Case { name: "churn", budget: BUDGET, times: 1, slack: BUDGET / 20 + 16 * MIB };
 
-/// The part of the others that has a process of its own; without a case there is nothing to measure.
+/// The part of the others that has a process of its own; does nothing without a case.
 #[test]
 fn child() {
     if resident::case().is_none() {

@@ -7,8 +7,9 @@ const HEADROOM_PARTS: usize = 16;
 
 /// Bytes that clients hold, against the most they may.
 ///
-/// Input and small replies are charged after they grew, by the piece; a large reply before each value
-/// that is added. So the budget is passed by at most one request and 64 KiB of replies per thread.
+/// Input and small replies are charged after they grew, by the piece; a large reply before each
+/// value that is added. So the budget is passed by at most one request and 64 KiB of replies per
+/// thread.
 #[derive(Debug)]
 pub(crate) struct ClientMemory {
     used: AtomicUsize,
@@ -31,8 +32,8 @@ impl ClientMemory {
         *old = new;
     }
 
-    /// Returns the most that [`ClientMemory::try_charge`] lets all clients hold: a part of the budget
-    /// is left for bytes that are charged after they came.
+    /// Returns the most that [`ClientMemory::try_charge`] lets all clients hold: a part of the
+    /// budget is left for bytes that are charged after they came.
     pub(crate) fn chargeable(&self) -> usize {
         self.limit - self.limit / HEADROOM_PARTS
     }

@@ -1,5 +1,5 @@
-//! Drops what event loops have given up, outside of the gate and of all locks: the last holder of a
-//! seat closes its engine, and many keys take long to forget.
+//! Drops the state that event loops have discarded, outside of the gate and of all locks: the last
+//! holder of a seat closes its engine, and many keys take long to forget.
 
 use std::io;
 use std::time::Duration;

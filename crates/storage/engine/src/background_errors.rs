@@ -1,9 +1,11 @@
-//! Background work that fails: one entry for each kind of work, from its first failure to its next success.
+//! Background work that fails: one entry for each kind of work, from its first failure to its next
+//! success.
 //!
-//! 1. An engine names its kinds of work. A failure makes an entry or counts in the one that is there; a
-//!    success removes it. Without any entry a check costs a load.
-//! 2. A failure begins a pause, and each further one a pause of twice the length. When to try again stays
-//!    with the engine: it asks whether the pause is over ([`BackgroundErrors::pausing`]), or ignores it.
+//! 1. An engine names its kinds of work. A failure makes an entry or counts in the one that is
+//!    there; a success removes it. Without any entry a check costs a load.
+//! 2. A failure begins a pause, and each further one a pause of twice the length. When to try again
+//!    stays with the engine: it asks whether the pause is over ([`BackgroundErrors::pausing`]), or
+//!    ignores it.
 //! 3. [`BackgroundErrors::report`] gives the entries to the host.
 
 use std::fmt;
@@ -20,8 +22,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// ... up to this.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Background work that has failed and is tried again from time to time. Undamaged stored data can be
-/// read.
+/// Background work that has failed and is tried again from time to time. Undamaged stored data can
+/// be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackgroundError {
     /// The work that fails, in words.

@@ -1,7 +1,7 @@
-//! The cache: its shards, who may keep in it and who makes it forget, within a share of the memory.
+//! The cache: its shards, and how pairs are kept and forgotten, within a share of the memory.
 //!
 //! # Concurrency
-//! One lock a shard; no two are held at once.
+//! One lock a shard; a thread never holds two of them.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ const SHARDS_MAX: u64 = 16;
 const SLAB_PARTS: u64 = 64;
 const SLAB_BYTES_MIN: u64 = 64 << 10;
 const SLAB_BYTES_MAX: u64 = 4 << 20;
-/// What is longer lies in few pairs of a block, or in one.
+/// Bytes of the longest pair that is cached. A block has few longer pairs, or only one.
 const PAIR_BYTES_MAX: usize = 4 << 10;
-/// A get that finds no pair reads as much.
+/// Bytes that a get reads if it finds no pair.
 const BLOCK_BYTES: u64 = 4096;
-/// Stands for a number while none may be kept of.
+/// The value of `number` while no pair may be kept.
 const NONE: u64 = u64::MAX;
 
 /// The cache.
@@ -35,31 +35,32 @@ pub struct Pairs {
     pub(crate) shards: Box<[Mutex<Shard>]>,
     /// The number of the state of which pairs may be kept.
     number: AtomicU64,
-    /// Where the pages of all shards come from; what is resident of it.
+    /// The source of the pages of all shards; it counts the resident ones.
     pool: Pool,
     /// Bytes that it may take.
     capacity: AtomicU64,
-    /// Bytes that shards take beside pages.
+    /// Bytes that shards take besides pages.
     beside: AtomicU64,
-    /// What gets found below memtables, kept or not.
+    /// Pairs that gets found below memtables, kept or not.
     offered: AtomicU64,
     hits: AtomicU64,
     share: Share,
-    /// What was given up not long ago: what of it is found below again a larger cache would have had.
+    /// Pairs that were evicted recently: a larger cache would have had each of them that a get
+    /// finds below again.
     ghosts: GhostTable,
-    /// Bytes of pages given up so far.
+    /// Bytes of evicted pairs so far.
     given_up: AtomicU64,
 }
 
-/// A commit: as long as it lives nothing is kept; nor afterwards, unless it is [done](Changing::done).
+/// A commit: while it lives nothing is kept; nor afterwards, unless it is [done](Changing::done).
 #[derive(Debug)]
 pub struct Changing<'a> {
     pairs: &'a Pairs,
 }
 
 impl Pairs {
-    /// An empty one that may take nothing, and never more than `part_max` of what it is to
-    /// [fit](Pairs::fit) in. Nothing may be kept before it is [open](Pairs::open).
+    /// Makes an empty cache that may take nothing. It never takes more than `part_max` of the bytes
+    /// that it is to [fit](Pairs::fit) in. Nothing may be kept before it is [open](Pairs::open).
     pub fn new(ghosts: GhostTable, budget: &Arc<MemoryBudget>, part_max: f64) -> Self {
         let shards = (budget.limit() >> 20).clamp(SHARDS_MIN, SHARDS_MAX);
         let slab_bytes = (budget.limit() / SLAB_PARTS).clamp(SLAB_BYTES_MIN, SLAB_BYTES_MAX);
@@ -84,8 +85,8 @@ impl Pairs {
         self.number.store(number, SeqCst);
     }
 
-    /// Since when the pair of `key` holds, if there is one and that is not behind `upto` (A4); its value is
-    /// copied. Whoever asks has found nothing in the memtables of a state.
+    /// Copies the value of `key`'s pair and returns since when the pair holds, if there is one and
+    /// that is not behind `upto` (A4). The caller has found nothing in the memtables of a state.
     pub fn get(&self, key: &[u8], upto: u64, into: &mut Vec<u8>) -> Option<u64> {
         if self.pool.used() == 0 {
             return None;
@@ -107,7 +108,7 @@ impl Pairs {
         self.ghosts.note_read(hash, MemoryGain::blocks(BLOCK_BYTES));
         let Some(shard) = self.shard(hash) else { return };
         let mut shard = shard.lock();
-        // A1: under the lock, so that whoever forgets the key later finds it.
+        // A1: under the lock, so that a thread that forgets the key later finds it.
         if self.number.load(SeqCst) != number && !is_planted(Planted::OldKept) {
             return;
         }
@@ -119,7 +120,8 @@ impl Pairs {
         self.give_back(self.capacity.load(Relaxed));
     }
 
-    /// Gives the memory of pages back that shards have left, but for one if it is within `capacity`.
+    /// Releases the memory of pages that shards have left, except for one page if it is within
+    /// `capacity`.
     fn give_back(&self, capacity: u64) {
         let above = self.bytes().saturating_sub(capacity);
         let idle = self.pool.idle().saturating_sub(PAGE_BYTES as u64);
@@ -128,7 +130,7 @@ impl Pairs {
         }
     }
 
-    /// A pair was given up.
+    /// Notes that a pair was evicted.
     fn note_gone(&self, hash: u64, bytes: usize) {
         let bytes = self.given_up.fetch_add(bytes as u64, Relaxed);
         self.ghosts.note_evicted(hash, bytes / BLOCK_BYTES);
@@ -142,13 +144,13 @@ impl Pairs {
         Changing { pairs: self }
     }
 
-    /// So many blocks were read for walks.
+    /// Counts blocks that were read for walks.
     pub fn note_walked(&self, blocks: u64) {
         self.share.note_walked(blocks);
     }
 
-    /// Takes its part of so many bytes from now on: that which gets have of what is looked for below
-    /// memtables, by gets and by walks, as counted so far.
+    /// From now on takes its part of `bytes`: the share that gets have in the reads below
+    /// memtables, which are those of gets and walks, as counted so far.
     pub fn fit(&self, bytes: u64) {
         // Before any lock: a model switches threads here.
         let offered = self.offered.load(Relaxed);
@@ -156,12 +158,12 @@ impl Pairs {
         self.set_capacity((bytes as f64 * self.part()) as u64);
     }
 
-    /// The part that it takes of what it fits in.
+    /// Returns the part that it takes of the bytes that it fits in.
     pub fn part(&self) -> f64 {
         self.share.part()
     }
 
-    /// From now on it may take so many bytes.
+    /// From now on it may take `bytes` bytes.
     pub(crate) fn set_capacity(&self, bytes: u64) {
         let before = self.capacity.swap(bytes, Relaxed);
         if bytes < before {
@@ -211,7 +213,7 @@ impl Pairs {
 impl Changing<'_> {
     /// The key may have another pair below memtables.
     pub fn forget(&self, key: &[u8]) {
-        // Also where nothing is counted yet: somebody may be about to keep the first pair.
+        // Also if nothing is counted yet: another thread may be about to keep the first pair.
         let hash = hash(key);
         if let Some(shard) = self.pairs.shard(hash) {
             shard.lock().forget(hash, key);

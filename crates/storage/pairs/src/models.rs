@@ -1,11 +1,11 @@
-//! Models of gets beside commits under shuttle: very many random schedules of a few threads.
+//! Models of gets concurrent with commits under shuttle: many random schedules of a few threads.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-pairs --profile models --lib models --target-dir target/shuttle
 //! ```
 //!
-//! One key is written to a memtable, and committed to what lies below, again and again. Whatever the
-//! schedule, a get is given by the cache what lies below in the state that it looks into.
+//! One key is written to a memtable and committed to the data below, again and again. In every
+//! schedule, the cache gives a get the pair that is below in the state that the get looks into.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const COMMITS: u64 = 3;
 const GETS: usize = 3;
 const KEY: &[u8] = b"k";
 
-/// A state: its number, what a memtable has, and what lies below.
+/// A state: its number, the memtable's value, and the value below.
 #[derive(Clone, Copy)]
 struct State {
     number: u64,

@@ -3,7 +3,7 @@
 /// A way to break the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
-    /// What a get found is kept whatever has become of the state that it looked into.
+    /// A pair that a get found is kept, although the state that it looked into may have changed.
     OldKept,
     /// A commit does not forbid keeping before it forgets.
     KeptBesideCommit,

@@ -1,7 +1,8 @@
-//! Some of the pairs, in pages, one behind the other, and the index to them.
+//! Some of the pairs, concatenated in pages, and the index to them.
 //!
-//! The oldest page is given up; what was read since it came there is written to the newest page again (a
-//! second chance). A page goes back as a whole, and nothing is lost between sizes.
+//! The oldest page is evicted; pairs in it that were read since they were put there are written to
+//! the newest page again (a second chance). A page is released as a whole, and no bytes are lost
+//! between sizes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,25 +17,25 @@ pub(crate) const PAGE_BYTES: usize = 16 << 10;
 const PAGES_MAX: usize = u16::MAX as usize - 1;
 /// Before a pair's key: since when it holds, two lengths, and whether it was read.
 pub(crate) const HEAD_BYTES: usize = 8 + 2 + 2 + 1;
-/// Where in the head it says whether the pair was read.
+/// Offset in the head of the byte that says whether the pair was read.
 const IS_READ_AT: usize = HEAD_BYTES - 1;
 
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    /// The oldest first, each as long as it is filled. None is empty.
+    /// The oldest first; the length of each is its filled part. None is empty.
     pages: VecDeque<Piece>,
-    /// The number of the oldest; they are counted round and round.
+    /// The number of the oldest; numbers wrap around.
     first: u16,
     index: HashTable<Place>,
-    /// Where pages come from. It counts them.
+    /// The source of pages. It counts them.
     pool: Pool,
-    /// What it takes beside them, which is counted here.
+    /// Counts the bytes that the shard takes besides pages.
     charge: Account,
     beside: u64,
 }
 
-/// Where a pair lies.
+/// The place of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     page: u16,
@@ -56,7 +57,7 @@ impl Pair<'_> {
     }
 }
 
-/// Pages that so many bytes are enough for.
+/// Returns the number of pages that fit into `bytes`.
 pub(crate) fn pages_of(bytes: usize) -> usize {
     (bytes / PAGE_BYTES).min(PAGES_MAX)
 }
@@ -129,8 +130,8 @@ impl Shard {
         index.insert_unique(own_hash, place, of);
     }
 
-    /// Gives up the oldest pages until they take with the index no more than `capacity`. `gone` is told
-    /// of pairs and their bytes.
+    /// Evicts the oldest pages until the pages and the index take no more than `capacity`. Calls
+    /// `gone` with each evicted pair's hash and its bytes.
     pub(crate) fn shrink(&mut self, capacity: usize, gone: &mut dyn FnMut(u64, usize)) {
         let pages = pages_of(capacity);
         while self.pages.len() > pages || self.memory() > capacity as u64 {
@@ -140,7 +141,8 @@ impl Shard {
             };
             let number = self.first;
             self.first = number.wrapping_add(1);
-            // All of them leave the index before any comes back: an index that grows looks at every pair.
+            // All of them leave the index before any is added again: an index that grows looks at
+            // every pair.
             let (mut offset, mut again) = (0, Vec::new());
             while let Some(old) = pair_at(&oldest, offset) {
                 let place = Place { page: number, offset: offset as u16 };
@@ -171,7 +173,8 @@ impl Shard {
         }
     }
 
-    /// Has the budget count what it takes now beside pages; answers what that is, and what it was before.
+    /// Makes the budget count the bytes that it takes now besides pages; returns them, and the
+    /// previous ones.
     pub(crate) fn count(&mut self) -> (u64, u64) {
         let beside = self.beside_pages();
         self.charge.set(beside);

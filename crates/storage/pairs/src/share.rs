@@ -1,5 +1,7 @@
-//! What part of a cache pairs may take: as much of it as gets have of what is looked for below memtables,
-//! by gets and by walks, but not all. Older counts count less.
+//! The part of a cache that pairs may take.
+//!
+//! It is the share that gets have in the reads below memtables, which are those of gets and walks,
+//! up to a maximum. Older counts count less.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -22,7 +24,7 @@ pub(crate) struct Share {
 /// How much there was of what pairs might have spared, and of what not.
 #[derive(Debug)]
 struct Counted {
-    /// What gets found and what walks read, when it was counted last.
+    /// Pairs that gets had found and blocks that walks had read at the last count.
     offered: u64,
     walked: u64,
     /// Gets' part of both.

@@ -87,7 +87,7 @@ proptest! {
     }
 }
 
-/// Pairs of 8 and 100 bytes, of which some are read again and again beside many that are read once.
+/// Pairs of 8 and 100 bytes: some are read again and again, next to many that are read once.
 #[test]
 fn what_is_read_again_stays() {
     let budget = Arc::new(MemoryBudget::new(16 << 20));
@@ -132,7 +132,7 @@ fn it_gives_memory_back() {
     assert_eq!((pairs.bytes(), budget.used()), (0, 0));
 }
 
-/// It takes a half before anything is known, and then follows what is asked for, as far as it may.
+/// It takes a half before anything is known, and then follows the reads, up to its maximum.
 #[test]
 fn its_part_follows_gets_and_walks() {
     let budget = Arc::new(MemoryBudget::new(16 << 20));
@@ -158,7 +158,7 @@ fn its_part_follows_gets_and_walks() {
     assert_eq!(budget.used(), 0);
 }
 
-/// Who was broken off in a commit lets nobody keep anything, as nobody knows what lies below.
+/// After a commit that was broken off nothing may be kept: the pairs below are not known.
 #[test]
 fn a_commit_that_is_not_done_forbids_to_keep() {
     let budget = Arc::new(MemoryBudget::new(16 << 20));

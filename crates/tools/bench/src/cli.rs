@@ -26,7 +26,7 @@ use crate::compare::ChildError;
 use crate::run::RunError;
 use crate::stores::Catalog;
 
-/// What a benchmark program does.
+/// The commands of a benchmark program.
 #[derive(Clone, Debug, Subcommand)]
 pub enum BenchCommand {
     /// Run one workload against one store

@@ -1,5 +1,5 @@
-//! A progress line on the terminal. If standard error is no terminal, as in a comparison's children, a run
-//! that waits for something writes a line each [`SAID_EVERY`].
+//! A progress line on the terminal. If standard error is no terminal, as in a comparison's
+//! children, a run that waits for something writes a line each [`SAID_EVERY`].
 
 use std::io::IsTerminal;
 use std::time::Duration;

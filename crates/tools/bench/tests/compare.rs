@@ -165,7 +165,8 @@ fn caches_are_found() {
     assert_eq!(of("hungry").count(), 2);
     assert!(said.contains("does not keep the budget with its smallest cache"), "{said}");
     assert_eq!((rows[1].is_quotable, rows[1].fills_budget), (false, Some(false)));
-    // A store without a cache runs without a search, and is marked; one with a given cache likewise.
+    // A store without a cache runs without a search, and is marked; one with a given cache
+    // likewise.
     assert_eq!((of("map").count(), rows[2].cache_bytes), (2, None));
     assert!(!rows[2].is_quotable && said.contains("% of the budget of 128.0 MiB"), "{said}");
     assert_eq!(rows[3].cache_bytes, Some(32 << 20));

@@ -178,7 +178,7 @@ impl Store for Map {
 }
 
 impl Map {
-    /// Returns whether this operation has a wrong result of the kind `lie`.
+    /// Returns whether this operation is to have a wrong result of the kind `lie`.
     fn lies(&self, lie: Lie) -> bool {
         self.lie == lie && self.asked.fetch_add(1, Ordering::Relaxed) % LIE_EVERY == LIE_EVERY - 1
     }

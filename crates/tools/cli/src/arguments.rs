@@ -46,8 +46,8 @@ impl Arguments {
     }
 }
 
-/// What every command takes, before its name or behind it, but for `bench`, whose command line is
-/// a contract of its own.
+/// The arguments that every command takes, before its name or behind it, except `bench`, whose
+/// command line is a contract of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct Shared {
     /// Read settings from this TOML file
@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     pub(crate) quiet: bool,
 }
 
-/// A command's own arguments beside the shared ones.
+/// A command's own arguments together with the shared ones.
 #[derive(Debug, Args)]
 pub(crate) struct With<T: Args> {
     #[command(flatten)]

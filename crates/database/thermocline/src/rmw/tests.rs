@@ -1,4 +1,4 @@
-//! Updates whose values grow, over little memory: it is kept, and who waits for room holds nobody up.
+//! Updates whose values grow, with little memory: they stay within it, and waiters block no others.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
@@ -15,9 +15,9 @@ use crate::options::{EngineKind, KeyspaceOptions, Options};
 
 const UPDATERS: u64 = 4;
 const KEYS: u64 = 6;
-/// Where a value begins anew.
+/// The length of a value at which it starts over.
 const VALUE_BYTES_MAX: usize = 64 << 10;
-/// What takes longer than this never ends.
+/// The time after which a wait counts as endless.
 const LONG: Duration = Duration::from_secs(20);
 
 fn options() -> Options {
@@ -40,7 +40,8 @@ fn twice(old: Option<&[u8]>) -> Change {
     Change::Put(vec![7; if len < VALUE_BYTES_MAX { len * 2 + 100 } else { 1 }])
 }
 
-/// Many updates at once, of few keys; answers the most that was used meanwhile, by `used`.
+/// Runs many updates of few keys at the same time; returns the most memory used meanwhile, by
+/// `used`.
 fn update_all(space: &Keyspace, count: u64, used: impl Fn() -> u64 + Sync) -> u64 {
     let (is_over, most) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -73,10 +74,10 @@ fn update_all(space: &Keyspace, count: u64, used: impl Fn() -> u64 + Sync) -> u6
     most.into_inner().max(used())
 }
 
-/// What updaters may take that were told of the same room: each a value.
+/// Bytes that updaters which saw the same room may take: a value each.
 const BESIDE: u64 = UPDATERS * 2 * VALUE_BYTES_MAX as u64;
 
-/// Nothing is flushed to make room: what has none is refused.
+/// Nothing is flushed to make room: a value without room is refused.
 #[test]
 fn growing_values_keep_what_is_all_in_memory_within_the_budget() {
     for journaled in [true, false] {
@@ -103,7 +104,7 @@ fn growing_values_keep_what_is_all_in_memory_within_the_budget() {
     }
 }
 
-/// Has another thread do it; a failure of the test waits for nobody.
+/// Runs `work` in another thread, so that a failure of the test does not wait for it.
 fn beside<T: Send + 'static>(db: &Db, work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (tell, told) = channel();
     let environment = db.inner.options.environment.clone();
@@ -118,8 +119,8 @@ fn waits(space: &Keyspace) -> u64 {
     waits.map(|(_, count)| count).sum()
 }
 
-/// A flush is held, and values grow until there is no room for the next. The share of the memory is kept then, and
-/// all keys can be locked.
+/// A flush is held, and values grow until there is no room for the next. The share of the memory is
+/// kept then, and all keys can be locked.
 #[test]
 fn who_waits_for_a_flush_to_grow_a_value_holds_no_key() {
     for engine in [EngineKind::Lsm, EngineKind::FlexDb] {

@@ -87,7 +87,7 @@ fn numbers(db: &Db) -> [u64; 2] {
     [db.inner.sequence.last().get(), db.inner.journal.stats().records]
 }
 
-/// Asserts that each of `ways` gives up while `block` makes writes wait, and not afterwards.
+/// Asserts that each of `ways` is abandoned while `block` makes writes wait, and not afterwards.
 fn assert_gives_up<B>(
     what: &str,
     ways: &[(&str, Way)],
@@ -261,7 +261,7 @@ fn writes_give_up_before_their_engine_has_them_wait_for_a_flush() {
         let detail = space.stats().unwrap().detail;
         let waits = detail.iter().filter(|(name, _)| ["stalls", "paced_waits"].contains(name));
         let waits: u64 = waits.map(|(_, count)| count).sum();
-        // The flush may not have come so far yet.
+        // The flush may not have reached its sync yet.
         let is_held = holding.recv_timeout(LONG).is_ok();
         drop(release);
         assert_eq!(filled, Ok(Ok(true)), "{engine}: a write waits, or the memory has no end");

@@ -1,8 +1,8 @@
-//! Each option of a tuning as a number: what it is called, what it may be, and how it is shown.
+//! Each option of a tuning as a number: its name, its allowed values, and how it is shown.
 //!
 //! # Format
-//! An option's number in the catalog is its place in its engine's table here (`docs/formats/catalog.md`): a new one
-//! comes last, and none goes.
+//! An option's number in the catalog is its place in its engine's table here
+//! (`docs/formats/catalog.md`). A new option comes last, and none is removed.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,7 @@ use crate::options::EngineKind;
 /// One option.
 pub(super) struct Setting {
     pub(super) name: &'static str,
-    /// What it may be, for people.
+    /// The allowed values, for people.
     pub(super) allowed: &'static str,
     kind: Kind,
 }
@@ -104,7 +104,7 @@ pub(super) const fn of(engine: EngineKind) -> &'static [Setting] {
     }
 }
 
-/// What is said, by ascending number.
+/// Returns the options that are set, by ascending number.
 pub(super) fn said(tuning: &Tuning) -> impl Iterator<Item = (u8, &'static Setting, u64)> + use<> {
     let values = match tuning {
         Tuning::F2(own) => f2_values(own).to_vec(),
@@ -119,7 +119,7 @@ pub(super) fn said(tuning: &Tuning) -> impl Iterator<Item = (u8, &'static Settin
 /// The tuning with these values, each of which is allowed; none of an engine that has none.
 pub(super) fn tuning(engine: EngineKind, values: &[Option<u64>]) -> Option<Tuning> {
     let value = |number: usize| values.get(number).copied().flatten();
-    // Whatever is allowed fits.
+    // Every allowed value fits.
     let small = |number: usize| value(number).and_then(|value| u32::try_from(value).ok());
     Some(match engine {
         EngineKind::F2 => Tuning::F2(F2Tuning {

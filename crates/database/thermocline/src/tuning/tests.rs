@@ -1,4 +1,4 @@
-//! A tuning's bytes, and what is refused.
+//! A tuning's bytes, and the values that are refused.
 
 use lsm::{Compression, FilterKind};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Writers who wait in an engine, and who goes on beside them.
+//! Writers that wait in an engine, and writers that continue meanwhile.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -15,7 +15,7 @@ use crate::merge::MergeOperators;
 use crate::options::{EngineKind, KeyspaceOptions, Options};
 use crate::stand_in::{StandIn, stand_in};
 
-/// What takes longer than this never ends.
+/// The time after which a wait counts as endless.
 const LONG: Duration = Duration::from_secs(20);
 
 fn options() -> Options {
@@ -28,7 +28,7 @@ fn options() -> Options {
     }
 }
 
-/// Has another thread do it; a failure of the test waits for nobody.
+/// Runs `work` in another thread, so that a failure of the test does not wait for it.
 fn beside<T: Send + 'static>(db: &Db, work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (tell, told) = channel();
     let environment = db.inner.options.environment.clone();
@@ -36,7 +36,8 @@ fn beside<T: Send + 'static>(db: &Db, work: impl FnOnce() -> T + Send + 'static)
     told
 }
 
-/// An engine that tells of each write that it is to admit, and does so once it is let.
+/// Returns an engine that reports each write that it is to admit, and admits it once the test lets
+/// it.
 fn stalled() -> (StandIn, Receiver<()>, Sender<()>) {
     let ((tell, asked), (go, going)) = (channel(), channel());
     let going = Mutex::new(going);
@@ -97,7 +98,7 @@ fn who_finds_no_number_keeps_no_flush_from_the_journal() {
         let small = KeyspaceOptions { engine, memory_bytes: Some(1 << 20), ..Default::default() };
         let small = db.keyspace("small", small).unwrap();
         let other = db.keyspace("other", KeyspaceOptions::default()).unwrap();
-        // Twice of what it has, all of them together.
+        // All of them together write twice its share.
         let share = small.slot.current().unwrap().share.as_ref().unwrap().budget.limit();
         let value = vec![7; (2 * share / WRITERS) as usize];
         let (engine, asked, go) = stalled();
@@ -134,7 +135,7 @@ fn who_finds_no_number_keeps_no_flush_from_the_journal() {
         }
         assert!(open() >= 4096, "{name}: no writer waits with its number");
         drop(release);
-        // Whatever has not ended would keep a close from its end.
+        // A write that has not ended would keep a close from ending.
         let stuck = std::mem::ManuallyDrop::new(db);
         for ended in filled.iter().chain(&written) {
             assert_eq!(ended.recv_timeout(LONG), Ok(Ok(())), "{name}");
@@ -143,7 +144,7 @@ fn who_finds_no_number_keeps_no_flush_from_the_journal() {
     }
 }
 
-/// Once with nothing locked, and once with what is written whether there is room at once.
+/// Once with nothing locked, and once with the write known: whether there is room without waiting.
 #[test]
 fn an_update_waits_for_room_once_also_where_it_waits_for_the_device() {
     for journaled in [true, false] {
@@ -183,7 +184,8 @@ const UPDATES: [(&str, Way); 4] = [
     ("transaction", |db, space| db.transaction(|tx| tx.merge(space, b"k", b"")).map(drop)),
 ];
 
-/// While it waits others write the key, and all keys are locked and let go. Then it begins anew.
+/// While the update waits, others write the key, and all keys are locked and unlocked. Then it
+/// starts over.
 #[test]
 fn an_update_that_waits_for_room_holds_no_key_and_no_number() {
     for journaled in [true, false] {
@@ -229,7 +231,7 @@ fn an_update_that_waits_for_room_holds_no_key_and_no_number() {
     }
 }
 
-/// An engine that never has room at once, for whoever asks with keys locked.
+/// An engine that never has room without waiting when it is asked with keys locked.
 #[test]
 fn an_update_that_never_finds_room_at_once_is_let_in_once_it_has_waited_often() {
     for journaled in [true, false] {
@@ -243,7 +245,8 @@ fn an_update_that_never_finds_room_at_once_is_let_in_once_it_has_waited_often() 
             let space = stand_in(&db, "full", journaled, engine);
             space.slot.set_merge("grow".parse().unwrap());
             way(&db, &space).unwrap();
-            // Before that a transaction asks for what it knows, and all of them for the key.
+            // Before the rounds, a transaction asks for the steps that it knows, and each way asks
+            // for the key.
             let before = if name == "transaction" { 2 } else { 1 };
             assert_eq!(*count.lock(), before + ROUNDS_MAX, "{name}, journaled: {journaled}");
         }

@@ -1,4 +1,4 @@
-//! How the borders move: each step waits for all who may rely on the border's old place.
+//! The moves of the borders: each waits for all threads that may rely on the border's old place.
 //!
 //! ```text
 //! READ_ONLY moves -> epoch -> SAFE_READ_ONLY -> flush -> HEAD -> epoch -> memory free, SAFE_HEAD
@@ -17,7 +17,7 @@ use crate::address::LogAddress;
 use crate::planted::{Planted, is_planted, relaxed_if};
 
 impl HybridLog {
-    /// What lies below nobody reads in memory any more.
+    /// The address below which no thread reads in memory any more.
     pub(super) fn safe_head(&self) -> LogAddress {
         LogAddress::new(self.regions.safe_head.load(Ordering::Acquire))
     }
@@ -34,16 +34,17 @@ impl HybridLog {
         self.advance_head();
     }
 
-    /// Makes everything below `to` read-only: at once for who comes, for all in a moment.
+    /// Makes everything below `to` read-only: immediately for a thread that reads the border now,
+    /// and for all once they have left their epoch.
     pub(crate) fn shift_read_only(self: &Arc<Self>, to: LogAddress) {
         if self.regions.read_only.advance(to) {
             self.end_mutability(to);
         }
     }
 
-    /// Ends the tail's block, makes everything below read-only, and answers where that is. Whatever
-    /// is appended from now on lies above, and who knows of it changes nothing below [H8]. The
-    /// caller is protected, and the only one that cuts.
+    /// Ends the tail's block, makes everything below read-only, and returns the address of its end.
+    /// Every later append is above, and a thread that knows of one changes nothing below [H8]. The
+    /// caller is protected, and no other thread cuts.
     pub(crate) fn cut(self: &Arc<Self>) -> LogAddress {
         let Cut { tail, at, has_moved } =
             self.regions.read_only.cut(&self.tail, |tail| self.end_of_block(tail));
@@ -54,7 +55,7 @@ impl HybridLog {
         at
     }
 
-    /// `READ_ONLY` has moved to `to`: nobody has changed anything below once all have left.
+    /// `READ_ONLY` has moved to `to`: no thread changes anything below once all have left.
     fn end_mutability(self: &Arc<Self>, to: LogAddress) {
         let log = Arc::clone(self);
         // [H2]
@@ -64,7 +65,8 @@ impl HybridLog {
         });
     }
 
-    /// Has the background flush what may be. If the pool is stopping, whoever waits flushes.
+    /// Queues a background flush of all pages that may be flushed. If the pool is stopping, the
+    /// thread that waits flushes.
     pub(super) fn queue_flush(self: &Arc<Self>) {
         if self.is_flush_queued.swap(true, AcqRel) {
             return;
@@ -72,15 +74,16 @@ impl HybridLog {
         let log = Arc::downgrade(self);
         let queued = self.workers.submit(Class::Flush, "flush log", move |_stop| {
             let Some(log) = log.upgrade() else { return };
-            // A failure is remembered, and told to whoever writes next.
+            // A failure is remembered, and reported to the next writer.
             let is_done = loop {
                 match log.flush_some() {
                     Ok(true) => {}
                     flushed => break flushed.is_ok(),
                 }
             };
-            // Until here others found this task, and queued none that would wait for it on another thread of
-            // the pool. This acquires what they had made read-only before.
+            // Until here other threads found this task, and queued none that would wait for it on
+            // another thread of the pool. This acquires the pages that they had made read-only
+            // before.
             log.is_flush_queued.swap(false, AcqRel);
             if is_done && log.flushed() < log.safe_read_only() {
                 log.queue_flush();
@@ -96,20 +99,20 @@ impl HybridLog {
         self.flushed() < self.safe_read_only()
     }
 
-    /// Has pages flushed whose flush has failed for want of room.
+    /// Queues a flush of pages whose flush has failed for lack of room.
     pub(crate) fn flush_again(self: &Arc<Self>) {
         if self.is_flush_due() {
             self.queue_flush();
         }
     }
 
-    /// Lets go of the oldest pages in memory, so that there is memory for one ahead of the tail.
+    /// Releases the oldest pages in memory, so that there is memory for one ahead of the tail.
     pub(super) fn advance_head(self: &Arc<Self>) {
         let tail_page = self.geometry.page(self.tail());
         self.advance_head_to((tail_page + 2).saturating_sub(self.frames()));
     }
 
-    /// Lets go of pages in memory below `wanted`, as far as they are flushed.
+    /// Releases the pages in memory below `wanted`, as far as they are flushed.
     pub(crate) fn advance_head_to(self: &Arc<Self>, wanted: u64) {
         let flushed = self.geometry.page(self.flushed());
         let to = self.geometry.page_begin(wanted.min(flushed)).get();
@@ -123,9 +126,9 @@ impl HybridLog {
         if is_planted(Planted::GivenUpEarly) { give_up() } else { self.epochs.bump_with(give_up) }
     }
 
-    /// Gives up everything below `to`. The files stay until [`super::Segments::remove_below`].
+    /// Abandons everything below `to`. The files stay until [`super::Segments::remove_below`].
     pub(crate) fn shift_begin(&self, to: LogAddress) {
-        // Release: who sees it sees what was counted before [O3 of `ops`].
+        // Release: a thread that reads it also reads all that was counted before [O3 of `ops`].
         let order = relaxed_if(Planted::RelaxedBegin, Ordering::AcqRel);
         self.regions.begin.fetch_max(to.get(), order);
     }

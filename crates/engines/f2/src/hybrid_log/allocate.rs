@@ -1,13 +1,14 @@
 //! The tail: room for a record, and the turn to the next page.
 //!
-//! The tail word holds a page and an offset in it. Allocating adds to the offset; whoever is the
-//! first to pass the page's end makes what is left of the page a filler, and all who passed it turn
-//! to the next page, which one of them does by a compare-and-swap.
+//! The tail word holds a page and an offset in it. Allocating adds to the offset. The first thread
+//! to pass the page's end makes the rest of the page a filler. All threads that passed it turn to
+//! the next page, which one of them does by a compare-and-swap.
 //!
-//! The offset has far more bits than a page, because everybody who comes too late adds to it once.
+//! The offset has far more bits than a page, because every thread that comes too late adds to it
+//! once.
 //!
-//! A log's addresses are never used twice, and end at [`LogAddress::END`]: after that nothing more is
-//! written.
+//! A log's addresses are never used twice, and end at [`LogAddress::END`]: after that nothing more
+//! is written.
 
 use std::sync::Arc;
 
@@ -19,11 +20,12 @@ use super::{BLOCK_BYTES, Geometry, HybridLog, Reservation};
 use crate::address::LogAddress;
 use crate::planted::{Planted, is_planted};
 
-/// Bits of the tail's offset beside those of a page: two thousand threads may each be late by the longest
-/// record.
+/// Bits of the tail's offset in addition to those of a page: two thousand threads may each be late
+/// by the longest record.
 const LATE_BITS: u32 = 11;
 
-/// Of a page at the tail this part is left to writes that were admitted and are not applied yet.
+/// Parts of the page at the tail of which one is left to writes that were admitted and are not
+/// applied yet.
 pub(super) const LEFT_TO_OTHERS: u64 = 8;
 
 /// The page at the tail has no room left.
@@ -46,8 +48,9 @@ impl Geometry {
         self.page_bytes().trailing_zeros() + LATE_BITS
     }
 
-    /// How many pages a log has room for in all its life. Two segments fewer than there are: a log that is
-    /// opened again goes on at a segment's beginning, which has to be an address of the log, too.
+    /// Pages that a log has room for in all its life. Two segments fewer than there are: a log that
+    /// is opened again continues at a segment's beginning, which has to be an address of the log,
+    /// too.
     const fn pages_max(&self) -> u64 {
         self.page(LogAddress::END) - 2 * (self.segment_bytes() / self.page_bytes())
     }
@@ -58,25 +61,25 @@ impl Geometry {
     }
 }
 
-// Whatever a page has, a word has the bits for all pages.
+// A word has the bits for all pages, however long a page is.
 const _: () = assert!(LATE_BITS + LogAddress::END.get().trailing_zeros() < u64::BITS);
 
 impl HybridLog {
-    /// Where the next record will lie, or the beginning of the next page if this one is full.
+    /// The address of the next record, or the beginning of the next page if this one is full.
     pub(crate) fn tail(&self) -> LogAddress {
         let (page, offset) = self.geometry.tail_parts(self.tail.load(Ordering::Acquire));
         self.geometry.page_begin(page).plus(offset.min(self.geometry.page_bytes()))
     }
 
-    /// Room for a record of `bytes`. The caller is protected, and writes a record or a filler there
-    /// before it no longer is [H5].
+    /// Allocates room for a record of `bytes`. The caller is protected, and writes a record or a
+    /// filler there before it no longer is [H5].
     pub(crate) fn try_allocate(&self, bytes: u64) -> std::result::Result<LogAddress, PageFull> {
         let page_bytes = self.geometry.page_bytes();
         let (page, offset) = self.geometry.tail_parts(self.tail.load(Ordering::Relaxed));
         if offset > page_bytes {
             return Err(PageFull(page));
         }
-        // Acquire: who allocates in a page that another turned to finds its memory free.
+        // Acquire: a thread that allocates in a page that another turned to finds its memory free.
         let (page, offset) = self.geometry.tail_parts(self.tail.fetch_add(bytes, Ordering::AcqRel));
         let at = self.geometry.page_begin(page).plus(offset);
         if offset + bytes <= page_bytes {
@@ -88,9 +91,10 @@ impl HybridLog {
         Err(PageFull(page))
     }
 
-    /// Turns from a full page to the next, if nobody has and there is memory for it. The caller
-    /// is protected. `false`: there is none yet, see [`HybridLog::wait_for_room`].
-    /// Who holds no reservation leaves what is reserved to those who do.
+    /// Turns from a full page to the next, unless another thread has, if there is memory for it.
+    /// The caller is protected. Returns `false` if there is none yet, see
+    /// [`HybridLog::wait_for_room`]. A caller without a reservation leaves the reserved pages to
+    /// callers that have one.
     pub(crate) fn turn(
         self: &Arc<Self>,
         PageFull(page): PageFull,
@@ -109,7 +113,7 @@ impl HybridLog {
                 return true;
             }
             let turned = self.geometry.tail_word(next, 0);
-            // Release, for those who allocate in the new page.
+            // Release, for the threads that allocate in the new page.
             let exchanged =
                 self.tail.compare_exchange(word, turned, Ordering::AcqRel, Ordering::Relaxed);
             if exchanged.is_ok() {
@@ -129,7 +133,7 @@ impl HybridLog {
         self.safe_head() >= self.geometry.page_begin(evicted)
     }
 
-    /// Runs `attempt`, protected, until the log has room for what it appends. The caller is not
+    /// Runs `attempt`, protected, until the log has room for its record. The caller is not
     /// protected [H4].
     ///
     /// # Errors
@@ -153,18 +157,20 @@ impl HybridLog {
         }
     }
 
-    /// Whether what takes so many bytes finds room now without waiting, beside others who write as much:
-    /// in the page at the tail, or in one behind it.
+    /// Returns whether a record of `bytes` finds room now without waiting, in the page at the tail
+    /// or in one behind it. A part of the page is left to other writers, see [`LEFT_TO_OTHERS`].
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         let (page, offset) = self.geometry.tail_parts(self.tail.load(Ordering::Acquire));
         let wanted = bytes + self.geometry.page_bytes() / LEFT_TO_OTHERS;
         offset + wanted <= self.geometry.page_bytes() || self.has_room_after(page)
     }
 
-    /// Blocks until that is so, and helps to make room. The caller is not protected [H4].
+    /// Blocks until [`Self::has_room_for`] holds, and helps to make room. The caller is not
+    /// protected [H4].
     ///
     /// # Errors
-    /// The store is closed, or a flush failed. Not that the log's addresses are used up.
+    /// The store is closed, or a flush failed. That the log's addresses are used up is no error
+    /// here.
     pub(crate) fn wait_for_room_for(self: &Arc<Self>, bytes: u64) -> Result<()> {
         while !self.has_room_for(bytes) {
             self.check_writable()?;
@@ -172,7 +178,7 @@ impl HybridLog {
                 return Ok(());
             }
             if !self.flush_some()? {
-                // What is left to wait for is threads that are protected.
+                // Only threads that are protected are left to wait for.
                 self.advance_head();
                 yield_now();
             }
@@ -180,8 +186,8 @@ impl HybridLog {
         Ok(())
     }
 
-    /// Blocks until there is memory for the page behind a full one, and helps to make one free. The caller
-    /// is not protected [H4].
+    /// Blocks until there is memory for the page behind a full one, and helps to make one free. The
+    /// caller is not protected [H4].
     ///
     /// # Errors
     /// The store is closed, a flush failed, or the log's addresses are used up.
@@ -200,22 +206,22 @@ impl HybridLog {
                 return Ok(());
             }
             if !self.flush_some()? {
-                // What is left to wait for is threads that are protected.
+                // Only threads that are protected are left to wait for.
                 self.advance_head();
                 yield_now();
             }
         }
     }
 
-    /// How a tail goes on when its block is ended, and where that is.
+    /// The tail word that follows when its block is ended, and the address of that end.
     pub(super) fn end_of_block(&self, tail: u64) -> (u64, LogAddress) {
         let (page, offset) = self.geometry.tail_parts(tail);
         let end = offset.min(self.geometry.page_bytes()).next_multiple_of(BLOCK_BYTES);
         (tail + end.saturating_sub(offset), self.geometry.page_begin(page).plus(end))
     }
 
-    /// Writes the filler at the end of a block that was ended when the tail was `tail`, so that what
-    /// was allocated before can be flushed. The caller is protected since before [H5].
+    /// Writes the filler at the end of a block that was ended when the tail was `tail`, so that all
+    /// earlier allocations can be flushed. The caller is protected since before [H5].
     pub(super) fn fill_block(&self, tail: u64) {
         let (page, offset) = self.geometry.tail_parts(tail);
         let missing = self.end_of_block(tail).0 - tail;

@@ -1,14 +1,14 @@
-//! Many records of the log at once, with few and long reads of the device.
+//! Many records of the log in one call, with few and long reads of the device.
 //!
-//! 1. What is in memory is copied and handed over at once.
-//! 2. The others are sorted by address. Those that lie near each other in one segment are read
-//!    together, as a *span*, what lies between them too.
+//! 1. Records in memory are copied and handed over immediately.
+//! 2. The others are sorted by address. Records near each other in one segment are read together,
+//!    as a *span*, with the bytes between them.
 //! 3. Several spans are in flight on a queue of the device; each record of a completed one is
-//!    verified and handed over. One that is longer than was guessed is read anew, alone.
+//!    verified and handed over. A record that is longer than was guessed is read again, alone.
 //!
 //! # Memory
-//! What is in flight is bounded by `flight_bytes`, and by [`FLIGHT_SPANS`] spans of the longest kind;
-//! but one span, or one record that is longer, always is.
+//! `flight_bytes` bounds the bytes in flight, and so do [`FLIGHT_SPANS`] spans of the longest kind;
+//! but one span, or one record that is longer, is always in flight.
 
 use device::{Buffer, Completion, Queue, Request, Work};
 use engine::Result;
@@ -19,28 +19,28 @@ use super::{Fetched, HybridLog, Place, RecordRead};
 use crate::address::LogAddress;
 use crate::record::{Header, Read, Shape, Stored};
 
-/// Reads in flight at once.
+/// Reads in flight at the same time.
 const DEPTH: usize = LOOKUP_DEPTH;
-/// Longest spans in flight at once; more of shorter ones.
+/// Longest spans in flight at the same time; more of shorter ones.
 const FLIGHT_SPANS: usize = 8;
-/// Longest span, where a page or the memory for reads is not less: longer reads are no faster on any
-/// device we know.
+/// Bytes of the longest span, unless a page or the memory for reads is less: longer reads are no
+/// faster on any device we know.
 const SPAN_BYTES_MAX: usize = 256 << 10;
 const SPAN_BYTES_MIN: usize = 64 << 10;
-/// What is read for nothing rather than begin another read.
+/// Bytes that are read for nothing rather than begin another read.
 const GAP_BYTES_MAX: u64 = 32 << 10;
 
 /// A record to fetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<P> {
     pub(crate) address: LogAddress,
-    /// Its length, where that is known.
+    /// Its length, if that is known.
     pub(crate) bytes: Option<usize>,
     /// Comes back with the record.
     pub(crate) payload: P,
 }
 
-/// What is told of each record; `None`: the log was truncated beyond it.
+/// The callback of each record; `None`: the log was truncated beyond it.
 pub(crate) type WithRecord<'a, P> = dyn FnMut(P, Option<&Stored<'_>>) -> Result<()> + 'a;
 
 /// A record in memory, copied so that it can be used unprotected.
@@ -52,7 +52,7 @@ pub(crate) struct RecordCopy {
     previous: LogAddress,
 }
 
-/// Where a record was that was to be copied.
+/// The place of a record that was to be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopiedFrom {
     /// It is in the copy.
@@ -106,8 +106,8 @@ impl HybridLog {
         }
     }
 
-    /// Reads and verifies all that is wanted and hands each record to `with`, in any order.
-    /// `false`: it was stopped, and `with` has not had all. Blocks; the caller is not protected,
+    /// Reads and verifies all wanted records and hands each to `with`, in any order. Returns
+    /// `false` if it was stopped and `with` has not had all. Blocks; the caller is not protected,
     /// and neither is `with`, which may append to the log.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl HybridLog {
             if stop.is_stopping() {
                 return Ok(false);
             }
-            // What is on disk stays there, so that needs no protection to be true.
+            // A record on disk stays there, so this needs no protection to be true.
             if wanted.address < self.head() {
                 on_disk.push(wanted);
                 continue;
@@ -173,7 +173,8 @@ impl HybridLog {
         }
     }
 
-    /// The first of what is wanted and what lies near it, taken off `wanted`. What is gone is told.
+    /// Takes the first wanted record and the records near it off `wanted`. Reports records that are
+    /// gone.
     fn next_span<P: Copy>(
         &self,
         wanted: &mut &[Wanted<P>],
@@ -203,7 +204,7 @@ impl HybridLog {
     }
 
     fn span_bytes_max(&self) -> usize {
-        // A few at once are faster than one.
+        // A few spans at the same time are faster than one.
         let share = (self.flight_bytes as usize / 4).max(SPAN_BYTES_MIN);
         SPAN_BYTES_MAX.min(share).min(self.geometry.page_bytes() as usize)
     }
@@ -228,7 +229,7 @@ impl<P> Span<P> {
         is_near && self.bytes_to(read) <= bytes_max && is_same_segment()
     }
 
-    /// Verifies every record of a span that was read, and tells of it.
+    /// Verifies every record of a span that was read, and hands it over.
     fn hand_over(
         self,
         buffer: &[u8],
@@ -272,7 +273,7 @@ impl<P> Flight<P> {
         Ok(())
     }
 
-    /// Waits for spans and hands them to `with`. `false`: none is on its way.
+    /// Waits for spans and hands them to `with`. Returns `false` if none is on its way.
     fn wait(&mut self, mut with: impl FnMut(Span<P>, &[u8]) -> Result<()>) -> Result<bool> {
         if self.free.len() == DEPTH {
             return Ok(false);

@@ -1,8 +1,8 @@
 //! Read-only pages go to their segments.
 //!
-//! What lies below `SAFE_READ_ONLY` never changes, so it is copied without a lock, each record
-//! stamped with its checksum, and written in one piece for each page. A write that fails stops the
-//! store: the page stays in memory, but nothing new is taken. If there was no room for it, it is only
+//! Records below `SAFE_READ_ONLY` never change, so they are copied without a lock, each stamped
+//! with its checksum, and written in one piece for each page. A write that fails stops the store:
+//! the page stays in memory, but nothing new is taken. If there was no room for it, it is only
 //! written later, the same bytes to the same place: nothing refers to them before that.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::address::LogAddress;
 use crate::held_room::HeldRoom;
 use crate::record::{WORD_BYTES, stamp};
 
-/// What one flush keeps for the next.
+/// The state that one flush keeps for the next.
 #[derive(Debug, Default)]
 pub(super) struct Flusher {
     /// Reused for every page.
@@ -25,10 +25,11 @@ pub(super) struct Flusher {
 }
 
 impl HybridLog {
-    /// Flushes one page or a part of it, whatever may be. `false`: there is nothing to flush.
+    /// Flushes one page or a part of it, if any may be flushed. Returns `false` if there is nothing
+    /// to flush.
     ///
     /// # Errors
-    /// The storage's; the store takes no more writes then, unless it may pass.
+    /// The storage's; the store takes no more writes then, unless the error is retryable.
     pub(crate) fn flush_some(self: &Arc<Self>) -> Result<bool> {
         let mut flusher = self.flusher.lock();
         self.check_writable()?;

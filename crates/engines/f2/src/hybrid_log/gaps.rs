@@ -1,9 +1,11 @@
-//! Addresses that no life of the log has used: what was left of a segment when a life ended, since the next
-//! one goes on in a segment of its own. They take no space, and nothing in them lives or is dead.
+//! Addresses that no life of the log has used.
+//!
+//! A gap is the rest of a segment in which a life ended, since the next one continues in a segment
+//! of its own. Gaps take no space, and nothing in them lives or is dead.
 
 use crate::address::LogAddress;
 
-/// All of a log, as it was when it was opened; a life makes none of its own.
+/// All gaps of a log at the time of its opening; a life makes none of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
     /// In their order.
@@ -19,7 +21,7 @@ struct Gap {
 }
 
 impl Gaps {
-    /// Of these, each from the first to the second address, in their order.
+    /// The gaps given, each from the first to the second address, in their order.
     pub(super) fn new(gaps: impl IntoIterator<Item = (LogAddress, LogAddress)>) -> Self {
         let mut before = 0;
         let gap = |(from, to): (LogAddress, LogAddress)| {
@@ -37,9 +39,9 @@ impl Gaps {
         last.before + (address.min(last.to).get() - last.from.get())
     }
 
-    /// Bytes between two addresses that lie in none.
+    /// Bytes between two addresses that are in no gap.
     pub(crate) fn bytes_between(&self, from: LogAddress, to: LogAddress) -> u64 {
-        // Whoever asks may have read the first after the second.
+        // The caller may have read the first after the second.
         let all = to.get().saturating_sub(from.get());
         all.saturating_sub(self.below(to).saturating_sub(self.below(from)))
     }

@@ -1,12 +1,13 @@
-//! How the log's addresses fall into pages, frames and segments.
+//! The pages, frames and segments that the log's addresses are divided into.
 
 use crate::address::LogAddress;
 use crate::record::{HEAD_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
-/// The unit in which the log is written and read. Small under the checkers, which follow every word.
+/// The unit in which the log is written and read. Small under the checkers, which follow every
+/// word.
 pub(crate) const BLOCK_BYTES: u64 = if cfg!(any(loom, shuttle)) { 64 } else { 4096 };
 
-/// What the first page begins with, so that no record has the address 0.
+/// Bytes of the filler at the beginning of the first page, so that no record has the address 0.
 pub(crate) const FIRST_BYTES: u64 = if cfg!(any(loom, shuttle)) { 16 } else { 64 };
 
 /// Sizes of a log's parts, all powers of two but the counts.
@@ -40,13 +41,13 @@ impl Geometry {
         }
     }
 
-    /// The same for a log that may get so many bytes of memory.
+    /// The same for a log that may get `memory_bytes` of memory.
     pub(crate) fn growing_to(self, memory_bytes: u64) -> Self {
         let frames_max = (memory_bytes >> self.page_shift) as usize;
         Self { frames_max: frames_max.max(self.frames), ..self }
     }
 
-    /// Pages, counted from the tail's, that are changed in place, of so many in memory.
+    /// Pages, counted from the tail's, that are changed in place if `frames` are in memory.
     pub(crate) fn mutable_pages(&self, frames: u64) -> u64 {
         ((frames as f64 * self.mutable) as u64).clamp(1, frames - 2)
     }
@@ -59,32 +60,32 @@ impl Geometry {
         1 << self.segment_shift
     }
 
-    /// The page in which an address lies.
+    /// The page that contains an address.
     pub(crate) const fn page(&self, address: LogAddress) -> u64 {
         address.get() >> self.page_shift
     }
 
-    /// Where in its page an address lies.
+    /// The offset of an address in its page.
     pub(crate) const fn offset(&self, address: LogAddress) -> u64 {
         address.get() & (self.page_bytes() - 1)
     }
 
-    /// Where a page begins.
+    /// The address at which a page begins.
     pub(crate) const fn page_begin(&self, page: u64) -> LogAddress {
         LogAddress::new(page << self.page_shift)
     }
 
-    /// The segment in which an address lies.
+    /// The segment that contains an address.
     pub(crate) const fn segment(&self, address: LogAddress) -> u64 {
         address.get() >> self.segment_shift
     }
 
-    /// Where a segment begins.
+    /// The address at which a segment begins.
     pub(crate) const fn segment_begin(&self, segment: u64) -> LogAddress {
         LogAddress::new(segment << self.segment_shift)
     }
 
-    /// The longest record: it lies in one page, and fits the first too, behind its filler.
+    /// Bytes of the longest record: it is in one page, and fits the first too, behind its filler.
     pub(crate) fn record_bytes_max(&self) -> usize {
         let fields = HEAD_BYTES + KEY_BYTES_MAX + VALUE_BYTES_MAX;
         fields.min((self.page_bytes() - FIRST_BYTES) as usize)

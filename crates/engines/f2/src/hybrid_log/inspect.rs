@@ -1,9 +1,9 @@
-//! Everything that is whole of a log on disk: a walk that goes on behind damage, for checks.
+//! Everything that is whole of a log on disk: a walk that continues behind damage, for checks.
 //!
-//! 1. Segments that are missing, or whose heads are damaged, are left out; so is what a file that was
-//!    cut short does not have.
-//! 2. Behind a record that is not what was written the walk goes on at the next place in its page where
-//!    a whole one begins. A checksum covers its record's address, so what begins there belongs there.
+//! 1. Segments that are missing, or whose heads are damaged, are left out; so is the missing part
+//!    of a file that was cut short.
+//! 2. Behind a damaged record the walk continues at the next place in its page at which a whole one
+//!    begins. A checksum covers its record's address, so a record that begins there belongs there.
 
 use codec::Corruption;
 use engine::{Error, Result};
@@ -13,11 +13,11 @@ use super::{Geometry, Segments};
 use crate::address::LogAddress;
 use crate::record::{ALIGNMENT, Damage, Stored};
 
-/// Bytes that are verified in vain in search of the next whole record of a page; the rest of the page
-/// is given up then.
+/// Bytes that are verified in vain in search of the next whole record of a page; after that the
+/// rest of the page is skipped.
 const SEARCH_BYTES_MAX: usize = 16 << 20;
 
-/// What such a walk meets.
+/// An item of such a walk.
 pub(crate) enum Met<'a> {
     /// A record, no filler, with its address.
     Record(&'a Stretch, LogAddress, &'a Stored<'a>),
@@ -25,8 +25,8 @@ pub(crate) enum Met<'a> {
     Lost(LogAddress, LogAddress, Corruption),
 }
 
-/// Visits all of the log from `begin` to `end`. Segments that are not there are passed over: whoever
-/// opened them knows of those.
+/// Visits all of the log from `begin` to `end`. Missing segments are skipped: the caller that
+/// opened the segments knows of them.
 ///
 /// # Errors
 /// The storage's.
@@ -42,7 +42,7 @@ pub(crate) fn inspect(
         let number = geometry.segment(at);
         let next = geometry.segment_begin(number + 1);
         if let Some(segment) = segments.get(number) {
-            // What the next one cannot say, this one's length can.
+            // If the next segment does not say it, this one's length does.
             let left = match segments.get(number + 1) {
                 Some(next) => next.previous_end(),
                 None if next < end => segment.end(),
@@ -115,7 +115,7 @@ impl Stretch {
         }
     }
 
-    /// Where the next whole record behind `damaged` begins.
+    /// The offset at which the next whole record behind `damaged` begins.
     fn next_whole(&self, damaged: usize) -> usize {
         let mut verified = 0;
         let mut at = damaged + ALIGNMENT;

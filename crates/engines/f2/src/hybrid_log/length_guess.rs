@@ -1,8 +1,8 @@
-//! How much is read for a record whose length nobody knows: as much as seven of eight have, about.
+//! Bytes to read for a record of unknown length: enough for about seven records of eight.
 //!
-//! Each length that a read tells moves the guess a little: up by seven steps where the record is longer, down by one
-//! where it is not. So it comes to rest where it is too short for one record of eight. It follows what is read, be
-//! it old or new, and needs nothing from the life before.
+//! Each length that a read reports moves the guess a little: up by seven steps if the record is
+//! longer, down by one if it is not. So it comes to rest where it is too short for one record of
+//! eight. It follows the records that are read, old or new, and needs nothing from the life before.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -10,9 +10,10 @@ use crate::record::HEAD_BYTES;
 
 /// Before any length is known.
 const FIRST_BYTES: usize = 256;
-/// What is longer is not guessed: reads for nothing would cost more than the second one of a long record.
+/// Most bytes of a guess. Longer reads for nothing would cost more than the second read of a long
+/// record.
 const BYTES_MAX: usize = 16 << 10;
-/// For each record that is too long as many are not.
+/// Records that are not too long for each one that is.
 const FITTING: usize = 7;
 /// A step, as a share of the guess, and at least.
 const STEP_SHARE: usize = 32;
@@ -34,7 +35,8 @@ impl LengthGuess {
         self.0.load(Relaxed).min(BYTES_MAX)
     }
 
-    /// A record of so many bytes was read. What two say at once may count once.
+    /// Notes that a record of `bytes` was read. If two threads note one at the same time, it may
+    /// count once.
     pub(super) fn note(&self, bytes: usize) {
         let guess = self.0.load(Relaxed);
         let step = (guess / STEP_SHARE).max(STEP_BYTES_MIN);

@@ -1,9 +1,9 @@
 //! Counts of the I/O that more pages in memory would have saved.
 //!
-//! No list of evicted records is needed: an address says how far it is below a border. If a record is
-//! read from disk and is less than the *reach* below `HEAD`, that much more memory would have had it.
-//! If a record is appended again and its old version is less than the reach below `READ_ONLY`, it
-//! would have been changed in place.
+//! No list of evicted records is needed: an address says how far it is below a border. If a record
+//! is read from disk and is less than the *reach* below `HEAD`, that much more memory would have
+//! had it. If a record is appended again and its old version is less than the reach below
+//! `READ_ONLY`, it would have been changed in place.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -23,7 +23,7 @@ pub(super) struct MissReach {
     appends: [CachePadded<AtomicU64>; STRIPES],
 }
 
-/// What was counted since the log was opened.
+/// Counts since the log was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReachHits {
     /// Reads of the device.
@@ -33,7 +33,7 @@ pub(crate) struct ReachHits {
 }
 
 impl HybridLog {
-    /// From now on counts what `bytes` more of memory would have saved.
+    /// From now on counts the I/O that `bytes` more of memory would have saved.
     pub(crate) fn set_ghost_reach(&self, bytes: u64) {
         self.misses.reach.store(bytes, Relaxed);
     }
@@ -46,8 +46,8 @@ impl HybridLog {
         }
     }
 
-    /// A record is appended in a chain whose newest record is `head`, where what lies below
-    /// `mutable` was not changed in place.
+    /// A record is appended in a chain whose newest record is `head`, at a time when records below
+    /// `mutable` were not changed in place.
     #[inline]
     pub(crate) fn note_append(&self, head: LogAddress, mutable: LogAddress) {
         let below = mutable.get().wrapping_sub(1).wrapping_sub(head.get());
@@ -57,7 +57,7 @@ impl HybridLog {
         }
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub(crate) fn ghost_hits(&self) -> ReachHits {
         let appends = self.misses.appends.iter().map(|stripe| stripe.load(Relaxed)).sum();
         ReachHits { reads: self.misses.reads.load(Relaxed), appends }

@@ -1,13 +1,15 @@
-//! Models of a cut beside changes in place and appended records, for both checkers: the border and
-//! the epochs are real, the log is numbers. Those with a real log are in `real`.
+//! Models of a cut concurrent with changes in place and appended records, for both checkers.
+//!
+//! The border and the epochs are real, the log is numbers. Models with a real log are in `real`.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib --target-dir target/loom hybrid_log
 //! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --profile models --lib --target-dir target/shuttle hybrid_log
 //! ```
 //!
-//! An address is a slot that holds what was written there. Key `a` has the first slot, and is changed
-//! in place there; what cannot be, and every write of `b`, takes the next slot.
+//! An address is a slot that holds the value that was written there. Key `a` has the first slot,
+//! and is changed in place there; a change that cannot be in place, and every write of `b`, takes
+//! the next slot.
 
 mod real;
 
@@ -23,7 +25,7 @@ use crate::checkers::{self, Order, together};
 use crate::planted::Planted;
 
 const SLOTS: usize = 5;
-/// Where `a` is.
+/// The address of `a`.
 const A: LogAddress = LogAddress::new(1);
 
 struct Log {
@@ -31,7 +33,7 @@ struct Log {
     epochs: Epochs,
     tail: AtomicU64,
     slots: [AtomicU64; SLOTS],
-    /// Where `b` is; 0: nowhere.
+    /// The address of `b`; 0 if there is none.
     entry_of_b: AtomicU64,
 }
 
@@ -69,7 +71,7 @@ impl Log {
         self.entry_of_b.store(at, Ordering::Release);
     }
 
-    /// What a checkpoint writes out.
+    /// Returns the values that a checkpoint writes out.
     fn checkpoint(&self) -> Vec<u64> {
         let guard = self.epochs.protect();
         let cut = self.border.cut(&self.tail, |tail| (tail, LogAddress::new(tail))).at;
@@ -88,7 +90,7 @@ impl Log {
         slots.iter().map(|slot| slot.load(Ordering::Relaxed)).collect()
     }
 
-    /// What was written out is what the log has there, and of the writes 1, 2, .. a prefix.
+    /// The log has the values that were written out, and they are a prefix of the writes 1, 2, ...
     fn must_be_prefix(&self, written: &[u64]) {
         let end = A.plus(written.len() as u64);
         assert_eq!(self.below(end), written, "changed after it was written out");
@@ -142,7 +144,7 @@ fn check(name: &str, model: fn(Order)) {
     checkers::explore_orders(name, 3, model);
 }
 
-/// What has a third thread takes loom far too long otherwise.
+/// Loom takes far too long for a model with a third thread.
 fn check_three(name: &str, model: fn(Order)) {
     checkers::explore_orders(name, 2, model);
 }

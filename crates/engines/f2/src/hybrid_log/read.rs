@@ -1,4 +1,4 @@
-//! One record from disk: one read if it fits what was guessed, all of it once more otherwise.
+//! One record from disk: one read if it fits the guess, all of it once more otherwise.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use super::{BLOCK_BYTES, HybridLog, LengthGuess};
 use crate::address::LogAddress;
 use crate::record::{Damage, HEAD_BYTES, Stored};
 
-/// A read of one record: which bytes to fetch, and what they turn out to be. It keeps the segment's
-/// file open, so a truncation meanwhile does no harm.
+/// A read of one record: the bytes to fetch, and the check of the fetched ones. It keeps the
+/// segment's file open, so a truncation meanwhile does no harm.
 pub(crate) struct RecordRead {
     segment: Arc<Segment>,
     address: LogAddress,
-    /// Bytes that the record may have: to the end of its page, or of what was written.
+    /// Bytes that the record may have: to the end of its page, or to the end of the written part.
     room: usize,
     /// Bytes from the record's beginning that are fetched.
     bytes: usize,
-    /// Learns the length, where that was not known.
+    /// Learns the length, if that was not known.
     guess: Option<Arc<LengthGuess>>,
 }
 
-/// What was fetched.
+/// The result of a fetch.
 pub(crate) enum Fetched<'a> {
     Record(Stored<'a>),
-    /// The record is longer than was guessed; fetch anew.
+    /// The record is longer than was guessed; fetch again.
     Longer,
 }
 
@@ -76,7 +76,7 @@ impl HybridLog {
         Ok(Some(read.run(with)?))
     }
 
-    /// What is wrong at `address`, with its place.
+    /// Returns the damage at `address`, with its place.
     pub(crate) fn damage(&self, address: LogAddress, damage: Damage) -> Corruption {
         let number = self.geometry.segment(address);
         match self.segments.get(number) {
@@ -87,7 +87,7 @@ impl HybridLog {
 }
 
 impl RecordRead {
-    /// Where the record begins.
+    /// The address at which the record begins.
     pub(crate) fn address(&self) -> LogAddress {
         self.address
     }
@@ -102,12 +102,12 @@ impl RecordRead {
         self.segment.file()
     }
 
-    /// Where in the file to begin.
+    /// The offset in the file at which to begin.
     pub(crate) fn offset(&self) -> u64 {
         self.segment.offset(self.first())
     }
 
-    /// How many bytes to read: whole blocks.
+    /// Bytes to read: whole blocks.
     pub(crate) fn len(&self) -> usize {
         let end = (self.address.get() + self.bytes as u64).next_multiple_of(BLOCK_BYTES);
         (end - self.first().get()) as usize
@@ -127,7 +127,7 @@ impl RecordRead {
         }
     }
 
-    /// Reads what [`RecordRead::judge`] wants. Blocks, so the caller is not protected.
+    /// Reads the bytes that [`RecordRead::judge`] needs. Blocks, so the caller is not protected.
     ///
     /// # Errors
     /// The storage's.
@@ -142,7 +142,7 @@ impl RecordRead {
         LogAddress::new(self.address.get() / BLOCK_BYTES * BLOCK_BYTES)
     }
 
-    /// Verifies what was read.
+    /// Verifies the bytes that were read.
     ///
     /// # Errors
     /// Damage with its place.

@@ -1,7 +1,8 @@
-//! From where on records may be changed in place: `READ_ONLY`, and the *hold* that keeps everybody
-//! from changing anything in place while the log is cut.
+//! `READ_ONLY`, the address from which on records may be changed in place, and the *hold*.
 //!
-//! A checkpoint has what lies below a *cut*. It must not have a write without one that had ended
+//! The hold keeps all threads from changing anything in place while the log is cut.
+//!
+//! A checkpoint has everything below a *cut*. It must not have a write without one that had ended
 //! before: so a thread that has appended above the cut must not change anything below it in place.
 //!
 //! 1. *Hold*: from now on nothing may be changed in place; every write is appended.
@@ -9,20 +10,21 @@
 //!    allocation changes it, so it is known of each allocation on which side of the cut it is.
 //! 3. *Release*: `READ_ONLY` moves to the cut, and the hold ends, in one step.
 //!
-//! Nobody waits. The hold lasts as long as these three steps take.
+//! No thread waits. The hold lasts as long as these three steps take.
 //!
 //! # Invariants
-//! - P1. Who knows of anything that was allocated above the cut knows of the hold: the hold comes
-//!   before the cut, and the cut before every later allocation, by release and acquire of the
-//!   tail. So it finds either nothing mutable, or `READ_ONLY` at the cut or above.
-//! - P2. Who has found a record below the cut mutable knows of nothing above the cut that had ended
-//!   before, by P1. What it changes is in the checkpoint, since the page is flushed only when it has
-//!   left [H2 of the log].
-//! - P3. What was appended below the cut is in the checkpoint, and knows of nothing above the cut
-//!   either, but by a race: whatever had ended before it began was allocated before, or is P2's.
+//! - P1. A thread that knows of anything that was allocated above the cut knows of the hold. The
+//!   hold comes before the cut, and the cut before every later allocation, by release and acquire
+//!   of the tail. So it finds either nothing mutable, or `READ_ONLY` at the cut or above.
+//! - P2. A thread that has found a record below the cut mutable knows of nothing above the cut that
+//!   had ended before, by P1. Its change is in the checkpoint, since the page is flushed only when
+//!   the thread has left [H2 of the log].
+//! - P3. A record that was appended below the cut is in the checkpoint. Its writer knows of nothing
+//!   above the cut either, except by a race: every write that had ended before it began was
+//!   allocated before, or is P2's.
 //!
-//! So the checkpoint has, with any write, all that had ended before that one began: a prefix of what
-//! each thread has written, and of what any of them knew of the others.
+//! So the checkpoint has, with any write, all that had ended before that one began: a prefix of
+//! each thread's writes, and of the writes of others that any of them knew.
 
 use sync::atomic::{AtomicU64, Ordering};
 use sync::epoch::Epochs;
@@ -42,7 +44,8 @@ impl ReadOnly {
         Self(AtomicU64::new(at.get()))
     }
 
-    /// What lies at or above may be changed in place by who is protected; nothing while it is held.
+    /// The address from which on a protected thread may change records in place; none while it is
+    /// held.
     #[inline]
     pub(super) fn mutable_from(&self) -> LogAddress {
         LogAddress::new(self.0.load(Ordering::Acquire))
@@ -53,13 +56,14 @@ impl ReadOnly {
         LogAddress::new(self.0.load(Ordering::Acquire) & !Self::HELD)
     }
 
-    /// Makes what lies below `to` read-only, held or not. `false`: it was.
+    /// Makes everything below `to` read-only, held or not. Returns `false` if it was.
     pub(super) fn advance(&self, to: LogAddress) -> bool {
         self.change(|word| (word & !Self::HELD < to.get()).then(|| word & Self::HELD | to.get()))
     }
 
-    /// Steps 1 to 3. One at a time: whoever cuts has the checkpoint's lock. `end` says how the tail
-    /// goes on when its block is ended, and where that is.
+    /// Does steps 1 to 3, one thread at a time: a thread that cuts has the checkpoint's lock. `end`
+    /// returns the tail word that follows when the tail's block is ended, and the address of that
+    /// end.
     pub(super) fn cut(&self, tail: &AtomicU64, end: impl Fn(u64) -> (u64, LogAddress)) -> Cut {
         if !is_planted(Planted::CutWithoutHold) {
             self.0.fetch_or(Self::HELD, Ordering::AcqRel);
@@ -76,7 +80,7 @@ impl ReadOnly {
     }
 }
 
-/// Where a log was cut.
+/// The place at which a log was cut.
 pub(super) struct Cut {
     /// The tail before its block was ended.
     pub(super) tail: u64,
@@ -85,8 +89,8 @@ pub(super) struct Cut {
     pub(super) has_moved: bool,
 }
 
-/// Step 2: also where the tail stays as it is it is exchanged, or an allocation could come behind
-/// that does not know of the hold. Answers the tail before.
+/// Does step 2 and returns the tail before it. A tail that does not change is exchanged too:
+/// otherwise an allocation that does not know of the hold could follow.
 fn end_block(tail: &AtomicU64, end: impl Fn(u64) -> (u64, LogAddress)) -> u64 {
     let mut word = tail.load(Ordering::Acquire);
     loop {
@@ -101,7 +105,7 @@ fn end_block(tail: &AtomicU64, end: impl Fn(u64) -> (u64, LogAddress)) -> u64 {
     }
 }
 
-/// Runs `action` once nobody changes anything in place below where `READ_ONLY` has moved [H2 of the
+/// Runs `action` once no thread changes anything in place below the new `READ_ONLY` [H2 of the
 /// log].
 pub(super) fn when_nobody_changes(epochs: &Epochs, action: impl FnOnce() + Send + 'static) {
     match is_planted(Planted::CutWithoutEpoch) {

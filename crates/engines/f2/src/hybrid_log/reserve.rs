@@ -1,10 +1,10 @@
-//! Room set aside for a batch, so that its steps hardly ever fail half way for want of a page.
+//! Room reserved for a batch, so that its steps hardly ever fail half way for lack of a page.
 //!
-//! A page can be turned to without waiting if there is memory for it. A reservation counts pages for
-//! which there is already; those who hold none leave that many to those who do. They may still fill
-//! what a holder turned to: a flush that fails just while a batch is applied beside a storm of
-//! other writes can leave a part of it visible, until the store is opened again and the journal
-//! makes it whole.
+//! A page can be turned to without waiting if there is memory for it. A reservation counts pages
+//! for which there is memory already; threads without a reservation leave that number to threads
+//! that have one. They may still fill a page that a holder turned to. So a flush that fails just
+//! while a batch is applied, concurrently with a storm of other writes, can leave a part of the
+//! batch visible. That lasts until the store is opened again and the journal makes it whole.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use sync::thread::yield_now;
 use super::HybridLog;
 use super::allocate::LEFT_TO_OTHERS;
 
-/// Pages set aside; given back on drop.
+/// Reserved pages; released on drop.
 pub(crate) struct Reservation<'a> {
     log: &'a HybridLog,
     pages: u64,
 }
 
 impl HybridLog {
-    /// Sets aside room for records of `bytes` in all, twice as much as they take, since a record
-    /// that loses the race to be linked is written anew. Nothing if so much never fits in memory:
-    /// then a failure of the storage may leave a part of the batch visible until the store is
-    /// opened again. Blocks while there is not enough; the caller is not protected [H4].
+    /// Reserves room for records of `bytes` in all, twice their size, since a record that loses the
+    /// race to be linked is written again. Returns `None` if that never fits in memory: then a
+    /// failure of the storage may leave a part of the batch visible until the store is opened
+    /// again. Blocks while there is not enough; the caller is not protected [H4].
     ///
     /// # Errors
     /// The store is closed, or a flush failed.
@@ -55,8 +55,9 @@ impl HybridLog {
         (2 * bytes).div_ceil(self.geometry.page_bytes()) + 1
     }
 
-    /// Whether so much could be set aside now without waiting, beside others who write as much as is left to them
-    /// ([`HybridLog::has_room_for`]): one page more, if they would turn to it.
+    /// Returns whether room for `bytes` could be reserved now without waiting, one page more
+    /// included if other writers would turn to it. They have the part of a page that is left to
+    /// them ([`HybridLog::has_room_for`]).
     pub(crate) fn has_room_to_reserve(&self, bytes: u64) -> bool {
         let pages = self.pages_to_reserve(bytes);
         let reserved = self.reserved_pages.load(Ordering::Acquire);
@@ -68,8 +69,9 @@ impl HybridLog {
             && self.has_room_after(tail_page + turned + reserved + pages)
     }
 
-    /// Whether a write of `steps` steps and `bytes` bytes finds room now without waiting: one of several steps sets
-    /// its pages aside when it is applied, if that number ever fits in memory.
+    /// Returns whether a write of `steps` steps and `bytes` bytes finds room now without waiting: a
+    /// write of several steps reserves its pages when it is applied, if that number ever fits in
+    /// memory.
     pub(crate) fn has_room_for_steps(&self, steps: usize, bytes: u64) -> bool {
         match steps > 1 && self.may_ever_reserve(bytes) {
             true => self.has_room_to_reserve(bytes),
@@ -77,10 +79,12 @@ impl HybridLog {
         }
     }
 
-    /// Blocks until that is so, and helps to make room. The caller is not protected [H4].
+    /// Blocks until [`HybridLog::has_room_for_steps`] holds, and helps to make room. The caller is
+    /// not protected [H4].
     ///
     /// # Errors
-    /// The store is closed, or a flush failed. Not that the log's addresses are used up.
+    /// The store is closed, or a flush failed. That the log's addresses are used up is no error
+    /// here.
     pub(crate) fn wait_for_room_for_steps(
         self: &Arc<Self>,
         steps: usize,

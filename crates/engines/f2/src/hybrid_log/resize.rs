@@ -1,8 +1,8 @@
 //! How many pages are in memory, which may change at any time.
 //!
-//! More takes effect at once: the next pages find room. With fewer, the oldest pages become read-only,
-//! are flushed, and go, in the background; the log is *settled* once they are gone, and whoever
-//! waits for their memory waits for that. [H9]
+//! More pages take effect immediately: the next ones find room. With fewer, the oldest pages become
+//! read-only, are flushed and are removed in the background. The log is *settled* once they are
+//! gone, and a thread that waits for their memory waits for that. [H9]
 
 use std::sync::Arc;
 
@@ -17,12 +17,13 @@ impl HybridLog {
         self.frames.load(Ordering::Acquire)
     }
 
-    /// Most pages that there can ever be in memory.
+    /// The most pages that there can ever be in memory.
     pub(crate) fn frames_max(&self) -> u64 {
         self.geometry.frames_max as u64
     }
 
-    /// Lets so many pages be in memory, within what the log was made for. One thread at a time.
+    /// Sets the number of pages that may be in memory, within the number that the log was made for.
+    /// One thread at a time calls it.
     pub(crate) fn resize(self: &Arc<Self>, frames: u64) {
         let frames = frames.clamp(Geometry::FRAMES_MIN as u64, self.frames_max());
         let before = self.frames.swap(frames, Ordering::AcqRel);
@@ -31,7 +32,7 @@ impl HybridLog {
         }
         let resizes = self.resizes.fetch_add(1, Ordering::AcqRel) + 1;
         let log = Arc::clone(self);
-        // Who turns a page just now may have read how many there were.
+        // A thread that turns a page just now may have read the old number.
         self.epochs.bump_with(move || {
             log.known_resizes.fetch_max(resizes, Ordering::AcqRel);
         });
@@ -40,8 +41,8 @@ impl HybridLog {
         }
     }
 
-    /// Whether there are no more pages in memory than there may be, and will not be; otherwise does
-    /// something about it.
+    /// Returns whether there are no more pages in memory than there may be, and will not be;
+    /// otherwise does something about it.
     pub(crate) fn is_settled(self: &Arc<Self>) -> bool {
         let frames = self.frames();
         let resizes = self.resizes.load(Ordering::Acquire);
@@ -50,12 +51,12 @@ impl HybridLog {
         }
         if self.pages.held() > frames {
             self.after_turn(self.geometry.page(self.tail()));
-            // A flush that failed for want of room is tried again by who writes, or else here.
+            // A flush that failed for lack of room is tried again by the next writer, or else here.
             self.flush_again();
         }
         if frames < self.pages.slots() {
-            // What nobody reads any more but was left for the next pages would not be replaced by
-            // these: they come beside it.
+            // Pages that no thread reads any more, but that were left for the next pages, would not
+            // be replaced by these: the next pages would be additional ones.
             self.pages.give_back_below(self.geometry.page(self.safe_head()));
         }
         self.pages.held() <= frames
@@ -67,8 +68,8 @@ impl HybridLog {
         self.pages.held()
     }
 
-    /// Nobody reads what lies below `to` in memory any more: gives its memory back, unless the next
-    /// pages take it over. [H3, H9]
+    /// Releases the memory of the pages below `to`, which no thread reads there any more, unless
+    /// the next pages take it over. [H3, H9]
     pub(super) fn give_up_below(&self, to: u64) {
         if self.frames() < self.pages.slots() {
             let last = self.geometry.page(LogAddress::new(to));

@@ -1,7 +1,7 @@
 //! Everything in a stretch of the log on disk, in the order in which it was appended.
 //!
-//! A [`Scan`] reads the log page by page, and some pages ahead of the one that is worked off: the
-//! ring of *frames* that compaction works with (section 5.1 of the F2 paper).
+//! A [`Scan`] reads the log page by page, and reads some pages ahead of the one that its caller
+//! works on: the ring of *frames* that compaction works with (section 5.1 of the F2 paper).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::{BLOCK_BYTES, Geometry, Segments};
 use crate::address::LogAddress;
 use crate::record::{Damage, Stored};
 
-/// Pages that a scan takes memory for: one is worked off, the others are on their way. More, where
-/// several threads have one each.
+/// Pages that a scan takes memory for: its caller works on one, the others are on their way. There
+/// are more if several threads have one each.
 pub(crate) const FRAMES: usize = 3;
 
 /// A piece of one page on disk, verified while it is walked.
@@ -31,10 +31,10 @@ pub(crate) struct Stretch {
 /// A walk over a part of the log. It keeps the files open, so a truncation meanwhile does no harm.
 pub(crate) struct Scan {
     geometry: Geometry,
-    /// What is to be read next, and where the scan ends.
+    /// The address to be read next, and the scan's end.
     at: LogAddress,
     to: LogAddress,
-    /// The segment that is read, and where the log leaves it.
+    /// The segment that is read, and the address at which the log leaves it.
     segment: Option<(Arc<Segment>, LogAddress)>,
     queue: Option<Box<dyn Queue>>,
     /// Pages ahead, in order; each is read or on its way.
@@ -44,7 +44,7 @@ pub(crate) struct Scan {
     completions: Vec<Completion>,
 }
 
-/// A page that was asked for.
+/// A requested page.
 struct Page {
     from: LogAddress,
     skipped: usize,
@@ -52,8 +52,8 @@ struct Page {
     bytes: Option<Buffer>,
 }
 
-/// Reads the log from `from` to `to` page by page and hands each piece to `with`. Both are where
-/// records begin; the log may have been left and gone on elsewhere in between.
+/// Reads the log from `from` to `to` page by page and hands each piece to `with`. At both addresses
+/// a record begins; between them, the log may have been left and continued elsewhere.
 ///
 /// # Errors
 /// A missing segment, the storage's, and `with`'s.
@@ -72,7 +72,7 @@ pub(crate) fn stretches(
 }
 
 impl Scan {
-    /// A scan from `from` to `to`, both where records begin. Nothing is read yet.
+    /// A scan from `from` to `to`, at both of which a record begins. Nothing is read yet.
     pub(crate) fn new(geometry: &Geometry, from: LogAddress, to: LogAddress) -> Self {
         Self {
             geometry: *geometry,
@@ -94,7 +94,8 @@ impl Scan {
     pub(crate) fn next(&mut self, segments: &Segments) -> Result<Option<Stretch>> {
         let next = self.try_next(segments);
         if next.is_err() {
-            // Others may ask too: what was on its way is lost, and nothing more is to be read.
+            // Other threads may call this too: the pages on their way are lost, and nothing more is
+            // to be read.
             (self.at, self.queue) = (self.to, None);
             self.ahead.clear();
         }
@@ -104,7 +105,7 @@ impl Scan {
     fn try_next(&mut self, segments: &Segments) -> Result<Option<Stretch>> {
         while self.ahead.len() < FRAMES && self.read_ahead(segments)? {}
         let Some(mut page) = self.ahead.pop_front() else { return Ok(None) };
-        // What is ahead of it takes its place.
+        // The next page ahead takes its place.
         let tag = self.handed_out;
         self.handed_out += 1;
         while page.bytes.is_none() {
@@ -119,12 +120,12 @@ impl Scan {
         self.ahead.is_empty() && self.at >= self.to
     }
 
-    /// Asks for one more page; `false` if there is none.
+    /// Requests one more page; returns `false` if there is none.
     fn read_ahead(&mut self, segments: &Segments) -> Result<bool> {
         let Some((segment, end)) = self.segment_of_next(segments)? else { return Ok(false) };
         let from = self.at;
         let page_end = self.geometry.page_begin(self.geometry.page(from) + 1).min(end);
-        // Whole blocks, as they were written.
+        // Whole blocks, as in the writes.
         let first = LogAddress::new(from.get() / BLOCK_BYTES * BLOCK_BYTES);
         let skipped = (from.get() - first.get()) as usize;
         let buffer = Buffer::zeroed((page_end.get() - first.get()) as usize);
@@ -141,7 +142,8 @@ impl Scan {
         Ok(true)
     }
 
-    /// The segment with the next page, and where the log leaves it; nothing at the end.
+    /// The segment with the next page, and the address at which the log leaves it; `None` at the
+    /// end.
     fn segment_of_next(
         &mut self,
         segments: &Segments,
@@ -171,7 +173,8 @@ impl Scan {
             return Err(Corruption::new(what, 0).at(&segments.file_name(number), 0).into());
         };
         let next = self.geometry.segment_begin(number + 1);
-        // Where the life that wrote this segment ended, the next begins with another.
+        // The life that wrote this segment ended at this address, and the next life begins with
+        // another segment.
         let left = match segments.get(number + 1) {
             Some(next) => next.previous_end(),
             None => match segments.pending_end(number) {
@@ -205,12 +208,12 @@ impl Stretch {
         &self.bytes[self.skipped..]
     }
 
-    /// Where it begins.
+    /// The address at which it begins.
     pub(crate) fn begin(&self) -> LogAddress {
         self.from
     }
 
-    /// Where it ends, and the next one begins, unless the log was left here.
+    /// The address at which it ends, and the next one begins, unless the log was left here.
     pub(crate) fn end(&self) -> LogAddress {
         self.from.plus(self.len() as u64)
     }
@@ -220,18 +223,19 @@ impl Stretch {
         self.bytes.len() - self.skipped
     }
 
-    /// What is wrong at `address`, with its place.
+    /// Returns the damage at `address`, with its place.
     pub(crate) fn damage(&self, address: LogAddress, damage: Damage) -> Corruption {
         self.segment.damage(address, damage)
     }
 
-    /// The record that begins so many bytes behind the stretch's beginning, verified.
+    /// Returns the record that begins `at` bytes behind the stretch's beginning, verified.
     pub(super) fn decode(&self, at: usize) -> std::result::Result<Stored<'_>, Damage> {
         let bytes = self.bytes().get(at..).unwrap_or_default();
         Stored::decode(bytes, self.segment.salt(), self.from.plus(at as u64))
     }
 
-    /// The length that what begins there claims to have, if that is possible; otherwise none.
+    /// The length that a record that begins there claims to have, if that is possible; otherwise
+    /// none.
     pub(super) fn claimed_bytes(&self, at: usize) -> usize {
         let bytes = self.bytes().get(at..).unwrap_or_default();
         Stored::claimed_bytes(bytes, bytes.len()).unwrap_or_default()

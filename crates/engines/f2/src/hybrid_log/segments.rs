@@ -1,9 +1,9 @@
-//! The files that a log lies in, each a fixed stretch of its addresses behind one block of header.
+//! The files of a log, each a fixed stretch of its addresses behind one block of header.
 //!
-//! Segment `n` holds the addresses from `n * segment_bytes` on. It is made when the first page of it
-//! is flushed, and never again: after a restart the log goes on in a segment of its own, whose header
-//! tells where the log had ended before. So no block of a segment is written twice, and what a
-//! crash left behind the end is never taken for the log.
+//! Segment `n` holds the addresses from `n * segment_bytes` on. It is made when the first page of
+//! it is flushed, and never again. After a restart the log continues in a segment of its own, whose
+//! header contains the address at which the log had ended before. So no block of a segment is
+//! written twice, and bytes that a crash left behind the end are never taken for the log.
 //!
 //! # Format
 //! `docs/formats/f2-log.md`.
@@ -31,7 +31,7 @@ pub(crate) use held::HeldSegments;
 
 /// The header of a segment.
 pub(crate) const FORMAT: Format = Format::new(*b"TCF2LOGS", 1, 0);
-/// Header, number, salt, where the log ended before, checksum.
+/// Header, number, salt, the address at which the log ended before, checksum.
 const FIELDS_BYTES: usize = FileHeader::LEN + 8 + 8 + 8;
 
 /// All segments of one log.
@@ -41,7 +41,7 @@ pub(crate) struct Segments {
     geometry: Geometry,
     open: RwLock<BTreeMap<u64, Arc<Segment>>>,
     unsynced: Mutex<Unsynced>,
-    /// Where the log of the life before ended, until a segment of this life says so.
+    /// The address at which the log of the life before ended, until a segment of this life has it.
     previous_end: Mutex<Option<LogAddress>>,
     salts: Mutex<Random>,
     /// Bytes of pages that were written since it was opened.
@@ -51,7 +51,7 @@ pub(crate) struct Segments {
 /// Reads of a lookup that are in flight at the same time, at most.
 pub(super) const LOOKUP_DEPTH: usize = 32;
 
-/// What has to be synced before a checkpoint may refer to it.
+/// Files and names that have to be synced before a checkpoint may refer to them.
 #[derive(Default)]
 struct Unsynced {
     segments: BTreeSet<u64>,
@@ -68,14 +68,14 @@ pub(crate) struct Segment {
     written: AtomicU64,
 }
 
-/// What a segment says of itself.
+/// The fields of a segment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) number: u64,
     /// Goes into the checksum of each record.
     pub(crate) salt: u64,
-    /// Where the log ended before it went on here: the segment's own beginning, but for the first
-    /// one of a life.
+    /// The address at which the log ended before it continued here: the segment's own beginning,
+    /// except for the first one of a life.
     pub(crate) previous_end: LogAddress,
 }
 
@@ -101,7 +101,7 @@ impl SegmentHeader {
     /// Reads a segment's first block.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The damage in it.
     pub(crate) fn decode(block: &[u8]) -> std::result::Result<Self, Corruption> {
         FORMAT.decode(block)?;
         let mut fields = Reader::new(block);
@@ -136,7 +136,8 @@ impl Segments {
         Self::open_unless(device, prefix, geometry, (begin, end), salts, refuse)
     }
 
-    /// The same, but a segment that cannot be opened is left out unless `refuse` makes an error of why.
+    /// The same, but leaves out a segment that cannot be opened, unless `refuse` makes an error of
+    /// the reason.
     ///
     /// # Errors
     /// Those of `refuse`.
@@ -182,7 +183,7 @@ impl Segments {
         format!("{}-{number:016}", self.prefix)
     }
 
-    /// The numbers of all files that are named as segments of this log are.
+    /// The numbers of all files whose names are those of segments of this log.
     pub(crate) fn files(&self) -> Result<Vec<u64>> {
         let entries = self.device.list("")?;
         let number = |name: &str| {
@@ -212,8 +213,8 @@ impl Segments {
             let what = "a segment says that the log before it ended elsewhere";
             return Err(damaged(Corruption::new(what, 0)).into());
         }
-        // The log is written in whole blocks. Bytes behind the last whole block were added to the file
-        // by another program, and are never read.
+        // The log is written in whole blocks. Bytes behind the last whole block were added to the
+        // file by another program, and are never read.
         let written = AtomicU64::new(file.len()? / BLOCK_BYTES * BLOCK_BYTES);
         Ok(Segment { header, begin, file, name, written })
     }
@@ -229,7 +230,7 @@ impl Segments {
             return Ok(segment);
         }
         let begin = self.geometry.segment_begin(number);
-        // The first segment of this life tells where the life before ended.
+        // The first segment of this life contains the address at which the life before ended.
         let mut previous_end = self.previous_end.lock();
         let header_end = previous_end.unwrap_or(begin);
         let header =
@@ -241,7 +242,7 @@ impl Segments {
         self.device.open_blocks(&name, Mode::CreateNew)?;
         let file = Arc::new(OnDemandFile::new(&self.device, name.clone(), Mode::Write));
         file.write_at(0, &header.encode())?;
-        // Not before: another try has to tell it, too.
+        // Not before: another try has to write it, too.
         *previous_end = None;
         let segment =
             Arc::new(Segment { header, begin, file, name, written: AtomicU64::new(BLOCK_BYTES) });
@@ -250,22 +251,22 @@ impl Segments {
         Ok(segment)
     }
 
-    /// Notes that a page of the segment was written: the next sync covers it. Called before anybody
-    /// may take the page for flushed, and not before it is written, since a sync that runs beside
+    /// Notes that a page of the segment was written: the next sync covers it. Called before any
+    /// thread may take the page for flushed, and not before it is written, since a concurrent sync
     /// would forget it.
     pub(super) fn note_written(&self, number: u64) {
         self.unsynced.lock().segments.insert(number);
     }
 
-    /// Where the log of the life before ended, if it ended in segment `number` and no later segment
-    /// says so yet.
+    /// The address at which the log of the life before ended, if it ended in segment `number` and
+    /// no later segment has it yet.
     pub(super) fn pending_end(&self, number: u64) -> Option<LogAddress> {
         let end = (*self.previous_end.lock())?;
         (end != LogAddress::NONE && self.numbers(LogAddress::NONE, end).1 == number + 1)
             .then_some(end)
     }
 
-    /// What lies between the lives of a log that goes on at `tail`.
+    /// The gaps between the lives of a log that continues at `tail`.
     pub(super) fn gaps(&self, tail: LogAddress) -> Gaps {
         let open = self.open.read();
         let before = open.values().map(|segment| (segment.previous_end(), segment.begin));
@@ -299,7 +300,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Removes every segment that lies wholly below `begin`.
+    /// Removes every segment that is wholly below `begin`.
     pub(crate) fn remove_below(&self, begin: LogAddress) -> Result<()> {
         let first = self.geometry.segment(begin);
         let gone: Vec<u64> = self.open.read().range(..first).map(|(number, _)| *number).collect();
@@ -315,10 +316,10 @@ impl Segments {
         Ok(())
     }
 
-    /// Opening: removes every segment behind `end`. No superblock of before names one of them, so this needs
-    /// no other step to be durable, and gives its room back before anything is written.
+    /// Opening: removes every segment behind `end`. No superblock of before names one of them, so
+    /// this needs no other step to be durable, and releases its room before anything is written.
     pub(crate) fn remove_behind(&self, end: LogAddress) -> Result<()> {
-        // Also where the log is empty: the superblock before may name what lies below its end.
+        // Also if the log is empty: the superblock before may name records below its end.
         let last = end.get().div_ceil(self.geometry.segment_bytes());
         for number in self.files()?.into_iter().filter(|number| *number >= last) {
             self.device.remove(&self.file_name(number))?;
@@ -344,7 +345,7 @@ impl Segments {
         Ok(())
     }
 
-    /// A queue for `depth` reads of the segments at once.
+    /// A queue for `depth` concurrent reads of the segments.
     pub(super) fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
         Ok(self.device.queue(depth)?)
     }
@@ -364,7 +365,7 @@ impl Segments {
         open.values().map(|segment| segment.written.load(Acquire)).sum()
     }
 
-    /// Lets go of the files.
+    /// Releases the files; a read that holds one keeps it open.
     pub(crate) fn close(&self) {
         self.open.write().clear();
     }
@@ -379,17 +380,17 @@ impl Segment {
         self.header.number
     }
 
-    /// Where the log ended before it went on here.
+    /// The address at which the log ended before it continued here.
     pub(crate) fn previous_end(&self) -> LogAddress {
         self.header.previous_end
     }
 
-    /// Where in the file an address lies.
+    /// The offset of an address in the file.
     pub(crate) fn offset(&self, address: LogAddress) -> u64 {
         BLOCK_BYTES + (address.get() - self.begin.get())
     }
 
-    /// Where what was written ends, as an address.
+    /// The address at which the written part ends.
     pub(super) fn end(&self) -> LogAddress {
         self.begin.plus(self.written.load(Acquire).saturating_sub(BLOCK_BYTES))
     }
@@ -398,7 +399,7 @@ impl Segment {
         self.judge_read(from, self.file.read_at(self.offset(from), into))
     }
 
-    /// What to make of how a read of what begins at `from` has ended.
+    /// Judges the result of a read of the bytes that begin at `from`.
     pub(super) fn judge_read(&self, from: LogAddress, read: device::Result<()>) -> Result<()> {
         match read {
             // A file that is shorter than it was is damaged, whatever took its end.
@@ -422,7 +423,7 @@ impl Segment {
         Ok(())
     }
 
-    /// What is wrong at `address`, with its place in the file.
+    /// Returns the damage at `address`, with its place in the file.
     pub(crate) fn damage(&self, address: LogAddress, damage: Damage) -> Corruption {
         Corruption::new(damage.0, self.offset(address)).at(&self.name, 0)
     }

@@ -15,7 +15,7 @@ use crate::record::Shape;
 
 const PAGE_BYTES: u64 = 4096;
 
-/// An empty log that goes on at `tail`.
+/// An empty log that continues at `tail`.
 fn log_from(tail: LogAddress) -> (Arc<HybridLog>, Pool) {
     let environment = Environment::seeded(7);
     let pool = Pool::start(&environment, 1, &Registry::default()).expect("threads start");
@@ -61,7 +61,7 @@ fn a_log_that_comes_to_the_end_of_its_addresses_takes_nothing_more() {
         assert!(matches!(&refused, Error::ReadOnly { cause } if **cause == Error::LogEnded));
     }
     assert!(log.tail() < LogAddress::END);
-    // What is opened again goes on at the next segment, and takes nothing either.
+    // A log that is opened again continues at the next segment, and takes nothing either.
     let (log, _pool) = log_from(LogAddress::new(LogAddress::END.get() - 2 * PAGE_BYTES));
     assert!(log.check_writable().is_err());
     assert!(log.tail() < LogAddress::END);

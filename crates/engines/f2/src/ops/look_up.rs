@@ -14,26 +14,27 @@
 //!      gone? the chunk again
 //! ```
 //!
-//! 1. [`Shared::look_in_memory`], protected, answers what memory knows, and says where the chain goes
-//!    on otherwise.
-//! 2. A [`LookUp`] goes on from there: [`LookUp::start`], then [`LookUp::resume`] with the bytes of the
-//!    read that it asks for, until it knows.
-//! 3. Who drives it waits for the reads: one after the other (`run`), or many look-ups on one queue of
-//!    the device, each at a step of its own (`flight`).
+//! 1. [`Shared::look_in_memory`], protected, returns the value if memory has it, and otherwise the
+//!    place at which the chain continues.
+//! 2. A [`LookUp`] continues from there: [`LookUp::start`], then [`LookUp::resume`] with the bytes
+//!    of the read that it requests, until it has a result.
+//! 3. Its driver waits for the reads: sequentially (`run`), or for many lookups on one queue of the
+//!    device, each at a step of its own (`flight`).
 //!
 //! # Invariants
-//! - L1. Between two steps nothing is protected, and a look-up holds nothing that only protection keeps:
-//!   addresses, and files that its read keeps open. So it may wait for as long as it likes, may be
-//!   dropped at any step, and may be gone on with by another thread.
-//! - L2. It asks for one read at a time, and is resumed with the bytes of that read.
-//! - L3. The hot log is asked before the cold one, the chunk before the records that it names, these
-//!   in its order, and the first record of the key decides [O2]. Records move from the hot to the cold log,
-//!   never back.
-//! - L4. That the hot log has nothing is concluded at a chain's end if the log was not truncated since
-//!   before the chain was looked up: otherwise what is new of the chain is searched [O3]. With two
-//!   logs absence is concluded from a chunk that was the present one at some moment after that.
-//! - L5. What was found below the hot log's memory is cached, under the entry that was noted before
-//!   memory was searched in vain [R2 of the read cache]; nothing else is.
+//! - L1. Between two steps nothing is protected, and a lookup holds nothing that only protection
+//!   keeps: it holds addresses, and files that its read keeps open. So it may wait for any time,
+//!   may be dropped at any step, and another thread may continue it.
+//! - L2. It requests one read at a time, and is resumed with the bytes of that read.
+//! - L3. The hot log is searched before the cold one, the chunk before the records that it names,
+//!   these in its order, and the first record of the key decides [O2]. Records move from the hot to
+//!   the cold log, never back.
+//! - L4. A lookup concludes at a chain's end that the hot log has no record if the log was not
+//!   truncated since before the chain was looked up. Otherwise the new part of the chain is
+//!   searched [O3]. With two logs absence is concluded from a chunk that was the present one at
+//!   some moment after that.
+//! - L5. A value that was found below the hot log's memory is cached, under the entry that was
+//!   noted before memory was searched in vain [R2 of the read cache]; nothing else is.
 
 pub(crate) mod flight;
 pub(crate) mod reads;
@@ -53,7 +54,7 @@ use crate::read_cache::Noted;
 use crate::record::Read;
 use crate::store::Shared;
 
-/// What memory knows of a key.
+/// The result of a search for a key in memory.
 pub(crate) enum InMemory {
     /// Its value, which was read.
     Value,
@@ -63,21 +64,21 @@ pub(crate) enum InMemory {
     Beyond(Beyond),
 }
 
-/// Where a look-up goes on.
+/// The place at which a lookup continues.
 #[derive(Clone, Copy)]
 pub(crate) struct Beyond {
-    /// The chain as it was looked up.
+    /// The chain at the time of its lookup.
     pub(crate) chain: Noted,
-    /// Where it goes on on disk; [`LogAddress::NONE`] if it ends in memory.
+    /// The address at which it continues on disk; [`LogAddress::NONE`] if it ends in memory.
     pub(crate) on_disk: LogAddress,
 }
 
-/// What a look-up knows after a step.
+/// The result of one step of a lookup.
 #[derive(Debug)]
 pub(crate) enum Progress<'b> {
     Value(&'b [u8]),
     Absent,
-    /// Nothing yet: it wants [`LookUp::read`].
+    /// Nothing yet: it needs [`LookUp::read`].
     Read,
 }
 
@@ -89,7 +90,7 @@ enum Step {
     Read,
 }
 
-/// What the read is of.
+/// The part of the store that the read is of.
 #[derive(Clone, Copy)]
 enum At {
     HotRecord,
@@ -97,11 +98,11 @@ enum At {
     ColdRecord,
 }
 
-/// A look-up that memory could not answer.
+/// A lookup that needs more than memory.
 pub(crate) struct LookUp {
     hash: KeyHash,
     beyond: Beyond,
-    /// What was searched of the hot chain before.
+    /// The head of the part of the hot chain that was searched before.
     searched: LogAddress,
     caches: bool,
     at: At,
@@ -110,15 +111,15 @@ pub(crate) struct LookUp {
     /// The cold records that may be of the key, the newest first, and how many of them are not.
     named: Vec<LogAddress>,
     others: usize,
-    /// Digests that have told them, and are not counted yet: whoever was only to see whether the device has to
-    /// be asked drops a look-up that was started, and another one begins anew.
+    /// Digests that have returned them and are not counted yet. A caller that only checks whether
+    /// the device is needed drops a lookup that was started, and another one begins again.
     digests: u64,
     gone: Gone,
 }
 
 impl Shared {
-    /// Looks for a key in memory, in the part of its chain above `searched`; its value replaces what
-    /// is in `into`. The caller is protected.
+    /// Looks for a key in memory, in the part of its chain above `searched`; its value replaces the
+    /// content of `into`. The caller is protected.
     #[inline]
     pub(crate) fn look_in_memory(
         &self,
@@ -152,8 +153,7 @@ impl Shared {
 }
 
 impl LookUp {
-    /// A look-up that goes on where memory ended. `caches`: whether what it finds is worth a copy in
-    /// memory.
+    /// A lookup that continues after memory. `caches`: whether its value is worth a copy in memory.
     pub(crate) fn new(hash: KeyHash, beyond: Beyond, caches: bool) -> Self {
         Self {
             hash,
@@ -169,13 +169,13 @@ impl LookUp {
         }
     }
 
-    /// The read that it wants, after [`Progress::Read`].
+    /// The read that it requests, after [`Progress::Read`].
     pub(crate) fn read(&self) -> &RecordRead {
         self.read.as_ref().expect("a look-up that was started wants a read")
     }
 
-    /// Goes as far as it can without the device. A value may lie in `scratch`. The caller is not
-    /// protected, here and below.
+    /// Continues as far as it can without the device. A value may be in `scratch`. The caller is
+    /// not protected, here and below.
     ///
     /// # Errors
     /// Damage with its place; the store was closed.
@@ -192,14 +192,14 @@ impl LookUp {
         Ok(progress(step, scratch))
     }
 
-    /// It has an answer, or a read was made for it.
+    /// Counts the digests: the lookup has a result, or a read was made for it.
     fn count_digests(&mut self, shared: &Shared) {
         if self.digests > 0 {
             shared.cold_log().index.digests.note_found(std::mem::take(&mut self.digests));
         }
     }
 
-    /// Goes on with what was read. A value may lie in `fetched` or in `scratch`.
+    /// Continues with the bytes that were read. A value may be in `fetched` or in `scratch`.
     ///
     /// # Errors
     /// The same.
@@ -238,7 +238,7 @@ impl LookUp {
         Ok(progress(step, scratch))
     }
 
-    /// Does all its reads, one after the other; the value replaces what is in `into`. Blocks.
+    /// Does all its reads sequentially; the value replaces the content of `into`. Blocks.
     ///
     /// # Errors
     /// Damage with its place; the storage's; the store was closed.
@@ -279,7 +279,7 @@ impl LookUp {
         }
     }
 
-    /// The hot log's chain from `from` on, and what comes after its end.
+    /// Searches the hot log's chain from `from` on, and the cold log after its end.
     fn search_hot(
         &mut self,
         shared: &Shared,

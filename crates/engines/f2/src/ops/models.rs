@@ -1,13 +1,13 @@
-//! Models of operations on a whole store beside each other and beside compactions, for both checkers.
+//! Models of concurrent operations and compactions on a whole store, for both checkers.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib --target-dir target/loom ops
 //! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --profile models --lib --target-dir target/shuttle ops
 //! ```
 //!
-//! What counts is the sum: an update that is lost is missing in it, and so is one that begins with
-//! nothing because it did not find what was there. Loom has two threads each time, of which one does
-//! what several would do one after the other.
+//! The sum is checked: an update that is lost is missing in it, and so is one that begins with
+//! nothing because it did not find the old value. Loom has two threads each time, of which one does
+//! sequentially the work that several would do.
 
 use crate::address::LogAddress;
 use crate::checkers::small_store::SmallStore;
@@ -21,7 +21,7 @@ fn insert_beside_insert(order: Order) {
     must_be(&store, 2);
 }
 
-/// A thread inserts a key, while another does, and what came so is moved to the cold log.
+/// A thread inserts a key, while another does, and then moves the key to the cold log.
 fn insert_beside_a_move(order: Order) {
     let store = SmallStore::of_two_logs();
     let come_and_go = |store: &SmallStore| {
@@ -32,7 +32,7 @@ fn insert_beside_a_move(order: Order) {
     must_be(&store, 2);
 }
 
-/// The same, and it comes again: the entry is freed, and made anew without an address.
+/// The same, and the key is inserted again: the entry is freed, and made again without an address.
 fn insert_beside_a_move_and_an_insert(order: Order) {
     let store = SmallStore::of_two_logs();
     let come_go_and_come = |store: &SmallStore| {
@@ -68,7 +68,7 @@ fn two_inserts_beside_a_move(_order: Order) {
     must_be(&store, 2);
 }
 
-/// A thread reads what is on disk, while it is copied to the tail and the log begins behind it.
+/// A thread reads a record on disk, while it is copied to the tail and the log begins behind it.
 fn read_beside_a_copy(order: Order) {
     let store = SmallStore::of_one_log();
     store.count_and_evict();
@@ -77,7 +77,7 @@ fn read_beside_a_copy(order: Order) {
     must_be(&store, 1);
 }
 
-/// A thread reads what is on disk, while it is moved to the cold log.
+/// A thread reads a record on disk, while it is moved to the cold log.
 fn read_beside_a_move(order: Order) {
     let store = SmallStore::of_two_logs();
     store.count_and_evict();

@@ -1,8 +1,8 @@
-//! Many reads at once, so that those which need the disk overlap.
+//! Many reads in one call, so that reads of the disk overlap.
 //!
-//! 1. Some keys are looked for in memory; what is found there is told at once.
-//! 2. The others go to a flight of look-ups. When it is full, or there are no more keys, what completes
-//!    is told.
+//! 1. Some keys are looked up in memory; the values that are found there are reported immediately.
+//! 2. The others become lookups in flight. When the flight is full, or there are no more keys, the
+//!    lookups that complete are reported.
 
 use engine::Result;
 
@@ -12,20 +12,20 @@ use crate::ops::look_up::flight::{Fetcher, Flight, Purpose};
 use crate::ops::look_up::{Beyond, InMemory, LookUp, Progress};
 use crate::store::Shared;
 
-/// Look-ups under way at once.
 use memory_budget::Account;
+/// Lookups under way at the same time.
 const DEPTH: usize = 128;
-/// Queues that are kept for the next who want one.
+/// Queues that are kept for the next callers.
 const SPARE_MAX: usize = 4;
-/// No queue takes more at once: more keeps no device busier.
+/// Most lookups of a queue: more keep no device busier.
 pub(crate) const DEPTH_MAX: usize = 4096;
-/// Keys looked for in memory under one protection, fewer where their values are long.
+/// Keys that are looked up in memory under one protection, fewer if their values are long.
 const KEYS_AT_ONCE: usize = 64;
-/// Of these, keys whose misses of the processor's caches overlap.
+/// Keys of a protection whose misses of the processor's caches overlap.
 const KEYS_WARMED_AT_ONCE: usize = 16;
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// What is told of each key: its index, and its value if it has one.
+/// A callback for each key: its index, and its value if it has one.
 type Tell<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
 
 /// One of the keys.
@@ -40,11 +40,11 @@ impl Purpose for Numbered<'_> {
     }
 }
 
-/// What memory says of some keys.
+/// The results of a search for some keys in memory.
 #[derive(Default)]
 struct Answers {
     values: Vec<u8>,
-    /// Of each key the end of its value among the values, if it has one.
+    /// For each key the end of its value among the values, if it has one.
     known: Vec<(usize, Option<usize>)>,
     beyond: Vec<(usize, KeyHash, Beyond)>,
 }
@@ -59,7 +59,7 @@ impl Shared {
         let mut asked = 0;
         while asked < keys.len() {
             asked = self.ask_memory(keys, asked, &mut scratch, &mut answers);
-            // Told once nobody is protected any more: `tell` may do what it likes.
+            // Called once this thread is not protected any more: `tell` may do anything.
             answers.tell(tell);
             for (index, hash, beyond) in answers.beyond.drain(..) {
                 let key = keys[index];
@@ -91,7 +91,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Looks for some keys from number `first` on, and answers which is the next.
+    /// Looks up some keys from number `first` on in memory, and returns the number of the next.
     fn ask_memory(
         &self,
         keys: &[&[u8]],
@@ -126,7 +126,7 @@ impl Shared {
         end
     }
 
-    /// Waits for some look-ups and tells what they have found.
+    /// Waits for some lookups and reports their results.
     fn tell_some(&self, flight: &mut Flight<Numbered<'_>>, tell: &mut Tell<'_>) -> Result<()> {
         let mut outcome = Ok(());
         flight.complete(self, true, &mut |numbered, found| {
@@ -139,13 +139,13 @@ impl Shared {
         outcome
     }
 
-    /// A queue that nobody uses.
+    /// A queue that no thread uses.
     fn fetcher(&self) -> Result<Fetcher> {
         let spare = self.fetchers.lock().pop();
         spare.map_or_else(|| self.new_fetcher(DEPTH), Ok)
     }
 
-    /// A queue for so many look-ups at once.
+    /// A queue for `depth` concurrent lookups.
     pub(crate) fn new_fetcher(&self, depth: usize) -> Result<Fetcher> {
         let charge = Account::new(&self.host.memory);
         let depth = depth.clamp(1, DEPTH_MAX);

@@ -1,4 +1,4 @@
-//! A read of one key: through memory protected, and then, read by read, through what is on disk.
+//! A read of one key: through memory protected, and then, read by read, through the disk.
 
 use engine::Result;
 use sync::epoch::Guard;
@@ -9,8 +9,8 @@ use crate::ops::look_up::{Beyond, InMemory, LookUp, Progress};
 use crate::store::Shared;
 
 impl Shared {
-    /// The key's value replaces what is in `into`; `false` if it has none. One read of the device
-    /// for each record of its chain that is on disk; two for a key of the cold log.
+    /// Replaces the content of `into` by the key's value; returns `false` if it has none. One read
+    /// of the device for each record of its chain that is on disk; two for a key of the cold log.
     pub(crate) fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         self.health.check_open()?;
         let hash = self.hash(key);
@@ -24,10 +24,11 @@ impl Shared {
         }
     }
 
-    /// The same without the device: `None` if it has to be asked.
+    /// The same without the device: `None` if it is needed.
     pub(crate) fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
         let guard = self.epochs.protect();
-        // The outcome is not moved: the processor would wait for all writes of it to reach its cache.
+        // The outcome is not moved: the processor would wait for all writes of it to reach its
+        // cache.
         match self.begin_get(guard, key, into) {
             Ok(Ok(is_there)) => Ok(Some(is_there)),
             Ok(Err(_)) => Ok(None),
@@ -35,8 +36,8 @@ impl Shared {
         }
     }
 
-    /// Begins a read as far as it comes without the device; `Err` is a look-up that wants a read. The
-    /// caller is protected by `guard` alone.
+    /// Begins a read and continues it as far as it can without the device; `Err` is a lookup that
+    /// needs a read. The caller is protected by `guard` alone.
     pub(crate) fn begin_get(
         &self,
         guard: Guard<'_>,

@@ -1,17 +1,18 @@
 //! An atomic read-modify-write.
 //!
-//! 1. If the key's newest record is mutable, the operator changes it in place.
-//!    If it is cached, nobody can change it, and the operator makes a new value of it.
-//! 2. Otherwise the record is sealed (where somebody might still change it), the operator makes a
-//!    new value of the old one, and a new record is linked, if no other was meanwhile.
+//! 1. If the key's newest record is mutable, the operator changes it in place. If it is cached, no
+//!    thread can change it, and the operator makes a new value of it.
+//! 2. Otherwise the record is sealed (if a thread might still change it), the operator makes a new
+//!    value of the old one, and a new record is linked, if no other was meanwhile.
 //! 3. If the old value is on disk it is read unprotected, and if the hot log has no record of the
-//!    key, from the cold log (Algorithm 1 of the F2 paper); then the record is appended only if the
+//!    key, from the cold log (Algorithm 1 of the F2 paper). Then the record is appended only if the
 //!    part of the chain that is new since has no record of the key (*conditional insert*, [O4]).
 //!
-//! Whatever fails begins anew, so the operator may be asked several times.
+//! An attempt that fails begins again, so the operator may be called several times.
 //!
-//! A host that orders the writes of a key itself looks the old value up on a seat, keeps writes of the
-//! key out, and asks the same of the chain before it writes ([`Shared::is_unwritten_since`]).
+//! A host that orders the writes of a key itself looks the old value up on a seat, keeps writes of
+//! the key out, and checks the chain in the same way before it writes
+//! ([`Shared::is_unwritten_since`]).
 
 use std::sync::atomic::Ordering::Acquire;
 
@@ -29,12 +30,12 @@ use crate::record::{InPlace, Live, Read, Shape};
 use crate::scratch::Scratch;
 use crate::store::Shared;
 
-/// How an attempt ended.
+/// The end of an attempt.
 enum Attempt {
     Done,
     /// Another write of the chain came first.
     Lost,
-    /// Memory does not know the old value.
+    /// Memory does not have the old value.
     Beyond(Beyond),
     /// The new value cannot be held.
     TooLong(engine::Error),
@@ -42,22 +43,22 @@ enum Attempt {
 
 type Tried = std::result::Result<Attempt, PageFull>;
 
-/// What wants the old value from disk, and when it began.
+/// A read-modify-write that needs the old value from disk, and the moment at which it began.
 pub(crate) struct WantsOld {
     beyond: Beyond,
-    /// Where `SAFE_READ_ONLY` was.
+    /// `SAFE_READ_ONLY` of that moment.
     start: LogAddress,
 }
 
 impl WantsOld {
-    /// The look-up that finds it. A copy of it would be cut off at once.
+    /// The lookup that finds it. A copy of it would be cut off immediately.
     pub(crate) fn look_up(&self, hash: KeyHash) -> LookUp {
         LookUp::new(hash, self.beyond, false)
     }
 }
 
 impl Shared {
-    /// Replaces the key's value by what `operator` makes of it.
+    /// Replaces the key's value by the one that `operator` makes of it.
     pub(crate) fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
         self.check_rmw(key)?;
         if seqno <= self.persisted() {
@@ -75,7 +76,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The same as far as it comes without the device to read; `false` if that has to be asked.
+    /// The same without reads of the device; returns `false` if one is needed.
     pub(crate) fn rmw_at_once(
         &self,
         key: &[u8],
@@ -88,7 +89,8 @@ impl Shared {
         Ok(is_done)
     }
 
-    /// A read-modify-write up to its end, or to the look-up of the old value that wants a read.
+    /// Does a read-modify-write up to its end, or up to the lookup of the old value that needs a
+    /// read.
     pub(crate) fn rmw_up_to_device(
         &self,
         key: &[u8],
@@ -110,8 +112,8 @@ impl Shared {
         Ok(None)
     }
 
-    /// The look-up of the value that somebody else's read-modify-write is to change, which wants a
-    /// read; `None` where it needs none. The caller is protected by `guard` alone.
+    /// The lookup of the value that another layer's read-modify-write is to change, which needs a
+    /// read; `None` if it needs none. The caller is protected by `guard` alone.
     pub(crate) fn look_up_old(
         &self,
         guard: Guard<'_>,
@@ -135,16 +137,16 @@ impl Shared {
         self.note_disk_read(hash, wanted.beyond.chain.log_head);
     }
 
-    /// Whether no write of the key has come since it was looked up. The caller keeps writes of the key
-    /// out, and is not protected. [O4]
+    /// Returns whether the key was not written since it was looked up. The caller keeps writes of
+    /// the key out, and is not protected. [O4]
     pub(crate) fn is_unwritten_since(&self, hash: KeyHash, key: &[u8], wanted: &WantsOld) -> bool {
         let _guard = self.epochs.protect();
         let head = self.index.find(hash).map_or(LogAddress::NONE, |slot| slot.address());
         self.has_nothing_since(head, key, wanted)
     }
 
-    /// Asked before a read-modify-write, as [`Self::admit`] before a write: the new value takes room in the
-    /// hot index and log as a put's does. How much nobody knows yet: a page at most.
+    /// Called before a read-modify-write, as [`Self::admit`] before a write: the new value takes
+    /// room in the hot index and log as a put's does. Its size is not known yet: a page at most.
     pub(crate) fn admit_rmw(&self, key: &[u8]) -> Result<()> {
         self.check_rmw(key)?;
         self.admit_to_log(1, self.log.geometry.page_bytes())?;
@@ -158,7 +160,7 @@ impl Shared {
         self.check_record(key, &[])
     }
 
-    /// Does all of it if memory knows the old value. [O4]
+    /// Does all of it if memory has the old value. [O4]
     pub(crate) fn rmw_in_memory(
         &self,
         hash: KeyHash,
@@ -178,8 +180,8 @@ impl Shared {
         }
     }
 
-    /// Goes on with the old value, if the key has one. `false`: another write came first, so that it
-    /// begins anew.
+    /// Continues with the old value, if the key has one. Returns `false` if another write came
+    /// first, so that it begins again.
     pub(crate) fn rmw_with_old(
         &self,
         hash: KeyHash,
@@ -195,7 +197,7 @@ impl Shared {
         if change == Change::Keep {
             return Ok(true);
         }
-        // It has been waited for where this began; here a number of the sequence is held.
+        // This has waited for compaction when it began; here a number of the sequence is held.
         if old.is_none() && matches!(change, Change::Put(_)) {
             self.pressure.check(self.host.memory.limit())?;
         }
@@ -255,8 +257,8 @@ impl Shared {
         }
     }
 
-    /// *Conditional insert*: appends what `change` says, unless a record of the key was linked
-    /// since the attempt began that wanted the old value.
+    /// *Conditional insert*: appends `change`, unless a record of the key was linked since the
+    /// attempt that needed the old value began.
     fn insert_if_none(
         &self,
         hash: KeyHash,
@@ -271,21 +273,21 @@ impl Shared {
         self.append(slot, hash, key, change, |_| false)
     }
 
-    /// Whether the chain that begins at `head` has no record of the key that was linked since. The
-    /// caller is protected since before it read `head`. [O4]
+    /// Returns whether the chain that begins at `head` has no record of the key that was linked
+    /// since. The caller is protected since before it read `head`. [O4]
     fn has_nothing_since(&self, head: LogAddress, key: &[u8], wanted: &WantsOld) -> bool {
         let until = wanted.beyond.chain.log_head.plus(1);
         let found = match is_planted(Planted::NewPartUnsearched) {
             true => Found::Nothing,
             false => self.walk(head, until, key),
         };
-        // A record that came since may have gone again. One that goes from now on stays on its chain
-        // while we are protected, so that a link from `head` would fail.
+        // A record that was linked since may have left the log again. One that leaves from now on
+        // stays on its chain while we are protected, so that a link from `head` would fail.
         let is_all_there = self.log.begin() <= wanted.start || is_planted(Planted::BeginUnlookedAt);
         is_all_there && matches!(found, Found::Nothing)
     }
 
-    /// Appends what `change` says and links it in place of what `slot` was read with.
+    /// Appends `change` and links it in place of the address that `slot` was read with.
     fn append<'a>(
         &'a self,
         slot: Slot<'a>,

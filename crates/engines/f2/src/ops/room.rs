@@ -1,14 +1,14 @@
-//! Room for what a write appends, where the device has none for the pages that have to leave memory.
+//! Room for a write's records if the device has none for the pages that have to leave memory.
 //!
 //! 0. Room is held on the device for the write's records (`held_room`), or the write is refused.
-//! 1. A write is admitted if the page at the tail has room for it, or memory for the page behind; one of
-//!    several steps if its pages can be set aside, which its application does. If
-//!    neither is so, it waits until a page is flushed, as it would have to when it is applied: so that it is
-//!    here that a flush fails for want of room, before the write is journaled.
-//! 2. It is refused then, and so are others, until a flush succeeds. Flushes are tried again after pauses
-//!    that grow, by whoever writes then, and by who asks for a flush.
-//! 3. Writes that were admitted at the same time may still find too little. They wait a while, since they
-//!    may be journaled; if that does not help they fail, and the host stops.
+//! 1. A write is admitted if the page at the tail has room for it, or memory for the page behind; a
+//!    write of several steps if its pages can be reserved, which its application does. Otherwise it
+//!    waits until a page is flushed, as it would have to when it is applied. So a flush fails for
+//!    lack of room here, before the write is journaled.
+//! 2. The write is refused then, and so are others, until a flush succeeds. Flushes are tried again
+//!    after pauses that grow, by the next writer and by a caller that requests a flush.
+//! 3. Writes that were admitted at the same time may still find too little. They wait a while,
+//!    since they may be journaled; if that does not help they fail, and the host stops.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use engine::{Error, Result};
 use crate::failing_compactions::FLUSH;
 use crate::store::Shared;
 
-/// How long a write that was admitted waits for room, at most, and how long before it looks again.
+/// The longest time that an admitted write waits for room, and the time before it looks again.
 const WAIT_MOST: Duration = Duration::from_secs(2);
 const WAIT_STEP: Duration = Duration::from_millis(10);
 
@@ -50,7 +50,7 @@ impl Shared {
         }
     }
 
-    /// Step 3: does `work` again for a while if it fails for want of room.
+    /// Does step 3: repeats `work` for a while if it fails for lack of room.
     pub(super) fn until_there_is_room<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         let mut waited = Duration::ZERO;
         loop {

@@ -12,8 +12,8 @@ use crate::record::{InPlace, Shape};
 use crate::store::Shared;
 
 impl Shared {
-    /// Gives `key` the value. In place if its record is in the mutable region and the value takes
-    /// as many words; otherwise by a new record at the tail. Reads nothing from disk.
+    /// Sets the value of `key`: in place if its record is in the mutable region and the value takes
+    /// the same number of words; otherwise by a new record at the tail. Reads nothing from disk.
     pub(crate) fn upsert(
         &self,
         key: &[u8],
@@ -50,7 +50,7 @@ impl Shared {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> std::result::Result<(), PageFull> {
-        // Only what is mutable can be changed in place [H2 of the log].
+        // Only a mutable record can be changed in place [H2 of the log].
         let mutable = self.log.mutable_from();
         if let Found::Here(record, _) = self.walk(slot.address(), mutable, key)
             && record.put_in_place(value) == InPlace::Done
@@ -75,10 +75,10 @@ impl Shared {
         }
     }
 
-    /// Links the record at `at` as the newest of its chain. Whenever another comes first, `may`
-    /// is asked about the chain's new head. `Err`: it may not, or its head has a higher address
-    /// than ours [H7 of the log]. Heads are those in the log: a cached record in front leaves the
-    /// chain by the same step [R1 of the read cache].
+    /// Links the record at `at` as the newest of its chain. Whenever another record comes first,
+    /// `may` is called with the chain's new head. Returns `Err` if it may not, or if its head has a
+    /// higher address than ours [H7 of the log]. Heads are those in the log: a cached record in
+    /// front leaves the chain by the same step [R1 of the read cache].
     pub(crate) fn link<'a>(
         &'a self,
         mut slot: Slot<'a>,

@@ -1,15 +1,15 @@
-//! A walk over all live pairs, in the order of their positions, which is that of the index's chains.
+//! A walk over all live pairs, in the order of their positions, that of the index's chains.
 //!
-//! That order depends neither on what is written meanwhile nor on the index's growth: a pair that is
-//! there all the while is met exactly once, also by a walk that is begun again at some key.
+//! That order depends neither on concurrent writes nor on the index's growth: a pair that is there
+//! all the while is met exactly once, also by a walk that is begun again at some key.
 //!
-//! The walk collects a stretch of chains at a time: first the records in memory, then, in rounds, the next
-//! record of each chain on disk. The reads of a round go to the device together, sorted by their
-//! addresses in the log.
+//! The walk collects a stretch of chains at a time: first the records in memory, then, in rounds,
+//! the next record of each chain on disk. The reads of a round go to the device together, sorted by
+//! their addresses in the log.
 //!
 //! Collected pairs are visited after the epoch is left, so they are in memory until then. Values
-//! are kept while there is room for them (`walk_versions`); the others are looked up again when they are
-//! visited, one by one, and the next stretch is shorter.
+//! are kept while there is room for them (`walk_versions`); the others are looked up again when
+//! they are visited, one by one, and the next stretch is shorter.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Acquire;
@@ -26,7 +26,7 @@ use crate::position::Position;
 use crate::record::Read;
 use crate::store::Shared;
 
-/// Where a walk begins: a position, and a key there.
+/// The beginning of a walk: a position, and a key there.
 pub(super) type Place<'a> = (Position, &'a [u8]);
 
 /// The end of a stretch of chains.
@@ -38,8 +38,8 @@ pub(super) enum Cut {
 }
 
 impl Shared {
-    /// Visits every live pair, from where `from` lies on. At most one read of the device for each record
-    /// on disk; the reads of a stretch overlap.
+    /// Visits every live pair, from `from` on. At most one read of the device for each record on
+    /// disk; the reads of a stretch overlap.
     pub(crate) fn walk_pairs(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
         self.health.check_open()?;
         let from = from.map(|key| (self.index.position(self.hash(key)), key));
@@ -61,7 +61,8 @@ impl Shared {
                 continue;
             };
             if self.truncations.load(Acquire) != truncations {
-                // Records that were copied to the tail meanwhile may be missing: the same chains again.
+                // Records that were copied to the tail meanwhile may be missing: the same chains
+                // again.
                 continue;
             }
             chains = versions.next_chains(chains);
@@ -75,8 +76,9 @@ impl Shared {
         }
     }
 
-    /// Collects what at most `chains_max` chains behind `after` hold, none of them behind `end`. Returns
-    /// `None` if there is no room for the keys of that many chains, unless it is one.
+    /// Collects the records of at most `chains_max` chains behind `after`, none of them behind
+    /// `end`. Returns `None` if there is no room for the keys of that many chains, unless it is
+    /// one.
     pub(super) fn chain_versions(
         &self,
         after: Option<ChainId>,
@@ -109,7 +111,7 @@ impl Shared {
         Ok((has_room || chains_max == 1).then_some(cut))
     }
 
-    /// Visits what was collected, in order, but for what lies before `from`.
+    /// Visits the collected pairs, in order, except those before `from`.
     pub(super) fn visit_versions(
         &self,
         mut versions: Versions,
@@ -130,7 +132,7 @@ impl Shared {
                 Version::Tombstone => continue,
                 Version::Value(value) => value,
                 Version::LeftOut => {
-                    // One that is gone by now is not visited.
+                    // A pair that was removed since is not visited.
                     let is_there = self.get_uncached(key, &mut looked_up)?;
                     versions.charge_also(looked_up.capacity());
                     if !is_there {
@@ -146,12 +148,12 @@ impl Shared {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Where the key lies in the order of a walk.
+    /// The position of the key in the order of a walk.
     pub(crate) fn position(&self, key: &[u8]) -> u64 {
         self.index.position(self.hash(key)).get()
     }
 
-    /// Reads a key without a place for it in the read cache: a walk comes by once.
+    /// Reads a key without a place for it in the read cache: a walk reads it once.
     fn get_uncached(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         let hash = self.hash(key);
         let guard = self.epochs.protect();
@@ -164,8 +166,8 @@ impl Shared {
         }
     }
 
-    /// Collects the part of a chain that is in memory, and answers where it goes on on disk. The
-    /// caller is protected.
+    /// Collects the part of a chain that is in memory, and returns the address at which it
+    /// continues on disk. The caller is protected.
     fn versions_in_memory(
         &self,
         head: LogAddress,
@@ -189,9 +191,9 @@ impl Shared {
         LogAddress::NONE
     }
 
-    /// Collects the parts of chains that are on disk, from these records on: the newest record of each
-    /// chain first, then the one before it of each, and so on. Returns whether there was room for the keys
-    /// of several chains.
+    /// Collects the parts of chains that are on disk, from these records on: the newest record of
+    /// each chain first, then the one before it of each, and so on. Returns whether there was room
+    /// for the keys of several chains.
     fn versions_on_disk(
         &self,
         mut wanted: Vec<LogAddress>,

@@ -1,9 +1,11 @@
-//! A walk over two logs: a stretch of chunks of the cold index at a time, and beside it the chains of
-//! the hot index that belong to the same positions.
+//! A walk over two logs, in stretches of chunks of the cold index and chains of the hot index.
 //!
-//! Both indexes are ordered by position, so some chunks and some chains together hold whatever keys there
-//! are between two positions. What the hot log has of a key comes first; it is read first too, since
-//! records move from there to the cold log, never back.
+//! A stretch of chunks is walked at a time, together with the chains that belong to the same
+//! positions.
+//!
+//! Both indexes are ordered by position, so some chunks and some chains together hold all keys
+//! between two positions. The hot log's record of a key takes precedence; it is read first too,
+//! since records move from there to the cold log, never back.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Acquire;
@@ -18,16 +20,16 @@ use crate::cold::{Cold, Gone};
 use crate::position::Position;
 use crate::store::Shared;
 
-/// A stretch of the walk has about so many pairs, which are in memory at once: enough that their
-/// reads overlap. Fewer where there is no room for them, but one chunk's at least.
+/// Pairs of a stretch of the walk, about, which are in memory at the same time: enough that their
+/// reads overlap. Fewer if there is no room for them, but one chunk's at least.
 const PAIRS_MIN: usize = 64;
 const PAIRS_MAX: usize = 512;
 const CHUNKS_MAX: usize = 4096;
 
-/// What has come of collecting the records that some chunks name.
+/// The result of collecting the records that some chunks name.
 enum Collected {
     All,
-    /// There is no room for so many.
+    /// There is no room for all of them.
     TooMuch,
     /// One moved meanwhile, so the chunks are to be looked up again.
     Moved,
@@ -44,7 +46,7 @@ impl Shared {
         let (mut chunks, mut chains) = (1, CHAINS_MIN);
         let mut gone = Gone::default();
         while let Some(begin) = next {
-            // The hot log is read first, so where the stretch ends has to be known before.
+            // The hot log is read first, so the end of the stretch has to be known before.
             let end = cold.index.end_of_chunks(begin, chunks);
             let mut versions = self.no_versions();
             let truncations = self.truncations.load(Acquire);
@@ -65,13 +67,14 @@ impl Shared {
                 Cut::AtEnd => end,
             };
             if self.truncations.load(Acquire) != truncations {
-                // What was left behind for the sake of a newer record may be missing: once more [O3].
+                // A record that was left behind because of a newer one may be missing: once more
+                // [O3].
                 continue;
             }
             let walked = cold.index.next_chunks(begin, chunks)?;
             let end = [end, walked.next].into_iter().flatten().min();
-            // An entry has the upper bits of its key's position. So it lies before the end if the key does, and keys
-            // of an entry before `first` lie before the begin.
+            // An entry has the upper bits of its key's position. So it is before the end if the key
+            // is, and keys of an entry before `first` are before the begin.
             let first = walked.entries.iter().map(|(at, _)| *at).filter(|at| *at <= begin).max();
             let is_named = |at: Position| {
                 first.is_none_or(|first| at >= first) && end.is_none_or(|end| at < end)
@@ -108,7 +111,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Adds what the cold log has of keys that the hot one has nothing of.
+    /// Adds the records of the cold log whose keys the hot one does not have.
     fn cold_versions(
         &self,
         cold: &Cold,

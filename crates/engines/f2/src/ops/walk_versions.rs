@@ -1,17 +1,18 @@
-//! What a walk has collected of a chain or of some chunks, in memory that has a bound and is counted.
+//! Records that a walk has collected of a chain or of some chunks, in bounded, counted memory.
 //!
-//! Keys are kept, since they tell pairs apart and put them in order. Values are kept as long as there is
-//! room for them.
+//! Keys are kept, since they tell pairs apart and put them in order. Values are kept as long as
+//! there is room for them.
 
 use crate::store::Shared;
 
-/// What keys and values of a walk may take, where a share of the budget would be less.
 use memory_budget::Account;
+/// Bytes that keys and values of a walk may take if a share of the budget would be less.
 const ROOM_MIN: u64 = 64 << 10;
-/// What a pair takes beside its bytes.
+/// Bytes that a pair takes in addition to its key and value.
 const PAIR_BYTES: usize = 72;
 
-/// Chains of the hot index in a stretch of the walk, at least and at most: enough that their reads overlap.
+/// Chains of the hot index in a stretch of the walk, at least and at most: enough that their reads
+/// overlap.
 pub(super) const CHAINS_MIN: usize = 64;
 const CHAINS_MAX: usize = 1024;
 
@@ -43,7 +44,7 @@ impl Version {
 }
 
 impl Shared {
-    /// Room for what a walk collects.
+    /// Room for the records that a walk collects.
     pub(super) fn no_versions(&self) -> Versions {
         let charge = Account::new(&self.host.memory);
         let room = self.work.flight.max(ROOM_MIN);
@@ -52,7 +53,7 @@ impl Shared {
 }
 
 impl Versions {
-    /// Takes a value in, or leaves it out. What it takes counts from now on.
+    /// Keeps a value, or leaves it out. Its bytes count from now on.
     pub(super) fn keep(&mut self, value: &[u8]) -> Version {
         if self.bytes + value.len() as u64 > self.room {
             self.has_left_out = true;
@@ -72,7 +73,8 @@ impl Versions {
         self.charge.set(self.bytes);
     }
 
-    /// Adds a record of the chain whose pairs begin with number `first`, older than those of it before.
+    /// Adds a record of the chain whose pairs begin with number `first`, older than those of it
+    /// before.
     pub(super) fn add(&mut self, key: &[u8], value: Option<&[u8]>, first: usize) {
         if self.is_known(key, first) {
             return;
@@ -97,8 +99,8 @@ impl Versions {
         self.pairs[first..].iter().any(|(known, _)| *known == key)
     }
 
-    /// Returns how many chains the next stretch has if this one had `chains`: fewer if values of this one
-    /// had no room, more if half of the room was left.
+    /// Returns the number of chains of the next stretch if this one had `chains`: fewer if values
+    /// of this one had no room, more if half of the room was left.
     pub(super) fn next_chains(&self, chains: usize) -> usize {
         match () {
             () if self.has_no_room() => (chains / 2).max(1),
@@ -122,7 +124,8 @@ impl Versions {
         !self.has_left_out && self.bytes < self.room / 2
     }
 
-    /// Whether what was collected takes more than there is room for, without values that were left out.
+    /// Returns whether the collected records take more than there is room for, without values that
+    /// were left out.
     pub(super) fn is_overfull(&self) -> bool {
         self.bytes > self.room
     }
@@ -137,7 +140,7 @@ impl Versions {
         std::mem::take(&mut self.pairs)
     }
 
-    /// Counts so many bytes beside what was collected.
+    /// Counts `bytes` in addition to the collected records.
     pub(super) fn charge_also(&self, bytes: usize) {
         self.charge.set(self.bytes + bytes as u64);
     }

@@ -1,8 +1,8 @@
-//! Many keys' way through memory, begun for all of them at once.
+//! The way of many keys through memory, begun for all of them together.
 //!
-//! A look-up waits for two or three misses of the processor's caches, each for the one before: the
-//! bucket, the record, the record's second line. Where several keys are known, first all their buckets are
-//! loaded, then all their records. Those loads do not wait for each other, so they overlap.
+//! A lookup waits for two or three misses of the processor's caches, each for the one before: the
+//! bucket, the record, the record's second line. If several keys are known, first all their buckets
+//! are loaded, then all their records. Those loads do not wait for each other, so they overlap.
 
 use std::hint::black_box;
 
@@ -11,9 +11,9 @@ use crate::key_hash::KeyHash;
 use crate::store::Shared;
 
 impl Shared {
-    /// Loads what keys with these hashes will be looked for in, into the processor's caches; nothing else
-    /// comes of it. More than some twenty hashes gain no more: so many misses overlap. The caller is
-    /// protected.
+    /// Loads the buckets and records of keys with these hashes into the processor's caches; it has
+    /// no other effect. More than some twenty hashes gain no more: that number of misses overlaps.
+    /// The caller is protected.
     pub(crate) fn warm(&self, hashes: &[KeyHash]) {
         let loaded = hashes.iter().fold(0, |loaded, hash| loaded ^ self.index.warm(*hash));
         black_box(loaded);

@@ -1,4 +1,4 @@
-//! What writers owe for a compaction that is behind, and when they pay.
+//! The debt of writers to a compaction that is behind, and the time at which they pay.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -53,8 +53,8 @@ fn writes_owe_until_it_is_worth_waiting() {
     assert_eq!(owed(&pressure), 2 * THIRD_NANOS, "a batch owes for each of its writes");
 }
 
-/// However many they are: one pays after the other. (A wait is no shorter than what is owed; how much longer it
-/// is, is not asked.)
+/// However many writers there are: they pay sequentially. (A wait is no shorter than the debt; the
+/// test does not check how much longer it is.)
 #[test]
 fn many_writers_are_no_faster_than_one() {
     const OWED: Duration = Duration::from_millis(2);
@@ -65,7 +65,8 @@ fn many_writers_are_no_faster_than_one() {
             scope.spawn(|| pressure.wait(1, 0).expect("is behind only"));
         }
     });
-    // Some pay for another one, whose turn comes with nothing left to pay; or leave it to who comes next.
+    // Some pay for another writer, whose turn comes with nothing left to pay, or leave it to the
+    // next one.
     let elapsed = clock.now() - begun + Duration::from_nanos(owed(&pressure));
     assert!(elapsed >= 32 * OWED, "{elapsed:?}");
 }
@@ -82,7 +83,7 @@ fn a_long_write_owes_for_its_length() {
     assert_eq!(owed(&pressure), 0);
 }
 
-/// What one does not pay is not forgiven, and does not grow without end.
+/// Debt that a writer does not pay is not forgiven, and does not grow without end.
 #[test]
 fn who_does_not_get_the_turn_leaves_what_is_owed() {
     let pressure = behind(THIRD_NANOS);

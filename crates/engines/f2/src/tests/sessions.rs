@@ -1,4 +1,4 @@
-//! Sessions: what is pending comes to what a blocking call would, and nothing is left behind.
+//! Sessions: a pending operation has a blocking call's result, and nothing is left behind.
 
 mod digests;
 mod histories;
@@ -106,7 +106,7 @@ fn pending_gets_find_what_blocking_ones_find() {
 
 #[test]
 fn a_cold_get_takes_two_reads_of_the_device_and_all_of_them_overlap() {
-    // By hand, so that nothing else reads beside the gets.
+    // By hand, so that nothing else reads concurrently with the gets.
     let bench = Bench::open_by_hand(device::memory(), uncached(), 7);
     let put = |number: u64, key: &[u8]| {
         bench.put(key, &value(number, 0, 8));
@@ -283,8 +283,8 @@ fn begin_pending(session: &mut Session, number: u64, changes: bool) {
     }
 }
 
-/// The schedule of the paper's figure on false absence: the record is copied to the tail, and the log
-/// truncated, behind a look-up that has begun.
+/// The schedule of the paper's figure on false absence: the record is copied to the tail, and the
+/// log truncated, behind a lookup that has begun.
 #[test]
 fn what_is_copied_behind_a_pending_look_up_is_found() {
     let options = Options { single_log: true, disk_bytes_max: Some(160 << 10), ..tiny() };
@@ -316,7 +316,7 @@ fn what_a_session_writes_after_the_store_was_opened_again_is_there() {
     for number in 0..50 {
         bench.put(&key(number), b"before");
     }
-    // Its host begins to count anew.
+    // Its host begins to count from the beginning.
     let bench = bench.reopen(tiny());
     let mut session = bench.store.session().expect("a session begins");
     session.put(&key(1), b"after").expect("puts");
@@ -325,8 +325,8 @@ fn what_a_session_writes_after_the_store_was_opened_again_is_there() {
     assert_eq!(bench.get(&key(2)), None);
 }
 
-/// The false absence where the wait is for the chunk: what the chunk names, as it was read, moves in the
-/// cold log meanwhile.
+/// The false absence if the wait is for the chunk: a record that the chunk named when it was read
+/// moves in the cold log meanwhile.
 #[test]
 fn d5_what_moves_in_the_cold_log_behind_a_pending_look_up_is_found() {
     const PENDING: u64 = 12;
@@ -370,7 +370,7 @@ fn d5_a_look_up_that_believes_what_is_gone_is_found_out() {
     must_be_found(Planted::GoneBelieved, "", test);
 }
 
-/// The paper's false absence, and what keeps it away, taken out: then it is seen.
+/// The paper's false absence, with its prevention taken out: then it is seen.
 #[test]
 fn a_look_up_that_believes_a_chains_end_is_found_out() {
     type Schedule = fn();
@@ -383,8 +383,8 @@ fn a_look_up_that_believes_a_chains_end_is_found_out() {
     }
 }
 
-/// The same with two logs: the record is not the newest any more, so nobody copies it, and the newer one
-/// stands above what the look-up has searched.
+/// The same with two logs: the record is not the newest any more, so no thread copies it, and the
+/// newer one is above the part that the lookup has searched.
 #[test]
 fn what_is_left_behind_a_pending_look_up_for_a_newer_record_is_not_missed() {
     let bench = Bench::open(uncached());
@@ -457,7 +457,7 @@ fn a_dropped_session_gives_up_what_is_pending() {
                 let _held = &held;
                 Add.update(old)
             };
-            // What compaction has just moved is in memory.
+            // A record that compaction has just moved is in memory.
             let began = session.rmw(&key(number), Box::new(add)).expect("it begins");
             updated += u64::from(matches!(began, Update::Done));
             session.get(&key(500 + number % 200), &mut into).expect("it begins");
@@ -544,7 +544,7 @@ fn a_journaled_store_has_no_sessions() {
     let _session = bench.store.session();
 }
 
-/// They take room in the hot index and the hot log, as puts do, also where the old value is cold.
+/// They take room in the hot index and the hot log, as puts do, also if the old value is cold.
 #[test]
 fn a_read_modify_write_is_refused_where_a_put_is() {
     let bench = Bench::open_by_hand(device::memory(), tiny(), 7);

@@ -11,8 +11,8 @@
 //!    its pieces, until it is rewritten.
 //!
 //! All of that has a limit of size. Beyond it the index takes more than its share, and above
-//! [`TOLD_SHARES`] shares the store reports a background error. If intervals take little, their limit is
-//! halved again, and intervals that change are split gradually.
+//! [`TOLD_SHARES`] shares the store reports a background error. If intervals take little, their
+//! limit is halved again, and intervals that change are split gradually.
 //!
 //! The third step walks over the index, so the store first checks how much the index takes alone.
 //! Intervals of an older index that only snapshots hold disappear with the snapshots, and joining

@@ -1,4 +1,4 @@
-//! Steps by updates that are put, and who waits for them.
+//! Steps by updates that are put, and the writers that wait for them.
 
 use super::{BEFORE, BEHIND, Pace, STEPS};
 
@@ -25,7 +25,8 @@ fn room_comes_step_by_step_and_all_of_it_at_the_end() {
     assert_eq!(pace.allowed(), u64::MAX);
 }
 
-/// Where half of all versions is put, the next commit comes as far with half as many.
+/// After a commit that put half of its versions, the next one advances as far with half the
+/// updates.
 #[test]
 fn what_the_last_commit_put_is_what_the_next_one_is_measured_by() {
     let pace = Pace::default();
@@ -55,7 +56,7 @@ fn a_commit_that_is_broken_off_holds_nobody_up_any_more() {
     assert_eq!(pace.allowed(), u64::MAX);
 }
 
-/// Whoever waits goes on with the step that it needs, also where others come first.
+/// A writer that waits continues with the step that it needs, even if others come first.
 #[test]
 fn whoever_waits_goes_on_with_its_step() {
     let pace = Pace::default();

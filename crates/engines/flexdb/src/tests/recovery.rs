@@ -127,7 +127,8 @@ fn damage_in_one_place_holds_nothing_else_up() {
     assert!(readable >= 2000 - lost, "{readable} after {lost} were lost");
 }
 
-/// The collector leaves data that it cannot read where they are, and the store reports a background error.
+/// The collector leaves data that it cannot read where they are, and the store reports a background
+/// error.
 #[test]
 fn damage_that_the_collector_finds_is_told() {
     let bench = Bench::new();

@@ -132,7 +132,7 @@ impl Outputs<'_> {
 }
 
 impl Shared {
-    /// Does a job. Errors leave the version as it was, unless the commit failed for good; then the
+    /// Does a job. Errors leave the version unchanged, unless the commit failed for good; then the
     /// new tables stay until the store is opened.
     pub(crate) fn compact(self: &Arc<Self>, job: Job, stop: &StopToken) -> Result<()> {
         let removed = job.removed();

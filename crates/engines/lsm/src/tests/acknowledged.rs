@@ -1,11 +1,11 @@
-//! Threads that write, delete ranges, ingest, read, scan, reorganise, merge and flush at once: a get or a scan never
-//! misses what was acknowledged before it began.
+//! Threads that write, delete ranges, ingest, read, scan, reorganise, merge and flush concurrently.
+//! A get or a scan never misses a write that was acknowledged before it began.
 //!
-//! 1. Each writer has keys of its own, and does round after round of what a seed draws. It says which one it has
-//!    begun, and which one has returned.
-//! 2. A scan shows each writer's keys as they are behind one of its rounds: one of those that had begun when it
-//!    ended, none before the last one that had returned when it began, and none before that of an earlier scan. A get
-//!    shows a key so.
+//! 1. Each writer has keys of its own, and does round after round of operations that a seed draws.
+//!    It reports which round it has begun, and which one has returned.
+//! 2. A scan shows each writer's keys in their state after one of its rounds. That round had begun
+//!    when the scan ended. It is not before the last round that had returned when the scan began,
+//!    nor before the round of an earlier scan. A get shows a key in the same way.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,18 +28,19 @@ const ROUNDS: usize = 1500;
 const HOT: u64 = 7;
 const SEEDS: u64 = 12;
 
-/// What a writer does in a round, to keys of its own: numbers below [`KEYS`].
+/// Operation of a writer in a round, on keys of its own: numbers below [`KEYS`].
 #[derive(Clone, Debug)]
 enum Round {
     Put(u64),
     Delete(u64),
     DeleteRange(u64, u64),
-    /// From a key on, every so many keys.
+    /// Ingests every n-th key, from a key on.
     Ingest(u64, usize),
 }
 
 impl Round {
-    /// Whether a key has something else behind it; `Some(true)` if that is the round's number.
+    /// Returns `None` if the round leaves a key unchanged, else whether it gives it the round's
+    /// number.
     fn gives(&self, number: u64) -> Option<bool> {
         match *self {
             Self::Put(put) => (put == number).then_some(true),
@@ -52,7 +53,7 @@ impl Round {
     }
 }
 
-/// What the keys of a writer have behind a round, by number: the round that gave it.
+/// State of a writer's keys after a round, by number: the round that wrote the value.
 type Behind = BTreeMap<u64, usize>;
 
 /// A writer, as others see it.
@@ -86,7 +87,7 @@ impl Writer {
         key(self.first + number)
     }
 
-    /// Writes all rounds. Nobody else writes while something is ingested: `others` is a host's lock.
+    /// Writes all rounds. No other writer writes during an ingestion: `others` is a host's lock.
     fn write(&self, bench: &Bench, others: &RwLock<()>) {
         for (round, number) in self.rounds.iter().zip(1_u64..) {
             let value = number.to_le_bytes().repeat(6);
@@ -123,7 +124,7 @@ fn apply(bench: &Bench, others: &RwLock<()>, op: Op<'_>) {
     bench.store.apply(&[op], ticket.seqno()).expect("the write is taken");
 }
 
-/// What a reader knows of a writer.
+/// A reader's knowledge of a writer.
 #[derive(Default)]
 struct Known {
     round: usize,
@@ -131,7 +132,7 @@ struct Known {
 }
 
 impl Known {
-    /// Goes on to what is behind one round more.
+    /// Advances to the state after one more round.
     fn step(&mut self, writer: &Writer) {
         let round = &writer.rounds[self.round];
         self.round += 1;
@@ -150,7 +151,7 @@ impl Known {
         }
     }
 
-    /// Goes on to the first round behind which all keys have this.
+    /// Advances to the first round after which all keys have these values.
     fn find(&mut self, writer: &Writer, shown: &Behind, begun: usize, seed: u64) {
         let from = self.round;
         while self.behind != *shown {
@@ -163,12 +164,12 @@ impl Known {
     }
 }
 
-/// What a value says of the round that gave it.
+/// Returns the round that wrote a value.
 fn round_of(value: &[u8]) -> usize {
     u64::from_le_bytes(value[..8].try_into().expect("eight bytes")) as usize
 }
 
-/// Scans once, and gets each key, held to what the writers say.
+/// Scans once, gets each key, and checks the results against the writers' reports.
 fn look(bench: &Bench, writers: &[Writer], known: &mut [Known], direction: Direction, seed: u64) {
     for (writer, known) in writers.iter().zip(&mut *known) {
         known.go_to(writer, writer.returned.load(SeqCst) as usize);
@@ -200,7 +201,7 @@ fn look(bench: &Bench, writers: &[Writer], known: &mut [Known], direction: Direc
     }
 }
 
-/// Moves boundaries, does what was queued, and flushes, until it is told to end.
+/// Moves boundaries, runs queued work, and flushes, until `is_over` is set.
 fn upset(bench: &Arc<Bench>, is_over: &AtomicBool) {
     for round in 0.. {
         if is_over.load(SeqCst) {

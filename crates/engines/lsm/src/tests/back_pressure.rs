@@ -1,5 +1,7 @@
-//! Writers where compactions are behind: slowed down in proportion to what they write and to how far Level 0 is above its
-//! mark, a moment each, and not at all where it is not. Only at twice the mark they wait for a compaction.
+//! Writers while compactions are behind: the store slows them down in proportion to their bytes and
+//! to the height of Level 0 above its mark, each for a moment.
+//! It does not slow them down while Level 0 is below the mark. Only at twice the mark they wait for
+//! a compaction.
 
 use engine::{Engine, Op};
 
@@ -11,7 +13,7 @@ use crate::Options;
 const MARK: usize = 4;
 const WRITES: u64 = 500;
 const VALUE: [u8; 1000] = [7; 1000];
-/// What each table above the mark adds to the time that a byte takes.
+/// Nanoseconds that each table above the mark adds to the time of a byte.
 const NANOS: u64 = 20;
 /// Time is owed until it is as long as this.
 const OWED: u64 = 1_000_000;
@@ -20,7 +22,7 @@ fn bench() -> Bench {
     Bench::of(Options { level0_tables: 100, level0_tables_slow: MARK, ..small() })
 }
 
-/// One table more that covers all keys. Nothing is compacted unless somebody waits for it.
+/// Adds one table that covers all keys. Nothing is compacted unless a writer waits for it.
 fn add_table(bench: &Bench) {
     for number in 0..10 {
         let ticket = bench.sequence.begin();
@@ -34,7 +36,7 @@ fn slowed(bench: &Bench) -> u64 {
     bench.detail("slowed_nanos")
 }
 
-/// Has writes admitted, and tells what time they took in all, and the longest of them.
+/// Admits writes. Returns the time that they took in all, and the longest time of one of them.
 fn admit(bench: &Bench) -> [u64; 2] {
     let (began, mut longest) = (slowed(bench), 0);
     for _ in 0..WRITES {
@@ -45,7 +47,7 @@ fn admit(bench: &Bench) -> [u64; 2] {
     [slowed(bench) - began, longest]
 }
 
-/// What writes of so many bytes owe beside so many tables above the mark.
+/// Returns the time that writes of `bytes` bytes owe with `above` tables above the mark.
 fn owed(bytes: u64, above: u64) -> u64 {
     bytes * NANOS * above
 }
@@ -63,7 +65,7 @@ fn writers_are_slowed_by_how_far_compactions_are_behind_and_no_more_than_a_momen
         }
         let [all, longest] = admit(&bench);
         let owed = owed(BYTES, above);
-        // Less than what is waited for at once is left over, here and from before.
+        // The debt left over, here and from before, is less than a writer waits for in one wait.
         assert!(all <= owed + OWED && owed <= all + OWED, "{all} ns {above} above, not {owed}");
         assert!(longest <= OWED + owed / WRITES, "{longest} ns at once, {above} above");
     }
@@ -77,7 +79,7 @@ fn writers_are_slowed_by_how_far_compactions_are_behind_and_no_more_than_a_momen
     assert_eq!(bench.pairs().len(), 10);
 }
 
-/// Who must not wait leaves it to the next one who may.
+/// A writer that must not wait leaves the debt to the next writer that may wait.
 #[test]
 fn what_those_owe_who_must_not_wait_others_pay() {
     let bench = bench();
@@ -91,7 +93,8 @@ fn what_those_owe_who_must_not_wait_others_pay() {
     assert_eq!(slowed(&bench), owed(BYTES + 1, 2));
 }
 
-/// A reorganisation seals memtables that nothing was written to. A flush of them gives no memory back.
+/// A reorganisation seals memtables that nothing was written to. A flush of them gives no memory
+/// back.
 #[test]
 fn a_write_above_the_share_waits_for_no_flush_of_an_empty_memtable() {
     let bench = Bench::of(Options { slots_max: 2, ..small() });

@@ -1,4 +1,4 @@
-//! What may be done to a store's files beside and after its close: another opening may have them.
+//! Operations on a store's files during and after its close: another opening may have them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use super::durability::Journal;
 use super::stores::Bench;
 use crate::Store;
 
-/// A flush that tries again what the journal refused has no task beside it that `close` waits for.
+/// A flush that retries the work that the journal refused has no other task that `close` waits for.
 #[test]
 fn a_close_waits_for_a_flush_on_another_thread() {
     let faulty = FaultDevice::new(device::memory());
@@ -71,7 +71,7 @@ fn a_table_that_somebody_else_made_is_not_removed() {
     assert!(bench.device.exists(&name).expect("memory looks"), "after a compaction");
 }
 
-/// By its number alone it cannot be told from a table of another opening.
+/// The number alone does not distinguish it from a table of another opening.
 #[test]
 fn a_table_that_is_read_beyond_the_close_is_not_removed() {
     let bench = Bench::new();

@@ -54,8 +54,8 @@ impl Bench {
     }
 }
 
-/// What is flushed is compressed as Level 0 is, what is compacted as the level that it goes to; what
-/// is saved is counted.
+/// A flush compresses like Level 0, a compaction like the level that it writes to; the store counts
+/// the bytes saved.
 #[test]
 fn each_level_is_compressed_in_its_own_way() {
     for (compression, expected) in [

@@ -1,17 +1,20 @@
-//! Power cuts at every operation of a run of everything that changes files: flushes, merges and compactions, tables
-//! that only move or go, ingestions, reorganisations, range deletes, edits of the manifest and manifests that are
-//! written anew.
+//! Power cuts at every operation of a run that does everything that changes files: flushes, merges
+//! and compactions, tables that are only moved or removed, ingestions, reorganisations, range
+//! deletes, edits of the manifest and rewrites of the manifest.
 //!
-//! 1. A store on a simulated disk that keeps its history takes writes, which a journal has all of. After each step
-//!    it is noted how far the disk was, and what the store has come by.
-//! 2. For each operation of the disk the store is opened on an image of what a crash may leave: unsynced writes
-//!    are lost, kept or torn, names without their directory's sync are there or not. Of every other image the power
-//!    is cut again while the store is opened, or while it writes afterwards.
-//! 3. Each key has what it had at some moment from the persisted number on. What the journal has is written again:
-//!    everything is as in a map then, also after a flush, and the files are sound. An ingestion, which no journal has,
-//!    is there if it had returned, and whole or not at all if it was under way.
+//! 1. A store on a simulated disk that keeps its history takes writes, all of which a journal has.
+//!    After each step the test notes how far the disk was, and which events the store had met.
+//! 2. For each operation of the disk the store is opened on an image that a crash may leave:
+//!    unsynced writes are lost, kept or torn, names without their directory's sync are there or
+//!    not. On every other image the power is cut again while the store is opened, or while it
+//!    writes afterwards.
+//! 3. Each key has a value that it had at some moment from the persisted number on. The journal's
+//!    writes are applied again: everything is as in a map then, also after a flush, and the files
+//!    are sound. An ingestion, which no journal has, is there if it had returned, and whole or
+//!    absent if it was under way.
 //!
-//! `THERMOCLINE_SEED` chooses what is done and what the disk keeps, `THERMOCLINE_CASES` how many seeds.
+//! `THERMOCLINE_SEED` chooses the operations and the data that the disk keeps, `THERMOCLINE_CASES`
+//! the number of seeds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,16 +34,16 @@ const STEPS: u64 = 110;
 const KEYS: u64 = 300;
 const KEYS_END: u64 = 500;
 const MEMORY_BYTES: u64 = 1 << 20;
-/// Operations after which the power is cut again, by turns.
+/// Operations after which the power is cut again, in rotation.
 const AGAIN: u64 = 24;
 
-/// What is done at one number.
+/// Operation at one number.
 #[derive(Clone, Debug)]
 enum What {
     Put(u64, usize),
     Delete(u64),
     DeleteRange(u64, u64),
-    /// From a key on, every so many keys, so many of them.
+    /// Ingests every n-th key from a key on, up to a number of keys.
     Ingest(u64, usize, u64),
 }
 
@@ -65,7 +68,8 @@ impl What {
     }
 }
 
-/// A write, with the disk's operations before and after it. Its number is its place among all, from 1 on.
+/// A write, with the disk's operations before and after it. Its number is its place among all, from
+/// 1 on.
 struct Write {
     what: What,
     begun: u64,
@@ -79,7 +83,8 @@ fn value(number: u64, bytes: usize) -> Vec<u8> {
     value
 }
 
-/// What came in steps in whose middle the power was cut. Of range deletes it is those that the manifest has.
+/// Events of the steps during which the power was cut. Range deletes count if the manifest has
+/// them.
 const MET: [&str; 9] = [
     "flushes",
     "memtable_merges",
@@ -94,7 +99,7 @@ const MET: [&str; 9] = [
 
 pub(super) type Met = [u64; MET.len()];
 
-/// What was found, or what is wrong about it.
+/// A result, or a description of the defect that was found.
 type Judged<T = ()> = std::result::Result<T, String>;
 
 fn met(bench: &Bench) -> Met {
@@ -158,7 +163,7 @@ fn write(bench: &Bench, what: &What) -> Result<u64> {
 #[derive(Default)]
 struct Run {
     writes: Vec<Write>,
-    /// Where steps ended, and what came in them.
+    /// Ends of the steps, and the events in each.
     steps: Vec<(u64, Met)>,
 }
 
@@ -168,7 +173,7 @@ impl Run {
         let bench = open(disk, seed).expect("an honest disk");
         let mut before = met(&bench);
         for step in 0..STEPS {
-            // What is hot moves.
+            // The hot keys move.
             let hot = step / 25 * 70;
             match random.random_range(0..20) {
                 0..10 => {
@@ -230,11 +235,11 @@ impl Run {
         is_under_way.then_some(made as u64)
     }
 
-    /// Holds each key of a store that was just opened to what it had from `persisted` on.
+    /// Checks each key of a store that was just opened against its values from `persisted` on.
     fn judge_as_found(&self, bench: &Bench, persisted: u64, made: usize) -> Judged {
         let base = self.after(persisted as usize, None);
         let later = &self.writes[persisted as usize..made];
-        // A snapshot would stand below what was flushed of later writes.
+        // A snapshot would be below the versions of later writes that were flushed.
         let found = numbers_by_gets(bench)?;
         for key in base.keys().chain(found.keys()) {
             let (found, base) = (found.get(key), base.get(key));
@@ -253,7 +258,8 @@ impl Run {
         Ok(())
     }
 
-    /// Opens what a crash has left behind an operation, does what the journal has again, and goes on.
+    /// Opens the files that a crash has left after an operation, applies the journal's writes
+    /// again, and continues.
     fn judge(&self, image: &Arc<SimulatedDisk>, seed: u64, operation: u64) -> Judged {
         let made = self.writes.partition_point(|write| write.begun <= operation);
         let bench = open(image, seed).map_err(|error| format!("opening: {error}"))?;
@@ -290,7 +296,7 @@ impl Run {
         }
     }
 
-    /// What the journal has above a number.
+    /// Applies the journal's writes above a number.
     fn replay(&self, bench: &Bench, from: u64, to: usize) -> Judged {
         for (at, again) in self.writes[..to].iter().enumerate().skip(from as usize) {
             if matches!(again.what, What::Ingest(..)) {

@@ -22,7 +22,7 @@ fn bench(options: Options) -> Bench {
     Bench::with_options(device::memory(), Arc::new(NoJournal), 1 << 20, options).expect("opens")
 }
 
-/// A layout whose Dranges begin at these keys, with so many slots each.
+/// Returns a layout whose Dranges begin at these keys, each with the given number of slots.
 fn layout(parts: &[(&[u8], usize)]) -> Layout {
     let part = |(start, slots): &(&[u8], usize)| Part {
         tranges: vec![(start.to_vec(), 0)],
@@ -170,7 +170,7 @@ fn versions_in_several_slots_are_told_apart() {
 }
 
 /// A writer finds one slot full, and seals it alone, while a flush waits for writers of the other
-/// one: what goes to the new memtable of that slot must not stay behind what is younger.
+/// one: entries of the new memtable of that slot must not stay behind younger ones.
 #[test]
 fn slots_are_flushed_together_whoever_seals_one_of_them() {
     for newest in [Some(&b"newest"[..]), None] {
@@ -303,7 +303,7 @@ fn a_sample_takes_as_much_as_a_job() {
     assert_eq!(bench.budget.used(), before);
 }
 
-/// What is merged stays in memory, and the journal keeps it, whatever else is flushed.
+/// Merged entries stay in memory, and the journal keeps them, whatever else is flushed.
 #[test]
 pub(super) fn few_keys_are_merged_and_not_persisted() {
     let bench = bench(Options { routing: Routing::One, ..options() });
@@ -358,7 +358,7 @@ fn older_generations_are_flushed_first() {
     assert!(shared.state.load().sealed.is_empty(), "all are flushed");
 }
 
-/// So many memtables as there were would take more than their share, however equal their loads are.
+/// The present number of memtables would take more than their share, however equal their loads are.
 #[test]
 fn with_less_memory_there_are_fewer_slots() {
     let mut mixed = Mixed::new(options());

@@ -1,4 +1,4 @@
-//! Flushes, reopening, checkpoints, and what the barrier is asked.
+//! Flushes, reopening, checkpoints, and the requests to the barrier.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -145,8 +145,8 @@ fn a_failing_journal_leaves_the_memtable_and_may_recover() {
     assert_eq!(tables().entries, 2);
 }
 
-/// What a flush failed of may have passed long ago: a write that was journaled is not refused for
-/// it.
+/// The cause of a failed flush may have passed long before: a write that was journaled is not
+/// refused for it.
 #[test]
 fn a_failure_that_has_passed_is_told_to_nobody() {
     let journal = Arc::new(Journal::default());
@@ -174,7 +174,8 @@ fn a_failure_that_has_passed_is_told_to_nobody() {
     }
 }
 
-/// A write that comes after a failure has the flush tried again, and is not told of what has passed.
+/// A write after a failure makes the store try the flush again, and does not report a failure that
+/// has passed.
 #[test]
 fn a_failure_from_before_a_write_refuses_it_not() {
     let journal = Arc::new(Journal::default());
@@ -189,7 +190,7 @@ fn a_failure_from_before_a_write_refuses_it_not() {
     bench.crank.run_all();
     let value = vec![1; shared.memory_split().memtables_bytes as usize];
     let op = [Op::Put { key: b"k", value: &value }];
-    // As long as it fails each write is told, not only the first one.
+    // As long as it fails each write reports it, not only the first one.
     for _ in 0..2 {
         assert_eq!(bench.store.admit(&op), Err(Error::of_journal(Error::Closed)));
     }
@@ -248,8 +249,8 @@ fn too_many_open_files_stop_nothing_for_good() {
     assert_eq!(bench.pairs().len(), 102);
 }
 
-/// A compaction may have been merging while a flush's commit failed. What the superblock may name
-/// must stay as it is in the manifest.
+/// A compaction may have been merging while a flush's commit failed. Files that the superblock may
+/// name must stay the same as in the manifest.
 #[test]
 fn nothing_is_committed_after_a_commit_that_failed() {
     use crate::version::Change;
@@ -307,7 +308,7 @@ fn numbers_above_persisted_are_not_used_again() {
     let (first, second) = (bench.sequence.begin(), bench.sequence.begin());
     let op = [Op::Put { key: b"b", value: b"2" }];
     bench.store.apply(&op, second.seqno()).expect("the write is taken");
-    // What another thread does while the first of the two writes is not applied yet.
+    // Actions of another thread while the first of the two writes is not applied yet.
     let full = bench.store.shared.state.load_full();
     bench.store.shared.seal(&full.actives);
     bench.crank.run_all();
@@ -334,8 +335,8 @@ fn a_write_that_comes_again_after_a_flush_changes_nothing() {
     }
 }
 
-/// Where only compactions can help, and fail for want of descriptors, writers are told so and do not try for
-/// ever; nothing is left of what was written in vain.
+/// If only compactions can help, and they fail for lack of descriptors, writers get that error and
+/// do not try forever; no file that was written in vain is left.
 #[test]
 fn a_writer_is_told_why_nothing_is_compacted() {
     use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
@@ -354,7 +355,7 @@ fn a_writer_is_told_why_nothing_is_compacted() {
     let before = tables();
     let op = [Op::Put { key: b"k", value: b"new" }];
     let kind = Some(OperationKind::Open);
-    // Each time one file more is opened, until that is enough for what a compaction reads and writes.
+    // Each time one more file is opened, until a compaction has enough for its reads and writes.
     for opened in 0.. {
         let nth = faulty.count(kind) + 1 + opened;
         let fault = Fault { kind, nth, failure: Failure::OutOfFiles, lasting: Lasting::ForGood };

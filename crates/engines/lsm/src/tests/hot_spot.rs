@@ -1,5 +1,5 @@
-//! A whole store whose hot spot moves: Dranges follow it, so that all memtables take about as many writes again, and
-//! nothing is lost by that.
+//! A whole store whose hot spot moves: Dranges follow it, so that all memtables again take about
+//! the same number of writes, and no write is lost by that.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ const SLOTS: usize = 8;
 const KEYS: u64 = 20_000;
 /// Keys of the hot spot, which four of five writes go to.
 const HOT_KEYS: u64 = 200;
-/// Where it is, by turns, and the writes there. Boundaries are made anew for four times as many as they were made
-/// from, so each place has five times as many as the one before.
+/// Positions of the hot spot, in order, and the writes there. Boundaries are rebuilt for four times
+/// the writes that they were made from, so each place has five times the writes of the one before.
 const PLACES: [(u64, usize); 3] = [(3_000, 12_000), (15_000, 60_000), (9_000, 300_000)];
 /// Writes of which it is counted where they would go to.
 const COUNTED: usize = 20_000;
@@ -69,7 +69,8 @@ impl Load {
         }
     }
 
-    /// The largest part of the writes to a place that one memtable would take, as the Dranges are now.
+    /// The largest part of the writes to a place that one memtable would take, as the Dranges are
+    /// now.
     fn largest_share(&self, place: u64) -> f64 {
         let mut random = Seed::from(2).stream("counted");
         let state = self.bench.store.shared.state.load_full();
@@ -99,8 +100,8 @@ impl Load {
 }
 
 impl Load {
-    /// Writes to a place until no memtable takes twice its share of the writes there; answers how many that
-    /// took, if it is no more than `most`.
+    /// Writes to a place until no memtable takes twice its share of the writes there. Returns the
+    /// number of writes, if it is at most `most`.
     fn writes_until_shared_out(&mut self, place: u64, most: usize) -> Option<usize> {
         let mut writes = 0;
         while self.largest_share(place) >= 2.0 / SLOTS as f64 {
@@ -114,7 +115,7 @@ impl Load {
     }
 }
 
-/// All of it lies within one Trange of boundaries that were made from many writes.
+/// All of it is within one Trange of boundaries that were made from many writes.
 #[test]
 fn a_hot_spot_within_one_trange_is_shared_out_long_before_as_many_writes_came_again() {
     const BEFORE: usize = 200_000;

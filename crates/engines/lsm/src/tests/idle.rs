@@ -1,4 +1,4 @@
-//! Level 0 is compacted while nobody writes, and then for no more than was written.
+//! The store compacts Level 0 while there are no writes, and then in proportion to earlier writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn be_idle(bench: &Bench) {
     (0..4).for_each(|_| pass_a_second(bench));
 }
 
-/// What came to Level 0 since the store was opened.
+/// Returns the bytes that were flushed to Level 0 since the store was opened.
 fn came(bench: &Bench) -> u64 {
     bench.detail("flushed_bytes")
 }
@@ -132,7 +132,7 @@ fn a_store_that_is_opened_may_write_for_what_level_0_has() {
     assert!(written(&bench) <= 2 * (level0 + came(&bench)), "W1");
 }
 
-/// What Level 0 has then is allowed for, though nothing has come since.
+/// The content that Level 0 has then counts as allowed, although none was added since.
 #[test]
 fn a_store_that_is_opened_is_compacted_though_nobody_writes() {
     let bench = open(device::memory(), options());
@@ -151,7 +151,7 @@ fn a_store_that_is_opened_is_compacted_though_nobody_writes() {
     assert_eq!(bench.pairs(), pairs);
 }
 
-/// Writes again and again, each time flushed and followed by seconds in which nobody writes.
+/// Writes again and again, each time flushed and followed by seconds without writes.
 fn trickle(options: Options, keys: u64, puts: u64, rounds: u64) -> [u64; 3] {
     let bench = open(device::memory(), options);
     let put = |numbers: std::ops::Range<u64>, byte: u8| {
@@ -193,18 +193,21 @@ fn a_trickle_of_writes_is_not_written_anew_again_and_again() {
         let [flushed_without, compacted_without, idle_without] =
             trickle(options, keys, puts, rounds);
         assert_eq!((flushed_without, idle_without), (flushed, 0));
-        // A byte more for each that is flushed; what goes down in these jobs goes down in no others.
+        // A byte more for each that is flushed; what goes down in these jobs goes down in no
+        // others.
         assert!(compacted <= compacted_without + flushed, "{compacted}, {compacted_without}");
         idle
     };
-    // Few beside what they overlap with: Level 0 has too many tables before it has as many bytes.
+    // Few compared with the tables that they overlap: Level 0 has too many tables before it has
+    // that many bytes.
     assert_eq!(both(options(), KEYS, 10, 300), 0);
-    // Half of it each time: every second time that is worth it, and three tables are too few to be due.
+    // Half of it each time: every second time that is worth it, and three tables are too few to be
+    // due.
     let options = Options { memtable_bytes_max: 128 << 10, level0_tables: 8, ..options() };
     assert!(both(options, 800, 400, 60) > 0);
 }
 
-/// What it has written so far is removed, and counted.
+/// The part that it has written so far is removed, and counted.
 #[test]
 fn a_job_gives_way_to_a_memtable_that_waits() {
     let device = FaultDevice::new(device::memory());
@@ -231,7 +234,7 @@ fn a_job_gives_way_to_a_memtable_that_waits() {
     assert_eq!((files(), figures()), before);
     let (some, all) = (written(&bench), job().bytes());
     assert!(some > 0 && some < all, "{some} of {all}");
-    // At once, as long as it waits.
+    // It stops immediately, as long as the sealed memtable waits.
     shared.compact(job(), &shared.group.token()).expect("it gives way");
     assert_eq!((figures(), written(&bench)), (before.1, some));
     bench.crank.run_all();
@@ -240,7 +243,7 @@ fn a_job_gives_way_to_a_memtable_that_waits() {
     assert_eq!(bench.pairs(), pairs);
 }
 
-/// Whatever is written in vain was allowed: there is an end to it.
+/// All bytes that are written in vain were allowed: the work ends.
 #[test]
 fn jobs_that_give_way_each_time_are_not_begun_for_ever() {
     let bench = loaded(options());
@@ -255,7 +258,7 @@ fn jobs_that_give_way_each_time_are_not_begun_for_ever() {
     }
     let (came, job) = (came(&bench), version.level_bytes(0) + version.level_bytes(1));
     assert!(begun > 1 && written <= 2 * came && written + job > came, "{written} for {came}");
-    // What fails is not done again for ever either: nothing of it comes back.
+    // Failed work is not repeated forever either: nothing of it returns.
     put(&bench, 0..KEYS, 2);
     bench.settle();
     let version = Arc::clone(&shared.state.load().version);

@@ -97,7 +97,7 @@ fn what_is_ingested_replaces_what_is_in_memory_and_in_every_level() {
     }
 }
 
-/// What comes afterwards lies above it, in memory and in tables, and after an opening.
+/// Later writes are above it, in memory and in tables, and after an opening.
 #[test]
 fn later_writes_replace_what_was_ingested() {
     for options in both() {
@@ -139,8 +139,8 @@ fn no_hint_leads_past_an_ingested_table() {
     assert_eq!(bench.get(&key(10)).as_deref(), Some(&b"new"[..]));
 }
 
-/// A hint says that there is nothing newer than what a range delete hides. That is not so for what was
-/// ingested since, wherever compactions have brought it by now.
+/// A hint says that there is nothing newer than the entries that a range delete hides. That is
+/// wrong for pairs that were ingested since, at whichever level compactions have put them.
 #[test]
 fn no_hint_hides_what_is_ingested_over_a_range_delete() {
     let bench = Bench::of(Options { range_deletes_max: 1000, ..small() });
@@ -175,7 +175,7 @@ fn range_deletes_have_their_number_too() {
     assert_eq!(bench.reopen().pairs(), expected);
 }
 
-/// Notes whether the old value that it is told still is the newest.
+/// Records whether the old value that it is called with is still the newest.
 struct Newest(Option<bool>);
 
 impl Listener for Newest {
@@ -207,7 +207,7 @@ fn an_old_value_is_not_confirmed_over_an_ingestion() {
     }
 }
 
-/// Nor one whose look-up began in the middle of it, when the memtables were new already.
+/// Nor one whose lookup began in the middle of it, when the memtables were new already.
 #[test]
 fn an_old_value_is_not_confirmed_over_what_was_being_ingested() {
     let faulty = FaultDevice::new(device::memory());
@@ -348,7 +348,7 @@ impl Numbers {
     }
 }
 
-/// Writes, range deletes, ingestions and upkeep in any order, beside views, against a map.
+/// Writes, range deletes, ingestions and upkeep in any order, with open views, against a map.
 #[test]
 fn anything_beside_anything_is_as_in_a_map() {
     let first = std::env::var("THERMOCLINE_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -425,7 +425,8 @@ fn play(seed: u64, options: Options) {
     assert_eq!((report.damage, report.leftover), (Vec::new(), Vec::new()), "seed {seed}");
 }
 
-/// Tables that overlap can but lie in Level 0, one above the other: they come no faster than they are compacted.
+/// Tables that overlap can only be in Level 0, one above the other: they arrive no faster than they
+/// are compacted.
 #[test]
 fn an_ingestion_waits_where_level_0_is_full() {
     let bench = Bench::of(Options { level0_tables_slow: 3, ..small() });

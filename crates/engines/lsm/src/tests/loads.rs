@@ -75,8 +75,8 @@ fn written(options: Options, stream: &mut Stream, count: usize) -> Bench {
     bench
 }
 
-/// Puts so many pairs, with all that the store does meanwhile, and counts them by the slots of the
-/// memtables that they are found in. The answer is the standard deviation of the slots' shares.
+/// Puts `count` pairs, with all work that the store does meanwhile, and counts them by the slots of
+/// the memtables that they are found in. Returns the standard deviation of the slots' shares.
 fn deviation(bench: &Bench, stream: &mut Stream, count: usize) -> f64 {
     let mut puts = vec![0_u64; SLOTS];
     for _ in 0..count {
@@ -100,8 +100,8 @@ fn reorganisations(bench: &Bench) -> u64 {
     bench.detail("reorganisations_minor") + bench.detail("reorganisations_major")
 }
 
-/// What the store tells of it: as good as it should be, but for what chance makes of the puts that it
-/// has counted.
+/// Returns the store's own figure: as good as it should be, except for the effect of chance on the
+/// puts that it has counted.
 fn told(bench: &Bench, most: f64) -> f64 {
     let told = bench.detail("put_share_deviation_ppm") as f64 / 1e6;
     let counted = bench.store.shared.state.load().dranges.layout().writes() as f64;

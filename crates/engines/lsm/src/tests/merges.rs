@@ -1,5 +1,5 @@
-//! Merges of memtables that drop a put that the journal has, together with a tombstone above it that
-//! the journal does not have yet.
+//! Merges of memtables that drop a put that the journal has, together with a tombstone above it
+//! that the journal does not have yet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -43,8 +43,8 @@ fn open() -> (Bench, Arc<Journal>) {
 }
 
 /// Puts `k`, and seals its memtable. A writer that still has the old state deletes `k`: the number
-/// of the delete is above the floor of the successor. The journal ends at the put. Then the memtable
-/// is merged. Gives the ticket of the delete, and the memtable's id.
+/// of the delete is above the floor of the successor. The journal ends at the put. Then the
+/// memtable is merged. Returns the ticket of the delete, and the memtable's id.
 fn put_and_delete<'a>(bench: &'a Bench, journal: &Journal) -> (Ticket<'a>, u64) {
     let shared = &bench.store.shared;
     let put = bench.put(b"k", b"1");

@@ -1,14 +1,14 @@
-//! Models of a whole store under shuttle: very many random schedules of a few threads that write, read,
-//! reorganise, merge and flush.
+//! Models of a whole store under shuttle: very many random schedules of a few threads that write,
+//! read, reorganise, merge and flush.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-lsm --profile models --lib models --target-dir target/shuttle
 //! ```
 //!
-//! A schedule switches threads where they take the locks that are held for long (the gates of memtables,
-//! whoever installs a state, whoever flushes) and where they ask the sequence. The oracle is always the
-//! same: a get or a scan never misses a write that was acknowledged before it began, nor gives an older
-//! one; and a get never gives an older one than a get before it.
+//! A schedule switches threads at the locks that are held for long (the gates of memtables, the
+//! lock for installing a state, the lock for flushes) and at calls of the sequence. The oracle is
+//! always the same. A get or a scan never misses a write that was acknowledged before it began, and
+//! never returns an older one. A get never returns an older version than a get before it.
 
 mod planted;
 mod ranges;
@@ -96,7 +96,7 @@ impl Model {
         })
     }
 
-    /// Looks at one key, and holds it to what was acknowledged and what was seen before.
+    /// Reads one key, and checks it against the acknowledged and the previously read versions.
     fn look(&self, key: usize, seen: &mut u64) {
         let before = self.acknowledged[key].load(SeqCst).max(*seen);
         *seen = self.bench.get(KEYS[key]).map_or(0, number_of);
@@ -192,7 +192,7 @@ fn slot_beside_flush() {
     model.end(threads);
 }
 
-/// One write, one merge of what was before: whoever finds the write goes on finding it.
+/// One write and one merge of earlier entries: a reader that has found the write keeps finding it.
 fn gets_beside_merge() {
     let model = Model::of(&[(b"", 1)]);
     model.bench.store.flush().expect("memory takes it");
@@ -211,7 +211,8 @@ fn gets_beside_merge() {
     model.end(threads);
 }
 
-/// What a get found in the table of an old value is kept, or not, beside the flush of a new one.
+/// A get caches the pair that it found in the table of an old value, or does not, during the flush
+/// of a new value.
 fn gets_beside_flush() {
     let model = Model::of(&[(b"", 1)]);
     model.write(0, 1);

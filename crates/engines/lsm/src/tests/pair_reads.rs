@@ -19,10 +19,11 @@ fn value(number: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Reads of the device for each get by Zipf (0.99) of data five times the memory, popular keys anywhere.
+/// Reads of the device for each get by Zipf (0.99) of data five times the memory, popular keys
+/// anywhere.
 fn reads_of_a_get(pairs: bool) -> f64 {
-    // Tables as small as the memory: or the metadata of one are most of what a clock of the cache has room for,
-    // and what is read again is mostly metadata.
+    // Tables as small as the memory. Otherwise the metadata of one table take most of the room of a
+    // clock of the cache, and repeated reads are mostly of metadata.
     let options = Options { pairs, slots_max: 1, table_bytes: 256 << 10, ..Options::default() };
     let budget = KEYS * (VALUE_BYTES as u64 + 14) / 5;
     let opened = Bench::with_options(device::memory(), Arc::new(NoJournal), budget, options);

@@ -1,5 +1,6 @@
-//! Bugs that power cuts and ordinary tests find, planted in a store (`docs/reliability/planted-lsm.md`). Those that
-//! threads have to meet for are in `models/planted.rs`.
+//! Bugs that power cuts and ordinary tests find, planted in a store
+//! (`docs/reliability/planted-lsm.md`). Bugs that show only if threads meet are in
+//! `models/planted.rs`.
 
 use super::crash::crashes_of_a_seed;
 use super::dranges::few_keys_are_merged_and_not_persisted;
@@ -7,7 +8,7 @@ use super::durability::the_journal_is_asked_before_and_persisted_does_not_pass_i
 use super::merges::a_flush_reaches_the_tombstones_that_merges_dropped;
 use crate::planted::{Planted, must_be_found};
 
-/// What a run of power cuts says that has found something.
+/// Message of a run of power cuts that has found a bug.
 const CUT: &str = "power cut after operation";
 
 /// Runs that find nothing without a bug.

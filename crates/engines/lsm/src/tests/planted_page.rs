@@ -1,4 +1,5 @@
-//! The page of planted bugs (`docs/reliability/planted-lsm.md`), held to the list of bugs and to what finds them.
+//! Checks of the page of planted bugs (`docs/reliability/planted-lsm.md`).
+//! They compare it with the list of bugs and with the tests that find them.
 
 use sync::planted::page::{must_have_every_bug, must_name_what_finds_each};
 

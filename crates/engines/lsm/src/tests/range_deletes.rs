@@ -1,4 +1,4 @@
-//! Range deletes of a store: what is hidden, what is given back, and what a crash leaves.
+//! Range deletes of a store: hidden entries, released space, and the state after a crash.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ fn pairs(keys: impl Iterator<Item = u64>, value: &[u8]) -> Pairs {
     keys.map(|number| (key(number), value.to_vec())).collect()
 }
 
-/// Whatever asks for keys of the range finds none, wherever their versions lie: in memtables, in
-/// Level 0, below.
+/// Any read of keys of the range finds none, whichever place has their versions: memtables, Level
+/// 0, or below.
 #[test]
 fn nobody_finds_what_was_deleted() {
     for options in both() {
@@ -125,7 +125,7 @@ fn read_modify_writes_see_nothing_in_a_deleted_range() {
     assert_eq!(bench.pairs(), pairs(5..6, b"begun"));
 }
 
-/// Notes whether the old value that it is told still is the newest.
+/// Records whether the old value that it is called with is still the newest.
 struct Newest(Option<bool>);
 
 impl Listener for Newest {
@@ -136,8 +136,8 @@ impl Listener for Newest {
     }
 }
 
-/// Law L7: a value that was looked up is not the newest once its range was deleted, and if the range
-/// delete is over by then, too.
+/// Law L7: a value that was looked up is not the newest once its range was deleted, even if the
+/// range delete has ended since.
 #[test]
 fn an_old_value_is_not_confirmed_over_a_range_delete() {
     for (deletes, ends) in [(false, false), (true, false), (true, true)] {
@@ -165,7 +165,7 @@ fn an_old_value_is_not_confirmed_over_a_range_delete() {
     }
 }
 
-/// What the next reads need is not made anew.
+/// Data that the next reads need is not built again.
 #[test]
 fn a_range_delete_leaves_the_partitions_as_they_are() {
     let bench = Bench::new();
@@ -181,8 +181,8 @@ fn a_range_delete_leaves_the_partitions_as_they_are() {
     assert!(!Arc::ptr_eq(&before, &partition()));
 }
 
-/// Tables that are hidden whole go without being read or written; the range delete goes with the
-/// last of what it hides.
+/// Tables that are hidden whole are dropped without being read or written; the range delete ends
+/// with the last entry that it hides.
 #[test]
 fn whole_tables_are_given_back_at_once() {
     let bench = Bench::of(plain());
@@ -221,8 +221,8 @@ fn what_a_snapshot_shows_is_given_back_when_it_is_gone() {
     assert_eq!((bench.table_entries(), bench.detail("range_deletes")), (1, 0));
 }
 
-/// Compactions leave out what is hidden, and a range delete ends with it: at the bottom too, where
-/// tables are written anew for the sake of many.
+/// Compactions leave out hidden entries, and a range delete ends with them: at the bottom too,
+/// where tables are rewritten for the sake of many.
 #[test]
 fn range_deletes_end_where_nothing_is_left() {
     for range_deletes_max in [0, 1000] {
@@ -337,8 +337,8 @@ fn a_crash_never_brings_back_what_a_flushed_range_delete_hides() {
     }
 }
 
-/// Whoever is refused has what keeps the others ended, in memtables too, though nothing else is
-/// written.
+/// A refused writer starts the work that removes the entries which keep the other range deletes, in
+/// memtables too, though nothing else is written.
 #[test]
 fn too_many_are_refused_before_memory_is_full_of_them() {
     for options in both() {
@@ -373,7 +373,7 @@ fn too_many_are_refused(bench: &Bench) {
     delete_range(bench, 0, 1);
 }
 
-/// Few range deletes may take all of their memory. The tables are written anew that they wait for.
+/// A few range deletes may take all of their memory. The tables that they wait for are rewritten.
 #[test]
 fn long_ones_end_though_nothing_is_flushed() {
     let bench = Bench::of(plain());
@@ -408,8 +408,8 @@ fn no_more_are_taken_than_reads_can_bear() {
     assert_eq!(bench.store.admit(&ops[..1]), Ok(()));
 }
 
-/// As long as an older write is not finished nobody knows that all range deletes up to one are
-/// there, so no table counts as swept: writing it anew would not help, and would go on for ever.
+/// As long as an older write is not finished, the store does not know that all range deletes up to
+/// one are there. So no table counts as swept: rewriting it would not help, and would never end.
 #[test]
 fn no_table_is_written_anew_in_vain() {
     let bench = Bench::of(Options { range_deletes_max: 0, ..plain() });
@@ -427,8 +427,8 @@ fn no_table_is_written_anew_in_vain() {
     assert_eq!((bench.detail("range_deletes"), bench.table_entries()), (0, 195));
 }
 
-/// Ranges within each other, in one write: what they take is bounded before any is taken, and a number that
-/// covers a key many times is kept once.
+/// Ranges within each other, in one write: what they take is bounded before any is taken, and a
+/// number that covers a key many times is kept once.
 #[test]
 fn a_write_of_many_ranges_takes_what_it_was_admitted_for() {
     let bench = Bench::of(plain());

@@ -9,7 +9,7 @@ use crate::Options;
 
 const KEYS: u64 = 12_000;
 const VALUE_BYTES: usize = 1000;
-/// Pairs of a scan: they lie in some 30 blocks.
+/// Pairs of a scan, in some 30 blocks.
 const PAIRS: usize = 100;
 const SCANS: u64 = 100;
 
@@ -35,7 +35,8 @@ fn loaded() -> Bench {
     bench
 }
 
-/// Reads of the device that a scan of [`PAIRS`] takes, and for how many bytes of each that it gives.
+/// Reads of the device that a scan of [`PAIRS`] takes, and for how many bytes of each that it
+/// gives.
 fn reads_of_scans(bench: &Bench, direction: Direction) -> (f64, f64) {
     let before = bench.device.accounting().counts();
     for scan in 0..SCANS {
@@ -75,7 +76,7 @@ fn scans_read_many_blocks_at_once() {
     }
 }
 
-/// Nobody has to read for it first.
+/// No reader has to read for it first.
 #[test]
 fn a_store_that_stood_idle_is_scanned_by_as_few_reads() {
     let bench = loaded();

@@ -18,7 +18,7 @@ use crate::version::{Change, Version};
 /// A version: key, number, value.
 pub(crate) type Versioned = (Vec<u8>, u64, Option<Vec<u8>>);
 
-/// Where tables are built.
+/// A place in which tests build tables.
 pub(crate) struct Yard {
     pub(crate) store: Arc<dyn TableStore>,
     pub(crate) cache: Arc<Cache>,
@@ -65,7 +65,7 @@ impl Yard {
     }
 }
 
-/// What a look-up in one table gives.
+/// Returns the result of a lookup in one table.
 pub(crate) fn look_up(
     table: &Arc<Table>,
     to: Target<'_>,
@@ -94,7 +94,7 @@ pub(crate) fn versioned(entry: Entry<'_>) -> Versioned {
     (entry.key.to_vec(), entry.seqno.get(), entry.value.map(<[u8]>::to_vec))
 }
 
-/// What a walk gives from a place on.
+/// Returns the entries of a walk from a place on.
 pub(crate) fn forward(cursor: &mut dyn EntryCursor, to: Target<'_>) -> Vec<Versioned> {
     let mut found = Vec::new();
     cursor.seek(to).expect("nothing is damaged");
@@ -105,7 +105,7 @@ pub(crate) fn forward(cursor: &mut dyn EntryCursor, to: Target<'_>) -> Vec<Versi
     found
 }
 
-/// What a walk gives backward, from before a place.
+/// Returns the entries of a backward walk, from before a place.
 pub(crate) fn backward(cursor: &mut dyn EntryCursor, to: Option<Target<'_>>) -> Vec<Versioned> {
     let mut found = Vec::new();
     cursor.seek_before(to).expect("nothing is damaged");

@@ -1,4 +1,4 @@
-//! Flushes and compactions: what they leave, and that writers wait for them and not for ever.
+//! Flushes and compactions: their results, and that writers wait for them, but not forever.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ fn overwritten_and_deleted_keys_leave_nothing() {
     }
 }
 
-/// Nor does whoever leaves them last wait for the file system.
+/// Nor does the last reader that leaves them wait for the file system.
 #[test]
 fn tables_that_a_reader_leaves_are_removed_by_a_task_or_at_the_close() {
     for is_closed in [false, true] {
@@ -97,7 +97,7 @@ fn tables_that_a_reader_leaves_are_removed_by_a_task_or_at_the_close() {
     }
 }
 
-/// A queue: whoever reads its first pair does not walk over all that were taken out before.
+/// A queue: a reader of its first pair does not walk over all pairs that were removed before.
 #[test]
 fn tombstones_of_a_queue_go_though_no_level_is_full() {
     let options = Options { level0_tables: 9, level1_bytes: 1 << 20, ..small() };
@@ -111,7 +111,8 @@ fn tombstones_of_a_queue_go_though_no_level_is_full() {
     let snapshot = bench.view();
     bench.delete(&key(1990));
     bench.settle();
-    // What the snapshot sees, its successor, and what is younger than it in the same table.
+    // The version that the snapshot sees, its successor, and the younger versions in the same
+    // table.
     let seen = bench.table_entries();
     assert!(seen < 200, "{seen} versions for 10 pairs");
     assert_eq!(scan(&*snapshot, KeyRange::all(), Direction::Forward).len(), 10);
@@ -169,8 +170,8 @@ fn writers_wait_for_flushes_without_end_of_memory() {
     assert_eq!(bench.pairs().len(), 3000);
 }
 
-/// Writers who were admitted together do not pass the memtables' share together, nor do those whom
-/// nobody admits.
+/// Writers that were admitted together do not exceed the memtables' share together, nor do writers
+/// without admission.
 #[test]
 fn long_values_of_several_writers_stay_within_the_share() {
     for options in both() {
@@ -210,7 +211,7 @@ fn long_values_of_several_writers_stay_within_the_share() {
     }
 }
 
-/// Writers who wait for each other's memory come to an end, and leave nothing set aside.
+/// Writers that wait for each other's memory finish, and leave no memory reserved.
 #[test]
 fn long_values_of_many_threads_all_go_in() {
     let bench = std::sync::Arc::new(Bench::new());
@@ -232,7 +233,7 @@ fn long_values_of_many_threads_all_go_in() {
     assert_eq!(bench.pairs().len(), 100);
 }
 
-/// Whatever is chosen: all of Level 0 is due before writers wait for it.
+/// With any choice, all of Level 0 is due before writers wait for it.
 #[test]
 fn writers_wait_for_nothing_that_is_never_planned() {
     let small = super::stores::small();
@@ -386,7 +387,7 @@ fn damage_halts_no_compactions_of_other_keys() {
     assert_eq!(bench.get(&key(10_001)), Some(vec![19; 60]));
 }
 
-/// A memtable that has a successor may still be written to, by who entered it before.
+/// A memtable that has a successor may still be written to, by a writer that entered it before.
 #[test]
 fn a_flush_waits_for_writers_of_its_memtable() {
     let bench = Bench::new();
@@ -436,7 +437,8 @@ impl Barrier for Interrupting {
     }
 }
 
-/// A journal beside a writer who fills a memtable each time that it is asked, so many times.
+/// A journal with a writer that fills a memtable each time that it is asked, a given number of
+/// times.
 #[derive(Debug, Default)]
 struct Pacing {
     store: Mutex<Option<(Arc<crate::store::Shared>, Arc<Sequence>)>>,
@@ -462,7 +464,7 @@ impl Barrier for Pacing {
     }
 }
 
-/// Or nobody would trim the journal as long as somebody writes much.
+/// Otherwise the journal is not trimmed as long as a writer writes much.
 #[test]
 fn a_flush_ends_though_memtables_are_filled_as_fast_as_it_writes_them() {
     const TIMES: u64 = 100;

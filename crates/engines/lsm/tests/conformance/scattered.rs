@@ -1,5 +1,5 @@
-//! A store whose tables are scattered: each fragment in another directory, as it would be on another machine, and
-//! the metadata in one of them.
+//! A store whose tables are scattered: each fragment in another directory, as it would be on
+//! another machine, and the metadata in one of them.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn dir(place: u32) -> String {
     format!("place-{place}")
 }
 
-/// Where a fragment is.
+/// Returns the place of a fragment.
 fn piece(number: u64, fragment: u32) -> String {
     let place = (number + u64::from(fragment)) % u64::from(PLACES);
     format!("{}/{number}.{fragment}", dir(place as u32))

@@ -1,8 +1,8 @@
 //! Stores with other options than the usual ones: tuned, and with each part left out that may be.
 //!
-//! A part that may be left out makes things faster, so what a store answers must not depend on it: whatever it
-//! hides of a mistake elsewhere shows here. Each variant is held to each check; of those that take long there are
-//! fewer cases than of a store with everything.
+//! An optional part makes things faster, so a store's results must not depend on it: a mistake
+//! elsewhere that the part hides shows here. Each variant runs each check; checks that take long
+//! have fewer cases than for a store with everything.
 
 use std::sync::Arc;
 

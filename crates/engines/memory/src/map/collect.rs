@@ -1,7 +1,7 @@
 //! Pruning: versions and tombstones go once no snapshot can see them.
 //!
 //! A leaf that is left with more than live versions waits in a list, by the number of the write
-//! that made it so. Once the horizon has passed that number, whoever writes next, or ends a flush,
+//! that made it so. Once the horizon has passed that number, the next writer or the end of a flush
 //! prunes the leaf.
 
 use std::collections::VecDeque;
@@ -42,11 +42,12 @@ impl Unsettled {
     }
 }
 
-/// What pruning must know about the world outside of the map.
+/// The facts from outside of the map that pruning needs.
 pub(crate) struct Rules<'a> {
-    /// No snapshot stands below it: a tombstone at or below it may go.
+    /// No snapshot is below it: a tombstone at or below it may be removed.
     pub(crate) horizon: u64,
-    /// Whether a snapshot may show the version of one number beside a newer one.
+    /// Returns whether a snapshot may show the version of the first number although there is one of
+    /// the second, newer number.
     pub(crate) is_seen: &'a dyn Fn(u64, u64) -> bool,
 }
 
@@ -56,7 +57,7 @@ impl Map {
         self.unsettled.is_waiting()
     }
 
-    /// Prunes up to `count` leaves whose time has come; says how many there were.
+    /// Prunes up to `count` leaves that are due; returns how many there were.
     pub(crate) fn collect(&self, count: usize, rules: &Rules<'_>) -> usize {
         for done in 0..count {
             let Some(id) = self.unsettled.pop_below(rules.horizon) else { return done };
@@ -76,7 +77,7 @@ impl Map {
         leaf.prune_all(rules.is_seen, rules.horizon);
         self.account(before, leaf.memory());
         if leaf.unsettled() > 0 && leaf.enqueue() {
-            // What is left is newer than the horizon, or a snapshot shows it.
+            // The versions that are left are newer than the horizon, or a snapshot shows them.
             self.unsettled.push(leaf.newest_of_all().max(rules.horizon + 1), id);
         }
         let underfull = leaf.is_underfull();

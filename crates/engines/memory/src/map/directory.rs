@@ -60,7 +60,7 @@ struct Cell {
 struct Chunk {
     separators: Separators,
     entries: Box<[Entry]>,
-    /// Where the range ends.
+    /// The end of the range.
     end: Option<Box<[u8]>>,
 }
 
@@ -107,7 +107,7 @@ impl Directory {
         Self { root: ArcSwap::from_pointee(root) }
     }
 
-    /// The leaf in whose range `key` lies.
+    /// Returns the leaf whose range contains `key`.
     pub(super) fn find(&self, key: &[u8]) -> Entry {
         let root = self.root.load();
         let chunk = root.cells[root.separators.find(key)].chunk.load();
@@ -161,7 +161,8 @@ impl Directory {
     }
 }
 
-/// What a cell and its chunk take beside the lists: the two structs, their counts, the pointer.
+/// Bytes that a cell and its chunk take besides the lists: the two structs, their counts, the
+/// pointer.
 const CELL_BYTES: usize =
     size_of::<Chunk>() + size_of::<Cell>() + 4 * size_of::<usize>() + size_of::<Arc<Cell>>();
 
@@ -213,7 +214,7 @@ impl Change<'_> {
         self.publish(&leaves);
     }
 
-    /// Joins the chunk with a neighbour where the two are small; leaves stay as they are.
+    /// Joins the chunk with a neighbour if both are small; the leaves do not change.
     pub(super) fn join_chunks(self) {
         let cells = self.root.cells.len();
         if cells < 2 || self.chunk.entries.len() > CHUNK_LEAVES_MAX / 8 {

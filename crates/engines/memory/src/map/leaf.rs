@@ -10,8 +10,8 @@
 //! # Invariants
 //! - I1. `heads` and `slots` have one entry per key, ascending by key.
 //! - I2. Every key of the leaf's range begins with `prefix`; the range is the directory's.
-//! - I3. `revision` changes whenever the range does, so that whoever found the leaf in an older
-//!   directory notices once it holds the lock.
+//! - I3. `revision` changes whenever the range does, so that a thread that found the leaf in an
+//!   older directory notices once it holds the lock.
 //! - I4. `unsettled` counts the slots that hold more than one live version.
 
 mod edit;
@@ -50,7 +50,7 @@ pub(crate) struct Leaf {
     /// The largest number applied to any key of the range: what is below it and finished was
     /// applied before.
     applied: u64,
-    /// Whether the leaf waits in the list of those that have something to prune.
+    /// Whether the leaf is in the list of leaves that have something to prune.
     queued: bool,
     /// Keys that were added at the upper end in a row: a load in order is split high.
     appended: u16,
@@ -119,7 +119,8 @@ impl Leaf {
         self.applied = self.applied.max(seqno);
     }
 
-    /// Where `key` is, or where it would be. The key must lie in the leaf's range (I2).
+    /// Returns the index of `key`, or the index at which it would be inserted. The leaf's range
+    /// must contain the key (I2).
     pub(crate) fn find(&self, key: &[u8]) -> Result<usize, usize> {
         debug_assert!(key.starts_with(&self.prefix), "a key outside of the leaf's range");
         let suffix = key.get(self.prefix.len()..).unwrap_or_default();

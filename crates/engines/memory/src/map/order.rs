@@ -14,7 +14,7 @@ pub(crate) fn head(suffix: &[u8]) -> u64 {
     u64::from_be_bytes(padded)
 }
 
-/// What of `suffix` its head does not hold.
+/// Returns the part of `suffix` that its head does not hold.
 pub(crate) fn tail(suffix: &[u8]) -> &[u8] {
     suffix.get(HEAD_BYTES..).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! Editing all keys of a range, one leaf at a time.
 //!
-//! Keys of the range come and go under no other writer (law L6 of the engine contract), but leaves
-//! split and merge: the next one is looked for where the last one ended, by key.
+//! No other writer adds or removes keys of the range (law L6 of the engine contract), but leaves
+//! split and merge. So the next leaf is searched for by the key at which the last one ended.
 
 use std::ops::{Bound, Range};
 

@@ -1,20 +1,20 @@
 //! A sorted, immutable list of byte strings, packed so that a search touches few cache lines.
 //!
-//! The first string stands for everything below the second: a search never looks at it. Heads are
-//! taken behind the prefix that all others share, since keys of one kind begin alike.
+//! The first string represents everything below the second: a search never compares with it. Heads
+//! are taken behind the prefix that all others share, since keys of one kind begin alike.
 
 use std::cmp::Ordering;
 
 use super::order::{common_len, head};
 
-/// Sorted strings, the first of them the lower end of what the list covers.
+/// Sorted strings, the first of them the lower end of the range that the list covers.
 #[derive(Debug)]
 pub(super) struct Separators {
     /// The prefix that all but the first string share.
     shared: Box<[u8]>,
     /// The head of each string behind that prefix; the first is not looked at.
     heads: Box<[u64]>,
-    /// Where each string ends in `bytes`.
+    /// The end of each string in `bytes`.
     ends: Box<[u32]>,
     bytes: Box<[u8]>,
 }

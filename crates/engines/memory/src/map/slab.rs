@@ -1,8 +1,8 @@
 //! Leaves by number, at addresses that never move.
 //!
-//! Segments double in size and are made on demand, so that a small map is small and a leaf is
-//! found by arithmetic alone. A leaf is never freed before the map: its number is used again, and
-//! its revision tells a reader that it holds another range by now.
+//! Segments double in size and are made on demand, so that a small map is small and a leaf is found
+//! by arithmetic alone. A leaf is never freed before the map: its number is used again, and its
+//! revision shows a reader that it now holds another range.
 
 use std::sync::OnceLock;
 
@@ -46,7 +46,7 @@ impl Slab {
         &leaves[index]
     }
 
-    /// A leaf that nobody uses.
+    /// Returns a leaf that is not in use.
     pub(super) fn allocate(&self) -> LeafId {
         let mut free = self.free.lock();
         if let Some(id) = free.reusable.pop() {

@@ -1,15 +1,15 @@
-//! What a leaf keeps for one key: one small value in the leaf's heap, or a history apart.
+//! The content of a leaf for one key: one small value in the leaf's heap, or a separate history.
 //!
 //! The common key has one version with a small value. Then its slot says where value and number
-//! are, and nothing else is allocated. Whatever is not so (older versions that a snapshot may
-//! see, a tombstone, a large value) takes a [`History`].
+//! are, and nothing else is allocated. Anything else (older versions that a snapshot may see, a
+//! tombstone, a large value) takes a [`History`].
 
 use std::sync::Arc;
 
 use sync::allocated_bytes;
 
-/// Longest value that lies in a leaf's heap, in bytes. Longer ones are shared, so that a reader
-/// copies them outside of the leaf's lock.
+/// Bytes of the longest value that is kept in a leaf's heap. Longer ones are shared, so that a
+/// reader copies them outside of the leaf's lock.
 pub(crate) const SMALL_VALUE_BYTES_MAX: usize = 1024;
 
 /// One key's place in a leaf. `at` is the offset in the heap of the key's tail; a plain value
@@ -83,7 +83,7 @@ pub(super) struct Version {
     pub(super) value: Option<Arc<[u8]>>,
 }
 
-/// The versions of a key that somebody may still see.
+/// The versions of a key that a reader may still see.
 ///
 /// # Invariants
 /// - Never empty; ascending by number, the newest last.
@@ -123,8 +123,8 @@ impl History {
         self.versions.len() > 1 || self.newest().value.is_none()
     }
 
-    /// Drops every version that has a newer one and that `is_seen(its number, the newer number)`
-    /// says nobody can see.
+    /// Drops every version that has a newer one and that no reader can see: `is_seen(its number,
+    /// the newer number)` returns false.
     pub(super) fn prune(&mut self, is_seen: &dyn Fn(u64, u64) -> bool) {
         for index in (0..self.versions.len().saturating_sub(1)).rev() {
             if !is_seen(self.versions[index].seqno, self.versions[index + 1].seqno) {
@@ -133,7 +133,7 @@ impl History {
         }
     }
 
-    /// Bytes of memory, the box and what the versions own included.
+    /// Returns the bytes of memory, including the box and the memory that the versions own.
     pub(super) fn memory(&self) -> usize {
         allocated_bytes(size_of::<Self>())
             + allocated_bytes(self.versions.capacity() * size_of::<Version>())

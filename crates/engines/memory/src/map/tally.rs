@@ -8,7 +8,7 @@ use crossbeam_utils::CachePadded;
 /// Enough that two busy threads seldom share one.
 const STRIPES: usize = 16;
 
-/// What an edit changed.
+/// The change of the counts that an edit made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delta {
     pub(crate) keys: i64,

@@ -1,7 +1,7 @@
 //! Reading many keys in order: one leaf's visible pairs at a time, copied under its lock.
 //!
-//! A walk remembers the key that it has come to and nothing of the map, so that it may rest as long
-//! as it likes while leaves split and merge. What it shows is held in place by its pin.
+//! A walk remembers the key that it has reached and nothing of the map. So it may pause for any
+//! time while leaves split and merge. Its pin keeps the versions that it shows.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::leaf::{Found, Leaf};
 /// Copied bytes after which a run ends within a leaf.
 const RUN_BYTES: usize = 256 << 10;
 
-/// What is left of a walk.
+/// The rest of a walk.
 #[derive(Clone, Debug)]
 pub(crate) struct Position {
     range: KeyRange,
@@ -34,7 +34,7 @@ impl Position {
         self.done
     }
 
-    /// The walk goes on behind `key`.
+    /// Continues the walk behind `key`.
     fn resume_behind(&mut self, key: &[u8]) {
         match self.direction {
             Direction::Forward => self.range.start = Bound::Excluded(key.to_vec()),
@@ -42,7 +42,7 @@ impl Position {
         }
     }
 
-    /// The walk goes on beyond a leaf's range.
+    /// Continues the walk beyond a leaf's range.
     fn leave(&mut self, bounds: Bounds) {
         match (self.direction, bounds.high) {
             (Direction::Forward, Some(high)) => self.range.start = Bound::Included(high),
@@ -73,7 +73,7 @@ struct Pair {
 
 #[derive(Debug)]
 enum PairValue {
-    /// So many bytes behind the key.
+    /// This number of bytes behind the key.
     Behind(usize),
     Large(Arc<[u8]>),
 }
@@ -198,7 +198,7 @@ fn start_key(range: &KeyRange) -> &[u8] {
     }
 }
 
-/// The slots of a leaf that lie in a range, as `from..to`; nothing where `to <= from`.
+/// Returns the slots of a leaf that are in a range, as `from..to`; empty if `to <= from`.
 pub(super) fn indices(leaf: &Leaf, bounds: &Bounds, range: &KeyRange) -> (usize, usize) {
     // Only keys of the leaf's own range may be sought in it.
     let is_above = |key: &[u8]| bounds.high.as_deref().is_some_and(|high| key >= high);

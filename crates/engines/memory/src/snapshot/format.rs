@@ -1,4 +1,4 @@
-//! The bytes of a snapshot file and of what the superblock says about it.
+//! The bytes of a snapshot file and of the superblock's content.
 //!
 //! # Format
 //! `docs/formats/memory-snapshot.md`. In short: a head of one unit, blocks of pairs, one block with
@@ -9,11 +9,11 @@ use codec::{Corruption, FileHeader, Format, Place, Reader, SeqNo, Writer};
 
 /// The header of a snapshot file.
 pub(crate) const FORMAT: Format = Format::new(*b"TCMEMSNP", 1, 0);
-/// Whose superblock it is.
+/// The kind of the superblock: it belongs to this engine.
 pub(crate) const SUPERBLOCK_KIND: [u8; 8] = *b"memory\0\0";
 /// The superblock's file.
 pub(crate) const SUPERBLOCK: &str = "superblock";
-/// What the names of snapshot files begin with.
+/// The prefix of the names of snapshot files.
 const NAME_PREFIX: &str = "snapshot-";
 
 /// Blocks begin and end on multiples of this, so that they may be written past the page cache.
@@ -50,7 +50,7 @@ impl Identity {
     }
 }
 
-/// What a superblock says: the snapshot that stands, if any was taken yet.
+/// The content of a superblock: the current snapshot, if any was taken yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) persisted: SeqNo,
@@ -65,7 +65,7 @@ pub(crate) struct Summary {
     pub(crate) totals: Totals,
 }
 
-/// What a snapshot holds.
+/// The totals of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) blocks: u64,
@@ -126,7 +126,7 @@ impl Standing {
     }
 }
 
-/// The first unit of a file: who it is, and what it shows.
+/// The first unit of a file: its identity, and the number that it shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) identity: Identity,
@@ -163,7 +163,7 @@ impl Head {
     }
 }
 
-/// What a block's first bytes say, not yet proven.
+/// The first bytes of a block, not yet proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
     checksum: u32,
@@ -175,7 +175,7 @@ pub(crate) struct BlockHeader {
 /// A block that was proven.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Block<'a> {
-    /// So many pairs.
+    /// The number of pairs, and the payload.
     Pairs(u32, &'a [u8]),
     /// The last block.
     Totals(Totals),
@@ -211,7 +211,7 @@ impl BlockHeader {
         block_bytes(self.payload_bytes as usize)
     }
 
-    /// Proves and reads `block`, which is [`BlockHeader::block_bytes`] long and lies at `offset`.
+    /// Proves and reads `block`, which is [`BlockHeader::block_bytes`] long and begins at `offset`.
     pub(crate) fn open<'a>(
         &self,
         block: &'a [u8],
@@ -238,8 +238,8 @@ impl BlockHeader {
     }
 }
 
-/// Turns `bytes`, which begin with room for a header and go on with `pairs` encoded pairs, into a
-/// block for `offset`.
+/// Turns `bytes`, which have room for a header in front of `pairs` encoded pairs, into a block for
+/// `offset`.
 pub(crate) fn seal_pairs(bytes: &mut Vec<u8>, pairs: u32, identity: Identity, offset: u64) {
     seal(bytes, KIND_PAIRS, pairs, identity, offset);
 }

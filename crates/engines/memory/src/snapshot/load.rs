@@ -46,7 +46,7 @@ pub(crate) fn load(
     Ok(joined.builder)
 }
 
-/// What the pieces taken so far make.
+/// The result of the pieces taken so far.
 struct Joined<'a> {
     summary: &'a Summary,
     proof: Proof<'a>,
@@ -61,7 +61,8 @@ impl Joined<'_> {
             }
             match blocks.next() {
                 Ok(block) if !block.header.says_totals() => crew.give(&block)?,
-                // What was given lies before this, so its damage goes first.
+                // The blocks that were given to tasks are before this one, so their damage is
+                // reported first.
                 last => {
                     let last = last.map(|block| {
                         (block.offset, block.decode(self.summary.identity, &mut |_, _| {}))
@@ -87,7 +88,7 @@ impl Joined<'_> {
     }
 }
 
-/// What became of a block that was given away.
+/// The result for a block that was given to a task.
 struct Piece {
     offset: u64,
     content: std::result::Result<Content, Corruption>,
@@ -100,7 +101,7 @@ struct Crew<'a> {
     identity: Identity,
     given: usize,
     taken: usize,
-    /// Pieces that nobody has taken yet, by the number of their block.
+    /// Pieces that were not taken yet, by the number of their block.
     pieces: Arc<Mutex<BTreeMap<usize, Piece>>>,
 }
 
@@ -137,7 +138,7 @@ impl<'a> Crew<'a> {
             piece.is_some()
         });
         self.taken += 1;
-        // A task that panics is our own mistake, not the file's; it is told with its text.
+        // A panic of a task is a defect of this code, not of the file; it is raised with its text.
         awaited.map_err(|error| match error {
             WaitError::Panicked(panic) => panic!("{panic}"),
             WaitError::Stopped(_) => Error::Closed,

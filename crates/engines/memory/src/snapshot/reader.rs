@@ -1,11 +1,11 @@
 //! Reads a snapshot file from front to back, and proves it while it does.
 //!
-//! A file is whole if its head, each block at its place, the order of its keys, its totals and its
-//! length are what the superblock says. Anything else is reported with its place.
+//! A file is whole if its head, the place of each block, the order of its keys, its totals and its
+//! length match the superblock. Anything else is reported with its place.
 //!
-//! Three steps, so that the second may be done for several blocks at once (`load.rs`): [`Blocks`]
-//! finds them one after the other, [`RawBlock::decode`] proves what one says by itself, and
-//! [`Proof`] that each follows the one before.
+//! There are three steps, so that the second may run for several blocks at the same time
+//! (`load.rs`). [`Blocks`] finds the blocks sequentially, [`RawBlock::decode`] proves each block by
+//! itself, and [`Proof`] that each follows the one before.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use engine::{Error, Result};
 
 use super::format::{self, Block, BlockHeader, Head, Identity, Summary, Totals, UNIT_BYTES};
 
-/// Reads ahead at least this much at once.
+/// Bytes that one read fetches at least, if the file has them.
 const READ_BYTES: usize = 4 << 20;
 
 /// Is handed pairs, key and value.
@@ -24,8 +24,8 @@ pub(crate) type Take<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
 /// Reads the snapshot that `summary` describes and hands each pair, in ascending order, to `take`.
 ///
 /// # Errors
-/// [`Error::Corruption`] with the file and the offset of what is damaged; some pairs may have been
-/// handed out by then.
+/// [`Error::Corruption`] with the file and the offset of the damage; `take` may have been called
+/// with some pairs before.
 pub(crate) fn read(
     device: &dyn Device,
     summary: &Summary,
@@ -45,11 +45,11 @@ pub(crate) fn read(
     }
 }
 
-/// Decodes the bytes of one block that belongs at `place`, handing its pairs, in ascending order, to
-/// `take`. Never panics, whatever the bytes, and allocates next to nothing.
+/// Decodes the bytes of one block that belongs at `place`, and calls `take` with its pairs, in
+/// ascending order. Never panics, whatever the bytes, and allocates next to nothing.
 ///
 /// # Errors
-/// The bytes are no whole block of that place; some pairs may have been handed out by then.
+/// The bytes are no whole block of that place; `take` may have been called with some pairs before.
 pub fn decode_block(
     bytes: &[u8],
     place: Place,
@@ -67,24 +67,24 @@ pub fn decode_block(
 pub(super) struct Blocks<'a> {
     summary: &'a Summary,
     window: Window,
-    /// Where the block that was given last begins.
+    /// The start of the block that was returned last.
     offset: u64,
 }
 
-/// A block as it lies in the file.
+/// A block as the file has it.
 pub(super) struct RawBlock<'a> {
     pub(super) header: BlockHeader,
     pub(super) offset: u64,
     pub(super) bytes: &'a [u8],
 }
 
-/// What one block says.
+/// The content of one block.
 pub(super) enum Content {
     Pairs(Extent),
     Totals(Totals),
 }
 
-/// What there is to know about a block of pairs to put it behind another.
+/// The facts about a block of pairs that are needed to put it behind another.
 #[derive(Default)]
 pub(super) struct Extent {
     /// Its first and its last key, if it has any.
@@ -190,7 +190,7 @@ impl RawBlock<'_> {
 
 const OUT_OF_ORDER: &str = "the keys are out of order";
 
-/// What the blocks so far add up to.
+/// The sums over the blocks so far.
 pub(super) struct Proof<'a> {
     summary: &'a Summary,
     found: Totals,
@@ -202,7 +202,7 @@ impl<'a> Proof<'a> {
         Self { summary, found: Totals::default(), last: None }
     }
 
-    /// Takes in what the next block says; `true` if it is the last one.
+    /// Takes in the content of the next block; returns `true` if it is the last one.
     pub(super) fn check(&mut self, content: Content) -> std::result::Result<bool, Corruption> {
         let Extent { keys, totals } = match content {
             Content::Pairs(extent) => extent,
@@ -236,7 +236,7 @@ fn in_payload(damage: Corruption) -> Corruption {
 struct Window {
     file: Arc<dyn File>,
     len: u64,
-    /// Where the next byte to be taken lies in the file.
+    /// The offset in the file of the next byte to be taken.
     offset: u64,
     buffer: Buffer,
     /// The part of the buffer that is filled and not yet taken.
@@ -266,8 +266,8 @@ impl Window {
         Ok(&self.buffer[start..start + bytes])
     }
 
-    /// Reads on until at least `bytes` bytes are there. What is there moves to the front; all
-    /// lengths are multiples of a unit, so that the read stays aligned.
+    /// Reads on until at least `bytes` bytes are there. Bytes that are there already move to the
+    /// front; all lengths are multiples of a unit, so that the read stays aligned.
     fn fill(&mut self, bytes: usize) -> Result<()> {
         let left = usize::try_from(self.len - self.offset).unwrap_or(usize::MAX);
         if bytes > left {

@@ -1,12 +1,13 @@
-//! All that is sound of a store, damaged or not, as writes which make it anew; nothing is changed.
+//! Reports all sound pairs of a store, damaged or not, as writes which rebuild it; changes nothing.
 //!
-//! 1. The superblock names the snapshot. Where it cannot be read each snapshot file that has a sound head is
-//!    told, the newest last; a second one is what a crash left, so that keys which are gone may be back.
-//! 2. Blocks begin on whole units, and a block's checksum covers its place: what is passed over behind a
-//!    block that cannot be read are units, up to one at which a sound block lies.
+//! 1. The superblock names the snapshot. If it cannot be read, the pairs of each snapshot file that
+//!    has a sound head are reported, the newest file last. A second file is the leftover of a
+//!    crash, so deleted keys may reappear.
+//! 2. Blocks begin on whole units, and a block's checksum covers its place. So behind a block that
+//!    cannot be read, units are skipped up to one at which a sound block begins.
 //!
 //! # What is lost
-//! The keys between those of the sound blocks around what cannot be read.
+//! The keys between those of the sound blocks before and after the unreadable part.
 
 use std::sync::Arc;
 
@@ -18,11 +19,11 @@ use super::format::{self, BlockHeader, Head, Identity, SUPERBLOCK, SUPERBLOCK_KI
 use super::reader::{Content, RawBlock};
 use crate::open::{decode_standing, snapshot_numbers};
 
-/// Tells all sound pairs of the store on `device`, in the order of keys. Reads the snapshot once. Memory: a
-/// block.
+/// Calls `take` with all sound pairs of the store on `device`, in the order of keys. Reads the
+/// snapshot once. Memory: a block.
 ///
 /// # Errors
-/// The storage's. Damage is part of the answer.
+/// The storage's. Damage is part of the result.
 pub fn salvage(device: &dyn Device, take: &mut TakeSound<'_>) -> Result<Salvaged> {
     let mut salvaged = Salvaged::default();
     let superblock = Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND);
@@ -54,7 +55,7 @@ struct Walk {
     file: Arc<dyn File>,
     identity: Identity,
     salvaged: Salvaged,
-    /// What cannot be read behind the last sound block, and the last key before it.
+    /// The unreadable part behind the last sound block, and the last key before it.
     lost: Option<(Corruption, Vec<u8>)>,
     last: Vec<u8>,
 }
@@ -114,7 +115,7 @@ impl Walk {
         Ok(())
     }
 
-    /// What may be a block at `offset`, in a file of so many bytes.
+    /// Returns the bytes that may be a block at `offset`, in a file of `len` bytes.
     fn read(&self, offset: u64, len: u64) -> Result<Option<(BlockHeader, Buffer)>> {
         if len - offset < UNIT_BYTES as u64 {
             return Ok(None);

@@ -32,8 +32,8 @@ pub(crate) struct SnapshotWriter {
 }
 
 impl SnapshotWriter {
-    /// Begins the file `identity.number` of what was written up to `persisted`. What it takes of
-    /// memory counts in `budget`.
+    /// Begins the file `identity.number` of the writes up to `persisted`. Its memory counts in
+    /// `budget`.
     pub(crate) fn create(
         device: &dyn Device,
         identity: Identity,

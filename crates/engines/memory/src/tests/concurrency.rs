@@ -1,4 +1,4 @@
-//! Many threads at once: nothing lost, nothing torn, views consistent.
+//! Many threads at the same time: nothing lost, nothing torn, views consistent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

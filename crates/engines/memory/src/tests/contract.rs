@@ -211,7 +211,7 @@ fn the_budget_counts_and_refuses_before_the_write() {
     };
     assert_eq!(refused, Error::OutOfMemory { limit: 256 << 10 });
     assert!((1000..2500).contains(&taken), "{taken} keys of 114 bytes in 256 KiB");
-    // What takes no more room goes on, and so does deleting, which makes room.
+    // Writes that take no more room are still admitted, and so are deletes, which make room.
     bench.store.admit(&[Op::Put { key: &key(3), value: &[8; 100] }]).expect("no more room taken");
     bench.store.admit(&[Op::Delete { key: &key(0) }]).expect("deletes are admitted");
     for number in 0..taken / 2 {
@@ -232,7 +232,7 @@ fn what_was_admitted_is_not_refused() {
     bench.put(b"k", b"v");
     bench.budget.set_limit(1);
     assert!(bench.store.admit(&[Op::Put { key: b"other", value: b"" }]).is_err());
-    // The host may have journaled it by now, on an answer of before the limit moved.
+    // The host may have journaled it already, if it was admitted before the limit moved.
     bench.put(b"k", b"longer");
     let ticket = bench.sequence.begin();
     let mut operator = |value: Option<&[u8]>| Change::Put([value.unwrap(), b"!"].concat());

@@ -77,7 +77,8 @@ fn a_checkpoint_is_a_store_of_its_own() {
     assert_eq!(opened.pairs(), expected);
 }
 
-/// Notes the numbers it was asked for, and what was on the device then.
+/// Records each number that a flush passes to `reach`, and the number that was persisted on the
+/// device then.
 #[derive(Debug)]
 struct Journal {
     device: Arc<dyn Device>,
@@ -87,7 +88,7 @@ struct Journal {
 
 impl Barrier for Journal {
     fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
-        // Whoever opened the device now must not find the write in question.
+        // A process that opened the device now must not find the write in question.
         let persisted = check(&*self.device)?.persisted;
         self.asked.lock().push((seqno, persisted));
         if self.refuses { Err(Error::of_journal(Error::Closed)) } else { Ok(seqno) }

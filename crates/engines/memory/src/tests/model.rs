@@ -27,7 +27,7 @@ impl Write {
     }
 }
 
-/// One operation; prints as what it is, so that a failure can be read.
+/// One operation; its debug output shows it in full, so that a failure can be read.
 #[derive(Clone, Debug)]
 enum Step {
     Write(Vec<Write>),
@@ -227,7 +227,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     /// A failure prints the steps, shrunk, and the seed that proptest replays first from its
-    /// regressions file; `PROPTEST_CASES=10000 cargo test -p thermocline-memory model` goes on.
+    /// regressions file; `PROPTEST_CASES=10000 cargo test -p thermocline-memory model` runs more
+    /// cases.
     #[test]
     fn behaves_like_the_model(steps in prop::collection::vec(steps(), 1..120)) {
         let mut world = World::new();

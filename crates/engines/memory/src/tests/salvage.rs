@@ -1,4 +1,4 @@
-//! What is told of damaged snapshots.
+//! Salvage of damaged snapshots.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -39,7 +39,8 @@ fn salvaged(device: &Arc<dyn Device>) -> (Salvaged, BTreeMap<Vec<u8>, Vec<u8>>) 
     (salvaged.unwrap(), told)
 }
 
-/// All keys outside of what is lost are told as they were; answers how many lie within.
+/// Checks that all keys outside of the lost ranges were reported with their values; returns how
+/// many are within them.
 fn must_be_named(salvaged: &Salvaged, told: &BTreeMap<Vec<u8>, Vec<u8>>) -> u32 {
     let is_lost = |key: &[u8]| {
         salvaged.lost.iter().any(|lost| {

@@ -1,14 +1,16 @@
 //! The thread that reads for the loops: slices of walks, and values if a loop has no queue of the
 //! device.
 //!
-//! 1. A command that walks over keys waits, as one does whose key is looked up. Its connection takes its
-//!    turn, and the loop asks for the next slice ([`Walker::ask`]).
-//! 2. The thread reads slices sequentially, in the order of the requests: a long walk delays another one by a
-//!    slice at most.
-//! 3. The slice comes back as a letter. The command runs again with it, and ends, or asks for the next one.
+//! 1. A command that walks over keys waits, as one does whose key is looked up. Its connection
+//!    takes its turn, and the loop asks for the next slice ([`Walker::ask`]).
+//! 2. The thread reads slices sequentially, in the order of the requests: a long walk delays
+//!    another one by a slice at most.
+//! 3. The slice comes back as a letter. The command runs again with it, and ends, or asks for the
+//!    next one.
 //!
-//! So no loop waits for the device, and none is busy with more than a slice. The thread is not in the gate:
-//! a walk meets each key at some moment, and a transaction that is committed meanwhile perhaps in part.
+//! So no loop waits for the device, and none is busy with more than a slice. The thread is not in
+//! the gate: a walk meets each key at some moment, and a transaction that is committed meanwhile
+//! perhaps in part.
 
 use std::collections::VecDeque;
 use std::io;

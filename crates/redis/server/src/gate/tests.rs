@@ -1,5 +1,5 @@
-//! A thread that has reserved the gate is alone, no loop waits for it, and each loop executes between
-//! two threads.
+//! A thread that has reserved the gate is alone, no loop waits for it, and each loop executes
+//! between two threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
@@ -15,8 +15,8 @@ use super::Gate;
 const LATE: Duration = Duration::from_secs(20);
 
 impl Gate {
-    /// Has threads wait longer than a test takes until loops have caught up, so that no result depends
-    /// on the speed of a loop.
+    /// Has threads wait longer than a test takes until loops have caught up, so that no result
+    /// depends on the speed of a loop.
     pub(crate) fn wait_long(&self) {
         self.others_turn_ms.store(2 * LATE.as_millis() as u64, Relaxed);
     }
@@ -131,8 +131,8 @@ enum Did {
     Wrote(usize),
 }
 
-/// The thread reserves the gate again and again. In each round it holds up a write of every loop, and
-/// each loop is informed by a letter that the gate is open, as an event loop is.
+/// The thread reserves the gate again and again. In each round it holds up a write of every loop,
+/// and each loop is informed by a letter that the gate is open, as an event loop is.
 #[test]
 fn each_loop_writes_between_two_commands_that_are_alone() {
     const LOOPS: usize = 3;

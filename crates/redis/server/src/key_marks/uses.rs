@@ -1,17 +1,18 @@
 //! One thread's table of the seconds in which keys were last used.
 //!
 //! Every command on a key notes a use, so a note must not miss the processor's cache: a write that
-//! misses holds up all later ones. A note sets one bit of 2 KiB. The first note of a new second moves
-//! the bits of the second before to the table.
+//! misses holds up all later ones. A note sets one bit of 2 KiB. The first note of a new second
+//! moves the bits of the second before to the table.
 //!
 //! # Invariants
-//! - U1. A set bit says that its slot was used in `second` or before. A use is in the bits or in the
-//!   table at every time: the move fills the table before it clears bits.
+//! - U1. A set bit says that its slot was used in `second` or before. A use is in the bits or in
+//!   the table at every time: the move fills the table before it clears bits.
 //! - U2. A thread notes a use of the second `s` only while `second` is at least `s`.
 //!
 //! # Concurrency
 //! Threads may share a table. One of them at a time moves bits. A thread that sees a new `second`
-//! sees the cleared bits, too (release and acquire), so that it does not take an old bit for its own.
+//! sees the cleared bits, too (release and acquire), so that it does not take an old bit for its
+//! own.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};

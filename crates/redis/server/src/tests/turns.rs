@@ -41,7 +41,8 @@ fn begin_transaction<'a>(
 }
 
 /// A transaction on a loop touches its keys, and writes them later. A thread begins to watch one of
-/// them in between. No touch says then that the key has changed, so the thread must not read it yet.
+/// them in between. No touch says then that the key has changed, so the thread must not read it
+/// yet.
 #[test]
 fn a_thread_misses_no_transaction_that_has_touched_its_keys() {
     let (server, store) = start(options());
@@ -68,8 +69,8 @@ fn a_thread_misses_no_transaction_that_has_touched_its_keys() {
     assert_eq!(replies[3], "[+OK, +OK]");
 }
 
-/// When a transaction of a thread opens the gate, the next ones wait already. The writes that it has
-/// held up come before them.
+/// When a transaction of a thread opens the gate, the next ones wait already. The writes that it
+/// has held up come before them.
 #[test]
 fn a_write_that_was_held_up_comes_before_the_next_transaction_of_a_thread() {
     const TRANSACTIONS: usize = 8;

@@ -14,7 +14,7 @@ use crate::report::{Report, builds_table, bytes, comparison_table, write_json, w
 use crate::stores::{Catalog, StoreError, is_ours};
 use crate::workload::WorkloadError;
 
-/// Ours beside theirs.
+/// Arguments of a comparison of our stores with others.
 #[derive(Args, Clone, Debug)]
 pub struct CompareArgs {
     /// Our engine, and what of it is to be otherwise, as f2:read-cache=0
@@ -31,19 +31,21 @@ pub struct CompareArgs {
     /// How often each store runs each workload
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Another build of ours, which takes turns with this one on the same operations; the summary has the
-    /// ratios of the two, round by round
+    /// Another build of ours, which takes turns with this one on the same operations; the summary
+    /// has the ratios of the two, round by round
     #[arg(long, value_name = "PROGRAM")]
     pub baseline: Option<PathBuf>,
-    /// Give each store the cache of its own guide. Without this, runs before the measured rounds find the
-    /// largest cache with which its resident peak stays within the budget, unless that is `all`
+    /// Give each store the cache of its own guide. Without this, runs before the measured rounds
+    /// find the largest cache with which its resident peak stays within the budget, unless that is
+    /// `all`
     #[arg(long)]
     pub default_caches: bool,
     /// Load each store once for all its runs that begin alike, and begin each from a copy
     #[arg(long)]
     pub share_loads: bool,
-    /// Run all workloads of a round one after another on one store, which is opened and warmed up once.
-    /// Without --share-loads each round also loads the store, and the load is a row of the summary
+    /// Run all workloads of a round one after another on one store, which is opened and warmed up
+    /// once. Without --share-loads each round also loads the store, and the load is a row of the
+    /// summary
     #[arg(long)]
     pub one_opening: bool,
     /// The seed of the first round; each round has the next

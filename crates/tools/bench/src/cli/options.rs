@@ -15,7 +15,7 @@ use crate::workload::{Extent, Workload, WorkloadError};
 /// YCSB's skew.
 const THETA: f64 = 0.99;
 
-/// What to do with a store, and under which conditions.
+/// The work to do with a store, and its conditions.
 #[derive(Args, Clone, Debug)]
 pub struct WorkArgs {
     /// Keys to load first, as 5000, 100k or 10m
@@ -24,8 +24,8 @@ pub struct WorkArgs {
     /// Bytes of keys and values, as 8+100 or 48+pareto [default: the workload's]
     #[arg(long)]
     pub shape: Option<Shape>,
-    /// The store's whole memory: a share of the data as 10%, a size as 512MiB, or all (four times the data);
-    /// 8 MiB at least
+    /// The store's whole memory: a share of the data as 10%, a size as 512MiB, or all (four times
+    /// the data); 8 MiB at least
     #[arg(long, default_value = "all")]
     pub memory: Budget,
     /// Exponent of Zipf's distribution, 0 to 10 [default: 0.99]
@@ -34,29 +34,29 @@ pub struct WorkArgs {
     /// The same skew on F2's scale: theta = 1 - 1/alpha
     #[arg(long)]
     pub alpha: Option<f64>,
-    /// Which keys: zipfian, zipfian-ordered, uniform, latest, hotspot:10:90, composite or sequential [default: the
-    /// workload's]
+    /// Which keys: zipfian, zipfian-ordered, uniform, latest, hotspot:10:90, composite or
+    /// sequential [default: the workload's]
     #[arg(long)]
     pub distribution: Option<Distribution>,
     /// Threads that use the store
     #[arg(long, default_value_t = 2)]
     pub threads: usize,
-    /// Gets and read-modify-writes that each thread keeps under way at once, where the store has the
-    /// means
+    /// Gets and read-modify-writes that each thread keeps under way at once, where the store has
+    /// the means
     #[arg(long, default_value_t = 1)]
     pub depth: usize,
     /// Length of the measured phase [default: 30, or to the end of a load, a phase or a trace]
     #[arg(long)]
     pub seconds: Option<f64>,
-    /// Length of the warm-up before it [default: of a timed run, until the resident set and the device
-    /// reads per operation change by less than 2% from one 10 s to the next]
+    /// Length of the warm-up before it [default: of a timed run, until the resident set and the
+    /// device reads per operation change by less than 2% from one 10 s to the next]
     #[arg(long)]
     pub warmup: Option<f64>,
     /// Seconds after which a warm-up without a length ends
     #[arg(long, default_value_t = WARM_UP_MAX_SECONDS)]
     pub warmup_max: f64,
-    /// Phases of updates between the load and the workload, each with one update for each key, of keys
-    /// drawn uniformly
+    /// Phases of updates between the load and the workload, each with one update for each key, of
+    /// keys drawn uniformly
     #[arg(long, default_value_t = 0)]
     pub aged: u32,
     /// End the measured phase after so many operations, as 100k

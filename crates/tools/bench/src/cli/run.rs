@@ -22,27 +22,29 @@ pub struct RunArgs {
     /// The store to run, and what of it is to be otherwise, as f2:single-log:read-cache=0
     #[arg(long)]
     pub engine: String,
-    /// ycsb-a to ycsb-f, ycsb-w, mixgraph-all, mixgraph-prefix (both also with -points), hashkv-p0 to -p3, r100, rw50,
-    /// sw50, w100, s100, flexdb-put, flexdb-get, flexdb-scan, load, trace:FILE. Several, parted by commas, run one
-    /// after another on one store, which is opened and warmed up once; of each but the first, options of its
-    /// own, as rw50@distribution=uniform. The JSON then is a list of reports
+    /// ycsb-a to ycsb-f, ycsb-w, mixgraph-all, mixgraph-prefix (both also with -points), hashkv-p0
+    /// to -p3, r100, rw50, sw50, w100, s100, flexdb-put, flexdb-get, flexdb-scan, load, trace:FILE.
+    /// Several, parted by commas, run one after another on one store, which is opened and warmed up
+    /// once; of each but the first, options of its own, as rw50@distribution=uniform. The JSON then
+    /// is a list of reports
     #[arg(long, required = true, value_delimiter = ',', value_parser = named_workload)]
     pub workload: Vec<String>,
     /// The seed of the operations: the same seed does the same
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Where `prepare` puts loads, and a run begins from a copy of the one that was made for runs like it;
-    /// it loads anew if there is none. Below it each has a folder of its own, named by a hash of all that
-    /// shapes it (store, keys, shape, memory, durability, I/O, threads, the order of the load): `data` with
-    /// the store's files, `versions`, and `about.json`, which tells what it is. Remove a folder to be rid of
-    /// it
+    /// Where `prepare` puts loads, and a run begins from a copy of the one that was made for runs
+    /// like it; it loads anew if there is none. Below it each has a folder of its own, named by a
+    /// hash of all that shapes it (store, keys, shape, memory, durability, I/O, threads, the order
+    /// of the load): `data` with the store's files, `versions`, and `about.json`, which tells what
+    /// it is. Remove a folder to be rid of it
     #[arg(long)]
     pub loads: Option<PathBuf>,
-    /// Open the load in --loads where it lies, with no copy, and leave there what the run makes of it
+    /// Open the load in --loads where it lies, with no copy, and leave there what the run makes of
+    /// it
     #[arg(long, requires = "loads")]
     pub in_place: bool,
-    /// Bytes of the store's cache, or of the whole that it splits by itself, as 64MiB [default: the part of
-    /// --memory that the store's guide gives to it]
+    /// Bytes of the store's cache, or of the whole that it splits by itself, as 64MiB [default: the
+    /// part of --memory that the store's guide gives to it]
     #[arg(long, value_parser = parse_bytes)]
     pub cache: Option<u64>,
     /// Write the report here as JSON

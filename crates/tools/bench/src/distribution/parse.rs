@@ -1,4 +1,5 @@
-//! Distributions by name: `zipfian`, `zipfian-ordered`, `uniform`, `latest`, `hotspot:X:Y`, `composite`, `sequential`.
+//! Distributions by name: `zipfian`, `zipfian-ordered`, `uniform`, `latest`, `hotspot:X:Y`,
+//! `composite`, `sequential`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -8,8 +8,8 @@ use crate::measure::free_disk_bytes;
 /// Bytes on disk for each byte of data: a store that compacts has old files next to the new ones.
 const DISK_FACTOR: f64 = 2.0;
 
-/// Refuses a run whose data do not fit into the file system of `dir`. A load of `copied_bytes` is copied there
-/// first, or moved if the run uses it in place.
+/// Refuses a run whose data do not fit into the file system of `dir`. A load of `copied_bytes` is
+/// copied there first, or moved if the run uses it in place.
 pub(super) fn check(
     dir: &Path,
     plan: &Plan,

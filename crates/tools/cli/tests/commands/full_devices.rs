@@ -1,5 +1,5 @@
-//! `serve` on a device that becomes full under EXEC: clients get MISCONF and can read, writes continue
-//! once there is room again, and the exit code of a later stop says that a write failed.
+//! `serve` on a device that becomes full under EXEC: clients get MISCONF and can read, writes
+//! continue once there is room again, and the exit code of a later stop says that a write failed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

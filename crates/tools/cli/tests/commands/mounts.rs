@@ -289,8 +289,7 @@ fn the_commands_and_attributes_shift_what_is_mounted() {
     assert_eq!((said.code, said.err.contains("no mounted flexspace")), (4, true), "{said:?}");
 }
 
-/// More names than the kernel requests in one call, each of which is removed as soon as it was
-/// read.
+/// More names than the kernel requests in one call; each is removed once it was read.
 #[test]
 fn a_directory_is_emptied_by_who_reads_it() {
     if is_skipped("a_directory_is_emptied_by_who_reads_it") {

@@ -1,6 +1,6 @@
 //! Kills a database with SIGKILL while it is written to, and opens it again.
 //!
-//! Every acknowledged write must be there, and nothing older may have come back.
+//! Every acknowledged write must be there, and no older value may have reappeared.
 //!
 //! 1. A *life* is one process that is written to until it is killed at a random moment. A directory
 //!    lives through several, so that recovery starts from the files of the last recovery.

@@ -1,8 +1,9 @@
-//! Where the guess comes to rest.
+//! The value around which the guess settles.
 
 use super::{BYTES_MAX, LengthGuess};
 
-/// Of a thousand records, how many are longer than what was guessed for them; and the last guess.
+/// Returns the number of records of a thousand that are longer than their guess, and the last
+/// guess.
 fn too_short(lengths: impl Fn(usize) -> usize) -> (usize, usize) {
     let guess = LengthGuess::default();
     let note = |number| {

@@ -1,5 +1,7 @@
-//! Models of a real log of tiny pages: what is appended by several threads is on the device once it is
-//! written out, whole and without holes, and what is read in memory is what was asked for.
+//! Models of a real log of tiny pages.
+//!
+//! Records that several threads append are on the device once they are written out, whole and
+//! without holes, and a read in memory returns the requested record.
 
 use std::sync::Arc;
 
@@ -73,7 +75,7 @@ impl Log {
         cut
     }
 
-    /// What lies on the device below `cut` is what was appended there, in its order.
+    /// The device has below `cut` the records that were appended there, in their order.
     fn must_hold(&self, cut: LogAddress, appended: &[(LogAddress, u8)]) {
         let mut wanted: Vec<_> = appended.iter().filter(|(at, _)| *at < cut).copied().collect();
         wanted.sort_unstable();
@@ -92,7 +94,8 @@ impl Log {
 
 const DAMAGED: &str = "what was appended is not what was written";
 
-/// Two threads append beside a cut: one of them meets the page's end, and the cut a block's middle.
+/// Two threads append concurrently with a cut: one of them meets the page's end, and the cut a
+/// block's middle.
 fn appends_beside_a_cut(order: Order) {
     let log = Log::new();
     let (appended, cut) = together(order, &log, |log| log.append_two(1), Log::write_out);
@@ -189,7 +192,7 @@ fn a_blocks_end_without_a_filler_is_found() {
 
 #[test]
 fn a_cut_that_is_written_out_too_early_is_found() {
-    // An allocation without a record, or a record as it was before its last word: by the schedule.
+    // An allocation without a record, or a record before its last word: by the schedule.
     must_be_found(Planted::CutWithoutEpoch, "", appends_beside_a_cut);
 }
 

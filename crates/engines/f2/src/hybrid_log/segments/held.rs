@@ -1,5 +1,6 @@
-//! The segments of a part of a log, held open for whoever writes a copy of them: nobody else has to wait for
-//! that, and a segment that is removed meanwhile is still read.
+//! The segments of a part of a log, held open for a thread that writes a copy of them.
+//!
+//! No other thread has to wait for that, and a segment that is removed meanwhile is still read.
 
 use std::sync::Arc;
 
@@ -9,13 +10,13 @@ use engine::{GoOn, Result};
 use super::{BLOCK_BYTES, Segment, Segments};
 use crate::address::LogAddress;
 
-/// Bytes that are copied at once.
+/// Bytes of one step of a copy.
 const COPY_BYTES: u64 = 1 << 20;
 
 /// All that hold something of the part.
 pub(crate) struct HeldSegments {
     segments: Vec<Arc<Segment>>,
-    /// Where the part ends; what is below never changes.
+    /// The address at which the part ends; records below never change.
     end: LogAddress,
     segment_bytes: u64,
 }
@@ -31,7 +32,8 @@ impl Segments {
 }
 
 impl HeldSegments {
-    /// Writes them to `into`, durable on return, and lets go of each. `go_on` is asked now and then.
+    /// Writes them to `into`, durable on return, and releases each. `go_on` is called from time to
+    /// time.
     ///
     /// # Errors
     /// Those of `go_on`; the storage's, of either side.

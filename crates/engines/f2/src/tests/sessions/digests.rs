@@ -1,4 +1,4 @@
-//! What look-ups count of chunks and their digests, however often they are begun.
+//! The counts of chunks and their digests by lookups, however often they are begun.
 
 use engine::Engine;
 
@@ -8,7 +8,7 @@ use crate::cold_index::Lookup;
 use crate::tests::stores::{Bench, key, value};
 use crate::tests::two_logs::{KEYS, cold_store, small_cold};
 
-/// What a full session does not begin is not counted: it is asked again.
+/// A lookup that a full session does not begin is not counted: the caller tries it again.
 #[test]
 fn a_get_that_is_refused_counts_no_chunk() {
     let bench = cold_store(Options { cold_disk_bytes_max: None, ..uncached() });
@@ -20,12 +20,13 @@ fn a_get_that_is_refused_counts_no_chunk() {
     };
     for depth in [2 * KEYS as usize, 4] {
         let read = chunks_read(depth);
-        // Some are in memory; compactions that end beside it have a few looked for again.
+        // Some are in memory; compactions that end meanwhile have a few looked up again.
         assert!((KEYS / 4..=KEYS * 11 / 10).contains(&read), "{read} chunks at depth {depth}");
     }
 }
 
-/// A store of cold keys, with numbers of some of which memory has a digest, and the disk the record.
+/// A store of cold keys, with numbers of some of which memory has a digest, and the disk the
+/// record.
 fn with_digests() -> (Bench, Vec<u64>) {
     let options = Options {
         log_memory_bytes: Some(1 << 20),
@@ -61,7 +62,7 @@ fn with_digests() -> (Bench, Vec<u64>) {
     (bench, numbers)
 }
 
-/// Each look-up that a digest answers is counted once, however often it was begun in vain before.
+/// Each lookup that a digest completes is counted once, however often it was begun in vain before.
 #[test]
 fn a_get_that_is_begun_again_counts_its_digest_once() {
     let (bench, numbers) = with_digests();

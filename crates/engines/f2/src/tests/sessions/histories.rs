@@ -15,16 +15,16 @@ use super::uncached;
 use crate::{Completed, Get, Options, Session, Ticket, Update, Wait};
 
 const CLIENTS: usize = 3;
-/// Calls of a client, at least and at most: it goes on until all of [`BESIDE`] has happened.
+/// Calls of a client, at least and at most: it continues until all of [`BESIDE`] has happened.
 const CALLS: u64 = 500;
 const CALLS_MAX: u64 = 5_000;
-/// What has to have happened beside the calls.
+/// Events that have to happen during the calls, with their least numbers.
 const BESIDE: [(&str, u64); 3] = [("compactions", 10), ("cold_compactions", 2), ("checkpoint", 10)];
 const REGISTERS: u64 = 25;
-/// Written beside every few calls: together the clients fill memory every some fifty calls.
+/// Written along with every few calls: together the clients fill memory about every fifty calls.
 const FILLERS: u64 = 20;
 
-/// What a read-modify-write saw and left, as of the operator's last call.
+/// The value that a read-modify-write saw and left, as of the operator's last call.
 type Witness = Arc<Mutex<Option<u64>>>;
 
 /// A call under way.
@@ -152,7 +152,8 @@ impl Client<'_> {
     }
 }
 
-/// Writes what nobody reads, so that the registers leave memory, and become cold again and again.
+/// Writes records that no client reads, so that the registers leave memory, and become cold again
+/// and again.
 fn push(bench: &Bench, round: u64) {
     for number in 0..FILLERS {
         let round = FILLERS * round + number;

@@ -1,4 +1,4 @@
-//! Sessions of several threads beside compactions and flushes: nothing is lost.
+//! Sessions of several threads concurrent with compactions and flushes: nothing is lost.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -8,8 +8,8 @@ use super::super::stores::{Add, Bench, count, key, value};
 use super::super::two_logs::small_cold;
 use crate::{Completed, Session, Update, Wait};
 
-/// Counts one key up, waiting for another operation where the session is full. Answers how many
-/// were told meanwhile.
+/// Counts one key up, waiting for another operation if the session is full. Returns the number of
+/// operations that were reported meanwhile.
 fn add(session: &mut Session, number: u64) -> u64 {
     let mut operator: Box<dyn engine::Operator + Send> = Box::new(Add);
     let mut told = 0;
@@ -32,7 +32,7 @@ fn complete(session: &mut Session, wait: Wait) -> u64 {
     told.expect("the queue works") as u64
 }
 
-/// Pushes what is older towards the cold log, and through its compaction.
+/// Pushes older records towards the cold log, and through its compaction.
 fn push_some(bench: &Bench, round: u64) {
     for number in round..round + 50 {
         bench.put(format!("filler-{}", number % 3000).as_bytes(), &value(number, 0, 8));
@@ -123,7 +123,7 @@ fn d8_sessions_start_and_end_at_any_time() {
                         for step in 0..40 {
                             told += add(&mut session, (round * 37 + step * 11 + thread) % COUNTERS);
                         }
-                        // Some end with what is pending, which is given up.
+                        // Some end with operations pending, which are abandoned.
                         if round % 2 == 0 {
                             told += complete(&mut session, Wait::ForAll);
                             assert_eq!(told, 40);

@@ -15,8 +15,8 @@ use crate::background::flush::Wanted;
 use crate::background::plan_compaction::tests::a_group_that_is_too_large_gives_up_its_youngest;
 use crate::planted::Planted;
 
-/// A key has a version in the memtable of a Drange that is gone, and a newer one in that which came in
-/// its place; both are flushed.
+/// A key has a version in the memtable of a Drange that is gone, and a newer one in the memtable
+/// that took its place; both are flushed.
 fn flushes_of_two_generations() {
     let model = Model::new();
     model.write(0, 1);
@@ -32,7 +32,7 @@ fn flushes_of_two_generations() {
     model.end(threads);
 }
 
-/// What a view shows stays there, whatever is written and flushed beside it.
+/// A view keeps its pairs, whatever other threads write and flush.
 fn view_beside_flush() {
     let model = Model::new();
     model.write(0, 1);
@@ -58,7 +58,7 @@ fn view_beside_flush() {
 /// The numbers that all keys have.
 type Shown = [u64; KEYS.len()];
 
-/// What a cursor gives, with others running between its steps.
+/// Records the pairs of a cursor, while other threads run between its steps.
 fn walk(cursor: &mut dyn Cursor, shown: &mut Shown) {
     while let Some((key, value)) = cursor.next().expect("the store is open") {
         let at = KEYS.iter().position(|one| *one == key).expect("there are no other keys");
@@ -88,7 +88,7 @@ fn stays(view: &dyn View, expected: Shown) {
 }
 
 impl Model {
-    /// Holds a view of before, with cursors that have gone half way, beside whatever else happens.
+    /// Holds an earlier view, with cursors half way through, concurrently with all other threads.
     fn holder(self: &Arc<Self>) -> JoinHandle<()> {
         let (view, expected) = (self.bench.view(), [1; KEYS.len()]);
         let cursors = [Direction::Forward, Direction::Backward].map(|direction| {
@@ -109,7 +109,8 @@ impl Model {
         })
     }
 
-    /// Takes views beside whatever else happens: each has what was acknowledged before, and keeps it.
+    /// Takes views concurrently with all other threads: each has the writes that were acknowledged
+    /// before, and keeps them.
     fn viewer(self: &Arc<Self>) -> JoinHandle<()> {
         let model = Arc::clone(self);
         spawn(move || {
@@ -129,7 +130,7 @@ impl Model {
     }
 }
 
-/// A compaction has two versions of each key, which lie in tables of their own: no flush had one to
+/// A compaction has two versions of each key, which are in tables of their own: no flush had one to
 /// forget.
 fn view_beside_compaction() {
     let model = Model::of(&[(b"", 1)]);
@@ -169,7 +170,7 @@ fn view_beside_merge() {
     model.end(threads);
 }
 
-/// An ordinary test, twice at once: a checker refuses a model of one thread.
+/// An ordinary test, twice at the same time: a checker refuses a model of one thread.
 fn groups_that_are_too_large() {
     let threads = [(); 2].map(|()| spawn(a_group_that_is_too_large_gives_up_its_youngest));
     threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));

@@ -1,8 +1,8 @@
-//! Range deletes and ingestions beside flushes, compactions, reads and old values.
+//! Range deletes and ingestions concurrently with flushes, compactions, reads and old values.
 //!
-//! A history is kept of each key: what it was given, one after the other. A reader is held to it:
-//! what it finds is what the key had at some moment since the reader began, and not before what it
-//! has found already.
+//! The test keeps a history of each key: its values in order. It checks each reader against it: a
+//! reader finds a value that the key had at some moment since the reader began, and none older than
+//! the values that it has found before.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex as Plain};
@@ -18,7 +18,7 @@ use crate::Options;
 use crate::background::flush::Wanted;
 use crate::planted::Planted;
 
-/// What a key was given, by turns: a number, or nothing. It began with nothing.
+/// Values of a key in order: a number, or nothing. It began with nothing.
 #[derive(Default)]
 struct History {
     given: Plain<Vec<Option<u64>>>,
@@ -50,7 +50,7 @@ impl History {
 struct Model {
     bench: Bench,
     keys: [History; KEYS.len()],
-    /// Law L6: who writes holds it.
+    /// Law L6: a writer holds it.
     locks: Mutex<()>,
 }
 
@@ -84,7 +84,7 @@ impl Model {
         self.keys[key].end(turn);
     }
 
-    /// All keys at once.
+    /// Deletes all keys in one write.
     fn delete_range(&self) {
         let _held = self.locks.lock();
         let ticket = self.bench.sequence.begin();
@@ -95,7 +95,7 @@ impl Model {
         self.keys.iter().zip(turns).for_each(|(key, turn)| key.end(turn));
     }
 
-    /// All keys at once, each in a table of its own.
+    /// Ingests all keys in one write, each in a table of its own.
     fn ingest(&self) {
         let mut ingestion = self.bench.store.ingestion().expect("the store is open");
         let _held = self.locks.lock();
@@ -183,7 +183,8 @@ impl Model {
         })
     }
 
-    /// In the end everything is as the histories say, and after everything was written anew.
+    /// Checks at the end that everything is as the histories say, also after everything was
+    /// rewritten.
     fn end(self: Arc<Self>, threads: Vec<JoinHandle<()>>) {
         threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
         for _ in 0..2 {
@@ -224,7 +225,7 @@ fn delete_beside_compaction() {
     model.end(threads);
 }
 
-/// A read, while what was deleted before is given back.
+/// A read, while the space of keys that were deleted before is released.
 fn read_beside_the_end() {
     let model = Model::new(false);
     model.delete_range();
@@ -232,7 +233,7 @@ fn read_beside_the_end() {
     model.end(threads);
 }
 
-/// What is merged stays in memory, and so does what hides it.
+/// Merged entries stay in memory, and so does the range delete that hides them.
 fn delete_beside_merge() {
     let model = Model::new(true);
     model.put(0);
@@ -248,8 +249,8 @@ fn delete_beside_merge() {
     model.end(threads);
 }
 
-/// Two that flush, one of which also settles, beside range deletes: what each sweeps, the other one
-/// may know of.
+/// Two threads flush, and one of them also settles, concurrently with range deletes: each thread
+/// may know of the entries that the other one sweeps.
 fn delete_beside_everything() {
     let model = Model::new(false);
     let threads = vec![
@@ -265,7 +266,7 @@ fn delete_beside_everything() {
     model.end(threads);
 }
 
-/// Goes on from a value that was looked up, if that is confirmed.
+/// A listener that continues from a looked-up value, if that is confirmed.
 struct GoesOn<'a>(&'a Model);
 
 impl Listener for GoesOn<'_> {
@@ -342,7 +343,7 @@ fn ingestion_beside_reads_of(model: Arc<Model>) {
     model.end(threads);
 }
 
-/// All of it shows at once.
+/// All of it becomes visible atomically.
 fn ingestion_beside_scans() {
     let model = Model::new(false);
     let threads = vec![

@@ -1,7 +1,7 @@
 //! Changes of single keys in a leaf.
 //!
-//! Each edit states what it does to one key; which one is right (overwrite, keep the old version,
-//! remove) is the caller's to decide, since that depends on who may still look.
+//! Each edit states what it does to one key. The caller decides which one is right (overwrite, keep
+//! the old version, remove), since that depends on the readers that may still look.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl Leaf {
         self.slots.insert(index, slot);
     }
 
-    /// The newest version of key `index` gives way to this value: nobody can see it any more.
+    /// Replaces the newest version of key `index`, which no reader can see any more, by this value.
     pub(crate) fn replace(&mut self, index: usize, value: NewValue<'_>, seqno: u64) {
         if let NewValue::Small(bytes) = value
             && let Slot::Plain { seqno: stored, .. } = &mut self.slots[index]
@@ -106,7 +106,7 @@ impl Leaf {
         self.edit_history(index, |history| history.push(version));
     }
 
-    /// Key `index` and all its versions are gone.
+    /// Removes key `index` and all its versions.
     pub(crate) fn remove(&mut self, index: usize) {
         self.heads.remove(index);
         let slot = self.slots.remove(index);
@@ -119,8 +119,8 @@ impl Leaf {
         self.shrink();
     }
 
-    /// Drops the versions of key `index` that nobody can see; a history of one small value becomes
-    /// a plain slot again.
+    /// Drops the versions of key `index` that no reader can see; a history of one small value
+    /// becomes a plain slot again.
     pub(crate) fn prune(&mut self, index: usize, is_seen: &dyn Fn(u64, u64) -> bool) {
         if !self.slots[index].is_unsettled() {
             return;
@@ -136,7 +136,7 @@ impl Leaf {
         }
     }
 
-    /// Drops all that nobody can see, tombstones at or below `horizon` too.
+    /// Drops all versions that no reader can see, tombstones at or below `horizon` included.
     pub(crate) fn prune_all(&mut self, is_seen: &dyn Fn(u64, u64) -> bool, horizon: u64) {
         for index in (0..self.slots.len()).rev() {
             if self.unsettled == 0 {
@@ -154,7 +154,7 @@ impl Leaf {
         }
     }
 
-    /// The newest value of key `index`, to be changed where it lies, if nothing shares it.
+    /// Returns the newest value of key `index`, to be changed in place, if nothing shares it.
     pub(crate) fn newest_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let tail_len = self.tail_len(&self.slots[index]);
         match &mut self.slots[index] {
@@ -165,7 +165,7 @@ impl Leaf {
         }
     }
 
-    /// Numbers the newest version of key `index` anew, after it was changed where it lies.
+    /// Gives the newest version of key `index` a new number, after it was changed in place.
     pub(crate) fn renumber(&mut self, index: usize, to: u64) {
         match &mut self.slots[index] {
             Slot::Plain { seqno, .. } => *seqno = to,
@@ -226,7 +226,7 @@ impl Leaf {
         };
     }
 
-    /// A key length that stands for no tail.
+    /// Returns the key length that means "no tail".
     pub(super) fn bare_key_len(&self) -> u16 {
         self.prefix.len() as u16
     }
@@ -286,7 +286,7 @@ impl Leaf {
         self.garbage = 0;
     }
 
-    /// Gives memory back once much of it lies idle, so that deleting frees.
+    /// Frees memory once much of it is unused, so that deletes free memory.
     fn shrink(&mut self) {
         if self.garbage as usize > self.heap.len() / 2 {
             self.pack(0);

@@ -41,8 +41,8 @@ impl Leaf {
         (cut, upper)
     }
 
-    /// Where to cut: in the middle, or near the end if keys come in order, since the lower part
-    /// will not grow again then.
+    /// Returns the index to cut at: the middle, or near the end if keys come in order, since the
+    /// lower part will not grow again then.
     fn split_point(&self) -> usize {
         let keys = self.len();
         let in_order = usize::from(self.appended) >= keys / 2;
@@ -123,20 +123,20 @@ impl Leaf {
 /// Builds leaves from pairs in ascending order, each version numbered zero: all snapshots to come
 /// show them.
 ///
-/// A builder for a *piece* knows neither what comes before its pairs nor after them. So the pairs of
-/// its first leaf stay staged too, until it is joined to the piece before.
+/// A builder for a *piece* knows neither the pairs before its own nor those after them. So the
+/// pairs of its first leaf stay staged too, until it is joined to the piece before.
 #[derive(Debug, Default)]
 pub(crate) struct LeafBuilder {
     done: Vec<(Vec<u8>, Leaf)>,
     low: Vec<u8>,
-    /// What the leaf to come will hold: its prefix is known only at its end.
+    /// The pairs of the next leaf: its prefix is known only at its end.
     staged: Staging,
     /// Of a piece: what its first leaf will hold, once that is known.
     head: Option<Staging>,
     is_piece: bool,
 }
 
-/// Keys and small values, one behind the other, and what they are.
+/// The bytes of keys and small values, concatenated, and a description of each pair.
 #[derive(Debug, Default)]
 struct Staging {
     bytes: Vec<u8>,
@@ -174,13 +174,14 @@ impl LeafBuilder {
         self.staged.push(key, value);
     }
 
-    /// Adds the pairs of a piece, all of them above those that were added.
+    /// Adds the pairs of a piece, all of them above the pairs that were added before.
     pub(crate) fn join(&mut self, mut piece: LeafBuilder) {
         let Some(mut head) = piece.head.take() else {
             return piece.staged.drain(|key, value| self.push_new(key, value));
         };
         head.drain(|key, value| self.push_new(key, value));
-        // Where the piece's own leaves begin; above that it is as we would have made it.
+        // The key at which the piece's own leaves begin; from there on they are as this builder
+        // would have made them.
         let high = piece.done.first().map_or(&piece.low, |(low, _)| low).clone();
         self.cut(Some(high));
         self.done.append(&mut piece.done);
