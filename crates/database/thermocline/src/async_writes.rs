@@ -340,7 +340,7 @@ impl Writing {
                 let tried = inner.try_rmw(slot, *form, key, &mut **operator, Limits::POLL)?;
                 let done = match tried {
                     Tried::Done(seqno) => Some(seqno),
-                    Tried::NeedsDevice | Tried::MustWait => None,
+                    Tried::NeedsRead | Tried::MustWait => None,
                 };
                 operator.refusal().map_or(Ok(done), Err)
             }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::{
-    BackgroundError, Capabilities, Engine, Error, GoOn, Op, Operator, Pin, Result, Stats, View,
-    Visit, as_damage,
+    At, BackgroundError, Capabilities, Cursor, Direction, Engine, Error, GoOn, KeyRange, Lookup,
+    Op, Pin, Result, Stats, Visit, as_damage,
 };
 
 use crate::catalog::{self, Catalog, Entry};
@@ -90,7 +90,7 @@ impl Engine for Damaged {
         }
     }
 
-    fn get(&self, _key: &[u8], _into: &mut Vec<u8>) -> Result<bool> {
+    fn lookup(&self, _key: &[u8], _at: At<'_>, _into: &mut Vec<u8>) -> Result<Lookup> {
         self.refusal()
     }
 
@@ -102,11 +102,12 @@ impl Engine for Damaged {
         self.refusal()
     }
 
-    fn rmw(&self, _key: &[u8], _operator: &mut dyn Operator, _seqno: SeqNo) -> Result<()> {
-        self.refusal()
-    }
-
-    fn view(&self, _pin: Arc<Pin>) -> Result<Box<dyn View>> {
+    fn scan(
+        &self,
+        _range: KeyRange,
+        _direction: Direction,
+        _pin: Arc<Pin>,
+    ) -> Result<Box<dyn Cursor>> {
         self.refusal()
     }
 

@@ -86,9 +86,9 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Keyspace::get`].
-    pub fn get_at_once(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>> {
+    pub fn try_get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>> {
         self.inner.check_open()?;
-        Ok(self.slot.current()?.get_at_once(self.form, key, value)?)
+        Ok(self.slot.current()?.try_get(self.form, key, value)?)
     }
 
     /// Returns the values of many keys, with their reads overlapped if the engine is on a disk.
@@ -239,8 +239,8 @@ impl Keyspace {
         self.check_order(InOrder::Scan)?;
         // Before the pin [E1 of `expiry`].
         let moment = Moment::now(&self.inner.options.environment);
-        let view = generation.view(self.form, moment, self.inner.sequence.pin())?;
-        let cursor = generation.placed(view.scan(range, direction))?;
+        let at = (moment, self.inner.sequence.pin());
+        let cursor = generation.scan(self.form, at, range, direction)?;
         Ok(Scan::new(cursor, generation))
     }
 

@@ -176,7 +176,7 @@ pub use record::decode_write;
 pub use rmw::Tried;
 pub use salvage::{Salvage, SalvagedKeyspace, Way, salvage, salvage_on};
 pub use scan::Scan;
-pub use seat::{AsyncGet, AsyncMultiGet, BegunRmw, Completed, Looked, Seat, Told};
+pub use seat::{AsyncGet, AsyncMultiGet, Begun, BegunOld, BegunRmw, Completed, Looked, Seat, Told};
 pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStats, Stats};
 pub use transaction::{Transaction, TransactionOptions, TransactionScan};
@@ -211,8 +211,8 @@ pub use codec::{Corruption, Newer, NewerVersion, SeqNo};
 pub use device::{Device, Doorbell, Io, IoCounts};
 pub use engine::Stats as EngineStats;
 pub use engine::{
-    BackgroundError, Begun, BegunOld, Change, Direction, KEY_BYTES_MAX, KeyRange, Lost, LostKeys,
-    Old, Op, Operator, VALUE_BYTES_MAX, Visit,
+    BackgroundError, Change, Direction, KEY_BYTES_MAX, KeyRange, Lost, LostKeys, Op, Operator,
+    VALUE_BYTES_MAX, Visit,
 };
 pub use environment::Environment;
 pub use journal::{Durability, Stats as JournalStats};

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 
 use codec::SeqNo;
 use device::Device;
+use engine::At;
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
@@ -98,7 +99,7 @@ impl Present for Journaled<'_> {
 
     fn bytes(&self, keyspace: u32, key: &[u8]) -> u64 {
         let (mut value, generation) = (Vec::new(), self.get(&keyspace));
-        let found = generation.map(|generation| generation.engine.get(key, &mut value));
+        let found = generation.map(|generation| generation.get_stored(key, At::Newest, &mut value));
         match found {
             Some(Ok(true)) => memory::pair_footprint(key.len(), value.len()),
             _ => 0,

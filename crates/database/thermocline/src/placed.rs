@@ -1,9 +1,9 @@
 //! An engine of a keyspace, whose errors name files by their paths in the database.
 //!
 //! An engine knows the names in its own directory only. Here each error of each call gets the
-//! directory. The engine is no trait object in here, so that a call costs nothing more; views,
-//! cursors, seats and ingestions are the engine's own, and [`crate::slot::Generation::placed`] is
-//! for their errors.
+//! directory. The engine is no trait object in here, so that a call costs nothing more. Lookups,
+//! cursors and ingestions are the engine's own, and [`crate::slot::Generation::placed`] is for
+//! their errors.
 
 #[cfg(test)]
 mod tests;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    BackgroundError, Capabilities, Engine, GoOn, Ingestion, KeyRange, Op, Operator, Pin, Ranges,
-    Result, Seat, Stats, View, Visit,
+    At, BackgroundError, Capabilities, Cursor, Direction, EachLookup, Engine, GoOn, Ingestion,
+    KeyRange, Lookup, Op, Operator, Pin, Ranges, Result, Stats, Updated, Updates, Visit,
 };
 use memory_budget::MemoryNeeds;
 
@@ -40,20 +40,23 @@ impl<E: Engine> Engine for Placed<E> {
         self.engine.capabilities()
     }
 
-    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        self.name(self.engine.get(key, into))
+    // [`crate::slot::Generation::lookup`] and its drivers name the errors of a lookup: most of them
+    // are those of its reads.
+    fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
+        self.engine.lookup(key, at, into)
     }
 
-    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
-        self.name(self.engine.multi_get(keys, found))
+    fn lookup_many(&self, keys: &[&[u8]], at: At<'_>, each: &mut EachLookup<'_>) -> Result<()> {
+        self.engine.lookup_many(keys, at, each)
     }
 
-    fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
-        self.name(self.engine.get_at_once(key, into))
-    }
-
-    fn seat(&self, depth: usize) -> Result<Option<Box<dyn Seat>>> {
-        self.name(self.engine.seat(depth))
+    fn scan(
+        &self,
+        range: KeyRange,
+        direction: Direction,
+        pin: Arc<Pin>,
+    ) -> Result<Box<dyn Cursor>> {
+        self.name(self.engine.scan(range, direction, pin))
     }
 
     fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
@@ -80,16 +83,8 @@ impl<E: Engine> Engine for Placed<E> {
         self.name(self.engine.apply(ops, seqno))
     }
 
-    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        self.name(self.engine.rmw(key, operator, seqno))
-    }
-
-    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
-        self.name(self.engine.rmw_at_once(key, operator, seqno))
-    }
-
-    fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
-        self.name(self.engine.view(pin))
+    fn updates(&self) -> Option<&dyn Updates> {
+        self.engine.updates().map(|_| self as &dyn Updates)
     }
 
     fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
@@ -158,6 +153,15 @@ impl<E: Engine> Engine for Placed<E> {
 
     fn close(&self) -> Result<()> {
         self.name(self.engine.close())
+    }
+}
+
+impl<E: Engine> Updates for Placed<E> {
+    fn try_update(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<Updated> {
+        let Some(updates) = self.engine.updates() else {
+            unreachable!("it is made of an engine with updates")
+        };
+        self.name(updates.try_update(key, operator, seqno))
     }
 }
 

@@ -1,31 +1,29 @@
-//! Read-modify-writes of one key: at once, of an old value that a seat has looked up, and both by turns
-//! for who waits.
+//! Read-modify-writes of one key, which are complete or wait for the lookup of an old value.
 //!
-//! 1. *At once*: under the key's lock the engine is asked for the old value, as far as memory knows it,
-//!    and the operator for the new one, which is committed like any write (I4, and steps 3 and 4
-//!    of [`crate::write`]). Where the engine orders writes itself the lock is shared, and the engine does
-//!    it all. Where the device would have to be read it is given up, with nothing changed.
-//! 2. *Of an old value*: a seat has looked it up with no lock held. Now the key is locked, for this one
-//!    alone, and the engine asked whether the value still is the newest (law L7 of the engine
-//!    contract). If so the operator is asked and the new value committed; otherwise it begins anew
-//!    with 1.
+//! 1. *In memory.* Under the key's lock the engine looks the old value up, as far as memory knows
+//!    it. The operator decides the new one, which is committed like any write (I4, and steps 3 and
+//!    4 of [`crate::write`]). If the engine orders writes itself, the lock is shared, and the engine
+//!    does all of it. If the device has to be read, the key is unlocked, with nothing changed.
+//! 2. *With an old value.* The lookup is completed with no lock held. Then the key is locked
+//!    exclusively, and the lookup says whether its value still is the newest (law L7 of the engine
+//!    contract). If so, the operator decides, and the new value is committed. Otherwise the update
+//!    begins again with 1.
+//! 3. *Waiting.* A caller that waits does 1, and if the device is needed completes the lookup and
+//!    does 2, until one of them has succeeded. Others have the lookup completed on a
+//!    [`crate::Seat`].
 //!
-//! For either the engine is asked for room before the key is locked. How much the new value takes is known
-//! only then: if there is no room for it at once, the key is given up, room is waited for, and the update begins
-//! anew (I4 of [`crate::write`]).
-//! 3. *Waiting*: 1, and where the device is needed a look-up on a seat of the engine's
-//!    [pool](crate::seat::pool), and 2, until one of them has done it. Where there is no seat to be had,
-//!    1 to its end, reading the device.
+//! Both begin with a request for room, with the key unlocked. The bytes of the new value are known
+//! only later. If there is no room for it then, the key is unlocked, the update waits for room, and
+//! begins again (I4 of [`crate::write`]).
 //!
 //! # Invariants
-//! - M1. From when the old value is the key's present one until the new one is applied, no other write
-//!   of the key is applied: its lock is held, or the engine sees to it.
-//! - M2. While anything waits for a read of the device, neither a lock nor a number of the sequence is
-//!   held for it. So no other write, no snapshot and no flush waits for that read. They do where the
-//!   process has no queue of the device left.
-//! - M3. Nor is either held while anything waits for room of which is known that there is none.
-//! - M4. What ended without a commit has changed nothing. So a read that failed is an error of the one
-//!   who asked, and of nobody else.
+//! - M1. From the lookup of the key's present value until the new one is applied, no other write of
+//!   the key is applied: its lock is held, or the engine ensures it.
+//! - M2. While an update waits for a read of the device, it holds neither a lock nor a number of the
+//!   sequence. So no other write, no snapshot and no flush waits for that read.
+//! - M3. It holds neither while it waits for room, if it knows that there is none.
+//! - M4. An update that ended without a commit has changed nothing. So a read that failed is an
+//!   error of its caller alone.
 
 #[cfg(test)]
 mod tests;
@@ -34,7 +32,8 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use engine::{
-    BegunOld, Change, Engine, Error as EngineError, Listener, Old, Op, Operator, Ticket, check_key,
+    At, Change, Engine, Error as EngineError, Lookup, Op, Operator, PendingLookup, Ticket, Updated,
+    check_key,
 };
 use journal::Durability;
 
@@ -46,36 +45,61 @@ use crate::planted::Planted;
 use crate::slot::{Generation, Slot};
 use crate::write::{Part, Waited, check_op};
 
-/// Look-ups at once of a seat of who waits for one.
-const DEPTH: usize = 1;
-
-/// Whether the device may be waited for with the key locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Device {
-    LeftAlone,
-    WaitedFor,
-}
-
-/// What has come of a read-modify-write.
+/// The result of a read-modify-write that does not wait for the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tried {
-    /// It is over; without a number if it changed nothing.
+    /// It is complete; without a number if it changed nothing.
     Done(Option<SeqNo>),
     /// The device has to be read; nothing has changed.
-    NeedsDevice,
-    /// It would have to wait for room, the journal or a lock; nothing has changed. Only of calls that
-    /// must not wait ([`crate::Keyspace::try_rmw`]).
+    NeedsRead,
+    /// It would have to wait for room, the journal or a lock; nothing has changed. Only of calls
+    /// that must not wait ([`crate::Keyspace::try_rmw`]).
     MustWait,
 }
 
-/// What has come of an attempt with the key locked.
+/// The result of an attempt with the key locked.
 pub(crate) enum Attempt {
-    /// It is over; without a number if it changed nothing.
+    /// It is complete; without a number if it changed nothing.
     Done(Option<SeqNo>),
-    /// The device has to be read, or another write has come first; nothing has changed.
-    NeedsDevice,
+    /// The device has to be read, or another write has come first; nothing has changed. With the
+    /// lookup, if it has begun.
+    NeedsRead(Option<PendingOld>),
     /// There is no room for this now; nothing has changed.
     NeedsRoom(Change),
+}
+
+/// The progress of a read-modify-write.
+pub(crate) enum Advance {
+    /// It is complete; without a number if it changed nothing.
+    Done(Option<SeqNo>),
+    /// The device has to be read for the old value; nothing has changed.
+    Pending(PendingOld),
+}
+
+/// The lookup of an old value, and the engine that it reads.
+pub(crate) struct PendingOld {
+    pub(crate) generation: Arc<Generation>,
+    pub(crate) lookup: Box<dyn PendingLookup>,
+}
+
+/// An old value that a lookup has found.
+#[derive(Clone, Copy)]
+pub(crate) struct Old<'a> {
+    pub(crate) key: &'a [u8],
+    /// The value, if the key had one.
+    pub(crate) value: Option<&'a [u8]>,
+    /// The engine that was read; none if the keyspace was cleared since.
+    pub(crate) generation: Option<&'a Arc<Generation>>,
+    pub(crate) lookup: &'a dyn PendingLookup,
+}
+
+impl Old<'_> {
+    /// Returns whether the value is the newest of the key in the engine `current`, if the caller
+    /// excludes other writes of the key.
+    pub(crate) fn is_newest_in(&self, current: &Arc<Generation>) -> bool {
+        let is_current = self.generation.is_some_and(|read| Arc::ptr_eq(read, current));
+        is_current && self.lookup.is_newest()
+    }
 }
 
 impl Inner {
@@ -101,56 +125,64 @@ impl Inner {
         key: &[u8],
         operator: &mut dyn Operator,
     ) -> Result<Option<SeqNo>> {
-        self.ask_room(slot, key)?;
-        let mut waited = Waited::default();
+        let mut value = Vec::new();
         loop {
-            let attempt = match self.rmw_locked(slot, key, operator, Device::LeftAlone, &waited)? {
-                Attempt::NeedsDevice => self.rmw_by_look_up(slot, key, operator, &waited)?,
-                attempt => attempt,
-            };
-            match attempt {
-                Attempt::Done(seqno) => return Ok(seqno),
-                Attempt::NeedsDevice => {}
-                Attempt::NeedsRoom(change) => {
-                    self.wait_to_change(slot, key, &change, &mut waited)?
-                }
+            let PendingOld { generation, lookup } =
+                match self.advance_stored(slot, key, operator)? {
+                    Advance::Done(seqno) => return Ok(seqno),
+                    Advance::Pending(pending) => pending,
+                };
+            let completed = generation.reads.complete_pending(lookup, &mut value);
+            let (is_found, lookup) = generation.placed(completed)?;
+            let value = is_found.then_some(value.as_slice());
+            let old = Old { key, value, generation: Some(&generation), lookup: &*lookup };
+            if let Some(seqno) = self.try_with_old(slot, &old, operator)? {
+                return Ok(seqno);
             }
         }
     }
 
-    /// The same as far as memory knows the old value. Not settled.
-    pub(crate) fn rmw_at_once(
+    /// Does a read-modify-write as far as memory knows the old value. Not settled.
+    pub(crate) fn advance_rmw(
         &self,
         slot: &Slot,
         form: Form,
         key: &[u8],
         operator: &mut dyn Operator,
-    ) -> Result<Tried> {
-        self.ask_room(slot, key)?;
-        self.on_stored(slot, form, operator, |operator| {
-            self.until_there_is_room(slot, key, |waited| {
-                self.rmw_locked(slot, key, operator, Device::LeftAlone, waited)
-            })
-        })
+    ) -> Result<Advance> {
+        self.on_stored(slot, form, operator, |operator| self.advance_stored(slot, key, operator))
     }
 
-    /// Makes `attempt` again and again, as long as it finds no room.
-    fn until_there_is_room(
+    fn advance_stored(
         &self,
         slot: &Slot,
         key: &[u8],
-        mut attempt: impl FnMut(&Waited) -> Result<Attempt>,
-    ) -> Result<Tried> {
+        operator: &mut dyn Operator,
+    ) -> Result<Advance> {
+        self.ask_room(slot, key)?;
         let mut waited = Waited::default();
         loop {
-            match attempt(&waited)? {
-                Attempt::Done(seqno) => return Ok(Tried::Done(seqno)),
-                Attempt::NeedsDevice => return Ok(Tried::NeedsDevice),
+            match self.rmw_locked(slot, key, operator, &waited)? {
+                Attempt::Done(seqno) => return Ok(Advance::Done(seqno)),
+                Attempt::NeedsRead(Some(pending)) => return Ok(Advance::Pending(pending)),
+                Attempt::NeedsRead(None) => {
+                    if let Some(pending) = self.look_up_old(slot, key)? {
+                        return Ok(Advance::Pending(pending));
+                    }
+                }
                 Attempt::NeedsRoom(change) => {
-                    self.wait_to_change(slot, key, &change, &mut waited)?
+                    self.wait_to_change(slot, key, &change, &mut waited)?;
                 }
             }
         }
+    }
+
+    /// Begins to look an old value up, with nothing locked; none if memory knows it now.
+    pub(crate) fn look_up_old(&self, slot: &Slot, key: &[u8]) -> Result<Option<PendingOld>> {
+        let generation = slot.generation()?;
+        let lookup = generation.lookup(key, At::ForUpdate, &mut Vec::new())?;
+        let Lookup::Pending(lookup) = lookup else { return Ok(None) };
+        Ok(Some(PendingOld { generation, lookup }))
     }
 
     /// Waits, with nothing locked, until the engine has room for what an update makes of the key.
@@ -194,59 +226,70 @@ impl Inner {
         on_stored.outcome(done)
     }
 
-    /// Once room was asked for.
+    /// Does it in memory, after the request for room.
     fn rmw_locked(
         &self,
         slot: &Slot,
         key: &[u8],
         operator: &mut dyn Operator,
-        device: Device,
         waited: &Waited,
     ) -> Result<Attempt> {
         self.check_writable()?;
         check_key(key)?;
         if slot.orders_writes {
-            return self.rmw_in_engine(slot, key, operator, device, waited);
+            return self.rmw_in_engine(slot, key, operator, waited);
         }
         let is_locked = !self.planted.has(Planted::UpdatedUnlocked);
         let _held = is_locked.then(|| self.locks.one(slot.lock_id, key));
         let generation = slot.current()?;
         let mut value = Vec::new();
-        let looked = match device {
-            Device::LeftAlone => generation.engine.get_at_once(key, &mut value)?,
-            Device::WaitedFor => Some(generation.engine.get(key, &mut value)?),
+        let had_value = match generation.lookup(key, At::ForUpdate, &mut value)? {
+            Lookup::Found => true,
+            Lookup::Absent => false,
+            Lookup::Pending(lookup) => {
+                let generation = arc_swap::Guard::into_inner(generation);
+                return Ok(Attempt::NeedsRead(Some(PendingOld { generation, lookup })));
+            }
         };
-        let Some(had_value) = looked else { return Ok(Attempt::NeedsDevice) };
         let change = decide(operator, had_value, value);
         self.commit_change(&generation, key, had_value, change, waited)
     }
 
-    /// Goes on with the old value that was looked up in the engine of `generation`. Not settled.
-    pub(crate) fn rmw_of_old(
+    /// Continues with an old value that was looked up. Not settled. Returns none, with nothing
+    /// changed, if the value is not the newest any more.
+    pub(crate) fn rmw_with_old(
         &self,
         slot: &Slot,
         form: Form,
-        generation: &Arc<Generation>,
         old: &Old<'_>,
         operator: &mut dyn Operator,
-    ) -> Result<Tried> {
+    ) -> Result<Option<Option<SeqNo>>> {
         self.wait_like_a_write(slot, old.key)?;
-        let tried = self.on_stored(slot, form, operator, |operator| {
-            self.until_there_is_room(slot, old.key, |waited| {
-                self.rmw_of_stored(slot, generation, old, operator, waited)
-            })
-        })?;
-        match tried {
-            Tried::Done(_) => Ok(tried),
-            Tried::NeedsDevice | Tried::MustWait => self.rmw_at_once(slot, form, old.key, operator),
+        self.on_stored(slot, form, operator, |operator| self.try_with_old(slot, old, operator))
+    }
+
+    fn try_with_old(
+        &self,
+        slot: &Slot,
+        old: &Old<'_>,
+        operator: &mut dyn Operator,
+    ) -> Result<Option<Option<SeqNo>>> {
+        let mut waited = Waited::default();
+        loop {
+            match self.rmw_of_stored(slot, old, operator, &waited)? {
+                Attempt::Done(seqno) => return Ok(Some(seqno)),
+                Attempt::NeedsRead(_) => return Ok(None),
+                Attempt::NeedsRoom(change) => {
+                    self.wait_to_change(slot, old.key, &change, &mut waited)?;
+                }
+            }
         }
     }
 
-    /// Once room was asked for. It begins anew if the value is not the newest any more.
+    /// Does it with the old value, after the request for room.
     fn rmw_of_stored(
         &self,
         slot: &Slot,
-        generation: &Arc<Generation>,
         old: &Old<'_>,
         operator: &mut dyn Operator,
         waited: &Waited,
@@ -254,8 +297,8 @@ impl Inner {
         self.check_writable()?;
         let _held = self.locks.one(slot.lock_id, old.key);
         let current = slot.current()?;
-        if !Arc::ptr_eq(&*current, generation) || !old.is_newest() {
-            return Ok(Attempt::NeedsDevice);
+        if !old.is_newest_in(&current) {
+            return Ok(Attempt::NeedsRead(None));
         }
         let change = operator.update(old.value);
         self.commit_change(&current, old.key, old.value.is_some(), change, waited)
@@ -269,34 +312,6 @@ impl Inner {
         durability: Durability,
     ) -> Result<Option<SeqNo>> {
         seqno.map(|seqno| self.settle(seqno, slot.options.journaled, durability)).transpose()
-    }
-
-    /// Looks the old value up, waiting for the device, and goes on with it. Not settled.
-    fn rmw_by_look_up(
-        &self,
-        slot: &Slot,
-        key: &[u8],
-        operator: &mut dyn Operator,
-        waited: &Waited,
-    ) -> Result<Attempt> {
-        let generation = slot.generation()?;
-        let Some(mut seat) = generation.seats.lend(|| generation.engine.seat(DEPTH)) else {
-            return self.rmw_locked(slot, key, operator, Device::WaitedFor, waited);
-        };
-        if generation.placed(seat.get().begin_old(0, key))? != BegunOld::Pending {
-            // Somebody has written it meanwhile.
-            return Ok(Attempt::NeedsDevice);
-        }
-        // If somebody has written it meanwhile, it begins anew.
-        let mut outcome = Ok(Attempt::NeedsDevice);
-        let mut with =
-            |old: Old<'_>| outcome = self.rmw_of_stored(slot, &generation, &old, operator, waited);
-        let mut ended = Ended { with: &mut with, error: None };
-        while seat.get().pending() > 0 {
-            generation.placed(seat.get().complete(true, &mut ended))?;
-        }
-        let Ended { error, .. } = ended;
-        error.map_or(outcome, |error| Err(error.in_dir(&generation.dir).into()))
     }
 
     /// How one key is locked that a single write changes.
@@ -328,20 +343,19 @@ impl Inner {
         })
     }
 
-    /// Leaves a read-modify-write to the engine, where there is no journal that must agree.
+    /// Leaves a read-modify-write to the engine, if no journal has to agree.
     fn rmw_in_engine(
         &self,
         slot: &Slot,
         key: &[u8],
         operator: &mut dyn Operator,
-        device: Device,
         waited: &Waited,
     ) -> Result<Attempt> {
         let _held = self.locks.shared(slot.lock_id, key);
-        // Again, since whoever closes the database flushes it under all locks.
+        // Again, since a close of the database flushes it under all locks.
         self.check_writable()?;
         let generation = slot.current()?;
-        self.rmw_numbered(&generation, key, operator, device, waited, self.sequence.begin())
+        self.rmw_numbered(&generation, key, operator, waited, self.sequence.begin())
     }
 
     /// The same with its number; the key is locked, shared.
@@ -350,7 +364,6 @@ impl Inner {
         generation: &Generation,
         key: &[u8],
         operator: &mut dyn Operator,
-        device: Device,
         waited: &Waited,
         ticket: Ticket<'_>,
     ) -> Result<Attempt> {
@@ -367,22 +380,17 @@ impl Inner {
             held_up: None,
         };
         let seqno = ticket.seqno();
-        // Whether it will change anything nobody knows before.
+        // Whether it will change anything is not known before.
         self.note(&[Part { generation, ops: &[Op::Delete { key }] }], seqno);
-        let done = match device {
-            Device::LeftAlone => engine.rmw_at_once(key, &mut witness, seqno),
-            Device::WaitedFor => engine.rmw(key, &mut witness, seqno).map(|()| true),
+        let Some(updates) = engine.updates() else {
+            unreachable!("an engine that orders writes has updates")
         };
-        match done {
-            Ok(true) => {}
-            Ok(false) => return Ok(Attempt::NeedsDevice),
+        match updates.try_update(key, &mut witness, seqno) {
+            Ok(Updated::Done) => {}
+            Ok(Updated::NeedsRead) => return Ok(Attempt::NeedsRead(None)),
             Err(error) if error.is_refusal() => return Err(error.into()),
-            // Of what was read; nothing was written [M4].
+            // Of the bytes that were read; nothing was written [M4].
             Err(error @ (EngineError::Corruption(_) | EngineError::NewerVersion(_))) => {
-                return Err(error.into());
-            }
-            // The same: an engine whose own writes fail takes no more of them, and says so.
-            Err(error @ EngineError::Device(_)) if device == Device::WaitedFor => {
                 return Err(error.into());
             }
             Err(error) => return Err(self.fail_for_good(error.into())),
@@ -420,25 +428,6 @@ pub(crate) fn op_of<'a>(change: &'a Change, key: &'a [u8], had_value: bool) -> O
         Change::Put(value) => Some(Op::Put { key, value }),
         Change::Delete if had_value => Some(Op::Delete { key }),
         Change::Delete | Change::Keep => None,
-    }
-}
-
-/// Told of the one look-up of a seat.
-struct Ended<'a> {
-    with: &'a mut dyn FnMut(Old<'_>),
-    error: Option<EngineError>,
-}
-
-impl Listener for Ended<'_> {
-    fn value(&mut self, _tag: u64, _value: engine::Result<Option<&[u8]>>) {
-        unreachable!("no get was begun")
-    }
-
-    fn old(&mut self, _tag: u64, old: engine::Result<Old<'_>>) {
-        match old {
-            Ok(old) => (self.with)(old),
-            Err(error) => self.error = Some(error),
-        }
     }
 }
 

@@ -1,56 +1,85 @@
-//! A thread's seat at one keyspace: gets and read-modify-writes, many of them under way at once.
+//! The seat of a thread at one keyspace: gets and read-modify-writes, many of them in flight.
 //!
-//! 1. What memory can answer is done at once, as a blocking call does it.
-//! 2. Otherwise the engine's seat looks the value up, and no lock is held meanwhile.
-//! 3. Told of the value, a get is over. A read-modify-write goes on with it under its key's lock, unless
-//!    another write of the key came first: then it begins anew ([`crate::rmw`]).
-//! 4. A user that has an operator of its own may have old values looked up alone, and go on with them
-//!    when it is told ([`Looked`]).
-//! 5. What was committed meanwhile is waited for once, all of it together, and then told.
+//! 1. If memory knows the result, the operation is complete immediately, as by a blocking call.
+//! 2. Otherwise the lookup of the value is in flight, and no lock is held meanwhile.
+//! 3. Once the lookup has ended, a get is complete. A read-modify-write continues with the value
+//!    under its key's lock, unless another write of the key came first: then it begins again
+//!    ([`crate::rmw`]).
+//! 4. A user that has an operator of its own can have old values looked up alone, and continue with
+//!    them when they are reported ([`Looked`]).
+//! 5. [`Seat::complete`] waits once for the durability of all commits that it made, and reports them
+//!    then.
 //!
 //! # Invariants
-//! - T1. What is pending has changed nothing, but for what was committed within the call of
-//!   [`Seat::complete`] under way; that is told as soon as it has reached the durability of the handle.
-//! - T2. No lock is held while anybody is told of anything.
-//! - T3. Everything is told once, unless it is given up; a panic, of who is told or of an operator,
-//!   loses that one operation. What was committed before it is told by the next call.
+//! - T1. A pending operation has changed nothing. The exception is an update that was committed
+//!   within the running call of [`Seat::complete`]; it is reported as soon as it has reached the
+//!   durability of the handle.
+//! - T2. No lock is held during a callback.
+//! - T3. Every operation is reported once, unless it is cancelled. A panic of a callback or an
+//!   operator loses that one operation. The next call reports the commits before it.
+//! - T4. A seat keeps no engine open. A pending lookup keeps the files that it reads, until it ends.
+//!   If its engine was closed because the keyspace was cleared, the operation begins again with the
+//!   engine that fills the keyspace now.
 
 pub(crate) mod desk;
 mod future;
 mod looked;
 mod many;
-pub(crate) mod pool;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use codec::SeqNo;
 use device::{Doorbell, OfProcess};
-use engine::{Begun, BegunOld, Listener, Old, Operator, Seat as EngineSeat};
+use engine::{At, Lookup, Operator, PendingLookup};
 use journal::Durability;
+use reads::InFlightReads;
 
 use crate::database::{Inner, Opened};
 use crate::error::{Error, Result};
 use crate::expiry::{Form, Moment};
 use crate::keyspace::Keyspace;
-use crate::rmw::Tried;
+use crate::rmw::{Advance, Old, PendingOld};
 use crate::slot::{Generation, Slot};
 
 pub use future::AsyncGet;
 pub use looked::Looked;
 pub use many::AsyncMultiGet;
 
-/// A thread's seat at one [`Keyspace`]: operations that need the device overlap, so that one thread
-/// keeps it busy. An engine in memory answers all of them at once.
+/// The result of [`Seat::begin_get`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// The key has a value, which replaced the content of the buffer.
+    Found,
+    /// The key has no value.
+    Absent,
+    /// The device is read; [`Seat::complete`] will report the value.
+    Pending,
+    /// There is no room for another lookup: nothing was begun.
+    Full,
+}
+
+/// The result of [`Seat::begin_old`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BegunOld {
+    /// Memory knows the value now: [`Keyspace::try_rmw`] suffices. Nothing was begun.
+    InMemory,
+    /// The device is read; [`Seat::complete`] will report the value.
+    Pending,
+    /// There is no room for another lookup: nothing was begun.
+    Full,
+}
+
+/// The seat of a thread at one [`Keyspace`]: reads of the device overlap, so that one thread keeps it
+/// busy. With an engine in memory every operation is complete immediately.
 ///
-/// Each get is linearizable: what it tells is what the key had at some moment between
+/// Each get is linearizable: it reports the value of the key at some moment between
 /// [`Seat::begin_get`] and [`Seat::complete`]. Each read-modify-write is atomic, as
-/// [`Keyspace::rmw_with`] is, and takes place at some moment between. Those that are pending beside each
-/// other take place in any order, also those of one key. Dropping the seat gives up what is pending,
-/// which has changed nothing, and waits for what the device has in hand. A seat keeps the engine that it
-/// was last used with, and that engine's memory and files, also when the keyspace is cleared or
-/// dropped ([`Seat::is_outdated`]).
+/// [`Keyspace::rmw_with`] is, and happens at some moment between. Pending operations happen in any
+/// order, also those of one key. Dropping the seat cancels them, with nothing changed, and waits for
+/// the reads that the device has. A seat keeps no memory and no files of a keyspace that is cleared or
+/// dropped, once its lookups have ended.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -65,7 +94,7 @@ pub use many::AsyncMultiGet;
 ///     match seat.begin_get(tag as u64, name, &mut value)? {
 ///         Begun::Found => told.push((tag as u64, value.clone())),
 ///         Begun::Absent => {}
-///         Begun::Pending => {} // told of below
+///         Begun::Pending => {} // reported below
 ///         Begun::Full => unreachable!("two of 64"),
 ///     }
 /// }
@@ -75,7 +104,7 @@ pub use many::AsyncMultiGet;
 /// };
 /// match seat.begin_rmw(2, b"ada", Box::new(century))? {
 ///     BegunRmw::Done(seqno) => assert!(seqno.is_some()),
-///     BegunRmw::Pending => {} // told of below
+///     BegunRmw::Pending => {} // reported below
 ///     BegunRmw::Full(_) => unreachable!("three of 64"),
 /// }
 /// while seat.pending() > 0 {
@@ -83,7 +112,7 @@ pub use many::AsyncMultiGet;
 ///         Ok(Completed::Value(Some(value))) => told.push((tag, value.to_vec())),
 ///         Ok(Completed::Value(None)) => {}
 ///         Ok(Completed::Updated(seqno)) => assert!(seqno.is_some()),
-///         Ok(Completed::Old(_)) => unreachable!("nobody asked with begin_old"),
+///         Ok(Completed::Old(_)) => unreachable!("begin_old was not called"),
 ///         Err(error) => panic!("{error}"),
 ///     })?;
 /// }
@@ -92,99 +121,87 @@ pub use many::AsyncMultiGet;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Seat {
-    /// Keeps the database open; none for who must not.
+    /// Keeps the database open; none for a user that must not.
     _open: Option<Arc<Opened>>,
     target: Target,
+    reads: OfProcess<InFlightReads<Pending>>,
     depth: usize,
-    place: OfProcess<Place>,
-    /// Rung by the queues of the places.
-    bell: Option<Arc<Doorbell>>,
-    /// Whose old values are looked up, by the tags of the look-ups.
-    updates: HashMap<u64, Whose>,
-    /// The tags of gets of values that may have ended, and the clock when they began, by the tags of the
-    /// look-ups.
-    gets: HashMap<u64, (u64, Moment)>,
-    look_ups: u64,
-    /// Whose keys others have written first.
+    /// Updates whose key another write changed first.
     overtaken: VecDeque<(Vec<u8>, Update)>,
-    /// Read-modify-writes that are over, and not told yet.
+    /// Tags and keys of gets whose keyspace was cleared.
+    cleared: VecDeque<(u64, Vec<u8>)>,
+    /// Read-modify-writes that are complete, and not reported yet.
     over: VecDeque<Over>,
-    /// The failure of the device's queue that ended the seat.
-    failure: Option<Error>,
 }
 
-/// What a seat is at, without keeping it open.
+/// The keyspace of a seat, which it does not keep open.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) inner: Arc<Inner>,
     pub(crate) slot: Arc<Slot>,
-    /// What [`Seat::complete`] waits for before it tells.
+    /// The durability that [`Seat::complete`] waits for before it reports.
     pub(crate) durability: Durability,
     pub(crate) form: Form,
 }
 
-/// How a read-modify-write began.
+/// The result of [`Seat::begin_rmw`].
 pub enum BegunRmw {
-    /// It is done, visible to all, and has reached the handle's durability. With its number, or none if
-    /// it changed nothing.
+    /// It is complete, visible to all, and has reached the handle's durability. With its number, or
+    /// none if it changed nothing.
     Done(Option<SeqNo>),
-    /// The device is asked; [`Seat::complete`] will tell.
+    /// The device is read; [`Seat::complete`] will report the update.
     Pending,
-    /// As many are under way as there may be, and this one needs the device: here is the operator back.
+    /// There is no room for another lookup, and this one needs the device. Returns the operator.
     Full(Box<dyn Operator + Send>),
 }
 
-/// What a pending operation has come to.
+/// The result of a pending operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completed<'a> {
-    /// A get's: the key's value, where it lies, if it had one.
+    /// Of a get: the key's value, without a copy, if it had one.
     Value(Option<&'a [u8]>),
-    /// A read-modify-write's: its number, or none if it changed nothing.
+    /// Of a read-modify-write: its number, or none if it changed nothing.
     Updated(Option<SeqNo>),
-    /// What [`Seat::begin_old`] asked for.
+    /// Of [`Seat::begin_old`].
     Old(Looked<'a>),
 }
 
-/// Who is told of each pending operation that is over: by its tag.
+/// The callback of [`Seat::complete`], called with the tag of each operation that is complete.
 pub type Told<'a> = dyn FnMut(u64, Result<Completed<'_>>) + 'a;
 
-/// Who wants to know an old value.
-enum Whose {
-    /// A read-modify-write of the seat's own.
-    Update(Update),
-    /// The user of the seat, by the tag.
-    User(u64),
+/// The owner of a lookup in flight.
+struct Pending {
+    /// The engine that it reads.
+    generation: Weak<Generation>,
+    purpose: Purpose,
 }
 
-/// A read-modify-write that is not over.
+/// The operation that needs a lookup.
+enum Purpose {
+    /// A get; with the clock when it began, if its value depends on it.
+    Get { tag: u64, moment: Option<Moment> },
+    /// A read-modify-write of the seat's own.
+    Update(Update),
+    /// An old value for the user of the seat.
+    Old { tag: u64 },
+}
+
+/// A read-modify-write that is not complete.
 struct Update {
     tag: u64,
     form: Form,
     operator: Box<dyn Operator + Send>,
 }
 
-/// A read-modify-write that is over: its tag, and what it came to.
+/// The tag and the result of a read-modify-write that is complete.
 type Over = (u64, Result<Option<SeqNo>>);
 
-/// A seat in the engine that filled the keyspace when it was taken, which it keeps.
-struct Place {
-    /// None in an engine that does everything at once.
-    seat: Option<Box<dyn EngineSeat>>,
-    generation: Arc<Generation>,
-}
-
-impl Place {
-    fn new(generation: Arc<Generation>, depth: usize) -> Result<Self> {
-        Ok(Self { seat: generation.engine.seat(depth)?, generation })
-    }
-}
-
 impl Keyspace {
-    /// A seat for gets and read-modify-writes, of which up to `depth`, at least one, are under way at
-    /// once.
+    /// Returns a seat for gets and read-modify-writes, of which up to `depth`, at least one, are in
+    /// flight. It makes a queue of the device when it needs one.
     ///
     /// # Errors
-    /// The device has no queue left; the database is closed.
+    /// The database is closed; the keyspace was dropped.
     pub fn seat(&self, depth: usize) -> Result<Seat> {
         let Self { inner, slot, durability, form } = self.clone();
         let target = Target { inner: Arc::clone(&inner.0), slot, durability, form };
@@ -193,7 +210,7 @@ impl Keyspace {
 }
 
 impl Seat {
-    /// A seat for who closes the database in the end, which it does not keep open.
+    /// Returns a seat that does not keep the database open, for a user that closes it.
     ///
     /// # Errors
     /// As [`Keyspace::seat`].
@@ -203,58 +220,55 @@ impl Seat {
 
     fn new(open: Option<Arc<Opened>>, target: Target, depth: usize) -> Result<Self> {
         target.inner.check_open()?;
-        let place = OfProcess::new(Place::new(target.slot.generation()?, depth)?);
-        let (bell, updates, gets, look_ups, overtaken, over, failure) = Default::default();
-        Ok(Self {
-            _open: open,
-            target,
-            depth,
-            place,
-            bell,
-            updates,
-            gets,
-            look_ups,
-            overtaken,
-            over,
-            failure,
-        })
+        let depth = depth.max(1);
+        let reads = InFlightReads::new(depth, target.slot.current()?.reads.budget());
+        let (overtaken, cleared, over) = Default::default();
+        let reads = OfProcess::new(reads);
+        Ok(Self { _open: open, target, reads, depth, overtaken, cleared, over })
     }
 
-    /// Reads `key`; the value replaces what is in `into` if it is known at once. Never waits for the
-    /// device. [`Begun::Full`] also if the keyspace was cleared and something from before is pending.
+    /// Reads `key`. Never waits for the device.
     ///
     /// # Errors
     /// As [`Keyspace::get`]; nothing is pending then.
     pub fn begin_get(&mut self, tag: u64, key: &[u8], into: &mut Vec<u8>) -> Result<Begun> {
         self.target.inner.check_open()?;
-        if !self.is_current()? {
-            return Ok(Begun::Full);
-        }
-        let Place { seat, generation } = &mut *self.place;
-        let form = self.target.form;
-        let Some(seat) = seat else {
-            let is_there = generation.get(form, key, into)?;
-            return Ok(if is_there { Begun::Found } else { Begun::Absent });
-        };
-        let Some(moment) = generation.moment(form) else {
-            return Ok(generation.placed(seat.begin_get(tag, key, into))?);
-        };
-        Ok(match generation.placed(seat.begin_get(self.look_ups, key, into))? {
-            Begun::Found if !moment.trim(into)? => Begun::Absent,
-            Begun::Pending => {
-                self.gets.insert(self.look_ups, (tag, moment));
-                self.look_ups += 1;
-                Begun::Pending
+        let generation = self.target.slot.current()?;
+        let moment = generation.moment(self.target.form);
+        Ok(match generation.lookup(key, At::Newest, into)? {
+            Lookup::Absent => Begun::Absent,
+            Lookup::Found => match moment {
+                Some(moment) if !moment.trim(into)? => Begun::Absent,
+                _ => Begun::Found,
+            },
+            Lookup::Pending(lookup) => {
+                let generation = Arc::downgrade(&generation);
+                match self.start(lookup, generation, Purpose::Get { tag, moment }) {
+                    Ok(()) => Begun::Pending,
+                    Err(_) => Begun::Full,
+                }
             }
-            begun => begun,
         })
     }
 
-    /// Atomically replaces the key's value by what `operator` makes of it, as [`Keyspace::rmw_with`]
-    /// does: at once where memory knows the old value, and then it waits for what a
-    /// [`Keyspace::put`] waits for, the durability too. Pending where the old value is on disk, and
-    /// then another operation of the same key may come first. [`BegunRmw::Full`] as
-    /// [`Seat::begin_get`] says.
+    /// Takes a lookup, or returns its purpose if there is no room for it.
+    fn start(
+        &mut self,
+        lookup: Box<dyn PendingLookup>,
+        generation: Weak<Generation>,
+        purpose: Purpose,
+    ) -> std::result::Result<(), Purpose> {
+        if self.pending() >= self.depth {
+            return Err(purpose);
+        }
+        let started = self.reads.start(lookup, Pending { generation, purpose });
+        started.map_err(|(_, Pending { purpose, .. })| purpose)
+    }
+
+    /// Atomically replaces the key's value by the result of `operator`, as [`Keyspace::rmw_with`]
+    /// does. If memory knows the old value, the update is complete, and has waited like a
+    /// [`Keyspace::put`], also for its durability. If the old value is on the device, the update is
+    /// pending, and another operation of the same key may come first.
     ///
     /// # Errors
     /// As [`Keyspace::rmw`]; nothing is pending then, and the operator is gone.
@@ -270,8 +284,8 @@ impl Seat {
         inner.settle_rmw(slot, seqno, *durability).map(BegunRmw::Done)
     }
 
-    /// The same with an operator of values in a form of its own; what is done has not reached the handle's
-    /// durability.
+    /// The same with an operator for values in another form. An update that is complete has not
+    /// reached the handle's durability.
     pub(crate) fn begin_unsettled(
         &mut self,
         tag: u64,
@@ -288,24 +302,26 @@ impl Seat {
 
     /// Looks up the value that a read-modify-write of `key` is to change, after
     /// [`Keyspace::try_rmw`] could not do it, and reports it as [`Completed::Old`]. Never waits for
-    /// the device. [`BegunOld::Full`] as [`Seat::begin_get`] says.
+    /// the device.
     ///
     /// # Errors
     /// As [`Keyspace::get`]; nothing is pending then.
     pub fn begin_old(&mut self, tag: u64, key: &[u8]) -> Result<BegunOld> {
-        self.target.inner.check_open()?;
-        if !self.is_current()? {
-            return Ok(BegunOld::Full);
-        }
-        if self.place.seat.is_none() {
-            return Ok(BegunOld::AtOnce);
-        }
-        self.look_up(key, Whose::User(tag)).map(|(begun, _)| begun)
+        let Target { inner, slot, .. } = &self.target;
+        inner.check_open()?;
+        let Some(PendingOld { generation, lookup }) = inner.look_up_old(slot, key)? else {
+            return Ok(BegunOld::InMemory);
+        };
+        let generation = Arc::downgrade(&generation);
+        Ok(match self.start(lookup, generation, Purpose::Old { tag }) {
+            Ok(()) => BegunOld::Pending,
+            Err(_) => BegunOld::Full,
+        })
     }
 
-    /// Has `bell` rung from now on whenever [`Seat::complete`] may have something to tell of what was
-    /// begun before its last call: for a thread that waits for other things too. It may be rung for
-    /// nothing.
+    /// Has `bell` rung from now on whenever [`Seat::complete`] may have something to report of
+    /// operations that began before its last call: for a thread that also waits for other events. It
+    /// may be rung without need.
     ///
     /// # Errors
     /// The device's queue failed.
@@ -313,131 +329,136 @@ impl Seat {
     /// # Panics
     /// If something is pending.
     pub fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
-        assert_eq!(self.pending(), 0, "the bell is hung up first");
+        assert_eq!(self.pending(), 0, "the bell is set first");
         self.target.inner.check_process()?;
-        if let Some(seat) = &mut self.place.seat {
-            seat.ring(bell)?;
-        }
-        self.bell = Some(Arc::clone(bell));
-        Ok(())
+        Ok(self.reads.ring(bell)?)
     }
 
-    /// Goes on with what is pending, and tells `told` of each operation that is over. Where `waits`,
-    /// does not return before there was one, if any is pending. Answers how many there were.
+    /// Continues pending operations, and calls `told` for each that is complete. If it `waits`, it
+    /// does not return before there was one, if any is pending. Returns the number of calls.
     ///
     /// # Errors
-    /// The device's queue failed, or the database is closed. The seat has ended then: the error is
-    /// returned once, nothing is pending any more, and each operation that begins later gets the
-    /// error. A failure of one operation is reported for that one alone; a read-modify-write has
-    /// changed nothing then, unless the journal failed.
+    /// [`Error::Forked`]. A failure of one operation is reported for that one alone, and a failure
+    /// of the device's queue for each operation that it concerns; the next operation makes another
+    /// queue. A read-modify-write that failed has changed nothing, unless the journal failed.
     pub fn complete(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize> {
         self.target.inner.check_process()?;
-        // What a panic has left [T3].
-        self.restart_overtaken();
-        let mut count = self.tell_over(told);
+        // Work that a panic has left [T3].
+        let mut count = self.restart(told);
         loop {
-            let gets = self.go_on(waits && count == 0, told);
-            self.restart_overtaken();
-            count += self.tell_over(told);
-            count += gets.inspect_err(|error| self.failure = Some(error.clone()))?;
+            count += self.complete_reads(waits && count == 0, told);
+            count += self.restart(told);
             if !waits || count > 0 || self.pending() == 0 {
                 return Ok(count);
             }
         }
     }
 
-    /// Operations that are pending.
+    /// Returns the number of pending operations.
     pub fn pending(&self) -> usize {
-        let seat = self.place.seat.as_ref().filter(|_| self.failure.is_none());
-        let looked_up = seat.map_or(0, |seat| seat.pending());
-        looked_up + self.overtaken.len() + self.over.len()
+        self.reads.len() + self.overtaken.len() + self.cleared.len() + self.over.len()
     }
 
-    /// Whether the keyspace was cleared or dropped since the seat was last used. With nothing
-    /// pending, the next use moves the seat, and dropping it lets go of the old engine: the last
-    /// one to do so closes that, which may take its time, and removes its files.
-    pub fn is_outdated(&self) -> bool {
-        let current = self.target.slot.current();
-        !current.is_ok_and(|current| Arc::ptr_eq(&*current, &self.place.generation))
-    }
-
-    /// Whether the seat is in the engine that fills the keyspace now; it moves there if nothing is
-    /// pending.
-    fn is_current(&mut self) -> Result<bool> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
-        let is_current = Arc::ptr_eq(&*self.target.slot.current()?, &self.place.generation);
-        if !is_current && self.pending() == 0 {
-            let mut place = Place::new(self.target.slot.generation()?, self.depth)?;
-            if let (Some(seat), Some(bell)) = (&mut place.seat, &self.bell) {
-                seat.ring(bell)?;
-            }
-            self.place = OfProcess::new(place);
-            return Ok(true);
-        }
-        Ok(is_current)
-    }
-
-    /// A read-modify-write up to its end, or to where its old value is looked up.
+    /// Continues a read-modify-write until it is complete, or its old value is looked up.
     fn advance(&mut self, key: &[u8], mut update: Update) -> Result<Advanced> {
-        loop {
-            let Target { inner, slot, .. } = &self.target;
-            let tried = inner.rmw_at_once(slot, update.form, key, &mut *update.operator)?;
-            if let Tried::Done(seqno) = tried {
-                return Ok(Advanced::Done(seqno));
-            }
-            if !self.is_current()? {
-                return Ok(Advanced::Full(update));
-            }
-            update = match self.look_up(key, Whose::Update(update))? {
-                (BegunOld::Pending, _) => return Ok(Advanced::Pending),
-                (BegunOld::Full, Some(Whose::Update(update))) => {
-                    return Ok(Advanced::Full(update));
+        let Target { inner, slot, .. } = &self.target;
+        let (form, operator) = (update.form, &mut *update.operator);
+        match inner.advance_rmw(slot, form, key, operator)? {
+            Advance::Done(seqno) => Ok(Advanced::Done(seqno)),
+            Advance::Pending(PendingOld { generation, lookup }) => {
+                let generation = Arc::downgrade(&generation);
+                match self.start(lookup, generation, Purpose::Update(update)) {
+                    Ok(()) => Ok(Advanced::Pending),
+                    Err(Purpose::Update(update)) => Ok(Advanced::Full(update)),
+                    Err(_) => unreachable!("the purpose comes back"),
                 }
-                (BegunOld::AtOnce, Some(Whose::Update(update))) => update,
-                _ => unreachable!("who is not pending is handed back"),
+            }
+        }
+    }
+
+    /// Completes lookups, and continues with their values. Returns the number of calls of `told`.
+    fn complete_reads(&mut self, waits: bool, told: &mut Told<'_>) -> usize {
+        let Self { target, reads, overtaken, cleared, over, .. } = self;
+        let target = &*target;
+        let Target { inner, slot, .. } = target;
+        let mut count = 0;
+        reads.complete(waits, &mut |Pending { generation, purpose }, done| {
+            let (key, lookup) = (done.lookup.key(), &*done.lookup);
+            let value = done.value.map(|value| value.map(|value| value.as_slice()));
+            let is_cleared = matches!(value, Err(engine::Error::Closed)) && {
+                let current = slot.current();
+                !current.is_ok_and(|now| std::ptr::eq(Arc::as_ptr(&now), generation.as_ptr()))
             };
-        }
+            let generation = generation.upgrade();
+            let value = match &generation {
+                Some(generation) => generation.placed(value),
+                None => value,
+            };
+            // An update of a value that is not the newest looks it up again.
+            let value = if is_cleared { Ok(None) } else { value };
+            let old = |value| {
+                let generation = generation.as_ref().filter(|_| !is_cleared);
+                Old { key, value, generation, lookup }
+            };
+            match purpose {
+                Purpose::Get { tag, .. } if is_cleared => cleared.push_back((tag, key.to_vec())),
+                Purpose::Get { tag, moment } => {
+                    count += 1;
+                    let shown = value.and_then(|stored| match moment {
+                        Some(moment) => moment.show(stored),
+                        None => Ok(stored),
+                    });
+                    told(tag, shown.map(Completed::Value).map_err(Error::from));
+                }
+                Purpose::Old { tag } => {
+                    count += 1;
+                    let looked = |value| Completed::Old(Looked { target, old: old(value) });
+                    told(tag, value.map(looked).map_err(Error::from));
+                }
+                Purpose::Update(mut update) => {
+                    let (form, operator) = (update.form, &mut *update.operator);
+                    let outcome = value
+                        .map_err(Error::from)
+                        .and_then(|value| inner.rmw_with_old(slot, form, &old(value), operator));
+                    match outcome {
+                        Ok(Some(seqno)) => over.push_back((update.tag, Ok(seqno))),
+                        Ok(None) => overtaken.push_back((key.to_vec(), update)),
+                        Err(error) => over.push_back((update.tag, Err(error))),
+                    }
+                }
+            }
+        });
+        count
     }
 
-    /// Begins to look an old value up; who wants it comes back if it is not pending.
-    fn look_up(&mut self, key: &[u8], whose: Whose) -> Result<(BegunOld, Option<Whose>)> {
-        let Place { seat, generation } = &mut *self.place;
-        let Some(seat) = seat else {
-            unreachable!("an engine without seats does everything at once")
-        };
-        let begun = generation.placed(seat.begin_old(self.look_ups, key))?;
-        if begun != BegunOld::Pending {
-            return Ok((begun, Some(whose)));
+    /// Begins operations again if they must, and reports complete operations. Returns the number of
+    /// calls of `told`.
+    fn restart(&mut self, told: &mut Told<'_>) -> usize {
+        let mut count = 0;
+        while let Some((tag, key)) = self.cleared.pop_front() {
+            let mut value = Vec::new();
+            let outcome = match self.begin_get(tag, &key, &mut value) {
+                Ok(Begun::Pending) => continue,
+                Ok(Begun::Found) => Ok(true),
+                Ok(Begun::Absent) => Ok(false),
+                // The reads of others are long.
+                Ok(Begun::Full) => {
+                    let Target { slot, form, .. } = &self.target;
+                    let current = slot.current();
+                    current.and_then(|now| Ok(now.get(*form, &key, &mut value)?))
+                }
+                Err(error) => Err(error),
+            };
+            count += 1;
+            let value = outcome.map(|is_found| Completed::Value(is_found.then_some(&value)));
+            told(tag, value);
         }
-        self.updates.insert(self.look_ups, whose);
-        self.look_ups += 1;
-        Ok((begun, None))
-    }
-
-    /// Goes on with the look-ups that have ended. Answers of how many their user was told.
-    fn go_on(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize> {
-        if self.failure.is_some() {
-            return Ok(0);
-        }
-        let Self { target, place, updates, gets: begun, overtaken, over, .. } = self;
-        let Place { seat, generation } = &mut **place;
-        let Some(seat) = seat else { return Ok(0) };
-        let gets = 0;
-        let mut ended = Ended { target, generation, updates, begun, overtaken, over, told, gets };
-        generation.placed(seat.complete(waits, &mut ended))?;
-        Ok(ended.gets)
-    }
-
-    /// Begins those anew whose keys others have written first: most of them find the value in memory.
-    fn restart_overtaken(&mut self) {
+        // Memory knows most of the values.
         while let Some((key, update)) = self.overtaken.pop_front() {
             let tag = update.tag;
             let outcome = match self.advance(&key, update) {
                 Ok(Advanced::Pending) => continue,
                 Ok(Advanced::Done(seqno)) => Ok(seqno),
-                // The keyspace was cleared in the meantime, and others are pending in what it was.
                 Ok(Advanced::Full(mut update)) => {
                     let Target { inner, slot, durability, .. } = &self.target;
                     inner.rmw(slot, update.form, &key, &mut *update.operator, *durability)
@@ -446,9 +467,10 @@ impl Seat {
             };
             self.over.push_back((tag, outcome));
         }
+        count + self.tell_over(told)
     }
 
-    /// Waits for the durability of the read-modify-writes that are over, and tells of them.
+    /// Waits for the durability of the read-modify-writes that are complete, and reports them.
     fn tell_over(&mut self, told: &mut Told<'_>) -> usize {
         let Target { inner, slot, durability, .. } = &self.target;
         let numbers = self.over.iter().filter_map(|(_, outcome)| *outcome.as_ref().ok()?);
@@ -466,66 +488,11 @@ impl Seat {
     }
 }
 
-/// How far a read-modify-write came.
+/// The progress of a read-modify-write.
 enum Advanced {
     Done(Option<SeqNo>),
     Pending,
     Full(Update),
-}
-
-/// What becomes of the look-ups of a seat that end.
-struct Ended<'a, 't> {
-    target: &'a Target,
-    generation: &'a Arc<Generation>,
-    updates: &'a mut HashMap<u64, Whose>,
-    begun: &'a mut HashMap<u64, (u64, Moment)>,
-    overtaken: &'a mut VecDeque<(Vec<u8>, Update)>,
-    over: &'a mut VecDeque<Over>,
-    told: &'a mut Told<'t>,
-    gets: usize,
-}
-
-impl Listener for Ended<'_, '_> {
-    fn value(&mut self, tag: u64, value: engine::Result<Option<&[u8]>>) {
-        self.gets += 1;
-        // Those that do not depend on the clock have their users' tags.
-        let (tag, value) = match self.begun.remove(&tag) {
-            Some((tag, moment)) => (tag, value.and_then(|stored| moment.show(stored))),
-            None => (tag, value),
-        };
-        let value = self.generation.placed(value);
-        (self.told)(tag, value.map(Completed::Value).map_err(Error::from));
-    }
-
-    fn old(&mut self, tag: u64, old: engine::Result<Old<'_>>) {
-        let Some(whose) = self.updates.remove(&tag) else {
-            unreachable!("the engine tells of what was looked up, once")
-        };
-        let old = self.generation.placed(old);
-        let mut update = match whose {
-            Whose::Update(update) => update,
-            Whose::User(tag) => {
-                self.gets += 1;
-                let (target, generation) = (self.target, self.generation);
-                let looked = old.map(|old| Completed::Old(Looked { target, generation, old }));
-                return (self.told)(tag, looked.map_err(Error::from));
-            }
-        };
-        let Target { inner, slot, .. } = self.target;
-        let (form, operator) = (update.form, &mut *update.operator);
-        let outcome = match old {
-            Err(error) => Err(Error::from(error)),
-            Ok(old) => match inner.rmw_of_old(slot, form, self.generation, &old, operator) {
-                Ok(Tried::Done(seqno)) => Ok(seqno),
-                Ok(Tried::NeedsDevice | Tried::MustWait) => {
-                    self.overtaken.push_back((old.key.to_vec(), update));
-                    return;
-                }
-                Err(error) => Err(error),
-            },
-        };
-        self.over.push_back((update.tag, outcome));
-    }
 }
 
 impl fmt::Debug for Seat {

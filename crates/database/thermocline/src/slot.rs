@@ -8,6 +8,8 @@ use arc_swap::{ArcSwap, Guard};
 use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::Engine;
+use memory_budget::MemoryBudget;
+use reads::ReadPool;
 use sync::locks::Mutex;
 use workers::Gate;
 
@@ -20,7 +22,6 @@ use crate::merge::MergeName;
 use crate::options::KeyspaceOptions;
 use crate::owner;
 use crate::seat::desk::Desk;
-use crate::seat::pool::SeatPool;
 use crate::tuning::Tuning;
 use crate::updates::Updates;
 
@@ -178,8 +179,8 @@ pub(crate) struct Generation {
     pub(crate) expiry: Option<Expiry>,
     /// Counts of the bytes that updates write.
     pub(crate) updates: Updates,
-    /// On which read-modify-writes look old values up.
-    pub(crate) seats: SeatPool,
+    /// The drivers of lookups whose caller waits.
+    pub(crate) reads: ReadPool,
     /// Takes the reads of futures that need the device.
     pub(crate) desk: Desk,
     /// The engine's share of the memory, if it has one; after the engine, so that it is dropped
@@ -209,14 +210,18 @@ impl Generation {
         expiry: Option<Expiry>,
     ) -> Self {
         let (newest, is_settled, doomed) = Default::default();
-        let (updates, seats, desk) = Default::default();
+        let (updates, desk) = Default::default();
+        // An engine without a share has all pairs in memory.
+        let budget = share.as_ref().map(|share| Arc::clone(&share.budget));
+        let budget = budget.unwrap_or_else(|| Arc::new(MemoryBudget::new(u64::MAX)));
+        let reads = ReadPool::new(&budget);
         Self {
             id,
             journaled,
             engine,
             expiry,
             updates,
-            seats,
+            reads,
             desk,
             share,
             gate: None,
@@ -258,7 +263,7 @@ impl Generation {
         self.is_settled.load(Relaxed)
     }
 
-    /// Returns an outcome of the engine's own views, cursors, seats and ingestions, with a failure
+    /// Returns an outcome of the engine's lookups, cursors and ingestions, with a failure
     /// that names files by their paths in the database. The engine itself does so in its calls
     /// ([`crate::placed`]).
     #[inline]

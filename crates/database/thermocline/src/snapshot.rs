@@ -115,8 +115,8 @@ impl Snapshot {
         let mut value = Vec::new();
         let generation = self.generation(keyspace, InOrder::Snapshot)?;
         let PinnedEngines { pin, moment, .. } = &*self.pinned;
-        let view = generation.view(keyspace.form, *moment, Arc::clone(pin))?;
-        Ok(generation.placed(view.get(key, &mut value))?.then_some(value))
+        let is_there = generation.get_pinned(keyspace.form, (*moment, pin), key, &mut value)?;
+        Ok(is_there.then_some(value))
     }
 
     /// Returns the pairs of `range` at that moment, in order.
@@ -133,8 +133,8 @@ impl Snapshot {
     ) -> Result<Scan> {
         let generation = self.generation(keyspace, InOrder::Scan)?;
         let PinnedEngines { pin, moment, .. } = &*self.pinned;
-        let view = generation.view(keyspace.form, *moment, Arc::clone(pin))?;
-        let cursor = generation.placed(view.scan(range, direction))?;
+        let at = (*moment, Arc::clone(pin));
+        let cursor = generation.scan(keyspace.form, at, range, direction)?;
         Ok(Scan::new(cursor, Arc::clone(generation)))
     }
 }

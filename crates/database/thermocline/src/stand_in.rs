@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Capabilities, Engine, GoOn, Op, Operator, Pin, Result, Seat, Stats, View, Visit};
+use device::{Mode, Queue};
+use engine::{
+    At, Capabilities, DeviceReads, Engine, GoOn, Lookup, Op, Operator, PendingLookup, Progress,
+    ReadRequest, ReadSource, Result, Stats, Updated, Updates, Visit,
+};
 use memory_budget::MemoryNeeds;
 
 use crate::database::Db;
@@ -18,8 +22,8 @@ pub(crate) struct StandIn {
     pub(crate) knows_keys: bool,
     /// Whether it has room for writes.
     pub(crate) takes_at_once: bool,
-    /// The seats that it hands out.
-    pub(crate) seat: Box<dyn Fn() -> Option<Box<dyn Seat>> + Send + Sync>,
+    /// The lookup of a key that memory does not know.
+    pub(crate) lookup: Box<dyn Fn() -> OneRead + Send + Sync>,
     /// Before a write is admitted.
     pub(crate) within_admit: Box<dyn Fn() + Send + Sync>,
     /// Whether it has room for a write without waiting.
@@ -41,7 +45,7 @@ impl Default for StandIn {
         Self {
             knows_keys: true,
             takes_at_once: false,
-            seat: Box::new(|| None),
+            lookup: Box::new(OneRead::default),
             within_admit: Box::new(|| ()),
             has_room: Box::new(|| true),
             within_apply: Box::new(|| ()),
@@ -65,19 +69,15 @@ impl Engine for StandIn {
         }
     }
 
-    fn get(&self, _key: &[u8], _into: &mut Vec<u8>) -> Result<bool> {
-        Ok(false)
+    fn lookup(&self, _key: &[u8], _at: At<'_>, _into: &mut Vec<u8>) -> Result<Lookup> {
+        Ok(match self.knows_keys {
+            true => Lookup::Absent,
+            false => Lookup::Pending(Box::new((self.lookup)())),
+        })
     }
 
-    fn get_at_once(&self, _key: &[u8], _into: &mut Vec<u8>) -> Result<Option<bool>> {
-        Ok(self.knows_keys.then_some(false))
-    }
-
-    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
-        if self.knows_keys {
-            self.rmw(key, operator, seqno)?;
-        }
-        Ok(self.knows_keys)
+    fn updates(&self) -> Option<&dyn Updates> {
+        Some(self)
     }
 
     fn admit(&self, _ops: &[Op<'_>]) -> Result<()> {
@@ -89,10 +89,6 @@ impl Engine for StandIn {
         Ok((self.has_room)())
     }
 
-    fn seat(&self, _depth: usize) -> Result<Option<Box<dyn Seat>>> {
-        Ok((self.seat)())
-    }
-
     fn takes_at_once(&self, _steps: usize, _bytes: u64) -> bool {
         self.takes_at_once
     }
@@ -100,16 +96,6 @@ impl Engine for StandIn {
     fn apply(&self, _ops: &[Op<'_>], _seqno: SeqNo) -> Result<()> {
         (self.within_apply)();
         Ok(())
-    }
-
-    fn rmw(&self, _key: &[u8], operator: &mut dyn Operator, _seqno: SeqNo) -> Result<()> {
-        operator.update(None);
-        (self.within_rmw)();
-        Ok(())
-    }
-
-    fn view(&self, _pin: Arc<Pin>) -> Result<Box<dyn View>> {
-        Err(engine::Error::Unordered { engine: "stand-in", asked: engine::InOrder::Snapshot })
     }
 
     fn walk(&self, _from: Option<&[u8]>, _visit: &mut Visit<'_>) -> Result<()> {
@@ -147,6 +133,88 @@ impl Engine for StandIn {
 
     fn close(&self) -> Result<()> {
         Ok(())
+    }
+}
+
+impl Updates for StandIn {
+    fn try_update(
+        &self,
+        _key: &[u8],
+        operator: &mut dyn Operator,
+        _seqno: SeqNo,
+    ) -> Result<Updated> {
+        if !self.knows_keys {
+            return Ok(Updated::NeedsRead);
+        }
+        operator.update(None);
+        (self.within_rmw)();
+        Ok(Updated::Done)
+    }
+}
+
+/// A lookup that needs one read, and then does what a test wants.
+pub(crate) struct OneRead {
+    read: [ReadRequest; 1],
+    resume: Box<dyn FnMut() -> Result<Progress> + Send>,
+}
+
+impl OneRead {
+    /// Makes a lookup that reads from `source`, and calls `resume` if the read succeeds.
+    pub(crate) fn new(
+        source: Arc<dyn ReadSource>,
+        resume: impl FnMut() -> Result<Progress> + Send + 'static,
+    ) -> Self {
+        const BYTES: usize = 4096;
+        let file = device::memory().open("block", Mode::Create).expect("a file in memory");
+        file.write_at(0, &[0; BYTES]).expect("memory");
+        let read = [ReadRequest { source, file, offset: 0, len: BYTES }];
+        Self { read, resume: Box::new(resume) }
+    }
+}
+
+/// Finds that the key has no value.
+impl Default for OneRead {
+    fn default() -> Self {
+        Self::new(Arc::new(DeviceReads(device::memory())), || Ok(Progress::Absent))
+    }
+}
+
+impl PendingLookup for OneRead {
+    fn key(&self) -> &[u8] {
+        &[]
+    }
+
+    fn reads(&self) -> &[ReadRequest] {
+        &self.read
+    }
+
+    fn resume(&mut self, _: usize, bytes: Result<&[u8]>, _: &mut Vec<u8>) -> Result<Progress> {
+        bytes?;
+        (self.resume)()
+    }
+
+    fn is_newest(&self) -> bool {
+        true
+    }
+}
+
+/// A source that has no queue.
+pub(crate) struct NoQueue;
+
+impl NoQueue {
+    /// The failure of a lookup that reads from it.
+    pub(crate) fn failure() -> device::Error {
+        device::Error::Io {
+            operation: device::FailedOperation::Queue,
+            name: "ring".to_owned(),
+            code: 5,
+        }
+    }
+}
+
+impl ReadSource for NoQueue {
+    fn queue(&self, _depth: usize) -> device::Result<Box<dyn Queue>> {
+        Err(Self::failure())
     }
 }
 

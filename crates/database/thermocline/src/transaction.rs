@@ -234,10 +234,9 @@ impl Transaction {
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         if keyspace.is_ordered() {
-            let view = generation.view(keyspace.form, self.clock, Arc::clone(&self.pin))?;
-            let mut value = Vec::new();
+            let (at, mut value) = ((self.clock, self.pin.as_ref()), Vec::new());
             for (index, key) in keys.iter().enumerate() {
-                let is_there = generation.placed(view.get(key, &mut value))?;
+                let is_there = generation.get_pinned(keyspace.form, at, key, &mut value)?;
                 found(index, is_there.then_some(&value));
             }
             return Ok(());
@@ -373,13 +372,13 @@ impl Transaction {
         keyspace.check_order(InOrder::Scan)?;
         let mut state = self.state.lock();
         let generation = state.generation(keyspace)?;
-        let view = generation.view(keyspace.form, self.clock, Arc::clone(&self.pin))?;
         let own = state.writes.in_range(keyspace, &range, direction);
         let own = (own, state.writes.deleted(keyspace));
         state.hold(0)?;
         let place = state.reads.add_range(keyspace, &generation, range.clone());
         drop(state);
-        let cursor = generation.placed(view.scan(range, direction))?;
+        let at = (self.clock, Arc::clone(&self.pin));
+        let cursor = generation.scan(keyspace.form, at, range, direction)?;
         let shown = (keyspace.clone(), self.clock);
         let cursor = (cursor, generation);
         Ok(TransactionScan::new(&self.state, shown, place, cursor, own, direction))

@@ -13,18 +13,17 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use codec::SeqNo;
-use engine::{Change, Old, Op, Operator, check_key};
+use engine::{At, Change, Lookup, Op, Operator, check_key};
 
 use crate::batch::{Batch, Step};
 use crate::database::{Db, Inner};
 use crate::error::Result;
 use crate::expiry::Form;
 use crate::keyspace::Keyspace;
-use crate::rmw::{Attempt, Device, Tried, decide, op_of};
+use crate::rmw::{Attempt, Old, Tried, decide, op_of};
 use crate::slot::{Generation, Slot};
 use crate::write::{Part, Waited, bytes_of, check_op, generations, in_parts, pairs};
 
@@ -186,12 +185,11 @@ impl Inner {
         })
     }
 
-    /// Continues with the old value that was looked up in the engine of `generation`. Not settled.
-    pub(crate) fn try_rmw_of_old(
+    /// Continues with an old value that was looked up. Not settled.
+    pub(crate) fn try_rmw_with_old(
         &self,
         slot: &Slot,
         form: Form,
-        generation: &Arc<Generation>,
         old: &Old<'_>,
         operator: &mut dyn Operator,
     ) -> Result<Tried> {
@@ -202,14 +200,14 @@ impl Inner {
             let Some(_held) = held else { return Ok(Tried::MustWait) };
             self.check_writable()?;
             let current = slot.current()?;
-            if !Arc::ptr_eq(&*current, generation) || !old.is_newest() {
-                return Ok(Tried::NeedsDevice);
+            if !old.is_newest_in(&current) {
+                return Ok(Tried::NeedsRead);
             }
             let change = operator.update(old.value);
             self.try_change(&current, old.key, old.value.is_some(), &change, limits)
         })?;
         match tried {
-            Tried::NeedsDevice => self.try_rmw(slot, form, old.key, operator, limits),
+            Tried::NeedsRead => self.try_rmw(slot, form, old.key, operator, limits),
             tried => Ok(tried),
         }
     }
@@ -226,8 +224,11 @@ impl Inner {
         self.check_writable()?;
         let generation = slot.current()?;
         let mut value = Vec::new();
-        let looked = generation.engine.get_at_once(key, &mut value)?;
-        let Some(had_value) = looked else { return Ok(Tried::NeedsDevice) };
+        let had_value = match generation.lookup(key, At::ForUpdate, &mut value)? {
+            Lookup::Found => true,
+            Lookup::Absent => false,
+            Lookup::Pending(_) => return Ok(Tried::NeedsRead),
+        };
         let change = decide(operator, had_value, value);
         self.try_change(&generation, key, had_value, &change, limits)
     }
@@ -271,12 +272,12 @@ impl Inner {
         }
         let Some(ticket) = self.sequence.try_begin() else { return Ok(Tried::MustWait) };
         let mut short = Short { operator, limit: room - key.len(), is_too_long: false };
-        let (device, waited) = (Device::LeftAlone, Waited::default());
-        let attempt = self.rmw_numbered(&generation, key, &mut short, device, &waited, ticket)?;
+        let waited = Waited::default();
+        let attempt = self.rmw_numbered(&generation, key, &mut short, &waited, ticket)?;
         Ok(match attempt {
             _ if short.is_too_long => Tried::MustWait,
             Attempt::Done(seqno) => Tried::Done(seqno),
-            Attempt::NeedsDevice => Tried::NeedsDevice,
+            Attempt::NeedsRead(_) => Tried::NeedsRead,
             Attempt::NeedsRoom(_) => Tried::MustWait,
         })
     }

@@ -66,7 +66,7 @@ fn calls_of_keyspace(space: &Keyspace, unlike: &mut Unlike) {
     unlike.check("put", space.put(b"child", b"c"));
     unlike.check("delete", space.delete(b"before1"));
     unlike.check("get", space.get(b"before1"));
-    unlike.check("get_at_once", space.get_at_once(b"before1", &mut Vec::new()));
+    unlike.check("try_get", space.try_get(b"before1", &mut Vec::new()));
     unlike.check("multi_get", space.multi_get(&[b"before1"]));
     unlike.check("rmw", space.rmw(b"before1", |_| Change::Delete));
     unlike.check(

@@ -638,7 +638,7 @@ fn a_user_may_update_with_what_was_looked_up_for_it() {
         };
         let on_disk = |at: &u64| {
             let attempt = || space.try_rmw(&key(*at), &mut add_one).unwrap();
-            with_room(&attempt) == Tried::NeedsDevice
+            with_room(&attempt) == Tried::NeedsRead
         };
         let at = (0..KEYS).find(on_disk).unwrap();
         for tag in [7, 8] {
@@ -662,6 +662,6 @@ fn a_user_may_update_with_what_was_looked_up_for_it() {
         tags.sort_unstable();
         assert_eq!(tags, [7, 8]);
         assert_eq!(number(space.get(&key(at)).unwrap().as_deref()), at + 2);
-        assert_eq!(seat.begin_old(9, &key(at)).unwrap(), BegunOld::AtOnce);
+        assert_eq!(seat.begin_old(9, &key(at)).unwrap(), BegunOld::InMemory);
     }
 }

@@ -14,6 +14,7 @@ use engine::{Change, Engine, Host, NoJournal, Op, Operator, SeqNo, Sequence};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use rand::{Rng, RngExt};
+use reads::BlockingReads;
 use telemetry::Registry;
 use thermocline_f2::{Options, Store};
 use workers::Pool;

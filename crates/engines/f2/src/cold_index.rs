@@ -46,7 +46,6 @@ mod chunk;
 mod compact;
 mod digests;
 mod directory;
-mod fetch;
 mod fill;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
@@ -54,6 +53,7 @@ mod moves;
 mod plan;
 mod puts;
 mod read;
+mod read_chunks;
 mod rebuild;
 mod snapshot;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -69,6 +69,7 @@ use sync::locks::Mutex;
 use crate::hybrid_log::HybridLog;
 
 #[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 pub(crate) use apply::CROWDED;
 pub(crate) use apply::Change;
 pub(crate) use check::{NamedRecords, Overtake, encoded_again};

@@ -40,7 +40,6 @@
 
 mod advance;
 mod allocate;
-mod fetch;
 mod flush;
 mod gaps;
 mod geometry;
@@ -51,6 +50,7 @@ mod miss_reach;
 mod models;
 mod read;
 mod read_only;
+mod read_records;
 mod reserve;
 mod resize;
 mod scan;
@@ -74,7 +74,6 @@ use crate::page_ring::PageRing;
 use crate::record::Live;
 
 pub(crate) use allocate::PageFull;
-pub(crate) use fetch::{CopiedFrom, RecordCopy, Wanted};
 pub(crate) use gaps::Gaps;
 pub(crate) use geometry::{BLOCK_BYTES, Geometry};
 pub(crate) use inspect::{Met, inspect};
@@ -82,6 +81,7 @@ use length_guess::LengthGuess;
 pub(crate) use miss_reach::ReachHits;
 pub(crate) use read::{Fetched, RecordRead};
 use read_only::ReadOnly;
+pub(crate) use read_records::{CopiedFrom, RecordCopy, Wanted};
 pub(crate) use reserve::Reservation;
 pub(crate) use scan::{FRAMES as SCAN_PAGES, Scan, Stretch, stretches};
 pub(crate) use segments::{FORMAT, HeldSegments, SegmentHeader, Segments};

@@ -27,8 +27,8 @@
 //!
 //! # To follow
 //! - a put: `ops/upsert.rs`, then `hybrid_log/allocate.rs`, then `hash_index`;
-//! - a get: `ops/read.rs`, then `record/live.rs`, or `ops/look_up.rs` for records on disk, then
-//!   `hybrid_log/read.rs` and `cold_index/read.rs`; many concurrent gets: `ops/look_up/flight.rs`;
+//! - a get: `lookup.rs`, then `record/live.rs`, or `ops/look_up.rs` for records on disk, then
+//!   `hybrid_log/read.rs` and `cold_index/read.rs`; many concurrent gets: `ops/multi_read.rs`;
 //! - an operation that is pending: `session.rs`;
 //! - a page on its way to disk: `hybrid_log/advance.rs`, then `hybrid_log/flush.rs`;
 //! - a record on its way to the cold log: `compaction/hot_cold.rs`, then `cold_index/apply.rs`;
@@ -52,6 +52,7 @@ mod hash_index;
 mod held_room;
 mod hybrid_log;
 mod key_hash;
+mod lookup;
 mod memory_resize;
 mod memory_split;
 mod memory_use;

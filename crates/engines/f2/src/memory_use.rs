@@ -6,7 +6,7 @@
 //! | pages of logs, read cache and digests | when a page is taken (`page_ring`) |
 //! | slots of digests | when their table grows (`cold_index/digests`) |
 //! | hot index, directory of chunks, ghosts of the read cache | their whole length, here |
-//! | buffers of sessions and batches | when made (`ops/look_up/flight`); log and cache make room |
+//! | buffers of lookups in flight | when made (crate `reads`); log and cache make room |
 //! | buffers of flushes and scans, work memory of compactions | the bytes reserved for them, here |
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

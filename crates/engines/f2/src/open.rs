@@ -19,9 +19,10 @@ use std::time::Duration;
 
 use codec::Corruption;
 use device::{Ballast, Device};
-use engine::{BackgroundErrors, Health, Host, Result, Superblock};
+use engine::{BackgroundErrors, DeviceReads, Health, Host, Result, Superblock};
 use environment::Environment;
 use rand::Rng;
+use reads::ReadPool;
 use sync::epoch::Epochs;
 use sync::locks::{Mutex, RwLock};
 use workers::{Group, Stopped};
@@ -294,7 +295,8 @@ impl Store {
             giving_back: GivingBack::default(),
             dead,
             truncations: sync::atomic::AtomicU64::new(0),
-            fetchers: Mutex::default(),
+            source: Arc::new(DeviceReads(Arc::clone(&host.device))),
+            reads: ReadPool::new(&host.memory),
             compacting: Mutex::default(),
             compacting_cold: Mutex::default(),
             compacting_chunks: Mutex::default(),

@@ -24,7 +24,6 @@ pub(crate) mod look_up;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod multi_read;
-mod read;
 pub(crate) mod rmw;
 mod room;
 mod upsert;

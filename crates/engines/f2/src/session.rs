@@ -18,30 +18,25 @@
 //! Any number of sessions, begun and ended at any time, beside each other and the store's other calls.
 //! A session is used by one thread at a time, and may move to another.
 
-mod seat;
-
 use std::fmt;
 use std::sync::Arc;
 
-use engine::{Op, Operator, Result};
+use engine::{At, Lookup, Op, Operator, PendingLookup, Result};
+use reads::InFlightReads;
 use sync::epoch::Participant;
 
 use crate::ops::look_up::LookUp;
-use crate::ops::look_up::flight::{Flight, Purpose};
 use crate::ops::rmw::WantsOld;
 use crate::planted::{Planted, is_planted};
 use crate::scratch::Scratch;
 use crate::store::{Shared, Store};
 
-pub(crate) use seat::StoreSeat;
-
-/// A thread's seat in a [`Store`] (sections 2.1 and 5.4 of the F2 paper): operations that need the
-/// disk are pending, many at once, so that one thread keeps the device busy.
+/// The session of a thread with a [`Store`] (sections 2.1 and 5.4 of the F2 paper): operations that
+/// need the device are pending, so that one thread has many of them in flight.
 ///
-/// Sessions are for those who use this crate alone, in a store without a journal: what they write is
-/// durable with the next [`engine::Engine::flush`] that begins after it was done, as everything else is. A
-/// database journals its writes and numbers them itself; its keyspaces have seats of their own
-/// ([`engine::Engine::seat`]).
+/// Sessions are for users of this crate alone, in a store without a journal: their writes are durable
+/// with the next [`engine::Engine::flush`] that begins after them. A database journals its writes and
+/// numbers them itself; it has sessions of its own.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -83,10 +78,14 @@ pub(crate) use seat::StoreSeat;
 /// ```
 pub struct Session {
     shared: Arc<Shared>,
-    seat: Participant,
-    flight: Flight<Pending>,
+    reads: InFlightReads<Pending>,
+    /// Updates that begin again, because another write of their key came first.
+    again: Vec<(Box<dyn PendingLookup>, Pending)>,
+    depth: usize,
     tickets: u64,
     value: Vec<u8>,
+    /// Only of the mutant that keeps it protected.
+    _seat: Option<Participant>,
 }
 
 /// A pending operation of one session.
@@ -144,12 +143,6 @@ struct Pending {
     update: Option<(Box<dyn Operator + Send>, WantsOld)>,
 }
 
-impl Purpose for Pending {
-    fn key(&self) -> &[u8] {
-        &self.key
-    }
-}
-
 /// Told of each pending operation that is done.
 pub type Told<'a> = dyn FnMut(Ticket, Result<Completed<'_>>) + 'a;
 
@@ -188,46 +181,52 @@ impl Session {
         if is_planted(Planted::SessionsAtRest) && !shared.is_at_rest() {
             return Err(engine::Error::Closed);
         }
-        let fetcher = shared.new_fetcher(depth.max(1))?;
-        let seat = shared.epochs.join();
-        if is_planted(Planted::SessionsAwaited) {
+        let seat = is_planted(Planted::SessionsAwaited).then(|| {
+            let seat = shared.epochs.join();
             // Protected until the session ends.
             std::mem::forget(seat.protect());
-        }
+            seat
+        });
+        let depth = depth.max(1);
         Ok(Self {
-            seat,
-            flight: Flight::new(fetcher),
+            reads: InFlightReads::new(depth, &shared.host.memory),
+            again: Vec::new(),
+            depth,
             tickets: 0,
             value: Vec::new(),
             shared: Arc::clone(shared),
+            _seat: seat,
         })
     }
 
     /// Operations that are pending.
     pub fn pending(&self) -> usize {
-        self.flight.len()
+        self.reads.len() + self.again.len()
     }
 
     /// Whether as many are pending as may be. What memory can answer is taken all the same.
     pub fn is_full(&self) -> bool {
-        self.flight.is_full()
+        self.pending() >= self.depth
     }
 
-    /// Reads `key`; the value replaces what is in `into` if it is known at once, as it is of what is
-    /// in memory. Never waits for the disk. A pending get reads what [`engine::Engine::get`] would.
+    /// Reads `key`. If memory has its newest record, the value replaces the contents of `into`.
+    /// Never waits for the device. A pending get is an [`engine::Engine::lookup`] of the newest value.
     ///
     /// # Errors
     /// [`engine::Error::Closed`]; [`engine::Error::Corruption`] if stored bytes are damaged. Nothing
     /// is pending then.
     pub fn get(&mut self, key: &[u8], into: &mut Vec<u8>) -> Result<Get> {
-        match self.shared.begin_get(self.seat.protect(), key, into)? {
-            Ok(true) => Ok(Get::Found),
-            Ok(false) => Ok(Get::Absent),
-            Err(_) if self.flight.is_full() => Ok(Get::Full),
-            Err(look_up) => {
-                let ticket = self.next_ticket();
-                let pending = Pending { ticket, key: key.into(), update: None };
-                self.flight.begin(look_up, pending);
+        match self.shared.lookup(key, At::Newest, into)? {
+            Lookup::Found => Ok(Get::Found),
+            Lookup::Absent => Ok(Get::Absent),
+            Lookup::Pending(_) if self.is_full() => Ok(Get::Full),
+            Lookup::Pending(pending) => {
+                let ticket = Ticket(self.tickets + 1);
+                let owner = Pending { ticket, key: key.into(), update: None };
+                if self.reads.start(pending, owner).is_err() {
+                    return Ok(Get::Full);
+                }
+                self.tickets += 1;
                 Ok(Get::Pending(ticket))
             }
         }
@@ -257,21 +256,25 @@ impl Session {
         self.shared.apply(ops, number.seqno())
     }
 
-    /// Atomically replaces the key's value by what `operator` makes of it (Algorithm 1 of the F2
-    /// paper). At once where the old value is in memory; pending where it is on disk. May wait where
-    /// a put may.
+    /// Atomically replaces the key's value by the result of `operator` (Algorithm 1 of the F2
+    /// paper). The update is done if the old value is in memory, and pending if it is on the device.
+    /// It may wait where a put may.
     ///
     /// # Errors
-    /// As [`engine::Engine::rmw`]. The operator is gone then.
+    /// As [`engine::Engine::admit`], [`engine::Engine::lookup`] and [`engine::Engine::apply`]. The
+    /// operator is dropped then.
     pub fn rmw(&mut self, key: &[u8], mut operator: Box<dyn Operator + Send>) -> Result<Update> {
         self.shared.admit_rmw(key)?;
         match self.shared.advance_rmw(key, &mut *operator, &mut self.value)? {
             None => Ok(Update::Done),
-            Some(_) if self.flight.is_full() => Ok(Update::Full(operator)),
+            Some(_) if self.is_full() => Ok(Update::Full(operator)),
             Some((look_up, wanted)) => {
-                let ticket = self.next_ticket();
+                self.tickets += 1;
+                let ticket = Ticket(self.tickets);
                 let update = Some((operator, wanted));
-                self.flight.begin(look_up, Pending { ticket, key: key.into(), update });
+                let owner = Pending { ticket, key: key.into(), update };
+                self.again.push((self.shared.pending(look_up, None, key), owner));
+                self.begin_again();
                 Ok(Update::Pending(ticket))
             }
         }
@@ -286,40 +289,59 @@ impl Session {
     pub fn complete_pending(&mut self, wait: Wait, told: &mut Told<'_>) -> Result<usize> {
         let mut count = 0;
         loop {
-            count += self.complete_some(wait != Wait::No, told)?;
-            if wait != Wait::ForAll || self.pending() == 0 {
+            let waits = match wait {
+                Wait::No => false,
+                Wait::ForOne => count == 0,
+                Wait::ForAll => true,
+            };
+            count += self.complete_some(waits, told);
+            let is_over = wait == Wait::No || wait == Wait::ForOne && count > 0;
+            if is_over || self.pending() == 0 {
                 return Ok(count);
             }
         }
     }
 
-    fn complete_some(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize> {
-        let (shared, value) = (&*self.shared, &mut self.value);
-        self.flight.complete(shared, waits, &mut |pending, found| {
+    /// Begins the updates again for which there is room.
+    fn begin_again(&mut self) {
+        while let Some((lookup, owner)) = self.again.pop() {
+            if let Err(refused) = self.reads.start(lookup, owner) {
+                self.again.push(refused);
+                break;
+            }
+        }
+    }
+
+    /// Completes lookups, and returns how many operations are done.
+    fn complete_some(&mut self, waits: bool, told: &mut Told<'_>) -> usize {
+        self.begin_again();
+        let Self { shared, reads, again, value, .. } = self;
+        let begun_again = again.len();
+        let mut count = reads.complete(waits, &mut |pending, done| {
             let Pending { ticket, key, update } = pending;
             let Some((mut operator, wanted)) = update else {
-                told(ticket, found.map(Completed::Value));
-                return None;
+                let value = done.value.map(|value| value.map(|value| value.as_slice()));
+                told(ticket, value.map(Completed::Value));
+                return;
             };
-            let next = found.and_then(|old| {
+            let next = done.value.and_then(|old| {
+                let old = old.map(|old| old.as_slice());
                 let has_updated = shared.finish_rmw(&key, &mut *operator, &wanted, old)?;
                 if has_updated { Ok(None) } else { shared.advance_rmw(&key, &mut *operator, value) }
             });
             match next {
                 Ok(Some((look_up, wanted))) => {
+                    let lookup = shared.pending(look_up, None, &key);
                     let update = Some((operator, wanted));
-                    return Some((look_up, Pending { ticket, key, update }));
+                    again.push((lookup, Pending { ticket, key, update }));
                 }
                 Ok(None) => told(ticket, Ok(Completed::Updated)),
                 Err(error) => told(ticket, Err(error)),
             }
-            None
-        })
-    }
-
-    fn next_ticket(&mut self) -> Ticket {
-        self.tickets += 1;
-        Ticket(self.tickets)
+        });
+        count -= again.len() - begun_again;
+        self.begin_again();
+        count
     }
 }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use device::Device;
 use engine::{
-    BackgroundError, BackgroundErrors, Capabilities, Engine, GoOn, Health, Host, InOrder, Op,
-    Operator, Pin, Ranges, Result, Seat, SeqNo, Stats, View, Visit,
+    At, BackgroundError, BackgroundErrors, Capabilities, EachLookup, Engine, GoOn, Health, Host,
+    Lookup, Op, Operator, Ranges, ReadSource, Result, SeqNo, Stats, Updated, Updates, Visit,
 };
 use memory_budget::{Account, MemoryNeeds};
+use reads::ReadPool;
 use sync::epoch::Epochs;
 use sync::locks::{Mutex, RwLock};
 use workers::{Group, StopToken};
@@ -24,13 +25,10 @@ use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
 use crate::memory_split::MemorySplit;
 use crate::memory_use::UserBytes;
-use crate::ops::look_up::flight::Fetcher;
 use crate::ops::look_up::reads::LookUpReads;
-use crate::ops::unordered;
 use crate::planted::{Planted, is_planted};
 use crate::pressure::Pressure;
 use crate::read_cache::ReadCache;
-use crate::session::StoreSeat;
 use crate::upkeep::Upkeep;
 
 /// A hash store over a hybrid log. Open it with [`Store::open`], use it through [`Engine`].
@@ -60,8 +58,10 @@ pub(crate) struct Shared {
     pub(crate) truncations: sync::atomic::AtomicU64,
     /// Everything up to this is in the checkpoint that the superblock names.
     pub(crate) persisted: AtomicU64,
-    /// Queues that no `multi_get` uses just now.
-    pub(crate) fetchers: Mutex<Vec<Fetcher>>,
+    /// The device, which the reads of pending lookups are done by.
+    pub(crate) source: Arc<dyn ReadSource>,
+    /// The drivers of lookups of a typed store.
+    pub(crate) reads: ReadPool,
     /// One compaction of each log at a time.
     pub(crate) compacting: Mutex<()>,
     pub(crate) compacting_cold: Mutex<()>,
@@ -152,20 +152,12 @@ impl Engine for Store {
         }
     }
 
-    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        self.shared.get(key, into)
+    fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
+        self.shared.lookup(key, at, into)
     }
 
-    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
-        self.shared.multi_get(keys, found)
-    }
-
-    fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
-        self.shared.get_at_once(key, into)
-    }
-
-    fn seat(&self, depth: usize) -> Result<Option<Box<dyn Seat>>> {
-        Ok(Some(Box::new(StoreSeat::new(&self.shared, depth)?)))
+    fn lookup_many(&self, keys: &[&[u8]], at: At<'_>, each: &mut EachLookup<'_>) -> Result<()> {
+        self.shared.lookup_many(keys, at, each)
     }
 
     fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
@@ -195,17 +187,8 @@ impl Engine for Store {
         self.shared.apply(ops, seqno)
     }
 
-    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        self.shared.rmw(key, operator, seqno)
-    }
-
-    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
-        self.shared.rmw_at_once(key, operator, seqno)
-    }
-
-    fn view(&self, _pin: Arc<Pin>) -> Result<Box<dyn View>> {
-        self.shared.health.check_open()?;
-        Err(unordered(InOrder::Snapshot))
+    fn updates(&self) -> Option<&dyn Updates> {
+        Some(self)
     }
 
     fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
@@ -270,8 +253,25 @@ impl Engine for Store {
         // The next opening removes files that stay.
         let _left: Result<()> = self.shared.leave_room();
         self.shared.checkpointer.lock().close();
-        self.shared.fetchers.lock().clear();
+        self.shared.reads.close();
         self.shared.logs().into_iter().flatten().for_each(|log| log.segments.close());
         engine::stopped(panics)
+    }
+}
+
+impl Updates for Store {
+    fn try_update(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<Updated> {
+        self.shared.try_update(key, operator, seqno)
+    }
+}
+
+impl Store {
+    /// Atomically replaces the key's value by the result of `operator`, and waits for the device if
+    /// the old value is there. For a store without a database above it.
+    ///
+    /// # Errors
+    /// As [`Updates::try_update`]; the device's.
+    pub fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
+        self.shared.rmw(key, operator, seqno)
     }
 }

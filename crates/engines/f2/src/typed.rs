@@ -7,7 +7,7 @@
 
 use std::marker::PhantomData;
 
-use engine::{Change, Engine, Host, Op, Operator, Result};
+use engine::{At, Change, Engine, Host, Op, Operator, Result};
 
 use codec::Corruption;
 
@@ -120,13 +120,13 @@ impl<K: Fixed, V: Fixed> Typed<K, V> {
     ///
     /// # Errors
     /// [`engine::Error::Corruption`] if the stored value takes another number of bytes; as
-    /// [`Engine::get`].
+    /// [`Engine::lookup`].
     pub fn get(&self, key: K) -> Result<Option<V>> {
         let shared = &self.store.shared;
         let key = key.to_bytes();
         let key = key.as_ref();
         let mut value = Scratch::take();
-        match shared.get(key, &mut value)? {
+        match shared.reads.complete(shared.lookup(key, At::Newest, &mut value)?, &mut value)? {
             true => decode(&value).map(Some),
             false => Ok(None),
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Change, Engine, Host, NoJournal, Operator, Sequence};
+use engine::{Change, Host, NoJournal, Operator, Sequence};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use telemetry::Registry;

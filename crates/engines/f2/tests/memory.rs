@@ -1,6 +1,6 @@
 //! The memory that a store really takes ([`resident`]).
 //!
-//! Several times its budget goes through it, by several threads, by sessions, by seats, by walks,
+//! Several times its budget goes through it, by several threads, by sessions, by lookups in flight, by walks,
 //! and when it is opened again.
 
 use std::ops::ControlFlow;
@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use conformance::resident::{self, Case, Churn, Watched};
-use engine::{Begun, Change, Engine, Host, Op};
+use conformance::{Begun, InFlight};
+use engine::{At, Change, Engine, Host, Op};
 use memory_budget::MemoryBudget;
+use reads::BlockingReads;
 use thermocline_f2::{Completed, Get, Options, Store, Wait};
 
 const MIB: u64 = 1 << 20;
@@ -22,7 +24,7 @@ const RECORD_BYTES: u64 = 128;
 struct Use {
     case: Case,
     threads: u64,
-    /// Depth of each session and seat; each thread has one.
+    /// Depth of each session, and lookups in flight of each thread.
     depth: usize,
     flaw: Flaw,
 }
@@ -203,25 +205,29 @@ impl Test {
         assert!(told > all / 3, "{told} of {all} were on disk");
     }
 
-    /// The same on seats.
-    fn use_seats(&self) {
+    /// The same with lookups in flight.
+    fn use_lookups(&self) {
         let count = self.keys() / 20 / self.of.threads;
         self.together(|thread| {
-            let mut seat = self.store().seat(self.of.depth).expect("begins").expect("a seat");
-            let mut into = Vec::new();
-            let mut listener = |_: u64, found: engine::Result<Option<&[u8]>>| {
-                assert!(matches!(found, Ok(Some(_))), "{found:?}");
-            };
+            let depth = self.of.depth;
+            let mut reads = InFlight::new(self.store(), depth, self.watched.budget());
             for at in (thread << 32)..(thread << 32) + count {
                 let key = self.draw(2 * at).to_le_bytes();
-                while seat.begin_get(at, &key, &mut into).expect("it begins") == Begun::Full {
-                    seat.complete(true, &mut listener).expect("the queue works");
+                while reads.begin(at, &key, At::Newest).expect("it begins") == Begun::Full {
+                    reads.complete(true);
+                    self.check(&mut reads);
                 }
             }
-            while seat.pending() > 0 {
-                seat.complete(true, &mut listener).expect("the queue works");
-            }
+            reads.finish();
+            self.check(&mut reads);
         });
+    }
+
+    /// All lookups have found a value.
+    fn check(&self, reads: &mut InFlight<'_>) {
+        for (_, end) in std::mem::take(&mut reads.ended) {
+            assert!(matches!(end.value, Ok(Some(_))), "{end:?}");
+        }
     }
 
     /// Walks over all keys next to writers.
@@ -259,8 +265,8 @@ fn child() {
     test.watched.resident.end_phase("read and updated");
     test.use_sessions();
     test.watched.resident.end_phase("read on sessions");
-    test.use_seats();
-    test.watched.resident.end_phase("read on seats");
+    test.use_lookups();
+    test.watched.resident.end_phase("read with lookups in flight");
     test.walk();
     test.watched.resident.end_phase("walked over");
     test.watched.reopen();

@@ -13,7 +13,6 @@ use crate::error::from_space;
 use crate::index::START;
 use crate::memory_split::IntervalLimits;
 use crate::pair::{Pair, StoreHeader};
-use crate::scan::Snapshot;
 use crate::store::Shared;
 
 /// Bytes between two checks of whether to continue.
@@ -64,13 +63,12 @@ impl Shared {
         let options = self.options.space(self.host.memory.limit());
         let space = FlexSpace::create(into, options).map_err(from_space)?;
         let persisted = pin.seqno().min(reached);
-        let view = Snapshot::new(Arc::clone(self), pin);
         // Until the last step it is a store that has no write for certain.
         let empty = StoreHeader { persisted: codec::SeqNo::ZERO };
         space.append(&empty.encode()).map_err(from_space)?;
         let limits = self.interval_limits();
         let mut filling = Filling { space: &space, limits, bytes: Vec::new(), pairs: 0 };
-        let mut walk = view.walk(KeyRange::all(), Direction::Forward);
+        let mut walk = self.scan(KeyRange::all(), Direction::Forward, pin);
         let mut bytes = CHECK_EVERY;
         while let Some((key, value)) = walk.next()? {
             if bytes >= CHECK_EVERY {

@@ -27,9 +27,8 @@
 //!
 //! # To follow
 //! - a put: `write::Shared::apply`, then `memtable::Entered::insert`;
-//! - a get: `read::Shared::find`, then `memtable::Memtable::get`, `pairs::Pairs::get`,
-//!   `state::Base::interval_of`, `block::Block::find`; many together: `flights`, for seats and
-//!   `multi_get`;
+//! - a get: `lookup::Shared::lookup`, then `memtable::Memtable::get`, `pairs::Pairs::get`,
+//!   `state::Base::interval_of`, `block::Block::find`;
 //! - a scan: `scan::Walk`, a run at a time;
 //! - a commit: `commit::Shared::commit_oldest`, then `put`, `commit/planning.rs`, `commit/plan.rs`
 //!   and `commit/changing.rs`. Between commits, intervals that scans found in pieces: `fragmented`,
@@ -41,6 +40,7 @@
 //! ```
 //! # use std::sync::Arc;
 //! # use engine::{Engine, Host, NoJournal, Op, Sequence};
+//! # use reads::BlockingReads;
 //! # use memory_budget::MemoryBudget;
 //! # use environment::Environment;
 //! # let environment = Environment::real();
@@ -80,13 +80,12 @@ mod checkpoint;
 mod collect;
 mod commit;
 mod error;
-mod flights;
 mod fragmented;
 mod index;
+mod lookup;
 mod memory_resize;
 mod memory_split;
 mod memtable;
-mod multi_get;
 mod open;
 mod options;
 mod pace;
@@ -94,14 +93,13 @@ mod pair;
 mod planted;
 mod pressure;
 mod read;
-mod read_many;
-mod reads;
+mod reading;
 mod reclaim;
 mod recover;
 mod salvage;
 mod scan;
 mod scanned;
-mod seat;
+mod space_read;
 mod state;
 mod stats;
 mod store;

@@ -13,8 +13,9 @@ use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwapOption;
 use codec::SeqNo;
-use engine::{BackgroundErrors, Error, Health, Host, Result, Rounds, as_damage};
+use engine::{BackgroundErrors, DeviceReads, Error, Health, Host, Result, Rounds, as_damage};
 use flexspace::space::{FlexSpace, Snapshot};
+use reads::ReadPool;
 use sync::Mutex;
 
 use crate::background_errors::READ_INDEX;
@@ -108,8 +109,8 @@ impl Store {
             tidying: Tidying::new(space.len()),
             rounds: Rounds::default(),
             reclaim: Default::default(),
-            queues: Mutex::default(),
-            buffers: Mutex::default(),
+            source: Arc::new(DeviceReads(Arc::clone(&host.device))),
+            reads: ReadPool::new(&host.memory),
             cached_bytes: AtomicU64::new(0),
             options,
             health,

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use codec::{Corruption, Reader, SeqNo};
-use device::Buffer;
 use engine::Result;
 use flexspace::Found as FoundEntry;
 use flexspace::space::Reading;
@@ -19,14 +18,9 @@ use crate::index::{Head, Interval, Part, Parts, Tail};
 use crate::memtable::Found;
 use crate::pair::{Pair, StoreHeader};
 use crate::planted::{Planted, is_planted};
-use crate::reads::Reads;
 use crate::state::{Base, State};
 use crate::store::Shared;
 
-/// Queues and buffers that are kept for the next reads.
-const QUEUES_KEPT: usize = 8;
-/// Bytes of a buffer: most intervals.
-const BUFFER_BYTES: usize = 32 << 10;
 /// Part of the budget (one in this many): once it was cached, the allocator has to return freed
 /// memory.
 const GIVEN_BACK_PARTS: u64 = 16;
@@ -138,35 +132,6 @@ impl Cold {
 }
 
 impl Shared {
-    /// The value of `key` as of `seqno`. Reads at most one interval.
-    pub(crate) fn get_at(&self, key: &[u8], seqno: SeqNo, into: &mut Vec<u8>) -> Result<bool> {
-        Ok(self.find(key, seqno, into)?.is_some_and(|found| found.is_value))
-    }
-
-    /// The newest version of `key` at or below `seqno`.
-    pub(crate) fn find(
-        &self,
-        key: &[u8],
-        seqno: SeqNo,
-        into: &mut Vec<u8>,
-    ) -> Result<Option<Found>> {
-        let state = self.state.load();
-        self.health.check_open()?;
-        let Some(there) = &*state else { return Err(engine::Error::Closed) };
-        let cold = match self.find_in_memory(there, key, seqno, into)? {
-            Sought::Ended(found) => return Ok(found),
-            Sought::Cold(cold) => cold,
-        };
-        // Reading may take long, and holding the guard would keep a slot of the swap.
-        drop(state);
-        let bytes = self.read(&cold)?;
-        let block = match self.keep(&cold, key, bytes)? {
-            Some(block) => block,
-            None => self.load(&cold.whole())?,
-        };
-        Ok(self.found_in(&block, &cold, key, into))
-    }
-
     /// Returns the value that the block of the read part has for a key, and keeps it as a pair.
     pub(crate) fn found_in(
         &self,
@@ -185,19 +150,6 @@ impl Shared {
         if let Some(commits) = commits.filter(|_| self.options.pairs) {
             self.cache.keep_pair(commits, key, value, self.cache_share());
         }
-    }
-
-    /// Returns the newest version of `key` if nothing has to be read for it; otherwise `None`.
-    pub(crate) fn find_at_once(
-        &self,
-        key: &[u8],
-        into: &mut Vec<u8>,
-    ) -> Result<Option<Option<Found>>> {
-        let state = self.open_state()?;
-        Ok(match self.find_in_memory(&state, key, SeqNo::MAX, into)? {
-            Sought::Ended(found) => Some(found),
-            Sought::Cold(_) => None,
-        })
     }
 
     /// Looks for a key in memtables and in the cache: as a pair, or with its interval.
@@ -239,14 +191,6 @@ impl Shared {
         Ok(Sought::Cold(if is_there { cold } else { Cold { part, ..cold } }))
     }
 
-    /// Reads a whole interval, and caches it.
-    fn load(&self, cold: &Cold) -> Result<Arc<Block>> {
-        let bytes = self.read(cold)?;
-        let block = self.decode(cold, bytes)?;
-        self.cache_block(cold, &block);
-        Ok(block)
-    }
-
     /// Caches the block of an interval that was read.
     pub(crate) fn cache_block(&self, cold: &Cold, block: &Arc<Block>) {
         self.cache.insert(&cold.head, block, self.cache_share());
@@ -262,56 +206,18 @@ impl Shared {
         }
     }
 
-    /// Reads an interval, or a part of it: all of its extents concurrently.
-    fn read(&self, cold: &Cold) -> Result<Vec<u8>> {
-        let reading = self.begin_read(cold)?;
-        match reading.missing() {
-            0 => Ok(reading.into_bytes()),
-            1 => self.read_now(reading),
-            _ => self.with_queue(|queue| {
-                let mut bytes = Err(engine::Error::Closed);
-                queue.begin(&*self.host.device, reading, 0)?;
-                queue.complete(true, &mut |_, read| bytes = read)?;
-                Ok(bytes)
-            })?,
-        }
-    }
-
-    /// Lends a queue on which nothing is under way. One that fails is not used again.
-    pub(crate) fn with_queue<R>(
-        &self,
-        work: impl FnOnce(&mut Reads<usize>) -> Result<R>,
-    ) -> Result<R> {
-        let kept = self.queues.lock().pop();
-        let mut queue = kept.unwrap_or_else(|| Reads::new(&self.host.memory));
-        let done = work(&mut queue)?;
-        let mut queues = self.queues.lock();
-        if queues.len() < QUEUES_KEPT {
-            queues.push(queue);
-        }
-        Ok(done)
-    }
-
     /// Begins to read an interval, or a part of it.
     pub(crate) fn begin_read(&self, cold: &Cold) -> Result<Reading> {
-        self.begin_read_of(cold, cold.span(), 1)
+        self.begin_read_of(cold, cold.span())
     }
 
-    /// Begins to read `count` intervals, of which `cold` is one.
-    pub(crate) fn begin_read_of(
-        &self,
-        cold: &Cold,
-        span: Range<u64>,
-        count: usize,
-    ) -> Result<Reading> {
+    /// Begins to read the intervals of `span`, of which `cold` is one.
+    pub(crate) fn begin_read_of(&self, cold: &Cold, span: Range<u64>) -> Result<Reading> {
         if cold.is_out_of_order() {
             let what = "intervals that are damaged, or not in the order of their keys";
             return Err(Corruption::new(what, cold.begin()).at(DATA, 0).into());
         }
-        let reading = cold.base.space.begin_read(span.start, span.end - span.start);
-        let reading = reading.map_err(from_space)?;
-        self.cache.misses.fetch_add(count as u64, Relaxed);
-        Ok(reading)
+        cold.base.space.begin_read(span.start, span.end - span.start).map_err(from_space)
     }
 
     /// Caches the part that was read for a key, with other parts of the interval that are cached
@@ -378,26 +284,5 @@ impl Shared {
         cold.learn(&bytes);
         let block = Block::decode(&bytes, &self.cache.memory);
         Ok(Arc::new(block.map_err(|damage| damage.at(DATA, cold.begin()))?))
-    }
-
-    /// Reads the missing runs one by one.
-    fn read_now(&self, mut reading: Reading) -> Result<Vec<u8>> {
-        let kept = self.buffers.lock().pop();
-        let mut buffer = kept.unwrap_or_else(|| Buffer::zeroed(BUFFER_BYTES));
-        for index in 0..reading.wanted().len() {
-            let Some(wanted) = reading.wanted().get(index) else { break };
-            if wanted.bytes > buffer.len() {
-                buffer = Buffer::zeroed(wanted.bytes);
-            }
-            let Some(blocks) = buffer.get_mut(..wanted.bytes) else { break };
-            let read = reading.file().read_at(wanted.offset, blocks);
-            reading.give(index, read.map(|()| &*blocks)).map_err(from_space)?;
-        }
-        let mut buffers = self.buffers.lock();
-        if buffer.len() == BUFFER_BYTES && buffers.len() < QUEUES_KEPT {
-            buffers.push(buffer);
-        }
-        drop(buffers);
-        Ok(reading.into_bytes())
     }
 }

@@ -18,20 +18,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use codec::{Corruption, Reader};
-use device::Device;
-use engine::{Error, Host, Result};
+use engine::{DeviceReads, Error, Host, PendingLookup, ReadSource, Result};
 use flexspace::space::Snapshot;
 use memory_budget::{Account, MemoryBudget};
+use reads::InFlightReads;
 use sync::locks::Mutex;
 use workers::{Class, Group};
 
 use crate::error::{DATA, from_space};
 use crate::index::{self, Head, Index, Interval, Lie, START};
 use crate::pair::{HEAD_BYTES_MAX, PairHead, StoreHeader};
-use crate::reads::{DEPTH, Reads};
+use crate::space_read::SpaceRead;
 
 /// Bytes that are read of an interval: its first pair's head, and most keys.
 const FIRST_BYTES: u32 = 128;
+/// Reads of a task that are in flight.
+pub(crate) const DEPTH: usize = 64;
 /// Intervals that a task takes at a time.
 const CHUNK: usize = 64;
 /// Tasks in addition to the caller's, and intervals for each: reads cost the processor time.
@@ -163,7 +165,7 @@ type Found = std::result::Result<Vec<u8>, Corruption>;
 /// The state that the tasks share.
 struct Reading {
     space: Snapshot,
-    device: Arc<dyn Device>,
+    source: Arc<dyn ReadSource>,
     memory: Arc<MemoryBudget>,
     candidates: Vec<Candidate>,
     next: AtomicUsize,
@@ -180,7 +182,7 @@ struct Done {
 /// Keys that a task has under way, each with the bytes that are read for it.
 struct Task<'a> {
     shared: &'a Reading,
-    reads: Reads<usize>,
+    reads: InFlightReads<usize>,
     /// Keys whose bytes have arrived.
     come: Vec<(usize, Result<Vec<u8>>)>,
     keys: Vec<(usize, Found)>,
@@ -190,7 +192,7 @@ impl Reading {
     /// Reads keys until there are no more.
     fn work(&self) {
         self.done.lock().running += 1;
-        let reads = Reads::new(&self.memory);
+        let reads = InFlightReads::new(DEPTH, &self.memory);
         let mut task = Task { shared: self, reads, come: Vec::new(), keys: Vec::new() };
         let read = task.read_all();
         let keys = task.keys;
@@ -220,7 +222,7 @@ impl Task<'_> {
     fn read_all(&mut self) -> Result<()> {
         let mut taken = self.shared.take();
         loop {
-            while self.reads.pending() < DEPTH {
+            while !self.reads.is_full() {
                 let Some(index) = taken.next() else {
                     taken = self.shared.take();
                     if taken.is_empty() { break } else { continue }
@@ -228,23 +230,35 @@ impl Task<'_> {
                 let Some(candidate) = self.shared.candidates.get(index) else { break };
                 self.begin(index, candidate.first_bytes())?;
             }
-            if self.reads.pending() == 0 && self.come.is_empty() {
+            if self.reads.is_empty() && self.come.is_empty() {
                 return Ok(());
             }
-            let come = &mut self.come;
-            self.reads.complete(come.is_empty(), &mut |index, read| come.push((index, read)))?;
+            self.complete(self.come.is_empty());
             for (index, read) in std::mem::take(&mut self.come) {
                 self.look(index, read)?;
             }
         }
     }
 
+    fn complete(&mut self, waits: bool) {
+        self.reads.complete(waits, &mut |index, done| {
+            let bytes = done.value.map(|bytes| bytes.map(std::mem::take).unwrap_or_default());
+            self.come.push((index, bytes));
+        });
+    }
+
     fn begin(&mut self, index: usize, bytes: u64) -> Result<()> {
         let Some(candidate) = self.shared.candidates.get(index) else { return Ok(()) };
         let begun = self.shared.space.begin_read(candidate.offset, bytes).map_err(from_space)?;
-        match begun.missing() {
-            0 => self.come.push((index, Ok(begun.into_bytes()))),
-            _ => self.reads.begin(&*self.shared.device, begun, index)?,
+        if begun.missing() == 0 {
+            self.come.push((index, Ok(begun.into_bytes())));
+            return Ok(());
+        }
+        let mut read: Box<dyn PendingLookup> =
+            Box::new(SpaceRead::new(begun, &self.shared.source, &self.shared.memory));
+        while let Err((refused, _)) = self.reads.start(read, index) {
+            self.complete(true);
+            read = refused;
         }
         Ok(())
     }
@@ -277,7 +291,7 @@ fn first_keys(
     let keys = std::iter::repeat_with(|| None).take(count).collect();
     let reading = Arc::new(Reading {
         space: space.clone(),
-        device: Arc::clone(&host.device),
+        source: Arc::new(DeviceReads(Arc::clone(&host.device))),
         memory: Arc::clone(&host.memory),
         candidates: candidates.to_vec(),
         next: AtomicUsize::new(0),

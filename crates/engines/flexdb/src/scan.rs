@@ -1,4 +1,4 @@
-//! Snapshots and the cursors on them.
+//! Cursors on snapshots.
 //!
 //! A cursor holds its pin and the last key that it returned. It copies a run of pairs at a time
 //! from the part of the present state that its pin sees, and holds nothing of that state in
@@ -10,7 +10,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Cursor, Direction, Error, KeyRange, Pin, Result, View};
+use engine::{Cursor, Direction, Error, KeyRange, Pin, Result};
 use flexspace::Found;
 
 use crate::block::Block;
@@ -28,21 +28,17 @@ const INTERVALS_AT_ONCE_MAX: usize = 16;
 /// Bytes after which a run ends.
 const RUN_BYTES_MAX: usize = 256 << 10;
 
-/// The store as of one pin.
-pub(crate) struct Snapshot {
-    shared: Arc<Shared>,
-    pin: Arc<Pin>,
-}
-
-impl Snapshot {
-    pub(crate) fn new(shared: Arc<Shared>, pin: Arc<Pin>) -> Self {
-        Self { shared, pin }
-    }
-
-    pub(crate) fn walk(&self, range: KeyRange, direction: Direction) -> Walk {
+impl Shared {
+    /// Returns the pairs of `range` at `pin`.
+    pub(crate) fn scan(
+        self: &Arc<Self>,
+        range: KeyRange,
+        direction: Direction,
+        pin: Arc<Pin>,
+    ) -> Walk {
         Walk {
-            shared: Arc::clone(&self.shared),
-            pin: Arc::clone(&self.pin),
+            shared: Arc::clone(self),
+            pin,
             is_at_end: range.is_empty(),
             all: range.clone(),
             range,
@@ -54,17 +50,6 @@ impl Snapshot {
             failure: None,
             has_failed: false,
         }
-    }
-}
-
-impl View for Snapshot {
-    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        self.shared.get_at(key, self.pin.seqno(), into)
-    }
-
-    fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
-        self.shared.health.check_open()?;
-        Ok(Box::new(self.walk(range, direction)))
     }
 }
 
@@ -403,7 +388,8 @@ impl<'a> BaseWalker<'a> {
             if let Some((slot, ..)) = ahead.get_mut(index) {
                 *slot = block;
             }
-        })
+        });
+        Ok(())
     }
 
     fn seek(&mut self, start: Bound<&[u8]>) -> Result<()> {

@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
 use arc_swap::ArcSwapOption;
 use codec::SeqNo;
-use device::{Buffer, Device};
+use device::Device;
 use engine::{
-    BackgroundError, BackgroundErrors, Capabilities, Engine, Error, GoOn, Health, Host, KeyRange,
-    Op, Operator, Pin, Ranges, Result, Rounds, Stats, View, Visit, walk_in_order,
+    At, BackgroundError, BackgroundErrors, Capabilities, Cursor, Direction, Engine, Error, GoOn,
+    Health, Host, KeyRange, Lookup, Op, Pin, Ranges, ReadSource, Result, Rounds, Stats, Visit,
+    walk_in_order,
 };
 use flexspace::space::{self, FlexSpace};
 use memory_budget::{Account, MemoryNeeds};
+use reads::ReadPool;
 use sync::Mutex;
 use workers::Group;
 
@@ -27,11 +29,8 @@ use crate::pace::Pace;
 use crate::pair::StoreHeader;
 use crate::planted::{Planted, is_planted};
 use crate::pressure::Pressure;
-use crate::reads::Reads;
 use crate::reclaim::Reclaim;
-use crate::scan::Snapshot;
 use crate::scanned::Scanned;
-use crate::seat::Seat;
 use crate::state::State;
 use crate::stored_index::{self, Wanted};
 use crate::tidying::Tidying;
@@ -73,10 +72,10 @@ pub(crate) struct Shared {
     pub(crate) rounds: Rounds,
     /// Commits for the sake of deletes.
     pub(crate) reclaim: Reclaim,
-    /// Idle queues for many concurrent reads.
-    pub(crate) queues: Mutex<Vec<Reads<usize>>>,
-    /// For reads that are alone, as nothing is read into them.
-    pub(crate) buffers: Mutex<Vec<Buffer>>,
+    /// The device, which the reads of pending lookups are done by.
+    pub(crate) source: Arc<dyn ReadSource>,
+    /// The drivers of the reads of scans and commits.
+    pub(crate) reads: ReadPool,
     /// Bytes of blocks that were cached since the allocator was last asked to return freed memory.
     pub(crate) cached_bytes: AtomicU64,
     pub(crate) options: Options,
@@ -234,22 +233,8 @@ impl Engine for Store {
         }
     }
 
-    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        self.shared.get_at(key, SeqNo::MAX, into)
-    }
-
-    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
-        self.shared.multi_get(keys, found)
-    }
-
-    fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
-        let found = self.shared.find_at_once(key, into)?;
-        Ok(found.map(|found| found.is_some_and(|found| found.is_value)))
-    }
-
-    fn seat(&self, depth: usize) -> Result<Option<Box<dyn engine::Seat>>> {
-        self.shared.health.check_open()?;
-        Ok(Some(Box::new(Seat::new(&self.shared, depth))))
+    fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
+        self.shared.lookup(key, at, into)
     }
 
     fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
@@ -277,22 +262,18 @@ impl Engine for Store {
         self.shared.apply(ops, seqno)
     }
 
-    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        self.shared.rmw(key, operator, seqno)
-    }
-
-    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
-        self.shared.rmw_at_once(key, operator, seqno)
-    }
-
-    fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
+    fn scan(
+        &self,
+        range: KeyRange,
+        direction: Direction,
+        pin: Arc<Pin>,
+    ) -> Result<Box<dyn Cursor>> {
         self.shared.health.check_open()?;
-        Ok(Box::new(Snapshot::new(Arc::clone(&self.shared), pin)))
+        Ok(Box::new(self.shared.scan(range, direction, pin)))
     }
 
     fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
-        let view = self.view(self.shared.host.sequence.pin())?;
-        walk_in_order(&*view, from, visit)
+        walk_in_order(self, self.shared.host.sequence.pin(), from, visit)
     }
 
     fn ranges(&self) -> Option<&dyn Ranges> {
@@ -364,7 +345,7 @@ impl Engine for Store {
         committer.clear();
         shared.fragmented.clear();
         shared.nodes.set(0);
-        shared.queues.lock().clear();
+        shared.reads.close();
         match shared.space.close().map_err(from_space) {
             // The failed call has returned that error.
             Err(Error::ReadOnly { .. } | Error::Closed) => stored,

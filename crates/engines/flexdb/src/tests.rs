@@ -15,6 +15,8 @@ mod every_io;
 #[cfg(not(shuttle))]
 pub(crate) mod fragmented;
 #[cfg(not(shuttle))]
+mod lookups;
+#[cfg(not(shuttle))]
 mod memory_resize;
 #[cfg(shuttle)]
 mod models;
@@ -36,8 +38,6 @@ mod reclaim;
 mod recovery;
 #[cfg(not(shuttle))]
 mod rounds;
-#[cfg(not(shuttle))]
-mod seats;
 #[cfg_attr(shuttle, expect(dead_code, reason = "models use a part of it"))]
 pub(crate) mod stores;
 #[cfg(not(shuttle))]

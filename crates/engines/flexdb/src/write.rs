@@ -1,7 +1,7 @@
 //! Writing: each step goes into the memtable, under the number that the host gave the write.
 //!
-//! 1. `admit` asks for room before the host journals the write. `apply` and `rmw` do not refuse
-//!    what was journaled.
+//! 1. `admit` asks for room before the host journals the write. `apply` does not refuse what
+//!    was journaled.
 //! 2. The writer enters the memtable that the state names. If that is full it is sealed first, and
 //!    another one takes its place.
 //! 3. Each step adds a version, all of a write to one memtable, so that no commit has a part of it.
@@ -11,9 +11,9 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Change, Error, Op, Operator, Result, check_key, check_value, last_of_each_key};
+use engine::{Error, Op, Result, last_of_each_key};
 
-use crate::memtable::{Found, Memtable};
+use crate::memtable::Memtable;
 use crate::pressure::Before;
 use crate::store::Shared;
 
@@ -77,71 +77,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Replaces the value of `key` by what `operator` makes of it. The host keeps other writes of
-    /// the key out (law L6).
-    pub(crate) fn rmw(
-        self: &Arc<Self>,
-        key: &[u8],
-        operator: &mut dyn Operator,
-        seqno: SeqNo,
-    ) -> Result<()> {
-        self.health.check_writable()?;
-        check_key(key)?;
-        if self.was_applied(seqno) {
-            return Ok(());
-        }
-        let mut value = Vec::new();
-        let found = self.find(key, SeqNo::MAX, &mut value)?;
-        self.update(key, found, &value, operator, seqno)
-    }
-
-    /// The same if nothing has to be read for it; otherwise returns `false`.
-    pub(crate) fn rmw_at_once(
-        self: &Arc<Self>,
-        key: &[u8],
-        operator: &mut dyn Operator,
-        seqno: SeqNo,
-    ) -> Result<bool> {
-        self.health.check_writable()?;
-        check_key(key)?;
-        if self.was_applied(seqno) {
-            return Ok(true);
-        }
-        let mut value = Vec::new();
-        let Some(found) = self.find_at_once(key, &mut value)? else { return Ok(false) };
-        self.update(key, found, &value, operator, seqno).map(|()| true)
-    }
-
-    /// Writes what `operator` makes of the newest version.
-    fn update(
-        self: &Arc<Self>,
-        key: &[u8],
-        found: Option<Found>,
-        value: &[u8],
-        operator: &mut dyn Operator,
-        seqno: SeqNo,
-    ) -> Result<()> {
-        if found.is_some_and(|found| found.seqno >= seqno) {
-            return Ok(());
-        }
-        let old = found.is_some_and(|found| found.is_value).then_some(value);
-        let change = operator.update(old);
-        let op = match &change {
-            Change::Keep => return Ok(()),
-            Change::Delete => Op::Delete { key },
-            Change::Put(value) => {
-                check_value(value)?;
-                Op::Put { key, value }
-            }
-        };
-        self.insert(std::iter::once(&op), seqno)?;
-        self.family.note_applied(seqno);
-        self.wake_looks();
-        Ok(())
-    }
-
-    /// Returns whether a write comes a second time. A replay comes in order, and begins above the
-    /// persisted number. So a finished write below a write that was applied was applied before.
+    /// Whether a write comes a second time. A replay comes in order, and begins above what is
+    /// persisted; so what is finished, and below a write that was applied, was applied before.
     fn was_applied(&self, seqno: SeqNo) -> bool {
         seqno <= self.persisted()
             || seqno <= self.host.sequence.visible() && seqno < self.family.applied()

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use conformance::resident::{self, Case, Churn, Pairs, Watched};
-use engine::Engine;
+use reads::BlockingReads;
 use thermocline_flexdb::{Options, Store};
 
 const MIB: u64 = 1 << 20;
@@ -65,13 +65,13 @@ fn child() {
     }
     pairs.write(&watched, 1, 1);
     watched.resident.end_phase("loaded");
-    let view = watched.store().view(watched.sequence().pin()).expect("it is open");
+    let pin = watched.sequence().pin();
     pairs.write(&watched, 3, 2);
     watched.resident.end_phase("updated with a snapshot held");
     let (mut value, number) = (Vec::new(), 3 * THREADS);
-    assert_eq!(view.get(&key(number), &mut value), Ok(true));
+    assert_eq!(watched.store().get_at(&key(number), &pin, &mut value), Ok(true));
     assert_eq!(value, [1; VALUE_BYTES], "as it was");
-    drop(view);
+    drop(pin);
     pairs.read(&watched, 2);
     watched.resident.end_phase("read");
     pairs.walk(&watched);

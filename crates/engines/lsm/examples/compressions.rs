@@ -17,6 +17,7 @@ use engine::{Direction, Engine, Host, KeyRange, NoJournal, Op, Sequence};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use rand::{Rng, RngExt};
+use reads::BlockingReads;
 use telemetry::Registry;
 use thermocline_lsm::{Compression, Options, Store};
 use workers::Pool;
@@ -106,7 +107,7 @@ fn measure(name: &str, options: Options, values: &[Vec<u8>]) {
     }
     let read = environment.now() - begin;
     let begin = environment.now();
-    let view = store.view(sequence.pin()).unwrap();
+    let view = store.view(sequence.pin());
     let mut cursor = view.scan(KeyRange::all(), Direction::Forward).unwrap();
     let mut pairs = 0;
     while cursor.next().unwrap().is_some() {

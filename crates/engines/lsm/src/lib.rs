@@ -29,7 +29,7 @@
 //!
 //! # To follow
 //! - a put: `write::Shared::apply`, `dranges::Dranges::route`, `memtable::Entered::insert`;
-//! - a get: `read::Shared::find_in_memory`, then `memtable::Memtable::get`,
+//! - a get: `lookup::Shared::lookup`, `read::Shared::find_in_memory`, then `memtable::Memtable::get`,
 //!   `search::Search::advance`, `table::Table::search_block`; many at once: `flights::Flights`;
 //! - a scan: `scan::Walk`, then `merge::Merged`;
 //! - a range delete: `write::Shared::delete_ranges`, then `range_deletes.rs`;
@@ -42,6 +42,7 @@
 //! ```
 //! # use std::sync::Arc;
 //! # use engine::{Engine, Host, NoJournal, Op, Sequence};
+//! # use reads::BlockingReads;
 //! # use memory_budget::MemoryBudget;
 //! # use environment::Environment;
 //! # let environment = Environment::real();
@@ -78,16 +79,14 @@ mod check;
 mod checkpoint;
 mod dranges;
 mod entry;
-mod fetch;
-mod flights;
 mod ingest;
+mod lookup;
 mod lookup_index;
 mod manifest;
 mod memory_resize;
 mod memory_split;
 mod memtable;
 mod merge;
-mod multi_get;
 mod open;
 mod options;
 mod planted;
@@ -95,10 +94,10 @@ mod pressure;
 mod range_deletes;
 mod range_index;
 mod read;
+mod read_ahead;
 mod salvage;
 mod scan;
 mod search;
-mod seat;
 mod state;
 mod stats;
 mod store;

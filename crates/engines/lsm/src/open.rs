@@ -12,7 +12,8 @@ use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwap;
 use codec::SeqNo;
-use engine::{Health, Host, Result};
+use engine::{DeviceReads, Health, Host, Result};
+use reads::ReadPool;
 use sync::Mutex;
 
 use crate::background::Background;
@@ -115,6 +116,8 @@ impl Store {
             pressure: Default::default(),
             background: Background::new(level0_bytes),
             reorganiser: Default::default(),
+            source: Arc::new(DeviceReads(Arc::clone(&host.device))),
+            reads: ReadPool::new(&host.memory),
             lookup_index: ArcSwap::from_pointee(LookupIndex::none(&host.memory)),
             stands: Default::default(),
             group: host.tasks(GROUP, &health),

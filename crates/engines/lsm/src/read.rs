@@ -15,10 +15,10 @@ use engine::{Error, Result};
 use crate::entry::{Found, Target};
 use crate::memtable::Memtable;
 use crate::planted::{Planted, is_planted};
-use crate::search::{Progress, Search};
+use crate::search::Search;
 use crate::state::State;
 use crate::store::Shared;
-use crate::table::{Table, hash};
+use crate::table::hash;
 
 /// The result of a look-up in memory.
 pub(crate) enum Sought<K> {
@@ -78,53 +78,5 @@ impl Shared {
         }
         let search = Search::new(key, seqno, &state.version, partition);
         Ok(Sought::GoOn(search.hidden_below(hidden).led_by(hint)))
-    }
-
-    /// Returns the value of `key` as of `seqno`. Reads one data block of each table that the
-    /// filters let through.
-    pub(crate) fn get_at(&self, key: &[u8], seqno: SeqNo, into: &mut Vec<u8>) -> Result<bool> {
-        Ok(self.find(key, seqno, into)?.is_some_and(|found| found.is_value))
-    }
-
-    /// Returns the newest version of `key` at or below `seqno`.
-    pub(crate) fn find(
-        &self,
-        key: &[u8],
-        seqno: SeqNo,
-        into: &mut Vec<u8>,
-    ) -> Result<Option<Found>> {
-        let state = self.open_state()?;
-        // A search of tables may take long; holding the guard would keep a slot of the swap.
-        let mut search = match self.find_in_memory(&state, key, seqno, into)? {
-            Sought::Found(found) => return Ok(Some(found)),
-            Sought::GoOn(search) => search,
-        };
-        drop(state);
-        let read = |table: &Table, piece| table.piece(piece).map(Some);
-        match search.advance(None, into, (&self.lookups, &self.cache), &read)? {
-            Progress::Found(found) => Ok(Some(found)),
-            Progress::Absent => Ok(None),
-            Progress::Waits(..) => unreachable!("whatever it needs is read"),
-        }
-    }
-
-    /// Returns the newest version of `key` if that needs no read, and `None` if it does.
-    pub(crate) fn find_at_once(
-        &self,
-        key: &[u8],
-        into: &mut Vec<u8>,
-    ) -> Result<Option<Option<Found>>> {
-        let state = self.open_state()?;
-        let mut search = match self.find_in_memory(&state, key, SeqNo::MAX, into)? {
-            Sought::Found(found) => return Ok(Some(Some(found))),
-            Sought::GoOn(search) => search,
-        };
-        drop(state);
-        let cached = |table: &Table, piece| Ok(table.cached(piece));
-        Ok(match search.advance(None, into, (&self.lookups, &self.cache), &cached)? {
-            Progress::Found(found) => Some(Some(found)),
-            Progress::Absent => Some(None),
-            Progress::Waits(..) => None,
-        })
     }
 }

@@ -1,4 +1,4 @@
-//! Snapshots and the cursors on them.
+//! Cursors on snapshots.
 //!
 //! A cursor holds its pin and the key it returned last. Between calls it keeps the state that it
 //! walks over. A flush, a merge or a compaction takes that state from all cursors that are not
@@ -21,25 +21,13 @@ use std::sync::{Arc, Weak};
 use sync::locks::Mutex;
 
 use codec::SeqNo;
-use engine::{Cursor, Direction, Error, KeyRange, Pin, Result, View};
+use engine::{Cursor, Direction, Error, KeyRange, Pin, Result};
 
 use crate::dranges::Bounds;
 use crate::entry::{Aim, EntryCursor, Target};
 use crate::merge::Merged;
 use crate::range_deletes::Deletes;
 use crate::store::Shared;
-
-/// The store as of one pin.
-pub(crate) struct Snapshot {
-    shared: Arc<Shared>,
-    pin: Arc<Pin>,
-}
-
-impl Snapshot {
-    pub(crate) fn new(shared: Arc<Shared>, pin: Arc<Pin>) -> Self {
-        Self { shared, pin }
-    }
-}
 
 /// A walk over a partition of the range index.
 struct Standing {
@@ -93,23 +81,25 @@ impl Stands {
     }
 }
 
-impl View for Snapshot {
-    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        self.shared.get_at(key, self.pin.seqno(), into)
-    }
-
-    fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
-        self.shared.health.check_open()?;
+impl Shared {
+    /// Returns the pairs of `range` at `pin`.
+    pub(crate) fn scan(
+        self: &Arc<Self>,
+        range: KeyRange,
+        direction: Direction,
+        pin: Arc<Pin>,
+    ) -> Result<Box<dyn Cursor>> {
+        self.health.check_open()?;
         Ok(Box::new(Walk {
-            shared: Arc::clone(&self.shared),
-            pin: Arc::clone(&self.pin),
+            shared: Arc::clone(self),
+            pin,
             has_ended: range.is_empty(),
             has_failed: false,
             all: range.clone(),
             range,
             direction,
             dead: 0,
-            stand: self.shared.stands.add(),
+            stand: self.stands.add(),
             last: None,
             edge: None,
             key: Vec::new(),
@@ -230,7 +220,7 @@ impl Walk {
             Direction::Forward => Aim::At(place.unwrap_or(Target::START)),
             Direction::Backward => Aim::Before(place),
         };
-        merged.go_to(aim, &|missing| self.shared.fetch(missing))?;
+        merged.go_to(aim, &|missing| self.shared.read_ahead(missing))?;
         Ok(Standing { generation, bounds, deletes, merged })
     }
 

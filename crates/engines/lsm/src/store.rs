@@ -7,11 +7,12 @@ use arc_swap::ArcSwap;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    BackgroundError, Capabilities, Engine, Error, GoOn, Health, Host, Ingestion, KeyRange, Op,
-    Operator, Pin, Ranges, Result, Stats, View, Visit, walk_in_order,
+    At, BackgroundError, Capabilities, Cursor, Direction, Engine, Error, GoOn, Health, Host,
+    Ingestion, KeyRange, Lookup, Op, Pin, Ranges, ReadSource, Result, Stats, Visit, walk_in_order,
 };
 use memory_budget::MemoryNeeds;
 use rand::Rng;
+use reads::ReadPool;
 use sync::Mutex;
 use workers::Group;
 
@@ -26,8 +27,7 @@ use crate::memory_split::MemorySplit;
 use crate::memtable::Family;
 use crate::options::Options;
 use crate::pressure::Pressure;
-use crate::scan::{Snapshot, Stands};
-use crate::seat::Seat;
+use crate::scan::Stands;
 use crate::state::State;
 use crate::table::{Lookups, TableId, TableStore};
 
@@ -64,6 +64,10 @@ pub(crate) struct Shared {
     /// The number of the next table.
     pub(crate) next_table: AtomicU64,
     pub(crate) lookups: Lookups,
+    /// The device, which the reads of pending lookups are done by.
+    pub(crate) source: Arc<dyn ReadSource>,
+    /// The drivers of read-ahead.
+    pub(crate) reads: ReadPool,
     pub(crate) pressure: Pressure,
     pub(crate) background: Background,
     pub(crate) reorganiser: Reorganiser,
@@ -148,24 +152,8 @@ impl Engine for Store {
         }
     }
 
-    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        self.shared.compact_for_gets();
-        self.shared.get_at(key, SeqNo::MAX, into)
-    }
-
-    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
-        self.shared.compact_for_gets();
-        self.shared.multi_get(keys, found)
-    }
-
-    fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
-        let found = self.shared.find_at_once(key, into)?;
-        Ok(found.map(|found| found.is_some_and(|found| found.is_value)))
-    }
-
-    fn seat(&self, depth: usize) -> Result<Option<Box<dyn engine::Seat>>> {
-        self.shared.health.check_open()?;
-        Ok(Some(Box::new(Seat::new(&self.shared, depth))))
+    fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
+        self.shared.lookup(key, at, into)
     }
 
     fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
@@ -188,22 +176,17 @@ impl Engine for Store {
         self.shared.apply(ops, seqno)
     }
 
-    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        self.shared.rmw(key, operator, seqno)
-    }
-
-    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
-        self.shared.rmw_at_once(key, operator, seqno)
-    }
-
-    fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
-        self.shared.health.check_open()?;
-        Ok(Box::new(Snapshot::new(Arc::clone(&self.shared), pin)))
+    fn scan(
+        &self,
+        range: KeyRange,
+        direction: Direction,
+        pin: Arc<Pin>,
+    ) -> Result<Box<dyn Cursor>> {
+        self.shared.scan(range, direction, pin)
     }
 
     fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
-        let view = self.view(self.shared.host.sequence.pin())?;
-        walk_in_order(&*view, from, visit)
+        walk_in_order(self, self.shared.host.sequence.pin(), from, visit)
     }
 
     fn ingestion(&self) -> Result<Box<dyn Ingestion>> {
@@ -269,6 +252,7 @@ impl Engine for Store {
         shared.removals.run();
         // Nor may cursors that are still there.
         shared.tables.close();
+        shared.reads.close();
         shared.lookup_index.store(Arc::new(LookupIndex::none(&shared.host.memory)));
         shared.stands.leave_all_but(shared.state.load().generation);
         engine::stopped(panics)

@@ -26,6 +26,8 @@ mod ingest;
 #[cfg(not(shuttle))]
 mod loads;
 #[cfg(not(shuttle))]
+mod lookups;
+#[cfg(not(shuttle))]
 mod memory_resize;
 #[cfg(not(shuttle))]
 mod merges;
@@ -43,8 +45,6 @@ mod range_deletes;
 mod reclaim;
 #[cfg(not(shuttle))]
 mod scan_reads;
-#[cfg(not(shuttle))]
-mod seats;
 #[cfg_attr(shuttle, expect(dead_code, reason = "models use a part of it"))]
 pub(crate) mod stores;
 #[cfg_attr(shuttle, expect(dead_code, reason = "models use a part of it"))]

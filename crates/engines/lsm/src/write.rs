@@ -2,8 +2,8 @@
 //! write.
 //!
 //! 1. `admit` asks for room before the host journals the write, and slows writers down where
-//!    flushes or compactions are behind. `apply` and `rmw` do not refuse what was journaled. They
-//!    set memory aside before anything is inserted, and wait for flushes where there is none.
+//!    flushes or compactions are behind. `apply` does not refuse a write that was journaled. It
+//!    sets memory aside before it inserts anything, and waits for flushes if there is none.
 //! 2. The writer enters the memtable that the state names. If that is full it is sealed first, and
 //!    another one takes its place.
 //! 3. Each step adds a version. If several steps have one key, the last one counts, and is the only
@@ -13,9 +13,8 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Change, Error, Op, Operator, Result, check_key, check_value, last_of_each_key};
+use engine::{Error, Op, Result, last_of_each_key};
 
-use crate::entry::Found;
 use crate::memtable::{Memtable, SetAside, entry_bytes};
 use crate::pressure::Room;
 use crate::range_deletes::RangeDelete;
@@ -129,72 +128,8 @@ impl Shared {
         self.schedule_settling();
     }
 
-    /// Replaces the value of `key` by what `operator` makes of it. The host keeps other writes of
-    /// the key out (law L6).
-    pub(crate) fn rmw(
-        self: &Arc<Self>,
-        key: &[u8],
-        operator: &mut dyn Operator,
-        seqno: SeqNo,
-    ) -> Result<()> {
-        self.health.check_writable()?;
-        check_key(key)?;
-        if self.was_applied(seqno)? {
-            return Ok(());
-        }
-        let mut value = Vec::new();
-        let found = self.find(key, SeqNo::MAX, &mut value)?;
-        self.update(key, found, &value, operator, seqno)
-    }
-
-    /// The same if nothing has to be read for it; otherwise returns `false`.
-    pub(crate) fn rmw_at_once(
-        self: &Arc<Self>,
-        key: &[u8],
-        operator: &mut dyn Operator,
-        seqno: SeqNo,
-    ) -> Result<bool> {
-        self.health.check_writable()?;
-        check_key(key)?;
-        if self.was_applied(seqno)? {
-            return Ok(true);
-        }
-        let mut value = Vec::new();
-        let Some(found) = self.find_at_once(key, &mut value)? else { return Ok(false) };
-        self.update(key, found, &value, operator, seqno).map(|()| true)
-    }
-
-    /// Writes what `operator` makes of the newest version.
-    fn update(
-        self: &Arc<Self>,
-        key: &[u8],
-        found: Option<Found>,
-        value: &[u8],
-        operator: &mut dyn Operator,
-        seqno: SeqNo,
-    ) -> Result<()> {
-        if found.is_some_and(|found| found.seqno >= seqno) {
-            return Ok(());
-        }
-        let old = found.is_some_and(|found| found.is_value).then_some(value);
-        let change = operator.update(old);
-        let op = match &change {
-            Change::Keep => return Ok(()),
-            Change::Delete => Op::Delete { key },
-            Change::Put(value) => {
-                check_value(value)?;
-                Op::Put { key, value }
-            }
-        };
-        let mut aside = self.set_aside(entry_bytes(op.key(), op.value()));
-        self.insert(&mut aside, &op, seqno)?;
-        self.family.note_applied(seqno);
-        self.wake_looks();
-        Ok(())
-    }
-
-    /// Returns whether a write comes a second time. A replay comes in order, and begins above the
-    /// persisted number. So a finished write below a write that was applied was applied before.
+    /// Whether a write comes a second time. A replay comes in order, and begins above what is
+    /// persisted; so what is finished, and below a write that was applied, was applied before.
     fn was_applied(&self, seqno: SeqNo) -> Result<bool> {
         if seqno <= self.persisted() {
             return Ok(true);

@@ -9,6 +9,7 @@ use engine::{Change, Direction, Engine, Host, KeyRange, NoJournal, Op, Operator,
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use rand::RngExt;
+use reads::BlockingReads;
 use thermocline_memory::{Options, Store};
 
 const VALUE_BYTES: usize = 100;
@@ -95,7 +96,7 @@ fn points(c: &mut Criterion) {
         });
     });
     group.bench_function("overwrite_beside_a_view", |b| {
-        let view = bench.store.view(bench.sequence.pin()).expect("the store is open");
+        let view = bench.store.view(bench.sequence.pin());
         b.iter(|| bench.put(dice.random_range(0..keys), &[9; VALUE_BYTES]));
         drop(view);
     });
@@ -148,7 +149,7 @@ fn scans(c: &mut Criterion) {
 }
 
 fn take(bench: &Bench, range: KeyRange, direction: Direction, count: u64) -> u64 {
-    let view = bench.store.view(bench.sequence.pin()).expect("the store is open");
+    let view = bench.store.view(bench.sequence.pin());
     let mut cursor = view.scan(range, direction).expect("the store is open");
     let mut taken = 0;
     while taken < count

@@ -16,6 +16,7 @@ use engine::{Direction, Engine, Host, KeyRange, NoJournal, Op, Sequence};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use rand::RngExt;
+use reads::BlockingReads;
 use sync::locks::RwLock;
 use thermocline_memory::{Options, Store};
 
@@ -64,7 +65,7 @@ impl Way for Ours {
     }
 
     fn scan(&self) -> u64 {
-        let view = self.store.view(self.sequence.pin()).expect("the store is open");
+        let view = self.store.view(self.sequence.pin());
         let range = KeyRange::all();
         let mut cursor = view.scan(range, Direction::Forward).expect("the store is open");
         let mut count = 0;

@@ -29,6 +29,7 @@
 //! ```
 //! # use std::sync::Arc;
 //! # use engine::{Engine, Host, NoJournal, Op, Sequence};
+//! # use reads::BlockingReads;
 //! # use memory_budget::MemoryBudget;
 //! # use environment::Environment;
 //! # let environment = Environment::real();

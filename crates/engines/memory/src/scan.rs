@@ -1,35 +1,25 @@
-//! Snapshots and the cursors on them.
+//! Cursors on snapshots.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use engine::{Cursor, Direction, KeyRange, Pin, Result, View};
+use engine::{Cursor, Direction, KeyRange, Pin, Result};
 
 use crate::map::{Position, Run};
 use crate::store::Shared;
 
-/// The store as of one pin.
-pub(crate) struct Snapshot {
-    shared: Arc<Shared>,
-    pin: Arc<Pin>,
-}
-
-impl Snapshot {
-    pub(crate) fn new(shared: Arc<Shared>, pin: Arc<Pin>) -> Self {
-        Self { shared, pin }
-    }
-}
-
-impl View for Snapshot {
-    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        self.shared.get_at(key, self.pin.seqno().get(), into)
-    }
-
-    fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
-        self.shared.health.check_open()?;
+impl Shared {
+    /// Returns the pairs of `range` at `pin`.
+    pub(crate) fn scan(
+        self: &Arc<Self>,
+        range: KeyRange,
+        direction: Direction,
+        pin: Arc<Pin>,
+    ) -> Result<Box<dyn Cursor>> {
+        self.health.check_open()?;
         Ok(Box::new(Walk {
-            shared: Arc::clone(&self.shared),
-            pin: Arc::clone(&self.pin),
+            shared: Arc::clone(self),
+            pin,
             position: Position::new(range.clone(), direction),
             range,
             direction,

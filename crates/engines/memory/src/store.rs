@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use device::Device;
 use engine::{
-    BackgroundError, BackgroundErrors, Capabilities, Engine, GoOn, Health, Host, IdleLooks,
-    KeyRange, Op, Operator, Pin, Ranges, Result, Rounds, SeqNo, Stats, View, Visit, walk_in_order,
+    At, BackgroundError, BackgroundErrors, Capabilities, Cursor, Direction, Engine, GoOn, Health,
+    Host, IdleLooks, KeyRange, Lookup, Op, Pin, Ranges, Result, Rounds, SeqNo, Stats, Visit,
+    walk_in_order,
 };
 use sync::locks::Mutex;
 use workers::Group;
@@ -14,7 +15,6 @@ use workers::Group;
 use crate::flush::{Flusher, LastSnapshot};
 use crate::map::Map;
 use crate::options::Options;
-use crate::scan::Snapshot;
 
 /// An ordered map in memory, with snapshots of it on the device. Open it with [`Store::open`], use
 /// it through [`Engine`].
@@ -68,8 +68,12 @@ impl Engine for Store {
         }
     }
 
-    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        self.shared.get(key, into)
+    fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
+        let is_found = match at {
+            At::Newest | At::ForUpdate => self.shared.get(key, into)?,
+            At::Pin(pin) => self.shared.get_at(key, pin.seqno().get(), into)?,
+        };
+        Ok(Lookup::ended(is_found))
     }
 
     fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
@@ -92,21 +96,17 @@ impl Engine for Store {
         applied
     }
 
-    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        let done = self.shared.rmw(key, operator, seqno);
-        self.wake_pruning();
-        self.shared.trim_if_due(&self.group);
-        done
-    }
-
-    fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
-        self.shared.health.check_open()?;
-        Ok(Box::new(Snapshot::new(Arc::clone(&self.shared), pin)))
+    fn scan(
+        &self,
+        range: KeyRange,
+        direction: Direction,
+        pin: Arc<Pin>,
+    ) -> Result<Box<dyn Cursor>> {
+        self.shared.scan(range, direction, pin)
     }
 
     fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
-        let view = self.view(self.shared.host.sequence.pin())?;
-        walk_in_order(&*view, from, visit)
+        walk_in_order(self, self.shared.host.sequence.pin(), from, visit)
     }
 
     fn ranges(&self) -> Option<&dyn Ranges> {

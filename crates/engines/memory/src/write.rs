@@ -2,8 +2,8 @@
 //!
 //! A range delete edits the leaves of its range one by one.
 //!
-//! 1. `admit` asks the budget, before the host journals the write; `apply` and `rmw` do not refuse
-//!    a journaled write.
+//! 1. `admit` asks the budget, before the host journals the write; `apply` does not refuse a write
+//!    that was journaled.
 //! 2. A value that is long is copied to its own memory; then the leaf is locked.
 //! 3. A number that was applied before changes nothing (W2).
 //! 4. If no snapshot can see the newest version, it is overwritten in place. Otherwise a newer
@@ -22,9 +22,7 @@
 
 use std::ops::Bound;
 
-use engine::{
-    Change, Error, KeyRange, Op, Operator, Result, SeqNo, check_key, check_value, last_of_each_key,
-};
+use engine::{Error, KeyRange, Op, Result, SeqNo, last_of_each_key};
 
 use crate::map::{Delta, LeafContent, NewValue, Rules};
 use crate::store::Shared;
@@ -114,27 +112,6 @@ impl Shared {
         Ok(())
     }
 
-    /// Replaces the value of `key` by what `operator` makes of it, under the leaf's lock: the
-    /// operator must not come back to this store.
-    pub(crate) fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        self.health.check_writable()?;
-        check_key(key)?;
-        if seqno <= self.persisted() {
-            return Ok(());
-        }
-        let result = self.map.write(key, seqno.get(), |leaf| {
-            if self.was_applied(leaf, seqno) {
-                return (Ok(()), None);
-            }
-            match self.update(leaf, key, operator, seqno) {
-                Ok(delta) => (Ok(()), delta),
-                Err(error) => (Err(error), None),
-            }
-        });
-        self.prune_some(seqno);
-        result
-    }
-
     fn edit(&self, key: &[u8], seqno: SeqNo, edit: impl FnOnce(&mut LeafContent) -> Delta) {
         self.map.write(key, seqno.get(), |leaf| {
             let delta = (!self.was_applied(leaf, seqno)).then(|| edit(leaf));
@@ -145,34 +122,6 @@ impl Shared {
     /// W2.
     fn was_applied(&self, leaf: &LeafContent, seqno: SeqNo) -> bool {
         seqno.get() < leaf.applied() && seqno <= self.host.sequence.visible()
-    }
-
-    /// Applies an operator to a key; returns `None` if it keeps the value.
-    fn update(
-        &self,
-        leaf: &mut LeafContent,
-        key: &[u8],
-        operator: &mut dyn Operator,
-        seqno: SeqNo,
-    ) -> Result<Option<Delta>> {
-        let found = leaf.find(key);
-        if let Ok(index) = found
-            && !self.is_seen(leaf.newest_seqno(index), seqno.get())
-            && leaf.newest_mut(index).is_some_and(|value| operator.update_in_place(value))
-        {
-            leaf.renumber(index, seqno.get());
-            leaf.note_applied(seqno.get());
-            return Ok(Some(Delta::default()));
-        }
-        let old = found.ok().and_then(|index| leaf.newest(index));
-        match operator.update(old.as_ref().map(|old| old.bytes())) {
-            Change::Keep => Ok(None),
-            Change::Delete => Ok(Some(self.delete(leaf, found, key, seqno))),
-            Change::Put(value) => {
-                check_value(&value)?;
-                Ok(Some(self.put(leaf, found, key, NewValue::of(&value), seqno)))
-            }
-        }
     }
 
     /// `found` is where the key is, or would be.

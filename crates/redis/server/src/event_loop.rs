@@ -386,7 +386,7 @@ impl EventLoop {
             return;
         }
         self.last_tick = now;
-        self.look_ups.tick(&self.shared);
+        self.look_ups.tick();
         if std::mem::take(&mut self.accept_again) {
             self.accept();
         }

@@ -1,21 +1,18 @@
-//! Drops the state that event loops have discarded, outside of the gate and of all locks: the last
-//! holder of a seat closes its engine, and many keys take long to forget.
+//! Drops large things for event loops, outside of the gate and of all locks: many watched keys take
+//! long to forget.
 
 use std::io;
 use std::time::Duration;
 
 use crate::session::{Queue, Watched};
 use crate::shared::Shared;
-use crate::store::seat::Seat;
 use crate::watch::Changed;
 
 /// How often the thread looks.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// A thing to be dropped.
-#[expect(dead_code, reason = "some are there to be dropped")]
 pub(crate) enum Retired {
-    Seat(Box<dyn Seat>),
     /// Keys that a connection has watched, and the flag of their changes.
     Watched(Watched, Changed),
     /// Commands that are not executed.
@@ -26,7 +23,6 @@ impl Retired {
     /// Bytes by which the clients' memory is charged until it is dropped.
     pub(crate) fn memory_bytes(&self) -> usize {
         match self {
-            Self::Seat(_) => 0,
             Self::Watched(watched, _) => watched.memory_bytes(),
             Self::Queue(queue) => queue.memory_bytes(),
         }

@@ -73,7 +73,7 @@ pub(crate) trait Store {
 
     /// [`Store::get`] as far as it comes without waiting for the device: `None` if it would have
     /// to.
-    fn get_at_once(
+    fn try_get(
         &self,
         db: DbIndex,
         key: &[u8],
@@ -166,7 +166,7 @@ pub(crate) trait Store {
 /// A [`Store`] with a disk behind it.
 pub(crate) trait Durable: Store + Send + Sync {
     /// Returns a seat at database `db` for up to `depth` lookups under way, which rings `bell` when
-    /// there is something to complete. It is for reads and updates that [`Store::get_at_once`] and
+    /// there is something to complete. It is for reads and updates that [`Store::try_get`] and
     /// [`Store::try_update`] could not do.
     fn seat(
         &self,

@@ -7,11 +7,11 @@ use codec::SeqNo;
 
 use crate::background_errors::BackgroundError;
 use crate::batch::Op;
-use crate::error::{Error, Result};
+use crate::error::{Error, InOrder, Result};
 use crate::ingestion::Ingestion;
+use crate::lookup::{At, EachLookup, Lookup};
 use crate::range::{Direction, KeyRange};
 use crate::ranges::Ranges;
-use crate::seat::Seat;
 use crate::sequence::Pin;
 use crate::stats::Stats;
 use memory_budget::MemoryNeeds;
@@ -26,7 +26,7 @@ pub struct Capabilities {
     /// Whether it removes ranges of keys ([`Op::DeleteRange`]).
     pub deletes_ranges: bool,
     /// Whether it puts concurrent writes to one key in an order of its own. Then the host need not
-    /// keep [`Engine::apply`] of one step and [`Engine::rmw`] apart (law L6) if no journal must
+    /// keep [`Engine::apply`] of one step and [`Updates::try_update`] apart (law L6) if no journal must
     /// agree with that order.
     pub orders_writes: bool,
     /// Whether a flush writes all data again. A host that flushes to trim a journal then waits
@@ -46,7 +46,7 @@ pub enum Change {
     Keep,
 }
 
-/// The function of a read-modify-write. An engine may call it several times for one `rmw` (when it
+/// The function of a read-modify-write. An engine may call it several times for one update (when it
 /// loses a race and starts again); only the last call counts, so it keeps no sums of its own. It
 /// may be called under the lock of the record that it changes: it is short, and must not call the
 /// engine. One exception: [`Operator::update`] may call [`Engine::admit_at_once`] of an engine that
@@ -68,6 +68,25 @@ impl<F: FnMut(Option<&[u8]>) -> Change> Operator for F {
     }
 }
 
+/// The read-modify-writes of an engine that orders the writes of a key.
+pub trait Updates: Sync {
+    /// Atomically replaces the key's value by the result of `operator`, unless the device has to be
+    /// read for the old value. Never waits for a device to read.
+    ///
+    /// # Errors
+    /// As [`Engine::apply`]; [`crate::Error::Corruption`].
+    fn try_update(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<Updated>;
+}
+
+/// The result of [`Updates::try_update`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Updated {
+    /// The last decision of the operator counts.
+    Done,
+    /// The device has to be read ([`At::ForUpdate`]). Nothing has changed.
+    NeedsRead,
+}
+
 /// A walk over pairs. It shows one moment (law L4) and may be kept as long as one likes, at the
 /// price of the old versions that it holds back.
 pub trait Cursor: Send {
@@ -81,23 +100,18 @@ pub trait Cursor: Send {
     fn seek(&mut self, key: &[u8]);
 }
 
-/// A snapshot of one engine at one moment.
-pub trait View: Send + Sync {
-    /// Replaces the content of `into` by the key's value at that moment; returns `false` if it had
-    /// none.
-    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool>;
-
-    /// Returns the pairs of `range` at that moment.
-    fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>>;
-}
-
 /// Walks over the pairs of a snapshot, for ordered engines: does the work of [`Engine::walk`].
 ///
 /// # Errors
-/// The snapshot's.
-pub fn walk_in_order(view: &dyn View, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
+/// The scan's.
+pub fn walk_in_order(
+    engine: &dyn Engine,
+    pin: Arc<Pin>,
+    from: Option<&[u8]>,
+    visit: &mut Visit<'_>,
+) -> Result<()> {
     let range = from.map_or_else(KeyRange::all, |key| KeyRange::of(key.to_vec()..));
-    let mut cursor = view.scan(range, Direction::Forward)?;
+    let mut cursor = engine.scan(range, Direction::Forward, pin)?;
     while let Some((key, value)) = cursor.next()? {
         if visit(key, value) == ControlFlow::Break(()) {
             break;
@@ -118,32 +132,41 @@ pub trait Engine: Send + Sync {
     /// Returns its name and capabilities.
     fn capabilities(&self) -> Capabilities;
 
-    /// Replaces the content of `into` by the key's present value; returns `false` if it has none.
-    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool>;
+    /// Looks a key up. Never waits for a device (law L9): if it has to be read, the lookup is
+    /// pending. Replaces the content of `into` by the value if the lookup has ended with one, and
+    /// leaves it in any state otherwise.
+    ///
+    /// # Errors
+    /// [`crate::Error::Closed`], [`crate::Error::Corruption`]; with [`At::Pin`]
+    /// [`crate::Error::Unordered`] from an engine that keeps no order.
+    fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup>;
 
-    /// Looks up many keys, so that an engine on a disk overlaps its reads. `found` is called with
-    /// each key's index, in any order. An error of one key ends the call for all. `found` may have
-    /// been called for some keys then, and a caller that needs the others looks them up one by one.
-    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+    /// Looks many keys up, and calls `each` with the index of each key, in any order. Never waits
+    /// for a device. No lock and no epoch is held during a call of `each`.
+    ///
+    /// # Errors
+    /// As [`Engine::lookup`], of one of the keys; those of `each`. They end the call.
+    fn lookup_many(&self, keys: &[&[u8]], at: At<'_>, each: &mut EachLookup<'_>) -> Result<()> {
         let mut value = Vec::new();
         for (index, key) in keys.iter().enumerate() {
-            let present = self.get(key, &mut value)?;
-            found(index, present.then_some(value.as_slice()));
+            each(index, self.lookup(key, at, &mut value)?.with_value(&value))?;
         }
         Ok(())
     }
 
-    /// Does [`Engine::get`] if it needs no wait for a device: returns `None` if it would have to
-    /// wait.
-    fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
-        self.get(key, into).map(Some)
-    }
-
-    /// Returns a seat for one thread that keeps up to `depth` lookups in flight; `None` from an
-    /// engine that never waits for a device, whose gets and read-modify-writes finish immediately.
-    /// It does not keep the engine open.
-    fn seat(&self, _depth: usize) -> Result<Option<Box<dyn Seat>>> {
-        Ok(None)
+    /// Returns the pairs of `range` at `pin`, which the host took from the sequence that the engine
+    /// was opened with. The cursor keeps the pin.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unordered`] from an engine that keeps no order; [`crate::Error::Closed`].
+    fn scan(
+        &self,
+        _range: KeyRange,
+        _direction: Direction,
+        _pin: Arc<Pin>,
+    ) -> Result<Box<dyn Cursor>> {
+        let engine = self.capabilities().name;
+        Err(Error::Unordered { engine, asked: InOrder::Scan })
     }
 
     /// Is called before a write is journaled, and checks that `apply` will accept it. It may block
@@ -195,7 +218,7 @@ pub trait Engine: Send + Sync {
     }
 
     /// Returns whether, as far as room is concerned, [`Engine::admit`] would now admit a write
-    /// without waiting. Then [`Engine::apply`] or [`Engine::rmw_at_once`] would not wait for a
+    /// without waiting. Then [`Engine::apply`] or [`Updates::try_update`] would not wait for a
     /// device either. For writers that must not wait. The write has `steps` puts and deletes, whose
     /// keys and values have `bytes` bytes in all. Costs a few loads. Other writes may take the room
     /// first, and then the write waits; so an engine says no while it still has some room for them.
@@ -211,21 +234,12 @@ pub trait Engine: Send + Sync {
     /// applied before, changes nothing (replay).
     fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()>;
 
-    /// Atomically replaces the key's value by the result of `operator`.
-    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()>;
-
-    /// Does [`Engine::rmw`] if it can end without waiting for a device to read: returns `false` if
-    /// it would have to, and then nothing has changed.
-    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
-        self.rmw(key, operator, seqno).map(|()| true)
+    /// Read-modify-writes by the engine itself: from an engine that orders the writes of a key
+    /// ([`Capabilities::orders_writes`]). In all others the host does them by a lookup
+    /// ([`At::ForUpdate`]) and [`Engine::apply`].
+    fn updates(&self) -> Option<&dyn Updates> {
+        None
     }
-
-    /// Returns a snapshot at `pin`, which the host took from the sequence that the engine was
-    /// opened with.
-    ///
-    /// # Errors
-    /// [`crate::Error::Unordered`] from an engine that keeps no order.
-    fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>>;
 
     /// Visits pairs in an order of the engine's own, which for an ordered engine is that of the
     /// keys, until `visit` breaks. Begins at the first pair, or at the place of `from` in that

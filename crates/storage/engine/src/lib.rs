@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Db, conformance suite, bench          know an engine only through
-//!        |  apply · get · rmw · view · flush · checkpoint · persisted · stats · close
+//!        |  lookup · scan · apply · flush · checkpoint · persisted · stats · close
 //!      dyn Engine                          opened with a
 //!        |
 //!      Host: device · workers · environment · telemetry · sequence · barrier · memory budget
@@ -11,12 +11,12 @@
 //! # Laws
 //! - L1 *Replay law.* Applying again, in sequence-number order, all writes above
 //!   [`Engine::persisted`] after a crash gives the state before the crash.
-//! - L2 *Read your writes.* Once `apply` or `rmw` has returned, every later `get` anywhere in the
-//!   process sees it or something newer, and so does every later [`View`].
+//! - L2 *Read your writes.* Once `apply` or an update has returned, every later lookup anywhere in
+//!   the process sees it or something newer, and so does every later scan.
 //! - L3 *Prefix.* Before an engine makes any effect of write `s` durable it calls
 //!   [`Barrier::reach`] with `s`, so that no store is ever ahead of its journal.
-//! - L4 *Views are snapshots.* A [`View`] shows all writes up to its [`Pin`] and none above it,
-//!   for as long as it lives.
+//! - L4 *A pin shows one moment.* A lookup or a scan at a [`Pin`] shows all writes up to it and
+//!   none above it, for as long as the pin lives.
 //! - L5 *Errors are values.* A write that failed is never acknowledged; after a failed write or
 //!   sync the engine refuses writes ([`Error::ReadOnly`]) until it is opened again. A temporary
 //!   failure ([`Error::may_pass`]) is none of these. The work that it prevented stays in memory and
@@ -26,8 +26,9 @@
 //!   A range delete is a write of every key in its range, whether it is there or not. Many threads
 //!   may concurrently call an engine that orders such writes itself
 //!   ([`Capabilities::orders_writes`]) and whose writes no journal numbers.
-//! - L7 *A confirmed value is the newest.* If [`Old::is_newest`] says yes while the host keeps
-//!   other writes of the key out, the value that the caller got is the key's value.
+//! - L7 *A confirmed value is the newest.* If [`PendingLookup::is_newest`] returns `true` while the
+//!   host excludes other writes of the key, the value of the lookup is the key's value.
+//! - L9 *`lookup` never waits* for a device, nor for a lock that is held during such a wait.
 
 mod background_errors;
 mod barrier;
@@ -39,6 +40,7 @@ mod health;
 mod host;
 mod ingestion;
 mod limits;
+mod lookup;
 mod newer;
 mod range;
 mod ranges;
@@ -46,7 +48,6 @@ mod recent_writes;
 mod reclaim;
 mod rounds;
 mod salvage;
-mod seat;
 mod sequence;
 mod stats;
 mod superblock;
@@ -58,7 +59,7 @@ pub use background_errors::{BackgroundError, BackgroundErrors};
 pub use barrier::{Barrier, NoJournal};
 pub use batch::{Op, last_of_each_key};
 pub use contract::{
-    Capabilities, Change, Cursor, Engine, GoOn, Operator, View, Visit, walk_in_order,
+    Capabilities, Change, Cursor, Engine, GoOn, Operator, Updated, Updates, Visit, walk_in_order,
 };
 pub use entry_key::{AsTarget, EntryKey, Target};
 pub use error::{Error, InOrder, Result};
@@ -66,6 +67,9 @@ pub use health::Health;
 pub use host::{Host, stopped};
 pub use ingestion::Ingestion;
 pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX, check_key, check_value};
+pub use lookup::{
+    At, DeviceReads, EachLookup, LookedUp, Lookup, PendingLookup, Progress, ReadRequest, ReadSource,
+};
 pub use newer::refuse_newer;
 pub use range::{Direction, KeyRange};
 pub use ranges::Ranges;
@@ -73,7 +77,6 @@ pub use recent_writes::{Outlived, Overtaken, RecentWrites, Watch};
 pub use reclaim::{DeadRuns, IdleLooks, Look, WaitingDeletes, has_many_tombstones, is_long_run};
 pub use rounds::Rounds;
 pub use salvage::{Lost, LostKeys, Salvaged, TakeSound, as_damage};
-pub use seat::{Begun, BegunOld, Listener, Old, Seat};
 pub use sequence::{Pin, Sequence, Ticket};
 pub use stats::Stats;
 pub use superblock::Superblock;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use device::{Device, IoCounts};
-use engine::{Barrier, Direction, Engine, Host, KeyRange, Op, Result, SeqNo, Sequence, View};
+use engine::{Barrier, Direction, Engine, Host, KeyRange, Op, Result, SeqNo, Sequence};
 use environment::{Environment, ManualClock};
 use memory_budget::MemoryBudget;
+use reads::View;
 use telemetry::Registry;
 use workers::{HandCranked, Order, Pool};
 
@@ -35,7 +36,11 @@ pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 ///
 /// # Panics
 /// If it cannot be read, or the cursor continues behind its end.
-pub fn scan(view: &dyn View, range: KeyRange, direction: Direction) -> Pairs {
+pub fn scan<E: Engine + ?Sized>(
+    view: &View<'_, E>,
+    range: KeyRange,
+    direction: Direction,
+) -> Pairs {
     let mut cursor = view.scan(range, direction).expect("the store is open");
     let mut pairs = Vec::new();
     while let Some((key, value)) = cursor.next().expect("the store is open") {

@@ -1,14 +1,13 @@
 //! Engines with one planted bug each, which the suite must reject.
 //!
-//! Each is the reference engine with something between it and its caller (`engine.rs`, `views.rs`,
-//! `seats.rs`) or between it and its disk (`disk.rs`). A check that passes one of them is broken
-//! itself.
+//! Each is the reference engine with something between it and its caller (`engine.rs`, `scans.rs`)
+//! or between it and its disk (`disk.rs`). A check that passes one of them is
+//! broken itself.
 
 mod disk;
 mod engine;
 mod flaws;
-mod seats;
-mod views;
+mod scans;
 
 use std::sync::Arc;
 use std::time::Duration;

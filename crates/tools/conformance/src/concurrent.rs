@@ -2,9 +2,9 @@
 
 mod counters;
 mod registers;
-mod seats;
 mod shared;
 mod snapshots;
+mod updates;
 mod value;
 
 pub(crate) use counters::counters;

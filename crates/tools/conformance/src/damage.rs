@@ -15,6 +15,7 @@ use std::sync::Arc;
 use device::{Device, Faults, Mode, SimulatedDisk, SyncKind, join};
 use engine::{Direction, Engine, Error, KeyRange, NoJournal, Sequence};
 use journal::Durability;
+use reads::BlockingReads;
 
 use crate::Fixture;
 use crate::database::{self, Database};
@@ -135,8 +136,7 @@ fn read_everything(
     }
     let expected = model.scan_at(&KeyRange::all(), Direction::Forward, upto);
     let mut seen = Vec::new();
-    let view = engine.view(sequence.pin()).map_err(|error| error.to_string())?;
-    let mut cursor = match view.scan(KeyRange::all(), Direction::Forward) {
+    let mut cursor = match engine.scan(KeyRange::all(), Direction::Forward, sequence.pin()) {
         Ok(cursor) => cursor,
         Err(error) => return reported(&error),
     };

@@ -5,7 +5,7 @@
 //! 2. A flush writes all pairs of one moment to a new snapshot file, syncs it and its name, and
 //!    then commits it by a slot of the superblock. The snapshot before it is removed last.
 //! 3. Opening takes the newest whole superblock slot and the snapshot that it names.
-//! 4. On a seat, pairs that the snapshot has are pending, as if they were on disk alone.
+//! 4. The lookup of a pair that the snapshot has is pending, as if the pair were on disk alone.
 //!
 //! # Invariants
 //! - R1. The superblock never names a snapshot that is not whole and durable.
@@ -13,7 +13,7 @@
 //! - R3. A tombstone stays until a snapshot covers it, so that replay cannot bring its key back.
 
 mod check;
-mod seat;
+mod pending;
 mod snapshot;
 mod store;
 mod superblock;

@@ -2,5 +2,6 @@
 //!
 //! A new file of tests becomes a module here; `./dev check` fails if one is left out.
 
+mod allocations;
 mod planted;
 mod reference;

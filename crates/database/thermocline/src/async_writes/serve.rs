@@ -13,7 +13,7 @@
 //! - S1. What is pending has changed nothing. What was done is answered in the same turn.
 //! - S2. An operator that panics is asked no more, and changes nothing: its future panics, and nobody else. A
 //!   waker that panics has nobody else wait longer.
-//! - S3. With nothing to do the thread holds no engine that does not fill the keyspace any more.
+//! - S3. With nothing pending the thread holds no engine (T4 of [`crate::seat`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::RangeFrom;
@@ -90,10 +90,6 @@ impl Thread {
         }
         self.go_on();
         self.settle();
-        // [S3]
-        if self.seat.as_ref().is_some_and(|seat| seat.pending() == 0 && seat.is_outdated()) {
-            self.seat = None;
-        }
     }
 
     /// Steps 1 and 2. Hands back what waits for a place on the seat.

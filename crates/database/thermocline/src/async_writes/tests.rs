@@ -7,15 +7,14 @@ use std::sync::mpsc::{Receiver, channel};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use device::Doorbell;
-use engine::{Begun, BegunOld, Change, Listener, Seat};
+use engine::{Change, Progress};
 use journal::Durability;
 use sync::locks::Mutex;
 
 use crate::database::Db;
 use crate::keyspace::Keyspace;
 use crate::options::{EngineKind, KeyspaceOptions, Options};
-use crate::stand_in::{StandIn, stand_in};
+use crate::stand_in::{NoQueue, OneRead, StandIn, stand_in};
 use crate::{AsyncBatch, AsyncSwap, AsyncUpdate, AsyncWrite, Batch, Error};
 
 /// What takes longer than this never ends.
@@ -154,48 +153,17 @@ fn what_is_written_at_once_is_not_admitted() {
     }
 }
 
-/// A seat on which every look-up is pending, and whose queue fails.
-#[derive(Default)]
-struct Broken(usize);
-
-impl Seat for Broken {
-    fn begin_get(&mut self, _: u64, _: &[u8], _: &mut Vec<u8>) -> engine::Result<Begun> {
-        unreachable!("nobody gets")
-    }
-
-    fn begin_old(&mut self, _: u64, _: &[u8]) -> engine::Result<BegunOld> {
-        self.0 += 1;
-        Ok(BegunOld::Pending)
-    }
-
-    fn complete(&mut self, _: bool, _: &mut dyn Listener) -> engine::Result<usize> {
-        Err(failure())
-    }
-
-    fn pending(&self) -> usize {
-        self.0
-    }
-
-    fn ring(&mut self, _: &Arc<Doorbell>) -> engine::Result<()> {
-        unreachable!("the thread waits for its seat")
-    }
-}
-
-fn failure() -> engine::Error {
-    engine::Error::of_journal(engine::Error::Closed)
-}
-
 #[test]
-fn a_queue_that_fails_is_told_to_all_who_wait_for_it() {
+fn every_update_gets_the_failure_of_the_queue_that_it_needs() {
     for journaled in [false, true] {
         let db = open();
-        let seats = Arc::new(AtomicUsize::new(0));
-        let made = Arc::clone(&seats);
-        let seat = Box::new(move || {
-            made.fetch_add(1, Relaxed);
-            Some(Box::<Broken>::default() as Box<dyn Seat>)
+        let lookups = Arc::new(AtomicUsize::new(0));
+        let begun = Arc::clone(&lookups);
+        let lookup = Box::new(move || {
+            begun.fetch_add(1, Relaxed);
+            OneRead::new(Arc::new(NoQueue), || Ok(Progress::Absent))
         });
-        let engine = StandIn { knows_keys: false, seat, ..StandIn::default() };
+        let engine = StandIn { knows_keys: false, lookup, ..StandIn::default() };
         let space = stand_in(&db, "broken", journaled, engine);
         for round in 1..3 {
             let mut updates: Vec<AsyncUpdate> =
@@ -207,9 +175,11 @@ fn a_queue_that_fails_is_told_to_all_who_wait_for_it() {
                     Poll::Ready(outcome) => outcome,
                     Poll::Pending => wait(update),
                 };
-                assert_eq!(outcome, Err(failure().into()));
+                let failure = engine::Error::Device(NoQueue::failure());
+                let failure = failure.in_dir("keyspaces/broken/999");
+                assert_eq!(outcome, Err(failure.into()));
             }
-            assert!(seats.load(Relaxed) >= round, "another seat is tried");
+            assert!(lookups.load(Relaxed) >= round * 20, "each update begins a lookup");
         }
         assert!(wait(space.put_async(b"k", b"v")).is_ok(), "a put needs none");
         assert_eq!(db.failure(), None);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use codec::SeqNo;
-use engine::Op;
+use engine::{At, Op};
 
 use super::format::{WithEnd, end_of};
 use super::operators::{ChangeWithEnd, Deciding, SetEnd};
@@ -83,7 +83,7 @@ impl Keyspace {
         // Before the engine is called [E1].
         let now_ms = self.inner.options.environment.wall_ms();
         let mut stored = Vec::new();
-        if !generation.engine.get(key, &mut stored)? {
+        if !generation.get_stored(key, At::Newest, &mut stored)? {
             return Ok(None);
         }
         let WithEnd { value, end_ms } = WithEnd::decode(&stored)?;

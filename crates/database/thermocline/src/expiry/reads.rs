@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use engine::{Cursor, Direction, KeyRange, Pin, Result, View, Visit};
+use engine::{At, Cursor, Direction, KeyRange, Lookup, Pin, Result, Visit};
 use environment::Environment;
 
 use super::format::WithEnd;
@@ -65,10 +65,26 @@ impl Generation {
         (self.expiry.is_some() && form == Form::Values).then_some(moment)
     }
 
+    /// Looks a key up, in its stored form. Never waits for the device.
+    #[inline]
+    pub(crate) fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
+        self.placed(self.engine.lookup(key, at, into))
+    }
+
+    /// Reads the key's value in its stored form.
+    #[inline]
+    pub(crate) fn get_stored(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<bool> {
+        match self.lookup(key, at, into)? {
+            Lookup::Found => Ok(true),
+            Lookup::Absent => Ok(false),
+            pending @ Lookup::Pending(_) => self.placed(self.reads.complete(pending, into)),
+        }
+    }
+
     #[inline]
     pub(crate) fn get(&self, form: Form, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         let moment = self.moment(form);
-        let is_there = self.engine.get(key, into)?;
+        let is_there = self.get_stored(key, At::Newest, into)?;
         trimmed(moment, is_there, into)
     }
 
@@ -80,20 +96,36 @@ impl Generation {
         key: &[u8],
         into: &mut Vec<u8>,
     ) -> Result<bool> {
-        let is_there = self.engine.get(key, into)?;
+        let is_there = self.get_stored(key, At::Newest, into)?;
         trimmed(self.judged_by(form, moment), is_there, into)
     }
 
+    /// Returns the value at a pin, for which the clock was read before.
+    pub(crate) fn get_pinned(
+        &self,
+        form: Form,
+        (moment, pin): (Moment, &Pin),
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let is_there = self.get_stored(key, At::Pin(pin), into)?;
+        trimmed(self.judged_by(form, moment), is_there, into)
+    }
+
+    /// [`Generation::get`] if it needs no device, otherwise `None`.
     #[inline]
-    pub(crate) fn get_at_once(
+    pub(crate) fn try_get(
         &self,
         form: Form,
         key: &[u8],
         into: &mut Vec<u8>,
     ) -> Result<Option<bool>> {
         let moment = self.moment(form);
-        let Some(is_there) = self.engine.get_at_once(key, into)? else { return Ok(None) };
-        trimmed(moment, is_there, into).map(Some)
+        match self.lookup(key, At::Newest, into)? {
+            Lookup::Found => trimmed(moment, true, into).map(Some),
+            Lookup::Absent => Ok(Some(false)),
+            Lookup::Pending(_) => Ok(None),
+        }
     }
 
     pub(crate) fn multi_get(
@@ -122,9 +154,12 @@ impl Generation {
         keys: &[&[u8]],
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
-        let Some(moment) = moment else { return self.engine.multi_get(keys, found) };
+        let read = |found: &mut reads::Found<'_>| {
+            self.placed(self.reads.multi_get(&*self.engine, keys, At::Newest, found))
+        };
+        let Some(moment) = moment else { return read(found) };
         let mut damage = Ok(());
-        self.engine.multi_get(keys, &mut |index, stored| match moment.show(stored) {
+        read(&mut |index, stored| match moment.show(stored) {
             Ok(value) => found(index, value),
             Err(error) => damage = Err(error),
         })?;
@@ -150,13 +185,19 @@ impl Generation {
         damage
     }
 
-    /// Returns a view at `pin`, for which the clock was read before.
-    pub(crate) fn view(&self, form: Form, moment: Moment, pin: Arc<Pin>) -> Result<Box<dyn View>> {
-        let view = self.engine.view(pin)?;
-        Ok(match self.judged_by(form, moment) {
-            Some(moment) => Box::new(LivingView { view, moment }),
-            None => view,
-        })
+    /// Returns the pairs of `range` at `pin`, for which the clock was read before.
+    pub(crate) fn scan(
+        &self,
+        form: Form,
+        (moment, pin): (Moment, Arc<Pin>),
+        range: KeyRange,
+        direction: Direction,
+    ) -> Result<Box<dyn Cursor>> {
+        let cursor = self.engine.scan(range, direction, pin)?;
+        let Some(moment) = self.judged_by(form, moment) else { return Ok(cursor) };
+        let (key, value) = Default::default();
+        let (has_ended, has_failed) = (false, false);
+        Ok(Box::new(LivingCursor { cursor, moment, key, value, has_ended, has_failed }))
     }
 }
 
@@ -165,26 +206,6 @@ fn trimmed(moment: Option<Moment>, is_there: bool, into: &mut Vec<u8>) -> Result
     match moment {
         Some(moment) if is_there => moment.trim(into),
         _ => Ok(is_there),
-    }
-}
-
-/// A view without the values that have ended.
-struct LivingView {
-    view: Box<dyn View>,
-    moment: Moment,
-}
-
-impl View for LivingView {
-    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        let is_there = self.view.get(key, into)?;
-        trimmed(Some(self.moment), is_there, into)
-    }
-
-    fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
-        let cursor = self.view.scan(range, direction)?;
-        let (key, value) = Default::default();
-        let (moment, has_ended, has_failed) = (self.moment, false, false);
-        Ok(Box::new(LivingCursor { cursor, moment, key, value, has_ended, has_failed }))
     }
 }
 

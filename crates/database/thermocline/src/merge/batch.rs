@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use engine::{Change, Op, check_value};
+use engine::{At, Change, Op, check_value};
 
 use crate::batch::{Batch, Step};
 use crate::error::Result;
@@ -90,7 +90,9 @@ pub(crate) fn resolve(
                 before = Some(*by);
                 put_by(*by, steps, &made, moment)
             }
-            Left::Unknown => generation.engine.get(key, &mut read)?.then_some(read.as_slice()),
+            Left::Unknown => {
+                generation.get_stored(key, At::Newest, &mut read)?.then_some(read.as_slice())
+            }
         };
         let was_there = old.is_some();
         match step.keyspace.merging()?.of_stored(moment, key, old, operand)? {

@@ -1,39 +1,42 @@
-//! Where reads of futures are handed in, and the thread that does them.
+//! The lookups of futures, and the thread that completes them.
 //!
-//! 1. A future that memory cannot answer hands a [`Request`] in. The first one starts the thread.
-//! 2. The thread begins as many as its seat has room for, waits for the device, answers, and wakes.
-//! 3. With nothing asked and nothing pending it sleeps. When its queue fails it tells all who wait, and
-//!    ends; the next request starts another.
+//! 1. A future whose lookup is pending hands it in as a [`Request`]. The first one starts the
+//!    thread.
+//! 2. The thread starts lookups until its table is full, waits for the device, stores the results,
+//!    and wakes the futures.
+//! 3. With nothing requested and nothing pending it sleeps.
 //!
 //! # Invariants
-//! - A1. Every request is answered, whatever happens: one that is dropped unanswered says that the
+//! - A1. Every request gets an answer: one that is dropped without an answer gets the error that the
 //!   database is closed.
-//! - A2. No lock is held while a waker runs, which may do anything, also drop the database's last
+//! - A2. No lock is held while a waker runs. A waker may do anything, also drop the database's last
 //!   handle: so the thread may be the one that stops the desk, and then does not wait for itself.
-//!   Whoever else stops it holds no lock that a waker may want.
+//!   Any other thread that stops the desk holds no lock that a waker may want.
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 use std::thread::JoinHandle;
 
-use engine::{Begun, Engine, Seat};
+use engine::PendingLookup;
 use environment::Environment;
+use memory_budget::MemoryBudget;
+use reads::InFlightReads;
 use sync::locks::{Condvar, Mutex};
 
 use crate::close::begin_to_wake;
 use crate::error::{Error, Result};
 
-/// Reads under way at once.
+/// Lookups in flight.
 const DEPTH: usize = 128;
 
-/// What a read has come to.
+/// The result of a read.
 pub(crate) type Outcome = Result<Option<Vec<u8>>>;
 
-/// Where a future finds its answer.
+/// The place where a future finds its answer.
 pub(crate) struct Answer<T = Outcome>(Mutex<Place<T>>);
 
 struct Place<T> {
@@ -48,7 +51,7 @@ impl<T> Default for Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// The outcome, if it is there; otherwise `waker` will be woken.
+    /// Returns the outcome, if it is there; otherwise `waker` will be woken.
     pub(crate) fn take(&self, waker: &Waker) -> Option<T> {
         let mut place = self.0.lock();
         if place.outcome.is_none() {
@@ -69,34 +72,38 @@ impl<T> Answer<T> {
     }
 }
 
-/// A read that somebody waits for.
+/// A lookup that a future waits for.
 pub(crate) struct Request {
-    key: Vec<u8>,
-    /// None once it is answered.
-    answer: Option<Arc<Answer>>,
+    lookup: Box<dyn PendingLookup>,
+    answer: Promise,
 }
 
-impl Request {
-    pub(crate) fn new(key: Vec<u8>, answer: Arc<Answer>) -> Self {
-        Self { key, answer: Some(answer) }
-    }
+/// The place for one result, which is stored once.
+struct Promise(Option<Arc<Answer>>);
 
-    fn answer(mut self, outcome: Outcome) {
-        if let Some(answer) = self.answer.take() {
+impl Request {
+    pub(crate) fn new(lookup: Box<dyn PendingLookup>, answer: Arc<Answer>) -> Self {
+        Self { lookup, answer: Promise(Some(answer)) }
+    }
+}
+
+impl Promise {
+    fn fill(mut self, outcome: Outcome) {
+        if let Some(answer) = self.0.take() {
             answer.fill(outcome);
         }
     }
 
-    /// Whether the future was dropped.
-    fn is_given_up(&self) -> bool {
-        self.answer.as_ref().is_none_or(|answer| Arc::strong_count(answer) == 1)
+    /// Returns whether the future was dropped.
+    fn is_cancelled(&self) -> bool {
+        self.0.as_ref().is_none_or(|answer| Arc::strong_count(answer) == 1)
     }
 }
 
-impl Drop for Request {
+impl Drop for Promise {
     fn drop(&mut self) {
         // [A1]
-        if let Some(answer) = self.answer.take() {
+        if let Some(answer) = self.0.take() {
             answer.fill(Err(Error::Closed));
         }
     }
@@ -119,42 +126,35 @@ struct Shared {
 #[derive(Default)]
 struct State {
     requests: VecDeque<Request>,
-    /// There is a thread, and it will look at the requests again.
+    /// Whether there is a thread that will take the requests.
     is_serving: bool,
     is_stopped: bool,
 }
 
 impl Desk {
-    /// Hands a request in.
+    /// Hands a request in. The buffers of its reads are charged to `budget`.
     ///
     /// # Errors
-    /// The thread, or its queue, cannot be made; the desk is closed.
+    /// The thread cannot be made; the desk is closed.
     pub(crate) fn ask(
         &self,
-        engine: &dyn Engine,
         environment: &Environment,
+        budget: &Arc<MemoryBudget>,
         request: Request,
     ) -> Result<()> {
-        // One starts the thread; until it does, nobody else hands anything in.
+        // One caller starts the thread; until it has, no other one hands anything in.
         let mut threads = self.threads.lock();
         let (is_stopped, is_serving) = self.shared.standing();
         if is_stopped {
             return Err(Error::Closed);
         }
         if !is_serving {
-            let Some(seat) = engine.seat(DEPTH)? else {
-                // [A2]
-                drop(threads);
-                let mut value = Vec::new();
-                let has_value = engine.get(&request.key, &mut value)?;
-                request.answer(Ok(has_value.then_some(value)));
-                return Ok(());
-            };
             self.shared.state.lock().is_serving = true;
             let shared = Arc::clone(&self.shared);
+            let reads = InFlightReads::new(DEPTH, budget);
             let started = environment.spawn("async-reads", move || {
                 begin_to_wake();
-                shared.serve(seat);
+                shared.serve(reads);
             });
             if started.is_err() {
                 self.shared.state.lock().is_serving = false;
@@ -166,7 +166,7 @@ impl Desk {
         // It may have ended meanwhile.
         if !state.is_serving {
             drop(state);
-            return self.ask(engine, environment, request);
+            return self.ask(environment, budget, request);
         }
         state.requests.push_back(request);
         drop(state);
@@ -182,14 +182,14 @@ impl Desk {
         for thread in threads {
             // [A2]
             if thread.thread().id() != std::thread::current().id() {
-                // If it panicked, whoever waited has been answered [A1].
+                // If it panicked, its requests have got their answers [A1].
                 let _ = thread.join();
             }
         }
     }
 }
 
-/// Says, however a thread ends, that it does, and answers what it will not look at any more.
+/// Notes the end of a thread, whatever its cause, and drops the requests that it leaves.
 struct Leaving<'a>(&'a Shared);
 
 impl Drop for Leaving<'_> {
@@ -210,34 +210,35 @@ impl Shared {
         (state.is_stopped, state.is_serving)
     }
 
-    fn serve(&self, mut seat: Box<dyn Seat>) {
+    fn serve(&self, reads: InFlightReads<Promise>) {
         let _leaving = Leaving(self);
-        let mut pending: HashMap<u64, Request> = HashMap::new();
-        let mut tags = 0..;
-        while let Some(requests) = self.next(DEPTH - pending.len(), pending.is_empty()) {
-            for (request, tag) in requests.into_iter().zip(&mut tags) {
-                if !request.is_given_up() {
-                    begin(&mut *seat, tag, request, &mut pending);
+        // Dropped before `_leaving`, so that it finds the requests of the wakers.
+        let mut reads = reads;
+        // Requests for which the table has no room yet.
+        let mut waiting = VecDeque::new();
+        loop {
+            let is_idle = reads.is_empty() && waiting.is_empty();
+            let room = DEPTH.saturating_sub(reads.len() + waiting.len());
+            let Some(requests) = self.next(room, is_idle) else { break };
+            waiting.extend(requests);
+            while let Some(Request { lookup, answer }) = waiting.pop_front() {
+                if answer.is_cancelled() {
+                    continue;
+                }
+                if let Err((lookup, answer)) = reads.start(lookup, answer) {
+                    waiting.push_front(Request { lookup, answer });
+                    break;
                 }
             }
-            let mut told = |tag, found: engine::Result<Option<&[u8]>>| {
-                if let Some(request) = pending.remove(&tag) {
-                    request
-                        .answer(found.map(|value| value.map(<[u8]>::to_vec)).map_err(Error::from));
-                }
-            };
-            if let Err(error) = seat.complete(true, &mut told) {
-                let error = Error::from(error);
-                let asked = std::mem::take(&mut self.state.lock().requests);
-                let all = pending.into_values().chain(asked);
-                all.for_each(|request| request.answer(Err(error.clone())));
-                return;
-            }
+            reads.complete(true, &mut |answer, done| {
+                let value = done.value.map(|value| value.map(std::mem::take));
+                answer.fill(value.map_err(Error::from));
+            });
         }
     }
 
-    /// Up to `room` requests; waits for one if the thread `is_idle`. None once the desk is stopped
-    /// and nothing is left to do.
+    /// Returns up to `room` requests; waits for one if the thread `is_idle`. Returns none once the
+    /// desk is stopped and nothing is left to do.
     fn next(&self, room: usize, is_idle: bool) -> Option<Vec<Request>> {
         let mut state = self.state.lock();
         while is_idle && state.requests.is_empty() && !state.is_stopped {
@@ -248,16 +249,5 @@ impl Shared {
         }
         let count = room.min(state.requests.len());
         Some(state.requests.drain(..count).collect())
-    }
-}
-
-fn begin(seat: &mut dyn Seat, tag: u64, request: Request, pending: &mut HashMap<u64, Request>) {
-    let mut value = Vec::new();
-    match seat.begin_get(tag, &request.key, &mut value) {
-        Ok(Begun::Found) => request.answer(Ok(Some(value))),
-        Ok(Begun::Absent) => request.answer(Ok(None)),
-        Ok(Begun::Pending) => drop(pending.insert(tag, request)),
-        Ok(Begun::Full) => unreachable!("no more is begun than there is room for"),
-        Err(error) => request.answer(Err(error.into())),
     }
 }

@@ -6,6 +6,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
+use engine::{At, Lookup};
+
 use super::desk::{Answer, Outcome, Request};
 use crate::error::{Error, Result};
 use crate::expiry::Moment;
@@ -87,17 +89,18 @@ impl AsyncGet {
         let generation = self.keyspace.slot.current()?;
         let mut value = Vec::new();
         self.moment = generation.moment(self.keyspace.form);
-        if let Some(has_value) =
-            generation.get_at_once(self.keyspace.form, &self.key, &mut value)?
-        {
-            return Ok(Poll::Ready(has_value.then_some(value)));
-        }
+        let lookup = match generation.lookup(&self.key, At::Newest, &mut value)? {
+            Lookup::Found => return Ok(Poll::Ready(self.shown(Some(value))?)),
+            Lookup::Absent => return Ok(Poll::Ready(None)),
+            Lookup::Pending(lookup) => lookup,
+        };
         let answer = Arc::new(Answer::default());
-        // Before it is handed in: nobody is woken who is not known.
+        // Before it is handed in, so that the waker is known.
         let none_yet = answer.take(context.waker());
-        debug_assert!(none_yet.is_none(), "nobody was asked");
-        let request = Request::new(self.key.clone(), Arc::clone(&answer));
-        generation.desk.ask(&*generation.engine, &inner.options.environment, request)?;
+        debug_assert!(none_yet.is_none(), "the lookup is not handed in yet");
+        let request = Request::new(lookup, Arc::clone(&answer));
+        let budget = generation.reads.budget();
+        generation.desk.ask(&inner.options.environment, budget, request)?;
         self.answer = Some(answer);
         self.asked = Arc::downgrade(&generation);
         Ok(Poll::Pending)

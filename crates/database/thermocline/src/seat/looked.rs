@@ -1,34 +1,31 @@
 //! An old value that a seat has looked up for its user, who updates the key with it.
 
 use std::fmt;
-use std::sync::Arc;
 
-use engine::{Old, Operator};
+use engine::Operator;
 
 use crate::error::Result;
-use crate::rmw::Tried;
+use crate::rmw::{Old, Tried};
 use crate::seat::Target;
-use crate::slot::Generation;
 
-/// What [`crate::Seat::begin_old`] has found.
+/// The result of [`crate::Seat::begin_old`].
 #[derive(Clone, Copy)]
 pub struct Looked<'a> {
     pub(super) target: &'a Target,
-    pub(super) generation: &'a Arc<Generation>,
     pub(super) old: Old<'a>,
 }
 
 impl Looked<'_> {
-    /// Replaces the key's value by what `operator` makes of the one that was found, or of a newer one
-    /// that memory knows. [`Tried::NeedsDevice`]: another write of the key came first, or might have,
-    /// and nothing has changed; begin again, with [`crate::Keyspace::try_rmw`]. Does not wait, as
-    /// that does not.
+    /// Replaces the key's value by the result of `operator` for the value that was found, or for a
+    /// newer one that memory knows. [`Tried::NeedsRead`]: another write of the key came first, or
+    /// may have come, and nothing has changed; begin again, with [`crate::Keyspace::try_rmw`]. Like
+    /// that call, it does not wait.
     ///
     /// # Errors
     /// As [`crate::Keyspace::rmw`].
     pub fn update(&self, operator: &mut dyn Operator) -> Result<Tried> {
         let Target { inner, slot, form, .. } = self.target;
-        inner.try_rmw_of_old(slot, *form, self.generation, &self.old, operator)
+        inner.try_rmw_with_old(slot, *form, &self.old, operator)
     }
 }
 

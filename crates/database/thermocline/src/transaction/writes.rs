@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use engine::{Change, Direction, KeyRange, Op, check_value};
+use engine::{At, Change, Direction, KeyRange, Op, check_value};
 
 use super::entry_bytes;
 use crate::error::Result;
@@ -396,7 +396,7 @@ fn merged(
 ) -> Result<Option<Option<Vec<u8>>>> {
     let merging = keyspace.merging()?;
     let mut stored = Vec::new();
-    let is_there = generation.engine.get(key, &mut stored)?;
+    let is_there = generation.get_stored(key, At::Newest, &mut stored)?;
     let (mut now, mut has_changed) = (is_there.then_some(stored), false);
     for operand in operands {
         match merging.of_stored(moment, key, now.as_deref(), operand)? {

@@ -13,6 +13,7 @@ use journal::Durability;
 use super::*;
 use crate::Error;
 use crate::options::{EngineKind, KeyspaceOptions, Options};
+use crate::stand_in::OneRead;
 use crate::stand_in::{StandIn, stand_in};
 
 /// A call that takes longer than this never ends.
@@ -40,7 +41,7 @@ fn on_thread<T: Send + 'static>(db: &Db, work: impl FnOnce() -> T + Send + 'stat
 type Way = fn(&Db, &Keyspace) -> Result<bool>;
 
 fn is_done(tried: Tried) -> bool {
-    assert_ne!(tried, Tried::NeedsDevice);
+    assert_ne!(tried, Tried::NeedsRead);
     tried != Tried::MustWait
 }
 
@@ -62,9 +63,11 @@ const CALLS: [(&str, Way); 4] = [
     ("update of a looked up value", |_, space| {
         let Keyspace { inner, slot, form, .. } = space;
         let (generation, mut value) = (slot.generation()?, Vec::new());
-        let had_value = generation.engine.get(b"k", &mut value)?;
-        let old = Old::new(b"k", had_value.then_some(&value[..]), &|| true);
-        inner.try_rmw_of_old(slot, *form, &generation, &old, &mut update).map(is_done)
+        let had_value = generation.get_stored(b"k", At::Newest, &mut value)?;
+        let value = had_value.then_some(&value[..]);
+        let lookup = OneRead::default();
+        let old = Old { key: b"k", value, generation: Some(&generation), lookup: &lookup };
+        inner.try_rmw_with_old(slot, *form, &old, &mut update).map(is_done)
     }),
     ("batch", |db, space| {
         Ok(db.try_write(Batch::new().put(space, b"k", b"v").put(space, b"l", b"w"))?.is_some())

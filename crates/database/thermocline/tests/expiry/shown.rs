@@ -53,7 +53,7 @@ fn on_a_seat(space: &Keyspace, key: &[u8]) -> Found {
 /// Returns the value that each way of reading the present shows for `key`, by the way's name.
 fn ways(db: &Db, space: &Keyspace, key: &[u8]) -> Vec<(&'static str, Found)> {
     let mut into = Vec::new();
-    let at_once = space.get_at_once(key, &mut into).unwrap();
+    let at_once = space.try_get(key, &mut into).unwrap();
     let mut walked = None;
     space
         .walk(None, |other, value| {
@@ -83,7 +83,7 @@ fn ways(db: &Db, space: &Keyspace, key: &[u8]) -> Vec<(&'static str, Found)> {
         ("future", wait_for(space.get_async(key))),
     ];
     if let Some(is_there) = at_once {
-        ways.push(("get_at_once", is_there.then_some(into)));
+        ways.push(("try_get", is_there.then_some(into)));
     }
     if space.is_ordered() {
         let of = |pair: Option<Result<Pair, Error>>| pair.map(|pair| pair.unwrap().1);

@@ -9,6 +9,7 @@ use device::Device;
 use engine::{Change, Host, NoJournal, Operator, SeqNo, Sequence};
 use environment::Environment;
 use memory_budget::MemoryBudget;
+use reads::BlockingReads;
 use sync::thread::yield_now;
 use telemetry::Registry;
 use workers::{HandCranked, Order, Pool};
@@ -102,7 +103,7 @@ impl SmallStore {
     /// Returns the number that [`KEY`] has been counted up to, if it is there.
     pub(crate) fn count(&self) -> Option<u64> {
         let mut value = Vec::new();
-        let is_there = self.shared().get(KEY, &mut value).expect("it is read");
+        let is_there = self.store.get(KEY, &mut value).expect("it is read");
         is_there.then(|| number(&value))
     }
 

@@ -15,7 +15,7 @@ use workers::StopToken;
 use super::ColdIndex;
 use super::chunk::{Chunk, Entry, Name, Prefix, covered, encode, record_bytes};
 use super::directory::Word;
-use super::fetch::{Group, Outcome};
+use super::read_chunks::{Group, Outcome};
 use crate::address::LogAddress;
 use crate::cold::Covered;
 use crate::position::Position;

@@ -18,8 +18,8 @@ use super::ColdIndex;
 use super::apply::Growth;
 use super::chunk::{Name, Prefix};
 use super::directory::Word;
-use super::fetch::Outcome;
 use super::plan::{is_wanted, plan};
+use super::read_chunks::Outcome;
 use crate::address::LogAddress;
 
 /// Addresses that are compacted together: the names of their chunks are kept in memory.

@@ -8,7 +8,7 @@ use workers::StopToken;
 use super::ColdIndex;
 use super::apply::{Applied, Change};
 use super::chunk::{ADDRESS_UNIT, Prefix};
-use super::fetch::Outcome;
+use super::read_chunks::Outcome;
 use crate::address::LogAddress;
 use crate::position::Position;
 

@@ -7,7 +7,7 @@ use workers::StopToken;
 
 use super::ColdIndex;
 use super::chunk::Prefix;
-use super::fetch::Outcome;
+use super::read_chunks::Outcome;
 use crate::address::LogAddress;
 use crate::position::Position;
 

@@ -14,12 +14,12 @@
 //!      gone? the chunk again
 //! ```
 //!
-//! 1. [`Shared::look_in_memory`], protected, returns the value if memory has it, and otherwise the
-//!    place at which the chain continues.
-//! 2. A [`LookUp`] continues from there: [`LookUp::start`], then [`LookUp::resume`] with the bytes
-//!    of the read that it requests, until it has a result.
-//! 3. Its driver waits for the reads: sequentially (`run`), or for many lookups on one queue of the
-//!    device, each at a step of its own (`flight`).
+//! 1. [`Shared::look_in_memory`] searches memory, protected. Otherwise it returns the place where the
+//!    chain continues.
+//! 2. A [`LookUp`] continues from there: [`LookUp::start`], then [`LookUp::resume`] with the bytes of
+//!    the read that it requests, until it has ended.
+//! 3. A driver of the crate `reads` does the reads of a lookup that is pending (`lookup`). A walk
+//!    and a blocking update do them in sequence ([`LookUp::run`]).
 //!
 //! # Invariants
 //! - L1. Between two steps nothing is protected, and a lookup holds nothing that only protection
@@ -36,7 +36,6 @@
 //! - L5. A value that was found below the hot log's memory is cached, under the entry that was
 //!   noted before memory was searched in vain [R2 of the read cache]; nothing else is.
 
-pub(crate) mod flight;
 pub(crate) mod reads;
 
 use std::sync::atomic::Ordering::Acquire;
@@ -73,20 +72,14 @@ pub(crate) struct Beyond {
     pub(crate) on_disk: LogAddress,
 }
 
-/// The result of one step of a lookup.
-#[derive(Debug)]
-pub(crate) enum Progress<'b> {
-    Value(&'b [u8]),
+/// The progress of a lookup after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It has ended, and the value replaced the content of the caller's buffer.
+    Value,
+    /// It has ended: the key has no value.
     Absent,
-    /// Nothing yet: it needs [`LookUp::read`].
-    Read,
-}
-
-/// The same, before anything is borrowed.
-enum Step {
-    /// The value was read to the caller's scratch.
-    InScratch,
-    Absent,
+    /// It needs [`LookUp::read`].
     Read,
 }
 
@@ -174,22 +167,21 @@ impl LookUp {
         self.read.as_ref().expect("a look-up that was started wants a read")
     }
 
-    /// Continues as far as it can without the device. A value may be in `scratch`. The caller is
-    /// not protected, here and below.
+    /// Continues as far as it can without the device. The caller is not protected, here and below.
     ///
     /// # Errors
     /// Damage with its place; the store was closed.
-    pub(crate) fn start<'b>(
+    pub(crate) fn start(
         &mut self,
         shared: &Shared,
         key: &[u8],
-        scratch: &'b mut Vec<u8>,
-    ) -> Result<Progress<'b>> {
-        let step = self.search_hot(shared, key, self.beyond.on_disk, scratch)?;
-        if !matches!(step, Step::Read) {
+        into: &mut Vec<u8>,
+    ) -> Result<Progress> {
+        let progress = self.search_hot(shared, key, self.beyond.on_disk, into)?;
+        if progress != Progress::Read {
             self.count_digests(shared);
         }
-        Ok(progress(step, scratch))
+        Ok(progress)
     }
 
     /// Counts the digests: the lookup has a result, or a read was made for it.
@@ -199,77 +191,69 @@ impl LookUp {
         }
     }
 
-    /// Continues with the bytes that were read. A value may be in `fetched` or in `scratch`.
+    /// Continues with the bytes that were read.
     ///
     /// # Errors
     /// The same.
-    pub(crate) fn resume<'b>(
+    pub(crate) fn resume(
         &mut self,
         shared: &Shared,
         key: &[u8],
-        fetched: &'b [u8],
-        scratch: &'b mut Vec<u8>,
-    ) -> Result<Progress<'b>> {
+        fetched: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<Progress> {
         let read = self.read.as_mut().expect("a look-up is resumed with its read");
         let address = read.address();
         let Fetched::Record(stored) = read.judge(fetched)? else { return Ok(Progress::Read) };
         self.count_digests(shared);
-        let step = match self.at {
+        let progress = match self.at {
             At::HotRecord | At::ColdRecord if stored.key == key => {
                 let Some(value) = stored.value else { return Ok(Progress::Absent) };
                 self.cache(shared, key, value);
-                return Ok(Progress::Value(value));
+                into.clear();
+                into.extend_from_slice(value);
+                return Ok(Progress::Value);
             }
-            At::HotRecord => self.search_hot(shared, key, stored.header.previous(), scratch)?,
+            At::HotRecord => self.search_hot(shared, key, stored.header.previous(), into)?,
             At::ColdRecord => {
                 self.others += 1;
-                self.search_cold(shared, key, false, scratch)?
+                self.search_cold(shared, key, false, into)?
             }
             At::Chunk => {
                 let position = shared.index.position(self.hash);
                 let cold = shared.cold_log();
                 cold.index.judge_read(position, address, &stored, &mut self.named)?;
-                self.search_cold(shared, key, false, scratch)?
+                self.search_cold(shared, key, false, into)?
             }
         };
-        if !matches!(step, Step::Read) {
+        if progress != Progress::Read {
             self.count_digests(shared);
         }
-        Ok(progress(step, scratch))
+        Ok(progress)
     }
 
-    /// Does all its reads sequentially; the value replaces the content of `into`. Blocks.
+    /// Does all its reads in sequence; the value replaces the content of `into`. Blocks.
     ///
     /// # Errors
     /// Damage with its place; the storage's; the store was closed.
     pub(crate) fn run(mut self, shared: &Shared, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        match self.start(shared, key, into)? {
-            Progress::Value(_) => return Ok(true),
-            Progress::Absent => return Ok(false),
-            Progress::Read => {}
-        }
-        let mut scratch = Vec::new();
-        loop {
+        let mut progress = self.start(shared, key, into)?;
+        let needs_device = progress == Progress::Read;
+        while progress == Progress::Read {
             let fetched = self.read().fetch()?;
             shared.look_up_reads.note_read(fetched.len());
-            let has_value = match self.resume(shared, key, &fetched, &mut scratch)? {
-                Progress::Value(value) => {
-                    into.clear();
-                    into.extend_from_slice(value);
-                    true
-                }
-                Progress::Absent => false,
-                Progress::Read => continue,
-            };
+            progress = self.resume(shared, key, &fetched, into)?;
+        }
+        if needs_device {
             shared.look_up_reads.note_end();
             shared.wake_upkeep();
-            return Ok(has_value);
         }
+        Ok(progress == Progress::Value)
     }
 
-    fn wants(&mut self, at: At, read: RecordRead) -> Step {
+    fn wants(&mut self, at: At, read: RecordRead) -> Progress {
         (self.at, self.read) = (at, Some(read));
-        Step::Read
+        Progress::Read
     }
 
     fn cache(&self, shared: &Shared, key: &[u8], value: &[u8]) {
@@ -285,8 +269,8 @@ impl LookUp {
         shared: &Shared,
         key: &[u8],
         mut from: LogAddress,
-        scratch: &mut Vec<u8>,
-    ) -> Result<Step> {
+        into: &mut Vec<u8>,
+    ) -> Result<Progress> {
         loop {
             let goes_on = from > self.searched && from >= shared.log.begin();
             if goes_on && let Some(read) = shared.log.record_read(from)? {
@@ -296,17 +280,17 @@ impl LookUp {
             let is_end = shared.truncations.load(Acquire) == self.beyond.chain.truncations;
             if is_end || is_planted(Planted::ChainEndBelieved) {
                 return match shared.cold {
-                    Some(_) => self.search_cold(shared, key, true, scratch),
-                    None => Ok(Step::Absent),
+                    Some(_) => self.search_cold(shared, key, true, into),
+                    None => Ok(Progress::Absent),
                 };
             }
             self.searched = self.searched.max(self.beyond.chain.log_head);
             let guard = shared.epochs.protect();
-            let looked = shared.look_in_memory(self.hash, key, self.searched, scratch);
+            let looked = shared.look_in_memory(self.hash, key, self.searched, into);
             drop(guard);
             match looked {
-                InMemory::Value => return Ok(Step::InScratch),
-                InMemory::Tombstone => return Ok(Step::Absent),
+                InMemory::Value => return Ok(Progress::Value),
+                InMemory::Tombstone => return Ok(Progress::Absent),
                 InMemory::Beyond(beyond) => (self.beyond, from) = (beyond, beyond.on_disk),
             }
         }
@@ -318,8 +302,8 @@ impl LookUp {
         shared: &Shared,
         key: &[u8],
         mut wants_chunk: bool,
-        scratch: &mut Vec<u8>,
-    ) -> Result<Step> {
+        into: &mut Vec<u8>,
+    ) -> Result<Progress> {
         let cold = shared.cold_log();
         loop {
             if wants_chunk {
@@ -331,15 +315,17 @@ impl LookUp {
                     Lookup::OnDisk(read) => return Ok(self.wants(At::Chunk, read)),
                 }
             }
-            let Some(at) = self.named.get(self.others).copied() else { return Ok(Step::Absent) };
+            let Some(at) = self.named.get(self.others).copied() else {
+                return Ok(Progress::Absent);
+            };
             let guard = cold.log.epochs.protect();
             match cold.log.place(at) {
                 Place::Memory(record) if record.is_of(key) => {
-                    let is_value = record.read(scratch) == Read::Value;
+                    let is_value = record.read(into) == Read::Value;
                     debug_assert!(is_value, "the cold log holds no tombstones");
                     drop(guard);
-                    self.cache(shared, key, scratch);
-                    return Ok(Step::InScratch);
+                    self.cache(shared, key, into);
+                    return Ok(Progress::Value);
                 }
                 Place::Memory(_) => {
                     wants_chunk = false;
@@ -365,13 +351,5 @@ impl LookUp {
             self.gone.again()?;
             wants_chunk = true;
         }
-    }
-}
-
-fn progress(step: Step, scratch: &[u8]) -> Progress<'_> {
-    match step {
-        Step::InScratch => Progress::Value(scratch),
-        Step::Absent => Progress::Absent,
-        Step::Read => Progress::Read,
     }
 }

@@ -10,21 +10,20 @@
 //!
 //! An attempt that fails begins again, so the operator may be called several times.
 //!
-//! A host that orders the writes of a key itself looks the old value up on a seat, keeps writes of
-//! the key out, and checks the chain in the same way before it writes
+//! A host that orders the writes of a key itself looks the old value up ([`engine::At::ForUpdate`]),
+//! excludes other writes of the key, and checks the same of the chain before it writes
 //! ([`Shared::is_unwritten_since`]).
 
 use std::sync::atomic::Ordering::Acquire;
 
-use engine::{Change, Operator, Result, SeqNo};
-use sync::epoch::Guard;
+use engine::{Change, Operator, Result, SeqNo, Updated};
 
 use crate::address::LogAddress;
 use crate::hash_index::Slot;
 use crate::hybrid_log::PageFull;
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
-use crate::ops::look_up::{Beyond, InMemory, LookUp, Progress};
+use crate::ops::look_up::{Beyond, LookUp, Progress};
 use crate::planted::{Planted, is_planted};
 use crate::record::{InPlace, Live, Read, Shape};
 use crate::scratch::Scratch;
@@ -45,9 +44,9 @@ type Tried = std::result::Result<Attempt, PageFull>;
 
 /// A read-modify-write that needs the old value from disk, and the moment at which it began.
 pub(crate) struct WantsOld {
-    beyond: Beyond,
-    /// `SAFE_READ_ONLY` of that moment.
-    start: LogAddress,
+    pub(crate) beyond: Beyond,
+    /// The value of `SAFE_READ_ONLY` then.
+    pub(crate) start: LogAddress,
 }
 
 impl WantsOld {
@@ -76,17 +75,20 @@ impl Shared {
         Ok(())
     }
 
-    /// The same without reads of the device; returns `false` if one is needed.
-    pub(crate) fn rmw_at_once(
+    /// The same if memory knows the old value.
+    pub(crate) fn try_update(
         &self,
         key: &[u8],
         operator: &mut dyn Operator,
         seqno: SeqNo,
-    ) -> Result<bool> {
+    ) -> Result<Updated> {
         self.check_rmw(key)?;
-        let is_done = seqno <= self.persisted()
-            || self.rmw_up_to_device(key, operator, &mut Scratch::take())?.is_none();
-        Ok(is_done)
+        if seqno <= self.persisted()
+            || self.rmw_up_to_device(key, operator, &mut Scratch::take())?.is_none()
+        {
+            return Ok(Updated::Done);
+        }
+        Ok(Updated::NeedsRead)
     }
 
     /// Does a read-modify-write up to its end, or up to the lookup of the old value that needs a
@@ -102,7 +104,7 @@ impl Shared {
             let mut look_up = wanted.look_up(hash);
             let old = match look_up.start(self, key, value)? {
                 Progress::Read => return Ok(Some((look_up, wanted))),
-                Progress::Value(old) => Some(old),
+                Progress::Value => Some(value.as_slice()),
                 Progress::Absent => None,
             };
             if self.rmw_with_old(hash, key, operator, &wanted, old)? {
@@ -110,26 +112,6 @@ impl Shared {
             }
         }
         Ok(None)
-    }
-
-    /// The lookup of the value that another layer's read-modify-write is to change, which needs a
-    /// read; `None` if it needs none. The caller is protected by `guard` alone.
-    pub(crate) fn look_up_old(
-        &self,
-        guard: Guard<'_>,
-        key: &[u8],
-        scratch: &mut Vec<u8>,
-    ) -> Result<Option<(LookUp, WantsOld)>> {
-        self.health.check_open()?;
-        let hash = self.hash(key);
-        let start = self.log.safe_read_only();
-        let looked = self.look_in_memory(hash, key, LogAddress::NONE, scratch);
-        drop(guard);
-        let InMemory::Beyond(beyond) = looked else { return Ok(None) };
-        let wanted = WantsOld { beyond, start };
-        let mut look_up = wanted.look_up(hash);
-        let progress = look_up.start(self, key, scratch)?;
-        Ok(matches!(progress, Progress::Read).then_some((look_up, wanted)))
     }
 
     /// Counts an old value that was read from disk.

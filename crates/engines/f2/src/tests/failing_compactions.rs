@@ -10,6 +10,7 @@ use std::sync::Arc;
 use conformance::Journaled;
 use device::{Device, FaultDevice, OperationKind};
 use engine::{Change, Corruption, Engine, Error, Op};
+use reads::BlockingReads;
 
 use super::stores::{Bench, key, tiny, value};
 use super::two_logs::small_cold;

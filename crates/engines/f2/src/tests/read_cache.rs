@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use engine::Engine;
+use reads::BlockingReads;
 
 use super::stores::{Add, Bench, count, key, tiny, value};
 use crate::Options;

@@ -9,6 +9,7 @@ use device::Device;
 use engine::{Barrier, Change, Engine, Host, NoJournal, Op, Operator, Sequence};
 use environment::{Environment, ManualClock};
 use memory_budget::MemoryBudget;
+use reads::BlockingReads;
 use telemetry::Registry;
 use workers::{Class, HandCranked, Order, Pool, StopToken};
 

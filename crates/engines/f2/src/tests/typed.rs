@@ -1,6 +1,7 @@
 //! Typed stores: values are read as they were written, and no update is lost.
 
 use engine::{Engine, Error, Op, SeqNo};
+use reads::BlockingReads;
 
 use super::stores::{Bench, tiny};
 use crate::Typed;

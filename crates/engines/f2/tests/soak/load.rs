@@ -1,11 +1,14 @@
 //! The work of one thread of a life, through every call that there is.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use engine::{Begun, Change, Engine, Op, Operator};
+use engine::{At, Change, Engine, Lookup, Op, Operator};
 use environment::Seed;
+use memory_budget::MemoryBudget;
+use reads::InFlightReads;
 use thermocline_f2::{Completed, Get, Session, Ticket, Update, Wait};
 
 use crate::open::{Open, UnderWay};
@@ -116,7 +119,7 @@ impl Load<'_> {
                 self.by_session(&step.reads, rest, session, false);
                 return;
             }
-            Way::Seat => self.read_by_seat(&step.reads),
+            Way::InFlight => self.read_in_flight(&step.reads),
             Way::Batches => {
                 let names: Vec<Vec<u8>> = self.names(&step.reads);
                 let found = self.open.multi_get(&names);
@@ -211,31 +214,35 @@ impl Load<'_> {
         session.complete_pending(wait, &mut told).unwrap();
     }
 
-    fn read_by_seat(&self, reads: &[usize]) {
-        let seat = self.open.store.seat(DEPTH).unwrap();
-        let mut seat = seat.expect("a store larger than memory has seats");
+    fn read_in_flight(&self, keys: &[usize]) {
+        let budget = Arc::new(MemoryBudget::new(u64::MAX));
+        let mut reads: InFlightReads<usize> = InFlightReads::new(DEPTH, &budget);
         let mut value = Vec::new();
-        let mut told = |tag: u64, value: engine::Result<Option<&[u8]>>| {
-            self.compare(tag as usize, value.unwrap());
-            self.done.pending_gets.fetch_add(1, SeqCst);
+        let complete = |reads: &mut InFlightReads<usize>| {
+            reads.complete(true, &mut |number, done| {
+                let value = done.value.unwrap();
+                self.compare(number, value.map(|value| value.as_slice()));
+                self.done.pending_gets.fetch_add(1, SeqCst);
+            });
         };
-        for number in reads {
+        for number in keys {
             let name = key(self.thread(), *number);
             loop {
-                match seat.begin_get(*number as u64, &name, &mut value).unwrap() {
-                    Begun::Found => self.compare(*number, Some(&value)),
-                    Begun::Absent => self.compare(*number, None),
-                    Begun::Pending => {}
-                    Begun::Full => {
-                        seat.complete(true, &mut told).unwrap();
-                        continue;
+                match self.open.store.lookup(&name, At::Newest, &mut value).unwrap() {
+                    Lookup::Found => self.compare(*number, Some(&value)),
+                    Lookup::Absent => self.compare(*number, None),
+                    Lookup::Pending(lookup) => {
+                        if reads.start(lookup, *number).is_err() {
+                            complete(&mut reads);
+                            continue;
+                        }
                     }
                 }
                 break;
             }
         }
-        while seat.pending() > 0 {
-            seat.complete(true, &mut told).unwrap();
+        while !reads.is_empty() {
+            complete(&mut reads);
         }
     }
 
@@ -254,7 +261,7 @@ impl Load<'_> {
             .collect();
         match step.way {
             Way::Batches if !ops.is_empty() => self.open.write(&ops),
-            Way::Seat => {
+            Way::InFlight => {
                 for ((number, name), value) in keys.iter().zip(&names).zip(&values) {
                     let mut replace = |old: Option<&[u8]>| {
                         self.compare(*number, old);

@@ -9,6 +9,7 @@ use engine::{Engine, Host, NoJournal, Op, Sequence};
 use environment::{Environment, Seed};
 use memory_budget::MemoryBudget;
 use rand::RngExt;
+use reads::BlockingReads;
 use telemetry::Registry;
 use thermocline_f2::{Options, Store};
 use workers::Pool;

@@ -36,8 +36,8 @@ pub(crate) enum Way {
     Session,
     /// The same; the session is dropped with pending operations, and a new one begins.
     BrokenSession,
-    /// Reads by a seat; writes by read-modify-writes, which get the old value.
-    Seat,
+    /// Reads with lookups in flight; writes by read-modify-writes, which get the old value.
+    InFlight,
 }
 
 /// A put, or a delete if there is no value.
@@ -103,7 +103,7 @@ impl Step {
             1..28 => Way::Session,
             28..40 => Way::Calls,
             40..52 => Way::Batches,
-            _ => Way::Seat,
+            _ => Way::InFlight,
         };
         Self { counters, writes, reads, way }
     }

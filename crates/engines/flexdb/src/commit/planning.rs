@@ -346,7 +346,7 @@ fn plan_chunk(shared: &Shared, claim: &Claim) -> Result<Chunk> {
         None => planner.join_in_runs(claim, &mut intervals),
         Some(_) => None,
     };
-    read(shared, &mut intervals)?;
+    read(shared, &mut intervals);
     let charge = Account::new(&shared.host.memory);
     let (mut planned, mut bytes) = (Vec::with_capacity(intervals.len()), 0);
     for Pending { found, updates, known, is_anew } in intervals {
@@ -362,7 +362,7 @@ fn plan_chunk(shared: &Shared, claim: &Claim) -> Result<Chunk> {
 }
 
 /// Reads the intervals that have to be known, neighbours as one.
-fn read(shared: &Shared, intervals: &mut [Pending<'_>]) -> Result<()> {
+fn read(shared: &Shared, intervals: &mut [Pending<'_>]) {
     let (mut wanted, mut colds) = (Vec::new(), Vec::new());
     for (index, interval) in intervals.iter_mut().enumerate() {
         if let Known::Cold(_) = &interval.known
@@ -376,5 +376,5 @@ fn read(shared: &Shared, intervals: &mut [Pending<'_>]) -> Result<()> {
         if let Some(interval) = wanted.get(at).and_then(|index| intervals.get_mut(*index)) {
             interval.known = block.map_or_else(Known::Damaged, Known::Pairs);
         }
-    })
+    });
 }

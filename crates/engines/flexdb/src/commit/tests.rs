@@ -1,6 +1,7 @@
 //! Changes that are broken off.
 
 use engine::Engine;
+use reads::BlockingReads;
 
 use std::ops::Bound;
 
@@ -249,9 +250,9 @@ fn many_threads_plan_what_one_does() {
     println!("{commits} commits");
     assert!(commits > 10, "{commits}");
     store.shared.committer.lock().check().unwrap_or_else(|fault| panic!("{fault}"));
-    let view = store.view(sequence.pin()).expect("open");
+    let view = store.view(sequence.pin());
     let all = engine::KeyRange::all();
-    let pairs = crate::tests::stores::scan(&*view, all, engine::Direction::Forward);
+    let pairs = crate::tests::stores::scan(&view, all, engine::Direction::Forward);
     assert!(pairs == model.into_iter().collect::<Vec<_>>());
     store.close().expect("closes");
 }
@@ -328,7 +329,7 @@ fn room_by_deletes_that_is_broken_off_takes_nothing_from_a_view() {
         assert!(taken.expect("it is open").expect("nothing fails") > 0);
     }
     let seen =
-        || crate::tests::stores::scan(&*view, engine::KeyRange::all(), engine::Direction::Forward);
+        || crate::tests::stores::scan(&view, engine::KeyRange::all(), engine::Direction::Forward);
     assert_eq!(seen().len(), 100);
     bench.flush();
     assert_eq!(seen().len(), 100);
@@ -359,7 +360,7 @@ fn room_by_deletes_that_the_next_try_takes_again_is_made_once() {
     assert!(bench.detail("relieved_pairs") > 0);
     let view = bench.view();
     let pairs =
-        crate::tests::stores::scan(&*view, engine::KeyRange::all(), engine::Direction::Forward);
+        crate::tests::stores::scan(&view, engine::KeyRange::all(), engine::Direction::Forward);
     assert_eq!(pairs.len(), taken - 1);
 }
 

@@ -209,7 +209,7 @@ impl Shared {
             Ok(block) => blocks[missing[at]] = Some(block),
             Err(engine::Error::Corruption(_)) => {}
             Err(error) => failure = Some(error),
-        })?;
+        });
         self.tidying.note_read(wanted.len() as u64);
         if let Some(error) = failure {
             return Err(error);

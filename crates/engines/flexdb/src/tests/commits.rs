@@ -8,6 +8,7 @@ use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
 use engine::{Barrier, Direction, Engine, Error, KeyRange, NoJournal, Op, Result};
 use environment::Random;
 use rand::RngExt;
+use reads::BlockingReads;
 use sync::locks::Mutex;
 
 use super::stores::{Bench, key, scan, small};
@@ -338,7 +339,7 @@ fn write_over(memory_bytes: u64, options: &Options) {
                 100 if round % 5 == 3 => view = Some((bench.view(), model.clone())),
                 140 => {
                     if let Some((view, model)) = view.take() {
-                        let pairs = scan(&*view, KeyRange::all(), Direction::Forward);
+                        let pairs = scan(&view, KeyRange::all(), Direction::Forward);
                         let expected: Vec<_> = model.into_iter().collect();
                         assert!(pairs == expected, "a view of round {round}");
                     }
@@ -464,8 +465,8 @@ pub(super) fn a_view_that_holds_all_room_stops_writes_only_while_it_is_held() {
     let second: Vec<_> = (0..10).map(seen(2)).chain((10..keys).map(seen(1))).collect();
     // Also while the store's background work continues.
     bench.store.shared.collect(false).expect("the collector can go on");
-    assert!(scan(&*view, KeyRange::all(), Direction::Forward) == first);
-    assert!(scan(&*later, KeyRange::all(), Direction::Forward) == second);
+    assert!(scan(&view, KeyRange::all(), Direction::Forward) == first);
+    assert!(scan(&later, KeyRange::all(), Direction::Forward) == second);
     drop((view, later));
     assert_eq!(fill(&bench, over(4)), None);
     bench.flush();
@@ -497,7 +498,7 @@ pub(super) fn deletes_give_room_where_a_commit_was_refused() {
             assert_eq!(bench.store.apply(&delete, ticket.seqno()), Ok(()));
         }
         if let Some(view) = view {
-            let seen = scan(&*view, KeyRange::all(), Direction::Forward);
+            let seen = scan(&view, KeyRange::all(), Direction::Forward);
             assert!(seen == (0..taken).map(|n| (key(n), vec![7; 300])).collect::<Vec<_>>());
             continue;
         }
@@ -660,7 +661,7 @@ fn memtables_that_wait_are_committed_as_one() {
     let all: Vec<_> = (0..90).map(|number| (key(number), vec![(number % 3) as u8; 9])).collect();
     for (memtables, view) in (1..).zip(views) {
         let seen = all.iter().filter(|(_, value)| value[0] < memtables).cloned();
-        let pairs = scan(&*view, KeyRange::all(), Direction::Forward);
+        let pairs = scan(&view, KeyRange::all(), Direction::Forward);
         assert!(pairs == seen.collect::<Vec<_>>(), "a view of {memtables} memtables");
     }
     assert!(bench.pairs() == all);

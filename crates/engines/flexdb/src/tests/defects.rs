@@ -8,6 +8,7 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::{FaultDevice, OperationKind};
 use engine::{Change, Engine, Op, Operator};
+use reads::BlockingReads;
 use sync::Mutex;
 
 use super::stores::{Bench, key};

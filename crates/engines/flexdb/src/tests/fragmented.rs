@@ -53,7 +53,7 @@ fn pieces(bench: &Bench) -> Vec<usize> {
 }
 
 pub(crate) fn all(bench: &Bench) -> Vec<(Vec<u8>, Vec<u8>)> {
-    scan(&*bench.view(), KeyRange::all(), Direction::Forward)
+    scan(&bench.view(), KeyRange::all(), Direction::Forward)
 }
 
 fn pairs(model: &Model) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -80,7 +80,7 @@ fn what_a_scan_reads_in_pieces_is_written_as_one() {
     let before = bench.view();
     pass_a_second(&bench);
     for direction in [Direction::Forward, Direction::Backward] {
-        scan(&*before, KeyRange::of(key(100).as_slice()..key(300).as_slice()), direction);
+        scan(&before, KeyRange::of(key(100).as_slice()..key(300).as_slice()), direction);
     }
     rewrite(&bench);
     let (whole, cut): (Vec<usize>, Vec<usize>) = pieces(&bench).iter().partition(|it| **it == 1);
@@ -88,7 +88,7 @@ fn what_a_scan_reads_in_pieces_is_written_as_one() {
     assert_eq!(bench.detail("intervals_rewritten_for_scans"), whole.len() as u64);
     for view in [before, bench.view()] {
         for direction in [Direction::Forward, Direction::Backward] {
-            let mut found = scan(&*view, KeyRange::all(), direction);
+            let mut found = scan(&view, KeyRange::all(), direction);
             found.sort();
             assert_eq!(found, pairs(&model));
         }

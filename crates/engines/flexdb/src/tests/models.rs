@@ -17,15 +17,16 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use codec::SeqNo;
 use conformance::Journaled;
 use device::{Device, Faults, SimulatedDisk};
-use engine::{Barrier, Direction, Engine, Error, KeyRange, NoJournal, Op, Result, View};
+use engine::{Barrier, Direction, Engine, Error, KeyRange, NoJournal, Op, Result};
+use reads::{BlockingReads, View};
 use shuttle::thread::{JoinHandle, spawn, yield_now};
 use sync::Mutex;
 use sync::schedules::{Schedules, finds};
 
 use super::stores::{Bench, key, scan, small};
-use crate::Options;
 use crate::planted::Planted;
 use crate::state::freed_here;
+use crate::{Options, Store};
 
 const SCHEDULES: Schedules = Schedules::new(400);
 
@@ -162,8 +163,8 @@ impl Model {
             }
             let before = self.acknowledged();
             let pin = self.bench.sequence.pin();
-            let Some(view) = or_closed(self.bench.store.view(pin)) else { return };
-            let Some(pairs) = scanned(&*view, direction) else { return };
+            let view = self.bench.store.view(pin);
+            let Some(pairs) = scanned(&view, direction) else { return };
             let numbers = numbers_in(&pairs);
             for (found, (before, seen)) in numbers.iter().zip(before.iter().zip(&mut seen)) {
                 let least = (*before).max(*seen);
@@ -182,7 +183,7 @@ impl Model {
         self.does(|model| {
             let before = model.acknowledged();
             let view = model.bench.view();
-            let shown = scan(&*view, KeyRange::all(), Direction::Forward);
+            let shown = scan(&view, KeyRange::all(), Direction::Forward);
             let numbers = numbers_in(&shown);
             assert!(
                 numbers.iter().zip(before).all(|(shown, before)| *shown >= before),
@@ -190,7 +191,7 @@ impl Model {
             );
             for direction in [Direction::Backward, Direction::Forward, Direction::Backward] {
                 yield_now();
-                let mut pairs = scan(&*view, KeyRange::all(), direction);
+                let mut pairs = scan(&view, KeyRange::all(), direction);
                 if direction == Direction::Backward {
                     pairs.reverse();
                 }
@@ -230,7 +231,7 @@ impl Model {
 }
 
 /// All pairs of a view; none of a store that is closed.
-fn scanned(view: &dyn View, direction: Direction) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+fn scanned(view: &View<'_, Store>, direction: Direction) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut cursor = or_closed(view.scan(KeyRange::all(), direction))?;
     let mut pairs = Vec::new();
     while let Some((key, value)) = or_closed(cursor.next())? {

@@ -10,7 +10,7 @@ use engine::{Engine, NoJournal};
 
 use super::stores::{Bench, key, small};
 use crate::Options;
-use crate::reads::DEPTH;
+use crate::recover::DEPTH;
 
 /// A device that notes the most operations that a queue of it had in flight.
 #[derive(Debug)]
@@ -131,6 +131,7 @@ fn the_keys_of_intervals_are_read_once_each_and_many_at_once() {
     assert!(reads >= keys, "{reads} reads for {keys} intervals");
     let again = reads.saturating_sub(keys + tree_reads);
     assert!(again < keys / 8, "{again} of {keys} intervals were read twice");
-    assert_eq!(most.load(Relaxed), DEPTH);
+    // The device gets them an eighth at a time, and this one completes them then.
+    assert_eq!(most.load(Relaxed), DEPTH / 8);
     assert_eq!(bench.pairs(), pairs);
 }

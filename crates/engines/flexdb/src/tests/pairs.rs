@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use engine::{Begun, Engine, Host, Listener, NoJournal, Old, Op, Result, Sequence};
+use conformance::{Begun, InFlight};
+use engine::{At, Engine, Host, NoJournal, Op, Sequence};
 use environment::{Environment, Random, Seed};
 use memory_budget::MemoryBudget;
 use rand::RngExt;
+use reads::BlockingReads;
 
 use super::stores::{Bench, key};
 use crate::{Options, Store};
@@ -74,35 +76,22 @@ fn a_pair_answers_until_its_key_is_written_to() {
     assert_eq!(get(&bench, &key), (None, false));
 }
 
-#[derive(Default)]
-struct Told(Vec<Option<Vec<u8>>>);
-
-impl Listener for Told {
-    fn value(&mut self, _tag: u64, value: Result<Option<&[u8]>>) {
-        self.0.push(value.expect("nothing is damaged").map(<[u8]>::to_vec));
-    }
-    fn old(&mut self, _tag: u64, _old: Result<Old<'_>>) {}
-}
-
 /// A get waits for the device while its key is written and committed: the pair that it finds is not
 /// kept.
 #[test]
 fn a_get_that_a_commit_overtakes_keeps_nothing() {
     let bench = crowded();
-    let mut seat = bench.store.seat(4).expect("it is open").expect("it has seats");
+    let mut reads = InFlight::new(&bench.store, 4, &bench.budget);
     for (number, change) in [(3, Some(&b"new"[..])), (1003, None), (2003, Some(b"other"))] {
         let key = key(number);
-        let (mut told, mut into) = (Told::default(), Vec::new());
-        assert_eq!(seat.begin_get(0, &key, &mut into), Ok(Begun::Pending));
+        assert_eq!(reads.begin(number, &key, At::Newest), Ok(Begun::Pending));
         match change {
             Some(value) => bench.put(&key, value),
             None => bench.delete(&key),
         };
         bench.flush();
-        while seat.pending() > 0 {
-            seat.complete(true, &mut told).expect("the queue works");
-        }
-        assert_eq!(told.0, [Some(value(number))], "as it was when it began");
+        reads.finish();
+        assert_eq!(reads.ended[&number].value, Ok(Some(value(number))), "as it was when it began");
         assert!(is_crowded(&bench));
         assert_eq!(get(&bench, &key), (change.map(<[u8]>::to_vec), false));
         // The next one is kept, as no commit comes in between.
@@ -116,23 +105,23 @@ fn a_snapshot_sees_its_moment() {
     let bench = crowded();
     let key = key(7);
     let old = bench.view();
-    let seen = |view: &dyn engine::View| {
+    let seen = |view: &reads::View<'_, Store>| {
         let (before, mut value) = (bench.detail("pair_hits"), Vec::new());
         assert_eq!(view.get(&key, &mut value), Ok(true));
         (value, bench.detail("pair_hits") > before)
     };
-    assert_eq!(seen(&*old), (value(7), false));
-    assert_eq!(seen(&*old), (value(7), true), "it sees what everybody sees");
+    assert_eq!(seen(&old), (value(7), false));
+    assert_eq!(seen(&old), (value(7), true), "it sees what everybody sees");
     bench.put(&key, b"new");
-    assert_eq!(seen(&*old), (value(7), true));
+    assert_eq!(seen(&old), (value(7), true));
     bench.flush();
     assert_eq!(bench.detail("pinned_bases"), 1);
-    assert_eq!(seen(&*old), (value(7), false));
+    assert_eq!(seen(&old), (value(7), false));
     assert_eq!(get(&bench, &key), (Some(b"new".to_vec()), false));
     assert_eq!(get(&bench, &key), (Some(b"new".to_vec()), true));
-    assert_eq!(seen(&*old), (value(7), false));
-    assert_eq!(seen(&*bench.view()), (b"new".to_vec(), true));
-    assert_eq!(seen(&*old), (value(7), false));
+    assert_eq!(seen(&old), (value(7), false));
+    assert_eq!(seen(&bench.view()), (b"new".to_vec(), true));
+    assert_eq!(seen(&old), (value(7), false));
     assert_eq!(get(&bench, &key), (Some(b"new".to_vec()), true));
 }
 
@@ -297,8 +286,7 @@ impl Model {
         }
         let (key, place) = (key_of(index), index as usize);
         let from = self.ended[place].load(SeqCst).max(newest[place]);
-        let view = (random.random_range(0..16) == 0)
-            .then(|| self.store.view(self.sequence.pin()).expect("it is open"));
+        let view = (random.random_range(0..16) == 0).then(|| self.store.view(self.sequence.pin()));
         let mut get = || {
             let found = match &view {
                 Some(view) => view.get(&key, &mut value),

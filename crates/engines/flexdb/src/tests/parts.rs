@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use engine::Engine;
 use environment::Random;
 use rand::{RngExt, SeedableRng};
+use reads::BlockingReads;
 
 use super::stores::{Bench, key, small};
 use crate::Options;

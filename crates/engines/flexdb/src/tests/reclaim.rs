@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use device::Device;
 use engine::{Direction, Engine, KeyRange, NoJournal, Ranges};
+use reads::BlockingReads;
 
 use super::stores::{Bench, key, small};
 use crate::Options;
@@ -185,7 +186,7 @@ fn an_idle_store_runs_no_task_until_something_wakes_it() {
     let bench = loaded();
     assert!(sleeps(&bench), "a task runs each second");
     assert!((0..60).all(|_| tasks_in_a_second(&bench) == 0));
-    let view = bench.store.view(bench.sequence.pin()).expect("it is open");
+    let view = bench.store.view(bench.sequence.pin());
     bench.put(&key(1), &[2; 100]);
     assert!(!sleeps(&bench), "the snapshot holds the old value");
     drop(view);

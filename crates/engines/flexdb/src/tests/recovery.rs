@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use device::{Failure, Fault, FaultDevice, Lasting, Mode, OperationKind};
 use engine::{Engine, Error, Host};
+use reads::BlockingReads;
 
 use super::stores::{Bench, key, small};
 use crate::pair::StoreHeader;

@@ -6,8 +6,9 @@ use codec::SeqNo;
 use conformance::cranked_host;
 pub(crate) use conformance::{Pairs, key, scan};
 use device::Device;
-use engine::{Barrier, Direction, Engine, Host, KeyRange, NoJournal, Op, Result, Sequence, View};
+use engine::{Barrier, Direction, Engine, Host, KeyRange, NoJournal, Op, Result, Sequence};
 use memory_budget::MemoryBudget;
+use reads::{BlockingReads, View};
 use workers::{HandCranked, Order};
 
 use crate::{Options, Store};
@@ -92,12 +93,12 @@ impl Bench {
         self.store.get(key, &mut value).expect("the store is open").then_some(value)
     }
 
-    pub(crate) fn view(&self) -> Box<dyn View> {
-        self.store.view(self.sequence.pin()).expect("the store is open")
+    pub(crate) fn view(&self) -> View<'_, Store> {
+        self.store.view(self.sequence.pin())
     }
 
     pub(crate) fn pairs(&self) -> Pairs {
-        scan(&*self.view(), KeyRange::all(), Direction::Forward)
+        scan(&self.view(), KeyRange::all(), Direction::Forward)
     }
 
     pub(crate) fn flush(&self) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use conformance::Bench;
 use device::Device;
 use engine::{Direction, Engine, KeyRange, NoJournal};
+use reads::BlockingReads;
 use thermocline_flexdb::{Options, Store};
 
 use super::{PAIR_BYTES, VALUE_BYTES, key};
@@ -73,7 +74,7 @@ impl Counted {
                 Direction::Forward => KeyRange::of(from.as_slice()..),
                 Direction::Backward => KeyRange::of(..from.as_slice()),
             };
-            let view = self.0.store.view(self.0.host.sequence.pin()).expect("it is open");
+            let view = self.0.store.view(self.0.host.sequence.pin());
             let mut cursor = view.scan(range, direction).expect("it is open");
             for _ in 0..50 {
                 cursor.next().expect("nothing is damaged");

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use conformance::{Bench, Journaled};
 use engine::Engine;
+use reads::BlockingReads;
 use thermocline_flexdb::{Options, Store};
 
 use super::{PAIR_BYTES, VALUE_BYTES, key};

@@ -175,7 +175,7 @@ fn look(bench: &Bench, writers: &[Writer], known: &mut [Known], direction: Direc
         known.go_to(writer, writer.returned.load(SeqCst) as usize);
     }
     let pairs: BTreeMap<_, _> =
-        scan(&*bench.view(), KeyRange::all(), direction).into_iter().collect();
+        scan(&bench.view(), KeyRange::all(), direction).into_iter().collect();
     for (writer, known) in writers.iter().zip(&mut *known) {
         let begun = writer.begun.load(SeqCst) as usize;
         let shown = |number| pairs.get(&writer.key(number)).map(|value| (number, round_of(value)));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use engine::{Change, Direction, Engine, Error, KeyRange, NoJournal, Op};
+use reads::BlockingReads;
 
 use super::stores::{Bench, both, key, scan, small};
 use crate::Options;
@@ -44,7 +45,7 @@ fn a_view_shows_its_moment_through_flushes_and_compactions() {
         }
         assert!(bench.detail("compactions") > 0);
         for direction in [Direction::Forward, Direction::Backward] {
-            let pairs = scan(&*view, KeyRange::all(), direction);
+            let pairs = scan(&view, KeyRange::all(), direction);
             assert_eq!(pairs.len(), 300);
             assert!(pairs.iter().all(|(_, value)| value == b"before"));
         }

@@ -340,7 +340,7 @@ fn numbers_of(bench: &Bench) -> Judged<BTreeMap<u64, u64>> {
     let numbers = numbers_by_gets(bench)?;
     let expected = numbers.iter().map(|(at, number)| (key(*at), *number)).collect::<Vec<_>>();
     for direction in [Direction::Forward, Direction::Backward] {
-        let pairs = scan(&*bench.view(), KeyRange::all(), direction).into_iter();
+        let pairs = scan(&bench.view(), KeyRange::all(), direction).into_iter();
         let pairs = pairs.map(|(key, value)| Ok((key, number_in(&value)?)));
         let mut pairs = pairs.collect::<Judged<Vec<_>>>()?;
         if direction == Direction::Backward {

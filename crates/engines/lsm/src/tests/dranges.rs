@@ -75,8 +75,8 @@ impl Mixed {
     fn verify(&self) {
         let expected: Vec<_> = self.expected.clone().into_iter().collect();
         let view = self.bench.view();
-        assert_eq!(scan(&*view, KeyRange::all(), Direction::Forward), expected);
-        let mut backward = scan(&*view, KeyRange::all(), Direction::Backward);
+        assert_eq!(scan(&view, KeyRange::all(), Direction::Forward), expected);
+        let mut backward = scan(&view, KeyRange::all(), Direction::Backward);
         backward.reverse();
         assert_eq!(backward, expected);
         for number in 0..1000 {
@@ -89,8 +89,8 @@ impl Mixed {
                 .filter(|(found, _)| (key(from)..key(to)).contains(found))
                 .cloned()
                 .collect();
-            assert_eq!(scan(&*view, range(), Direction::Forward), within);
-            let mut backward = scan(&*view, range(), Direction::Backward);
+            assert_eq!(scan(&view, range(), Direction::Forward), within);
+            let mut backward = scan(&view, range(), Direction::Backward);
             backward.reverse();
             assert_eq!(backward, within);
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use device::{Device, FaultDevice, OperationKind};
 use engine::{Engine, NoJournal};
+use reads::BlockingReads;
 
 use super::stores::{Bench, key, small};
 use crate::Options;
@@ -284,7 +285,7 @@ fn an_idle_store_runs_no_task_until_something_wakes_it() {
     assert!(sleeps(&bench), "a task runs each second");
     assert!((0..60).all(|_| tasks_in_a_second(&bench) == 0));
     assert_eq!(bench.detail("level0_tables"), 0, "the idle jobs are done");
-    let view = bench.store.view(bench.sequence.pin()).expect("it is open");
+    let view = bench.store.view(bench.sequence.pin());
     let wakes: [(&str, &dyn Fn()); 4] = [
         ("a put", &|| _ = bench.put(&key(1), &[3; 100])),
         ("a flush", &|| bench.store.flush().expect("flushes")),

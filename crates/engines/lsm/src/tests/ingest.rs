@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use codec::SeqNo;
+use conformance::{Begun, InFlight};
 use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
-use engine::{
-    BegunOld, Direction, Engine, Error, Ingestion, KeyRange, Listener, NoJournal, Old, Op, Result,
-};
+use engine::{At, Direction, Engine, Error, Ingestion, KeyRange, Lookup, NoJournal, Op};
+use reads::BlockingReads;
 
 use super::durability::Journal;
 use super::stores::{Bench, Pairs, both, key, scan, small};
@@ -58,16 +58,16 @@ fn what_is_ingested_replaces_what_is_in_memory_and_in_every_level() {
         fill(&bench, (0..900).step_by(2), b"in level 0");
         bench.store.flush().expect("memory takes it");
         fill(&bench, (0..900).step_by(3), b"in memory");
-        let (view, before) = (bench.view(), bench.pairs());
+        let (pin, before) = (bench.sequence.pin(), bench.pairs());
         let number = ingest(&bench, 100..700, b"new");
         assert_eq!(bench.store.persisted(), number);
         let mut expected: BTreeMap<_, _> = before.clone().into_iter().collect();
         expected.extend(pairs(100..700, b"new"));
         let mut is_reopened = false;
-        let (mut bench, mut view) = (bench, Some(view));
+        let (mut bench, mut pin) = (bench, Some(pin));
         for _ in 0..3 {
             assert_eq!(bench.pairs(), expected.clone().into_iter().collect::<Vec<_>>());
-            let mut backward = scan(&*bench.view(), KeyRange::all(), Direction::Backward);
+            let mut backward = scan(&bench.view(), KeyRange::all(), Direction::Backward);
             backward.reverse();
             assert_eq!(backward, bench.pairs());
             for (key, value) in &expected {
@@ -78,15 +78,16 @@ fn what_is_ingested_replaces_what_is_in_memory_and_in_every_level() {
             let mut tell = |at: usize, value: Option<&[u8]>| found[at] = value.map(<[u8]>::to_vec);
             bench.store.multi_get(&keys, &mut tell).expect("nothing is damaged");
             assert!(found.into_iter().eq(expected.values().cloned().map(Some)));
-            if let Some(view) = &view {
-                assert_eq!(scan(&**view, KeyRange::all(), Direction::Forward), before);
+            if let Some(pin) = &pin {
+                let view = bench.store.view(Arc::clone(pin));
+                assert_eq!(scan(&view, KeyRange::all(), Direction::Forward), before);
                 let mut value = Vec::new();
                 assert!(view.get(&key(300), &mut value).expect("the store is open"));
                 assert_eq!(value, b"in memory");
             }
             bench.settle();
             if is_reopened {
-                view = None;
+                pin = None;
                 bench = bench.reopen();
             }
             is_reopened = true;
@@ -175,17 +176,6 @@ fn range_deletes_have_their_number_too() {
     assert_eq!(bench.reopen().pairs(), expected);
 }
 
-/// Records whether the old value that it is called with is still the newest.
-struct Newest(Option<bool>);
-
-impl Listener for Newest {
-    fn value(&mut self, _: u64, _: Result<Option<&[u8]>>) {}
-
-    fn old(&mut self, _: u64, old: Result<Old<'_>>) {
-        self.0 = Some(old.expect("nothing fails").is_newest());
-    }
-}
-
 /// Law L7.
 #[test]
 fn an_old_value_is_not_confirmed_over_an_ingestion() {
@@ -194,20 +184,17 @@ fn an_old_value_is_not_confirmed_over_an_ingestion() {
         fill(&bench, 0..10, b"old");
         bench.settle();
         let bench = bench.reopen();
-        let mut seat = bench.store.seat(1).expect("the store is open").expect("there are seats");
-        assert_eq!(seat.begin_old(0, &key(5)).expect("the store is open"), BegunOld::Pending);
+        let mut reads = InFlight::new(&bench.store, 1, &bench.budget);
+        assert_eq!(reads.begin(0, &key(5), At::ForUpdate), Ok(Begun::Pending));
         if ingests {
             ingest(&bench, 0..10, b"new");
         }
-        let mut newest = Newest(None);
-        while seat.pending() > 0 {
-            seat.complete(true, &mut newest).expect("nothing fails");
-        }
-        assert_eq!(newest.0, Some(!ingests));
+        reads.finish();
+        assert_eq!(reads.ended[&0].is_newest, !ingests);
     }
 }
 
-/// Nor one whose lookup began in the middle of it, when the memtables were new already.
+/// Nor is a value whose lookup began in the middle of it, when the memtables were new already.
 #[test]
 fn an_old_value_is_not_confirmed_over_what_was_being_ingested() {
     let faulty = FaultDevice::new(device::memory());
@@ -218,21 +205,20 @@ fn an_old_value_is_not_confirmed_over_what_was_being_ingested() {
     let bench = Bench::on(faulty.clone()).expect("opens again");
     let mut ingestion = push(&bench, 0..10, b"new");
     ingestion.finish().expect("memory takes it");
-    let seat = bench.store.seat(1).expect("the store is open").expect("there are seats");
-    let seat = Arc::new(std::sync::Mutex::new(seat));
-    let theirs = Arc::clone(&seat);
+    let begun = Arc::new(std::sync::Mutex::new(None));
+    let (shared, slot) = (Arc::clone(&bench.store.shared), Arc::clone(&begun));
     // The manifest's edit.
     faulty.interpose(OperationKind::Write, move || {
-        let begun = theirs.lock().expect("nobody panics").begin_old(0, &key(5));
-        assert_eq!(begun, Ok(BegunOld::Pending));
+        let lookup = shared.lookup(&key(5), At::ForUpdate, &mut Vec::new());
+        *slot.lock().expect("no test panics here") = Some(lookup.expect("it is open"));
     });
     commit(&bench, ingestion);
-    let mut newest = Newest(None);
-    let mut seat = seat.lock().expect("nobody panics");
-    while seat.pending() > 0 {
-        seat.complete(true, &mut newest).expect("nothing fails");
-    }
-    assert_eq!(newest.0, Some(false));
+    let lookup = begun.lock().expect("no test panics here").take();
+    let Some(Lookup::Pending(lookup)) = lookup else { panic!("{lookup:?}") };
+    let mut value = Vec::new();
+    let pool = reads::ReadPool::new(&bench.budget);
+    let (is_found, lookup) = pool.complete_pending(lookup, &mut value).expect("it is read");
+    assert!(is_found && !lookup.is_newest());
 }
 
 #[test]
@@ -348,7 +334,7 @@ impl Numbers {
     }
 }
 
-/// Writes, range deletes, ingestions and upkeep in any order, with open views, against a map.
+/// Writes, range deletes, ingestions and upkeep in any order, beside pins, against a map.
 #[test]
 fn anything_beside_anything_is_as_in_a_map() {
     let first = std::env::var("THERMOCLINE_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -374,7 +360,7 @@ fn play(seed: u64, options: Options) {
     };
     let mut bench = open(device::memory());
     let mut map: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
-    let mut views = Vec::new();
+    let mut pins = Vec::new();
     for step in 0..120_u64 {
         let from = numbers.below(300);
         let count = 1 + numbers.below(40);
@@ -399,9 +385,9 @@ fn play(seed: u64, options: Options) {
             }
             9 => drop(bench.crank.run_all()),
             10 => bench.store.flush().expect("memory takes it"),
-            _ if numbers.below(3) > 0 => views.push((bench.view(), map.clone())),
+            _ if numbers.below(3) > 0 => pins.push((bench.sequence.pin(), map.clone())),
             _ => {
-                views.clear();
+                pins.clear();
                 bench.store.flush().expect("memory takes it");
                 bench.store.close().expect("closes");
                 bench = open(Arc::clone(&bench.device));
@@ -410,16 +396,17 @@ fn play(seed: u64, options: Options) {
         let read = key(numbers.below(300));
         assert_eq!(bench.get(&read), map.get(&read).cloned(), "seed {seed}, step {step}");
         if numbers.below(6) == 0 {
-            views.truncate(3);
-            let now = (bench.view(), map.clone());
-            for (view, expected) in views.iter().chain([&now]) {
-                let found = scan(&**view, KeyRange::all(), Direction::Forward);
+            pins.truncate(3);
+            let now = (bench.sequence.pin(), map.clone());
+            for (pin, expected) in pins.iter().chain([&now]) {
+                let view = bench.store.view(Arc::clone(pin));
+                let found = scan(&view, KeyRange::all(), Direction::Forward);
                 assert!(found.into_iter().eq(expected.clone()), "seed {seed}, step {step}");
             }
         }
     }
     bench.store.flush().expect("memory takes it");
-    views.clear();
+    pins.clear();
     bench.store.close().expect("closes");
     let report = crate::check(&bench.device).expect("memory reads");
     assert_eq!((report.damage, report.leftover), (Vec::new(), Vec::new()), "seed {seed}");

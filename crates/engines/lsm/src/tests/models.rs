@@ -86,7 +86,7 @@ impl Model {
                 }
                 let before: Vec<u64> =
                     model.acknowledged.iter().map(|value| value.load(SeqCst)).collect();
-                let pairs = scan(&*model.bench.view(), KeyRange::all(), direction);
+                let pairs = scan(&model.bench.view(), KeyRange::all(), direction);
                 for (key, before) in KEYS.iter().zip(before) {
                     let found = pairs.iter().find(|(found, _)| found == key);
                     let found = found.map_or(0, |(_, value)| number_of(value.clone()));

@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use conformance::{Begun, InFlight};
 use device::{Device, Faults, SimulatedDisk};
-use engine::{
-    Begun, BegunOld, Change, Direction, Engine, Error, KeyRange, Listener, Old, Op, Result, SeqNo,
-};
+use engine::{At, Change, Direction, Engine, Error, KeyRange, Op, SeqNo};
+use reads::BlockingReads;
 
 use super::stores::{Bench, Pairs, both, key, scan, small};
 use crate::range_deletes::COUNT_MAX;
@@ -67,11 +67,11 @@ fn nobody_finds_what_was_deleted() {
             let wanted: Pairs =
                 (0..460).filter_map(|number| Some((key(number), expected(number)?))).collect();
             assert_eq!(bench.pairs(), wanted);
-            let mut backward = scan(&*bench.view(), KeyRange::all(), Direction::Backward);
+            let mut backward = scan(&bench.view(), KeyRange::all(), Direction::Backward);
             backward.reverse();
             assert_eq!(backward, wanted);
             // A snapshot of before has all of it.
-            assert_eq!(scan(&*before, KeyRange::all(), Direction::Forward).len(), 450);
+            assert_eq!(scan(&before, KeyRange::all(), Direction::Forward).len(), 450);
             let mut value = Vec::new();
             assert!(before.get(&key(300), &mut value).expect("nothing fails"));
             let mut walked = 0;
@@ -125,19 +125,8 @@ fn read_modify_writes_see_nothing_in_a_deleted_range() {
     assert_eq!(bench.pairs(), pairs(5..6, b"begun"));
 }
 
-/// Records whether the old value that it is called with is still the newest.
-struct Newest(Option<bool>);
-
-impl Listener for Newest {
-    fn value(&mut self, _: u64, _: Result<Option<&[u8]>>) {}
-
-    fn old(&mut self, _: u64, old: Result<Old<'_>>) {
-        self.0 = Some(old.expect("nothing fails").is_newest());
-    }
-}
-
-/// Law L7: a value that was looked up is not the newest once its range was deleted, even if the
-/// range delete has ended since.
+/// Law L7: a value that was looked up is not the newest once its range was deleted, and if the range
+/// delete is over by then, too.
 #[test]
 fn an_old_value_is_not_confirmed_over_a_range_delete() {
     for (deletes, ends) in [(false, false), (true, false), (true, true)] {
@@ -145,8 +134,8 @@ fn an_old_value_is_not_confirmed_over_a_range_delete() {
         fill(&bench, 0..10, b"old");
         bench.settle();
         let bench = bench.reopen();
-        let mut seat = bench.store.seat(1).expect("the store is open").expect("there are seats");
-        assert_eq!(seat.begin_old(0, &key(5)).expect("the store is open"), BegunOld::Pending);
+        let mut reads = InFlight::new(&bench.store, 1, &bench.budget);
+        assert_eq!(reads.begin(0, &key(5), At::ForUpdate), Ok(Begun::Pending));
         if deletes {
             delete_range(&bench, 0, 10);
         }
@@ -154,14 +143,10 @@ fn an_old_value_is_not_confirmed_over_a_range_delete() {
             bench.crank.run_all();
             assert_eq!((bench.detail("range_deletes"), bench.table_entries()), (0, 0));
         }
-        let mut newest = Newest(None);
-        while seat.pending() > 0 {
-            seat.complete(true, &mut newest).expect("nothing fails");
-        }
-        assert_eq!(newest.0, Some(!deletes));
-        let mut value = Vec::new();
-        let begun = seat.begin_get(0, &key(5), &mut value).expect("the store is open");
-        assert_eq!(begun, if deletes { Begun::Absent } else { Begun::Found });
+        reads.finish();
+        assert_eq!(reads.ended[&0].is_newest, !deletes);
+        let present = if deletes { Begun::Absent } else { Begun::Found(b"old".to_vec()) };
+        assert_eq!(reads.begin(1, &key(5), At::Newest), Ok(present));
     }
 }
 
@@ -213,7 +198,7 @@ fn what_a_snapshot_shows_is_given_back_when_it_is_gone() {
     let view = bench.view();
     delete_range(&bench, 0, 1000);
     bench.settle();
-    assert_eq!(scan(&*view, KeyRange::all(), Direction::Backward).len(), 500);
+    assert_eq!(scan(&view, KeyRange::all(), Direction::Backward).len(), 500);
     assert_eq!((bench.detail("drops"), bench.detail("range_deletes")), (0, 1));
     drop(view);
     bench.put(b"z", b"");

@@ -99,7 +99,7 @@ fn deletes_that_a_snapshot_held_back_free_space_once_it_is_gone() {
     delete_all(&bench);
     look(&bench, 8);
     assert!(disk_bytes(&bench) >= VALUES * VALUE_BYTES as u64);
-    assert_eq!(scan(&*snapshot, KeyRange::all(), Direction::Forward).len(), VALUES as usize);
+    assert_eq!(scan(&snapshot, KeyRange::all(), Direction::Forward).len(), VALUES as usize);
     drop(snapshot);
     look(&bench, 4);
     assert!(disk_bytes(&bench) < 64 << 10, "{} bytes stay", disk_bytes(&bench));
@@ -212,7 +212,7 @@ fn a_merge_drops_tombstones_over_nothing() {
     bench.crank.run_all();
     assert_eq!(bench.detail("flushes"), flushes, "nothing is written");
     assert_eq!(bench.detail("memtable_entries"), 3, "one for the table, two for the snapshot");
-    let seen = scan(&*view, KeyRange::all(), Direction::Forward);
+    let seen = scan(&view, KeyRange::all(), Direction::Forward);
     assert_eq!(seen.len(), 2);
     assert_eq!(bench.pairs(), []);
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use codec::SeqNo;
 use engine::{Barrier, Direction, Engine, KeyRange, Result, Sequence};
+use reads::BlockingReads;
 use sync::locks::Mutex;
 
 use super::stores::{Bench, both, key, scan, small};
@@ -115,7 +116,7 @@ fn tombstones_of_a_queue_go_though_no_level_is_full() {
     // table.
     let seen = bench.table_entries();
     assert!(seen < 200, "{seen} versions for 10 pairs");
-    assert_eq!(scan(&*snapshot, KeyRange::all(), Direction::Forward).len(), 10);
+    assert_eq!(scan(&snapshot, KeyRange::all(), Direction::Forward).len(), 10);
     drop(snapshot);
     bench.put(b"zzz", b"the next flush asks again");
     bench.settle();

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use engine::{Change, Direction, Engine, KeyRange, Op};
 use rand::{RngExt, SeedableRng};
+use reads::BlockingReads;
 use sync::locks::Mutex;
 
 use super::stores::{Bench, key, scan};
@@ -148,7 +149,7 @@ fn transfers_keep_the_sum_of_every_view() {
             scope.spawn(move || {
                 let direction = if backward { Direction::Backward } else { Direction::Forward };
                 while !done.load(Relaxed) {
-                    let pairs = scan(&*bench.view(), KeyRange::all(), direction);
+                    let pairs = scan(&bench.view(), KeyRange::all(), direction);
                     let value =
                         |value: &[u8]| u64::from_le_bytes(value.try_into().expect("8 bytes"));
                     let sum: u64 = pairs.iter().map(|(_, bytes)| value(bytes)).sum();

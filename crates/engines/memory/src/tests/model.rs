@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use engine::{Change, Direction, Engine, KeyRange, Op, SeqNo, View};
+use engine::{Change, Direction, Engine, KeyRange, Op, Pin, SeqNo};
 use proptest::prelude::*;
+use reads::BlockingReads;
 
 use super::stores::{Bench, Pairs, scan};
 
@@ -93,7 +94,7 @@ struct World {
     device: Arc<dyn device::Device>,
     bench: Bench,
     now: State,
-    views: Vec<(Box<dyn View>, State)>,
+    views: Vec<(Arc<Pin>, State)>,
     journal: Vec<Logged>,
 }
 
@@ -108,7 +109,7 @@ impl World {
         match step {
             Step::Write(writes) => self.write(writes),
             Step::Append(key, byte) => self.append(key, *byte),
-            Step::TakeView => self.views.push((self.bench.view(), self.now.clone())),
+            Step::TakeView => self.views.push((self.bench.sequence.pin(), self.now.clone())),
             Step::DropView(index) => {
                 if let Some(index) = self.pick(*index) {
                     self.views.remove(index);
@@ -116,9 +117,9 @@ impl World {
             }
             Step::ReadView(index, key) => {
                 let Some(index) = self.pick(*index) else { return };
-                let (view, state) = &self.views[index];
+                let (pin, state) = &self.views[index];
                 let mut value = Vec::new();
-                let found = view.get(key, &mut value).expect("the store is open");
+                let found = self.bench.store.get_at(key, pin, &mut value).expect("it is open");
                 assert_eq!(found.then_some(&value), state.get(key));
             }
             Step::Scan(view, start, end, backward) => {
@@ -186,13 +187,9 @@ impl World {
     }
 
     fn scan(&self, view: Option<usize>, range: &KeyRange, backward: bool) {
-        let now;
-        let (view, state): (&dyn View, &State) = match view.and_then(|index| self.pick(index)) {
-            Some(index) => (&*self.views[index].0, &self.views[index].1),
-            None => {
-                now = self.bench.view();
-                (&*now, &self.now)
-            }
+        let (pin, state) = match view.and_then(|index| self.pick(index)) {
+            Some(index) => (Arc::clone(&self.views[index].0), &self.views[index].1),
+            None => (self.bench.sequence.pin(), &self.now),
         };
         let inside = state.iter().filter(|(key, _)| range.contains(key));
         let mut expected: Pairs = inside.map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -200,7 +197,7 @@ impl World {
         if backward {
             expected.reverse();
         }
-        assert_eq!(scan(view, range.clone(), direction), expected);
+        assert_eq!(scan(&self.bench.store.view(pin), range.clone(), direction), expected);
     }
 
     fn reopen(&mut self) {

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use conformance::cranked_host;
 pub(super) use conformance::{Pairs, key, scan};
 use device::Device;
-use engine::{
-    Barrier, Direction, Engine, Host, KeyRange, NoJournal, Op, Result, SeqNo, Sequence, View,
-};
+use engine::{Barrier, Direction, Engine, Host, KeyRange, NoJournal, Op, Result, SeqNo, Sequence};
 use memory_budget::MemoryBudget;
+use reads::{BlockingReads, View};
 use workers::{HandCranked, Order};
 
 use crate::{Options, Store};
@@ -68,12 +67,12 @@ impl Bench {
         self.store.get(key, &mut value).expect("the store is open").then_some(value)
     }
 
-    pub(super) fn view(&self) -> Box<dyn View> {
-        self.store.view(self.sequence.pin()).expect("the store is open")
+    pub(super) fn view(&self) -> View<'_, Store> {
+        self.store.view(self.sequence.pin())
     }
 
     pub(super) fn pairs(&self) -> Pairs {
-        scan(&*self.view(), KeyRange::all(), Direction::Forward)
+        scan(&self.view(), KeyRange::all(), Direction::Forward)
     }
 
     pub(super) fn detail(&self, name: &str) -> u64 {

@@ -26,7 +26,7 @@ fn bytes_of<'s>(
 ) -> Result<Option<&'s [u8]>, Failure> {
     let is_there = match means {
         Means::Looked(Looked::Value(value)) => return Ok(value),
-        Means::AtOnce => store.get_at_once(db, key, scratch)?,
+        Means::AtOnce => store.try_get(db, key, scratch)?,
         Means::Follows => None,
         Means::Blocking | Means::Walked(_) | Means::Alone(_) | Means::Looked(Looked::Old(_)) => {
             Some(store.get(db, key, scratch)?)

@@ -217,7 +217,7 @@ impl Plan {
         let mut bytes = 0;
         for index in 0..self.known.len() {
             let Some((db, key, uses)) = self.known.key(index) else { break };
-            let Some(is_there) = store.get_at_once(db, key, scratch)? else { return Ok(false) };
+            let Some(is_there) = store.try_get(db, key, scratch)? else { return Ok(false) };
             if is_there {
                 bytes += scratch.len() * uses;
             }

@@ -13,10 +13,8 @@
 //! - L2. When [`LookUps::turn`] returns, every lookup that was begun is with the device, so that
 //!   the bell will ring; or it returns that it must be called again.
 //! - L3. A connection that ends does not wait for its lookups: their results are dropped.
-//! - L4. A seat keeps the engine of its keyspace, with its memory and its files, and its read
-//!   buffers. So it is dropped at the second tick after its last lookup, and at the next one once
-//!   the keyspace was cleared. Another thread drops it: the last holder closes the engine, which
-//!   may wait for compactions.
+//! - L4. A seat keeps a queue of the device and its read buffers. So it is dropped at the second
+//!   tick after its last lookup.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +23,6 @@ use thermocline::Doorbell;
 
 use super::SCRATCH_BYTES_KEPT;
 use crate::connection::{Connection, Worker};
-use crate::retired::Retired;
 use crate::shared::Shared;
 use crate::store::seat::{Begun, Looked, Purpose, Seat};
 use crate::store::{DB_COUNT, DbIndex, StoreError};
@@ -183,10 +180,6 @@ impl LookUps {
         purpose: Purpose,
     ) -> Result<Begun, StoreError> {
         let Some(place) = self.seats.get_mut(usize::from(db)) else { return Ok(Begun::Full) };
-        // [L4]
-        if let Some(taken) = place.take_if(|taken| taken.is_of_no_use()) {
-            shared.retire(Retired::Seat(taken.seat));
-        }
         let taken = match place {
             Some(taken) => taken,
             none => {
@@ -207,13 +200,13 @@ impl LookUps {
     }
 
     /// Drops seats without a lookup since the last call. [L4]
-    pub(super) fn tick(&mut self, shared: &Shared) {
+    pub(super) fn tick(&mut self) {
         for place in &mut self.seats {
-            let given_up = place.take_if(|taken| {
+            let is_idle = |taken: &mut Taken| {
                 let is_used = std::mem::take(&mut taken.is_used);
-                !is_used && taken.seat.pending() == 0 || taken.is_of_no_use()
-            });
-            given_up.into_iter().for_each(|taken| shared.retire(Retired::Seat(taken.seat)));
+                !is_used && taken.seat.pending() == 0
+            };
+            drop(place.take_if(is_idle));
         }
         self.value.clear();
         self.value.shrink_to(SCRATCH_BYTES_KEPT);
@@ -243,13 +236,6 @@ impl LookUps {
                 }
             }
         }
-    }
-}
-
-impl Taken {
-    /// Whether it is only in the way of the engine that it keeps.
-    fn is_of_no_use(&self) -> bool {
-        self.seat.pending() == 0 && self.seat.is_outdated()
     }
 }
 

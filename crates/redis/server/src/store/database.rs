@@ -134,14 +134,14 @@ impl Store for Database {
     }
 
     #[inline]
-    fn get_at_once(
+    fn try_get(
         &self,
         db: DbIndex,
         key: &[u8],
         into: &mut Vec<u8>,
     ) -> Result<Option<bool>, StoreError> {
         match self.existing(db) {
-            Some(keyspace) => Ok(keyspace.get_at_once(key, into)?),
+            Some(keyspace) => Ok(keyspace.try_get(key, into)?),
             None => Ok(Some(false)),
         }
     }

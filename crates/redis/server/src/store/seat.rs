@@ -86,9 +86,6 @@ pub(crate) trait Seat: Send {
 
     /// How many are under way.
     fn pending(&self) -> usize;
-
-    /// Whether the database was cleared, and the seat keeps what was there before.
-    fn is_outdated(&self) -> bool;
 }
 
 /// A seat at a keyspace.
@@ -123,7 +120,7 @@ impl Seat for KeyspaceSeat {
                 BegunGet::Full => Begun::Full,
             },
             _ => match self.0.begin_old(tag, key)? {
-                BegunOld::AtOnce => Begun::AtOnce,
+                BegunOld::InMemory => Begun::AtOnce,
                 BegunOld::Pending => Begun::Pending,
                 BegunOld::Full => Begun::Full,
             },
@@ -142,10 +139,6 @@ impl Seat for KeyspaceSeat {
 
     fn pending(&self) -> usize {
         self.0.pending()
-    }
-
-    fn is_outdated(&self) -> bool {
-        self.0.is_outdated()
     }
 }
 
@@ -166,7 +159,7 @@ impl OldValue for thermocline::Looked<'_> {
 pub(super) fn number_of(tried: Tried) -> Result<Option<SeqNo>, StoreError> {
     match tried {
         Tried::Done(seqno) => Ok(Some(seqno.unwrap_or(SeqNo::ZERO))),
-        Tried::NeedsDevice => Ok(None),
+        Tried::NeedsRead => Ok(None),
         Tried::MustWait => Err(StoreError::MustWait),
     }
 }

@@ -222,10 +222,6 @@ impl Seat for ColdSeat {
     fn pending(&self) -> usize {
         self.cold.state.lock().asked.iter().filter(|asked| asked.seat == self.id).count()
     }
-
-    fn is_outdated(&self) -> bool {
-        false
-    }
 }
 
 impl Drop for ColdSeat {

@@ -249,7 +249,7 @@ impl Store for MapStore {
         Ok(value.is_some())
     }
 
-    fn get_at_once(
+    fn try_get(
         &self,
         db: DbIndex,
         key: &[u8],

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use device::File;
+use smallvec::{SmallVec, smallvec};
 
 use super::{Error, Snapshot};
 use crate::data::{Span, unexpected_end};
@@ -18,8 +19,10 @@ const JOINED_BYTES_MAX: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Reading {
     snapshot: Snapshot,
+    len: usize,
+    /// As long as the read once any of them are there, and empty before.
     bytes: Vec<u8>,
-    wanted: Vec<Wanted>,
+    wanted: SmallVec<[Wanted; 1]>,
     /// The runs that are still missing.
     missing: usize,
 }
@@ -33,7 +36,7 @@ pub struct Wanted {
     /// Their bytes.
     pub bytes: usize,
     /// The parts of it that are wanted.
-    parts: Vec<Part>,
+    parts: SmallVec<[Part; 4]>,
     is_there: bool,
 }
 
@@ -57,7 +60,8 @@ impl Snapshot {
             return Err(Error::BehindTheEnd { end, len: self.len() });
         }
         let data = &self.shared().data;
-        let (mut bytes, mut parts) = (vec![0; length as usize], Vec::new());
+        let len = length as usize;
+        let (mut bytes, mut parts) = (Vec::new(), SmallVec::<[Part; 4]>::new());
         let mut at = 0;
         for piece in self.tree().query(offset..end) {
             let into = at..at + piece.length as usize;
@@ -66,21 +70,37 @@ impl Snapshot {
             let Some(address) = piece.extent.address() else { continue };
             let (segment, inside) = data.geometry.place(address);
             if let Some(open) = self.open_buffer(segment) {
+                bytes.resize(len, 0);
                 open.read(inside as usize, &mut bytes[into]);
-            } else if let Some(span) = data.span(address, into.len()) {
-                parts.push(Part { address, span, into });
+                continue;
+            }
+            // An extent that follows the one before it without a gap is read with it.
+            let follows = |part: &&mut Part| {
+                part.address + part.into.len() as u64 == address
+                    && part.into.end == into.start
+                    && data.geometry.place(part.address).0 == segment
+            };
+            let (address, into) = match parts.last_mut().filter(follows) {
+                Some(part) => (part.address, part.into.start..into.end),
+                None => {
+                    parts.push(Part { address, span: Span { offset: 0, bytes: 0 }, into: 0..0 });
+                    (address, into)
+                }
+            };
+            if let (Some(part), Some(span)) = (parts.last_mut(), data.span(address, into.len())) {
+                *part = Part { address, span, into };
             }
         }
         let wanted = runs(parts);
-        Ok(Reading { snapshot: self.clone(), bytes, missing: wanted.len(), wanted })
+        Ok(Reading { snapshot: self.clone(), len, bytes, missing: wanted.len(), wanted })
     }
 }
 
 /// Returns the runs of blocks that have all parts, joined without an unneeded block up to
 /// `JOINED_BYTES_MAX` bytes.
-fn runs(mut parts: Vec<Part>) -> Vec<Wanted> {
+fn runs(mut parts: SmallVec<[Part; 4]>) -> SmallVec<[Wanted; 1]> {
     parts.sort_unstable_by_key(|part| part.span.offset);
-    let mut runs: Vec<Wanted> = Vec::with_capacity(parts.len());
+    let mut runs: SmallVec<[Wanted; 1]> = SmallVec::new();
     for part in parts {
         let Span { offset, bytes } = part.span;
         if let Some(run) = runs.last_mut()
@@ -90,7 +110,7 @@ fn runs(mut parts: Vec<Part>) -> Vec<Wanted> {
             run.bytes = run.bytes.max((offset - run.offset) as usize + bytes);
             run.parts.push(part);
         } else {
-            runs.push(Wanted { offset, bytes, parts: vec![part], is_there: false });
+            runs.push(Wanted { offset, bytes, parts: smallvec![part], is_there: false });
         }
     }
     runs
@@ -110,12 +130,12 @@ impl Reading {
 
     /// Returns how many bytes it reads.
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        self.len
     }
 
     /// Returns whether it reads none.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.len == 0
     }
 
     /// Returns how many of the wanted runs are missing.
@@ -133,6 +153,7 @@ impl Reading {
     /// If there is no such run, or it has another length.
     pub fn give(&mut self, index: usize, blocks: device::Result<&[u8]>) -> Result<(), Error> {
         let shared = self.snapshot.shared();
+        self.bytes.resize(self.len, 0);
         let wanted = &mut self.wanted[index];
         let taken = blocks.map_err(|error| unexpected_end(error, wanted.offset));
         let taken = taken.and_then(|blocks| {
@@ -153,8 +174,18 @@ impl Reading {
     ///
     /// # Panics
     /// If some of them are missing.
-    pub fn into_bytes(self) -> Vec<u8> {
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        self.take_bytes()
+    }
+
+    /// Takes the bytes out; the read has none from then on.
+    ///
+    /// # Panics
+    /// The same.
+    pub fn take_bytes(&mut self) -> Vec<u8> {
         assert_eq!(self.missing, 0, "all of a read has come");
-        self.bytes
+        // Nothing but holes.
+        self.bytes.resize(self.len, 0);
+        std::mem::take(&mut self.bytes)
     }
 }

@@ -7,15 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use device::{Device, Mode};
 use engine::{
-    Capabilities, Change, Engine, Error, GoOn, Host, Op, Operator, Pin, Result, Seat, SeqNo, Stats,
-    View,
+    At, Capabilities, Cursor, Direction, EachLookup, Engine, Error, GoOn, Host, KeyRange, Lookup,
+    Op, PendingLookup, Pin, Progress, ReadRequest, Result, SeqNo, Stats,
 };
 use environment::Seed;
+use reads::{BlockingReads, ReadPool};
 use sync::locks::Mutex;
 
-use super::seats::ConfirmingSeat;
-use super::views::BrokenView;
-use super::{Flaw, Graveyard};
+use super::{Flaw, Graveyard, scans};
 use crate::reference::Reference;
 
 /// Keys are cut here by the bug that cuts them.
@@ -32,7 +31,12 @@ pub(super) struct Broken {
     flushing: AtomicBool,
     pin: Mutex<Option<Arc<Pin>>>,
     remembered: Mutex<HashMap<Vec<u8>, Option<Vec<u8>>>>,
+    /// The neighbour of each key that is updated now, and its value before.
+    copied: Mutex<HashMap<Vec<u8>, Pair>>,
 }
+
+/// A key, and its value if it has one.
+type Pair = (Vec<u8>, Option<Vec<u8>>);
 
 impl Broken {
     pub(super) fn new(
@@ -52,6 +56,7 @@ impl Broken {
             flushing: AtomicBool::new(false),
             pin: Mutex::default(),
             remembered: Mutex::default(),
+            copied: Mutex::default(),
         };
         broken.bring_back()?;
         Ok(broken)
@@ -111,21 +116,19 @@ impl Broken {
         Ok(())
     }
 
-    /// Returns the neighbour whose copy a read-modify-write takes along.
-    fn neighbour(key: &[u8]) -> Option<Vec<u8>> {
-        let mut neighbour = key.to_vec();
-        *neighbour.last_mut()? ^= 1;
-        Some(neighbour)
+    /// Reads a key, and waits for it.
+    fn read(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
+        let pool = ReadPool::new(&self.host.memory);
+        let is_found = pool.complete(self.inner.lookup(key, at, into)?, into)?;
+        Ok(Lookup::ended(is_found))
     }
-}
 
-impl Engine for Broken {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+    /// Pins the present, for the bug that has no snapshots.
+    fn sequence_pin(&self) -> Arc<Pin> {
+        self.host.sequence.pin()
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        let key = self.key(key);
         match self.flaw {
             Flaw::AppendsToTheBuffer => {
                 let value = self.value(key)?;
@@ -150,17 +153,86 @@ impl Engine for Broken {
         Ok(found && !(self.flaw == Flaw::EmptyValueIsAbsence && into.is_empty()))
     }
 
-    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
-        let mut value = Vec::new();
+    /// The lookup of the value that an update is to replace.
+    fn lookup_for_update(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Lookup> {
+        match self.flaw {
+            Flaw::ShowsOperatorsOldValues => {
+                let present = self.value(key)?;
+                let old = self.remembered.lock().insert(key.to_vec(), present.clone());
+                let shown = if self.every(9) { old.unwrap_or(present) } else { present };
+                into.clear();
+                into.extend_from_slice(shown.as_deref().unwrap_or_default());
+                Ok(Lookup::ended(shown.is_some()))
+            }
+            Flaw::LosesUpdates => {
+                let neighbour = Self::neighbour(key).unwrap_or_default();
+                let copy = self.value(&neighbour)?;
+                self.copied.lock().insert(key.to_vec(), (neighbour, copy));
+                std::thread::yield_now();
+                self.get(key, into).map(Lookup::ended)
+            }
+            _ => self.get(key, into).map(Lookup::ended),
+        }
+    }
+
+    /// Returns the neighbour whose copy a read-modify-write takes along.
+    fn neighbour(key: &[u8]) -> Option<Vec<u8>> {
+        let mut neighbour = key.to_vec();
+        *neighbour.last_mut()? ^= 1;
+        Some(neighbour)
+    }
+}
+
+impl Engine for Broken {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
+        let key = self.key(key);
+        match (self.flaw, at) {
+            (Flaw::ViewIsNoSnapshot, At::Pin(_)) => {
+                self.read(key, At::Pin(&self.sequence_pin()), into)
+            }
+            (_, At::Pin(_)) => self.read(key, at, into),
+            (Flaw::ConfirmsAnything, At::ForUpdate) => {
+                Ok(match self.inner.lookup(key, at, into)? {
+                    Lookup::Pending(inner) => Lookup::Pending(Box::new(Confirmed { inner })),
+                    ended => ended,
+                })
+            }
+            (Flaw::ConfirmsAnything, At::Newest) => self.inner.lookup(key, at, into),
+            (_, At::ForUpdate) => self.lookup_for_update(key, into),
+            (_, At::Newest) => self.get(key, into).map(Lookup::ended),
+        }
+    }
+
+    fn lookup_many(&self, keys: &[&[u8]], at: At<'_>, each: &mut EachLookup<'_>) -> Result<()> {
         for (index, key) in keys.iter().enumerate() {
             if self.flaw == Flaw::MixesUpMultiGet && keys[..index].contains(key) {
                 continue;
             }
-            let present = self.get(key, &mut value)?;
-            found(index, present.then_some(value.as_slice()));
-            value.clear();
+            let mut value = Vec::new();
+            each(index, self.lookup(key, at, &mut value)?.with_value(&value))?;
         }
         Ok(())
+    }
+
+    fn scan(
+        &self,
+        range: KeyRange,
+        direction: Direction,
+        pin: Arc<Pin>,
+    ) -> Result<Box<dyn Cursor>> {
+        let pin = match self.flaw {
+            Flaw::ViewIsNoSnapshot => self.sequence_pin(),
+            Flaw::ViewMissesTheLastWrite => {
+                let before = self.pin.lock().replace(Arc::clone(&pin));
+                before.filter(|_| self.every(3)).unwrap_or(pin)
+            }
+            _ => pin,
+        };
+        scans::scan(&self.inner, self.flaw, range, direction, pin)
     }
 
     fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
@@ -214,6 +286,14 @@ impl Engine for Broken {
                 ops = &ops[..1.min(ops.len())];
             }
             Flaw::ResurrectsDeletes => self.bury(ops)?,
+            Flaw::LosesUpdates => {
+                self.inner.apply(ops, seqno)?;
+                let copied = ops.first().and_then(|op| self.copied.lock().remove(op.key()));
+                if let (Some((neighbour, Some(value))), [_]) = (copied, ops) {
+                    return self.put(&neighbour, &value, seqno);
+                }
+                return Ok(());
+            }
             Flaw::NumbersByArrival if seqno > self.inner.persisted() => {
                 let newest = self.calls.load(SeqCst).max(seqno.get());
                 self.calls.store(newest + 1, SeqCst);
@@ -237,57 +317,6 @@ impl Engine for Broken {
             _ => {}
         }
         self.inner.apply(ops, seqno)
-    }
-
-    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        let key = self.key(key);
-        self.top.fetch_max(seqno.get(), SeqCst);
-        match self.flaw {
-            Flaw::ShowsOperatorsOldValues => {
-                let present = self.value(key)?;
-                let old = self.remembered.lock().insert(key.to_vec(), present.clone());
-                let shown = if self.every(9) { old.unwrap_or(present) } else { present };
-                let op = match operator.update(shown.as_deref()) {
-                    Change::Put(value) => return self.put(key, &value, seqno),
-                    Change::Delete => Op::Delete { key },
-                    Change::Keep => return Ok(()),
-                };
-                self.inner.apply(&[op], seqno)
-            }
-            Flaw::LosesUpdates => {
-                let neighbour = Self::neighbour(key).unwrap_or_default();
-                let copy = self.value(&neighbour)?;
-                std::thread::yield_now();
-                self.inner.rmw(key, operator, seqno)?;
-                copy.map_or(Ok(()), |value| self.put(&neighbour, &value, seqno))
-            }
-            _ => self.inner.rmw(key, operator, seqno),
-        }
-    }
-
-    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
-        match self.flaw {
-            Flaw::ConfirmsAnything => self.inner.rmw_at_once(key, operator, seqno),
-            _ => self.rmw(key, operator, seqno).map(|()| true),
-        }
-    }
-
-    fn seat(&self, depth: usize) -> Result<Option<Box<dyn Seat>>> {
-        if self.flaw != Flaw::ConfirmsAnything {
-            return Ok(None);
-        }
-        let inner = self.inner.seat(depth)?;
-        Ok(inner.map(|inner| Box::new(ConfirmingSeat { inner }) as Box<dyn Seat>))
-    }
-
-    fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
-        let before = match self.flaw {
-            Flaw::ViewMissesTheLastWrite => self.pin.lock().replace(Arc::clone(&pin)),
-            _ => None,
-        };
-        let inner = self.inner.view(before.filter(|_| self.every(3)).unwrap_or(pin))?;
-        let (engine, sequence) = (Arc::clone(&self.inner), Arc::clone(&self.host.sequence));
-        Ok(Box::new(BrokenView { inner, flaw: self.flaw, engine, sequence }))
     }
 
     fn walk(&self, from: Option<&[u8]>, visit: &mut engine::Visit<'_>) -> Result<()> {
@@ -354,5 +383,33 @@ impl Engine for Broken {
 impl Broken {
     fn put(&self, key: &[u8], value: &[u8], seqno: SeqNo) -> Result<()> {
         self.inner.apply(&[Op::Put { key, value }], seqno)
+    }
+}
+
+/// A lookup that confirms every value.
+struct Confirmed {
+    inner: Box<dyn PendingLookup>,
+}
+
+impl PendingLookup for Confirmed {
+    fn key(&self) -> &[u8] {
+        self.inner.key()
+    }
+
+    fn reads(&self) -> &[ReadRequest] {
+        self.inner.reads()
+    }
+
+    fn resume(
+        &mut self,
+        read: usize,
+        bytes: Result<&[u8]>,
+        into: &mut Vec<u8>,
+    ) -> Result<Progress> {
+        self.inner.resume(read, bytes, into)
+    }
+
+    fn is_newest(&self) -> bool {
+        true
     }
 }

@@ -46,14 +46,14 @@ flaws! {
         "A read-modify-write is now and then shown the value before the last.",
         [Model, Counters];
     ConfirmsAnything, "confirms-anything",
-        "A seat confirms old values that others have changed since.", [Registers, Counters];
+        "A lookup confirms old values that others have changed since.", [Registers, Counters];
     AbsentDuringFlush, "false-absence", "While a flush runs, some keys look absent.",
         [Registers];
     ScanMissesAKey, "scan-misses-a-key", "A scan leaves out a pair now and then.",
         [Model, Snapshots];
-    ViewIsNoSnapshot, "view-is-no-snapshot", "A view shows the present instead of its moment.",
+    ViewIsNoSnapshot, "view-is-no-snapshot", "A read at a pin shows the present.",
         [Model, Snapshots];
-    ViewMissesTheLastWrite, "view-too-old", "A view now and then stands where the one before it stood.",
+    ViewMissesTheLastWrite, "view-too-old", "A scan now and then shows the pin of the scan before it.",
         [Model, Snapshots];
     ScanEndsAreOff, "range-end-off-by-one", "Backward scans include an excluded upper end.",
         [Model];

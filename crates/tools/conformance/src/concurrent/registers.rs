@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use engine::{Begun, Change, Operator};
+use engine::{At, Change, Lookup, Operator};
+use reads::{BlockingReads, InFlightReads};
 
-use super::shared::{Shared, join_all, spawn};
+use super::shared::{Shared, failed, join_all, spawn};
 use super::value;
 use crate::Fixture;
 use crate::draw::Draw;
@@ -98,49 +99,39 @@ impl Client {
         Ok(())
     }
 
-    /// Reads all registers on a seat, so that some lookups may be pending at the same time.
+    /// Reads all registers, so that some lookups may be pending at the same time.
     fn read_pending(&mut self) -> Result<(), String> {
-        let words = |error: engine::Error| error.to_string();
         let engine = Arc::clone(&self.shared.opened.engine);
-        let mut seat = engine.seat(KEYS).map_err(words)?;
+        let mut reads = InFlightReads::new(KEYS, self.shared.reads.budget());
         let mut pending = [0; KEYS];
         let mut into = Vec::new();
         for (index, invoked) in pending.iter_mut().enumerate() {
             *invoked = self.now();
-            let begun = match &mut seat {
-                Some(seat) => {
-                    seat.begin_get(index as u64, &key(index), &mut into).map_err(words)?
+            let seen = match engine.lookup(&key(index), At::Newest, &mut into).map_err(failed)? {
+                Lookup::Found => Some(value::decode(&into)?),
+                Lookup::Absent => None,
+                Lookup::Pending(lookup) => {
+                    if reads.start(lookup, index).is_err() {
+                        return Err("a table is full before its depth".to_owned());
+                    }
+                    continue;
                 }
-                // An engine without seats returns every result immediately.
-                None => match engine.get_at_once(&key(index), &mut into).map_err(words)? {
-                    Some(true) => Begun::Found,
-                    Some(false) => Begun::Absent,
-                    None => return Err("a get without a seat would have to wait".to_owned()),
-                },
-            };
-            let seen = match begun {
-                Begun::Found => Some(value::decode(&into)?),
-                Begun::Absent => None,
-                Begun::Pending => continue,
-                Begun::Full => return Err("a seat is full before its depth".to_owned()),
             };
             let returned = self.now();
             self.note(index, *invoked, returned, Action::Read(seen));
         }
-        let Some(mut seat) = seat else { return Ok(()) };
-        let mut told = Vec::new();
-        while seat.pending() > 0 {
-            let mut tell = |tag, found: engine::Result<Option<&[u8]>>| {
-                told.push((tag as usize, found.map(|value| value.map(<[u8]>::to_vec))));
-            };
-            let completed = seat.complete(true, &mut tell);
-            if completed.map_err(words)? == 0 {
-                return Err("a seat waits, and tells of nothing".to_owned());
+        let mut found = Vec::new();
+        while !reads.is_empty() {
+            let count = reads.complete(true, &mut |index, done| {
+                found.push((index, done.value.map(|value| value.map(|value| value.clone()))));
+            });
+            if count == 0 {
+                return Err("a table waits, and reports nothing".to_owned());
             }
         }
         let returned = self.now();
-        for (index, found) in told {
-            let seen = found.map_err(words)?.as_deref().map(value::decode).transpose()?;
+        for (index, found) in found {
+            let seen = found.map_err(failed)?.as_deref().map(value::decode).transpose()?;
             self.note(index, pending[index], returned, Action::Read(seen));
         }
         Ok(())
@@ -193,7 +184,7 @@ impl Client {
         Ok(())
     }
 
-    /// Updates all registers on a seat, so that some lookups may be pending at the same time.
+    /// Updates all registers, so that some lookups may be pending at the same time.
     fn rmw_pending(&mut self) -> Result<(), String> {
         let mut left = [0; KEYS];
         left.fill_with(|| self.fresh());

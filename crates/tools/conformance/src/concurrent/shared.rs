@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 
 use device::Device;
-use engine::{Change, Engine, NoJournal, Op, Operator, SeqNo};
+use engine::{Change, NoJournal, Op, Operator, SeqNo};
 use environment::{Environment, JoinHandle};
+use memory_budget::MemoryBudget;
+use reads::{BlockingReads, ReadPool};
 use sync::locks::{Mutex, MutexGuard};
 
 use crate::Fixture;
@@ -20,11 +22,9 @@ const STRIPES: usize = 64;
 const FILLERS: usize = 100;
 const FILLER_BYTES: usize = 1000;
 
-/// A read-modify-write of an engine. Returns whether it is done.
-type Call<'a> = dyn Fn(&dyn Engine, &mut dyn Operator, SeqNo) -> engine::Result<bool> + 'a;
-
 pub(super) struct Shared {
     pub(super) opened: Opened,
+    pub(super) reads: ReadPool,
     device: Arc<dyn Device>,
     locks: Vec<Mutex<()>>,
     journal: Mutex<Vec<(SeqNo, Vec<Step>)>>,
@@ -50,7 +50,8 @@ impl Shared {
         let locks = (0..STRIPES).map(|_| Mutex::new(())).collect();
         let journal = Mutex::default();
         let start = Barrier::new(threads);
-        Ok(Arc::new(Self { opened, device, locks, journal, start, over: false.into() }))
+        let reads = ReadPool::new(&Arc::new(MemoryBudget::new(u64::MAX)));
+        Ok(Arc::new(Self { opened, reads, device, locks, journal, start, over: false.into() }))
     }
 
     fn stripe(key: &[u8]) -> usize {
@@ -87,39 +88,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads, modifies and writes one key through the engine.
-    pub(super) fn rmw(&self, key: &[u8], operator: &mut dyn Operator) -> Result<(), String> {
-        let done = self.try_rmw(key, operator, &|engine, operator, seqno| {
-            engine.rmw(key, operator, seqno).map(|()| true)
-        });
-        done.map(drop)
-    }
-
-    /// The same if it needs no device; `false` otherwise.
-    pub(super) fn rmw_at_once(
-        &self,
-        key: &[u8],
-        operator: &mut dyn Operator,
-    ) -> Result<bool, String> {
-        self.try_rmw(key, operator, &|engine, operator, seqno| {
-            engine.rmw_at_once(key, operator, seqno)
-        })
-    }
-
-    fn try_rmw(
-        &self,
-        key: &[u8],
-        operator: &mut dyn Operator,
-        call: &Call<'_>,
-    ) -> Result<bool, String> {
-        let _lock = self.lock_one(key);
-        let ticket = self.opened.sequence.begin();
-        let mut recorder = Recorder::new(operator);
-        let is_done = call(&*self.opened.engine, &mut recorder, ticket.seqno()).map_err(failed)?;
-        if is_done && recorder.after != Some(Change::Keep) {
-            self.journal.lock().push((ticket.seqno(), vec![recorder.step(key)?]));
-        }
-        Ok(is_done)
+    /// Notes a write that the engine has applied.
+    pub(super) fn note(&self, seqno: SeqNo, steps: Vec<Step>) {
+        self.journal.lock().push((seqno, steps));
     }
 
     /// Writes enough that earlier writes are on disk alone, if memory is small.
@@ -196,6 +167,11 @@ impl<'a> Recorder<'a> {
         Self { operator, after: None }
     }
 
+    /// Returns whether the last decision changes nothing.
+    pub(super) fn has_kept(&self) -> bool {
+        self.after == Some(Change::Keep)
+    }
+
     /// Returns the step that was decided upon last.
     pub(super) fn step(self, key: &[u8]) -> Result<Step, String> {
         let key = key.to_vec();
@@ -205,6 +181,15 @@ impl<'a> Recorder<'a> {
             Some(Change::Keep) => Err("nothing was to change".to_owned()),
             None => Err("rmw never called its operator".to_owned()),
         }
+    }
+}
+
+/// Returns the decision of an operator about a value that memory knows.
+pub(super) fn decide(operator: &mut dyn Operator, value: Option<&mut Vec<u8>>) -> Change {
+    let Some(value) = value else { return operator.update(None) };
+    match operator.update_in_place(value) {
+        true => Change::Put(value.clone()),
+        false => operator.update(Some(value)),
     }
 }
 

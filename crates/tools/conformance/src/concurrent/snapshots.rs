@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use engine::{Direction, KeyRange, View};
+use engine::{Direction, Engine, KeyRange};
+use reads::{BlockingReads, View};
 
 use super::shared::{Shared, join_all, spawn};
 use super::value;
@@ -47,19 +48,15 @@ fn write(shared: &Shared, writer: usize, number: u64) -> Result<(), String> {
     shared.write((0..KEYS).map(step).collect())
 }
 
-fn scan(view: &dyn View, direction: Direction) -> Result<Vec<Pair>, String> {
+fn scan(view: &View<'_, dyn Engine>, direction: Direction) -> Result<Vec<Pair>, String> {
     let cursor = view.scan(KeyRange::all(), direction);
     cursor.and_then(|mut cursor| collect(cursor.as_mut(), usize::MAX)).map_err(|e| e.to_string())
 }
 
 fn look(shared: &Shared, acknowledged: &Acknowledged, draw: &mut Draw) -> Result<(), String> {
     let before: Vec<u64> = acknowledged.iter().map(|number| number.load(SeqCst)).collect();
-    let view = shared
-        .opened
-        .engine
-        .view(shared.opened.sequence.pin())
-        .map_err(|error| error.to_string())?;
-    let pairs = scan(view.as_ref(), Direction::Forward)?;
+    let view = shared.opened.engine.view(shared.opened.sequence.pin());
+    let pairs = scan(&view, Direction::Forward)?;
     for (writer, before) in before.iter().enumerate() {
         let of_writer = |(key, _): &&Pair| key.ends_with(format!("-{writer}").as_bytes());
         let numbers: Vec<u64> = pairs
@@ -78,8 +75,8 @@ fn look(shared: &Shared, acknowledged: &Acknowledged, draw: &mut Draw) -> Result
     }
     std::thread::yield_now();
     let again = match draw.once_in(2) {
-        true => scan(view.as_ref(), Direction::Forward)?,
-        false => scan(view.as_ref(), Direction::Backward)?.into_iter().rev().collect(),
+        true => scan(&view, Direction::Forward)?,
+        false => scan(&view, Direction::Backward)?.into_iter().rev().collect(),
     };
     if again != pairs {
         return Err("a view scanned twice shows two things".to_owned());

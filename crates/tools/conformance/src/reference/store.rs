@@ -3,17 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use device::Device;
+use device::{Device, Mode};
 use engine::{
-    Capabilities, Change, Cursor, Direction, Engine, Error, GoOn, Host, KeyRange, Op, Operator,
-    Pin, Result, Seat, SeqNo, Stats, View, check_key, check_value,
+    At, Capabilities, Cursor, DeviceReads, Direction, Engine, Error, GoOn, Host, KeyRange, Lookup,
+    Op, Pin, ReadRequest, Result, SeqNo, Stats,
 };
 use sync::locks::{Mutex, RwLock};
 
-use super::seat::{ReferenceSeat, is_on_disk};
+use super::pending::{Moment, Pending, is_on_disk};
 use super::snapshot;
 use super::superblock::{Commit, Superblock};
 use super::versions::{Pair, Versions, version_bytes};
+
+/// Bytes of the block that pending lookups read.
+const BLOCK_BYTES: usize = 512;
 
 /// The reference engine, opened.
 ///
@@ -28,6 +31,8 @@ pub struct Reference {
     persisted: Arc<AtomicU64>,
     /// The error with which later writes are refused.
     failure: Arc<Mutex<Option<Error>>>,
+    /// The read of a pending lookup: a block in memory that says nothing.
+    block: ReadRequest,
 }
 
 impl Reference {
@@ -48,7 +53,12 @@ impl Reference {
             host.memory.charge_anyway(bytes);
         }
         versions.top = commit.persisted;
+        let memory = device::memory();
+        let file = memory.open("block", Mode::Create)?;
+        file.write_at(0, &[0; BLOCK_BYTES])?;
+        let source = Arc::new(DeviceReads(memory));
         Ok(Self {
+            block: ReadRequest { source, file, offset: 0, len: BLOCK_BYTES },
             superblock,
             versions: Arc::new(RwLock::new(versions)),
             committed: Mutex::new(commit),
@@ -115,32 +125,43 @@ impl Engine for Reference {
         }
     }
 
-    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+    fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
         self.check_open()?;
+        let upto = match at {
+            At::Newest | At::ForUpdate => u64::MAX,
+            At::Pin(pin) => pin.seqno().get(),
+        };
         let versions = self.versions.read();
-        let value = versions.get(key, u64::MAX);
+        let value = versions.get(key, upto);
+        if is_on_disk(&versions, self.persisted.load(SeqCst), key) {
+            let moment = match at {
+                At::Newest => Moment::End,
+                At::Pin(_) => Moment::Pin(upto),
+                At::ForUpdate => Moment::Beginning(versions.newest(key), value.map(<[u8]>::to_vec)),
+            };
+            return Ok(Lookup::Pending(Box::new(Pending {
+                versions: Arc::clone(&self.versions),
+                failure: Arc::clone(&self.failure),
+                key: key.to_vec(),
+                moment,
+                read: [self.block.clone()],
+            })));
+        }
         into.clear();
         into.extend_from_slice(value.unwrap_or_default());
-        Ok(value.is_some())
+        Ok(Lookup::ended(value.is_some()))
     }
 
-    fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
-        if is_on_disk(&self.versions.read(), self.persisted.load(SeqCst), key) {
-            return Ok(None);
-        }
-        self.get(key, into).map(Some)
-    }
-
-    fn seat(&self, depth: usize) -> Result<Option<Box<dyn Seat>>> {
+    fn scan(
+        &self,
+        range: KeyRange,
+        direction: Direction,
+        pin: Arc<Pin>,
+    ) -> Result<Box<dyn Cursor>> {
         self.check_open()?;
-        Ok(Some(Box::new(ReferenceSeat {
-            versions: Arc::clone(&self.versions),
-            persisted: Arc::clone(&self.persisted),
-            failure: Arc::clone(&self.failure),
-            depth,
-            asked: Vec::new(),
-            bell: None,
-        })))
+        let versions = Arc::clone(&self.versions);
+        let (all, at) = (range.clone(), None);
+        Ok(Box::new(Walk { versions, pin, all, range, direction, at }))
     }
 
     fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
@@ -160,43 +181,8 @@ impl Engine for Reference {
         Ok(())
     }
 
-    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        self.check_writable()?;
-        check_key(key)?;
-        let mut versions = self.versions.write();
-        let present = versions.get(key, u64::MAX).map(<[u8]>::to_vec);
-        let change = match present {
-            Some(mut value) => match operator.update_in_place(&mut value) {
-                true => Change::Put(value),
-                false => operator.update(Some(&value)),
-            },
-            None => operator.update(None),
-        };
-        let op = match &change {
-            Change::Put(value) => Op::Put { key, value },
-            Change::Delete => Op::Delete { key },
-            Change::Keep => return Ok(()),
-        };
-        op.value().map_or(Ok(()), check_value)?;
-        self.apply_locked(&mut versions, &[op], seqno);
-        Ok(())
-    }
-
-    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
-        if is_on_disk(&self.versions.read(), self.persisted.load(SeqCst), key) {
-            return Ok(false);
-        }
-        self.rmw(key, operator, seqno).map(|()| true)
-    }
-
-    fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
-        self.check_open()?;
-        Ok(Box::new(Snapshot { versions: Arc::clone(&self.versions), pin }))
-    }
-
     fn walk(&self, from: Option<&[u8]>, visit: &mut engine::Visit<'_>) -> Result<()> {
-        let view = self.view(self.host.sequence.pin())?;
-        engine::walk_in_order(&*view, from, visit)
+        engine::walk_in_order(self, self.host.sequence.pin(), from, visit)
     }
 
     fn flush(&self) -> Result<()> {
@@ -250,27 +236,6 @@ impl Engine for Reference {
     fn close(&self) -> Result<()> {
         *self.failure.lock() = Some(Error::Closed);
         Ok(())
-    }
-}
-
-struct Snapshot {
-    versions: Arc<RwLock<Versions>>,
-    pin: Arc<Pin>,
-}
-
-impl View for Snapshot {
-    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        let versions = self.versions.read();
-        let value = versions.get(key, self.pin.seqno().get());
-        into.clear();
-        into.extend_from_slice(value.unwrap_or_default());
-        Ok(value.is_some())
-    }
-
-    fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
-        let versions = Arc::clone(&self.versions);
-        let (all, at) = (range.clone(), None);
-        Ok(Box::new(Walk { versions, pin: Arc::clone(&self.pin), all, range, direction, at }))
     }
 }
 

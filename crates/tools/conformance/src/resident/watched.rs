@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::{Barrier, Engine, Host, NoJournal, Result, Sequence};
+use memory_budget::MemoryBudget;
+use reads::BlockingReads;
 
 use super::Resident;
 use crate::{Bench, Journaled};
@@ -88,6 +90,11 @@ impl<S: Engine> Watched<S> {
     /// Returns the source of its writes' numbers.
     pub fn sequence(&self) -> &Arc<Sequence> {
         &self.bench().host.sequence
+    }
+
+    /// Returns its budget.
+    pub fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.bench().host.memory
     }
 
     /// Writes a pair, as a database does.

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use engine::{Cursor, Direction, Engine, Error, KeyRange, Sequence};
+use reads::BlockingReads;
 
 use crate::model::{Model, Pair};
 use crate::text::Quoted;
@@ -103,9 +104,9 @@ pub(crate) fn compare_everything(
     if !engine.capabilities().ordered {
         return Ok(());
     }
-    let view = engine.view(sequence.pin()).map_err(|error| failed("a view", error))?;
+    let pin = sequence.pin();
     for direction in [Direction::Forward, Direction::Backward] {
-        let cursor = view.scan(KeyRange::all(), direction);
+        let cursor = engine.scan(KeyRange::all(), direction, Arc::clone(&pin));
         let mut cursor = cursor.map_err(|error| failed("a scan", error))?;
         let pairs = collect(cursor.as_mut(), usize::MAX);
         let pairs = pairs.map_err(|error| failed("a scan", error))?;

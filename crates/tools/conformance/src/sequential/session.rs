@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use device::Device;
-use engine::{Barrier, Cursor, SeqNo, View};
+use engine::{Barrier, Cursor, Pin, SeqNo};
 
 use crate::Fixture;
 use crate::failure::catch;
@@ -39,9 +39,9 @@ impl Barrier for SyncedMark {
     }
 }
 
-/// A view that is held, and the moment it must show.
+/// A pin, and the moment that it must show.
 struct Held {
-    view: Box<dyn View>,
+    pin: Arc<Pin>,
     upto: u64,
 }
 

@@ -7,7 +7,7 @@ use engine::Change;
 use super::*;
 use crate::expiry::Form;
 use crate::options::{KeyspaceOptions, Options};
-use crate::rmw::Tried;
+use crate::rmw::Advance;
 use crate::stand_in::StandIn;
 
 /// An engine asks the operator first, and has the value a moment later.
@@ -36,8 +36,8 @@ fn an_end_is_known_although_a_pass_came_between_the_answer_and_the_value() {
     let end_ms = environment.wall_ms() + 1000;
     let stored = WithEnd { value: b"value", end_ms: Some(end_ms) }.to_stored();
     let mut put = |_: Option<&[u8]>| Change::Put(stored.clone());
-    let tried = db.inner.rmw_at_once(&slot, Form::Stored, b"key", &mut put).unwrap();
-    assert!(matches!(tried, Tried::Done(Some(_))));
+    let advanced = db.inner.advance_rmw(&slot, Form::Stored, b"key", &mut put).unwrap();
+    assert!(matches!(advanced, Advance::Done(Some(_))));
     let generation = slot.last_generation();
     assert!(!is_due(&generation, 2), "nothing has ended yet");
     clock.set_wall(Duration::from_millis(end_ms));

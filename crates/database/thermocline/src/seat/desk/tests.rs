@@ -1,56 +1,48 @@
-//! Every request is answered, however the thread that serves it ends.
+//! Every request gets an answer, whatever ends the thread that serves it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
-use engine::{BegunOld, Listener};
+use engine::Progress;
 
 use super::*;
+use crate::stand_in::{NoQueue, OneRead};
 
-/// A seat on which every read is pending, and whose queue fails or which never tells.
-struct Broken {
-    pending: usize,
-    panics: bool,
-}
-
-fn failure() -> engine::Error {
-    engine::Error::of_journal(engine::Error::Closed)
-}
-
-impl Seat for Broken {
-    fn begin_get(&mut self, _: u64, _: &[u8], _: &mut Vec<u8>) -> engine::Result<Begun> {
-        self.pending += 1;
-        Ok(Begun::Pending)
-    }
-
-    fn begin_old(&mut self, _: u64, _: &[u8]) -> engine::Result<BegunOld> {
-        unreachable!("futures only get")
-    }
-
-    fn complete(&mut self, _: bool, _: &mut dyn Listener) -> engine::Result<usize> {
-        assert!(!self.panics, "a planted panic");
-        Err(failure())
-    }
-
-    fn pending(&self) -> usize {
-        self.pending
-    }
-
-    fn ring(&mut self, _: &Arc<device::Doorbell>) -> engine::Result<()> {
-        unreachable!("the desk waits for its seat")
-    }
-}
-
-/// A desk with so many requests, none of which is begun.
-fn asked(count: u8) -> (Shared, Vec<Arc<Answer>>) {
+/// A desk with these requests, none of which is begun.
+fn asked(count: u8, lookup: impl Fn() -> OneRead) -> (Shared, Vec<Arc<Answer>>) {
     let shared = Shared::default();
     let answers: Vec<Arc<Answer>> = (0..count).map(|_| Arc::default()).collect();
-    let request = |(key, answer): (u8, &Arc<Answer>)| Request::new(vec![key], Arc::clone(answer));
+    let request = |answer: &Arc<Answer>| Request::new(Box::new(lookup()), Arc::clone(answer));
     let mut state = shared.state.lock();
-    state.requests.extend((0..count).zip(&answers).map(request));
+    state.requests.extend(answers.iter().map(request));
     state.is_serving = true;
     drop(state);
     (shared, answers)
+}
+
+fn reads() -> InFlightReads<Promise> {
+    InFlightReads::new(DEPTH, &Arc::new(MemoryBudget::new(u64::MAX)))
+}
+
+fn without_queue() -> OneRead {
+    OneRead::new(Arc::new(NoQueue), || Ok(Progress::Absent))
+}
+
+fn panicking() -> OneRead {
+    let source = Arc::new(engine::DeviceReads(device::memory()));
+    OneRead::new(source, || panic!("as the test wants it"))
+}
+
+/// Stops the desk once it has been woken as often as there are requests.
+struct Stops(Arc<Shared>, AtomicUsize);
+
+impl Wake for Stops {
+    fn wake(self: Arc<Self>) {
+        if self.1.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.state.lock().is_stopped = true;
+        }
+    }
 }
 
 fn outcomes(answers: &[Arc<Answer>]) -> Vec<Option<Outcome>> {
@@ -58,41 +50,46 @@ fn outcomes(answers: &[Arc<Answer>]) -> Vec<Option<Outcome>> {
 }
 
 #[test]
-fn a_queue_that_fails_is_told_to_all_who_wait() {
-    // More than are under way at once.
-    let (shared, answers) = asked(200);
-    shared.serve(Box::new(Broken { pending: 0, panics: false }));
-    let told = outcomes(&answers);
-    assert!(told.iter().all(|outcome| *outcome == Some(Err(failure().into()))), "{told:?}");
+fn every_request_gets_the_failure_of_its_queue() {
+    // More than are in flight together.
+    let (shared, answers) = asked(200, without_queue);
+    let shared = Arc::new(shared);
+    let stops = Arc::new(Stops(Arc::clone(&shared), AtomicUsize::new(answers.len())));
+    let waker = Waker::from(stops);
+    assert!(answers.iter().all(|answer| answer.take(&waker).is_none()));
+    shared.serve(reads());
+    let found = outcomes(&answers);
+    let failed = Some(Err(engine::Error::Device(NoQueue::failure()).into()));
+    assert!(found.iter().all(|outcome| *outcome == failed), "{found:?}");
+}
+
+#[test]
+fn every_request_of_a_thread_that_panics_gets_an_answer() {
+    let (shared, answers) = asked(200, panicking);
+    let serve = || shared.serve(reads());
+    assert!(catch_unwind(AssertUnwindSafe(serve)).is_err());
+    let found = outcomes(&answers);
+    assert!(found.iter().all(|outcome| *outcome == Some(Err(Error::Closed))), "{found:?}");
     assert_eq!(shared.standing(), (false, false), "the next request starts another thread");
 }
 
+/// Nor is the request of a waker lost that runs while the thread ends.
 #[test]
-fn whoever_waits_for_a_thread_that_panics_is_answered() {
-    let (shared, answers) = asked(200);
-    let serve = || shared.serve(Box::new(Broken { pending: 0, panics: true }));
-    assert!(catch_unwind(AssertUnwindSafe(serve)).is_err());
-    let told = outcomes(&answers);
-    assert!(told.iter().all(|outcome| *outcome == Some(Err(Error::Closed))), "{told:?}");
-    assert_eq!(shared.standing(), (false, false));
-}
-
-/// What a waker asks for while the thread ends is not lost either.
-#[test]
-fn a_request_that_comes_while_the_thread_ends_is_answered() {
+fn a_request_that_comes_while_the_thread_ends_gets_an_answer() {
     struct AsksAgain(Arc<Shared>, Arc<Answer>);
     impl Wake for AsksAgain {
         fn wake(self: Arc<Self>) {
             let mut state = self.0.state.lock();
             assert!(state.is_serving);
-            state.requests.push_back(Request::new(vec![1], Arc::clone(&self.1)));
+            let request = Request::new(Box::new(without_queue()), Arc::clone(&self.1));
+            state.requests.push_back(request);
         }
     }
-    let (shared, answers) = asked(1);
+    let (shared, answers) = asked(1, panicking);
     let (shared, late) = (Arc::new(shared), Arc::new(Answer::default()));
     let waker = Waker::from(Arc::new(AsksAgain(Arc::clone(&shared), Arc::clone(&late))));
     assert!(answers.iter().all(|answer| answer.take(&waker).is_none()));
-    shared.serve(Box::new(Broken { pending: 0, panics: false }));
+    assert!(catch_unwind(AssertUnwindSafe(|| shared.serve(reads()))).is_err());
     assert!(outcomes(&answers).into_iter().all(|outcome| outcome.is_some()));
     assert_eq!(late.take(Waker::noop()), Some(Err(Error::Closed)));
 }

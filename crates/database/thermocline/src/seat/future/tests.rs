@@ -6,12 +6,13 @@ use std::task::{Context, Poll, Waker};
 
 use crate::error::Error;
 use crate::seat::desk::{Answer, Outcome, Request};
+use crate::stand_in::OneRead;
 use crate::{AsyncGet, Db, Keyspace, KeyspaceOptions, Options};
 
 /// A get that the engine which fills the keyspace now was asked for, and dropped.
 fn dropped(space: &Keyspace) -> AsyncGet {
     let answer = Arc::new(Answer::default());
-    drop(Request::new(b"key".to_vec(), Arc::clone(&answer)));
+    drop(Request::new(Box::new(OneRead::default()), Arc::clone(&answer)));
     let asked = Arc::downgrade(&space.slot.generation().expect("it is there"));
     AsyncGet { answer: Some(answer), asked, ..space.get_async(b"key") }
 }

@@ -11,18 +11,18 @@ pub(crate) struct LookUpReads {
 }
 
 impl LookUpReads {
-    /// Counts a read of `bytes`.
-    pub(super) fn note_read(&self, bytes: usize) {
+    /// Notes a read of `bytes` bytes.
+    pub(crate) fn note_read(&self, bytes: usize) {
         self.reads.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Counts a lookup that needed the device and has its result.
-    pub(super) fn note_end(&self) {
+    /// Notes the end of a lookup that needed the device.
+    pub(crate) fn note_end(&self) {
         self.look_ups.fetch_add(1, Relaxed);
     }
 
-    /// Lookups that needed the device, their reads, and the bytes of these.
+    /// Returns the lookups that needed the device, their reads, and the bytes of these.
     pub(crate) fn get(&self) -> [u64; 3] {
         [&self.look_ups, &self.reads, &self.bytes].map(|count| count.load(Relaxed))
     }

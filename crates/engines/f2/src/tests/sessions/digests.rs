@@ -1,6 +1,8 @@
 //! The counts of chunks and their digests by lookups, however often they are begun.
 
-use engine::Engine;
+use conformance::{Begun, InFlight};
+use engine::{At, Engine};
+use reads::BlockingReads;
 
 use super::{get_all, uncached};
 use crate::Options;
@@ -62,29 +64,23 @@ fn with_digests() -> (Bench, Vec<u64>) {
     (bench, numbers)
 }
 
-/// Each lookup that a digest completes is counted once, however often it was begun in vain before.
+/// A lookup that a digest serves is counted once, also if it was begun before and dropped.
 #[test]
 fn a_get_that_is_begun_again_counts_its_digest_once() {
     let (bench, numbers) = with_digests();
     let numbers = numbers.get(..64).expect("some have digests");
     let hits = || bench.figure("chunk_digest_hits");
     let (engine, mut into): (&dyn Engine, _) = (&bench.store, Vec::new());
-    let mut seat = engine.seat(1).expect("a seat").expect("there are seats");
+    let mut reads = InFlight::new(engine, 1, &bench.memory);
     let before = hits();
     for (number, done) in numbers.iter().zip(1..) {
         let key = key(*number);
-        let known = engine.get_at_once(&key, &mut into).expect("it is asked");
+        let known = engine.try_get(&key, &mut into).expect("it is open");
         assert_eq!(known, None, "key {number} is on disk");
-        let begun = seat.begin_get(*number, &key, &mut into).expect("it begins");
-        assert_eq!(begun, engine::Begun::Pending);
-        let refused = seat.begin_get(*number, &key, &mut into).expect("it is asked");
-        assert_eq!(refused, engine::Begun::Full);
-        let mut found = |_, told: engine::Result<Option<&[u8]>>| {
-            assert_eq!(told, Ok(Some(&*value(*number, 0, 8))));
-        };
-        while seat.pending() > 0 {
-            seat.complete(true, &mut found).expect("the queue works");
-        }
+        assert_eq!(reads.begin(*number, &key, At::Newest), Ok(Begun::Pending));
+        assert_eq!(reads.begin(0, &key, At::Newest), Ok(Begun::Full));
+        reads.finish();
+        assert_eq!(reads.ended[number].value, Ok(Some(value(*number, 0, 8).to_vec())));
         assert_eq!(hits() - before, done);
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn an_interval_that_is_changed_while_it_is_read_keeps_its_changes() {
     let mut model: BTreeMap<_, _> = (0..KEYS).map(|it| (key(it), vec![1; 64])).collect();
     model.insert(key(0), b"changed".to_vec());
     model.insert(key(20), b"changed".to_vec());
-    let found = scan(&*bench.view(), KeyRange::all(), Direction::Forward);
+    let found = scan(&bench.view(), KeyRange::all(), Direction::Forward);
     assert_eq!(found, model.into_iter().collect::<Vec<_>>());
     assert!(*next > key(20)[..]);
 }

@@ -198,7 +198,7 @@ fn intervals_in_pieces_that_are_written_as_one() {
     let step = |run: &mut Run| {
         coming_by(run, &["intervals_rewritten_for_scans"], |run| {
             pass_a_second(&run.bench);
-            scan(&*run.bench.view(), KeyRange::all(), Direction::Forward);
+            scan(&run.bench.view(), KeyRange::all(), Direction::Forward);
             let shared = std::sync::Arc::clone(&run.bench.store.shared);
             shared.rewrite_fragmented().expect("there is room");
             shared.sync_rewritten().expect("an honest disk");

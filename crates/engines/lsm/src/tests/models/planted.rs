@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use engine::{Cursor, Direction, Engine, KeyRange, View};
+use engine::{Cursor, Direction, Engine, KeyRange};
+use reads::{BlockingReads, View};
 use shuttle::thread::{JoinHandle, spawn, yield_now};
 use sync::schedules::finds;
 
@@ -11,6 +12,7 @@ use super::{
     KEYS, Model, SCHEDULES, all_at_once, flush_beside_merge, gets_beside_merge, number_of,
     reorganisation_beside_put, reorganisation_beside_scan, scan, slot_beside_flush,
 };
+use crate::Store;
 use crate::background::flush::Wanted;
 use crate::background::plan_compaction::tests::a_group_that_is_too_large_gives_up_its_youngest;
 use crate::planted::Planted;
@@ -43,7 +45,7 @@ fn view_beside_flush() {
         writing.bench.store.flush().expect("memory takes it");
     });
     let look = || {
-        let pairs = scan(&*view, KeyRange::all(), Direction::Forward);
+        let pairs = scan(&view, KeyRange::all(), Direction::Forward);
         let found: Vec<_> = pairs.into_iter().map(|(key, value)| (key, number_of(value))).collect();
         assert_eq!(found, [(KEYS[0].to_vec(), 1)]);
     };
@@ -68,7 +70,7 @@ fn walk(cursor: &mut dyn Cursor, shown: &mut Shown) {
     }
 }
 
-fn shown(view: &dyn View, direction: Direction) -> Shown {
+fn shown(view: &View<'_, Store>, direction: Direction) -> Shown {
     let mut cursor = view.scan(KeyRange::all(), direction).expect("the store is open");
     let mut shown = Shown::default();
     walk(&mut *cursor, &mut shown);
@@ -76,7 +78,7 @@ fn shown(view: &dyn View, direction: Direction) -> Shown {
 }
 
 /// A view shows the same both ways, and to gets.
-fn stays(view: &dyn View, expected: Shown) {
+fn stays(view: &View<'_, Store>, expected: Shown) {
     for direction in [Direction::Backward, Direction::Forward] {
         assert_eq!(shown(view, direction), expected, "{direction:?}");
     }
@@ -90,7 +92,9 @@ fn stays(view: &dyn View, expected: Shown) {
 impl Model {
     /// Holds an earlier view, with cursors half way through, concurrently with all other threads.
     fn holder(self: &Arc<Self>) -> JoinHandle<()> {
-        let (view, expected) = (self.bench.view(), [1; KEYS.len()]);
+        let (model, expected) = (Arc::clone(self), [1; KEYS.len()]);
+        let pin = self.bench.sequence.pin();
+        let view = self.bench.store.view(Arc::clone(&pin));
         let cursors = [Direction::Forward, Direction::Backward].map(|direction| {
             let mut cursor = view.scan(KeyRange::all(), direction).expect("the store is open");
             let (key, value) = cursor.next().expect("the store is open").expect("there are two");
@@ -105,7 +109,7 @@ impl Model {
                 shown[at] += expected[at];
                 assert_eq!(shown, expected, "a cursor that went half way");
             }
-            stays(&*view, expected);
+            stays(&model.bench.store.view(pin), expected);
         })
     }
 
@@ -117,10 +121,10 @@ impl Model {
             for _ in 0..2 {
                 let before = model.acknowledged.each_ref().map(|value| value.load(SeqCst));
                 let view = model.bench.view();
-                let shown = shown(&*view, Direction::Forward);
+                let shown = shown(&view, Direction::Forward);
                 let misses = shown.iter().zip(&before).any(|(shown, before)| shown < before);
                 assert!(!misses, "a view of {shown:?}, not {before:?}");
-                stays(&*view, shown);
+                stays(&view, shown);
             }
         })
     }

@@ -7,7 +7,8 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex as Plain};
 
-use engine::{BegunOld, Direction, Engine, KeyRange, Listener, NoJournal, Old, Op, Result};
+use engine::{At, Direction, Engine, KeyRange, Lookup, NoJournal, Op};
+use reads::ReadPool;
 use shuttle::thread::{JoinHandle, spawn, yield_now};
 use sync::Mutex;
 use sync::schedules::finds;
@@ -137,7 +138,7 @@ impl Model {
     /// Looks at all keys, which range deletes and ingestions change at one moment.
     fn look_at_all(&self, seen: &mut [u64]) {
         let after: Vec<u64> = self.keys.iter().map(|key| key.returned.load(SeqCst)).collect();
-        let pairs = scan(&*self.bench.view(), KeyRange::all(), Direction::Forward);
+        let pairs = scan(&self.bench.view(), KeyRange::all(), Direction::Forward);
         for (key, seen) in seen.iter_mut().enumerate() {
             let found = pairs.iter().find(|(found, _)| found == KEYS[key]);
             let found = found.map(|(_, value)| value.clone());
@@ -266,24 +267,6 @@ fn delete_beside_everything() {
     model.end(threads);
 }
 
-/// A listener that continues from a looked-up value, if that is confirmed.
-struct GoesOn<'a>(&'a Model);
-
-impl Listener for GoesOn<'_> {
-    fn value(&mut self, _: u64, _: Result<Option<&[u8]>>) {}
-
-    fn old(&mut self, _: u64, old: Result<Old<'_>>) {
-        let old = old.expect("nothing fails");
-        let held = self.0.locks.lock();
-        if old.is_newest() {
-            // While no other write of the key is under way it has what it was given last.
-            let after = self.0.keys[0].given.lock().expect("no model panics here").len() as u64;
-            self.0.judge(0, old.value.map(<[u8]>::to_vec), after);
-        }
-        drop(held);
-    }
-}
-
 fn old_value(beside: fn(&Model)) {
     let model = Model::new(false);
     let device = Arc::clone(&model.bench.device);
@@ -293,15 +276,22 @@ fn old_value(beside: fn(&Model)) {
     let model = Arc::new(Model { bench: cold, keys, locks });
     let threads = vec![
         model.does(|model| {
-            let seat = model.bench.store.seat(1).expect("the store is open");
-            let mut seat = seat.expect("there are seats");
-            if seat.begin_old(0, KEYS[0]) != Ok(BegunOld::Pending) {
-                return;
-            }
+            let mut value = Vec::new();
+            let lookup = model.bench.store.lookup(KEYS[0], At::ForUpdate, &mut value);
+            let Ok(Lookup::Pending(lookup)) = lookup else { return };
             yield_now();
-            while seat.pending() > 0 {
-                seat.complete(true, &mut GoesOn(model)).expect("nothing fails");
+            let pool = ReadPool::new(&model.bench.budget);
+            let completed = pool.complete_pending(lookup, &mut value);
+            let (is_found, lookup) = completed.expect("nothing fails");
+            let held = model.locks.lock();
+            if lookup.is_newest() {
+                // As long as no other write of the key runs, the key has its last given value.
+                let given = model.keys[0].given.lock().expect("no model panics here");
+                let after = given.len() as u64;
+                drop(given);
+                model.judge(0, is_found.then_some(value), after);
             }
+            drop(held);
         }),
         model.does(beside),
         model.worker(),

@@ -154,25 +154,6 @@ impl Leaf {
         }
     }
 
-    /// Returns the newest value of key `index`, to be changed in place, if nothing shares it.
-    pub(crate) fn newest_mut(&mut self, index: usize) -> Option<&mut [u8]> {
-        let tail_len = self.tail_len(&self.slots[index]);
-        match &mut self.slots[index] {
-            Slot::Plain { at, value_len, .. } => {
-                Some(&mut self.heap[*at as usize + tail_len..][..*value_len as usize])
-            }
-            Slot::Rich { history, .. } => Arc::get_mut(history.newest_mut().value.as_mut()?),
-        }
-    }
-
-    /// Gives the newest version of key `index` a new number, after it was changed in place.
-    pub(crate) fn renumber(&mut self, index: usize, to: u64) {
-        match &mut self.slots[index] {
-            Slot::Plain { seqno, .. } => *seqno = to,
-            Slot::Rich { history, .. } => history.newest_mut().seqno = to,
-        }
-    }
-
     /// Marks it as waiting to be pruned; `false` if it was already.
     pub(crate) fn enqueue(&mut self) -> bool {
         !std::mem::replace(&mut self.queued, true)

@@ -1,6 +1,9 @@
 //! Reads of the present and of views.
 
+use std::sync::Arc;
+
 use engine::{Direction, Error, KeyRange};
+use reads::BlockingReads;
 
 use super::{Held, Session, Walking};
 use crate::sequential::compare::{collect, compare_pairs, describe};
@@ -52,8 +55,7 @@ impl Session<'_> {
     }
 
     pub(super) fn scan(&mut self, range: &KeyRange, direction: Direction) -> Result<(), String> {
-        let view = self.opened.engine.view(self.opened.sequence.pin()).map_err(failed("a view"))?;
-        let held = Held { view, upto: self.model.last() };
+        let held = Held { pin: self.opened.sequence.pin(), upto: self.model.last() };
         self.scan_held(&held, range, direction)
     }
 
@@ -63,7 +65,8 @@ impl Session<'_> {
         range: &KeyRange,
         direction: Direction,
     ) -> Result<(), String> {
-        let mut cursor = held.view.scan(range.clone(), direction).map_err(failed("a scan"))?;
+        let scanned = self.opened.engine.scan(range.clone(), direction, Arc::clone(&held.pin));
+        let mut cursor = scanned.map_err(failed("a scan"))?;
         let seen = collect(cursor.as_mut(), usize::MAX).map_err(failed("a scan"))?;
         for (key, value) in &seen {
             self.trace.note(key);
@@ -78,19 +81,19 @@ impl Session<'_> {
 
     /// Puts a view into a slot.
     pub(super) fn pin(&mut self, slot: usize) -> Result<(), String> {
-        let view = self.opened.engine.view(self.opened.sequence.pin()).map_err(failed("a view"))?;
-        let upto = self.model.last();
+        let (pin, upto) = (self.opened.sequence.pin(), self.model.last());
         if self.views.len() <= slot {
             self.views.resize_with(slot + 1, || None);
         }
-        self.views[slot] = Some(Held { view, upto });
+        self.views[slot] = Some(Held { pin, upto });
         Ok(())
     }
 
     pub(super) fn view_get(&mut self, slot: usize, key: &[u8]) -> Result<(), String> {
         let Some(Some(held)) = self.views.get(slot) else { return Ok(()) };
         let mut value = LEFTOVER.to_vec();
-        let found = held.view.get(key, &mut value).map_err(failed("a view's get"))?;
+        let found = self.opened.engine.get_at(key, &held.pin, &mut value);
+        let found = found.map_err(failed("a get at a pin"))?;
         let seen = found.then_some(value.as_slice());
         let expected = self.model.get_at(key, held.upto);
         if seen == expected {
@@ -119,8 +122,9 @@ impl Session<'_> {
         range: &KeyRange,
         direction: Direction,
     ) -> Result<(), String> {
-        let view = self.opened.engine.view(self.opened.sequence.pin()).map_err(failed("a view"))?;
-        let cursor = view.scan(range.clone(), direction).map_err(failed("a scan"))?;
+        let pin = self.opened.sequence.pin();
+        let cursor = self.opened.engine.scan(range.clone(), direction, pin);
+        let cursor = cursor.map_err(failed("a scan"))?;
         let expected = self.model.scan_at(range, direction, self.model.last()).into_iter();
         if self.cursors.len() <= slot {
             self.cursors.resize_with(slot + 1, || None);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use engine::{Error, NoJournal, Op, SeqNo};
+use engine::{Direction, Error, KeyRange, NoJournal, Op, SeqNo};
+use reads::BlockingReads;
 
 use super::Session;
 use crate::host::{self, Opened};
@@ -33,7 +34,10 @@ impl Session<'_> {
             self.opened.engine.get(b"a", &mut Vec::new()).map(drop),
             self.opened.engine.apply(&put, seqno),
             self.opened.engine.flush(),
-            self.opened.engine.view(self.opened.sequence.pin()).map(drop),
+            self.opened
+                .engine
+                .scan(KeyRange::all(), Direction::Forward, self.opened.sequence.pin())
+                .map(drop),
         ];
         let calls = if self.opened.engine.capabilities().ordered { 4 } else { 3 };
         for result in &late[..calls] {

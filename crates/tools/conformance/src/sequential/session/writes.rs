@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use engine::{Change, Error, KEY_BYTES_MAX, Op, Operator};
+use engine::{Change, Direction, Error, KEY_BYTES_MAX, KeyRange, Op, Operator};
+use reads::BlockingReads;
 
 use super::Session;
 use crate::model::Pair;
@@ -203,7 +204,7 @@ impl Session<'_> {
         let results = [
             self.opened.engine.apply(&[beside, put], seqno),
             self.opened.engine.apply(&[Op::Delete { key: &long }, beside], seqno),
-            self.opened.engine.rmw(&long, &mut |_: Option<&[u8]>| Change::Keep, seqno),
+            self.opened.engine.rmw(&long, &mut |_: Option<&[u8]>| Change::Put(Vec::new()), seqno),
         ];
         drop(ticket);
         self.model.skip(seqno.get());
@@ -232,10 +233,11 @@ impl Session<'_> {
         if capabilities.ordered {
             return Ok(());
         }
-        match self.opened.engine.view(self.opened.sequence.pin()) {
+        let pin = self.opened.sequence.pin();
+        match self.opened.engine.scan(KeyRange::all(), Direction::Forward, pin) {
             Err(Error::Unordered { engine, .. }) if engine == capabilities.name => Ok(()),
-            Err(error) => Err(format!("a view got {error}, expected Unordered")),
-            Ok(_) => Err("an engine that claims no order gave a view".to_owned()),
+            Err(error) => Err(format!("a scan got {error}, expected Unordered")),
+            Ok(_) => Err("an engine that claims no order gave a scan".to_owned()),
         }
     }
 }

@@ -1,0 +1,165 @@
+//! The lookup of a key as a value: [`LookUp`] with its key, its store and the read that it needs.
+
+use std::sync::Arc;
+
+use engine::{At, InOrder, Lookup, PendingLookup, Progress, ReadRequest, Result};
+
+use crate::address::LogAddress;
+use crate::key_hash::KeyHash;
+use crate::ops::look_up::{self, Beyond, InMemory, LookUp};
+use crate::ops::rmw::WantsOld;
+use crate::ops::unordered;
+use crate::store::Shared;
+
+/// A lookup that waits for a record, or for a chunk of the cold index.
+struct Pending {
+    shared: Arc<Shared>,
+    key: Box<[u8]>,
+    look_up: LookUp,
+    /// Only for an update.
+    wanted: Option<WantsOld>,
+    read: [ReadRequest; 1],
+}
+
+impl Shared {
+    /// Looks a key up. Never waits for the device.
+    #[inline]
+    pub(crate) fn lookup(
+        self: &Arc<Self>,
+        key: &[u8],
+        at: At<'_>,
+        into: &mut Vec<u8>,
+    ) -> Result<Lookup> {
+        self.health.check_open()?;
+        let hash = self.hash(key);
+        match at {
+            At::Newest => {}
+            At::ForUpdate => return self.look_up_old(hash, key, into),
+            At::Pin(_) => return Err(unordered(InOrder::Snapshot)),
+        }
+        let guard = self.epochs.protect();
+        let looked = self.look_in_memory(hash, key, LogAddress::NONE, into);
+        drop(guard);
+        match looked {
+            InMemory::Value => Ok(Lookup::Found),
+            InMemory::Tombstone => Ok(Lookup::Absent),
+            InMemory::Beyond(beyond) => self.look_beyond(hash, beyond, key, into),
+        }
+    }
+
+    #[cold]
+    fn look_beyond(
+        self: &Arc<Self>,
+        hash: KeyHash,
+        beyond: Beyond,
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<Lookup> {
+        let look_up = LookUp::new(hash, beyond, true);
+        self.begin_pending(look_up, None, key, into)
+    }
+
+    /// Looks up the value that an update is to replace.
+    fn look_up_old(
+        self: &Arc<Self>,
+        hash: KeyHash,
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<Lookup> {
+        let guard = self.epochs.protect();
+        let start = self.log.safe_read_only();
+        let looked = self.look_in_memory(hash, key, LogAddress::NONE, into);
+        drop(guard);
+        match looked {
+            InMemory::Value => Ok(Lookup::Found),
+            InMemory::Tombstone => Ok(Lookup::Absent),
+            InMemory::Beyond(beyond) => {
+                let wanted = WantsOld { beyond, start };
+                self.begin_pending(wanted.look_up(hash), Some(wanted), key, into)
+            }
+        }
+    }
+
+    /// Continues a lookup as far as it can without the device.
+    pub(crate) fn begin_pending(
+        self: &Arc<Self>,
+        mut look_up: LookUp,
+        wanted: Option<WantsOld>,
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<Lookup> {
+        Ok(match look_up.start(self, key, into)? {
+            look_up::Progress::Value => Lookup::Found,
+            look_up::Progress::Absent => Lookup::Absent,
+            look_up::Progress::Read => Lookup::Pending(self.pending(look_up, wanted, key)),
+        })
+    }
+
+    /// Returns a lookup that needs a read as a value.
+    pub(crate) fn pending(
+        self: &Arc<Self>,
+        look_up: LookUp,
+        wanted: Option<WantsOld>,
+        key: &[u8],
+    ) -> Box<dyn PendingLookup> {
+        let read = [self.request(&look_up)];
+        Box::new(Pending { shared: Arc::clone(self), key: key.into(), look_up, wanted, read })
+    }
+
+    fn request(&self, look_up: &LookUp) -> ReadRequest {
+        let read = look_up.read();
+        ReadRequest {
+            source: Arc::clone(&self.source),
+            file: read.file(),
+            offset: read.offset(),
+            len: read.len(),
+        }
+    }
+}
+
+impl PendingLookup for Pending {
+    fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn reads(&self) -> &[ReadRequest] {
+        &self.read
+    }
+
+    fn resume(
+        &mut self,
+        _read: usize,
+        bytes: Result<&[u8]>,
+        into: &mut Vec<u8>,
+    ) -> Result<Progress> {
+        let Self { shared, key, look_up, wanted, read } = self;
+        shared.look_up_reads.note_read(read[0].len);
+        let bytes = bytes.and_then(|bytes| {
+            // Otherwise memory could serve some lookups of a closed store.
+            shared.health.check_open()?;
+            Ok(bytes)
+        });
+        let progress = bytes.and_then(|bytes| look_up.resume(shared, key, bytes, into));
+        if progress == Ok(look_up::Progress::Read) {
+            *read = [shared.request(look_up)];
+            return Ok(Progress::NextRound);
+        }
+        shared.look_up_reads.note_end();
+        shared.wake_upkeep();
+        Ok(match progress? {
+            look_up::Progress::Value => {
+                if let Some(wanted) = wanted {
+                    shared.note_old_read(shared.hash(key), wanted);
+                }
+                Progress::Found
+            }
+            look_up::Progress::Absent | look_up::Progress::Read => Progress::Absent,
+        })
+    }
+
+    fn is_newest(&self) -> bool {
+        let Self { shared, key, wanted, .. } = self;
+        let is_unwritten = |wanted| shared.is_unwritten_since(shared.hash(key), key, wanted);
+        wanted.as_ref().is_some_and(is_unwritten)
+    }
+}

@@ -1,0 +1,159 @@
+//! The lookup of a key, which is pending once it needs an interval that is not cached.
+//!
+//! 1. Memtables, kept pairs and cached intervals are searched.
+//! 2. Otherwise the interval of the key, or the part of it that may have the key, is read: all of
+//!    its runs of blocks in one round. If that part is an update of another key with the same
+//!    fingerprint, a second round reads the whole interval.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use codec::SeqNo;
+use engine::{At, Error, Lookup, PendingLookup, Progress, ReadRequest, Result};
+
+use crate::memtable::Found;
+use crate::read::{Cold, Sought};
+use crate::space_read::SpaceRead;
+use crate::store::Shared;
+
+/// A lookup that waits for an interval, or a part of it.
+struct Pending {
+    shared: Arc<Shared>,
+    key: Vec<u8>,
+    cold: Cold,
+    /// Memtables that were committed when the lookup of an update began.
+    commits: Option<u64>,
+    read: SpaceRead,
+}
+
+/// The progress of a search in the space.
+#[expect(clippy::large_enum_variant, reason = "a step is moved into its lookup immediately")]
+enum Step {
+    Ended(Option<Found>),
+    Waits(SpaceRead),
+}
+
+impl Shared {
+    /// Looks a key up. Never waits for the device.
+    pub(crate) fn lookup(
+        self: &Arc<Self>,
+        key: &[u8],
+        at: At<'_>,
+        into: &mut Vec<u8>,
+    ) -> Result<Lookup> {
+        let seqno = match at {
+            At::Newest | At::ForUpdate => SeqNo::MAX,
+            At::Pin(pin) => pin.seqno(),
+        };
+        let state = self.state.load();
+        self.health.check_open()?;
+        let Some(there) = &*state else { return Err(Error::Closed) };
+        let mut cold = match self.find_in_memory(there, key, seqno, into)? {
+            Sought::Ended(found) => return Ok(ended(found)),
+            Sought::Cold(cold) => cold,
+        };
+        let commits = matches!(at, At::ForUpdate).then_some(there.commits);
+        // Reading may take long, and holding the guard would keep a slot of the swap.
+        drop(state);
+        Ok(match self.search_space(&mut cold, key, into)? {
+            Step::Ended(found) => ended(found),
+            Step::Waits(read) => Lookup::Pending(Box::new(Pending {
+                shared: Arc::clone(self),
+                key: key.to_vec(),
+                cold,
+                commits,
+                read,
+            })),
+        })
+    }
+
+    /// Searches an interval, or a part of it, until the search has ended or needs the device.
+    fn search_space(&self, cold: &mut Cold, key: &[u8], into: &mut Vec<u8>) -> Result<Step> {
+        loop {
+            let reading = self.begin_read(cold)?;
+            if reading.missing() > 0 {
+                let (source, budget) = (&self.source, &self.host.memory);
+                return Ok(Step::Waits(SpaceRead::new(reading, source, budget)));
+            }
+            match self.search_read(cold, key, reading.into_bytes(), into)? {
+                Some(found) => return Ok(Step::Ended(found)),
+                None => *cold = cold.whole(),
+            }
+        }
+    }
+
+    /// Caches and searches the bytes that were read. Returns none if they are an update of another
+    /// key.
+    fn search_read(
+        &self,
+        cold: &Cold,
+        key: &[u8],
+        bytes: Vec<u8>,
+        into: &mut Vec<u8>,
+    ) -> Result<Option<Option<Found>>> {
+        self.health.check_open()?;
+        self.cache.misses.fetch_add(1, Relaxed);
+        let Some(block) = self.keep(cold, key, bytes)? else { return Ok(None) };
+        Ok(Some(self.found_in(&block, cold, key, into)))
+    }
+
+    /// Returns whether `key` was not written since that many memtables had been committed, and no
+    /// memtable has it. Returns `false` if any was committed meanwhile: a writer that entered it
+    /// before it was sealed may have written the key to it then, although another memtable was
+    /// already written to.
+    fn is_unwritten_since(&self, key: &[u8], commits: u64) -> bool {
+        let state = self.state.load();
+        let Some(state) = &*state else { return false };
+        let mut nothing = Vec::new();
+        state.commits == commits
+            && state.memtables().all(|it| it.get(key, SeqNo::MAX, &mut nothing).is_none())
+    }
+}
+
+impl PendingLookup for Pending {
+    fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn reads(&self) -> &[ReadRequest] {
+        self.read.runs()
+    }
+
+    fn resume(
+        &mut self,
+        read: usize,
+        bytes: Result<&[u8]>,
+        into: &mut Vec<u8>,
+    ) -> Result<Progress> {
+        if !self.read.give(read, bytes)? {
+            return Ok(Progress::Waiting);
+        }
+        let Self { shared, key, cold, read, .. } = self;
+        let found = match shared.search_read(cold, key, read.take_bytes(), into)? {
+            Some(found) => found,
+            None => {
+                *cold = cold.whole();
+                match shared.search_space(cold, key, into)? {
+                    Step::Ended(found) => found,
+                    Step::Waits(next) => {
+                        *read = next;
+                        return Ok(Progress::NextRound);
+                    }
+                }
+            }
+        };
+        Ok(if is_value(found) { Progress::Found } else { Progress::Absent })
+    }
+
+    fn is_newest(&self) -> bool {
+        self.commits.is_some_and(|commits| self.shared.is_unwritten_since(&self.key, commits))
+    }
+}
+
+fn is_value(found: Option<Found>) -> bool {
+    found.is_some_and(|found| found.is_value)
+}
+
+fn ended(found: Option<Found>) -> Lookup {
+    Lookup::ended(is_value(found))
+}

@@ -1,0 +1,26 @@
+//! In-flight reads, and the drivers that complete pending lookups.
+//!
+//! A search that misses memory becomes an [`engine::PendingLookup`], a value that names the reads
+//! which it needs. This crate does these reads:
+//!
+//! | driver | does |
+//! |---|---|
+//! | [`ReadPool::complete`] | the reads of one lookup; the calling thread waits |
+//! | [`ReadPool::multi_get`] | the reads of many lookups, concurrently; the calling thread waits |
+//! | [`InFlightReads`] | the reads of many lookups of one thread, which does other work meanwhile |
+//! | [`BlockingReads`] | gets, multi-gets and updates of an engine without a database |
+//!
+//! Gets, multi-gets, updates whose old value is on the device, and the read-ahead of scans use them.
+//! So do the sessions and futures of a database, and the commands of a server.
+
+mod blocking;
+mod buffers;
+mod in_flight;
+mod pool;
+
+#[cfg(test)]
+mod tests;
+
+pub use blocking::{BlockingReads, View};
+pub use in_flight::{Done, EachDone, InFlightReads};
+pub use pool::{Found, ReadPool};
