@@ -9,8 +9,8 @@
 //!    are shared, a child before it makes the load that it begins from, unless that load is already
 //!    there.
 //! 4. Read the reports that each writes, or take those of an earlier run that was interrupted
-//!    (`kept`). A child that fails, or is killed for its memory, is a failure next to the store's
-//!    name, and the comparison continues.
+//!    (`kept`). A round that is killed for its memory runs again with a smaller cache. A child that
+//!    fails otherwise is a failure next to the store's name, and the comparison continues.
 //! 5. Summarise: medians, spread, ours over theirs, and the ratios of the two builds round by
 //!    round.
 //!
@@ -97,11 +97,19 @@ pub fn execute(
     };
     let mut comparison = Comparison::default();
     for turns in turns(config) {
-        let searches = find_cache::search_all(config, &turns, &mut children);
-        for mut turn in turns {
-            let found = searches.iter().find(|search| search.is_of(&turn));
-            turn.options.extend(found.map(|search| format!("--cache={}", search.cache_bytes)));
-            match children.run(&turn) {
+        let mut searches = find_cache::search_all(config, &turns, &mut children);
+        for turn in turns {
+            let search = searches.iter_mut().find(|search| search.is_of(&turn));
+            let mut run = |cache_bytes| {
+                let mut turn = turn.clone();
+                turn.options.push(format!("--cache={cache_bytes}"));
+                children.run(&turn)
+            };
+            let outcome = match search {
+                Some(search) => search.run(&mut run),
+                None => children.run(&turn),
+            };
+            match outcome {
                 Ok(reports) => {
                     let first = reports.first().filter(|_| config.measures_loads());
                     comparison.runs.extend(first.map(Report::of_load));

@@ -14,4 +14,4 @@ pub(crate) use json::write_whole;
 pub use json::{Cpu, Device, LatencyUs, LoadReport, Report, Traffic, read_reports, write_json};
 pub use marks::{Mark, RESIDENT_SHARE_MIN, fills_budget};
 pub use table::{builds_table, comparison_table, run_table};
-pub(crate) use table::{bytes, count, micros};
+pub(crate) use table::{bytes, count, micros, spread};

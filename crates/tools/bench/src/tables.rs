@@ -24,7 +24,7 @@ pub use suite::{Suite, SuiteError, Wanted};
 
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{Comparison, SummaryRow};
+use crate::compare::{BuildRatio, Comparison, SummaryRow};
 
 /// A comparison that was run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,6 +33,9 @@ pub struct Found {
     pub title: String,
     /// Its rows.
     pub rows: Vec<SummaryRow>,
+    /// This build over the baseline, if there is one.
+    #[serde(default)]
+    pub builds: Vec<BuildRatio>,
     /// The common options of all runs; none if every run failed.
     pub setting: Option<String>,
     /// The build, the machine and the date.
@@ -43,8 +46,8 @@ impl Found {
     /// The figures of `comparison`.
     pub fn of(title: &str, comparison: &Comparison, origin: Origin) -> Self {
         let setting = comparison.runs.first().map(crate::report::setting);
-        let rows = comparison.summary.clone();
-        Self { title: title.to_owned(), rows, setting, origin: Some(origin) }
+        let (rows, builds) = (comparison.summary.clone(), comparison.builds.clone());
+        Self { title: title.to_owned(), rows, builds, setting, origin: Some(origin) }
     }
 
     /// The rows of `engine` and of the stores of `with`, with ratios to `engine`.
@@ -66,6 +69,7 @@ impl Found {
         Self {
             title: self.title.clone(),
             rows,
+            builds: Vec::new(),
             setting: self.setting.clone(),
             origin: self.origin.clone(),
         }

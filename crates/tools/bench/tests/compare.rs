@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         ("workloads_share_an_opening_and_the_load_is_a_row", workloads_share_an_opening),
         ("a_search_of_several_workloads_uses_one_load_in_place", searches_run_in_place),
         ("an_interrupted_page_goes_on_where_it_was", interrupted_pages_go_on),
+        ("a_page_compares_two_builds", a_page_compares_two_builds),
     ] {
         test();
         println!("test {name} ... ok");
@@ -242,6 +243,7 @@ fn stale_reports_are_no_results() {
         shares_loads: false,
         has_one_opening: false,
         searches_caches: true,
+        first_caches: Default::default(),
         has_baseline: false,
     };
     // A process that was killed, and had the same number, left this.
@@ -338,4 +340,35 @@ fn interrupted_pages_go_on() {
     // Then the page is measured from its beginning.
     let (code, said) = tables("yes");
     assert_eq!((code, runs(&said)), (Some(0), 6), "{said}");
+}
+
+fn a_page_compares_two_builds() {
+    let dir = tempfile::tempdir().unwrap();
+    let this = std::env::current_exe().unwrap();
+    let suite = dir.path().join("builds.toml");
+    let text = "title = \"Builds\"\nrounds = 2\nshare_loads = true\none_opening = true\n\
+         default_caches = true\nbaseline = \"/no/such/program\"\n\
+         options = [\"--keys=500\", \"--ops=2000\", \"--shape=8+20\"]\n[[comparison]]\n\
+         title = \"One\"\nengine = \"memory\"\nworkloads = [\"ycsb-a\", \"ycsb-c\"]\n";
+    std::fs::write(&suite, text).unwrap();
+    let tables = |more: &[String]| {
+        let output = Command::new(&this)
+            .args(["bench", "tables", "--keep"])
+            .args([&dir.path().join("kept"), &suite])
+            .args(more)
+            .output()
+            .unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code(), said)
+    };
+    let (code, said) = tables(&[]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("/no/such/program"), "{said}");
+    let (code, said) = tables(&[format!("--baseline={}", this.display())]);
+    assert_eq!(code, Some(0), "{said}");
+    let page = std::fs::read_to_string(dir.path().join("builds.md")).unwrap();
+    let (_, builds) = page.split_once("This build over the baseline").expect(&page);
+    for workload in ["ycsb-a", "ycsb-c"] {
+        assert!(builds.contains(&format!("| {workload} | memory | 2 | ")), "{page}");
+    }
 }

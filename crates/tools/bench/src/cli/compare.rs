@@ -74,6 +74,7 @@ pub(super) fn execute(args: &CompareArgs, catalog: &dyn Catalog) -> Result<ExitC
         shares_loads: args.share_loads,
         has_one_opening: args.one_opening,
         searches_caches: !args.default_caches,
+        first_caches: Default::default(),
         has_baseline: args.baseline.is_some(),
     };
     let programs =

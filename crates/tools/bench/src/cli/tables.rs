@@ -21,6 +21,9 @@ pub struct TablesArgs {
     #[arg(long)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
+    /// Another build of ours, which takes turns with this one, in place of the suite's
+    #[arg(long, value_name = "PROGRAM")]
+    pub baseline: Option<PathBuf>,
     /// An option of `bench run` for every run, in place of the suite's, as --option=--seconds=2
     #[arg(long)]
     pub option: Vec<String>,
@@ -42,8 +45,9 @@ pub struct TablesArgs {
 
 pub(super) fn execute(args: &TablesArgs) -> Result<ExitCode, BenchError> {
     let text = std::fs::read_to_string(&args.suite).map_err(io(&args.suite))?;
-    let suite = Suite::parse(&text)
+    let mut suite = Suite::parse(&text)
         .map_err(|error| BenchError::Usage(format!("{}: {error}", args.suite.display())))?;
+    suite.baseline = args.baseline.clone().or(suite.baseline);
     let name = args.suite.file_stem().map(|name| name.to_string_lossy().into_owned());
     let name = name.unwrap_or_else(|| "page".to_owned());
     let time = in_words(estimate(&suite, args.rounds, &args.option));
@@ -55,16 +59,25 @@ pub(super) fn execute(args: &TablesArgs) -> Result<ExitCode, BenchError> {
     let out = args.out.clone().unwrap_or_else(|| sources.clone());
     let programs =
         Programs::find().map_err(|error| BenchError::Io("this program".to_owned(), error))?;
+    let programs = Programs { baseline: suite.baseline.clone(), ..programs };
     let stores = suite.comparison.iter().filter(|wanted| wanted.from.is_none());
     let has_peers = stores.flat_map(|wanted| &wanted.with).any(|store| !is_ours(store));
     if let Some(missing) = programs.missing_peers().filter(|_| has_peers) {
         return Err(BenchError::Usage(missing));
     }
+    if let Some(missing) = programs.baseline.as_ref().filter(|program| !program.is_file()) {
+        return Err(BenchError::Usage(format!(
+            "the baseline, another build of ours, is not at {}",
+            missing.display()
+        )));
+    }
     for dir in std::iter::once(&out).chain(&args.plots) {
         std::fs::create_dir_all(dir).map_err(io(dir))?;
     }
     let peers = has_peers.then_some(programs.peers.as_path());
-    let used: Vec<&Path> = std::iter::once(programs.ours.as_path()).chain(peers).collect();
+    let baseline = programs.baseline.as_deref();
+    let ours = programs.ours.as_path();
+    let used: Vec<&Path> = std::iter::once(ours).chain(peers).chain(baseline).collect();
     let kept = Kept::open(&args.keep.join(&name), &used)?;
     let command = command(&name, args);
     // Before the first run: later the working directory may differ from the build.
@@ -124,6 +137,8 @@ impl From<KeptError> for BenchError {
 fn command(name: &str, args: &TablesArgs) -> String {
     let mut words = vec![format!("./dev tables {name}")];
     words.extend(args.rounds.map(|rounds| format!("--rounds={rounds}")));
+    let baseline = args.baseline.as_ref();
+    words.extend(baseline.map(|program| format!("--baseline={}", program.display())));
     words.extend(args.option.iter().map(|option| format!("--option={option}")));
     words.join(" ")
 }

@@ -4,10 +4,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::search::{Step, Trial, Verdict, next};
-use super::{ChildError, Children, CompareConfig, Side, Turn, parted};
-use crate::memory::{Budget, parse_count};
+use super::{ChildError, Children, CompareConfig, Outcome, Side, Turn, parted};
+use crate::memory::{Budget, parse_bytes, parse_count};
 use crate::report::Report;
 use crate::workload::Workload;
+
+/// Parts of the budget by one of which the cache of a round that was killed is too large.
+const RETRY_PARTS: u64 = 32;
+/// Rounds of one search that run again.
+const RETRIES_MAX: usize = 3;
 
 /// The search of one store on one workload, as a comparison reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +29,9 @@ pub struct Search {
     pub verdict: Verdict,
     /// Its runs, in order.
     pub trials: Vec<Trial>,
+    /// Larger caches with which a round was killed for its memory, in order.
+    #[serde(default)]
+    pub killed_with: Vec<u64>,
 }
 
 impl Search {
@@ -32,6 +40,24 @@ impl Search {
     pub(super) fn is_of(&self, turn: &Turn) -> bool {
         let is_baseline = turn.side == Side::Baseline && turn.twin.as_ref() == Some(&self.store);
         self.workload == turn.workload() && (self.store == turn.store || is_baseline)
+    }
+
+    /// Runs a round with the cache that was found. A round that is killed for its memory runs again
+    /// with a smaller cache, and so do the rounds after it. The difference is one part in
+    /// [`RETRY_PARTS`] of the budget: a peak may differ from that of its trial by several percent.
+    pub(super) fn run(&mut self, mut round: impl FnMut(u64) -> Outcome) -> Outcome {
+        loop {
+            let outcome = round(self.cache_bytes);
+            let smaller = self.cache_bytes.saturating_sub(self.budget_bytes / RETRY_PARTS);
+            if !matches!(outcome, Err(ChildError::Killed))
+                || self.killed_with.len() >= RETRIES_MAX
+                || smaller == 0
+            {
+                return outcome;
+            }
+            self.killed_with.push(self.cache_bytes);
+            self.cache_bytes = smaller;
+        }
     }
 }
 
@@ -52,7 +78,8 @@ pub(super) fn search_all(
     };
     let searched: Vec<&Turn> = turns.iter().filter(is_searched).collect();
     let search = |turn: &Turn| {
-        let found = search(&Turn { is_trial: true, ..turn.clone() }, children);
+        let first_cache = config.first_caches.get(&turn.store).map(String::as_str);
+        let found = search(&Turn { is_trial: true, ..turn.clone() }, first_cache, children);
         children.end_search();
         found
     };
@@ -72,9 +99,11 @@ fn budget(turn: &Turn) -> Budget {
 
 /// Searches for the cache of one store with runs like `turn`; none if the first trial fails, since
 /// the rounds then fail in the same way.
-fn search(turn: &Turn, children: &mut Children<'_>) -> Option<Search> {
+fn search(turn: &Turn, first_cache: Option<&str>, children: &mut Children<'_>) -> Option<Search> {
     let mut trials = Vec::new();
-    let (first_cache, budget_bytes, resident_bytes) = match children.run(turn) {
+    let mut first = turn.clone();
+    first.options.extend(first_cache.map(|cache| format!("--cache={cache}")));
+    let (first_cache, budget_bytes, resident_bytes) = match children.run(&first) {
         Ok(reports) => {
             let report = peak(&reports)?;
             (report.cache_bytes?, report.memory_budget_bytes, Some(report.rss_peak_bytes))
@@ -82,7 +111,8 @@ fn search(turn: &Turn, children: &mut Children<'_>) -> Option<Search> {
         // A run that was killed has no report, which would name the cache: begin from the budget.
         Err(ChildError::Killed) => {
             let bytes = data_budget(turn)?;
-            (bytes, bytes, None)
+            let given = first_cache.and_then(|cache| parse_bytes(cache).ok());
+            (given.unwrap_or(bytes), bytes, None)
         }
         Err(_) => return None,
     };
@@ -102,7 +132,8 @@ fn search(turn: &Turn, children: &mut Children<'_>) -> Option<Search> {
         trials.push(Trial { cache_bytes, resident_bytes });
     };
     let (workload, store) = (turn.workload(), turn.store.clone());
-    Some(Search { workload, store, budget_bytes, cache_bytes, verdict, trials })
+    let killed_with = Vec::new();
+    Some(Search { workload, store, budget_bytes, cache_bytes, verdict, trials, killed_with })
 }
 
 /// The budget in bytes, from the options alone.

@@ -1,5 +1,7 @@
 //! The order of the runs of a comparison.
 
+use std::collections::BTreeMap;
+
 use crate::stores::{check, is_ours};
 use crate::workload::Workload;
 
@@ -28,6 +30,9 @@ pub struct CompareConfig {
     /// Whether each store gets the largest cache with which it keeps the budget, or the one of its
     /// guide.
     pub searches_caches: bool,
+    /// The caches with which the searches of some stores begin, as `--cache` takes them. Without
+    /// one a search begins with the cache of the store's guide.
+    pub first_caches: BTreeMap<String, String>,
     /// Whether another build of ours takes turns with this one.
     pub has_baseline: bool,
 }

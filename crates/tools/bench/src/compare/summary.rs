@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::LOAD;
 use super::{BuildRatio, CompareConfig, Search, Turn, Verdict, turns};
 use crate::memory::Budget;
-use crate::report::{Mark, Report};
+use crate::report::{Mark, Report, bytes};
 
 /// A store on a workload, over all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -188,6 +188,10 @@ impl<'a> Runs<'a> {
                 notes.push("no cache was found: a run of the search failed".to_owned());
             }
             Some(Verdict::Fills) | None => {}
+        }
+        for cache in self.search.map_or(&[][..], |search| &search.killed_with) {
+            let cache = bytes(*cache);
+            notes.push(format!("a round was killed with a cache of {cache} and ran again"));
         }
         for run in &self.reports {
             let round = run.round + 1;

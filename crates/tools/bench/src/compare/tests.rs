@@ -15,6 +15,7 @@ fn stores_take_turns_within_a_workload() {
         shares_loads: false,
         has_one_opening: false,
         searches_caches: true,
+        first_caches: Default::default(),
         has_baseline: false,
     };
     let turns = turns(&config).concat();
@@ -50,6 +51,7 @@ fn a_store_may_have_options_of_its_own() {
         shares_loads: false,
         has_one_opening: false,
         searches_caches: true,
+        first_caches: Default::default(),
         has_baseline: false,
     };
     let turns = turns(&config).concat();
@@ -79,6 +81,7 @@ fn a_workload_may_have_options_of_its_own_but_a_trace_has_a_file() {
         shares_loads: false,
         has_one_opening: false,
         searches_caches: true,
+        first_caches: Default::default(),
         has_baseline: false,
     };
     let turns = turns(&config).concat();
@@ -106,6 +109,7 @@ fn two_builds_take_turns_with_the_same_operations() {
         shares_loads: false,
         has_one_opening: false,
         searches_caches: true,
+        first_caches: Default::default(),
         has_baseline: true,
     };
     let turns = turns(&config).concat();
@@ -148,6 +152,7 @@ fn builds_are_compared_round_by_round() {
         shares_loads: false,
         has_one_opening: false,
         searches_caches: true,
+        first_caches: Default::default(),
         has_baseline: true,
     };
     // The machine is ten times slower in the second round, and this build failed in the last one.
@@ -177,4 +182,34 @@ fn builds_are_compared_round_by_round() {
     assert_eq!(compare_builds(&config, &idle)[0].device_ops_per_op, None);
     let alone = CompareConfig { has_baseline: false, ..config };
     assert!(compare_builds(&alone, &runs).is_empty());
+}
+
+#[test]
+fn a_round_that_is_killed_runs_again_with_a_smaller_cache() {
+    const MIB: u64 = 1 << 20;
+    let search = |kept_bytes: u64| {
+        let mut search = Search {
+            workload: "ycsb-a".to_owned(),
+            store: "rocksdb".to_owned(),
+            budget_bytes: 320 * MIB,
+            cache_bytes: 200 * MIB,
+            verdict: Verdict::Fills,
+            trials: Vec::new(),
+            killed_with: Vec::new(),
+        };
+        let mut caches = Vec::new();
+        let rounds = [0, 1].map(|_| {
+            let outcome = search.run(|cache| {
+                caches.push(cache / MIB);
+                if cache <= kept_bytes { Ok(Vec::new()) } else { Err(ChildError::Killed) }
+            });
+            outcome.is_ok()
+        });
+        (rounds, caches, search.killed_with)
+    };
+    assert_eq!(search(200 * MIB), ([true; 2], vec![200, 200], Vec::new()));
+    let killed = vec![200 * MIB, 190 * MIB];
+    assert_eq!(search(185 * MIB), ([true; 2], vec![200, 190, 180, 180], killed));
+    let (rounds, caches, _) = search(0);
+    assert_eq!((rounds, caches), ([false; 2], vec![200, 190, 180, 170, 170]));
 }

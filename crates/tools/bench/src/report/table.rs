@@ -161,7 +161,8 @@ pub fn builds_table(rows: &[BuildRatio]) -> String {
     out
 }
 
-fn spread(ratio: Option<Spread>) -> String {
+/// A median of ratios, and their smallest and largest.
+pub(crate) fn spread(ratio: Option<Spread>) -> String {
     let text = |it: Spread| format!("{:.3} ({:.3} - {:.3})", it.median, it.min, it.max);
     ratio.map_or("-".to_owned(), text)
 }

@@ -8,8 +8,8 @@ use std::io;
 use std::path::Path;
 
 use super::{Found, Suite};
-use crate::compare::{Spread, SummaryRow};
-use crate::report::{bytes, count, micros, write_json, write_whole};
+use crate::compare::{BuildRatio, Spread, SummaryRow};
+use crate::report::{bytes, count, micros, spread, write_json, write_whole};
 
 /// The meaning of the columns.
 const LEGEND: &str = "\
@@ -62,6 +62,7 @@ pub fn page(suite: &Suite, found: &[Found], command: &str) -> String {
         if found.setting.is_some() || found.origin.is_some() {
             let _ = writeln!(out);
         }
+        builds(&mut out, &found.builds);
         tables(&mut out, &found.rows, &wanted.engine);
     }
     if missing > 0 {
@@ -95,6 +96,31 @@ fn tables(out: &mut String, rows: &[SummaryRow], engine: &str) {
     if rows.iter().any(|row| !row.notes.is_empty() || row.failure.is_some()) {
         out.push('\n');
     }
+}
+
+/// This build over the baseline, the smallest ratio first.
+fn builds(out: &mut String, rows: &[BuildRatio]) {
+    if rows.is_empty() {
+        return;
+    }
+    let columns = ["workload", "store", "rounds", "ops/s", "CPU/op", "device operations/op"];
+    let _ = writeln!(out, "This build over the baseline:\n");
+    header(out, &columns);
+    let median = |row: &BuildRatio| row.ops_per_s.map_or(0.0, |ratio| ratio.median);
+    let mut rows: Vec<&BuildRatio> = rows.iter().collect();
+    rows.sort_by(|one, other| median(one).total_cmp(&median(other)));
+    for row in rows {
+        let cells = [
+            row.workload.clone(),
+            row.store.clone(),
+            row.rounds.to_string(),
+            spread(row.ops_per_s),
+            spread(row.cpu_us_per_op),
+            spread(row.device_ops_per_op),
+        ];
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+    out.push('\n');
 }
 
 /// Ours over each peer, the smallest ratio first.

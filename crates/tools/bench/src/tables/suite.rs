@@ -1,8 +1,12 @@
 //! The content of a page of results, as written down in TOML.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use serde::Deserialize;
 
 use crate::compare::{CompareConfig, check_ours, merged};
+use crate::memory::parse_bytes;
 use crate::stores::is_ours;
 
 /// A page.
@@ -29,6 +33,11 @@ pub struct Suite {
     /// up once.
     #[serde(default)]
     pub one_opening: bool,
+    /// Whether each store gets the cache of its own guide, and none is searched for.
+    #[serde(default)]
+    pub default_caches: bool,
+    /// Another build of ours, which takes turns with this one in every comparison.
+    pub baseline: Option<PathBuf>,
     /// The comparisons, in order.
     pub comparison: Vec<Wanted>,
 }
@@ -45,6 +54,7 @@ pub struct Wanted {
     /// Our engine. It and the other stores may have options of their own, as `f2@depth=64`.
     pub engine: String,
     /// The other stores.
+    #[serde(default)]
     pub with: Vec<String>,
     /// The workloads; each may have options of its own, as `rw50@distribution=uniform`.
     pub workloads: Vec<String>,
@@ -54,6 +64,9 @@ pub struct Wanted {
     pub share_loads: Option<bool>,
     /// In place of the suite's.
     pub one_opening: Option<bool>,
+    /// The caches with which the searches of some stores begin.
+    #[serde(default)]
+    pub first_caches: BTreeMap<String, String>,
     /// Another page in the same directory. Its comparison of the same title has the figures, and
     /// nothing is run.
     pub from: Option<String>,
@@ -101,6 +114,9 @@ impl Suite {
             if !is_ours(&wanted.engine) {
                 return Err(refused(format!("{:?} is none of our engines", wanted.engine)));
             }
+            if let Some(cache) = wanted.first_caches.values().find(|it| parse_bytes(it).is_err()) {
+                return Err(refused(format!("{cache:?} is no size of a cache")));
+            }
             let stores = std::iter::once(&wanted.engine).chain(&wanted.with);
             check_ours(stores, &wanted.workloads).map_err(refused)?;
         }
@@ -121,8 +137,9 @@ impl Suite {
             options,
             shares_loads: wanted.share_loads.unwrap_or(self.share_loads),
             has_one_opening: wanted.one_opening.unwrap_or(self.one_opening),
-            searches_caches: true,
-            has_baseline: false,
+            searches_caches: !self.default_caches,
+            first_caches: wanted.first_caches.clone(),
+            has_baseline: self.baseline.is_some(),
         }
     }
 }

@@ -88,8 +88,13 @@ fn the_nearest_option_of_a_name_counts() {
 
 #[test]
 fn what_is_wrong_is_told_before_anything_runs() {
-    let changes =
-        [("ycsb-c", "ycsb-z"), ("rounds", "runds"), ("\"ycsb-a\"", ""), ("rocksdb", "f2:no-log")];
+    let changes = [
+        ("ycsb-c", "ycsb-z"),
+        ("rounds", "runds"),
+        ("\"ycsb-a\"", ""),
+        ("rocksdb", "f2:no-log"),
+        ("rounds = 1", "first_caches = { f2 = \"much\" }"),
+    ];
     for (from, to) in changes {
         assert!(Suite::parse(&SUITE.replace(from, to)).is_err(), "{from} as {to}");
     }
@@ -132,6 +137,7 @@ fn a_page_shows_what_was_found_and_says_what_was_not() {
     let found = Found {
         title: "First".to_owned(),
         rows: vec![row("f2"), failed, fjall, greedy],
+        builds: Vec::new(),
         setting: Some("ten keys".to_owned()),
         origin: Some(Origin {
             commit: "0123456789ab".to_owned(),
@@ -174,7 +180,8 @@ fn a_comparison_knows_where_it_was_made() {
 fn a_comparison_of_another_page_has_ratios_of_its_own() {
     let flexdb = SummaryRow { ops_per_s_median: 500.0, ..row("flexdb") };
     let rows = vec![row("lsm"), flexdb, row("rocksdb"), row("fjall")];
-    let found = Found { title: "First".to_owned(), rows, setting: None, origin: None };
+    let (title, builds) = ("First".to_owned(), Vec::new());
+    let found = Found { title, rows, builds, setting: None, origin: None };
     let beside = found.beside("flexdb", &["rocksdb".to_owned()]);
     let rows: Vec<(&str, Option<f64>)> =
         beside.rows.iter().map(|row| (row.store.as_str(), row.ratio_ours_to_this)).collect();
