@@ -83,6 +83,22 @@ impl FaultDevice {
         self.plan.interpose(Interposed { thread: None, kind, action: Box::new(action) });
     }
 
+    /// From now on each operation waits before it begins, until [`FaultDevice::go_on`]. So a test
+    /// shows that other work needs no operation to end.
+    pub fn park(&self) {
+        self.plan.park();
+    }
+
+    /// Resumes the operations that [`FaultDevice::park`] has stopped.
+    pub fn go_on(&self) {
+        self.plan.go_on();
+    }
+
+    /// Returns the number of operations that wait now.
+    pub fn parked(&self) -> u64 {
+        self.plan.parked()
+    }
+
     /// Forgets all faults that were set.
     pub fn heal(&self) {
         self.plan.clear();

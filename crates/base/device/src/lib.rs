@@ -60,7 +60,7 @@ pub use doorbell::Doorbell;
 pub use error::{Error, Operation as FailedOperation, Result};
 pub use fault::{Failure, Fault, FaultDevice, Lasting, OperationKind};
 pub use file::{Entry, File, Mode, Space, SyncKind};
-pub use limit::{close_when_out_of_files, open_files_limit};
+pub use limit::{close_spare_files, close_when_out_of_files, open_files_limit};
 pub use memory::memory;
 pub use name::{check_name, join};
 pub use observed::ObservedDevice;

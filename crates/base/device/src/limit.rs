@@ -35,7 +35,7 @@ pub fn close_when_out_of_files(close: fn()) {
 pub(crate) fn sparing<T>(open: impl Fn() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     match open() {
         Err(Errno::MFILE | Errno::NFILE) => {
-            close_spare();
+            close_spare_files();
             open()
         }
         outcome => outcome,
@@ -46,14 +46,16 @@ pub(crate) fn sparing<T>(open: impl Fn() -> rustix::io::Result<T>) -> rustix::io
 pub(crate) fn sparing_io<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match open() {
         Err(error) if error.raw_os_error().is_some_and(is_out_of_files) => {
-            close_spare();
+            close_spare_files();
             open()
         }
         outcome => outcome,
     }
 }
 
-fn close_spare() {
+/// Closes the files that are kept open only for speed, as happens when no descriptor is left. The
+/// next use of such a file opens it.
+pub fn close_spare_files() {
     let spare = SPARE.lock().clone();
     spare.iter().for_each(|close| close());
 }

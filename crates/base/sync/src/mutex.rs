@@ -50,9 +50,19 @@ mod modelled {
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             Some(MutexGuard { mutex: &self.0, held: Some(self.0.try_lock().ok()?) })
         }
+
+        /// The same. A checker has no time: it passes immediately.
+        pub fn try_lock_for(&self, _time: std::time::Duration) -> Option<MutexGuard<'_, T>> {
+            self.try_lock()
+        }
     }
 
     impl<T> MutexGuard<'_, T> {
+        /// Releases the mutex. A checker decides which thread has it next.
+        pub fn unlock_fair(guard: Self) {
+            drop(guard);
+        }
+
         /// Releases the mutex, works, and takes it again.
         pub fn unlocked<U>(guard: &mut Self, work: impl FnOnce() -> U) -> U {
             guard.held = None;

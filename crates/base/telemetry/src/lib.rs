@@ -49,5 +49,5 @@ pub use counter::Counter;
 pub use gauge::Gauge;
 pub use histogram::{Histogram, Unit};
 pub use registry::Registry;
-pub use shards::{Shards, note_background_thread};
+pub use shards::{Shards, note_background_thread, thread_number};
 pub use snapshot::{Bucket, Distribution, Metric, Snapshot, Value};

@@ -58,9 +58,10 @@ pub fn note_background_thread() {
     NUMBER.set(Some(!BACKGROUND.fetch_add(1, Ordering::Relaxed)));
 }
 
-/// The number of the calling thread.
+/// Returns the number of the calling thread. A cell of [`Shards`] is chosen by its low bits. Few
+/// threads have the same lowest bits.
 #[inline]
-fn thread_number() -> usize {
+pub fn thread_number() -> usize {
     NUMBER.get().unwrap_or_else(first_number)
 }
 

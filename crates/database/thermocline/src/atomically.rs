@@ -2,29 +2,45 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
-use codec::SeqNo;
 use engine::Op;
 
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
+use crate::rooms::{Rooms, USUAL_VALUE, in_groups};
 use crate::slot::Generation;
-use crate::write::{check_op, in_parts};
+use crate::try_write::Limits;
+use crate::write::check_op;
 
 /// The argument of the closure of [`Db::atomically`]: the declared keys, which no other thread
 /// writes meanwhile.
 #[derive(Debug)]
 pub struct Section<'a> {
-    inner: &'a Inner,
     keys: &'a [(&'a Keyspace, &'a [u8])],
     /// By which values have ended or have not, for all of it.
     moment: Moment,
     /// One per declared key.
-    generations: Vec<Arc<Generation>>,
-    /// One per declared key: what the closure made of it, if it did.
+    generations: &'a [Arc<Generation>],
+    /// One per declared key: the change that the closure has made, if it has.
     writes: Vec<Option<Write>>,
+    /// Whether values on the device are read.
+    may_read: bool,
+    /// Whether one was needed that was not.
+    needs_read: bool,
+}
+
+/// The result of [`Db::try_atomically`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TriedSection<T> {
+    /// The writes are made; with the result of the closure.
+    Done(T),
+    /// The device has to be read for a value; nothing has changed.
+    NeedsRead,
+    /// There is no room for the writes, or a lock of a key was not free; nothing has changed.
+    NeedsRoom,
 }
 
 /// The new state of a key, in stored form.
@@ -37,7 +53,8 @@ enum Write {
 impl Db {
     /// Runs `body` while no other thread writes `keys`. The writes of `body` are one atomic write,
     /// made when it returns `Ok`; if it returns an error, nothing is written. Other threads may
-    /// read the old values meanwhile. `body` must not write to the database in any other way.
+    /// read the old values meanwhile. `body` must not write to the database in any other way. If
+    /// there is no room for its writes, it runs again once there is: only its last run counts.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -58,37 +75,145 @@ impl Db {
     pub fn atomically<T>(
         &self,
         keys: &[(&Keyspace, &[u8])],
-        body: impl FnOnce(&mut Section<'_>) -> Result<T>,
+        mut body: impl FnMut(&mut Section<'_>) -> Result<T>,
     ) -> Result<T> {
         let inner = &*self.inner;
-        inner.check_open()?;
+        self.check_declared(keys)?;
+        let mut wanted: Option<Vec<Option<Write>>> = None;
+        loop {
+            let generations = generations_of(keys)?;
+            if generations.iter().any(|generation| generation.journaled) {
+                inner.wait_for_journal();
+            }
+            let rooms = reserve(keys, &generations, wanted.as_deref())?;
+            let held = inner.locks.many(keys.iter().map(|(space, key)| (space.slot.lock_id, *key)));
+            inner.check_writable()?;
+            if !are_filled_by(keys, &generations)? {
+                continue;
+            }
+            let mut section = Section::new(inner, keys, &generations, true);
+            let outcome = body(&mut section)?;
+            let steps = section.steps()?;
+            if steps.is_empty() {
+                return Ok(outcome);
+            }
+            let Some(seqno) = in_groups(steps, |groups| inner.commit_in(groups, rooms))? else {
+                wanted = Some(section.writes);
+                continue;
+            };
+            drop(held);
+            let journaled = generations.iter().any(|generation| generation.journaled);
+            inner.settle(seqno, journaled, self.durability)?;
+            return Ok(outcome);
+        }
+    }
+
+    /// [`Db::atomically`] without waiting for the device, for room, for locks of keys or for the
+    /// handle's durability ([`Db::wait`] does). If it would have to wait, nothing has changed, and
+    /// a thread that may wait calls [`Db::atomically`]. A [`Section::get`] that needs the device
+    /// returns [`Error::WouldWait`], which `body` returns in turn.
+    ///
+    /// # Errors
+    /// As [`Db::atomically`].
+    pub fn try_atomically<T>(
+        &self,
+        keys: &[(&Keyspace, &[u8])],
+        body: impl FnOnce(&mut Section<'_>) -> Result<T>,
+    ) -> Result<TriedSection<T>> {
+        let inner = &*self.inner;
+        self.check_declared(keys)?;
+        let places = keys.iter().map(|(space, key)| (space.slot.lock_id, *key));
+        let held = inner.locks.try_many(places, Duration::ZERO);
+        let Some(_held) = held else { return Ok(TriedSection::NeedsRoom) };
+        inner.check_writable()?;
+        let generations = generations_of(keys)?;
+        let mut section = Section::new(inner, keys, &generations, false);
+        let outcome = match body(&mut section) {
+            Ok(outcome) => outcome,
+            Err(_) if section.needs_read => return Ok(TriedSection::NeedsRead),
+            Err(error) => return Err(error),
+        };
+        let steps = section.steps()?;
+        if steps.is_empty() {
+            return Ok(TriedSection::Done(outcome));
+        }
+        let written = in_groups(steps, |groups| inner.try_commit(groups, Limits::CALL))?;
+        Ok(match written {
+            Some(_) => TriedSection::Done(outcome),
+            None => TriedSection::NeedsRoom,
+        })
+    }
+
+    fn check_declared(&self, keys: &[(&Keyspace, &[u8])]) -> Result<()> {
+        self.inner.check_open()?;
         for (space, key) in keys {
             if !Arc::ptr_eq(&space.inner, &self.inner) {
                 return Err(Error::NoKeyspace { name: space.name().to_owned() });
             }
             engine::check_key(key)?;
         }
-        for (space, key) in keys {
-            inner.wait_like_a_write(&space.slot, key)?;
-        }
-        let held = inner.locks.many(keys.iter().map(|(space, key)| (space.slot.lock_id, *key)));
-        let generations =
-            keys.iter().map(|(space, _)| space.slot.generation()).collect::<Result<_>>()?;
-        let writes = keys.iter().map(|_| None).collect();
-        // With the keys locked [E1 of `expiry`].
-        let moment = Moment::now(&inner.options.environment);
-        let mut section = Section { inner, keys, moment, generations, writes };
-        let outcome = body(&mut section)?;
-        let written = section.commit()?;
-        drop(held);
-        if let Some(seqno) = written {
-            inner.settle(seqno, section.is_journaled(), self.durability)?;
-        }
-        Ok(outcome)
+        Ok(())
     }
 }
 
-impl Section<'_> {
+fn generations_of(keys: &[(&Keyspace, &[u8])]) -> Result<Vec<Arc<Generation>>> {
+    keys.iter().map(|(space, _)| space.slot.generation()).collect()
+}
+
+fn are_filled_by(keys: &[(&Keyspace, &[u8])], generations: &[Arc<Generation>]) -> Result<bool> {
+    for ((space, _), generation) in keys.iter().zip(generations) {
+        if !space.slot.is_filled_by(generation)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Reserves room for the writes that have found none, or for a value of a usual length for each
+/// key. If such values are refused, nothing is reserved: the closure may write something else.
+fn reserve<'g>(
+    keys: &[(&Keyspace, &[u8])],
+    generations: &'g [Arc<Generation>],
+    wanted: Option<&[Option<Write>]>,
+) -> Result<Rooms<'g>> {
+    let each = keys.iter().zip(generations).enumerate();
+    let steps = each.filter_map(|(index, ((_, key), generation))| {
+        let op = match wanted {
+            Some(writes) => writes.get(index)?.as_ref()?.op(key),
+            None => Op::Put { key, value: &USUAL_VALUE },
+        };
+        Some((&**generation, op))
+    });
+    match in_groups(steps.collect(), Rooms::reserve) {
+        Err(_) if wanted.is_none() => Ok(Rooms::default()),
+        reserved => reserved,
+    }
+}
+
+impl Write {
+    fn op<'a>(&'a self, key: &'a [u8]) -> Op<'a> {
+        match self {
+            Self::Put(value) => Op::Put { key, value },
+            Self::Delete => Op::Delete { key },
+        }
+    }
+}
+
+impl<'a> Section<'a> {
+    /// Begins a section, with its keys locked [E1 of `expiry`].
+    fn new(
+        inner: &Inner,
+        keys: &'a [(&'a Keyspace, &'a [u8])],
+        generations: &'a [Arc<Generation>],
+        may_read: bool,
+    ) -> Self {
+        let moment = Moment::now(&inner.options.environment);
+        let writes = keys.iter().map(|_| None).collect();
+        Self { keys, moment, generations, writes, may_read, needs_read: false }
+    }
+}
+
+impl<'a> Section<'a> {
     fn check(&self, index: usize) -> Result<()> {
         if index < self.keys.len() { Ok(()) } else { Err(Error::UndeclaredKey) }
     }
@@ -96,8 +221,8 @@ impl Section<'_> {
     /// The value of the declared key of this index, as this section has it.
     ///
     /// # Errors
-    /// [`Error::UndeclaredKey`].
-    pub fn get(&self, index: usize) -> Result<Option<Vec<u8>>> {
+    /// [`Error::UndeclaredKey`]; [`Error::WouldWait`] in [`Db::try_atomically`].
+    pub fn get(&mut self, index: usize) -> Result<Option<Vec<u8>>> {
         self.check(index)?;
         // A key may be declared twice; the last write to it counts.
         let same = |other: usize| self.is_same_key(index, other);
@@ -108,7 +233,14 @@ impl Section<'_> {
             None => {
                 let (space, key) = self.keys[index];
                 let (generation, mut value) = (&self.generations[index], Vec::new());
-                let is_there = generation.get_at(space.form, self.moment, key, &mut value)?;
+                let is_there = match self.may_read {
+                    true => Some(generation.get_at(space.form, self.moment, key, &mut value)?),
+                    false => generation.try_get_at(space.form, self.moment, key, &mut value)?,
+                };
+                let Some(is_there) = is_there else {
+                    self.needs_read = true;
+                    return Err(Error::WouldWait);
+                };
                 Ok(is_there.then_some(value))
             }
         }
@@ -166,25 +298,15 @@ impl Section<'_> {
         self.writes[index] = Some(write);
     }
 
-    fn is_journaled(&self) -> bool {
-        self.generations.iter().any(|generation| generation.journaled)
-    }
-
-    fn commit(&self) -> Result<Option<SeqNo>> {
+    /// Returns its writes, each with its engine.
+    fn steps(&self) -> Result<Vec<(&'a Generation, Op<'_>)>> {
         let mut steps = Vec::new();
         for (index, write) in self.writes.iter().enumerate() {
-            let key = self.keys[index].1;
-            let op = match write {
-                Some(Write::Put(value)) => Op::Put { key, value },
-                Some(Write::Delete) => Op::Delete { key },
-                None => continue,
-            };
+            let Some(write) = write else { continue };
+            let op = write.op(self.keys[index].1);
             check_op(&op)?;
             steps.push((&*self.generations[index], op));
         }
-        if steps.is_empty() {
-            return Ok(None);
-        }
-        in_parts(steps, |parts| self.inner.commit(parts)).map(Some)
+        Ok(steps)
     }
 }

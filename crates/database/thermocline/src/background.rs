@@ -92,7 +92,6 @@ impl Drop for Running<'_> {
 pub(crate) struct Background {
     pool: Pool,
     group: Group,
-    threads: usize,
 }
 
 impl Background {
@@ -106,17 +105,11 @@ impl Background {
             Access::Read => Pool::hand_cranked(&options.environment, telemetry, Order::InOrder).0,
         };
         let group = pool.group("database");
-        Ok(Self { pool, group, threads })
+        Ok(Self { pool, group })
     }
 
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
-    }
-
-    /// Returns whether a thread is left for work that writers wait for, whatever the others wait
-    /// for ([`Class::Flush`]).
-    pub(crate) fn has_thread_for_flushes(&self) -> bool {
-        self.threads > 1
     }
 
     /// Waits until `met` returns true. It is called after each task of the pool. A task of the pool

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::{
-    At, BackgroundError, Capabilities, Cursor, Direction, Engine, Error, GoOn, KeyRange, Lookup,
-    Op, Pin, Result, Stats, Visit, as_damage,
+    At, BackgroundError, Capabilities, Cursor, Demand, Direction, Engine, Error, GoOn, KeyRange,
+    Lookup, Op, Pin, Reservation, Result, Stats, Visit, Wait, as_damage,
 };
 
 use crate::catalog::{self, Catalog, Entry};
@@ -94,11 +94,11 @@ impl Engine for Damaged {
         self.refusal()
     }
 
-    fn admit(&self, _ops: &[Op<'_>]) -> Result<()> {
+    fn reserve(&self, _demand: &Demand<'_>, _wait: Wait) -> Result<Option<Reservation<'_>>> {
         self.refusal()
     }
 
-    fn apply(&self, _ops: &[Op<'_>], _seqno: SeqNo) -> Result<()> {
+    fn apply(&self, _ops: &[Op<'_>], _seqno: SeqNo, _room: &mut Reservation<'_>) -> Result<()> {
         self.refusal()
     }
 

@@ -267,6 +267,9 @@ pub enum Error {
     /// A key was read or written inside [`crate::Db::atomically`] without being declared.
     #[error("the key was not among those declared to `atomically`")]
     UndeclaredKey,
+    /// A value was read inside [`crate::Db::try_atomically`] for which the device has to be read.
+    #[error("the device has to be read for the value, and this call does not wait")]
+    WouldWait,
     /// Another writer has written a key that the transaction read; none of its writes was made.
     #[error(
         "key \"{}\" of keyspace {keyspace:?} was written by somebody else after the transaction \

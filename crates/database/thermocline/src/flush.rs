@@ -67,15 +67,12 @@ impl Inner {
         if written.is_none_or(|bytes| bytes.saturating_mul(DEAD_JOURNAL_TIMES) > journal_bytes) {
             return Ok(());
         }
-        self.journaled_generations()
-            .iter()
-            .try_for_each(|one| self.flush_in_background(one).map(drop))
+        self.journaled_generations().iter().try_for_each(|one| self.flush_in_background(one))
     }
 
     /// Flushes the keyspaces that hold back most of the journal, if it is longer than allowed or
     /// has no room on the device. It goes in order up to the first keyspace that has to write its
-    /// data, and flushes that one only if it is worth it. A flush may be put off until the next
-    /// time, for a write that is under way.
+    /// data, and flushes that one only if it is worth it.
     pub(crate) fn flush_what_holds_back(&self) -> Result<()> {
         let journal_bytes = self.journal.bytes();
         if journal_bytes <= self.options.journal_bytes && !self.lacks_room() {
@@ -92,7 +89,8 @@ impl Inner {
             if !idle && !is_worth_flushing(&generation, journal_bytes) {
                 return Ok(());
             }
-            if !self.flush_in_background(&generation)? || !idle {
+            self.flush_in_background(&generation)?;
+            if !idle {
                 return Ok(());
             }
         }
@@ -109,16 +107,10 @@ impl Inner {
         self.journal.has_lacked_room() || self.journaled_generations().iter().any(refuses)
     }
 
-    /// Flushes it from a task of the pool; `false` if that was put off.
-    fn flush_in_background(&self, generation: &Generation) -> Result<bool> {
-        // A flush may wait for a write, and a write for a flush, which the only thread must not do.
-        let flushed = match self.background.has_thread_for_flushes() {
-            true => self.flush_with_room(generation, || generation.engine.flush()).map(|()| true),
-            false => self.flush_with_room(generation, || generation.engine.try_flush()),
-        };
-        if flushed != Ok(false) {
-            self.errors.note(FLUSH, &flushed, &self.options.environment);
-        }
+    /// Flushes it from a task of the pool, and notes a failure.
+    fn flush_in_background(&self, generation: &Generation) -> Result<()> {
+        let flushed = self.flush_with_room(generation, || generation.engine.flush());
+        self.errors.note(FLUSH, &flushed, &self.options.environment);
         Ok(flushed?)
     }
 

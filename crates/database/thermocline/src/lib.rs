@@ -137,6 +137,7 @@ mod record;
 mod refusals;
 mod rmw;
 mod room_to_open;
+mod rooms;
 mod salvage;
 mod scan;
 mod seat;
@@ -156,7 +157,7 @@ mod updates;
 mod write;
 
 pub use async_writes::{AsyncBatch, AsyncSwap, AsyncUpdate, AsyncWrite};
-pub use atomically::Section;
+pub use atomically::{Section, TriedSection};
 pub use backup::{Backup, Backups, Progress, Stage};
 pub use batch::{Batch, BatchStep};
 pub use catalog::decode_catalog;
@@ -212,7 +213,7 @@ pub use device::{Device, Doorbell, Io, IoCounts};
 pub use engine::Stats as EngineStats;
 pub use engine::{
     BackgroundError, Change, Direction, KEY_BYTES_MAX, KeyRange, Lost, LostKeys, Op, Operator,
-    VALUE_BYTES_MAX, Visit,
+    TryNext, VALUE_BYTES_MAX, Visit,
 };
 pub use environment::Environment;
 pub use journal::{Durability, Stats as JournalStats};

@@ -23,7 +23,7 @@ use std::sync::atomic::AtomicBool;
 
 use codec::{Corruption, SeqNo};
 use device::{Device, File, Process};
-use engine::{BackgroundErrors, Barrier, Engine, Host, Op, RecentWrites, Sequence};
+use engine::{BackgroundErrors, Barrier, BlockingWrites, Engine, Host, Op, RecentWrites, Sequence};
 use environment::Environment;
 use journal::{Journal, ReplayError};
 use memory_budget::MemoryBudget;
@@ -529,7 +529,7 @@ fn replay_record(
         let Some(generation) = journaled.get(&run[0].0) else { continue };
         let ops: Vec<_> = run.iter().map(|(_, op)| *op).collect();
         generation.begin_background();
-        generation.engine.apply(&ops, seqno)?;
+        generation.engine.replay(&ops, seqno)?;
         generation.note_applied(seqno);
         if is_planted(Planted::ReplayedInPart) {
             break;

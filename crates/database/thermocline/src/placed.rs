@@ -13,8 +13,9 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    At, BackgroundError, Capabilities, Cursor, Direction, EachLookup, Engine, GoOn, Ingestion,
-    KeyRange, Lookup, Op, Operator, Pin, Ranges, Result, Stats, Updated, Updates, Visit,
+    At, BackgroundError, Capabilities, Cursor, Demand, Direction, EachLookup, Engine, GoOn,
+    Ingestion, KeyRange, Lookup, Op, Operator, Pin, Ranges, Reservation, Result, Stats, Updated,
+    Updates, Visit, Wait,
 };
 use memory_budget::MemoryNeeds;
 
@@ -59,28 +60,12 @@ impl<E: Engine> Engine for Placed<E> {
         self.name(self.engine.scan(range, direction, pin))
     }
 
-    fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
-        self.name(self.engine.admit(ops))
+    fn reserve(&self, demand: &Demand<'_>, wait: Wait) -> Result<Option<Reservation<'_>>> {
+        self.name(self.engine.reserve(demand, wait))
     }
 
-    fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
-        self.name(self.engine.admit_at_once(ops))
-    }
-
-    fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
-        self.name(self.engine.try_admit(ops))
-    }
-
-    fn admit_rmw(&self, key: &[u8]) -> Result<()> {
-        self.name(self.engine.admit_rmw(key))
-    }
-
-    fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
-        self.engine.takes_at_once(steps, bytes)
-    }
-
-    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
-        self.name(self.engine.apply(ops, seqno))
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo, room: &mut Reservation<'_>) -> Result<()> {
+        self.name(self.engine.apply(ops, seqno, room))
     }
 
     fn updates(&self) -> Option<&dyn Updates> {
@@ -105,10 +90,6 @@ impl<E: Engine> Engine for Placed<E> {
 
     fn flush(&self) -> Result<()> {
         self.name(self.engine.flush())
-    }
-
-    fn try_flush(&self) -> Result<bool> {
-        self.name(self.engine.try_flush())
     }
 
     fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
@@ -157,11 +138,17 @@ impl<E: Engine> Engine for Placed<E> {
 }
 
 impl<E: Engine> Updates for Placed<E> {
-    fn try_update(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<Updated> {
+    fn try_update(
+        &self,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        seqno: SeqNo,
+        room: &mut Reservation<'_>,
+    ) -> Result<Updated> {
         let Some(updates) = self.engine.updates() else {
             unreachable!("it is made of an engine with updates")
         };
-        self.name(updates.try_update(key, operator, seqno))
+        self.name(updates.try_update(key, operator, seqno, room))
     }
 }
 

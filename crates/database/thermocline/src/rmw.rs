@@ -12,16 +12,17 @@
 //!    does 2, until one of them has succeeded. Others have the lookup completed on a
 //!    [`crate::Seat`].
 //!
-//! Both begin with a request for room, with the key unlocked. The bytes of the new value are known
-//! only later. If there is no room for it then, the key is unlocked, the update waits for room, and
-//! begins again (I4 of [`crate::write`]).
+//! Both begin with a reservation of room, with the key unlocked. The bytes of the new value are
+//! known only later. If they are too many, and there is no more room without a wait, the key is
+//! unlocked, the update waits for that much room, keeps it, and begins again (I4 of
+//! [`crate::write`]).
 //!
 //! # Invariants
 //! - M1. From the lookup of the key's present value until the new one is applied, no other write of
 //!   the key is applied: its lock is held, or the engine ensures it.
 //! - M2. While an update waits for a read of the device, it holds neither a lock nor a number of the
 //!   sequence. So no other write, no snapshot and no flush waits for that read.
-//! - M3. It holds neither while it waits for room, if it knows that there is none.
+//! - M3. It holds neither while it waits for room. While it waits for a read, it holds no room.
 //! - M4. An update that ended without a commit has changed nothing. So a read that failed is an
 //!   error of its caller alone.
 
@@ -32,8 +33,8 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use engine::{
-    At, Change, Engine, Error as EngineError, Lookup, Op, Operator, PendingLookup, Ticket, Updated,
-    check_key,
+    At, Change, Error as EngineError, Lookup, Op, Operator, PendingLookup, Reservation, Ticket,
+    Updated, check_key,
 };
 use journal::Durability;
 
@@ -42,8 +43,9 @@ use crate::error::Result;
 use crate::expiry::{Form, OnStored, end_of};
 use crate::key_locks::Held;
 use crate::planted::Planted;
+use crate::rooms::Granted;
 use crate::slot::{Generation, Slot};
-use crate::write::{Part, Waited, check_op};
+use crate::write::{Part, check_op};
 
 /// The result of a read-modify-write that does not wait for the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +67,15 @@ pub(crate) enum Attempt {
     /// lookup, if it has begun.
     NeedsRead(Option<PendingOld>),
     /// There is no room for this now; nothing has changed.
-    NeedsRoom(Change),
+    NeedsRoom(Wanted),
+}
+
+/// The write for which an update has found no room.
+pub(crate) enum Wanted {
+    /// The change that the operator has decided.
+    Change(Change),
+    /// A value with this number of bytes, which the engine has not kept.
+    Value(u64),
 }
 
 /// The progress of a read-modify-write.
@@ -159,10 +169,13 @@ impl Inner {
         key: &[u8],
         operator: &mut dyn Operator,
     ) -> Result<Advance> {
-        self.ask_room(slot, key)?;
-        let mut waited = Waited::default();
+        self.check_writable()?;
+        check_key(key)?;
+        let mut wanted = None;
         loop {
-            match self.rmw_locked(slot, key, operator, &waited)? {
+            let generation = slot.current()?;
+            let granted = self.reserve_to_update(slot, &generation, key, wanted.as_ref())?;
+            match self.rmw_locked(slot, &generation, key, operator, granted)? {
                 Attempt::Done(seqno) => return Ok(Advance::Done(seqno)),
                 Attempt::NeedsRead(Some(pending)) => return Ok(Advance::Pending(pending)),
                 Attempt::NeedsRead(None) => {
@@ -170,9 +183,7 @@ impl Inner {
                         return Ok(Advance::Pending(pending));
                     }
                 }
-                Attempt::NeedsRoom(change) => {
-                    self.wait_to_change(slot, key, &change, &mut waited)?;
-                }
+                Attempt::NeedsRoom(change) => wanted = Some(change),
             }
         }
     }
@@ -185,28 +196,29 @@ impl Inner {
         Ok(Some(PendingOld { generation, lookup }))
     }
 
-    /// Waits, with nothing locked, until the engine has room for what an update makes of the key.
-    fn wait_to_change(
+    /// Reserves room for an update of the key, with nothing locked: for the change that has found
+    /// none, or for a value of a usual length. Returns `None` if such a value is refused, because
+    /// the operator may decide otherwise.
+    fn reserve_to_update<'g>(
         &self,
         slot: &Slot,
+        generation: &'g Generation,
         key: &[u8],
-        change: &Change,
-        waited: &mut Waited,
-    ) -> Result<()> {
-        let Some(op) = op_of(change, key, true) else { return Ok(()) };
-        let (generation, ops) = (slot.current()?, std::slice::from_ref(&op));
-        self.wait_for_room(&[Part { generation: &generation, ops }], waited)
-    }
-
-    /// Waits, with nothing locked, until the engine has room for a write of the key [I4 of `write`].
-    fn ask_room(&self, slot: &Slot, key: &[u8]) -> Result<()> {
-        self.check_writable()?;
-        check_key(key)?;
-        if slot.orders_writes {
-            // Nobody asks again.
-            return Ok(slot.current()?.engine.admit_rmw(key)?);
+        wanted: Option<&Wanted>,
+    ) -> Result<Option<Granted<'g>>> {
+        self.wait_for_journal_of(slot);
+        let (change, bytes_max) = match wanted {
+            Some(Wanted::Change(change)) => (change, 0),
+            Some(Wanted::Value(bytes)) => (&Change::Keep, *bytes),
+            None => (&Change::Keep, engine::VALUE_BYTES_GUESSED),
+        };
+        if let Some(op) = op_of(change, key, true) {
+            return Granted::reserve(generation, std::slice::from_ref(&op)).map(Some);
         }
-        self.wait_like_a_write(slot, key)
+        match Granted::reserve_for_value(generation, key, bytes_max) {
+            Err(_) if wanted.is_none() && !slot.orders_writes => Ok(None),
+            granted => granted.map(Some),
+        }
     }
 
     /// Has `with` work with what makes of stored values what `operator` makes of values in that form.
@@ -226,33 +238,36 @@ impl Inner {
         on_stored.outcome(done)
     }
 
-    /// Does it in memory, after the request for room.
+    /// Does it in memory, with the room that was reserved.
     fn rmw_locked(
         &self,
         slot: &Slot,
+        generation: &Arc<Generation>,
         key: &[u8],
         operator: &mut dyn Operator,
-        waited: &Waited,
+        granted: Option<Granted<'_>>,
     ) -> Result<Attempt> {
-        self.check_writable()?;
-        check_key(key)?;
         if slot.orders_writes {
-            return self.rmw_in_engine(slot, key, operator, waited);
+            return self.rmw_in_engine(slot, generation, key, operator, granted);
         }
         let is_locked = !self.planted.has(Planted::UpdatedUnlocked);
         let _held = is_locked.then(|| self.locks.one(slot.lock_id, key));
-        let generation = slot.current()?;
+        // Again, since a thread that closes the database does so with everything locked.
+        self.check_writable()?;
+        if !slot.is_filled_by(generation)? {
+            return Ok(Attempt::NeedsRead(None));
+        }
         let mut value = Vec::new();
         let had_value = match generation.lookup(key, At::ForUpdate, &mut value)? {
             Lookup::Found => true,
             Lookup::Absent => false,
             Lookup::Pending(lookup) => {
-                let generation = arc_swap::Guard::into_inner(generation);
+                let generation = Arc::clone(generation);
                 return Ok(Attempt::NeedsRead(Some(PendingOld { generation, lookup })));
             }
         };
         let change = decide(operator, had_value, value);
-        self.commit_change(&generation, key, had_value, change, waited)
+        self.commit_change(generation, key, had_value, change, granted)
     }
 
     /// Continues with an old value that was looked up. Not settled. Returns none, with nothing
@@ -264,7 +279,6 @@ impl Inner {
         old: &Old<'_>,
         operator: &mut dyn Operator,
     ) -> Result<Option<Option<SeqNo>>> {
-        self.wait_like_a_write(slot, old.key)?;
         self.on_stored(slot, form, operator, |operator| self.try_with_old(slot, old, operator))
     }
 
@@ -274,34 +288,35 @@ impl Inner {
         old: &Old<'_>,
         operator: &mut dyn Operator,
     ) -> Result<Option<Option<SeqNo>>> {
-        let mut waited = Waited::default();
+        self.check_writable()?;
+        let mut wanted = None;
         loop {
-            match self.rmw_of_stored(slot, old, operator, &waited)? {
+            let generation = slot.current()?;
+            let granted = self.reserve_to_update(slot, &generation, old.key, wanted.as_ref())?;
+            match self.rmw_of_stored(slot, &generation, old, operator, granted)? {
                 Attempt::Done(seqno) => return Ok(Some(seqno)),
                 Attempt::NeedsRead(_) => return Ok(None),
-                Attempt::NeedsRoom(change) => {
-                    self.wait_to_change(slot, old.key, &change, &mut waited)?;
-                }
+                Attempt::NeedsRoom(change) => wanted = Some(change),
             }
         }
     }
 
-    /// Does it with the old value, after the request for room.
+    /// Does it with the old value, and the room that was reserved.
     fn rmw_of_stored(
         &self,
         slot: &Slot,
+        generation: &Arc<Generation>,
         old: &Old<'_>,
         operator: &mut dyn Operator,
-        waited: &Waited,
+        granted: Option<Granted<'_>>,
     ) -> Result<Attempt> {
-        self.check_writable()?;
         let _held = self.locks.one(slot.lock_id, old.key);
-        let current = slot.current()?;
-        if !old.is_newest_in(&current) {
+        self.check_writable()?;
+        if !slot.is_filled_by(generation)? || !old.is_newest_in(generation) {
             return Ok(Attempt::NeedsRead(None));
         }
         let change = operator.update(old.value);
-        self.commit_change(&current, old.key, old.value.is_some(), change, waited)
+        self.commit_change(generation, old.key, old.value.is_some(), change, granted)
     }
 
     /// Waits until a read-modify-write has reached `durability`, if it changed anything.
@@ -322,40 +337,44 @@ impl Inner {
         }
     }
 
-    /// Commits what the operator has decided, if there is room; the key is locked for this one alone.
+    /// Commits the change that the operator has decided, if there is room; the key is locked for
+    /// this update alone.
     fn commit_change(
         &self,
         generation: &Generation,
         key: &[u8],
         had_value: bool,
         change: Change,
-        waited: &Waited,
+        granted: Option<Granted<'_>>,
     ) -> Result<Attempt> {
         let Some(op) = op_of(&change, key, had_value) else { return Ok(Attempt::Done(None)) };
         check_op(&op)?;
-        let parts = [Part { generation, ops: std::slice::from_ref(&op) }];
-        Ok(match self.commit_if_room(&parts, waited)? {
-            Some(seqno) => {
-                generation.updates.note_written(&op);
-                Attempt::Done(Some(seqno))
-            }
-            None => Attempt::NeedsRoom(change),
-        })
+        let ops = std::slice::from_ref(&op);
+        let Some(room) = Granted::or_more(granted, generation, ops)? else {
+            return Ok(Attempt::NeedsRoom(Wanted::Change(change)));
+        };
+        let seqno = self.commit_reserved(&mut [Part { generation, ops, room }])?;
+        generation.updates.note_written(&op);
+        Ok(Attempt::Done(Some(seqno)))
     }
 
     /// Leaves a read-modify-write to the engine, if no journal has to agree.
     fn rmw_in_engine(
         &self,
         slot: &Slot,
+        generation: &Arc<Generation>,
         key: &[u8],
         operator: &mut dyn Operator,
-        waited: &Waited,
+        granted: Option<Granted<'_>>,
     ) -> Result<Attempt> {
         let _held = self.locks.shared(slot.lock_id, key);
         // Again, since a close of the database flushes it under all locks.
         self.check_writable()?;
-        let generation = slot.current()?;
-        self.rmw_numbered(&generation, key, operator, waited, self.sequence.begin())
+        if !slot.is_filled_by(generation)? {
+            return Ok(Attempt::NeedsRead(None));
+        }
+        let mut room = granted.map_or_else(Reservation::uncounted, |granted| granted.room);
+        self.rmw_numbered(generation, key, operator, &mut room, self.sequence.begin())
     }
 
     /// The same with its number; the key is locked, shared.
@@ -364,30 +383,28 @@ impl Inner {
         generation: &Generation,
         key: &[u8],
         operator: &mut dyn Operator,
-        waited: &Waited,
+        room: &mut Reservation<'_>,
         ticket: Ticket<'_>,
     ) -> Result<Attempt> {
-        let engine: &dyn Engine = &*generation.engine;
         let mut witness = Witness {
             operator,
-            engine,
-            key,
-            waited,
             values_end: generation.expiry.is_some(),
             changes: false,
             put_bytes: None,
             end_ms: None,
-            held_up: None,
         };
         let seqno = ticket.seqno();
         // Whether it will change anything is not known before.
-        self.note(&[Part { generation, ops: &[Op::Delete { key }] }], seqno);
-        let Some(updates) = engine.updates() else {
+        self.note_write(generation, &[Op::Delete { key }], seqno);
+        let Some(updates) = generation.engine.updates() else {
             unreachable!("an engine that orders writes has updates")
         };
-        match updates.try_update(key, &mut witness, seqno) {
+        match updates.try_update(key, &mut witness, seqno, room) {
             Ok(Updated::Done) => {}
             Ok(Updated::NeedsRead) => return Ok(Attempt::NeedsRead(None)),
+            Ok(Updated::NeedsRoom { bytes }) => {
+                return Ok(Attempt::NeedsRoom(Wanted::Value(bytes)));
+            }
             Err(error) if error.is_refusal() => return Err(error.into()),
             // Of the bytes that were read; nothing was written [M4].
             Err(error @ (EngineError::Corruption(_) | EngineError::NewerVersion(_))) => {
@@ -395,17 +412,15 @@ impl Inner {
             }
             Err(error) => return Err(self.fail_for_good(error.into())),
         }
-        match witness.held_up {
-            Some(Ok(change)) => return Ok(Attempt::NeedsRoom(change)),
-            Some(Err(refusal)) => return Err(refusal.into()),
-            None if !witness.changes => return Ok(Attempt::Done(None)),
-            None => {}
+        if !witness.changes {
+            return Ok(Attempt::Done(None));
         }
         generation.note_applied(seqno);
         if let Some(bytes) = witness.put_bytes {
             generation.updates.note_put(key, bytes);
         }
-        // Not before it is there: a pass that began in between would forget the end, and not meet it.
+        // Not before it is there: a pass that began in between would forget the end, and not find
+        // it.
         if let (Some(expiry), Some(end_ms)) = (&generation.expiry, witness.end_ms) {
             expiry.note_end(end_ms);
         }
@@ -431,46 +446,26 @@ pub(crate) fn op_of<'a>(change: &'a Change, key: &'a [u8], had_value: bool) -> O
     }
 }
 
-/// An operator, and what its last answer was, of which the engine is told where it has room for it.
+/// An operator, and its last decision.
 struct Witness<'a> {
     operator: &'a mut dyn Operator,
-    engine: &'a dyn Engine,
-    key: &'a [u8],
-    waited: &'a Waited,
     values_end: bool,
     changes: bool,
     /// Bytes of the value that it has put, unless it was changed in place.
     put_bytes: Option<usize>,
     /// When the value ends that it has put.
     end_ms: Option<u64>,
-    /// What there was no room for, or why it was refused; then nothing changes.
-    held_up: Option<engine::Result<Change>>,
 }
 
 impl Witness<'_> {
     fn end_of(&self, stored: &[u8]) -> Option<u64> {
         if self.values_end { end_of(stored) } else { None }
     }
-
-    /// The change if there is room for it, or no change.
-    fn if_room(&mut self, change: Change) -> Change {
-        let Some(op) = op_of(&change, self.key, true) else { return change };
-        let ops = std::slice::from_ref(&op);
-        if self.waited.is_enough_for(ops) {
-            return change;
-        }
-        self.held_up = match self.engine.admit_at_once(ops) {
-            Ok(true) => return change,
-            Ok(false) => Some(Ok(change)),
-            Err(refusal) => Some(Err(refusal)),
-        };
-        Change::Keep
-    }
 }
 
 impl Operator for Witness<'_> {
     fn update_in_place(&mut self, value: &mut [u8]) -> bool {
-        (self.held_up, self.put_bytes) = (None, None);
+        self.put_bytes = None;
         self.changes = self.operator.update_in_place(value);
         self.end_ms = if self.changes { self.end_of(value) } else { None };
         self.changes
@@ -482,8 +477,6 @@ impl Operator for Witness<'_> {
             Change::Delete if value.is_none() => Change::Keep,
             change => change,
         };
-        self.held_up = None;
-        let change = self.if_room(change);
         self.changes = change != Change::Keep;
         (self.put_bytes, self.end_ms) = match &change {
             Change::Put(stored) => (Some(stored.len()), self.end_of(stored)),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use device::OfProcess;
-use engine::Cursor;
+use engine::{Cursor, TryNext};
 
 use crate::error::Result;
 use crate::slot::Generation;
@@ -31,8 +31,24 @@ impl Scan {
     /// Damage or a failure of the device, [`crate::Error::Closed`], [`crate::Error::Forked`]. The
     /// scan has ended then: every later call returns `None`.
     pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        match self.step(true)? {
+            TryNext::Pair(key, value) => Ok(Some((key, value))),
+            TryNext::End | TryNext::WouldBlock => Ok(None),
+        }
+    }
+
+    /// The same without waiting for the device. After [`TryNext::WouldBlock`] the scan has not
+    /// moved, and [`Scan::next_ref`] reads the device for the same pair.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn try_next(&mut self) -> Result<TryNext<'_>> {
+        self.step(false)
+    }
+
+    fn step(&mut self, may_wait: bool) -> Result<TryNext<'_>> {
         if self.has_ended {
-            return Ok(None);
+            return Ok(TryNext::End);
         }
         // Set until the cursor has returned, since an error ends the scan.
         (self.has_ended, self.has_failed) = (true, true);
@@ -41,8 +57,12 @@ impl Scan {
             return Err(process.forked().into());
         }
         let (cursor, generation) = &mut *self.cursor;
-        let pair = generation.placed(cursor.next())?;
-        (self.has_ended, self.has_failed) = (pair.is_none(), false);
+        let found = match may_wait {
+            true => cursor.next().map(TryNext::known),
+            false => cursor.try_next(),
+        };
+        let pair = generation.placed(found)?;
+        (self.has_ended, self.has_failed) = (pair == TryNext::End, false);
         Ok(pair)
     }
 

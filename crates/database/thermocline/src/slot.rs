@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::{ArcSwap, Guard};
 use codec::{Corruption, SeqNo};
 use device::Device;
-use engine::Engine;
+use engine::{Demand, Engine, Reservation, Wait};
 use memory_budget::MemoryBudget;
 use reads::ReadPool;
 use sync::locks::Mutex;
@@ -119,6 +119,14 @@ impl Slot {
             }
             _ => Error::NoKeyspace { name: keyspace },
         }
+    }
+
+    /// Returns whether this engine still fills it. The answer holds while a key of it is locked.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn is_filled_by(&self, generation: &Arc<Generation>) -> Result<bool> {
+        Ok(Arc::ptr_eq(&*self.current()?, generation))
     }
 
     /// The same, to keep.
@@ -246,6 +254,17 @@ impl Generation {
         if let Some(gate) = &self.gate {
             gate.open();
         }
+    }
+
+    /// Reserves room for a write. Waits for it, so no key is locked (I4 of [`crate::write`]).
+    pub(crate) fn reserve(&self, demand: &Demand<'_>) -> Result<Reservation<'_>> {
+        let room = self.engine.reserve(demand, Wait::Yes)?;
+        Ok(room.unwrap_or_else(Reservation::uncounted))
+    }
+
+    /// The same without waiting: returns `None` if it would have to.
+    pub(crate) fn try_reserve(&self, demand: &Demand<'_>) -> Result<Option<Reservation<'_>>> {
+        Ok(self.engine.reserve(demand, Wait::No)?)
     }
 
     /// Notes that everything that its opening found is durable, since all was closed in order.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::{Mode, Queue};
 use engine::{
-    At, Capabilities, DeviceReads, Engine, GoOn, Lookup, Op, Operator, PendingLookup, Progress,
-    ReadRequest, ReadSource, Result, Stats, Updated, Updates, Visit,
+    At, Capabilities, Change, Demand, DeviceReads, Engine, GoOn, Lookup, Op, Operator,
+    PendingLookup, Progress, ReadRequest, ReadSource, Reservation, Result, Room, Stats, Updated,
+    Updates, Visit, Wait,
 };
 use memory_budget::MemoryNeeds;
 
@@ -20,12 +21,10 @@ use crate::slot::{Generation, Slot};
 pub(crate) struct StandIn {
     /// Whether memory knows that a key has no value.
     pub(crate) knows_keys: bool,
-    /// Whether it has room for writes.
-    pub(crate) takes_at_once: bool,
     /// The lookup of a key that memory does not know.
     pub(crate) lookup: Box<dyn Fn() -> OneRead + Send + Sync>,
-    /// Before a write is admitted.
-    pub(crate) within_admit: Box<dyn Fn() + Send + Sync>,
+    /// While it reserves room for a writer that may wait.
+    pub(crate) within_reserve: Box<dyn Fn() + Send + Sync>,
     /// Whether it has room for a write without waiting.
     pub(crate) has_room: Box<dyn Fn() -> bool + Send + Sync>,
     /// While a write has its number, and is not applied yet.
@@ -44,9 +43,8 @@ impl Default for StandIn {
     fn default() -> Self {
         Self {
             knows_keys: true,
-            takes_at_once: false,
             lookup: Box::new(OneRead::default),
-            within_admit: Box::new(|| ()),
+            within_reserve: Box::new(|| ()),
             has_room: Box::new(|| true),
             within_apply: Box::new(|| ()),
             within_flush: Box::new(|| ()),
@@ -80,20 +78,22 @@ impl Engine for StandIn {
         Some(self)
     }
 
-    fn admit(&self, _ops: &[Op<'_>]) -> Result<()> {
-        (self.within_admit)();
-        Ok(())
+    fn reserve(&self, demand: &Demand<'_>, wait: Wait) -> Result<Option<Reservation<'_>>> {
+        let bytes = match demand {
+            Demand::Ops(ops) => ops.iter().map(|op| op.bytes() as u64).sum(),
+            Demand::Update { key, bytes_max } => key.len() as u64 + bytes_max,
+            Demand::Ingestion => 0,
+        };
+        if wait == Wait::No && !(self.has_room)() {
+            return Ok(None);
+        }
+        if wait != Wait::No {
+            (self.within_reserve)();
+        }
+        Ok(Some(Reservation::new(self, bytes, 0)))
     }
 
-    fn admit_at_once(&self, _ops: &[Op<'_>]) -> Result<bool> {
-        Ok((self.has_room)())
-    }
-
-    fn takes_at_once(&self, _steps: usize, _bytes: u64) -> bool {
-        self.takes_at_once
-    }
-
-    fn apply(&self, _ops: &[Op<'_>], _seqno: SeqNo) -> Result<()> {
+    fn apply(&self, _ops: &[Op<'_>], _seqno: SeqNo, _room: &mut Reservation<'_>) -> Result<()> {
         (self.within_apply)();
         Ok(())
     }
@@ -136,17 +136,26 @@ impl Engine for StandIn {
     }
 }
 
+impl Room for StandIn {
+    fn give_back(&self, _bytes: u64, _slot: u32) {}
+}
+
 impl Updates for StandIn {
     fn try_update(
         &self,
-        _key: &[u8],
+        key: &[u8],
         operator: &mut dyn Operator,
         _seqno: SeqNo,
+        room: &mut Reservation<'_>,
     ) -> Result<Updated> {
         if !self.knows_keys {
             return Ok(Updated::NeedsRead);
         }
-        operator.update(None);
+        if let Change::Put(value) = operator.update(None)
+            && (key.len() + value.len()) as u64 > room.bytes()
+        {
+            return Ok(Updated::NeedsRoom { bytes: value.len() as u64 });
+        }
         (self.within_rmw)();
         Ok(Updated::Done)
     }

@@ -8,10 +8,11 @@
 //!    Reads of others' writes are remembered, by key or by range ([`reads`]).
 //! 3. *Writes* are kept in memory, and block no other thread. A merge is made at the commit, from
 //!    the value that is there then, and is no read.
-//! 4. *Commit*: the engines admit the writes. The stripes of all keys that were written or read are
-//!    locked, or every stripe if a range was read or is deleted. The notes show whether any key
-//!    that was read was written since the moment. If none was, the writes are one batch like any
-//!    other (steps 3 to 5 of [`crate::write`]). A transaction without writes has nothing to commit.
+//! 4. *Commit*: the engines reserve room for the writes. The stripes of all keys that were written
+//!    or read are locked, or every stripe if a range was read or is deleted. The notes show whether
+//!    any key that was read was written since the moment. If none was, the writes are one batch
+//!    like any other (steps 3 to 5 of [`crate::write`]). A transaction without writes has nothing
+//!    to commit.
 //!
 //! # Invariants
 //! - X1. Everything that a transaction reads is as of its moment, whether it is committed or not.
@@ -41,7 +42,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::OfProcess;
-use engine::{Direction, InOrder, KeyRange, Op, Pin, Watch, check_key, check_value};
+use engine::{Demand, Direction, InOrder, KeyRange, Op, Pin, Watch, check_key, check_value};
 use journal::Durability;
 use sync::locks::Mutex;
 
@@ -50,15 +51,16 @@ use crate::error::{Error, Result};
 use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
 use crate::planted::{Planted, is_planted};
+use crate::rooms::{Rooms, in_groups};
 use crate::slot::Generation;
 use crate::snapshot::PinnedEngines;
-use crate::write::{Waited, check_op, has_room, in_parts};
+use crate::write::check_op;
 
 pub use body::TransactionOptions;
 use held::Held;
 use reads::Reads;
 pub use scan::TransactionScan;
-use writes::{Own, Writes};
+use writes::{Made, Own, Writes};
 
 /// A transaction: see [`Db::begin`]. Dropping it rolls it back.
 pub struct Transaction {
@@ -333,8 +335,8 @@ impl Transaction {
         check_op(&op)?;
         let generation = keyspace.slot.generation()?;
         if !generation.engine.capabilities().deletes_ranges {
-            // Its own words.
-            generation.engine.admit(&[op])?;
+            // The engine's own error.
+            drop(generation.reserve(&Demand::Ops(&[op]))?);
         }
         let mut state = self.state.lock();
         state.hold(start.len() + end.as_ref().map_or(0, Vec::len))?;
@@ -418,11 +420,14 @@ impl Transaction {
             reads.check(&inner.recent, moment)?;
         }
         inner.wait_for_journal();
-        writes.admit()?;
-        let has_merges = writes.has_merges();
-        let mut waited = Waited::default();
         let checked_unlocked = inner.planted.has(Planted::CheckedUnlocked);
+        let (mut wanted, mut watch): (Option<Made<'_>>, _) = (None, Some(watch));
         let (seqno, generations) = loop {
+            let generations = writes.generations()?;
+            let rooms = match &wanted {
+                None => writes.reserve(&generations)?,
+                Some(made) => in_groups(writes.steps(&generations, made), Rooms::reserve)?,
+            };
             if checked_unlocked {
                 reads.check(&inner.recent, moment)?;
                 std::thread::yield_now();
@@ -433,7 +438,9 @@ impl Transaction {
             };
             // Again, because a thread that closes the database does so with everything locked.
             inner.check_writable()?;
-            let generations = writes.generations()?;
+            if !writes.are_filled_by(&generations)? {
+                continue;
+            }
             if !checked_unlocked {
                 reads.check(&inner.recent, moment)?;
             }
@@ -442,15 +449,18 @@ impl Transaction {
             if steps().is_empty() {
                 return Ok(None);
             }
-            // The results of merges are known only now.
-            if has_merges && !in_parts(steps(), |parts| has_room(parts, &waited))? {
+            let committed = in_groups(steps(), |groups| {
+                let Some(mut parts) = rooms.of_parts(groups)? else { return Ok(None) };
+                // The notes are not needed any more, and its own writes need none for its sake.
+                let outlived = watch.take().map(Watch::end);
+                inner.commit_reserved(&mut parts).map(|seqno| Some((seqno, outlived)))
+            })?;
+            let Some((seqno, outlived)) = committed else {
+                // The results of merges are known only now.
                 drop(held);
-                in_parts(steps(), |parts| inner.wait_for_room(parts, &mut waited))?;
+                wanted = Some(made);
                 continue;
-            }
-            // The notes are not needed any more, and its own writes need none for its sake.
-            let outlived = watch.end();
-            let seqno = in_parts(steps(), |parts| inner.commit_admitted(parts))?;
+            };
             writes.note_made(&generations, &made);
             drop(held);
             drop(outlived);

@@ -3,7 +3,7 @@
 //! They follow [`crate::write`] and [`crate::rmw`] without each step that may wait. A write is
 //! abandoned before it has changed anything in these cases:
 //! - The journal is far too long, and a flush is making it shorter (`background.rs`).
-//! - The engine has no room now, or slows writers down ([`engine::Engine::try_admit`]).
+//! - The engine has no room now, or slows writers down ([`engine::Wait::No`]).
 //! - Another thread holds the lock of a key for longer than a write in memory takes.
 //! - There is no number, or the group of the journal is full.
 //!
@@ -16,16 +16,17 @@ mod tests;
 use std::time::Duration;
 
 use codec::SeqNo;
-use engine::{At, Change, Lookup, Op, Operator, check_key};
+use engine::{At, Change, Demand, Lookup, Op, Operator, check_key};
 
 use crate::batch::{Batch, Step};
 use crate::database::{Db, Inner};
 use crate::error::Result;
 use crate::expiry::Form;
 use crate::keyspace::Keyspace;
-use crate::rmw::{Attempt, Old, Tried, decide, op_of};
+use crate::rmw::{Attempt, Old, Tried, Wanted, decide, op_of};
+use crate::rooms::{Granted, Group, Rooms, bytes_of, in_groups};
 use crate::slot::{Generation, Slot};
-use crate::write::{Part, Waited, bytes_of, check_op, generations, in_parts, pairs};
+use crate::write::{Part, check_op, generations, pairs};
 
 /// Limits of a write that must not wait. Longer ones are left to a thread that may wait.
 #[derive(Clone, Copy, Debug)]
@@ -44,11 +45,10 @@ impl Limits {
     pub(crate) const POLL: Self = Self { bytes: 64 << 10, steps: 128, lock_wait: Duration::ZERO };
     /// Of a call, whose caller chooses the bytes and steps. Several threads may update one key in
     /// turn, so it waits for their updates in memory.
-    const CALL: Self =
+    pub(crate) const CALL: Self =
         Self { bytes: usize::MAX, steps: usize::MAX, lock_wait: Duration::from_micros(100) };
-    /// Bytes of room that an engine must have before it makes a new value itself. Nothing knows the
-    /// value's length before.
-    const UNKNOWN_BYTES_MAX: usize = 64 << 10;
+    /// Bytes of a new value that an engine makes itself.
+    const UNKNOWN_BYTES_MAX: u64 = 64 << 10;
 }
 
 impl Keyspace {
@@ -78,14 +78,17 @@ impl Keyspace {
     }
 
     /// Waits for room for a short write in its engine, and while the journal is far too long. It
-    /// holds nothing, and [`Keyspace::try_put`] asks for more than this call does: the caller still
-    /// has to be ready to wait, in [`Keyspace::put`].
+    /// keeps no room: the caller still has to be ready to wait, in [`Keyspace::put`].
     ///
     /// # Errors
     /// The database is closed, or takes no writes.
     pub fn wait_to_write(&self) -> Result<()> {
         self.inner.check_writable()?;
-        self.inner.wait_like_a_write(&self.slot, b"any")
+        self.inner.wait_for_journal_of(&self.slot);
+        let generation = self.slot.current()?;
+        // If that is refused, the write reports it.
+        let _refused = Granted::reserve_for_value(&generation, b"any", engine::VALUE_BYTES_GUESSED);
+        Ok(())
     }
 
     /// Returns whether a write has reached the handle's durability when it becomes visible.
@@ -128,8 +131,7 @@ impl Inner {
         // Again, since a close of the database holds all locks.
         self.check_writable()?;
         let generation = slot.current()?;
-        let parts = [Part { generation: &generation, ops: std::slice::from_ref(op) }];
-        self.try_commit(&parts, limits)
+        self.try_commit(&[Group { generation: &generation, ops: std::slice::from_ref(op) }], limits)
     }
 
     /// Writes a batch. A batch that deletes ranges locks every key, and one that merges may read
@@ -146,26 +148,32 @@ impl Inner {
         self.check_writable()?;
         let generations = generations(steps)?;
         let steps = pairs(&generations, steps, moment);
-        in_parts(steps, |parts| self.try_commit(parts, limits))
+        in_groups(steps, |groups| self.try_commit(groups, limits))
     }
 
     /// Steps 3 and 4 of a write, for keys that the caller has checked and locked.
-    fn try_commit(&self, parts: &[Part<'_>], limits: Limits) -> Result<Option<SeqNo>> {
-        let bytes: usize = parts.iter().map(|part| bytes_of(part.ops)).sum();
+    pub(crate) fn try_commit(
+        &self,
+        groups: &[Group<'_, '_>],
+        limits: Limits,
+    ) -> Result<Option<SeqNo>> {
+        let bytes: usize = groups.iter().map(|group| bytes_of(group.ops)).sum();
         if bytes > limits.bytes {
             return Ok(None);
         }
-        let journaled = parts.iter().any(|part| part.generation.journaled);
+        let journaled = groups.iter().any(|group| group.generation.journaled);
         if journaled && self.must_wait_for_journal() {
             return Ok(None);
         }
-        for part in parts {
-            // An engine refuses here what it never takes, before anything is journaled.
-            if !part.generation.engine.try_admit(part.ops)? {
-                return Ok(None);
-            }
+        // An engine refuses here what it never takes, before anything is journaled.
+        if let [Group { generation, ops }] = groups {
+            let Some(room) = Granted::or_more(None, generation, ops)? else { return Ok(None) };
+            return self.try_commit_reserved(&mut [Part { generation, ops, room }], journaled);
         }
-        self.try_commit_admitted(parts, journaled)
+        match Rooms::default().of_parts(groups)? {
+            Some(mut parts) => self.try_commit_reserved(&mut parts, journaled),
+            None => Ok(None),
+        }
     }
 
     /// Does a read-modify-write as far as memory knows the old value. Not settled.
@@ -244,8 +252,8 @@ impl Inner {
     ) -> Result<Tried> {
         let Some(op) = op_of(change, key, had_value) else { return Ok(Tried::Done(None)) };
         check_op(&op)?;
-        let parts = [Part { generation, ops: std::slice::from_ref(&op) }];
-        Ok(match self.try_commit(&parts, limits)? {
+        let group = Group { generation, ops: std::slice::from_ref(&op) };
+        Ok(match self.try_commit(&[group], limits)? {
             Some(seqno) => {
                 generation.updates.note_written(&op);
                 Tried::Done(Some(seqno))
@@ -266,40 +274,19 @@ impl Inner {
         let Some(_held) = held else { return Ok(Tried::MustWait) };
         self.check_writable()?;
         let generation = slot.current()?;
-        let room = limits.bytes.min(Limits::UNKNOWN_BYTES_MAX);
-        if !generation.engine.takes_at_once(1, room as u64) {
-            return Ok(Tried::MustWait);
+        let mut bytes_max = engine::VALUE_BYTES_GUESSED;
+        loop {
+            let room = generation.try_reserve(&Demand::Update { key, bytes_max })?;
+            let Some(mut room) = room else { return Ok(Tried::MustWait) };
+            let Some(ticket) = self.sequence.try_begin() else { return Ok(Tried::MustWait) };
+            match self.rmw_numbered(&generation, key, operator, &mut room, ticket)? {
+                Attempt::Done(seqno) => return Ok(Tried::Done(seqno)),
+                Attempt::NeedsRead(_) => return Ok(Tried::NeedsRead),
+                Attempt::NeedsRoom(Wanted::Value(bytes)) if bytes <= Limits::UNKNOWN_BYTES_MAX => {
+                    bytes_max = bytes;
+                }
+                Attempt::NeedsRoom(_) => return Ok(Tried::MustWait),
+            }
         }
-        let Some(ticket) = self.sequence.try_begin() else { return Ok(Tried::MustWait) };
-        let mut short = Short { operator, limit: room - key.len(), is_too_long: false };
-        let waited = Waited::default();
-        let attempt = self.rmw_numbered(&generation, key, &mut short, &waited, ticket)?;
-        Ok(match attempt {
-            _ if short.is_too_long => Tried::MustWait,
-            Attempt::Done(seqno) => Tried::Done(seqno),
-            Attempt::NeedsRead(_) => Tried::NeedsRead,
-            Attempt::NeedsRoom(_) => Tried::MustWait,
-        })
-    }
-}
-
-/// An operator that changes nothing if its value is long.
-struct Short<'a> {
-    operator: &'a mut dyn Operator,
-    limit: usize,
-    /// Of the last call.
-    is_too_long: bool,
-}
-
-impl Operator for Short<'_> {
-    fn update_in_place(&mut self, value: &mut [u8]) -> bool {
-        self.is_too_long = false;
-        self.operator.update_in_place(value)
-    }
-
-    fn update(&mut self, value: Option<&[u8]>) -> Change {
-        let change = self.operator.update(value);
-        self.is_too_long = matches!(&change, Change::Put(value) if value.len() > self.limit);
-        if self.is_too_long { Change::Keep } else { change }
     }
 }

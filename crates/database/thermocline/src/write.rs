@@ -1,9 +1,9 @@
-//! The write path: admit, lock keys, journal, apply, unlock, wait.
+//! The write path: reserve room, lock keys, journal, apply, unlock, wait.
 //!
 //! 1. Keys and values are checked. A writer waits here if the journal is far too long and is being
-//!    shortened (`background.rs`). Then each engine admits its steps; nothing was written yet, so a
-//!    refusal is clean. An engine may slow the writer down, so the writer holds no lock that others
-//!    wait for [I4].
+//!    shortened (`background.rs`). Then each engine reserves room for its steps; nothing was
+//!    written yet, so a refusal is clean. An engine may slow the writer down, so the writer holds
+//!    no lock that others wait for [I4].
 //! 2. The keys' stripes are locked ([`crate::key_locks`]): shared, for one step to a keyspace that
 //!    is not journaled and whose engine orders writes itself; all of them, for a range that is
 //!    deleted.
@@ -18,23 +18,22 @@
 //!   engines may differ, and only recovery can find out by which writes.
 //! - I2. The ticket outlives 4, so no snapshot is between a write's journaling and its application,
 //!   nor in the middle of a batch.
-//! - I3. No writer waits for a number under the journal's lock. A write may wait for a flush in 4,
-//!   and the flush for the journal. If the journal were locked by a writer that waits for a number
-//!   until this very write ends, none of the three would end. Under the lock a writer takes a
-//!   number only if there is one without waiting. Otherwise it unlocks the journal and waits for
+//! - I3. No writer waits for a number under the journal's lock. A flush may wait for the journal
+//!   while another write with a number waits for the journal's lock. Under the lock a writer takes
+//!   a number only if there is one without waiting. Otherwise it unlocks the journal and waits for
 //!   room ([`engine::Sequence::try_begin`]).
-//! - I4. A writer holds no stripe while an engine makes it wait for room or slows it down for
-//!   compactions. Otherwise a thread that locks all stripes waits for it while holding the stripes
-//!   that it has, and every writer of every keyspace waits for that thread. A write that depends on
-//!   a value read with the keys locked is known only then. So a write like it is admitted before
-//!   ([`Inner::wait_like_a_write`]), and with the keys locked the engine is asked whether there is
-//!   room without waiting ([`Inner::commit_if_room`]). If there is none, the writer unlocks the
-//!   keys, waits for that much room ([`Inner::wait_for_room`]) and starts over. The code of a
-//!   section cannot run twice ([`Db::atomically`]): its write is admitted with the keys locked, and
-//!   may wait for a flush.
-//! - I5. Room that was there when a write was admitted may be gone when it is applied, since other
-//!   writers that were admitted meanwhile may have used it. Then the write waits in 4, for a flush
-//!   at most, or takes memory beyond the limit.
+//! - I4. No writer waits for room in an engine while it holds a stripe. Otherwise a thread that
+//!   locks all stripes waits for it while holding the stripes that it has, and every writer of
+//!   every keyspace waits for that thread. Room is reserved before the keys are locked. A write
+//!   that depends on a value read with the keys locked is known only then: it reserves room for a
+//!   value of a usual length. If that does not suffice, it asks for more without waiting. If there
+//!   is none, the writer unlocks the keys, waits for the room that it now knows of, keeps that, and
+//!   starts over.
+//! - I5. A writer that holds room in an engine waits at most for room in engines with larger ids,
+//!   for stripes, and for the journal's buffer. A writer that holds a stripe waits for the
+//!   journal's buffer at most. A writer that holds a number waits for nothing (law L8). So none of
+//!   these waits is in a circle. A reservation that is replaced by a larger one is dropped before
+//!   the wait.
 
 #[cfg(test)]
 mod tests;
@@ -43,7 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use codec::SeqNo;
-use engine::{Op, Ticket};
+use engine::{Demand, Op, Reservation, Ticket};
 use journal::Durability;
 
 use crate::batch::{Batch, Step};
@@ -54,35 +53,14 @@ use crate::keyspace::Keyspace;
 use crate::merge;
 use crate::planted::{Planted, is_planted};
 use crate::record;
+use crate::rooms::{Group, Rooms, USUAL_VALUE, in_groups};
 use crate::slot::{Generation, Slot};
 
-/// Times that a write unlocks its keys for lack of room. Then it is let in like a write that was
-/// known, and admitted, before it had its locks [I5]. So among many writers that wait for one
-/// flush, the ones that want the most room get through.
-const ROUNDS_MAX: u32 = 16;
-
-/// How often a write has unlocked its keys, and for how many bytes it waited the last time.
-#[derive(Debug, Default)]
-pub(crate) struct Waited {
-    rounds: u32,
-    bytes: usize,
-}
-
-impl Waited {
-    /// Whether these may be written now without being asked about.
-    pub(crate) fn is_enough_for(&self, ops: &[Op<'_>]) -> bool {
-        self.rounds >= ROUNDS_MAX && bytes_of(ops) <= self.bytes
-    }
-}
-
-pub(crate) fn bytes_of(ops: &[Op<'_>]) -> usize {
-    ops.iter().map(Op::bytes).sum()
-}
-
-/// The steps of a write that go to one engine.
+/// The steps of a write that go to one engine, and their room in it.
 pub(crate) struct Part<'a> {
     pub(crate) generation: &'a Generation,
     pub(crate) ops: &'a [Op<'a>],
+    pub(crate) room: Reservation<'a>,
 }
 
 impl Part<'_> {
@@ -164,78 +142,39 @@ impl Inner {
         self.check_writable()?;
         check_op(&op)?;
         let ops = std::slice::from_ref(&op);
-        self.wait_for_journal_of(slot);
-        slot.current()?.engine.admit(ops)?;
-        let held = match op.is_range() {
-            true => self.locks.all(),
-            false => self.lock_one(slot, op.key()),
-        };
-        // Again, since a thread that closes the database does so with everything locked.
-        self.check_writable()?;
-        let generation = slot.current()?;
-        let seqno = self.commit_admitted(&[Part { generation: &generation, ops }])?;
-        drop(held);
-        self.settle(seqno, generation.journaled, durability)
-    }
-
-    /// Waits, with nothing locked, as a write to `key` would before it is admitted. The write is
-    /// not known yet: if it is to be refused, this is reported once it is known.
-    pub(crate) fn wait_like_a_write(&self, slot: &Slot, key: &[u8]) -> Result<()> {
-        self.wait_for_journal_of(slot);
-        let _asked_again: engine::Result<()> = slot.current()?.engine.admit_rmw(key);
-        Ok(())
+        loop {
+            self.wait_for_journal_of(slot);
+            let generation = slot.current()?;
+            let room = generation.reserve(&Demand::Ops(ops))?;
+            let held = match op.is_range() {
+                true => self.locks.all(),
+                false => self.lock_one(slot, op.key()),
+            };
+            // Again, since a thread that closes the database does so with everything locked.
+            self.check_writable()?;
+            if !slot.is_filled_by(&generation)? {
+                continue;
+            }
+            let seqno = self.commit_reserved(&mut [Part { generation: &generation, ops, room }])?;
+            drop(held);
+            return self.settle(seqno, generation.journaled, durability);
+        }
     }
 
     /// Waits for a journal that is too long, with nothing locked, before a write to a keyspace is
     /// admitted [I4].
     #[inline]
-    fn wait_for_journal_of(&self, slot: &Slot) {
+    pub(crate) fn wait_for_journal_of(&self, slot: &Slot) {
         if slot.options.journaled {
             self.wait_for_journal();
         }
     }
 
-    /// Does steps 3 and 4 of a write that depends on values read, for keys that the caller has
-    /// checked and locked. If it would have to wait for room, does nothing and returns none [I4].
-    pub(crate) fn commit_if_room(
-        &self,
-        parts: &[Part<'_>],
-        waited: &Waited,
-    ) -> Result<Option<SeqNo>> {
-        self.check_writable()?;
-        match has_room(parts, waited)? {
-            true => self.commit_admitted(parts).map(Some),
-            false => Ok(None),
-        }
-    }
-
-    /// Waits for room for what found none, with nothing locked.
-    ///
-    /// # Errors
-    /// That it is refused.
-    pub(crate) fn wait_for_room(&self, parts: &[Part<'_>], waited: &mut Waited) -> Result<()> {
-        self.check_writable()?;
-        if parts.iter().any(|part| part.generation.journaled) {
-            self.wait_for_journal();
-        }
-        admit(parts)?;
-        let bytes = parts.iter().map(|part| bytes_of(part.ops)).sum();
-        *waited = Waited { rounds: waited.rounds + 1, bytes };
-        Ok(())
-    }
-
-    /// Admits the write of a section, and does steps 3 and 4, for keys that the caller has checked
-    /// and locked [I4].
-    pub(crate) fn commit(&self, parts: &[Part<'_>]) -> Result<SeqNo> {
-        self.check_writable()?;
-        admit(parts)?;
-        self.commit_admitted(parts)
-    }
-
-    /// Does steps 3 and 4 of an admitted write, if the database is writable with the keys locked.
-    pub(crate) fn commit_admitted(&self, parts: &[Part<'_>]) -> Result<SeqNo> {
+    /// Does steps 3 and 4 of a write for which room is reserved, for keys that the caller has
+    /// checked and locked.
+    pub(crate) fn commit_reserved(&self, parts: &mut [Part<'_>]) -> Result<SeqNo> {
         if parts.len() > 1 && is_planted(Planted::RecordOfEachPart) {
-            let mut each = parts.chunks(1).map(|part| self.commit_admitted(part));
+            let mut each = parts.chunks_mut(1).map(|part| self.commit_reserved(part));
             return each.try_fold(SeqNo::ZERO, |_, written| written);
         }
         let journaled = parts.iter().any(|part| part.generation.journaled);
@@ -246,11 +185,10 @@ impl Inner {
         self.apply_numbered(parts, ticket)
     }
 
-    /// The same without waiting: returns `None`, and nothing was written, if it would have to. The
-    /// keys are locked, and the engines have admitted the steps ([`engine::Engine::try_admit`]).
-    pub(crate) fn try_commit_admitted(
+    /// The same without waiting: returns `None`, and nothing was written, if it would have to.
+    pub(crate) fn try_commit_reserved(
         &self,
-        parts: &[Part<'_>],
+        parts: &mut [Part<'_>],
         journaled: bool,
     ) -> Result<Option<SeqNo>> {
         if journaled {
@@ -261,15 +199,15 @@ impl Inner {
     }
 
     /// Step 4.
-    fn apply_numbered(&self, parts: &[Part<'_>], ticket: Ticket<'_>) -> Result<SeqNo> {
+    fn apply_numbered(&self, parts: &mut [Part<'_>], ticket: Ticket<'_>) -> Result<SeqNo> {
         let seqno = ticket.seqno();
         let noted_late = self.planted.has(Planted::NotedLate);
         if !noted_late {
             self.note(parts, seqno);
         }
         let ticket = (!self.planted.has(Planted::VisibleEarly)).then_some(ticket);
-        for part in parts {
-            let applied = part.generation.engine.apply(part.ops, seqno);
+        for part in &mut *parts {
+            let applied = part.generation.engine.apply(part.ops, seqno, &mut part.room);
             applied.map_err(|error| self.fail_for_good(error.into()))?;
             part.generation.note_applied(seqno);
             part.note_ends();
@@ -326,27 +264,33 @@ impl Inner {
         Ok(taken)
     }
 
-    /// Tells open transactions what is about to be written under the number that was taken: nothing
-    /// of the write may be applied yet.
+    /// Notes for open transactions the keys that are about to be written under a number: nothing of
+    /// the write may be applied yet.
     #[inline]
     pub(crate) fn note(&self, parts: &[Part<'_>], seqno: SeqNo) {
         if self.recent.is_watched() {
-            self.note_steps(parts, seqno);
+            parts.iter().for_each(|part| self.note_steps(part.generation, part.ops, seqno));
+        }
+    }
+
+    /// The same for a write to one engine.
+    #[inline]
+    pub(crate) fn note_write(&self, generation: &Generation, ops: &[Op<'_>], seqno: SeqNo) {
+        if self.recent.is_watched() {
+            self.note_steps(generation, ops, seqno);
         }
     }
 
     #[cold]
-    fn note_steps(&self, parts: &[Part<'_>], seqno: SeqNo) {
+    fn note_steps(&self, generation: &Generation, ops: &[Op<'_>], seqno: SeqNo) {
         let recent = &self.recent;
-        for Part { generation, ops } in parts {
-            for op in *ops {
-                match op {
-                    Op::DeleteRange { .. } if is_planted(Planted::RangesUnnoted) => {}
-                    Op::DeleteRange { start, end } => {
-                        recent.note_range(generation.id, start, *end, seqno);
-                    }
-                    op => recent.note(generation.id, op.key(), seqno),
+        for op in ops {
+            match op {
+                Op::DeleteRange { .. } if is_planted(Planted::RangesUnnoted) => {}
+                Op::DeleteRange { start, end } => {
+                    recent.note_range(generation.id, start, *end, seqno);
                 }
+                op => recent.note(generation.id, op.key(), seqno),
             }
         }
     }
@@ -366,26 +310,9 @@ impl Inner {
     }
 }
 
-/// Hands steps over several engines to `with`, one part for each engine.
-pub(crate) fn in_parts<T>(
-    mut steps: Vec<(&Generation, Op<'_>)>,
-    with: impl FnOnce(&[Part<'_>]) -> T,
-) -> T {
-    // Stable, so that of two steps on one key the later one stays later.
-    steps.sort_by_key(|(generation, _)| generation.id);
-    let ops: Vec<Op<'_>> = steps.iter().map(|(_, op)| *op).collect();
-    let mut parts = Vec::new();
-    let mut begin = 0;
-    for run in steps.chunk_by(|(one, _), (other, _)| one.id == other.id) {
-        let end = begin + run.len();
-        parts.push(Part { generation: run[0].0, ops: &ops[begin..end] });
-        begin = end;
-    }
-    with(&parts)
-}
-
 impl Inner {
-    /// Steps 1 to 4 of a batch; none if there is nothing to write.
+    /// Steps 1 to 4 of a batch; none if there is nothing to write. `has_room` is called once room
+    /// is reserved.
     pub(crate) fn write_batch(
         &self,
         batch: &Batch,
@@ -393,35 +320,63 @@ impl Inner {
     ) -> Result<Option<SeqNo>> {
         let steps = batch.steps();
         let moment = self.check_steps(steps)?;
+        let mut has_room = Some(has_room);
         if steps.is_empty() {
-            has_room();
+            has_room.take().into_iter().for_each(|has_room| has_room());
             return Ok(None);
         }
-        self.admit_steps(steps, moment)?;
-        has_room();
         let merges = steps.iter().any(|step| step.operand().is_some());
-        let mut waited = Waited::default();
+        let mut wanted: Option<(Vec<merge::batch::Made>, Moment)> = None;
         loop {
+            let generations = generations(steps)?;
+            if generations.iter().any(|generation| generation.journaled) {
+                self.wait_for_journal();
+            }
+            let rooms = match &wanted {
+                None => reserve_for_steps(&generations, steps, moment)?,
+                Some((made, moment)) => {
+                    let made = merge::batch::made_steps(steps, &generations, made, *moment);
+                    in_groups(made, Rooms::reserve)?
+                }
+            };
+            has_room.take().into_iter().for_each(|has_room| has_room());
             let held = if steps.iter().any(|step| step.op(moment).is_range()) {
                 self.locks.all()
             } else {
                 self.locks.many(steps.iter().map(Step::place))
             };
             self.check_writable()?;
-            let generations = generations(steps)?;
+            if !are_filled_by(steps, &generations)? {
+                continue;
+            }
             if !merges {
-                let parts = pairs(&generations, steps, moment);
-                return in_parts(parts, |parts| self.commit_admitted(parts)).map(Some);
+                let written = pairs(&generations, steps, moment);
+                let seqno = in_groups(written, |groups| self.commit_in(groups, rooms))?;
+                debug_assert!(seqno.is_some(), "room was reserved for the same operations");
+                if seqno.is_some() {
+                    return Ok(seqno);
+                }
+                continue;
             }
             let held = (!self.planted.has(Planted::MergedUnlocked)).then_some(held);
-            match self.commit_merges(steps, &generations, &waited)? {
+            match self.commit_merges(steps, &generations, rooms)? {
                 Merged::Done(written) => return Ok(written),
-                Merged::NeedsRoom(made, moment) => {
-                    drop(held);
-                    let wanted = merge::batch::made_steps(steps, &generations, &made, moment);
-                    in_parts(wanted, |parts| self.wait_for_room(parts, &mut waited))?;
-                }
+                Merged::NeedsRoom(made, moment) => wanted = Some((made, moment)),
             }
+            drop(held);
+        }
+    }
+
+    /// Does steps 3 and 4 of a write whose keys the caller has checked and locked. Returns `None`,
+    /// and nothing was written, if the reserved room does not suffice and there is no more.
+    pub(crate) fn commit_in(
+        &self,
+        groups: &[Group<'_, '_>],
+        rooms: Rooms<'_>,
+    ) -> Result<Option<SeqNo>> {
+        match rooms.of_parts(groups)? {
+            Some(mut parts) => self.commit_reserved(&mut parts).map(Some),
+            None => Ok(None),
         }
     }
 
@@ -442,30 +397,42 @@ impl Inner {
     }
 }
 
-impl Inner {
-    /// Does step 1 of a batch. The writes of its merges are not known yet.
-    pub(crate) fn admit_steps(&self, steps: &[Step], moment: Moment) -> Result<()> {
-        let generations = generations(steps)?;
-        if generations.iter().any(|generation| generation.journaled) {
-            self.wait_for_journal();
-        }
-        let mut known = pairs(&generations, steps, moment);
-        let mut merges = steps.iter().map(|step| step.operand().is_some());
-        known.retain(|_| merges.next() == Some(false));
-        in_parts(known, admit)?;
-        for step in steps.iter().filter(|step| step.operand().is_some()) {
-            self.wait_like_a_write(&step.keyspace.slot, step.place().1)?;
-        }
-        Ok(())
+/// Returns the step, or a put of a usual value in place of a merge.
+fn expected_op(step: &Step, moment: Moment) -> Op<'_> {
+    match step.operand() {
+        Some(_) => Op::Put { key: step.place().1, value: &USUAL_VALUE },
+        None => step.op(moment),
     }
+}
 
+/// Does step 1 of a batch. The values of its merges are not known yet.
+fn reserve_for_steps<'g>(
+    generations: &'g [Arc<Generation>],
+    steps: &[Step],
+    moment: Moment,
+) -> Result<Rooms<'g>> {
+    let each = || generations.iter().zip(steps);
+    let all = each().map(|(one, step)| (&**one, expected_op(step, moment)));
+    let is_known = |step: &Step| step.operand().is_none();
+    match in_groups(all.collect(), Rooms::reserve) {
+        Err(_) if !steps.iter().all(is_known) => {
+            // If the results of the merges are to be refused, this is reported once they are known.
+            let known = each().filter(|(_, step)| is_known(step));
+            let known = known.map(|(one, step)| (&**one, step.op(moment)));
+            in_groups(known.collect(), Rooms::reserve)
+        }
+        reserved => reserved,
+    }
+}
+
+impl Inner {
     /// Makes the merges of a batch into puts and deletes, and does steps 3 and 4 if there is room;
     /// all keys are locked.
     fn commit_merges(
         &self,
         steps: &[Step],
         generations: &[Arc<Generation>],
-        waited: &Waited,
+        rooms: Rooms<'_>,
     ) -> Result<Merged> {
         // Read with the keys locked [E1 of `expiry`].
         let moment = Moment::now(&self.options.environment);
@@ -477,7 +444,7 @@ impl Inner {
         if written.is_empty() {
             return Ok(Merged::Done(None));
         }
-        let written = in_parts(written, |parts| self.commit_if_room(parts, waited))?;
+        let written = in_groups(written, |groups| self.commit_in(groups, rooms))?;
         Ok(match written {
             Some(seqno) => {
                 merge::batch::note_made(steps, generations, &made);
@@ -510,18 +477,10 @@ pub(crate) fn pairs<'a>(
     generations.iter().zip(steps).map(|(one, step)| (&**one, step.op(moment))).collect()
 }
 
-/// Step 1.
-fn admit(parts: &[Part<'_>]) -> Result<()> {
-    for part in parts {
-        part.generation.engine.admit(part.ops)?;
-    }
-    Ok(())
-}
-
-/// Whether each engine takes them without waiting, or has been waited for long enough.
-pub(crate) fn has_room(parts: &[Part<'_>], waited: &Waited) -> Result<bool> {
-    for part in parts {
-        if !waited.is_enough_for(part.ops) && !part.generation.engine.admit_at_once(part.ops)? {
+/// Returns whether these engines still fill the keyspaces of the steps, whose keys are locked.
+pub(crate) fn are_filled_by(steps: &[Step], generations: &[Arc<Generation>]) -> Result<bool> {
+    for (step, generation) in steps.iter().zip(generations) {
+        if !step.keyspace.slot.is_filled_by(generation)? {
             return Ok(false);
         }
     }

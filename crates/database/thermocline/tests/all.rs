@@ -45,6 +45,7 @@ mod seat_rmw;
 mod seats;
 mod serializability;
 mod small_parts;
+mod smaller_memory;
 mod transaction_crash;
 mod transaction_ranges;
 mod transactions;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use tempfile::TempDir;
 use thermocline::{
-    Batch, Change, Db, Direction, EngineKind, KeyRange, Keyspace, KeyspaceOptions, Options,
+    Batch, Change, Db, Direction, EngineKind, KeyRange, Keyspace, KeyspaceOptions, Options, TryNext,
 };
 
 const MIB: u64 = 1 << 20;
@@ -139,5 +139,41 @@ fn a_copy_opens_by_itself() {
         let db = Db::open(&into, options).unwrap();
         let space = db.keyspace("space", of(engine, true)).unwrap();
         assert_eq!(pairs(&space, Direction::Forward), expected);
+    }
+}
+
+/// A scan that asks for each pair without a wait, and waits only if the device has to be read, has
+/// the pairs of a scan that always waits. Few pairs are not known to memory.
+#[test]
+fn a_scan_that_does_not_wait_has_the_same_pairs() {
+    const PAIRS: u64 = 60_000;
+    for engine in [EngineKind::Memory, EngineKind::Lsm, EngineKind::FlexDb] {
+        let dir = TempDir::new().unwrap();
+        let db = open(&dir, if engine == EngineKind::Memory { 64 } else { 16 } * MIB);
+        let space = db.keyspace("large", of(engine, false)).unwrap();
+        for number in 0..PAIRS {
+            space.put(&key(number), &vec![number as u8; 400]).unwrap();
+        }
+        space.flush().unwrap();
+        for direction in [Direction::Forward, Direction::Backward] {
+            let mut scan = space.scan_in(KeyRange::all(), direction).unwrap();
+            let (mut found, mut waits) = (Vec::new(), 0);
+            loop {
+                let (key, value) = match scan.try_next().unwrap() {
+                    TryNext::Pair(key, value) => (key, value),
+                    TryNext::End => break,
+                    TryNext::WouldBlock => {
+                        waits += 1;
+                        let Some(pair) = scan.next_ref().unwrap() else { break };
+                        pair
+                    }
+                };
+                found.push((key.to_vec(), value.to_vec()));
+            }
+            assert_eq!(scan.try_next(), Ok(TryNext::End));
+            assert!(found == pairs(&space, direction), "{engine} {direction:?}");
+            let least = u64::from(engine != EngineKind::Memory);
+            assert!((least..PAIRS / 4).contains(&waits), "{engine} {direction:?}: {waits} waits");
+        }
     }
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use device::{Device, Io, Options as DeviceOptions};
-use engine::{Engine, Host, NoJournal, Op, Sequence};
+use engine::{BlockingWrites, Engine, Host, NoJournal, Op, Sequence};
 use environment::{Environment, ManualClock};
 use memory_budget::MemoryBudget;
 use rand::RngExt;
@@ -79,7 +79,7 @@ impl Bench {
         let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
         let ops = [Op::Put { key: &key, value: &VALUE }];
         let ticket = self.sequence.begin();
-        Ok(self.store.apply(&ops, ticket.seqno())?)
+        Ok(self.store.write(&ops, ticket.seqno())?)
     }
 
     fn figure(&self, name: &str) -> u64 {

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use device::{Io, Options as DeviceOptions};
-use engine::{Engine, Host, NoJournal, Op, Sequence};
+use engine::{BlockingWrites, Demand, Engine, Host, NoJournal, Op, Sequence, Wait};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use telemetry::Registry;
@@ -48,9 +48,9 @@ fn load(store: &Store, sequence: &Sequence, keys: u64) {
     for put in 0..keys + keys / 5 {
         let key = scatter(if put < keys { put } else { scatter(put) % keys }).to_le_bytes();
         let ops = [Op::Put { key: &key, value: &[7; 100] }];
-        store.admit(&ops).unwrap();
+        store.reserve(&Demand::Ops(&ops), Wait::Yes).map(drop).unwrap();
         let number = sequence.begin();
-        store.apply(&ops, number.seqno()).unwrap();
+        store.write(&ops, number.seqno()).unwrap();
     }
     store.flush().unwrap();
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use engine::{Change, Engine, Host, NoJournal, Op, Operator, SeqNo, Sequence};
+use engine::{BlockingWrites, Change, Engine, Host, NoJournal, Op, Operator, SeqNo, Sequence};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use rand::{Rng, RngExt};
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let began = environment.now();
     let value = [7; 100];
     for key in 0..keys {
-        store.apply(&[Op::Put { key: &key.to_le_bytes(), value: &value }], SeqNo::new(1))?;
+        store.write(&[Op::Put { key: &key.to_le_bytes(), value: &value }], SeqNo::new(1))?;
     }
     let took = environment.now() - began;
     println!("load: {:.0} k/s", keys as f64 / took.as_secs_f64() / 1e3);
@@ -93,7 +93,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                             _ if rmws > 0 => store.rmw(&key, &mut Count, SeqNo::new(1)),
                             _ => {
                                 let put = Op::Put { key: &key, value: &value };
-                                store.apply(&[put], SeqNo::new(1))
+                                store.write(&[put], SeqNo::new(1))
                             }
                         };
                         assert!(result.is_ok(), "{result:?}");

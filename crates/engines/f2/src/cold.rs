@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use codec::Corruption;
-use engine::Result;
+use engine::{Reservation, Result};
 use workers::StopToken;
 
 use crate::address::LogAddress;
@@ -163,11 +163,14 @@ impl Cold {
     pub(crate) fn append(&self, key: &[u8], value: &[u8]) -> Result<LogAddress> {
         let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
         let bytes = shape.bytes() as u64;
-        let at = self.log.with_room(None, || -> std::result::Result<LogAddress, PageFull> {
-            let at = self.log.try_allocate(bytes)?;
-            self.log.live(at).write(LogAddress::NONE, key, Some(value));
-            Ok(at)
-        })?;
+        let at = self.log.with_room(
+            &Reservation::uncounted(),
+            || -> std::result::Result<LogAddress, PageFull> {
+                let at = self.log.try_allocate(bytes)?;
+                self.log.live(at).write(LogAddress::NONE, key, Some(value));
+                Ok(at)
+            },
+        )?;
         self.live.add(at, bytes);
         Ok(at)
     }

@@ -68,7 +68,6 @@ use sync::locks::Mutex;
 
 use crate::hybrid_log::HybridLog;
 
-#[cfg(test)]
 #[cfg(all(test, not(any(loom, shuttle))))]
 pub(crate) use apply::CROWDED;
 pub(crate) use apply::Change;

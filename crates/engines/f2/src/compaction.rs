@@ -218,7 +218,7 @@ impl Shared {
             return Ok(false);
         }
         self.truncate(until);
-        self.update_pressure();
+        self.update_level();
         self.give_back()?;
         Ok(true)
     }
@@ -238,7 +238,7 @@ impl Shared {
     fn forgive_unless(&self, is_wanted: bool, figures: &CompactionFigures) {
         if !is_wanted && figures.forgive() {
             self.errors.succeed(figures.work());
-            self.update_pressure();
+            self.update_level();
         }
     }
 
@@ -254,7 +254,7 @@ impl Shared {
             Ok(Some(copied)) => {
                 figures.note(&copied, log.tail());
                 self.errors.succeed(figures.work());
-                self.update_pressure();
+                self.update_level();
                 Ok(true)
             }
             Ok(None) => Ok(false),

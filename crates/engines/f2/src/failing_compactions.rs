@@ -31,9 +31,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use engine::{BackgroundError, Error};
 use environment::Monotonic;
 
+use crate::admission::Level;
 use crate::compaction::CompactionFigures;
 use crate::hybrid_log::HybridLog;
-use crate::pressure::Level;
 use crate::store::Shared;
 
 /// Multiple of its limit above which a log that cannot be compacted refuses writes.
@@ -114,15 +114,15 @@ impl Shared {
 
     /// Returns the background work that fails now.
     pub(crate) fn background_errors(&self) -> Vec<BackgroundError> {
-        let refuses_all = self.pressure.refusal();
+        let refuses_all = self.admission.refusal();
         let is_cause_of_all = |cause: &Error| {
             let all = refuses_all.as_ref();
             all.is_some_and(
                 |all| matches!(all, Error::SpaceUsedUp { cause: of_all, .. } if **of_all == *cause),
             )
         };
-        // While memory has room for a record no writer has to wait for a flush.
-        let is_full = !self.log.has_room_for(self.log.record_bytes());
+        // While memory has room for short records, a write of one needs no flush.
+        let is_full = !self.log.has_credit_room();
         self.errors.report(|work, cause| match work {
             FLUSH => is_full,
             HOLD_ROOM => true,
@@ -174,6 +174,6 @@ impl Shared {
         self.errors.fail(figures.work(), error, environment);
         figures.note_failure(log.bytes(), log.tail(), environment.now());
         figures.failures.fetch_add(1, Relaxed);
-        self.update_pressure();
+        self.update_level();
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct HeldRoom {
     pub(crate) ballast: Arc<Ballast>,
     /// The hot log has room up to here, as an address.
     until: AtomicU64,
+    /// Bytes of the longest write that does not wait and has found no room.
+    wanted: AtomicU64,
     /// Compactions that are under way.
     compactions: AtomicU64,
     /// Bytes of the ballast when the store was opened.
@@ -67,7 +69,8 @@ impl HeldRoom {
     pub(crate) fn found(device: &Arc<dyn Device>) -> Result<Self> {
         let ballast = Arc::new(Ballast::found(Arc::clone(device), BALLAST)?);
         let found_bytes = ballast.bytes();
-        Ok(Self { ballast, until: AtomicU64::new(0), compactions: AtomicU64::new(0), found_bytes })
+        let (until, wanted, compactions) = Default::default();
+        Ok(Self { ballast, until, wanted, compactions, found_bytes })
     }
 
     /// Does `work`, a flush, which may take up to `bytes` bytes from the ballast. The room for a
@@ -182,8 +185,25 @@ impl Shared {
         }
     }
 
-    /// Asks the device again for room that it did not have, unless it was asked just now.
-    pub(crate) fn hold_room_again(&self) {
+    /// Has the background hold room for a write of `bytes` bytes that does not wait.
+    pub(crate) fn request_held_room(&self, bytes: u64) {
+        self.room.wanted.fetch_max(bytes, AcqRel);
+        self.wake_upkeep();
+    }
+
+    /// Returns whether a writer wants room that is not held.
+    pub(crate) fn wants_held_room(&self) -> bool {
+        self.room.wanted.load(Acquire) > 0
+    }
+
+    /// Holds the room that writers want that do not wait. Asks the device again for room that it
+    /// did not have, unless it was asked just now.
+    pub(crate) fn hold_wanted_room(&self) {
+        let wanted = self.room.wanted.swap(0, AcqRel);
+        if wanted > 0 {
+            // The writer that waits next gets the error.
+            let _: Result<()> = self.hold_room_for(wanted);
+        }
         let environment = &self.host.environment;
         let is_failing = self.errors.is_failing(HOLD_ROOM);
         if is_failing && self.errors.pausing(HOLD_ROOM, environment).is_none() {

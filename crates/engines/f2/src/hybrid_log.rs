@@ -82,7 +82,6 @@ pub(crate) use miss_reach::ReachHits;
 pub(crate) use read::{Fetched, RecordRead};
 use read_only::ReadOnly;
 pub(crate) use read_records::{CopiedFrom, RecordCopy, Wanted};
-pub(crate) use reserve::Reservation;
 pub(crate) use scan::{FRAMES as SCAN_PAGES, Scan, Stretch, stretches};
 pub(crate) use segments::{FORMAT, HeldSegments, SegmentHeader, Segments};
 
@@ -97,8 +96,8 @@ pub(crate) struct HybridLog {
     known_resizes: AtomicU64,
     tail: CachePadded<AtomicU64>,
     regions: CachePadded<Regions>,
-    /// Pages that batches have reserved.
-    reserved_pages: AtomicU64,
+    /// Room that writes have reserved.
+    granted: reserve::Granted,
     flusher: Mutex<flush::Flusher>,
     is_flush_queued: AtomicBool,
     /// Bytes that a record takes on average, as of the page that was flushed last.
@@ -174,7 +173,7 @@ impl HybridLog {
                 safe_read_only: at(),
                 read_only: ReadOnly::new(tail),
             }),
-            reserved_pages: AtomicU64::new(0),
+            granted: reserve::Granted::default(),
             flusher: Mutex::default(),
             is_flush_queued: AtomicBool::new(false),
             record_bytes: AtomicUsize::new(256),

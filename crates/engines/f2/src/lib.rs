@@ -22,8 +22,8 @@
 //!   `cold_index`. A record's are in `record`, those of chains in `ops`, those of compactions in
 //!   `compaction`.
 //! - No thread waits or touches the disk while protected by the epochs.
-//! - User operations never compact; if compaction is behind they wait a moment (`pressure`), and if
-//!   it fails they continue until space is used up (`failing_compactions`).
+//! - User operations never compact; if compaction is behind they wait a moment (`admission`), and
+//!   if it fails they continue until space is used up (`failing_compactions`).
 //!
 //! # To follow
 //! - a put: `ops/upsert.rs`, then `hybrid_log/allocate.rs`, then `hash_index`;
@@ -40,6 +40,7 @@
 //! - figures of a store: `stats.rs`, and findings about its files: `check.rs`.
 
 mod address;
+mod admission;
 mod check;
 #[cfg(all(test, any(loom, shuttle)))]
 mod checkers;
@@ -63,7 +64,6 @@ mod page_ring;
 mod patience;
 mod planted;
 mod position;
-mod pressure;
 mod ranges;
 mod read_cache;
 mod record;

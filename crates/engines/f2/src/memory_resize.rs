@@ -47,7 +47,8 @@ impl Shared {
 
     /// The fewest bytes that hot log and read cache work with together.
     fn sides_min(&self) -> u64 {
-        Geometry::FRAMES_MIN as u64 * self.log.geometry.page_bytes() + self.cache.bytes_min()
+        Geometry::FRAMES_MIN_TO_RESERVE as u64 * self.log.geometry.page_bytes()
+            + self.cache.bytes_min()
     }
 
     fn memory_bytes_min(&self) -> u64 {

@@ -213,7 +213,7 @@ impl Shared {
         let log = Lender {
             share: shares.log.bytes,
             filled: self.log.memory_bytes(),
-            least: Geometry::FRAMES_MIN as u64 * page,
+            least: Geometry::FRAMES_MIN_TO_RESERVE as u64 * page,
         };
         let cache = Lender {
             share: shares.cache.bytes,
@@ -268,7 +268,7 @@ impl Shared {
         let unit = page.max(self.cache.page_bytes());
         let unit = unit.max(digests.map_or(0, Digests::step_bytes));
         let step = pages(total / STEP_SHARE, unit).max(unit);
-        let least = Geometry::FRAMES_MIN as u64 * page;
+        let least = Geometry::FRAMES_MIN_TO_RESERVE as u64 * page;
         let log = SideFigures {
             bytes: self.log.frames() * page + state.lent.log,
             least: pages(total / LOG_SHARE_MIN, page).max(least),

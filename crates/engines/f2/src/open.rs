@@ -28,6 +28,7 @@ use sync::locks::{Mutex, RwLock};
 use workers::{Group, Stopped};
 
 use crate::address::LogAddress;
+use crate::admission::Admission;
 use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{
     Checkpoint, Checkpointer, Frontier, GivingBack, Identity, LogUnits, Marks, OfEach, SUPERBLOCK,
@@ -45,7 +46,6 @@ use crate::memory_use::UserBytes;
 use crate::ops::look_up::reads::LookUpReads;
 use crate::options::{BACKGROUND_PAGES, MemoryPlan, Options};
 use crate::planted::{Planted, is_planted};
-use crate::pressure::Pressure;
 use crate::store::{Recovery, Shared, Store};
 use crate::upkeep::Upkeep;
 use memory_budget::Account;
@@ -288,7 +288,7 @@ impl Store {
             cache: plan.read_cache(&parts),
             epochs: parts.epochs,
             hash_seed: identity.hash_seed,
-            pressure: Pressure::default(),
+            admission: Admission::default(),
             upkeep: Upkeep::default(),
             room,
             errors: BackgroundErrors::default(),
@@ -352,7 +352,7 @@ fn told(standing: &Standing) -> Checkpoint {
 }
 
 /// The least memory, in bytes of a host's budget, that the store in this directory is opened with:
-/// four pages of each log are within the logs' share of it. Costs one small read.
+/// the fewest pages of each log are within the logs' share of it. Costs one small read.
 ///
 /// # Errors
 /// [`engine::Error::Corruption`] if its superblock is damaged; device errors.

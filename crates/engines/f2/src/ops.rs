@@ -25,7 +25,6 @@ pub(crate) mod look_up;
 mod models;
 mod multi_read;
 pub(crate) mod rmw;
-mod room;
 mod upsert;
 mod walk;
 mod walk_chunks;
@@ -34,12 +33,11 @@ mod warm;
 
 use std::sync::atomic::Ordering::Acquire;
 
-use engine::{Error, InOrder, Op, Result, SeqNo, last_of_each_key};
+use engine::{Error, InOrder, Op, Reservation, Result, SeqNo, last_of_each_key};
 
 use crate::address::LogAddress;
-use crate::hybrid_log::{PageFull, Place, Reservation};
+use crate::hybrid_log::{PageFull, Place};
 use crate::key_hash::KeyHash;
-use crate::pressure::UNIT_BYTES;
 use crate::read_cache::Noted;
 use crate::record::{Live, Shape, VALUE_BYTES_MAX};
 use crate::store::Shared;
@@ -60,14 +58,9 @@ pub(crate) fn unordered(asked: InOrder) -> Error {
 }
 
 /// Bytes that a step appends at most, if it is linked at the first attempt.
-fn record_bytes(op: &Op<'_>) -> u64 {
+pub(crate) fn record_bytes(op: &Op<'_>) -> u64 {
     let value_bytes = op.value().map_or(0, <[u8]>::len);
     Shape { key_bytes: op.key().len(), value_bytes }.bytes() as u64
-}
-
-/// Units of work that these operations add, for which they wait if compaction is behind.
-fn units_of(ops: &[Op<'_>]) -> u64 {
-    ops.iter().map(|op| record_bytes(op).div_ceil(UNIT_BYTES)).sum()
 }
 
 impl Shared {
@@ -91,7 +84,7 @@ impl Shared {
     pub(crate) fn cache_found(&self, chain: &Noted, hash: KeyHash, key: &[u8], value: &[u8]) {
         self.note_disk_read(hash, chain.log_head);
         let truncations = || self.truncations.load(Acquire);
-        let may_make = self.pressure.is_none();
+        let may_make = self.admission.is_none();
         let _guard = self.epochs.protect();
         self.cache.insert_noted(&self.index, chain, hash, key, value, truncations, may_make);
     }
@@ -118,117 +111,30 @@ impl Shared {
         }
     }
 
-    /// Admits a write. Every key takes some 13 bytes of the hot index, and every new version room
-    /// in the hot log: if compaction is behind with freeing them, the writer waits a moment.
-    pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
-        self.check_ops(ops)?;
-        self.admit_to_log(ops.len(), ops.iter().map(record_bytes).sum())?;
-        match self.wait_for_compaction(units_of(ops)) {
-            Err(Error::OutOfMemory { .. }) if self.take_no_index(ops) => Ok(()),
-            waited => waited,
-        }
-    }
-
-    /// Admits a write without waiting. Returns `false` if the log has no room now, or if none may
-    /// be had at all, which a writer that waits gets as an error. The debt to compaction is left to
-    /// the next writers. The caller may be protected.
-    pub(crate) fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
-        self.check_ops(ops)?;
-        match self.pressure.check(self.host.memory.limit()) {
-            Err(Error::OutOfMemory { .. }) if self.take_no_index(ops) => {}
-            Err(_) => return Ok(false),
-            Ok(()) => {}
-        }
-        let bytes = ops.iter().map(record_bytes).sum();
-        let has_room = self.holds_room_for(bytes) && self.log.has_room_for_steps(ops.len(), bytes);
-        if has_room {
-            self.pressure.owe_unpaid(units_of(ops));
-        }
-        Ok(has_room)
-    }
-
-    /// Admits a write if it needs no wait, neither now nor when it is applied; returns `false`
-    /// otherwise. It adds no debt, since compaction keeps up.
-    pub(crate) fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
-        self.check_ops(ops)?;
-        Ok(self.takes_at_once(ops.len(), ops.iter().map(|op| op.bytes() as u64).sum()))
-    }
-
-    /// With a single log a tombstone takes none of the index.
-    fn take_no_index(&self, ops: &[Op<'_>]) -> bool {
-        self.cold.is_none() && ops.iter().all(|op| op.value().is_none())
-    }
-
-    /// Waits a moment for `units` of [`UNIT_BYTES`] if compaction is behind; refuses if the index
-    /// has no room at all.
-    pub(crate) fn wait_for_compaction(&self, units: u64) -> Result<()> {
-        self.note_new_page();
-        self.pressure.wait(units, self.host.memory.limit())
-    }
-
-    /// Checks how far compaction is behind, unless a thread has since the log turned to the page at
-    /// its tail.
-    fn note_new_page(&self) {
-        if self.pressure.is_new_page(self.log.geometry.page(self.log.tail())) {
-            self.update_pressure();
-        }
-    }
-
-    /// Returns whether a write of `steps` steps and `bytes` bytes of keys and values in all needs
-    /// no wait. Then compaction keeps up, and the log has room next to the part that is left to
-    /// other writers.
-    pub(crate) fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
-        // Each key and each value is rounded up to words.
-        let least = Shape { key_bytes: 1, value_bytes: 1 };
-        let bytes = bytes + steps as u64 * least.bytes() as u64;
-        self.note_new_page();
-        // As `apply` does it.
-        let has_room = || match steps {
-            _ if !self.holds_room_for(bytes) => false,
-            0 | 1 => self.log.has_room_for(bytes),
-            _ => self.log.has_room_to_reserve(bytes),
-        };
-        self.health.check_writable().is_ok() && self.pressure.is_none() && has_room()
-    }
-
-    fn check_ops(&self, ops: &[Op<'_>]) -> Result<()> {
+    pub(crate) fn apply(&self, ops: &[Op<'_>], seqno: SeqNo, room: &Reservation<'_>) -> Result<()> {
         self.health.check_writable()?;
         self.wake_upkeep();
-        ops.iter().try_for_each(|op| match op {
-            Op::DeleteRange { .. } => Err(unordered(InOrder::RangeDelete)),
-            op => self.check_record(op.key(), op.value().unwrap_or_default()),
-        })
-    }
-
-    pub(crate) fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
         self.check_ops(ops)?;
         if seqno <= self.persisted() {
             return Ok(());
         }
         self.marks.note(&self.log, &self.host.sequence);
-        // One step fails wholly or not at all; several must not fail in between.
-        let room = match ops {
-            [] | [_] => None,
-            several => {
-                let bytes = several.iter().map(record_bytes).sum();
-                self.until_there_is_room(|| self.log.reserve(bytes))?
-            }
-        };
         for op in last_of_each_key(ops) {
             match op {
-                Op::Put { key, value } => self.upsert(key, value, room.as_ref())?,
-                _ => self.delete(op.key(), room.as_ref())?,
+                Op::Put { key, value } => self.upsert(key, value, room)?,
+                _ => self.delete(op.key(), room)?,
             }
         }
         Ok(())
     }
 
-    /// Runs `attempt`, protected, until the hot log has room for its record.
+    /// Runs `attempt`, protected, until the hot log has room for its record: immediately, if `room`
+    /// was granted.
     pub(crate) fn with_room<T>(
         &self,
-        held: Option<&Reservation<'_>>,
+        room: &Reservation<'_>,
         mut attempt: impl FnMut() -> std::result::Result<T, PageFull>,
     ) -> Result<T> {
-        self.until_there_is_room(|| self.log.with_room(held, &mut attempt))
+        self.until_there_is_room(|| self.log.with_room(room, &mut attempt))
     }
 }

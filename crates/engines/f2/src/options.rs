@@ -188,7 +188,8 @@ impl MemoryPlan {
     /// Returns the hot log's geometry in memory.
     pub(crate) fn hot_geometry(&self) -> Geometry {
         let begin = &self.begin;
-        let geometry = self.identity.hot.geometry(begin.hot, self.options.mutable_share);
+        let least = Geometry::FRAMES_MIN_TO_RESERVE as u64 * self.identity.hot.page_bytes;
+        let geometry = self.identity.hot.geometry(begin.hot.max(least), self.options.mutable_share);
         match self.side_bytes_max() {
             Some(bytes) => geometry.growing_to(bytes),
             None => geometry,
@@ -357,7 +358,7 @@ impl Options {
         let read_cache = self.read_cache_bytes.unwrap_or_else(|| {
             let share = hot / READ_CACHE_SHARE;
             let page_bytes = identity.hot.page_bytes;
-            let least = Geometry::FRAMES_MIN as u64 * page_bytes;
+            let least = Geometry::FRAMES_MIN_TO_RESERVE as u64 * page_bytes;
             let least_cache = READ_CACHE_BYTES_MIN.min(READ_CACHE_PAGES_MIN * page_bytes);
             if share < least_cache || hot - share < least { 0 } else { share }
         });
@@ -380,7 +381,9 @@ impl Options {
     /// The budget's limit that has room for the fewest pages of logs with these: the opposite of
     /// [`Options::memory`].
     pub(crate) const fn limit_for(hot: LogUnits, chunks: LogUnits) -> u64 {
-        let least = BACKGROUND_PAGES.saturating_mul(2 * hot.page_bytes + chunks.page_bytes);
+        let least_hot = (Geometry::FRAMES_MIN_TO_RESERVE as u64).saturating_mul(hot.page_bytes);
+        let others = BACKGROUND_PAGES.saturating_mul(hot.page_bytes + chunks.page_bytes);
+        let least = least_hot.saturating_add(others);
         (least + least.div_ceil(WORK_SHARE - 1)).div_ceil(3).saturating_mul(4)
     }
 

@@ -103,6 +103,10 @@ pub(crate) enum Planted {
     EndUnfilled,
     /// The rest of a block where the log is cut is no filler.
     BlockUnfilled,
+    /// Credit is granted as if each record were written once.
+    CreditForOneAttempt,
+    /// Reserved pages are counted after the log was found to have room.
+    PagesCountedLate,
     /// A thread that finds a page full turns it, even if another one has.
     TurnedTwice,
     /// Changes in place continue while the log is cut.

@@ -21,14 +21,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use engine::{At, Lookup, Op, Operator, PendingLookup, Result};
+use engine::{
+    At, Demand, Lookup, Op, Operator, PendingLookup, Reservation, Result, VALUE_BYTES_GUESSED,
+};
 use reads::InFlightReads;
 use sync::epoch::Participant;
 
 use crate::ops::look_up::LookUp;
-use crate::ops::rmw::WantsOld;
+use crate::ops::rmw::{Advanced, WantsOld, WithOld};
 use crate::planted::{Planted, is_planted};
-use crate::scratch::Scratch;
 use crate::store::{Shared, Store};
 
 /// The session of a thread with a [`Store`] (sections 2.1 and 5.4 of the F2 paper): operations that
@@ -236,7 +237,7 @@ impl Session {
     /// and waits only where the hot log has no room in memory, or compaction is behind.
     ///
     /// # Errors
-    /// As [`engine::Engine::admit`] and [`engine::Engine::apply`].
+    /// As [`engine::Engine::reserve`] and [`engine::Engine::apply`].
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.write(&Op::Put { key, value })
     }
@@ -251,9 +252,10 @@ impl Session {
 
     fn write(&self, op: &Op<'_>) -> Result<()> {
         let ops = std::slice::from_ref(op);
-        self.shared.admit(ops)?;
+        let room = self.shared.reserve(&Demand::Ops(ops), engine::Wait::Yes)?;
+        let room = room.unwrap_or_else(Reservation::uncounted);
         let number = self.shared.host.sequence.begin();
-        self.shared.apply(ops, number.seqno())
+        self.shared.apply(ops, number.seqno(), &room)
     }
 
     /// Atomically replaces the key's value by the result of `operator` (Algorithm 1 of the F2
@@ -261,10 +263,9 @@ impl Session {
     /// It may wait where a put may.
     ///
     /// # Errors
-    /// As [`engine::Engine::admit`], [`engine::Engine::lookup`] and [`engine::Engine::apply`]. The
-    /// operator is dropped then.
+    /// As [`engine::Engine::reserve`], [`engine::Engine::lookup`] and
+    /// [`engine::Engine::apply`]. The operator is dropped then.
     pub fn rmw(&mut self, key: &[u8], mut operator: Box<dyn Operator + Send>) -> Result<Update> {
-        self.shared.admit_rmw(key)?;
         match self.shared.advance_rmw(key, &mut *operator, &mut self.value)? {
             None => Ok(Update::Done),
             Some(_) if self.is_full() => Ok(Update::Full(operator)),
@@ -352,34 +353,34 @@ impl Shared {
         !self.checkpointer.is_locked() && !compacting.iter().any(|held| held.is_locked())
     }
 
-    /// A read-modify-write up to its end, or to the look-up of the old value that wants a read.
+    /// Does a read-modify-write up to its end, or up to the lookup of the old value that needs a
+    /// read.
     fn advance_rmw(
         &self,
         key: &[u8],
         operator: &mut dyn Operator,
         value: &mut Vec<u8>,
     ) -> Result<Option<(LookUp, WantsOld)>> {
-        // [S2]
-        let _number = self.host.sequence.begin();
-        self.rmw_up_to_device(key, operator, value)
-    }
-
-    /// A read-modify-write of one who waits for it.
-    pub(crate) fn rmw_blocking(&self, key: &[u8], operator: &mut dyn Operator) -> Result<()> {
-        self.admit_rmw(key)?;
-        let hash = self.hash(key);
-        let mut value = Scratch::take();
-        while let Some((_, wanted)) = self.advance_rmw(key, operator, &mut value)? {
-            let present = wanted.look_up(hash).run(self, key, &mut value)?;
-            let old = present.then_some(value.as_slice());
-            if self.finish_rmw(key, operator, &wanted, old)? {
-                break;
+        let mut bytes_max = VALUE_BYTES_GUESSED;
+        loop {
+            let room = self.room_to_update(key, bytes_max)?;
+            // [S2]
+            let _number = self.host.sequence.begin();
+            match self.rmw_up_to_device(key, operator, value, &room)? {
+                Advanced::Done => return Ok(None),
+                Advanced::NeedsRead(look_up, wanted) => return Ok(Some((look_up, wanted))),
+                Advanced::NeedsRoom(bytes) => bytes_max = bytes,
             }
         }
-        Ok(())
     }
 
-    /// The attempt to write what the operator makes of the old value. `false`: it begins anew.
+    /// Does a read-modify-write of a caller that waits for the device.
+    pub(crate) fn rmw_blocking(&self, key: &[u8], operator: &mut dyn Operator) -> Result<()> {
+        self.rmw_numbered(key, operator, || self.host.sequence.begin())
+    }
+
+    /// Writes the result of `operator` with the old value. Returns `false` if another write came
+    /// first, so that the update begins again.
     fn finish_rmw(
         &self,
         key: &[u8],
@@ -388,8 +389,17 @@ impl Shared {
         old: Option<&[u8]>,
     ) -> Result<bool> {
         self.health.check_writable()?;
-        let _number = self.host.sequence.begin();
-        self.rmw_with_old(self.hash(key), key, operator, wanted, old)
+        let mut bytes_max = VALUE_BYTES_GUESSED;
+        loop {
+            let room = self.room_to_update(key, bytes_max)?;
+            let _number = self.host.sequence.begin();
+            let hash = self.hash(key);
+            match self.rmw_with_old(hash, key, operator, wanted, old, &room)? {
+                WithOld::Done => return Ok(true),
+                WithOld::Lost => return Ok(false),
+                WithOld::NeedsRoom(bytes) => bytes_max = bytes,
+            }
+        }
     }
 }
 

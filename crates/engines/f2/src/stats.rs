@@ -70,6 +70,7 @@ impl Shared {
             live_bytes: None,
             memory_bytes,
             disk_bytes: disk_bytes + engine::Superblock::FILE_BYTES + self.room.ballast.bytes(),
+            reserved: log.reserved(),
             detail,
             running: &RUNNING,
         }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use device::Device;
 use engine::{
-    At, BackgroundError, BackgroundErrors, Capabilities, EachLookup, Engine, GoOn, Health, Host,
-    Lookup, Op, Operator, Ranges, ReadSource, Result, SeqNo, Stats, Updated, Updates, Visit,
+    At, BackgroundError, BackgroundErrors, Capabilities, Demand, EachLookup, Engine, GoOn, Health,
+    Host, Lookup, Op, Operator, Ranges, ReadSource, Reservation, Result, SeqNo, Stats, Updated,
+    Updates, Visit, Wait,
 };
 use memory_budget::{Account, MemoryNeeds};
 use reads::ReadPool;
@@ -15,6 +16,7 @@ use sync::epoch::Epochs;
 use sync::locks::{Mutex, RwLock};
 use workers::{Group, StopToken};
 
+use crate::admission::Admission;
 use crate::checkpoint::{Checkpoint, Checkpointer, Frontier, GivingBack, Marks};
 use crate::cold::Cold;
 use crate::cold_index::DigestFigures;
@@ -27,7 +29,6 @@ use crate::memory_split::MemorySplit;
 use crate::memory_use::UserBytes;
 use crate::ops::look_up::reads::LookUpReads;
 use crate::planted::{Planted, is_planted};
-use crate::pressure::Pressure;
 use crate::read_cache::ReadCache;
 use crate::upkeep::Upkeep;
 
@@ -51,7 +52,7 @@ pub(crate) struct Shared {
     /// Bytes charged for parts that take memory of their own.
     pub(crate) own_memory: Account,
     pub(crate) hash_seed: u64,
-    pub(crate) pressure: Pressure,
+    pub(crate) admission: Admission,
     /// Bytes that deletes have made dead.
     pub(crate) dead: DeadBytes,
     /// How often the log's beginning has moved; counted before it moves.
@@ -160,31 +161,15 @@ impl Engine for Store {
         self.shared.lookup_many(keys, at, each)
     }
 
-    fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
+    fn reserve(&self, demand: &Demand<'_>, wait: Wait) -> Result<Option<Reservation<'_>>> {
         if is_planted(Planted::CompactedByWriter) {
             self.shared.compact_if_due(&StopToken::default())?;
         }
-        self.shared.admit(ops)
+        self.shared.reserve(demand, wait)
     }
 
-    fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
-        self.shared.admit_at_once(ops)
-    }
-
-    fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
-        self.shared.try_admit(ops)
-    }
-
-    fn admit_rmw(&self, key: &[u8]) -> Result<()> {
-        self.shared.admit_rmw(key)
-    }
-
-    fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
-        self.shared.takes_at_once(steps, bytes)
-    }
-
-    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
-        self.shared.apply(ops, seqno)
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo, room: &mut Reservation<'_>) -> Result<()> {
+        self.shared.apply(ops, seqno, room)
     }
 
     fn updates(&self) -> Option<&dyn Updates> {
@@ -260,8 +245,14 @@ impl Engine for Store {
 }
 
 impl Updates for Store {
-    fn try_update(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<Updated> {
-        self.shared.try_update(key, operator, seqno)
+    fn try_update(
+        &self,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        seqno: SeqNo,
+        room: &mut Reservation<'_>,
+    ) -> Result<Updated> {
+        self.shared.try_update(key, operator, seqno, room)
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::marker::PhantomData;
 
-use engine::{At, Change, Engine, Host, Op, Operator, Result};
+use engine::{At, Change, Demand, Engine, Host, Op, Operator, Reservation, Result, Wait};
 
 use codec::Corruption;
 
@@ -152,10 +152,11 @@ impl<K: Fixed, V: Fixed> Typed<K, V> {
     }
 
     fn write(&self, op: Op<'_>) -> Result<()> {
-        let ops = std::slice::from_ref(&op);
-        self.store.shared.admit(ops)?;
-        let number = self.store.shared.host.sequence.begin();
-        self.store.shared.apply(ops, number.seqno())
+        let (ops, shared) = (std::slice::from_ref(&op), &self.store.shared);
+        let room = shared.reserve(&Demand::Ops(ops), Wait::Yes)?;
+        let room = room.unwrap_or_else(Reservation::uncounted);
+        let number = shared.host.sequence.begin();
+        shared.apply(ops, number.seqno(), &room)
     }
 
     /// Atomically changes the value of `key` by `change`, beginning with `initial` if it has none.

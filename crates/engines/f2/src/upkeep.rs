@@ -9,10 +9,10 @@ use sync::locks::Mutex;
 use workers::{Class, Next, StopToken, Stopped};
 
 use crate::address::LogAddress;
+use crate::admission::Level;
 use crate::checkpoint::OfEach;
 use crate::hash_index::Trimmed;
 use crate::options::MemoryPlan;
-use crate::pressure::Level;
 use crate::store::{Shared, Store};
 
 /// How often upkeep looks whether something is to be done, while something changes.
@@ -220,8 +220,9 @@ impl Shared {
         }
         let is_filling = || self.cold.as_ref().is_some_and(|cold| cold.index.is_filling_digests());
         let is_reclaiming = self.is_reclaiming() && self.hot_figures.failed_rounds().is_none();
-        let is_behind = !self.pressure.is_none();
-        if is_reclaiming || is_filling() || is_behind && !self.is_waiting_hopeless() {
+        let is_behind = !self.admission.is_none();
+        let is_awaited = is_behind && !self.is_waiting_hopeless() || self.wants_held_room();
+        if is_reclaiming || is_filling() || is_awaited {
             return Left::Work;
         }
         // The entries of the last round are freed soon, and then another round may be due.
@@ -256,7 +257,7 @@ impl Shared {
     fn compact_a_little(self: &Arc<Self>, compact: Compact, stop: &StopToken) {
         for _ in 0..ROUNDS_AT_ONCE {
             let has_compacted = compact(self, stop).unwrap_or_default();
-            if !has_compacted || self.pressure.is_none() || stop.is_stopping() {
+            if !has_compacted || self.admission.is_none() || stop.is_stopping() {
                 break;
             }
         }
@@ -330,8 +331,8 @@ impl Shared {
         self.index_use() > CROWDED
     }
 
-    /// Sets the pressure on writers by how far compaction is behind.
-    pub(crate) fn update_pressure(&self) {
+    /// Sets the level of admission by how far compaction is behind.
+    pub(crate) fn update_level(&self) {
         let bytes = self.log.bytes();
         let disk = self.hot_disk_bytes_max().map_or(0.0, |max| bytes as f64 / max as f64);
         let level = if self.cold.is_some() {
@@ -345,8 +346,8 @@ impl Shared {
             Level::None
         };
         match self.refusal(level) {
-            Some(error) => self.pressure.refuse(error),
-            None => self.pressure.set(level, self.is_waiting_hopeless()),
+            Some(error) => self.admission.refuse(error),
+            None => self.admission.set(level, self.is_waiting_hopeless()),
         }
     }
 
@@ -380,9 +381,9 @@ impl Shared {
     /// Takes empty overflow buckets out of the index if there are many new ones, and doubles it
     /// while it is crowded and the budget allows it.
     fn tend_index(self: &Arc<Self>, stop: &StopToken) {
-        self.update_pressure();
+        self.update_level();
         self.measure_records();
-        self.hold_room_again();
+        self.hold_wanted_room();
         self.logs().into_iter().flatten().for_each(|log| log.flush_again());
         self.flush_again();
         self.give_back_again();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use conformance::resident::{self, Case, Churn, Watched};
 use conformance::{Begun, InFlight};
-use engine::{At, Change, Engine, Host, Op};
+use engine::{At, Change, Engine, Host};
 use memory_budget::MemoryBudget;
 use reads::BlockingReads;
 use thermocline_f2::{Completed, Get, Options, Store, Wait};
@@ -141,7 +141,6 @@ impl Test {
 
     fn update(&self, number: u64) {
         let key = number.to_le_bytes();
-        self.store().admit(&[Op::Delete { key: &key }]).expect("there is room");
         let ticket = self.watched.sequence().begin();
         let mut operator = |old: Option<&[u8]>| {
             assert!(old.is_none_or(|old| old == value(number)), "key {number}");

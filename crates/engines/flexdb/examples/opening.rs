@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use device::{Device, Io, Options as DeviceOptions};
-use engine::{Engine, Host, NoJournal, Op, Sequence};
+use engine::{BlockingWrites, Demand, Engine, Host, NoJournal, Op, Sequence, Wait};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use telemetry::Registry;
@@ -43,9 +43,9 @@ fn load(store: &Store, sequence: &Sequence, keys: u64) {
     for number in 0..keys {
         let key = format!("user{:023}", codec::hash64(7, &number.to_le_bytes())).into_bytes();
         let ops = [Op::Put { key: &key, value: &[7; VALUE_BYTES] }];
-        store.admit(&ops).unwrap();
+        store.reserve(&Demand::Ops(&ops), Wait::Yes).map(drop).unwrap();
         let number = sequence.begin();
-        store.apply(&ops, number.seqno()).unwrap();
+        store.write(&ops, number.seqno()).unwrap();
     }
     store.flush().unwrap();
 }

@@ -26,7 +26,7 @@ pub(crate) const TIDY: &str = "writing intervals as one while the store is idle"
 impl Shared {
     /// Returns the background work that fails now.
     pub(crate) fn background_errors(&self) -> Vec<BackgroundError> {
-        let is_full = !self.has_room(self.memory_split().memtables_bytes);
+        let is_full = !self.has_memory();
         self.errors.report(|work, _| work == COMMIT && is_full)
     }
 

@@ -35,7 +35,7 @@
 //! not help, if step 1 fails, or if something cannot be read in step 2, the memtables stay, and a
 //! later commit continues or repeats all of it. Updates that are already in the space do no harm,
 //! because readers look into the memtable first. Meanwhile no more writes are admitted than
-//! memtables have room for (`pressure.rs`). So a snapshot that holds too much room stops writes
+//! memtables have room for (`admission.rs`). So a snapshot that holds too much room stops writes
 //! only for as long as it is held. Each other failure turns the store read-only (law L5).
 
 mod changing;
@@ -60,12 +60,12 @@ use flexspace::space::{self, Together};
 use workers::Class;
 
 use crate::background_errors::COMMIT;
+use crate::commit_steps::Stepping;
 use crate::error::from_space;
 #[cfg(test)]
 use crate::index;
 use crate::index::{Index, Key};
 use crate::memtable::{Batch, Memtable};
-use crate::pace::Pacing;
 use crate::pair::StoreHeader;
 use crate::planted::{Planted, is_planted};
 use crate::state::{self, Base, Pinned, State};
@@ -181,7 +181,7 @@ impl Shared {
         let waiting = state.as_ref().map_or(0, |state| state.sealed.len());
         let kept = if self.host.barrier.is_journaled() { KEPT } else { 0 };
         let full = self.memory_split().memtables_bytes / 8 * FULL_EIGHTHS;
-        waiting > kept || waiting > 0 && self.family.account.bytes() > full.min(bytes_max)
+        waiting > kept || waiting > 0 && self.family.memory().bytes() > full.min(bytes_max)
     }
 
     /// Schedules a commit of memtables that wait if one is due, and returns whether it is. If it
@@ -197,19 +197,17 @@ impl Shared {
         let shared = Arc::downgrade(self);
         let task = move |_stop: &workers::StopToken| {
             let Some(shared) = shared.upgrade() else { return };
-            let number = shared.pressure.begin_commit();
+            let number = shared.admission.commits.begin();
             let committed = shared.commit_oldest(u64::MAX);
             // Until here a thread that sealed a memtable found this task and queued none: its task
             // would wait for this one, on a thread of the pool on which others plan.
             if !is_planted(Planted::QueuedTillLate) {
                 shared.counts.is_commit_queued.store(false, SeqCst);
             }
+            shared.admission.commits.end(number, &committed.clone().map(drop));
             match committed {
                 Ok(_) => _ = shared.schedule_commit(u64::MAX),
-                Err(failure) => {
-                    shared.errors.fail(COMMIT, &failure, &shared.host.environment);
-                    shared.pressure.fail_commit(number, failure);
-                }
+                Err(failure) => shared.errors.fail(COMMIT, &failure, &shared.host.environment),
             }
             if is_planted(Planted::QueuedTillLate) {
                 shared.counts.is_commit_queued.store(false, SeqCst);
@@ -253,18 +251,13 @@ impl Shared {
         self.health.check_writable()?;
         let state = self.open_state()?;
         let Some(batch) = self.next_batch(&mut committer, &state, upto) else { return Ok(false) };
-        // The pace begins before the wait for the device: memory that is filled meanwhile is no
+        // The steps begin before the wait for the device: memory that is filled meanwhile is no
         // longer room.
-        let pacing = self.begin_pace(&batch);
+        let stepping = self.begin_steps(&batch);
         // Returns the memory that the cache borrowed while there were fewer writes.
         self.cache.shrink(self.cache_share());
         let newest = batch.newest();
-        let Some(pins) = self.host.sequence.pins_below(newest) else {
-            drop(committer);
-            self.pressure.note_put_off();
-            sync::thread::yield_now();
-            return Ok(true);
-        };
+        let pins = self.pins_below(newest);
         let floor = state.floor_without(Some(&batch));
         let replaced_by = match is_planted(Planted::LeftOutUnreached) {
             true => SeqNo::ZERO,
@@ -292,7 +285,7 @@ impl Shared {
             }
             done => done?,
         }
-        self.pace.note_all_put();
+        self.steps.note_all_put(&self.group);
         committer.is_short_of_room = false;
         (committer.youngest, committer.stopped) = (None, None);
         self.make_durable(persisted)?;
@@ -304,7 +297,7 @@ impl Shared {
         self.counts.committed_bytes.fetch_add(bytes, Relaxed);
         // The memtables' memory returns to the system, and writers that wait continue.
         drop(batch);
-        drop(pacing);
+        drop(stepping);
         self.hold_index(&mut committer)?;
         drop(committer);
         self.schedule_rewriting();
@@ -315,11 +308,22 @@ impl Shared {
         Ok(true)
     }
 
-    /// Begins a commit's pace, which writers keep as the commit advances.
-    fn begin_pace(&self, batch: &Batch) -> Pacing<'_> {
+    /// Begins the steps of a commit, with which writers may fill the memtables.
+    fn begin_steps(&self, batch: &Batch) -> Stepping<'_> {
         let versions = batch.memtables().iter().map(|memtable| memtable.len() as u64).sum();
         let share = self.memory_split().memtables_bytes;
-        self.pace.begin(versions, self.family.account.bytes(), share)
+        self.steps.begin(&self.group, versions, self.family.memory().bytes(), share)
+    }
+
+    /// Returns the snapshots below `newest`. Waits for a snapshot that is being taken: it waits for
+    /// writes that have numbers, and these wait for nothing (law L8).
+    fn pins_below(&self, newest: SeqNo) -> Vec<SeqNo> {
+        loop {
+            if let Some(pins) = self.host.sequence.pins_below(newest) {
+                return pins;
+            }
+            sync::thread::yield_now();
+        }
     }
 
     /// Returns the memtables that are committed next (C6), sealed, with the versions marked that

@@ -39,7 +39,7 @@
 //!
 //! ```
 //! # use std::sync::Arc;
-//! # use engine::{Engine, Host, NoJournal, Op, Sequence};
+//! # use engine::{BlockingWrites, Engine, Host, NoJournal, Op, Sequence};
 //! # use reads::BlockingReads;
 //! # use memory_budget::MemoryBudget;
 //! # use environment::Environment;
@@ -59,7 +59,7 @@
 //! let sequence = Arc::clone(&host.sequence);
 //! let store = Store::open(host, Options::default())?;
 //! let ticket = sequence.begin();
-//! store.apply(&[Op::Put { key: b"lake", value: b"warm" }], ticket.seqno())?;
+//! store.write(&[Op::Put { key: b"lake", value: b"warm" }], ticket.seqno())?;
 //! drop(ticket);
 //! store.flush()?; // now it is in the space, and survives the process
 //!
@@ -71,6 +71,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod admission;
 mod allocated;
 mod background_errors;
 mod block;
@@ -79,6 +80,7 @@ mod check;
 mod checkpoint;
 mod collect;
 mod commit;
+mod commit_steps;
 mod error;
 mod fragmented;
 mod index;
@@ -88,10 +90,8 @@ mod memory_split;
 mod memtable;
 mod open;
 mod options;
-mod pace;
 mod pair;
 mod planted;
-mod pressure;
 mod read;
 mod reading;
 mod reclaim;

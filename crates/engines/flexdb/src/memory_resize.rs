@@ -30,7 +30,7 @@ impl Shared {
         self.cache.set_ghost_reach(larger.saturating_sub(share));
         let is_settled = memory.used() <= limit
             && self.cache.bytes() <= split.cache_bytes(index, 0)
-            && self.family.account.bytes() <= split.memtables_bytes;
+            && self.family.memory().bytes() <= split.memtables_bytes;
         MemoryNeeds {
             least_bytes: self.memory_bytes_min(),
             most_bytes: u64::MAX,
@@ -44,7 +44,7 @@ impl Shared {
         let active = Arc::clone(&self.open_state()?.active);
         let limit = self.host.memory.resize(limit, self.memory_bytes_min());
         let split = self.memory_split();
-        let is_over = self.family.account.bytes() > split.memtables_bytes;
+        let is_over = self.family.memory().bytes() > split.memtables_bytes;
         if active.bytes() > split.memtable_bytes || is_over && active.len() > 0 {
             self.seal(&active);
         }

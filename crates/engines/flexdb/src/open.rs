@@ -15,6 +15,7 @@ use arc_swap::ArcSwapOption;
 use codec::SeqNo;
 use engine::{BackgroundErrors, DeviceReads, Error, Health, Host, Result, Rounds, as_damage};
 use flexspace::space::{FlexSpace, Snapshot};
+use memtable::Family;
 use reads::ReadPool;
 use sync::Mutex;
 
@@ -26,7 +27,7 @@ use crate::commit::{Committer, Thinning};
 use crate::error::{DATA, from_space};
 use crate::index::Index;
 use crate::memory_split::MemorySplit;
-use crate::memtable::{Family, Memtable};
+use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::pair::StoreHeader;
 use crate::recover;
@@ -84,7 +85,7 @@ impl Store {
         };
         let base = Arc::new(Base { space: snapshot, index: index.now().clone() });
         let thinning = Thinning::new(split.doublings_for(step, &options));
-        let family = Family::new(Arc::new(Account::new(&host.memory)));
+        let family = Family::new(&host.memory);
         let state = State {
             active: Memtable::new(persisted, &family),
             sealed: Vec::new(),
@@ -115,8 +116,8 @@ impl Store {
             options,
             health,
             persisted: sync::atomic::AtomicU64::new(persisted.get()),
-            pressure: Default::default(),
-            pace: Default::default(),
+            admission: Default::default(),
+            steps: Default::default(),
             thinning,
             errors,
             counts: Counts { opening_keys, ..Counts::default() },

@@ -126,7 +126,7 @@ impl Shared {
             covered_bytes += bytes * stride as u64;
         }
         let covered_bytes = covered_bytes.min(stored_bytes);
-        WaitingDeletes { covered_bytes, flush_bytes: self.family.account.bytes(), stored_bytes }
+        WaitingDeletes { covered_bytes, flush_bytes: self.family.memory().bytes(), stored_bytes }
     }
 }
 

@@ -8,9 +8,10 @@
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use codec::SeqNo;
-use engine::{Cursor, Direction, Error, KeyRange, Pin, Result};
+use engine::{Cursor, Direction, Error, KeyRange, Pin, Result, TryNext};
 use flexspace::Found;
 
 use crate::block::Block;
@@ -108,7 +109,7 @@ impl Cursor for Walk {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         if self.run.given == self.run.pairs.len() {
             if !self.is_at_end {
-                self.fill();
+                self.fill(true);
             }
             if self.run.given == self.run.pairs.len() {
                 return self.failure.take().map_or(Ok(None), Err);
@@ -116,6 +117,17 @@ impl Cursor for Walk {
         }
         self.run.given += 1;
         Ok(self.run.pair(self.run.given - 1))
+    }
+
+    fn try_next(&mut self) -> Result<TryNext<'_>> {
+        let is_run_given = |walk: &Self| walk.run.given == walk.run.pairs.len();
+        if is_run_given(self) && !self.is_at_end {
+            self.fill(false);
+            if is_run_given(self) && !self.is_at_end {
+                return Ok(TryNext::WouldBlock);
+            }
+        }
+        self.next().map(TryNext::known)
     }
 
     fn seek(&mut self, key: &[u8]) {
@@ -130,14 +142,15 @@ impl Cursor for Walk {
 }
 
 impl Walk {
-    /// Copies the next run. An error is returned after the pairs before it.
-    fn fill(&mut self) {
+    /// Copies the next run. An error is returned after the pairs before it. If it does not wait for
+    /// the device, the run ends before the first pair that has to be read.
+    fn fill(&mut self, may_read: bool) {
         self.run.clear();
         let filled = match self.direction {
-            Direction::Forward => self.forward(),
-            Direction::Backward => self.backward(),
+            Direction::Forward => self.forward(may_read),
+            Direction::Backward => self.backward(may_read),
         };
-        self.failure = filled.err();
+        self.failure = filled.err().filter(|error| *error != Error::WouldWait);
         self.has_failed |= self.failure.is_some();
         self.is_at_end |= self.has_failed;
         if self.is_at_end {
@@ -164,19 +177,19 @@ impl Walk {
         self.run.pairs.len() >= self.pairs_max / 4 * 3
     }
 
-    fn forward(&mut self) -> Result<()> {
+    fn forward(&mut self, may_read: bool) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let state = shared.open_state()?;
         let moment = self.moment();
         let sources = state.at(moment);
-        let last = self.last.take();
+        let last = self.last.clone();
         let start = match (&last, &self.range.start) {
             (Some(last), _) => Bound::Excluded(last.as_slice()),
             (None, start) => start.as_ref().map(Vec::as_slice),
         };
         let mut walkers = sources.walkers(moment);
         walkers.iter_mut().for_each(|walker| walker.seek(start));
-        let mut base = BaseWalker::new(&shared, sources.base, self.pairs_max);
+        let mut base = BaseWalker::new(&shared, sources.base, self.pairs_max, may_read);
         base.seek(start)?;
         loop {
             if self.is_full() {
@@ -209,19 +222,19 @@ impl Walk {
         Ok(())
     }
 
-    fn backward(&mut self) -> Result<()> {
+    fn backward(&mut self, may_read: bool) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let state = shared.open_state()?;
         let moment = self.moment();
         let sources = state.at(moment);
-        let last = self.last.take();
+        let last = self.last.clone();
         let end = match (&last, &self.range.end) {
             (Some(last), _) => Bound::Excluded(last.as_slice()),
             (None, end) => end.as_ref().map(Vec::as_slice),
         };
         let mut walkers = sources.walkers(moment);
         walkers.iter_mut().for_each(|walker| walker.seek_back(end));
-        let mut base = BaseWalker::new(&shared, sources.base, self.pairs_max);
+        let mut base = BaseWalker::new(&shared, sources.base, self.pairs_max, may_read);
         base.seek_back(end)?;
         loop {
             if self.is_full() {
@@ -295,6 +308,7 @@ struct BaseWalker<'a> {
     index: usize,
     /// Whether it has reached an interval: the first one may have pairs that are not wanted.
     has_begun: bool,
+    may_read: bool,
     /// How many pairs are wanted still.
     wanted: usize,
     /// Intervals that were read with the one before them on the way, and their places.
@@ -302,13 +316,14 @@ struct BaseWalker<'a> {
 }
 
 impl<'a> BaseWalker<'a> {
-    fn new(shared: &'a Arc<Shared>, base: &'a Arc<Base>, wanted: usize) -> Self {
+    fn new(shared: &'a Arc<Shared>, base: &'a Arc<Base>, wanted: usize, may_read: bool) -> Self {
         Self {
             shared,
             base,
             block: None,
             index: 0,
             has_begun: false,
+            may_read,
             wanted,
             ahead: VecDeque::new(),
         }
@@ -365,6 +380,13 @@ impl<'a> BaseWalker<'a> {
         self.ahead.clear();
         let mut on_the_way = on_the_way.peekable();
         let Some(first) = on_the_way.peek() else { return Ok(()) };
+        if !self.may_read {
+            let block = first.entry.head().and_then(|head| head.whole()).ok_or(Error::WouldWait)?;
+            self.shared.cache.hits.fetch_add(1, Relaxed);
+            let end = first.offset + u64::from(first.length);
+            self.ahead.push_back((Ok(block), first.offset, end));
+            return Ok(());
+        }
         let is_cached = first.entry.head().is_some_and(|head| head.is_whole_cached());
         let count = if is_cached { 1 } else { INTERVALS_AT_ONCE_MAX };
         let begins_within = !self.has_begun;

@@ -8,7 +8,7 @@ use flexspace::space;
 use crate::store::Shared;
 
 /// Figures that only a running store knows.
-const RUNNING: [&str; 29] = [
+const RUNNING: [&str; 28] = [
     "cache_hits",
     "cache_misses",
     "cache_ghost_hits",
@@ -37,7 +37,6 @@ const RUNNING: [&str; 29] = [
     "scanned_dead_entries",
     "opening_keys",
     "stalls",
-    "paced_waits",
 ];
 
 impl Shared {
@@ -62,7 +61,7 @@ impl Shared {
         let memtables = || state.into_iter().flat_map(|state| state.memtables());
         let (index, blocks) = (self.index_bytes(), self.cache.memory.bytes());
         let (pairs, ghosts) = (self.cache.pairs().bytes(), self.cache.ghost_bytes());
-        let memtable_bytes = self.family.account.bytes();
+        let memtable_bytes = self.family.memory().bytes();
         let space = self.space_stats();
         let counts = &self.counts;
         let segment_bytes = self.segment_bytes();
@@ -101,8 +100,7 @@ impl Shared {
             ("collected_bytes", counts.collected_bytes.load(Relaxed)),
             ("scanned_dead_entries", self.reclaim.dead_runs.steps()),
             ("opening_keys", counts.opening_keys),
-            ("stalls", self.pressure.stalls.load(Relaxed)),
-            ("paced_waits", self.pace.waits.load(Relaxed)),
+            ("stalls", self.admission.writers.stalls()),
             ("space_bytes", space.len),
             ("used_segments", space.used_segments),
             ("free_segments", space.free_segments),
@@ -116,6 +114,7 @@ impl Shared {
             live_bytes: None,
             memory_bytes: memtable_bytes + index + blocks + pairs + ghosts,
             disk_bytes: used + space.log_bytes,
+            reserved: self.family.memory().reservations(),
             detail,
             running: &RUNNING,
         }

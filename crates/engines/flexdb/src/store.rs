@@ -7,28 +7,28 @@ use arc_swap::ArcSwapOption;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    At, BackgroundError, BackgroundErrors, Capabilities, Cursor, Direction, Engine, Error, GoOn,
-    Health, Host, KeyRange, Lookup, Op, Pin, Ranges, ReadSource, Result, Rounds, Stats, Visit,
-    walk_in_order,
+    At, BackgroundError, BackgroundErrors, Capabilities, Cursor, Demand, Direction, Engine, Error,
+    GoOn, Health, Host, KeyRange, Lookup, Op, Pin, Ranges, ReadSource, Reservation, Result, Rounds,
+    Stats, Visit, Wait, walk_in_order,
 };
 use flexspace::space::{self, FlexSpace};
 use memory_budget::{Account, MemoryNeeds};
+use memtable::Family;
 use reads::ReadPool;
 use sync::Mutex;
 use workers::Group;
 
+use crate::admission::Admission;
 use crate::cache::Cache;
 use crate::commit::{Committer, Thinning};
+use crate::commit_steps::CommitSteps;
 use crate::error::from_space;
 use crate::fragmented::Fragmented;
 use crate::index::{Index, IndexSnapshot};
 use crate::memory_split::{IntervalLimits, MemorySplit};
-use crate::memtable::Family;
 use crate::options::Options;
-use crate::pace::Pace;
 use crate::pair::StoreHeader;
 use crate::planted::{Planted, is_planted};
-use crate::pressure::Pressure;
 use crate::reclaim::Reclaim;
 use crate::scanned::Scanned;
 use crate::state::State;
@@ -82,8 +82,8 @@ pub(crate) struct Shared {
     pub(crate) health: Arc<Health>,
     /// Everything up to this is in the space, durably.
     pub(crate) persisted: sync::atomic::AtomicU64,
-    pub(crate) pressure: Pressure,
-    pub(crate) pace: Pace,
+    pub(crate) admission: Admission,
+    pub(crate) steps: CommitSteps,
     pub(crate) thinning: Thinning,
     pub(crate) errors: BackgroundErrors,
     pub(crate) counts: Counts,
@@ -169,7 +169,7 @@ impl Shared {
 
     /// Bytes that memtables take, and took until they were committed, since the store was opened.
     pub(crate) fn memtables_used(&self) -> u64 {
-        self.family.account.bytes().saturating_add(self.counts.committed_bytes.load(Relaxed))
+        self.family.memory().bytes().saturating_add(self.counts.committed_bytes.load(Relaxed))
     }
 
     /// When intervals are split.
@@ -237,29 +237,12 @@ impl Engine for Store {
         self.shared.lookup(key, at, into)
     }
 
-    fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
-        self.shared.admit(ops)
+    fn reserve(&self, demand: &Demand<'_>, wait: Wait) -> Result<Option<Reservation<'_>>> {
+        self.shared.reserve(demand, wait)
     }
 
-    fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
-        self.shared.admit_at_once(ops)
-    }
-
-    fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
-        self.shared.try_admit(ops)
-    }
-
-    fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
-        self.shared.takes_at_once(steps, bytes)
-    }
-
-    fn admit_rmw(&self, key: &[u8]) -> Result<()> {
-        // The value that it will put is not known; a delete would have more room.
-        self.shared.admit(&[Op::Put { key, value: &[] }])
-    }
-
-    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
-        self.shared.apply(ops, seqno)
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo, room: &mut Reservation<'_>) -> Result<()> {
+        self.shared.apply(ops, seqno, room)
     }
 
     fn scan(

@@ -3,6 +3,8 @@
 //! The models' modules have only what the models use: they are built with all optimisations.
 
 #[cfg(not(shuttle))]
+pub(crate) mod commit_steps;
+#[cfg(not(shuttle))]
 pub(crate) mod commits;
 #[cfg(not(shuttle))]
 mod contract;
@@ -22,8 +24,6 @@ mod memory_resize;
 mod models;
 #[cfg(not(shuttle))]
 mod opening;
-#[cfg(not(shuttle))]
-pub(crate) mod pace;
 #[cfg(not(shuttle))]
 mod pair_reads;
 #[cfg(not(shuttle))]

@@ -13,7 +13,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Direction, Engine, Host, KeyRange, NoJournal, Op, Sequence};
+use engine::{
+    BlockingWrites, Demand, Direction, Engine, Host, KeyRange, NoJournal, Op, Sequence, Wait,
+};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use rand::{Rng, RngExt};
@@ -87,9 +89,8 @@ fn measure(name: &str, options: Options, values: &[Vec<u8>]) {
     for number in scattered() {
         let value = &values[number as usize];
         let ops = [Op::Put { key: &key(number), value }];
-        store.admit(&ops).unwrap();
-        let ticket = sequence.begin();
-        store.apply(&ops, ticket.seqno()).unwrap();
+        store.reserve(&Demand::Ops(&ops), Wait::Yes).map(drop).unwrap();
+        store.write_next(&ops, &sequence).unwrap();
     }
     store.flush().unwrap();
     let mut settled = 0;

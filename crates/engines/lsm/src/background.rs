@@ -136,6 +136,7 @@ impl Shared {
         let shared = Arc::downgrade(self);
         let task = move |_stop: &workers::StopToken| {
             let Some(shared) = shared.upgrade() else { return };
+            let number = shared.admission.flushes.begin();
             shared.fit_lookup_index();
             shared.fit_spare_memory();
             shared.reorganise();
@@ -156,7 +157,7 @@ impl Shared {
                 }
                 false => shared.flush_sealed(Wanted::WhatWaitsLongest),
             });
-            shared.note_flush(&flushed);
+            shared.note_flush(number, &flushed);
             // A thread that sealed a memtable before this line found this task, and queued none.
             shared.background.is_flush_queued.store(false, SeqCst);
             if flushed.is_ok() {
@@ -227,19 +228,19 @@ impl Shared {
     }
 
     fn run_job(self: &Arc<Self>, job: Job, stop: &workers::StopToken) {
-        let claim = job.claim();
+        let (claim, number) = (job.claim(), self.admission.compactions.begin());
         let done = self.health.check_writable().and_then(|()| self.compact(job, stop));
-        self.end_job(claim, done);
+        self.end_job(claim, number, done);
     }
 
-    /// Ends a job and releases its claim.
-    fn end_job(self: &Arc<Self>, claim: Claim, done: Result<()>) {
+    /// Ends a job, which is the try `number` of a compaction, and releases its claim.
+    fn end_job(self: &Arc<Self>, claim: Claim, number: u64, done: Result<()>) {
         self.cache.freed().give_back();
         self.removals.run();
         let mut claims = self.background.claims.lock();
         claims.under_way.retain(|other| *other != claim);
         // A retryable failure is tried again with the next plan, which another event causes.
-        let mut passing = None;
+        let mut passing = Ok(());
         // In the same step as the next plan: that no job is under way means that none can be.
         match done {
             Ok(()) => self.schedule_beside(&mut claims),
@@ -249,11 +250,11 @@ impl Shared {
                 self.schedule_beside(&mut claims);
             }
             Err(error) if stops_writes(&error) => self.health.fail(&error),
-            Err(error) => passing = Some(error),
+            Err(error) => passing = Err(error),
         }
         drop(claims);
-        self.pressure.note_compaction(passing);
-        self.pressure.relieve();
+        self.admission.compactions.end(number, &passing);
+        self.admission.writers.relieve();
     }
 
     /// Returns the level that each of these tables is to be ingested into. No job takes these

@@ -41,13 +41,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use codec::SeqNo;
 use memory_budget::{Account, GhostTable, MemoryBudget, MemoryGain};
+use memtable::MemtableMemory;
 use pairs::Pairs;
 use sync::locks::Mutex;
 use sync::pieces::{self, Pool};
 
 use crate::background::give_back::Freed;
 use crate::memory_split::MemorySplit;
-use crate::memtable::Family;
 use crate::options::Options;
 use crate::table::{Block, Home, Metadata};
 use claim::Claim;
@@ -184,7 +184,7 @@ pub(crate) struct Cache {
     held: AtomicU64,
     beside: AtomicU64,
     budget: Arc<MemoryBudget>,
-    memtables: Arc<Family>,
+    memtables: Arc<MemtableMemory>,
     claim: Claim,
     options: Options,
     hits: AtomicU64,
@@ -209,7 +209,7 @@ impl Cache {
     pub(crate) fn new(
         budget: &Arc<MemoryBudget>,
         options: &Options,
-        memtables: &Arc<Family>,
+        memtables: &Arc<MemtableMemory>,
     ) -> Self {
         let entries = budget.limit() / GHOSTS_SHARE / size_of::<u64>() as u64;
         let entries = entries.clamp(GHOSTS_MIN, GHOSTS_MAX).next_power_of_two();

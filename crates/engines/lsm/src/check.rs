@@ -6,11 +6,11 @@ use codec::SeqNo;
 use device::Device;
 use engine::{Corruption, Error, Result};
 use memory_budget::MemoryBudget;
+use memtable::MemtableMemory;
 
 use crate::cache::Cache;
 use crate::entry::{EntryCursor, Target};
 use crate::manifest;
-use crate::memtable::Family;
 use crate::options::Options;
 use crate::range_deletes::RangeDeletes;
 use crate::table::{LocalTables, Properties, Reading, Table, TableCursor, TableStore, hash};
@@ -73,7 +73,8 @@ pub fn check_with(device: &Arc<dyn Device>, tables: &Arc<dyn TableStore>) -> Res
     let Some((_, contents)) = found else { return Ok(report) };
     report.persisted = contents.standing.persisted;
     let budget = Arc::new(MemoryBudget::new(0));
-    let cache = Arc::new(Cache::new(&budget, &Options::default(), &Family::new(&budget)));
+    let cache =
+        Arc::new(Cache::new(&budget, &Options::default(), &Arc::new(MemtableMemory::new(&budget))));
     let mut change = Change::default();
     let deletes = RangeDeletes::of(&contents.edit.range_deletes, &budget);
     report.range_deletes = contents.edit.range_deletes.len() as u64;

@@ -69,6 +69,10 @@ pub(crate) trait EntryCursor: Send {
         Ok(None)
     }
 
+    /// Decides whether later calls may wait for the device, as they may at first. Otherwise a call
+    /// that would have to returns [`engine::Error::WouldWait`]; then the walk is not positioned.
+    fn allow_reads(&mut self, _: bool) {}
+
     /// Goes to the first entry at or behind `to`.
     fn seek(&mut self, to: Target<'_>) -> Result<()>;
 

@@ -29,7 +29,7 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Error, Ingestion, Result, check_key, check_value};
+use engine::{Demand, Error, Ingestion, Result, Wait, check_key, check_value};
 
 use crate::entry::Entry;
 use crate::memtable::Memtable;
@@ -143,7 +143,7 @@ impl Ingestion for SortedTables {
         match self.done.is_empty() {
             true => Ok(()),
             // Nothing is lost by a refusal: the tables stay, and the caller may call this again.
-            false => self.shared.wait_for_room(self.shared.room_in_level0()),
+            false => self.shared.reserve(&Demand::Ingestion, Wait::Yes).map(drop),
         }
     }
 

@@ -41,7 +41,7 @@
 //!
 //! ```
 //! # use std::sync::Arc;
-//! # use engine::{Engine, Host, NoJournal, Op, Sequence};
+//! # use engine::{BlockingWrites, Engine, Host, NoJournal, Op, Sequence};
 //! # use reads::BlockingReads;
 //! # use memory_budget::MemoryBudget;
 //! # use environment::Environment;
@@ -61,7 +61,7 @@
 //! let sequence = Arc::clone(&host.sequence);
 //! let store = Store::open(host, Options::default())?;
 //! let ticket = sequence.begin();
-//! store.apply(&[Op::Put { key: b"lake", value: b"warm" }], ticket.seqno())?;
+//! store.write(&[Op::Put { key: b"lake", value: b"warm" }], ticket.seqno())?;
 //! drop(ticket);
 //! store.flush()?; // now it is in a table, and survives the process
 //!
@@ -73,6 +73,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod admission;
 mod background;
 mod cache;
 mod check;
@@ -90,7 +91,6 @@ mod merge;
 mod open;
 mod options;
 mod planted;
-mod pressure;
 mod range_deletes;
 mod range_index;
 mod read;

@@ -105,26 +105,20 @@ impl Shared {
     fn search_on<K: AsRef<[u8]>>(
         &self,
         search: &mut Search<K>,
-        mut given: Option<Cached>,
+        given: Option<Cached>,
         into: &mut Vec<u8>,
     ) -> Result<Step> {
         let cached = |table: &Table, piece| Ok(table.cached(piece));
-        loop {
-            let with = (&self.lookups, &*self.cache);
-            let (table, piece) = match search.advance(given.take(), into, with, &cached)? {
-                search::Progress::Found(found) => return Ok(Step::Ended(Some(found))),
-                search::Progress::Absent => return Ok(Step::Ended(None)),
-                search::Progress::Waits(table, piece) => (table, piece),
-            };
-            // A table whose source has no span is read by a blocking call.
-            let Some(Span { file, offset, read_len, skipped, len }) = table.span(piece)? else {
-                given = Some(table.piece(piece)?);
-                continue;
-            };
-            let source = Arc::clone(&self.source);
-            let read = ReadRequest { source, file, offset, len: read_len };
-            return Ok(Step::Waits(Wanted { table, piece, skipped, len }, read));
-        }
+        let with = (&self.lookups, &*self.cache);
+        let (table, piece) = match search.advance(given, into, with, &cached)? {
+            search::Progress::Found(found) => return Ok(Step::Ended(Some(found))),
+            search::Progress::Absent => return Ok(Step::Ended(None)),
+            search::Progress::Waits(table, piece) => (table, piece),
+        };
+        let Span { file, offset, read_len, skipped, len } = table.span(piece)?;
+        let source = Arc::clone(&self.source);
+        let read = ReadRequest { source, file, offset, len: read_len };
+        Ok(Step::Waits(Wanted { table, piece, skipped, len }, read))
     }
 
     /// Returns whether `key` was not written since the lookup began. Returns `false` if any

@@ -28,7 +28,7 @@ impl Shared {
         self.cache.set_ghost_reach(larger.cache_bytes.saturating_sub(split.cache_bytes));
         let is_settled = memory.used() <= limit
             && self.cache.is_within_capacity()
-            && self.family.bytes() <= split.memtables_bytes;
+            && self.family.memory().bytes() <= split.memtables_bytes;
         MemoryNeeds {
             least_bytes: self.memory_bytes_min(),
             most_bytes: u64::MAX,
@@ -43,7 +43,7 @@ impl Shared {
         let limit = self.host.memory.resize(limit, self.memory_bytes_min());
         let split = self.memory_split();
         // The memtables first: what they take beside their share the cache would go without.
-        let is_over = self.family.bytes() > split.memtables_bytes;
+        let is_over = self.family.memory().bytes() > split.memtables_bytes;
         self.seal_where(&|active| {
             active.bytes() > split.memtable_bytes || is_over && !active.is_empty()
         });
@@ -56,7 +56,9 @@ impl Shared {
     /// Keeps as much of what memtables leave as the next ones may soon want.
     pub(crate) fn fit_spare_memory(&self) {
         let split = self.memory_split();
-        self.family.keep_spare(SPARE_MEMTABLES * split.memtable_bytes, split.memtables_bytes);
+        self.family
+            .memory()
+            .keep_spare(SPARE_MEMTABLES * split.memtable_bytes, split.memtables_bytes);
     }
 
     /// Range deletes stay in memory until they have nothing more to hide.

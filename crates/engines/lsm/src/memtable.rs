@@ -1,66 +1,48 @@
 //! A memtable: versions of keys in memory, in order, written by many threads at the same time.
 //!
-//! 1. A writer [enters](Memtable::enter) the memtable that the state names for its key. If that
-//!    memtable was sealed meanwhile, the state has another one, and the writer looks again. A
-//!    memtable is for one Drange and its bounds, for ever: as long as it is not sealed, a writer
-//!    that was routed to it was routed correctly.
-//! 2. [`Memtable::seal`] waits for the writers that have entered. From then on nothing changes, and
-//!    the memtable may be written to a table.
+//! The crate `memtable` has its floor, its gate and its memory. A writer enters the memtable that
+//! the state names for its key. A memtable is for one Drange and its bounds, for ever: as long as
+//! it is not sealed, a writer that was routed to it was routed correctly. A sealed memtable may be
+//! written to a table.
 //!
 //! Nothing is taken out of a memtable, and no value in it is replaced. So versions are in a skip
 //! list that has memory of its own ([`sync::skip_list`]). That memory is released as a whole, to
-//! the next memtables (`spare`) or to the system: no version has an allocation of its own, and none
-//! leaves a gap between others.
+//! the next memtables or to the system: no version has an allocation of its own, and none leaves a
+//! gap between others.
 //!
 //! # Invariants
-//! - M1. Every write that it holds, or ever will, has a number above [`Memtable::floor`], or is
-//!   persisted. The floor is not above the last number up to which all writes were finished when
-//!   the memtable was made: a later writer holds an unfinished number. Nor is it above the newest
-//!   write before: a replay applies writes in order, and the finished number says nothing of it.
-//!   Hence, once all older memtables are in tables, everything up to the floor is.
+//! - M1 and M3 are those of the crate `memtable`.
 //! - M2. Of two writes of one key, the later one is in the same memtable or a younger one, or in
 //!   another one of a Drange with several slots. The older one has returned before the other one
 //!   begins (law L6), and a writer that finds a memtable sealed looks for the next one. A write
 //!   that is applied a second time in a replay is left out.
-//! - M3. The number of an applied write is noted once all its steps are in memtables: a floor that
-//!   is requested in between does not pass it.
 
 mod cursor;
-mod family;
-mod spare;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
+use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use codec::SeqNo;
-use engine::{Op, Result};
+use engine::{Op, Reservation, Result};
+use memtable::{Family, Gate, Head};
 use sync::skip_list::SkipList;
-use sync::{RwLock, RwLockReadGuard};
 
 use crate::dranges::Bounds;
 use crate::entry::{Found, Target};
 use crate::planted::{Planted, is_planted};
 pub(crate) use cursor::MemtableCursor;
-pub(crate) use family::{Family, SetAside};
 
-/// A memtable; see the file's head.
+/// A memtable of one Drange.
 #[derive(Debug)]
 pub(crate) struct Memtable {
-    id: u64,
+    /// Before the entries: its bytes are released when they leave their memory to others.
+    head: Head,
     place: Place,
     entries: SkipList,
     /// Whether it was merged, and waits for others of its Drange instead of a flush.
     rests: bool,
-    floor: AtomicU64,
-    newest: AtomicU64,
-    bytes: AtomicU64,
-    /// Versions in it that are tombstones.
-    tombstones: AtomicU64,
-    /// Whether it is sealed. Writers read, and hold it while they write.
-    gate: RwLock<bool>,
-    family: Arc<Family>,
 }
 
 /// The writes that a memtable is for.
@@ -75,7 +57,7 @@ pub(crate) struct Place {
 /// The right to write to a memtable, which is not sealed meanwhile.
 pub(crate) struct Entered<'a> {
     memtable: &'a Memtable,
-    _gate: RwLockReadGuard<'a, bool>,
+    _gate: Gate<'a>,
 }
 
 impl Memtable {
@@ -86,8 +68,8 @@ impl Memtable {
 
     /// The one that takes this one's place. Everything up to `visible` is finished.
     pub(crate) fn successor(&self, visible: SeqNo) -> Arc<Self> {
-        let floor = visible.min(self.family.applied()).max(self.floor());
-        Self::new(self.place.clone(), floor, &self.family)
+        let floor = visible.min(self.family().applied()).max(self.floor());
+        Self::new(self.place.clone(), floor, self.family())
     }
 
     /// Makes a memtable in the place of `inputs`, all of one Drange and sealed, to which `fill`
@@ -97,38 +79,27 @@ impl Memtable {
         inputs: &[Arc<Self>],
         fill: impl FnOnce(&Entered<'_>) -> Result<()>,
     ) -> Result<Option<Arc<Self>>> {
-        let Some(youngest) = inputs.iter().max_by_key(|input| input.id) else { return Ok(None) };
+        let Some(youngest) = inputs.iter().max_by_key(|input| input.id()) else { return Ok(None) };
         let floor = inputs.iter().map(|input| input.floor()).min().unwrap_or(SeqNo::ZERO);
         let floor = match is_planted(Planted::MergedFloorRaised) {
             true => youngest.floor(),
             false => floor,
         };
         let place = youngest.place.clone();
-        let mut merged = Self::of(youngest.id, place, floor, &youngest.family);
+        let mut merged = Self::of(youngest.id(), place, floor, youngest.family());
         merged.rests = true;
-        fill(&Entered { memtable: &merged, _gate: merged.gate.read() })?;
-        *merged.gate.write() = true;
+        fill(&Entered { memtable: &merged, _gate: merged.gate() })?;
+        merged.seal();
         Ok((!merged.is_empty()).then(|| Arc::new(merged)))
     }
 
     fn of(id: u64, place: Place, floor: SeqNo, family: &Arc<Family>) -> Self {
         Self {
-            id,
+            head: Head::new(id, floor, family),
             place,
+            entries: SkipList::reusing(Arc::clone(family.memory()) as _),
             rests: false,
-            entries: SkipList::reusing(Arc::clone(family) as _),
-            floor: AtomicU64::new(floor.get()),
-            newest: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            tombstones: AtomicU64::new(0),
-            gate: RwLock::new(false),
-            family: Arc::clone(family),
         }
-    }
-
-    /// Its number; younger ones have larger ones.
-    pub(crate) fn id(&self) -> u64 {
-        self.id
     }
 
     /// The Drange whose writes it takes, or took.
@@ -151,26 +122,6 @@ impl Memtable {
         self.rests
     }
 
-    /// M1.
-    pub(crate) fn floor(&self) -> SeqNo {
-        SeqNo::new(self.floor.load(Relaxed))
-    }
-
-    /// The largest number in it; zero if it is empty.
-    pub(crate) fn newest(&self) -> SeqNo {
-        SeqNo::new(self.newest.load(Relaxed))
-    }
-
-    /// Bytes of memory, as the budget counts them.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
-    }
-
-    /// Tombstones in it.
-    pub(crate) fn tombstones(&self) -> u64 {
-        self.tombstones.load(Relaxed)
-    }
-
     /// Versions in it.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
@@ -183,26 +134,14 @@ impl Memtable {
 
     /// The right to write, unless it is sealed.
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
-        let gate = self.gate.read();
-        let may_enter = !*gate || is_planted(Planted::SealedEntered);
+        let gate = self.gate();
+        let may_enter = !gate.is_sealed() || is_planted(Planted::SealedEntered);
         may_enter.then_some(Entered { memtable: self, _gate: gate })
     }
 
-    /// Lets no new writer enter, and waits for the writers that have entered.
-    pub(crate) fn seal(&self) {
-        *self.gate.write() = true;
-    }
-
     /// Moves the floor to `visible()`, if nothing is in the memtable; returns whether that was so.
-    /// Meanwhile no writer is between entering and writing, and a writer that enters later holds an
-    /// unfinished number.
     pub(crate) fn lift_if_empty(&self, visible: impl FnOnce() -> SeqNo) -> bool {
-        let _gate = self.gate.write();
-        let is_empty = self.is_empty();
-        if is_empty {
-            self.floor.fetch_max(visible().get(), Relaxed);
-        }
-        is_empty
+        self.lift_if(|| self.is_empty(), visible)
     }
 
     /// The number of the newest version at or behind `to`, of the same key. If that is above
@@ -258,44 +197,34 @@ impl Memtable {
     }
 }
 
-impl Drop for Memtable {
-    fn drop(&mut self) {
-        self.family.release(self.bytes.load(Relaxed));
+impl Deref for Memtable {
+    type Target = Head;
+
+    fn deref(&self) -> &Head {
+        &self.head
     }
 }
 
 impl Entered<'_> {
-    /// Adds the version that `op` makes. A version that is there already stays (replay).
-    pub(crate) fn insert(&self, op: &Op<'_>, seqno: SeqNo) {
-        let bytes = self.add(op, seqno);
-        self.memtable.family.charge(bytes);
-    }
-
-    /// Adds the version that `op` makes, in memory that was reserved for it.
-    pub(crate) fn insert_from(&self, aside: &mut SetAside<'_>, op: &Op<'_>, seqno: SeqNo) {
-        let bytes = self.add(op, seqno);
-        aside.spend(bytes);
-    }
-
-    /// Adds the version, unless it is there; returns the bytes that are counted from now on. They
-    /// are in the budget before the memtable can be released.
-    fn add(&self, op: &Op<'_>, seqno: SeqNo) -> u64 {
+    /// Adds the version that `op` makes, in memory that was reserved for it. A version that is
+    /// there already stays (replay).
+    pub(crate) fn insert(&self, op: &Op<'_>, seqno: SeqNo, room: &mut Reservation<'_>) {
         let memtable = self.memtable;
-        debug_assert!(memtable.place.bounds.covers(op.key()), "who enters was routed here");
-        memtable.newest.fetch_max(seqno.get(), Relaxed);
-        if !memtable.entries.insert(op.key(), seqno.get(), op.value()) {
-            return 0;
+        debug_assert!(memtable.place.bounds.covers(op.key()), "a writer was routed here");
+        memtable.note_write(seqno);
+        if memtable.entries.insert(op.key(), seqno.get(), op.value()) {
+            let bytes = entry_bytes(op.key(), op.value());
+            memtable.note_entry(bytes, op.value().is_none(), room);
         }
-        let bytes = entry_bytes(op.key(), op.value());
-        memtable.bytes.fetch_add(bytes, Relaxed);
-        if op.value().is_none() {
-            memtable.tombstones.fetch_add(1, Relaxed);
-        }
-        bytes
     }
 }
 
 /// Returns the bytes of memory that are counted for an entry.
 pub(crate) fn entry_bytes(key: &[u8], value: Option<&[u8]>) -> u64 {
-    SkipList::entry_bytes(key.len(), value.map_or(0, <[u8]>::len))
+    bytes_of_entry(key.len(), value.map_or(0, <[u8]>::len))
+}
+
+/// The same for an entry of these lengths.
+pub(crate) fn bytes_of_entry(key_len: usize, value_len: usize) -> u64 {
+    SkipList::entry_bytes(key_len, value_len)
 }

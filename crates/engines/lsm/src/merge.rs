@@ -80,6 +80,10 @@ impl Merged {
 }
 
 impl EntryCursor for Merged {
+    fn allow_reads(&mut self, is_allowed: bool) {
+        self.sources.iter_mut().for_each(|source| source.allow_reads(is_allowed));
+    }
+
     fn seek(&mut self, to: Target<'_>) -> Result<()> {
         self.at = None;
         for source in &mut self.sources {

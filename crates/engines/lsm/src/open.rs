@@ -13,6 +13,7 @@ use std::sync::atomic::AtomicU64;
 use arc_swap::ArcSwap;
 use codec::SeqNo;
 use engine::{DeviceReads, Health, Host, Result};
+use memtable::Family;
 use reads::ReadPool;
 use sync::Mutex;
 
@@ -23,7 +24,7 @@ use crate::dranges::Dranges;
 use crate::lookup_index::LookupIndex;
 use crate::manifest::{self, Manifest};
 use crate::memory_split::MemorySplit;
-use crate::memtable::{Family, Memtable, Place};
+use crate::memtable::{Memtable, Place};
 use crate::options::{Options, Routing};
 use crate::range_deletes::Deletes;
 use crate::state::State;
@@ -54,7 +55,7 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_with(host: Host, options: Options, tables: Arc<dyn TableStore>) -> Result<Self> {
         let family = Family::new(&host.memory);
-        let cache = Arc::new(Cache::new(&host.memory, &options, &family));
+        let cache = Arc::new(Cache::new(&host.memory, &options, family.memory()));
         let found = manifest::read(&*host.device)?;
         let mut change = Change::default();
         for (level, summary) in found.iter().flat_map(|(_, contents)| &contents.edit.added) {
@@ -113,7 +114,7 @@ impl Store {
             persisted: AtomicU64::new(persisted.get()),
             next_table: AtomicU64::new(newest_table + 1),
             lookups: Default::default(),
-            pressure: Default::default(),
+            admission: Default::default(),
             background: Background::new(level0_bytes),
             reorganiser: Default::default(),
             source: Arc::new(DeviceReads(Arc::clone(&host.device))),

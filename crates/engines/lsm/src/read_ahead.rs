@@ -49,7 +49,7 @@ impl Shared {
         self.reads.with_table(|reads| {
             let mut bytes = 0;
             for Missing { table, piece } in missing.iter().take(DEPTH) {
-                let Ok(Some(span)) = table.span(*piece) else { continue };
+                let Ok(span) = table.span(*piece) else { continue };
                 if bytes > 0 && bytes + span.read_len > BYTES_MAX {
                     break;
                 }

@@ -22,11 +22,11 @@ use codec::SeqNo;
 use device::Device;
 use engine::{LostKeys, Op, Result, Salvaged, TakeSound};
 use memory_budget::MemoryBudget;
+use memtable::MemtableMemory;
 
 use crate::cache::{Cache, Cached};
 use crate::entry::{Entry, Target};
 use crate::manifest::{self, Contents};
-use crate::memtable::Family;
 use crate::options::Options;
 use crate::range_deletes::RangeDeletes;
 use crate::table::{
@@ -52,7 +52,8 @@ pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Sal
     };
     salvaged.persisted = contents.standing.persisted;
     let budget = Arc::new(MemoryBudget::new(0));
-    let cache = Arc::new(Cache::new(&budget, &Options::default(), &Family::new(&budget)));
+    let cache =
+        Arc::new(Cache::new(&budget, &Options::default(), &Arc::new(MemtableMemory::new(&budget))));
     let deletes = RangeDeletes::of(&contents.edit.range_deletes, &budget);
     let bottom = contents.edit.added.iter().map(|(level, _)| *level).max();
     let mut waiting = Vec::new();

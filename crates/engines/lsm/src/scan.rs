@@ -21,7 +21,7 @@ use std::sync::{Arc, Weak};
 use sync::locks::Mutex;
 
 use codec::SeqNo;
-use engine::{Cursor, Direction, Error, KeyRange, Pin, Result};
+use engine::{Cursor, Direction, Error, KeyRange, Pin, Result, TryNext};
 
 use crate::dranges::Bounds;
 use crate::entry::{Aim, EntryCursor, Target};
@@ -43,6 +43,8 @@ type Stand = Mutex<Option<Standing>>;
 /// The outcome of a step.
 enum Step {
     Pair,
+    /// A pair, and the device has to be read for the one behind it.
+    LastKnown,
     /// This partition has no more entries.
     Edge,
     End,
@@ -137,15 +139,21 @@ impl Cursor for Walk {
         if self.has_ended {
             return Ok(None);
         }
-        let found = self.advance();
-        if found == Ok(true) {
-            self.last.get_or_insert_default().clone_from(&self.key);
-            return Ok(Some((&self.key, &self.value)));
+        let found = self.advance(true);
+        self.note_advanced(&found);
+        Ok(found?.then_some((&self.key, &self.value)))
+    }
+
+    fn try_next(&mut self) -> Result<TryNext<'_>> {
+        if self.has_ended {
+            return Ok(TryNext::End);
         }
-        self.has_ended = true;
-        self.has_failed = found.is_err();
-        *self.stand.lock() = None;
-        found.map(|_| None)
+        let found = self.advance(false);
+        if found == Err(Error::WouldWait) {
+            return Ok(TryNext::WouldBlock);
+        }
+        self.note_advanced(&found);
+        Ok(TryNext::known(found?.then_some((&self.key, &self.value))))
     }
 
     fn seek(&mut self, key: &[u8]) {
@@ -160,13 +168,25 @@ impl Cursor for Walk {
 }
 
 impl Walk {
-    /// Moves to the next pair, into `key` and `value`. Returns whether there is one.
-    fn advance(&mut self) -> Result<bool> {
+    /// Notes the result of a step.
+    fn note_advanced(&mut self, found: &Result<bool>) {
+        if *found == Ok(true) {
+            self.last.get_or_insert_default().clone_from(&self.key);
+            return;
+        }
+        self.has_ended = true;
+        self.has_failed = found.is_err();
+        *self.stand.lock() = None;
+    }
+
+    /// Moves to the next pair, into `key` and `value`. Returns whether there is one. If it would
+    /// have to wait for the device and may not, the next call begins behind the pair before.
+    fn advance(&mut self, may_read: bool) -> Result<bool> {
         let stand = Arc::clone(&self.stand);
         let mut held = stand.lock();
         self.dead = 0;
         let (found, generation) = loop {
-            let mut standing = self.stand_on(held.take())?;
+            let mut standing = self.stand_on(held.take(), may_read)?;
             let step = match self.direction {
                 Direction::Forward => self.forward(&mut standing)?,
                 Direction::Backward => self.backward(&mut standing)?,
@@ -177,6 +197,7 @@ impl Walk {
                     *held = Some(standing);
                     break (true, generation);
                 }
+                Step::LastKnown => break (true, standing.generation),
                 Step::Edge => {}
                 Step::End => break (false, standing.generation),
             }
@@ -192,9 +213,11 @@ impl Walk {
     }
 
     /// Returns `held`, if it is of the present state; otherwise the same place in that state.
-    fn stand_on(&self, held: Option<Standing>) -> Result<Standing> {
+    fn stand_on(&self, held: Option<Standing>, may_read: bool) -> Result<Standing> {
         let state = self.shared.open_state()?;
-        if let Some(standing) = held.filter(|standing| standing.generation == state.generation) {
+        let is_present = |standing: &Standing| standing.generation == state.generation;
+        if let Some(mut standing) = held.filter(is_present) {
+            standing.merged.allow_reads(may_read);
             return Ok(standing);
         }
         let place = self.place();
@@ -220,7 +243,12 @@ impl Walk {
             Direction::Forward => Aim::At(place.unwrap_or(Target::START)),
             Direction::Backward => Aim::Before(place),
         };
-        merged.go_to(aim, &|missing| self.shared.read_ahead(missing))?;
+        merged.allow_reads(may_read);
+        merged.go_to(aim, &|missing| {
+            if may_read {
+                self.shared.read_ahead(missing);
+            }
+        })?;
         Ok(Standing { generation, bounds, deletes, merged })
     }
 
@@ -276,8 +304,10 @@ impl Walk {
             self.key.extend_from_slice(entry.key);
             self.value.clear();
             self.value.extend_from_slice(value);
-            merged.next()?;
-            return Ok(Step::Pair);
+            return match merged.next() {
+                Err(Error::WouldWait) => Ok(Step::LastKnown),
+                moved => moved.map(|()| Step::Pair),
+            };
         }
         let Some(end) = bounds.end.as_ref() else { return Ok(Step::End) };
         self.edge = Some(end.clone());

@@ -81,7 +81,7 @@ impl Shared {
             ("reorganisations_major", self.reorganiser.major.load(Relaxed)),
             ("reorganisations_early", self.reorganiser.early.load(Relaxed)),
             ("memtable_bytes", memtable_bytes),
-            ("spare_bytes", self.family.spare_bytes()),
+            ("spare_bytes", self.family.memory().spare_bytes()),
             ("memtable_entries", state.memtables().map(|memtable| memtable.len() as u64).sum()),
             ("cache_bytes", self.cache.bytes()),
             ("cache_held_bytes", self.cache.held_bytes()),
@@ -117,8 +117,8 @@ impl Shared {
             ("zstd_mistakes", background.tally.mistakes.load(Relaxed)),
             ("range_deletes", state.deletes.all.len() as u64),
             ("range_delete_bytes", state.deletes.all.memory()),
-            ("slowed_nanos", self.pressure.slowed_nanos.load(Relaxed)),
-            ("stalls", self.pressure.stalls.load(Relaxed)),
+            ("slowed_nanos", self.admission.writers.slowed_nanos()),
+            ("stalls", self.admission.writers.stalls()),
         ];
         let mut disk_bytes = engine::Superblock::FILE_BYTES;
         for (level, (tables, bytes)) in LEVEL_TABLES.into_iter().zip(LEVEL_BYTES).enumerate() {
@@ -131,10 +131,11 @@ impl Shared {
             live_keys: None,
             live_bytes: None,
             memory_bytes: memtable_bytes
-                + self.family.spare_bytes()
+                + self.family.memory().spare_bytes()
                 + of_cache
                 + self.lookup_index.load().bytes(),
             disk_bytes,
+            reserved: self.family.memory().reservations(),
             detail,
             running: &RUNNING,
         }

@@ -7,15 +7,18 @@ use arc_swap::ArcSwap;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    At, BackgroundError, Capabilities, Cursor, Direction, Engine, Error, GoOn, Health, Host,
-    Ingestion, KeyRange, Lookup, Op, Pin, Ranges, ReadSource, Result, Stats, Visit, walk_in_order,
+    At, BackgroundError, Capabilities, Cursor, Demand, Direction, Engine, Error, GoOn, Health,
+    Host, Ingestion, KeyRange, Lookup, Op, Pin, Ranges, ReadSource, Reservation, Result, Stats,
+    Visit, Wait, walk_in_order,
 };
 use memory_budget::MemoryNeeds;
+use memtable::Family;
 use rand::Rng;
 use reads::ReadPool;
 use sync::Mutex;
 use workers::Group;
 
+use crate::admission::Admission;
 use crate::background::Background;
 use crate::background::remove::Removals;
 use crate::background::reorganise::Reorganiser;
@@ -24,9 +27,7 @@ use crate::ingest::SortedTables;
 use crate::lookup_index::LookupIndex;
 use crate::manifest::Manifest;
 use crate::memory_split::MemorySplit;
-use crate::memtable::Family;
 use crate::options::Options;
-use crate::pressure::Pressure;
 use crate::scan::Stands;
 use crate::state::State;
 use crate::table::{Lookups, TableId, TableStore};
@@ -68,7 +69,7 @@ pub(crate) struct Shared {
     pub(crate) source: Arc<dyn ReadSource>,
     /// The drivers of read-ahead.
     pub(crate) reads: ReadPool,
-    pub(crate) pressure: Pressure,
+    pub(crate) admission: Admission,
     pub(crate) background: Background,
     pub(crate) reorganiser: Reorganiser,
     pub(crate) lookup_index: ArcSwap<LookupIndex>,
@@ -156,24 +157,12 @@ impl Engine for Store {
         self.shared.lookup(key, at, into)
     }
 
-    fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
-        self.shared.admit(ops)
+    fn reserve(&self, demand: &Demand<'_>, wait: Wait) -> Result<Option<Reservation<'_>>> {
+        self.shared.reserve(demand, wait)
     }
 
-    fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
-        self.shared.admit_at_once(ops)
-    }
-
-    fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
-        self.shared.try_admit(ops)
-    }
-
-    fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
-        self.shared.takes_at_once(steps, bytes)
-    }
-
-    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
-        self.shared.apply(ops, seqno)
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo, room: &mut Reservation<'_>) -> Result<()> {
+        self.shared.apply(ops, seqno, room)
     }
 
     fn scan(
@@ -224,7 +213,7 @@ impl Engine for Store {
     }
 
     fn background_errors(&self) -> Vec<BackgroundError> {
-        self.shared.pressure.errors.report(|_, _| true)
+        self.shared.admission.errors.report(|_, _| true)
     }
 
     fn memory_needs(&self) -> Option<MemoryNeeds> {
@@ -246,7 +235,7 @@ impl Engine for Store {
         let _flusher = shared.flusher.lock();
         *shared.manifest.lock() = None;
         let _install = shared.install.lock();
-        shared.family.keep_spare(0, 0);
+        shared.family.memory().keep_spare(0, 0);
         let closed = shared.state.load().closed();
         shared.state.store(Arc::new(closed));
         shared.removals.run();

@@ -194,8 +194,8 @@ impl Table {
         self.cache.get(&self.cache_key(piece))
     }
 
-    /// Returns the span from which others can read a piece, if its source has one.
-    pub(crate) fn span(&self, piece: Piece) -> Result<Option<Span>> {
+    /// Returns the span from which others can read a piece.
+    pub(crate) fn span(&self, piece: Piece) -> Result<Span> {
         match piece {
             Piece::Metadata => self.source.span_of_metadata(),
             Piece::Block(handle) => {

@@ -1,9 +1,8 @@
 //! Writing: each step goes into the memtable of its Drange, under the number that the host gave the
 //! write.
 //!
-//! 1. `admit` asks for room before the host journals the write, and slows writers down where
-//!    flushes or compactions are behind. `apply` does not refuse a write that was journaled. It
-//!    sets memory aside before it inserts anything, and waits for flushes if there is none.
+//! 1. A write reserves memory before the host journals it (`admission.rs`). `apply` waits for
+//!    nothing, and does not refuse a write that was journaled.
 //! 2. The writer enters the memtable that the state names. If that is full it is sealed first, and
 //!    another one takes its place.
 //! 3. Each step adds a version. If several steps have one key, the last one counts, and is the only
@@ -13,83 +12,29 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Error, Op, Result, last_of_each_key};
+use engine::{Error, Op, Reservation, Result, last_of_each_key};
 
-use crate::memtable::{Memtable, SetAside, entry_bytes};
-use crate::pressure::Room;
+use crate::memtable::Memtable;
 use crate::range_deletes::RangeDelete;
 use crate::state::State;
 use crate::store::Shared;
 use crate::table::hash;
 
-/// Returns the bytes that memtables take for the steps of a write.
-fn memory_bytes(ops: &[Op<'_>]) -> u64 {
-    let steps = ops.iter().filter(|op| !op.is_range());
-    steps.map(|op| entry_bytes(op.key(), op.value())).sum()
-}
-
 impl Shared {
-    /// Returns an error if `ops` may not be written. Waits for flushes while memtables would take
-    /// more than their share with them, and for a moment if compactions are behind.
-    pub(crate) fn admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<()> {
-        let bytes = self.check_admission(ops)?;
-        self.wait_for_room(self.room_for(ops))?;
-        self.slow_down(bytes);
-        Ok(())
-    }
-
-    /// The same without waiting: returns `false` if it would wait for room. A moment that it would
-    /// wait for compactions is left to the next writers.
-    pub(crate) fn admit_at_once(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<bool> {
-        let bytes = self.check_admission(ops)?;
-        let has_room = self.has_room(self.room_for(ops));
-        if has_room {
-            self.slow_down_others(bytes);
-        }
-        Ok(has_room)
-    }
-
-    /// The same without waiting, also when they are applied. Nothing is owed then, since
-    /// compactions keep up. A range delete is not among `ops`.
-    pub(crate) fn try_admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<bool> {
-        let bytes = self.check_admission(ops)?;
-        Ok(self.takes_at_once(ops.len(), bytes))
-    }
-
-    /// Refuses a write that is never accepted, however much room there is. Returns the bytes of any
-    /// other write.
-    fn check_admission(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<u64> {
-        self.health.check_writable()?;
-        let limit = self.host.memory.limit();
-        let bytes: u64 = ops.iter().map(|op| op.bytes() as u64).sum();
-        if bytes > limit {
-            return Err(Error::WriteTooLarge { bytes, limit });
-        }
-        if self.state.load().deletes.are_too_many_with(ops, limit) {
-            self.end_range_deletes();
-            return Err(Error::OutOfMemory { limit });
-        }
-        Ok(bytes)
-    }
-
-    fn room_for(&self, ops: &[Op<'_>]) -> Room {
-        // Ranges are not in memtables, but of their deletes none comes faster than it can be
-        // settled.
-        let ranges = ops.iter().filter(|op| op.is_range()).map(|op| op.bytes() as u64);
-        self.room_for_new(memory_bytes(ops) + ranges.sum::<u64>())
-    }
-
     /// Applies the steps of one write.
-    pub(crate) fn apply(self: &Arc<Self>, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+    pub(crate) fn apply(
+        self: &Arc<Self>,
+        ops: &[Op<'_>],
+        seqno: SeqNo,
+        room: &mut Reservation<'_>,
+    ) -> Result<()> {
         self.health.check_writable()?;
         ops.iter().try_for_each(Op::check)?;
         if ops.is_empty() || self.was_applied(seqno)? {
             return Ok(());
         }
-        let mut aside = self.set_aside(memory_bytes(ops));
-        self.health.check_writable()?;
         for op in last_of_each_key(ops) {
-            self.insert(&mut aside, op, seqno)?;
+            self.insert(op, seqno, room)?;
         }
         // After the write's puts: otherwise a key that it deletes and puts would look absent
         // meanwhile.
@@ -122,27 +67,28 @@ impl Shared {
     /// Queues the work that lets range deletes end. If only range deletes are written, no memtable
     /// is flushed in which one of them hides an entry: so these are flushed too. The memtables that
     /// take their places have no entries that an older range delete hides.
-    fn end_range_deletes(self: &Arc<Self>) {
+    pub(crate) fn end_range_deletes(self: &Arc<Self>) {
         let last = self.state.load().deletes.all.last();
         self.seal_where(&|active| !active.is_empty() && active.floor() < last);
         self.schedule_settling();
     }
 
-    /// Whether a write comes a second time. A replay comes in order, and begins above what is
-    /// persisted; so what is finished, and below a write that was applied, was applied before.
+    /// Whether a write comes a second time.
     fn was_applied(&self, seqno: SeqNo) -> Result<bool> {
-        if seqno <= self.persisted() {
-            return Ok(true);
-        }
-        if seqno > self.host.sequence.visible() {
-            return Ok(false);
-        }
-        let state = self.open_state()?;
-        Ok(!state.actives.is_empty() && seqno < self.family.applied())
+        let has_memtables = !self.open_state()?.actives.is_empty();
+        let visible = self.host.sequence.visible();
+        let persisted = self.persisted();
+        Ok(seqno <= persisted
+            || has_memtables && self.family.was_applied(seqno, persisted, visible))
     }
 
     /// Adds a version to the memtable that the state names for its key.
-    fn insert(self: &Arc<Self>, aside: &mut SetAside<'_>, op: &Op<'_>, seqno: SeqNo) -> Result<()> {
+    fn insert(
+        self: &Arc<Self>,
+        op: &Op<'_>,
+        seqno: SeqNo,
+        room: &mut Reservation<'_>,
+    ) -> Result<()> {
         loop {
             let state = self.open_state()?;
             let (active, trange) = state.active(op.key(), seqno).ok_or(Error::Closed)?;
@@ -156,7 +102,7 @@ impl Shared {
             if let Some(entered) = active.enter() {
                 // U1 of the lookup index: before any reader can find the version.
                 self.lookup_index.load().put(hash(op.key()), seqno, active.id());
-                entered.insert_from(aside, op, seqno);
+                entered.insert(op, seqno, room);
                 drop(entered);
                 state.dranges.count(trange);
                 return Ok(());

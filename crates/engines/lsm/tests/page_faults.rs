@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use engine::{Engine, Host, NoJournal, Op, Sequence};
+use engine::{BlockingWrites, Demand, Engine, Host, NoJournal, Op, Sequence, Wait};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use thermocline_lsm::{Options, Store};
@@ -43,9 +43,8 @@ fn memtables_are_filled_in_memory_that_others_have_left() {
         for number in from..from + PUTS {
             let key = codec::hash64(7, &number.to_le_bytes()).to_be_bytes();
             let ops = [Op::Put { key: &key, value: &[number as u8; VALUE_BYTES] }];
-            store.admit(&ops).expect("it is admitted");
-            let ticket = sequence.begin();
-            store.apply(&ops, ticket.seqno()).expect("it is taken");
+            store.reserve(&Demand::Ops(&ops), Wait::Yes).map(drop).expect("it is admitted");
+            store.write_next(&ops, &sequence).expect("it is taken");
         }
         page_faults() - before
     };

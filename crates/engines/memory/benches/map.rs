@@ -5,7 +5,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use engine::{Change, Direction, Engine, Host, KeyRange, NoJournal, Op, Operator, Sequence};
+use engine::{
+    BlockingWrites, Change, Direction, Host, KeyRange, NoJournal, Op, Operator, Sequence,
+};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use rand::RngExt;
@@ -45,8 +47,7 @@ impl Bench {
 
     fn put(&self, number: u64, value: &[u8]) {
         let key = key(number);
-        let ticket = self.sequence.begin();
-        self.store.apply(&[Op::Put { key: &key, value }], ticket.seqno()).expect("is taken");
+        self.store.write_next(&[Op::Put { key: &key, value }], &self.sequence).expect("is taken");
     }
 }
 
@@ -112,7 +113,7 @@ fn inserts(c: &mut Criterion) {
             let key = key_of(number).to_be_bytes();
             let ticket = bench.sequence.begin();
             let op = Op::Put { key: &key, value: &[7; VALUE_BYTES] };
-            bench.store.apply(&[op], ticket.seqno()).expect("is taken");
+            bench.store.write(&[op], ticket.seqno()).expect("is taken");
         }
         bench
     };

@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use crossbeam_skiplist::SkipMap;
-use engine::{Direction, Engine, Host, KeyRange, NoJournal, Op, Sequence};
+use engine::{BlockingWrites, Direction, Engine, Host, KeyRange, NoJournal, Op, Sequence};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use rand::RngExt;
@@ -56,8 +56,7 @@ impl Ours {
 
 impl Way for Ours {
     fn put(&self, key: &[u8], value: &[u8]) {
-        let ticket = self.sequence.begin();
-        self.store.apply(&[Op::Put { key, value }], ticket.seqno()).expect("is taken");
+        self.store.write_next(&[Op::Put { key, value }], &self.sequence).expect("is taken");
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> bool {

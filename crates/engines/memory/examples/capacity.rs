@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use device::Device;
-use engine::{Engine, Host, NoJournal, Op, Sequence};
+use engine::{BlockingWrites, Engine, Host, NoJournal, Op, Sequence};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use thermocline_memory::{Options, Store};
@@ -105,7 +105,7 @@ fn open(device: &Arc<dyn Device>, environment: &Environment) -> Outcome<Bench> {
 fn put(bench: &Bench, number: u64) -> Outcome<()> {
     let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     let ticket = bench.sequence.begin();
-    Ok(bench.store.apply(&[Op::Put { key: &key, value: &VALUE }], ticket.seqno())?)
+    Ok(bench.store.write(&[Op::Put { key: &key, value: &VALUE }], ticket.seqno())?)
 }
 
 fn timed(environment: &Environment, work: impl FnOnce() -> Outcome<()>) -> Outcome<Duration> {

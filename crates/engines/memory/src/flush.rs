@@ -18,8 +18,8 @@
 //!
 //! # Concurrency
 //! Only one flush or close runs at a time ([`Shared::flusher`]); readers and writers run
-//! concurrently with it. A pin waits for writes, and a write of another engine may wait for the
-//! pool. So a pool with one thread flushes only if the flush does not have to wait.
+//! concurrently with it. A pin waits for writes that have their numbers, and these wait for nothing
+//! (law L8).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
@@ -78,8 +78,7 @@ impl Shared {
         self.flush_at(&mut flusher, pin)
     }
 
-    /// Makes the state that opening has found durable, unless a flush is running, which may wait
-    /// for a write.
+    /// Makes the state that opening has found durable, unless a flush is running.
     pub(crate) fn settle(&self) -> Result<bool> {
         let Some(mut flusher) = self.flusher.try_lock() else { return Ok(false) };
         self.health.check_writable()?;
@@ -89,15 +88,6 @@ impl Shared {
             self.health.fail(error);
         }
         settled.map(|()| true)
-    }
-
-    /// The same, unless it would have to wait for a write; returns `false` then. A flush that is
-    /// already running may be waiting for one.
-    pub(crate) fn try_flush(&self) -> Result<bool> {
-        let Some(mut flusher) = self.flusher.try_lock() else { return Ok(false) };
-        self.health.check_writable()?;
-        let Some(pin) = self.host.sequence.try_pin() else { return Ok(false) };
-        self.flush_at(&mut flusher, pin).map(|()| true)
     }
 
     /// A second has passed. Writes a snapshot if at least half of the current one is dead, that is,
@@ -121,7 +111,7 @@ impl Shared {
             && self.errors.pausing(FLUSH, &self.host.environment).is_none()
         {
             // A failure is noted, and the next flush tries again.
-            let _ = self.try_flush();
+            let _ = self.flush();
         }
         is_writable && (!look.is_quiet || deletes.are_worth_a_flush())
     }

@@ -28,7 +28,7 @@
 //!
 //! ```
 //! # use std::sync::Arc;
-//! # use engine::{Engine, Host, NoJournal, Op, Sequence};
+//! # use engine::{BlockingWrites, Engine, Host, NoJournal, Op, Sequence};
 //! # use reads::BlockingReads;
 //! # use memory_budget::MemoryBudget;
 //! # use environment::Environment;
@@ -48,7 +48,7 @@
 //! let sequence = Arc::clone(&host.sequence);
 //! let store = Store::open(host, Options::default())?;
 //! let ticket = sequence.begin();
-//! store.apply(&[Op::Put { key: b"lake", value: b"warm" }], ticket.seqno())?;
+//! store.write(&[Op::Put { key: b"lake", value: b"warm" }], ticket.seqno())?;
 //! drop(ticket);
 //!
 //! let mut value = Vec::new();

@@ -107,6 +107,7 @@ impl Store {
             looks: Default::default(),
             rounds: Default::default(),
             scanned_dead: Default::default(),
+            reserved: Default::default(),
             host,
         });
         if has_loaded {

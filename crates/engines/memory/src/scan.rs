@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use engine::{Cursor, Direction, KeyRange, Pin, Result};
+use engine::{Cursor, Direction, KeyRange, Pin, Result, TryNext};
 
 use crate::map::{Position, Run};
 use crate::store::Shared;
@@ -60,6 +60,10 @@ impl Cursor for Walk {
         let pair = self.run.get(self.next);
         self.next += usize::from(pair.is_some());
         Ok(pair)
+    }
+
+    fn try_next(&mut self) -> Result<TryNext<'_>> {
+        self.next().map(TryNext::known)
     }
 
     fn seek(&mut self, key: &[u8]) {

@@ -17,6 +17,7 @@ impl Shared {
             live_bytes: Some(self.map.tally.bytes()),
             memory_bytes: self.map.memory(),
             disk_bytes: snapshot_bytes + engine::Superblock::FILE_BYTES,
+            reserved: self.reserved.load(Relaxed),
             detail: vec![
                 ("leaves", shape.leaves),
                 ("splits", shape.splits),

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use device::Device;
 use engine::{
-    At, BackgroundError, BackgroundErrors, Capabilities, Cursor, Direction, Engine, GoOn, Health,
-    Host, IdleLooks, KeyRange, Lookup, Op, Pin, Ranges, Result, Rounds, SeqNo, Stats, Visit,
-    walk_in_order,
+    At, BackgroundError, BackgroundErrors, Capabilities, Cursor, Demand, Direction, Engine, GoOn,
+    Health, Host, IdleLooks, KeyRange, Lookup, Op, Pin, Ranges, Reservation, Result, Rounds, SeqNo,
+    Stats, Visit, Wait, walk_in_order,
 };
 use sync::locks::Mutex;
 use workers::Group;
@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) rounds: Rounds,
     /// Keys without a value that scans have stepped over, and leaves without pairs.
     pub(crate) scanned_dead: AtomicU64,
+    /// Bytes of reservations that are charged to the budget.
+    pub(crate) reserved: AtomicU64,
 }
 
 impl std::fmt::Debug for Shared {
@@ -76,20 +78,11 @@ impl Engine for Store {
         Ok(Lookup::ended(is_found))
     }
 
-    fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
-        self.shared.admit(ops)
+    fn reserve(&self, demand: &Demand<'_>, wait: Wait) -> Result<Option<Reservation<'_>>> {
+        self.shared.reserve(demand, wait).map(Some)
     }
 
-    fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
-        // Neither that nor an application waits, also if the memory is full.
-        self.shared.admit(ops).map(|()| true)
-    }
-
-    fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
-        self.shared.takes_at_once(steps, bytes)
-    }
-
-    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo, _: &mut Reservation<'_>) -> Result<()> {
         let applied = self.shared.apply(ops, seqno);
         self.wake_pruning();
         self.shared.trim_if_due(&self.group);
@@ -115,10 +108,6 @@ impl Engine for Store {
 
     fn flush(&self) -> Result<()> {
         self.shared.flush()
-    }
-
-    fn try_flush(&self) -> Result<bool> {
-        self.shared.try_flush()
     }
 
     fn settle(&self) -> Result<bool> {

@@ -2,8 +2,10 @@
 //!
 //! A range delete edits the leaves of its range one by one.
 //!
-//! 1. `admit` asks the budget, before the host journals the write; `apply` does not refuse a write
-//!    that was journaled.
+//! 1. `reserve` asks the budget, before the host journals the write; `apply` does not refuse a
+//!    write that was journaled. The reservation returns to the budget after the write, whose pairs
+//!    the map counts. If only the difference to the present pairs fits, a delete of these may come
+//!    first, and others may take its room. Then the write exceeds the budget by its pairs.
 //! 2. A value that is long is copied to its own memory; then the leaf is locked.
 //! 3. A number that was applied before changes nothing (W2).
 //! 4. If no snapshot can see the newest version, it is overwritten in place. Otherwise a newer
@@ -21,8 +23,11 @@
 //!   key without the value that it has before and after.
 
 use std::ops::Bound;
+use std::sync::atomic::Ordering::Relaxed;
 
-use engine::{Error, KeyRange, Op, Result, SeqNo, last_of_each_key};
+use engine::{
+    Demand, Error, KeyRange, Op, Reservation, Result, Room, SeqNo, Wait, last_of_each_key,
+};
 
 use crate::map::{Delta, LeafContent, NewValue, Rules};
 use crate::store::Shared;
@@ -30,6 +35,9 @@ use crate::store::Shared;
 /// Bytes that one more key takes besides its own bytes, about: head, slot, and its share of the
 /// leaf.
 const KEY_OVERHEAD_BYTES: u64 = 48;
+/// Parts of the free bytes of the budget. A write that takes at most one part is not counted, so
+/// writers share no counter. There are more parts than writers at a time.
+const UNCOUNTED_PARTS: u64 = 4096;
 /// Writes for each one that prunes leaves, since it must ask for the horizon first ...
 const PRUNE_EVERY: u64 = 8;
 /// ... and then prunes twice the number of leaves left unsettled meanwhile, so that the list
@@ -40,28 +48,37 @@ const PRUNED_AT_ONCE: usize = 16;
 type Place = std::result::Result<usize, usize>;
 
 impl Shared {
-    /// Whether the budget has room for `ops`. Deletes are always admitted.
-    pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
+    /// Reserves bytes of the budget for a write: the largest ones that it may take, or what it
+    /// takes as the keys are now, if only that fits. Deletes need none. Never waits: only deletes
+    /// make room, and so a write that finds none is refused.
+    pub(crate) fn reserve(&self, demand: &Demand<'_>, wait: Wait) -> Result<Reservation<'_>> {
         self.health.check_writable()?;
-        let wanted: u64 = ops.iter().map(growth_at_most).sum();
-        if wanted == 0 {
-            return Ok(());
-        }
+        let wanted = match demand {
+            Demand::Ops(ops) => ops.iter().map(growth_at_most).sum(),
+            Demand::Update { key, bytes_max } => key.len() as u64 + bytes_max + KEY_OVERHEAD_BYTES,
+            Demand::Ingestion => 0,
+        };
         let budget = &self.host.memory;
         let free = budget.limit().saturating_sub(budget.used());
-        if wanted > free && ops.iter().map(|op| self.growth(op)).sum::<u64>() > free {
-            return Err(Error::OutOfMemory { limit: budget.limit() });
+        if wanted <= free / UNCOUNTED_PARTS || wait == Wait::Replay {
+            return Ok(Reservation::uncounted());
         }
-        Ok(())
+        if budget.charge(wanted).is_ok() {
+            return Ok(self.reservation(wanted));
+        }
+        if let Demand::Ops(ops) = demand {
+            let growth = ops.iter().map(|op| self.growth(op)).sum();
+            if budget.charge(growth).is_ok() {
+                return Ok(self.reservation(growth));
+            }
+        }
+        Err(Error::OutOfMemory { limit: budget.limit() })
     }
 
-    /// Returns whether the budget has room for `steps` keys and values of `bytes` bytes in all.
-    /// Does not wait for a device.
-    pub(crate) fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
-        let budget = &self.host.memory;
-        let free = budget.limit().saturating_sub(budget.used());
-        let wanted = bytes + steps as u64 * KEY_OVERHEAD_BYTES;
-        self.health.check_writable().is_ok() && wanted <= free
+    /// Returns a reservation of bytes that were charged.
+    fn reservation(&self, bytes: u64) -> Reservation<'_> {
+        self.reserved.fetch_add(bytes, Relaxed);
+        Reservation::new(self, bytes, 0)
     }
 
     /// How much more memory `op` takes, about, now that it has been looked up.
@@ -225,6 +242,13 @@ impl Shared {
         let horizon = self.host.sequence.horizon().get();
         let is_seen = |older, newer| self.is_seen(older, newer);
         self.map.collect(count, &Rules { horizon, is_seen: &is_seen })
+    }
+}
+
+impl Room for Shared {
+    fn give_back(&self, bytes: u64, _slot: u32) {
+        self.reserved.fetch_sub(bytes, Relaxed);
+        self.host.memory.release(bytes);
     }
 }
 

@@ -12,6 +12,7 @@ use crate::ingestion::Ingestion;
 use crate::lookup::{At, EachLookup, Lookup};
 use crate::range::{Direction, KeyRange};
 use crate::ranges::Ranges;
+use crate::reservation::{Demand, Reservation, Wait};
 use crate::sequence::Pin;
 use crate::stats::Stats;
 use memory_budget::MemoryNeeds;
@@ -49,8 +50,7 @@ pub enum Change {
 /// The function of a read-modify-write. An engine may call it several times for one update (when it
 /// loses a race and starts again); only the last call counts, so it keeps no sums of its own. It
 /// may be called under the lock of the record that it changes: it is short, and must not call the
-/// engine. One exception: [`Operator::update`] may call [`Engine::admit_at_once`] of an engine that
-/// orders writes ([`Capabilities::orders_writes`]).
+/// engine.
 pub trait Operator {
     /// Changes the value in place, without changing its length. `false` declines, and
     /// [`Operator::update`] is called instead.
@@ -71,11 +71,17 @@ impl<F: FnMut(Option<&[u8]>) -> Change> Operator for F {
 /// The read-modify-writes of an engine that orders the writes of a key.
 pub trait Updates: Sync {
     /// Atomically replaces the key's value by the result of `operator`, unless the device has to be
-    /// read for the old value. Never waits for a device to read.
+    /// read for the old value, or `room` does not suffice for the new one. Never waits (law L8).
     ///
     /// # Errors
-    /// As [`Engine::apply`]; [`crate::Error::Corruption`].
-    fn try_update(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<Updated>;
+    /// As [`Engine::reserve`] and [`Engine::apply`]; [`crate::Error::Corruption`].
+    fn try_update(
+        &self,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        seqno: SeqNo,
+        room: &mut Reservation<'_>,
+    ) -> Result<Updated>;
 }
 
 /// The result of [`Updates::try_update`].
@@ -85,6 +91,29 @@ pub enum Updated {
     Done,
     /// The device has to be read ([`At::ForUpdate`]). Nothing has changed.
     NeedsRead,
+    /// The new value has this many bytes, for which there is no room. Nothing has changed.
+    NeedsRoom {
+        /// Bytes of the value.
+        bytes: u64,
+    },
+}
+
+/// The result of [`Cursor::try_next`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryNext<'a> {
+    /// The next pair: its key and its value.
+    Pair(&'a [u8], &'a [u8]),
+    /// There is no further pair.
+    End,
+    /// The device has to be read first.
+    WouldBlock,
+}
+
+impl<'a> TryNext<'a> {
+    /// Returns the same result of a walk that did not have to wait.
+    pub fn known(pair: Option<(&'a [u8], &'a [u8])>) -> Self {
+        pair.map_or(Self::End, |(key, value)| Self::Pair(key, value))
+    }
 }
 
 /// A walk over pairs. It shows one moment (law L4) and may be kept as long as one likes, at the
@@ -93,6 +122,10 @@ pub trait Cursor: Send {
     /// Returns the next pair, or `None` at the end. An error ends the walk too: it is returned
     /// once, and every later call returns `None`.
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>>;
+
+    /// The same without waiting for the device. After [`TryNext::WouldBlock`] the walk has not
+    /// moved, and [`Cursor::next`] reads the device for the same pair.
+    fn try_next(&mut self) -> Result<TryNext<'_>>;
 
     /// Moves the walk, forth or back, within the range that it began with: the next pair is the
     /// first one at or behind `key` in the walk's direction. After the end it continues from there;
@@ -169,70 +202,23 @@ pub trait Engine: Send + Sync {
         Err(Error::Unordered { engine, asked: InOrder::Scan })
     }
 
-    /// Is called before a write is journaled, and checks that `apply` will accept it. It may block
-    /// for a while to slow writers down. So the host calls it before it locks the keys, if it knows
-    /// the write at that time. After a success `apply` does not refuse for lack of memory. No room
-    /// is reserved for the write: other writes may be admitted and applied before it. If they have
-    /// taken the room, `apply` exceeds the limit, or waits until there is room, but not for
-    /// compactions. An admitted write need not be applied.
+    /// Reserves room for a write, before it is journaled. A granted write is applied without a wait
+    /// (law L8), and is not refused any more for lack of room. With [`Wait::Yes`] the call waits
+    /// for room, and longer if compactions are behind; the host holds no lock of a key then. With
+    /// [`Wait::No`] it returns `None` instead. A granted write need not be applied.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfMemory`], [`crate::Error::SpaceUsedUp`], [`crate::Error::ReadOnly`],
-    /// [`crate::Error::Closed`]; for a range delete [`crate::Error::Unordered`], from an engine
-    /// that keeps no order, and [`crate::Error::NoRangeDeletes`] from another one that cannot.
-    fn admit(&self, _ops: &[Op<'_>]) -> Result<()> {
-        Ok(())
-    }
-
-    /// Does the work of [`Engine::admit`] that needs no waiting: returns `false` if it would have
-    /// to wait for room, and then nothing has changed. The host calls it for a write that it knows
-    /// only with the keys locked. If there is no room, it unlocks them, waits with
-    /// [`Engine::admit`], and begins again. Writes that are admitted next pay the delay of such a
-    /// write when writers are slowed down. An engine whose `admit` may wait has its own.
-    ///
-    /// # Errors
-    /// The same.
-    fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
-        self.admit(ops).map(|()| true)
-    }
-
-    /// [`Engine::admit`] for a write whose caller must not wait, neither here nor in
-    /// [`Engine::apply`] ([`Engine::takes_at_once`]): returns `false` if it might have to, and then
-    /// nothing has changed. An engine that never waits has its own, and so has one that asks less
-    /// than both calls do. The write deletes no range.
-    ///
-    /// # Errors
-    /// The same.
-    fn try_admit(&self, ops: &[Op<'_>]) -> Result<bool> {
-        let bytes: usize = ops.iter().map(Op::bytes).sum();
-        Ok(self.takes_at_once(ops.len(), bytes as u64) && self.admit_at_once(ops)?)
-    }
-
-    /// Does the same before a read-modify-write of `key`, which an engine that orders writes does
-    /// by itself: it waits, and does not know how much room the write needs.
-    ///
-    /// # Errors
-    /// The same.
-    fn admit_rmw(&self, key: &[u8]) -> Result<()> {
-        self.admit(&[Op::Delete { key }])
-    }
-
-    /// Returns whether, as far as room is concerned, [`Engine::admit`] would now admit a write
-    /// without waiting. Then [`Engine::apply`] or [`Updates::try_update`] would not wait for a
-    /// device either. For writers that must not wait. The write has `steps` puts and deletes, whose
-    /// keys and values have `bytes` bytes in all. Costs a few loads. Other writes may take the room
-    /// first, and then the write waits; so an engine says no while it still has some room for them.
-    /// It also says no if [`Engine::admit`] would have the writer wait for compactions, whatever
-    /// room there is. The caller also passes the known steps to [`Engine::admit_at_once`], which
-    /// refuses writes that are never accepted.
-    fn takes_at_once(&self, _steps: usize, _bytes: u64) -> bool {
-        false
-    }
+    /// [`crate::Error::OutOfMemory`], [`crate::Error::SpaceUsedUp`],
+    /// [`crate::Error::WriteTooLarge`],
+    /// [`crate::Error::ReadOnly`], [`crate::Error::Closed`]; for a range delete
+    /// [`crate::Error::Unordered`], from an engine that keeps no order, and
+    /// [`crate::Error::NoRangeDeletes`] from another one that cannot.
+    fn reserve(&self, demand: &Demand<'_>, wait: Wait) -> Result<Option<Reservation<'_>>>;
 
     /// Applies the steps of write `seqno`: all of them or, with an error, none that a later read or
     /// recovery could see without the others. A number at or below [`Engine::persisted`], or one
-    /// applied before, changes nothing (replay).
-    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()>;
+    /// applied before, changes nothing (replay). Takes the room that it needs out of `room`.
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo, room: &mut Reservation<'_>) -> Result<()>;
 
     /// Read-modify-writes by the engine itself: from an engine that orders the writes of a key
     /// ([`Capabilities::orders_writes`]). In all others the host does them by a lookup
@@ -272,14 +258,6 @@ pub trait Engine: Send + Sync {
     /// Makes everything applied before the call durable in the engine's own files. If nothing was
     /// applied since the last flush this only moves [`Engine::persisted`], at the cost of a sync.
     fn flush(&self) -> Result<()>;
-
-    /// Does [`Engine::flush`] by a task of the pool that uses no thread but its own. Returns
-    /// `false` if it was put off for writes in flight, of any engine: one of them may wait for the
-    /// pool, with its number, and so the pool must not wait for it. Engines whose flushes wait for
-    /// no write need none of their own.
-    fn try_flush(&self) -> Result<bool> {
-        self.flush().map(|()| true)
-    }
 
     /// Writes a whole, openable copy of all writes that were applied before the call to `into`,
     /// while running. An engine may put other flushes off until it is written.

@@ -97,6 +97,10 @@ pub enum Error {
         /// The budget.
         limit: u64,
     },
+    /// The device has to be read, and the caller does not wait. Only within an engine:
+    /// [`crate::Cursor::try_next`] returns [`crate::TryNext::WouldBlock`].
+    #[error("the device has to be read first")]
+    WouldWait,
     /// A write that is larger than the memory of its store, in which it must be collected.
     #[error(
         "a write of {bytes} bytes is larger than the {limit} bytes of memory that the keyspace \

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Db, conformance suite, bench          know an engine only through
-//!        |  lookup · scan · apply · flush · checkpoint · persisted · stats · close
+//!        |  lookup · scan · reserve · apply · flush · checkpoint · persisted · stats · close
 //!      dyn Engine                          opened with a
 //!        |
 //!      Host: device · workers · environment · telemetry · sequence · barrier · memory budget
@@ -28,6 +28,9 @@
 //!   ([`Capabilities::orders_writes`]) and whose writes no journal numbers.
 //! - L7 *A confirmed value is the newest.* If [`PendingLookup::is_newest`] returns `true` while the
 //!   host excludes other writes of the key, the value of the lookup is the key's value.
+//! - L8 *`apply` never waits.* With a reservation that covers the write, [`Engine::apply`] and
+//!   [`Updates::try_update`] wait for no device, flush, compaction, commit or task of the pool.
+//!   They take no lock that is held during such a wait.
 //! - L9 *`lookup` never waits* for a device, nor for a lock that is held during such a wait.
 
 mod background_errors;
@@ -46,6 +49,7 @@ mod range;
 mod ranges;
 mod recent_writes;
 mod reclaim;
+mod reservation;
 mod rounds;
 mod salvage;
 mod sequence;
@@ -59,7 +63,8 @@ pub use background_errors::{BackgroundError, BackgroundErrors};
 pub use barrier::{Barrier, NoJournal};
 pub use batch::{Op, last_of_each_key};
 pub use contract::{
-    Capabilities, Change, Cursor, Engine, GoOn, Operator, Updated, Updates, Visit, walk_in_order,
+    Capabilities, Change, Cursor, Engine, GoOn, Operator, TryNext, Updated, Updates, Visit,
+    walk_in_order,
 };
 pub use entry_key::{AsTarget, EntryKey, Target};
 pub use error::{Error, InOrder, Result};
@@ -75,6 +80,7 @@ pub use range::{Direction, KeyRange};
 pub use ranges::Ranges;
 pub use recent_writes::{Outlived, Overtaken, RecentWrites, Watch};
 pub use reclaim::{DeadRuns, IdleLooks, Look, WaitingDeletes, has_many_tombstones, is_long_run};
+pub use reservation::{BlockingWrites, Demand, Reservation, Room, VALUE_BYTES_GUESSED, Wait};
 pub use rounds::Rounds;
 pub use salvage::{Lost, LostKeys, Salvaged, TakeSound, as_damage};
 pub use sequence::{Pin, Sequence, Ticket};

@@ -12,6 +12,9 @@ pub struct Stats {
     pub memory_bytes: u64,
     /// Bytes of files.
     pub disk_bytes: u64,
+    /// Room of the reservations that are not dropped, as far as the engine counts it and in its own
+    /// unit; 0 if there is none.
+    pub reserved: u64,
     /// Figures that only this engine has, by name.
     pub detail: Vec<(&'static str, u64)>,
     /// The names of the figures that count since the store was opened, or report work in progress:

@@ -5,7 +5,7 @@
 //!   they are released.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::budget::MemoryBudget;
 
@@ -57,10 +57,24 @@ impl Account {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
+    /// Adds bytes if the account then has at most `max`, and returns how many it has then.
+    pub fn try_add(&self, bytes: u64, max: u64) -> Option<u64> {
+        // The budget first: its used bytes are never less than those of the account.
+        self.budget.charge_anyway(bytes);
+        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= max);
+        match self.bytes.fetch_update(SeqCst, SeqCst, fits) {
+            Ok(before) => Some(before + bytes),
+            Err(_) => {
+                self.budget.release(bytes);
+                None
+            }
+        }
+    }
+
     /// Subtracts bytes that were added.
     pub fn release(&self, bytes: u64) {
         self.budget.release(bytes);
-        self.bytes.fetch_sub(bytes, Relaxed);
+        self.bytes.fetch_sub(bytes, SeqCst);
     }
 
     /// Adds the bytes of an object, until the charge is dropped.
@@ -108,6 +122,9 @@ mod tests {
         let charge = one.charge(7);
         one.add(3);
         assert_eq!((one.bytes(), other.bytes(), budget.used(), charge.bytes()), (10, 40, 50, 7));
+        assert_eq!((one.try_add(5, 14), one.try_add(5, 15)), (None, Some(15)));
+        assert_eq!(budget.used(), 55, "only what was added");
+        one.release(5);
         other.set(15);
         one.release(3);
         assert_eq!(budget.used(), 22);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use engine::{
-    At, Change, Cursor, Direction, Engine, KeyRange, Lookup, Op, Operator, Pin, Result, SeqNo,
-    Updated,
+    At, BlockingWrites, Change, Cursor, Demand, Direction, Engine, KeyRange, Lookup, Op, Operator,
+    Pin, Reservation, Result, SeqNo, Updated, VALUE_BYTES_GUESSED, Wait,
 };
 use memory_budget::MemoryBudget;
 
@@ -64,21 +64,29 @@ pub trait BlockingReads: Engine {
     /// # Errors
     /// The same; as [`Engine::apply`].
     fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        if let Some(updates) = self.updates()
-            && updates.try_update(key, operator, seqno)? == Updated::Done
-        {
-            return Ok(());
+        engine::check_key(key)?;
+        if let Some(updates) = self.updates() {
+            let mut bytes_max = VALUE_BYTES_GUESSED;
+            loop {
+                let granted = self.reserve(&Demand::Update { key, bytes_max }, Wait::Yes)?;
+                let mut room = granted.unwrap_or_else(Reservation::uncounted);
+                match updates.try_update(key, operator, seqno, &mut room)? {
+                    Updated::Done => return Ok(()),
+                    Updated::NeedsRead => break,
+                    Updated::NeedsRoom { bytes } => bytes_max = bytes,
+                }
+            }
         }
         let mut value = Vec::new();
         let lookup = self.lookup(key, At::ForUpdate, &mut value)?;
         let is_found = unshared().complete(lookup, &mut value)?;
         if is_found && operator.update_in_place(&mut value) {
-            return self.apply(&[Op::Put { key, value: &value }], seqno);
+            return self.write(&[Op::Put { key, value: &value }], seqno);
         }
         match operator.update(is_found.then_some(&value)) {
             Change::Keep => Ok(()),
-            Change::Delete => self.apply(&[Op::Delete { key }], seqno),
-            Change::Put(value) => self.apply(&[Op::Put { key, value: &value }], seqno),
+            Change::Delete => self.write(&[Op::Delete { key }], seqno),
+            Change::Put(value) => self.write(&[Op::Put { key, value: &value }], seqno),
         }
     }
 }

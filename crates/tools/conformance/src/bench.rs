@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use device::{Device, IoCounts};
-use engine::{Barrier, Direction, Engine, Host, KeyRange, Op, Result, SeqNo, Sequence};
+use engine::{
+    Barrier, Demand, Direction, Engine, Host, KeyRange, Op, Result, SeqNo, Sequence, Wait,
+};
 use environment::{Environment, ManualClock};
 use memory_budget::MemoryBudget;
 use reads::View;
@@ -140,9 +142,10 @@ impl<S: Engine> Bench<S> {
     /// If it is refused.
     pub fn put(&self, key: &[u8], value: &[u8]) {
         let ops = [Op::Put { key, value }];
-        self.store.admit(&ops).expect("there is room");
+        let granted = self.store.reserve(&Demand::Ops(&ops), Wait::Yes).expect("there is room");
+        let mut room = granted.expect("a caller that waits gets room");
         let ticket = self.host.sequence.begin();
-        self.store.apply(&ops, ticket.seqno()).expect("the write is taken");
+        self.store.apply(&ops, ticket.seqno(), &mut room).expect("the write is taken");
     }
 
     /// Returns a figure of the store.

@@ -13,7 +13,7 @@ mod record;
 use std::sync::{Arc, OnceLock};
 
 use device::Device;
-use engine::{Barrier, Op, SeqNo, Ticket};
+use engine::{Barrier, BlockingWrites, Demand, Op, Reservation, SeqNo, Ticket, Wait};
 use environment::Environment;
 use journal::{Durability, Journal};
 
@@ -94,7 +94,7 @@ impl Database {
         let mut replay = |seqno: SeqNo, payload: &[u8]| -> Result<(), journal::ReplayError> {
             let steps = record::decode(payload)?;
             let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
-            opened.engine.apply(&ops, seqno)?;
+            opened.engine.replay(&ops, seqno)?;
             opened.recovered_to(seqno.get());
             opened.turn();
             Ok(())
@@ -127,11 +127,12 @@ impl Database {
     pub(crate) fn write(&self, steps: &[Step], durability: Durability) -> Result<u64, Failed> {
         let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
         let engine = &self.opened.engine;
-        engine.admit(&ops)?;
+        let granted = engine.reserve(&Demand::Ops(&ops), Wait::Yes)?;
+        let mut room = granted.unwrap_or_else(Reservation::uncounted);
         let ticket = self.number(steps)?;
         let seqno = ticket.seqno();
-        engine.apply(&ops, seqno)?;
-        drop(ticket);
+        engine.apply(&ops, seqno, &mut room)?;
+        drop((ticket, room));
         self.opened.turn();
         self.journal.wait(seqno, durability)?;
         Ok(seqno.get())

@@ -54,6 +54,12 @@ pub trait Fixture: Send + Sync {
         false
     }
 
+    /// Returns whether the engine takes its memory in large units, such as the pages of a log, and
+    /// grants room within them: then no single write changes what it has charged.
+    fn takes_memory_in_units(&self) -> bool {
+        false
+    }
+
     /// Opens the engine in the directory of `host.device`, which may be empty.
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>>;
 

@@ -58,11 +58,13 @@ mod model;
 mod operation;
 mod out_of_files;
 pub mod reference;
+mod reservations;
 pub mod resident;
 mod sequential;
 mod suite;
 mod text;
 mod trace;
+mod waits;
 
 pub use bench::{Bench, Journaled, Pairs, cranked_host, key, scan};
 pub use failure::Failure;

@@ -11,7 +11,9 @@ use crate::errors::errors;
 use crate::failure::{Failure, catch};
 use crate::operation::Profile;
 use crate::out_of_files::out_of_files;
+use crate::reservations::reservations;
 use crate::sequential::{Memory, operations, run, shrink};
+use crate::waits::waits;
 use crate::{Fixture, concurrent, host};
 
 /// One group of laws that an engine is held to.
@@ -21,6 +23,10 @@ pub enum Check {
     Model,
     /// The same with a small memory budget: refusals leave everything unchanged.
     Budget,
+    /// Several reservations at a time: none is overspent, and all return.
+    Reservations,
+    /// No operation of the device ends, and lookups and writes return (laws L8 and L9).
+    Waits,
     /// Histories of several threads are linearizable, key by key.
     Registers,
     /// Read-modify-writes of several threads lose nothing.
@@ -43,9 +49,11 @@ pub enum Check {
 
 impl Check {
     /// All of them, the quickest to find something first.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Model,
         Self::Budget,
+        Self::Reservations,
+        Self::Waits,
         Self::Registers,
         Self::Counters,
         Self::Snapshots,
@@ -62,6 +70,8 @@ impl Check {
         match self {
             Self::Model => "model",
             Self::Budget => "budget",
+            Self::Reservations => "reservations",
+            Self::Waits => "waits",
             Self::Registers => "registers",
             Self::Counters => "counters",
             Self::Snapshots => "snapshots",
@@ -78,7 +88,8 @@ impl Check {
     fn default_cases(self) -> u64 {
         match self {
             Self::Model => 150,
-            Self::Budget => 60,
+            Self::Budget | Self::Reservations => 60,
+            Self::Waits => 6,
             Self::Registers => 25,
             Self::Crowd => 12,
             Self::Counters => 10,
@@ -158,6 +169,8 @@ impl<'a> Suite<'a> {
             Check::Errors => |fixture, seed| errors(fixture, seed).map(drop),
             Check::OutOfFiles => |fixture, seed| out_of_files(fixture, seed).map(drop),
             Check::Damage => |fixture, seed| damage(fixture, seed).map(drop),
+            Check::Reservations => reservations,
+            Check::Waits => waits,
             Check::Registers => concurrent::registers,
             Check::Counters => concurrent::counters,
             Check::Snapshots => concurrent::snapshots,
@@ -253,7 +266,7 @@ pub fn assert_conforms(fixture: &dyn Fixture, package: &str, check: Check) {
 macro_rules! suite {
     ($fixture:expr) => {
         $crate::suite!(@tests $fixture,
-            conforms_model Model, conforms_budget Budget, conforms_registers Registers,
+            conforms_model Model, conforms_budget Budget, conforms_reservations Reservations, conforms_waits Waits, conforms_registers Registers,
             conforms_counters Counters, conforms_snapshots Snapshots, conforms_crashes Crashes,
             conforms_crowd Crowd, conforms_errors Errors, conforms_out_of_files OutOfFiles, conforms_damage Damage, conforms_determinism Determinism);
     };

@@ -27,8 +27,8 @@ fn filled<S: Engine>(open: fn(Host) -> Result<S>, budget: u64) -> Bench<S> {
     bench
 }
 
-/// Returns the number of lookups that ended in memory, and of those that need one read, with their
-/// allocations.
+/// Returns two pairs: of the lookups that memory serves, and of the lookups with one read. Each
+/// pair has their number and their allocations.
 fn count<S: Engine>(store: &S, numbers: impl Fn(u64) -> u64) -> [(u64, u64); 2] {
     let mut counts = [(0, 0); 2];
     let mut value = Vec::with_capacity(1024);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::thread::ThreadId;
 
 use rustix::io::Errno;
-use sync::locks::Mutex;
+use sync::locks::{Condvar, Mutex};
 
 use crate::error::{Error, Operation, Result};
 
@@ -108,7 +108,11 @@ pub struct Fault {
 
 /// Faults that were set and operations that were counted.
 #[derive(Debug, Default)]
-pub(super) struct Plan(Mutex<State>);
+pub(super) struct Plan {
+    state: Mutex<State>,
+    /// Notified when operations are not parked any more.
+    go_on: Condvar,
+}
 
 /// An action that is done before an operation, of one thread or of any.
 pub(super) struct Interposed {
@@ -129,6 +133,10 @@ struct State {
     interposed: Vec<Interposed>,
     counts: [u64; OperationKind::ALL.len()],
     failed: u64,
+    /// Operations wait before they begin.
+    is_parked: bool,
+    /// Operations that wait.
+    parked: u64,
 }
 
 impl State {
@@ -142,17 +150,31 @@ impl State {
 
 impl Plan {
     pub(super) fn add(&self, fault: Fault) {
-        self.0.lock().faults.push(fault);
+        self.state.lock().faults.push(fault);
     }
 
     pub(super) fn interpose(&self, interposed: Interposed) {
-        self.0.lock().interposed.push(interposed);
+        self.state.lock().interposed.push(interposed);
+    }
+
+    /// From now on each operation waits before it begins, until [`Plan::go_on`].
+    pub(super) fn park(&self) {
+        self.state.lock().is_parked = true;
+    }
+
+    pub(super) fn go_on(&self) {
+        self.state.lock().is_parked = false;
+        self.go_on.notify_all();
+    }
+
+    pub(super) fn parked(&self) -> u64 {
+        self.state.lock().parked
     }
 
     /// Does the interposed actions for an operation of this thread, with no lock held.
     fn run_interposed(&self, kind: OperationKind) {
         let thread = std::thread::current().id();
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let is_due =
             |one: &Interposed| one.thread.is_none_or(|of| of == thread) && one.kind == kind;
         let Some(at) = state.interposed.iter().position(is_due) else { return };
@@ -162,21 +184,26 @@ impl Plan {
     }
 
     pub(super) fn clear(&self) {
-        self.0.lock().faults.clear();
+        self.state.lock().faults.clear();
     }
 
     pub(super) fn count(&self, kind: Option<OperationKind>) -> u64 {
-        self.0.lock().count(kind)
+        self.state.lock().count(kind)
     }
 
     pub(super) fn failed(&self) -> u64 {
-        self.0.lock().failed
+        self.state.lock().failed
     }
 
     /// Counts an operation, and says whether and how it is to fail.
     pub(super) fn strike(&self, kind: OperationKind, name: &str) -> Option<(Failure, Error)> {
         self.run_interposed(kind);
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
+        if state.is_parked {
+            state.parked += 1;
+            self.go_on.wait_while(&mut state, |state| state.is_parked);
+            state.parked -= 1;
+        }
         state.counts[kind as usize] += 1;
         let hit = |fault: &&Fault| {
             let count = state.count(fault.kind);

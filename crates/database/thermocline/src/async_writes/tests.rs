@@ -121,10 +121,11 @@ fn no_poll_waits_in_an_engine_that_slows_writers_down() {
         let db = open();
         let (go, going) = channel::<()>();
         let going = Mutex::new(going);
-        let within_admit = Box::new(move || {
+        let within_reserve = Box::new(move || {
             let _once_all_may_go = going.lock().recv_timeout(LONG);
         });
-        let engine = StandIn { within_admit, ..StandIn::default() };
+        let has_room = Box::new(|| false);
+        let engine = StandIn { within_reserve, has_room, ..StandIn::default() };
         let space = stand_in(&db, "slow", journaled, engine);
         let each = Each::of(&db, &space).polled(&db);
         drop(go);
@@ -134,13 +135,13 @@ fn no_poll_waits_in_an_engine_that_slows_writers_down() {
     }
 }
 
-/// An engine that takes writes at once is asked nothing else than to apply them.
+/// A poll that finds room never asks for room in a way that may wait.
 #[test]
-fn what_is_written_at_once_is_not_admitted() {
+fn a_write_in_a_poll_does_not_wait_for_room() {
     for journaled in [false, true] {
         let db = open();
-        let within_admit = Box::new(|| panic!("this might wait"));
-        let engine = StandIn { within_admit, takes_at_once: true, ..StandIn::default() };
+        let within_reserve = Box::new(|| panic!("this might wait"));
+        let engine = StandIn { within_reserve, ..StandIn::default() };
         let space = stand_in(&db, "quick", journaled, engine);
         assert!(matches!(poll(&mut space.put_async(b"k", b"v")), Poll::Ready(Ok(_))));
         let update = |_: Option<&[u8]>| Change::Put(b"v".to_vec());
@@ -192,13 +193,15 @@ fn whoever_waits_for_a_thread_that_panics_is_answered() {
     let db = open();
     let ((go, going), calls) = (channel::<()>(), AtomicUsize::new(0));
     let going = Mutex::new(going);
-    let within_admit = Box::new(move || {
+    let within_reserve = Box::new(move || {
         if calls.fetch_add(1, Relaxed) == 0 {
             let _once_all_are_asked = going.lock().recv_timeout(LONG);
             panic!("as it was planted");
         }
     });
-    let space = stand_in(&db, "panics", true, StandIn { within_admit, ..StandIn::default() });
+    let has_room = Box::new(|| false);
+    let engine = StandIn { within_reserve, has_room, ..StandIn::default() };
+    let space = stand_in(&db, "panics", true, engine);
     let mut puts: Vec<AsyncWrite> = (0..50).map(|_| space.put_async(b"k", b"v")).collect();
     assert!(puts.iter_mut().all(|put| poll(put).is_pending()));
     drop(go);

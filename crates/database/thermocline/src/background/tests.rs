@@ -14,10 +14,11 @@ use crate::stand_in::{StandIn, stand_in};
 /// Work that takes longer than this never ends.
 const LONG: Duration = Duration::from_secs(20);
 
-/// A writer waits, with its number, for a flush by the only thread there is. This thread is
-/// searching for keyspaces that hold the journal back, and an idle keyspace in memory does.
+/// A writer waits for room, and room for a flush by the only thread there is. This thread is
+/// searching for keyspaces that hold the journal back, and an idle keyspace in memory does. The
+/// writer has no number yet, so the thread waits for nothing of it.
 #[test]
-fn the_only_thread_waits_for_no_writer_who_waits_for_it() {
+fn the_only_thread_does_not_wait_for_a_writer_that_waits_for_it() {
     let (environment, clock) = Environment::simulated(7);
     let options = Options {
         environment: environment.clone(),
@@ -38,7 +39,7 @@ fn the_only_thread_waits_for_no_writer_who_waits_for_it() {
     let (flush, flushed) = channel();
     let group = db.inner.background.pool().group("writer's engine");
     let (going, flushed) = (Mutex::new(going), Mutex::new(flushed));
-    let within_apply = Box::new(move || {
+    let within_reserve = Box::new(move || {
         let _if_nobody_listens = begin.send(());
         let _once_it_may = going.lock().recv();
         let flush = flush.clone();
@@ -50,7 +51,7 @@ fn the_only_thread_waits_for_no_writer_who_waits_for_it() {
     let within_flush = Box::new(move || {
         let _if_nobody_listens = go.send(());
     });
-    let engine = StandIn { within_apply, within_flush, ..StandIn::default() };
+    let engine = StandIn { within_reserve, within_flush, ..StandIn::default() };
     let space = stand_in(&db, "waits", true, engine);
     let (tell, told) = channel();
     let write = move || drop(tell.send(space.put(b"k", b"v").map(drop)));
@@ -58,7 +59,7 @@ fn the_only_thread_waits_for_no_writer_who_waits_for_it() {
     begun.recv_timeout(LONG).unwrap();
     clock.advance(TRIM_INTERVAL);
     assert_eq!(told.recv_timeout(LONG), Ok(Ok(())), "it waits for the flush, and the flush for it");
-    // Work that was put off is done the next time, if no other engine is asked first.
+    // The idle keyspace is flushed in the end.
     drop(db.inner.slots.write().remove("waits"));
     let generation = idle.slot.last_generation();
     let until = Environment::real().now() + LONG;

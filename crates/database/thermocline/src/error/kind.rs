@@ -60,7 +60,7 @@ impl Error {
             Self::MemoryTooSmall { .. }
             | Self::NoMemoryLeft { .. }
             | Self::TransactionTooLarge { .. } => Kind::OutOfMemory,
-            Self::Thread(_) => Kind::Unavailable,
+            Self::Thread(_) | Self::WouldWait => Kind::Unavailable,
             Self::DamagedKeyspace { .. } | Self::OlderCatalog { .. } => Kind::Corruption,
             Self::ReadOnly { .. } | Self::OpenedReadOnly { .. } => Kind::ReadOnly,
             Self::Closed => Kind::Closed,
@@ -134,6 +134,7 @@ fn of_engine(error: &Engine) -> ErrorKind {
         | Engine::FixedMemory { .. }
         | Engine::NewerVersion(_) => ErrorKind::Unsupported,
         Engine::OutOfMemory { .. } => ErrorKind::OutOfMemory,
+        Engine::WouldWait => ErrorKind::Unavailable,
         Engine::Corruption(_) => ErrorKind::Corruption,
         Engine::Device(error) | Engine::NoRoomForJournal { cause: error } => of_device(error),
         // Writes are refused until the cause is over, without an opening if it may pass.

@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use engine::{At, Cursor, Direction, KeyRange, Lookup, Pin, Result, Visit};
+use engine::{At, Cursor, Direction, KeyRange, Lookup, Pin, Result, TryNext, Visit};
 use environment::Environment;
 
 use super::format::WithEnd;
@@ -120,7 +120,27 @@ impl Generation {
         key: &[u8],
         into: &mut Vec<u8>,
     ) -> Result<Option<bool>> {
-        let moment = self.moment(form);
+        self.try_get_by(self.moment(form), key, into)
+    }
+
+    /// The same as the clock was at `moment`.
+    pub(crate) fn try_get_at(
+        &self,
+        form: Form,
+        moment: Moment,
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<Option<bool>> {
+        self.try_get_by(self.judged_by(form, moment), key, into)
+    }
+
+    #[inline]
+    fn try_get_by(
+        &self,
+        moment: Option<Moment>,
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<Option<bool>> {
         match self.lookup(key, At::Newest, into)? {
             Lookup::Found => trimmed(moment, true, into).map(Some),
             Lookup::Absent => Ok(Some(false)),
@@ -223,24 +243,52 @@ struct LivingCursor {
     has_failed: bool,
 }
 
-impl Cursor for LivingCursor {
-    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+impl LivingCursor {
+    /// Returns the next pair that has not ended, and waits for the device if it may.
+    fn next_living(&mut self, may_wait: bool) -> Result<TryNext<'_>> {
         if self.has_ended {
-            return Ok(None);
+            return Ok(TryNext::End);
         }
         // Set until the cursor has returned.
         (self.has_ended, self.has_failed) = (true, true);
-        while let Some((key, stored)) = self.cursor.next()? {
-            let Some(living) = self.moment.living(stored)? else { continue };
-            self.key.clear();
-            self.key.extend_from_slice(key);
-            self.value.clear();
-            self.value.extend_from_slice(living.value);
-            (self.has_ended, self.has_failed) = (false, false);
-            return Ok(Some((&self.key, &self.value)));
+        loop {
+            let found = match may_wait {
+                true => self.cursor.next().map(TryNext::known),
+                false => self.cursor.try_next(),
+            };
+            match found? {
+                TryNext::Pair(key, stored) => {
+                    let Some(living) = self.moment.living(stored)? else { continue };
+                    self.key.clear();
+                    self.key.extend_from_slice(key);
+                    self.value.clear();
+                    self.value.extend_from_slice(living.value);
+                    (self.has_ended, self.has_failed) = (false, false);
+                    return Ok(TryNext::Pair(&self.key, &self.value));
+                }
+                TryNext::End => {
+                    self.has_failed = false;
+                    return Ok(TryNext::End);
+                }
+                TryNext::WouldBlock => {
+                    (self.has_ended, self.has_failed) = (false, false);
+                    return Ok(TryNext::WouldBlock);
+                }
+            }
         }
-        self.has_failed = false;
-        Ok(None)
+    }
+}
+
+impl Cursor for LivingCursor {
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        match self.next_living(true)? {
+            TryNext::Pair(key, value) => Ok(Some((key, value))),
+            TryNext::End | TryNext::WouldBlock => Ok(None),
+        }
+    }
+
+    fn try_next(&mut self) -> Result<TryNext<'_>> {
+        self.next_living(false)
     }
 
     fn seek(&mut self, key: &[u8]) {

@@ -19,6 +19,7 @@ use crate::error::Result;
 use crate::expiry::Moment;
 use crate::key_locks::Hold;
 use crate::keyspace::Keyspace;
+use crate::rooms::{Rooms, USUAL_VALUE, in_groups};
 use crate::slot::Generation;
 
 /// A transaction's write of a key.
@@ -265,22 +266,35 @@ impl Writes {
         })
     }
 
-    /// Asks the engines whether they will take the writes, and waits if they want to slow writers
-    /// down. The results of merges are not known yet.
-    pub(super) fn admit(&self) -> Result<()> {
-        for SpaceWrites { keyspace, deleted, values } in self.spaces.values() {
-            let ops: Vec<Op<'_>> = deleted.ops().chain(ops(values)).collect();
-            let generation = keyspace.slot.generation()?;
-            generation.engine.admit(&ops)?;
-            for (key, own) in values {
-                if let Own::Merges(_) = own {
-                    // If the result must not be written, the caller gets the error when the result
-                    // is known.
-                    let _asked_again: engine::Result<()> = generation.engine.admit_rmw(key);
-                }
+    /// Reserves room for the writes. Waits for it. The results of merges are not known yet: each
+    /// gets room for a value of a usual length. If such values are refused, only the other writes
+    /// have room: the caller gets the error once the results are known.
+    pub(super) fn reserve<'g>(&self, generations: &'g [Arc<Generation>]) -> Result<Rooms<'g>> {
+        let steps = |with_merges: bool| -> Vec<(&'g Generation, Op<'_>)> {
+            let spaces = self.spaces.values().zip(generations);
+            let steps = spaces.flat_map(|(space, generation)| {
+                let merges = space.values.iter().filter_map(move |(key, own)| match own {
+                    Own::Merges(_) if with_merges => Some(op_of(key, Some(&USUAL_VALUE))),
+                    Own::Merges(_) | Own::Value(_) => None,
+                });
+                space.ops().chain(merges).map(move |op| (&**generation, op))
+            });
+            steps.collect()
+        };
+        match in_groups(steps(true), Rooms::reserve) {
+            Err(_) if self.has_merges() => in_groups(steps(false), Rooms::reserve),
+            reserved => reserved,
+        }
+    }
+
+    /// Returns whether these engines still fill the keyspaces, whose keys are locked.
+    pub(super) fn are_filled_by(&self, generations: &[Arc<Generation>]) -> Result<bool> {
+        for (space, generation) in self.spaces.values().zip(generations) {
+            if !space.keyspace.slot.is_filled_by(generation)? {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Returns the engines that take the writes now, one for each keyspace, in [`Writes::steps`]'s

@@ -67,8 +67,8 @@ fn short_ones_are_done_by_the_poll_and_others_by_the_thread() {
         let std::task::Poll::Ready(done) = poll(&mut short) else { panic!("it waits") };
         assert!(done.unwrap() > before);
         must_have(&spaces, 1, 8);
-        block_on(db.write_async(puts(&spaces, 100, 200))).unwrap();
-        must_have(&spaces, 100, 200);
+        block_on(db.write_async(puts(&spaces, 100, 150))).unwrap();
+        must_have(&spaces, 100, 150);
         let mut lone = Batch::new();
         lone.put(&spaces[1], &key(1), &vec![7; 9_000]).delete(&spaces[0], &key(1));
         block_on(db.write_async(lone)).unwrap();
@@ -161,8 +161,8 @@ fn a_merge_that_panics_panics_where_its_batch_is_polled() {
     let panic = catch_unwind(AssertUnwindSafe(|| block_on(bad))).unwrap_err();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"as it was planted"));
     assert!(spaces.iter().all(|space| space.get(&key(1)) == Ok(None)), "a part of it is there");
-    block_on(db.write_async(puts(&spaces, 1, 200))).unwrap();
-    must_have(&spaces, 1, 200);
+    block_on(db.write_async(puts(&spaces, 1, 150))).unwrap();
+    must_have(&spaces, 1, 150);
 }
 
 /// One that waits for a sync is not done by half to others, and shares it.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use device::Device;
-use engine::{Change, Host, NoJournal, Operator, SeqNo, Sequence};
+use engine::{Change, Host, NoJournal, Operator, Reservation, Sequence};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use reads::BlockingReads;
@@ -80,7 +80,7 @@ impl SmallStore {
         };
         let options = Options {
             single_log,
-            log_memory_bytes: Some(4 * page_bytes),
+            log_memory_bytes: Some(5 * page_bytes),
             page_bytes: Some(page_bytes),
             segment_bytes: 4 * page_bytes,
             index_bits: Some(1),
@@ -95,9 +95,11 @@ impl SmallStore {
         &self.store.shared
     }
 
-    /// Adds one to [`KEY`].
+    /// Adds one to [`KEY`]. Reserves nothing: `hybrid_log/models/reserve.rs` has the models of
+    /// that.
     pub(crate) fn count_up(&self) {
-        self.shared().rmw(KEY, &mut Add, SeqNo::new(1)).expect("it is taken");
+        let room = |_| Ok(Reservation::uncounted());
+        self.shared().rmw_with_room(KEY, &mut Add, room, || ()).expect("it is taken");
     }
 
     /// Returns the number that [`KEY`] has been counted up to, if it is there.
@@ -108,7 +110,7 @@ impl SmallStore {
     }
 
     pub(crate) fn put(&self, key: &[u8], value: &[u8]) {
-        self.shared().upsert(key, value, None).expect("it is taken");
+        self.shared().upsert(key, value, &Reservation::uncounted()).expect("it is taken");
     }
 
     /// Writes the content of the hot log to its device, and returns the end of it.

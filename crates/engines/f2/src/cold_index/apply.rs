@@ -9,7 +9,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use engine::{Error, Result};
+use engine::{Error, Reservation, Result};
 use workers::StopToken;
 
 use super::ColdIndex;
@@ -162,7 +162,7 @@ impl ColdIndex {
         let bytes = record_bytes(entries.len()) as u64;
         let key = name.word().to_le_bytes();
         let changer = self.directory.changer();
-        let installed = self.log.with_room(None, || {
+        let installed = self.log.with_room(&Reservation::uncounted(), || {
             // Not appended for nothing, if that can be known.
             if !changer.has_level(name) || self.directory.load_at(name) != Some(seen) {
                 return Ok(None);

@@ -111,9 +111,14 @@ impl Shared {
         mut searched: LogAddress,
     ) -> Result<bool> {
         let hash = self.hash(key);
+        let shape = Shape { key_bytes: key.len(), value_bytes: value.map_or(0, <[u8]>::len) };
+        let bytes = shape.bytes() as u64;
         // The records above `at` and at or below `searched` are not of the key.
         loop {
-            let verdict = self.with_room(None, || self.try_copy(hash, key, value, at, searched))?;
+            let room = self.log.reserve(bytes)?;
+            let copy = || self.try_copy(hash, key, value, at, searched);
+            let verdict = self.with_room(&room, copy)?;
+            drop(room);
             match verdict {
                 Verdict::Copied => return Ok(true),
                 Verdict::Dead => return Ok(false),

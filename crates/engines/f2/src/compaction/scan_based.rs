@@ -123,8 +123,13 @@ impl Shared {
     /// Does step 3, for one key. Records below `read_until` were read.
     fn append_candidate(&self, key: &[u8], value: &[u8], read_until: LogAddress) -> Result<bool> {
         let mut searched = read_until;
+        let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
+        let bytes = shape.bytes() as u64;
         loop {
-            match self.with_room(None, || self.try_append(key, value, searched))? {
+            let room = self.log.reserve(bytes)?;
+            let appended = self.with_room(&room, || self.try_append(key, value, searched))?;
+            drop(room);
+            match appended {
                 Attempt::Appended => return Ok(true),
                 Attempt::Dead => return Ok(false),
                 Attempt::OnDisk { head, from } => {

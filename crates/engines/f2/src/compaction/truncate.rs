@@ -40,7 +40,7 @@ impl Shared {
                 from = shared.index.scrub(begin, bucket, BUCKETS_AT_ONCE);
             }
             shared.scrubs.fetch_sub(1, Ordering::AcqRel);
-            shared.update_pressure();
+            shared.update_level();
         });
     }
 }

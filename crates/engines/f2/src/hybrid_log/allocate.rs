@@ -12,21 +12,17 @@
 
 use std::sync::Arc;
 
-use engine::{Error, Result};
+use engine::{Error, Reservation, Result};
 use sync::atomic::Ordering;
 use sync::thread::yield_now;
 
-use super::{BLOCK_BYTES, Geometry, HybridLog, Reservation};
+use super::{BLOCK_BYTES, Geometry, HybridLog};
 use crate::address::LogAddress;
 use crate::planted::{Planted, is_planted};
 
 /// Bits of the tail's offset in addition to those of a page: two thousand threads may each be late
 /// by the longest record.
 const LATE_BITS: u32 = 11;
-
-/// Parts of the page at the tail of which one is left to writes that were admitted and are not
-/// applied yet.
-pub(super) const LEFT_TO_OTHERS: u64 = 8;
 
 /// The page at the tail has no room left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +67,11 @@ impl HybridLog {
         self.geometry.page_begin(page).plus(offset.min(self.geometry.page_bytes()))
     }
 
+    /// The page at the tail, and the offset of the tail in it.
+    pub(super) fn tail_page_and_offset(&self) -> (u64, u64) {
+        self.geometry.tail_parts(self.tail.load(Ordering::SeqCst))
+    }
+
     /// Allocates room for a record of `bytes`. The caller is protected, and writes a record or a
     /// filler there before it no longer is [H5].
     pub(crate) fn try_allocate(&self, bytes: u64) -> std::result::Result<LogAddress, PageFull> {
@@ -93,15 +94,10 @@ impl HybridLog {
 
     /// Turns from a full page to the next, unless another thread has, if there is memory for it.
     /// The caller is protected. Returns `false` if there is none yet, see
-    /// [`HybridLog::wait_for_room`]. A caller without a reservation leaves the reserved pages to
-    /// callers that have one.
-    pub(crate) fn turn(
-        self: &Arc<Self>,
-        PageFull(page): PageFull,
-        held: Option<&Reservation<'_>>,
-    ) -> bool {
+    /// [`HybridLog::wait_for_room`].
+    pub(crate) fn turn(self: &Arc<Self>, PageFull(page): PageFull, held: &Reservation<'_>) -> bool {
         let next = page + 1;
-        if self.geometry.is_last(page) || !self.has_room_after(page + self.left_to_others(held)) {
+        if self.geometry.is_last(page) || !self.may_turn(page, held) {
             return false;
         }
         if !self.pages.take(next) {
@@ -123,13 +119,25 @@ impl HybridLog {
         }
     }
 
-    fn left_to_others(&self, held: Option<&Reservation<'_>>) -> u64 {
-        if held.is_some() { 0 } else { self.reserved_pages.load(Ordering::Acquire) }
+    /// Whether a caller may turn from `page` to the next. A caller without a reservation leaves the
+    /// reserved pages to others. If the log got fewer pages since its room was granted, a caller
+    /// with a reservation may use all slots of the log.
+    fn may_turn(&self, page: u64, held: &Reservation<'_>) -> bool {
+        if held.bytes() == 0 {
+            return self.has_room_after(page + self.granted.pages.load(Ordering::SeqCst));
+        }
+        let slots = self.pages.slots().min(self.frames_max());
+        self.has_room_after(page) || self.has_frames_after(page, slots)
     }
 
     /// Whether there may be one more page in memory behind `page`. [H9]
     pub(super) fn has_room_after(&self, page: u64) -> bool {
-        let evicted = (page + 2).saturating_sub(self.frames());
+        self.has_frames_after(page, self.frames())
+    }
+
+    /// The same if `frames` pages may be in memory.
+    fn has_frames_after(&self, page: u64, frames: u64) -> bool {
+        let evicted = (page + 2).saturating_sub(frames);
         self.safe_head() >= self.geometry.page_begin(evicted)
     }
 
@@ -140,7 +148,7 @@ impl HybridLog {
     /// The store is closed, or a flush failed.
     pub(crate) fn with_room<T>(
         self: &std::sync::Arc<Self>,
-        held: Option<&Reservation<'_>>,
+        held: &Reservation<'_>,
         mut attempt: impl FnMut() -> std::result::Result<T, PageFull>,
     ) -> Result<T> {
         loop {
@@ -157,35 +165,6 @@ impl HybridLog {
         }
     }
 
-    /// Returns whether a record of `bytes` finds room now without waiting, in the page at the tail
-    /// or in one behind it. A part of the page is left to other writers, see [`LEFT_TO_OTHERS`].
-    pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
-        let (page, offset) = self.geometry.tail_parts(self.tail.load(Ordering::Acquire));
-        let wanted = bytes + self.geometry.page_bytes() / LEFT_TO_OTHERS;
-        offset + wanted <= self.geometry.page_bytes() || self.has_room_after(page)
-    }
-
-    /// Blocks until [`Self::has_room_for`] holds, and helps to make room. The caller is not
-    /// protected [H4].
-    ///
-    /// # Errors
-    /// The store is closed, or a flush failed. That the log's addresses are used up is no error
-    /// here.
-    pub(crate) fn wait_for_room_for(self: &Arc<Self>, bytes: u64) -> Result<()> {
-        while !self.has_room_for(bytes) {
-            self.check_writable()?;
-            if self.geometry.is_last(self.geometry.page(self.tail())) {
-                return Ok(());
-            }
-            if !self.flush_some()? {
-                // Only threads that are protected are left to wait for.
-                self.advance_head();
-                yield_now();
-            }
-        }
-        Ok(())
-    }
-
     /// Blocks until there is memory for the page behind a full one, and helps to make one free. The
     /// caller is not protected [H4].
     ///
@@ -194,7 +173,7 @@ impl HybridLog {
     pub(crate) fn wait_for_room(
         self: &Arc<Self>,
         PageFull(page): PageFull,
-        held: Option<&Reservation<'_>>,
+        held: &Reservation<'_>,
     ) -> Result<()> {
         if self.geometry.is_last(page) {
             self.health.fail(&Error::LogEnded);
@@ -202,7 +181,7 @@ impl HybridLog {
         loop {
             self.check_writable()?;
             let has_turned = self.geometry.tail_parts(self.tail.load(Ordering::Acquire)).0 != page;
-            if has_turned || self.has_room_after(page + self.left_to_others(held)) {
+            if has_turned || self.may_turn(page, held) {
                 return Ok(());
             }
             if !self.flush_some()? {

@@ -26,6 +26,9 @@ pub(crate) struct Geometry {
 impl Geometry {
     /// Fewest pages in memory: one being filled, one to come, one read-only, one between.
     pub(crate) const FRAMES_MIN: usize = 4;
+    /// The same of a log whose writers reserve room: the page at the tail, three that the longest
+    /// record reserves, and one for credit (R3 of `reserve`).
+    pub(crate) const FRAMES_MIN_TO_RESERVE: usize = 5;
 
     /// A log of `frames` pages in memory, of which the share `mutable` is changed in place.
     pub(crate) fn new(page_bytes: u64, segment_bytes: u64, frames: usize, mutable: f64) -> Self {

@@ -12,6 +12,8 @@
 //! the next slot.
 
 mod real;
+#[cfg(all(shuttle, not(loom)))]
+mod reserve;
 
 use std::sync::Arc;
 

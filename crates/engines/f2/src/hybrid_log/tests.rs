@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Error, Health};
+use engine::{Error, Health, Reservation};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use sync::epoch::Epochs;
@@ -43,7 +43,7 @@ fn a_log_that_comes_to_the_end_of_its_addresses_takes_nothing_more() {
     let (log, _pool) = log_from(tail);
     let shape = Shape { key_bytes: 8, value_bytes: 900 };
     let append = |number: u64| {
-        log.with_room(None, || {
+        log.with_room(&Reservation::uncounted(), || {
             let at = log.try_allocate(shape.bytes() as u64)?;
             log.live(at).write(LogAddress::NONE, &number.to_le_bytes(), Some(&[7; 900]));
             Ok(at)

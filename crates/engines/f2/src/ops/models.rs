@@ -91,10 +91,10 @@ fn read_beside_a_move(order: Order) {
 fn update_beside_a_turn(order: Order) {
     let store = SmallStore::of_one_log();
     store.count_up();
-    (0..2).for_each(|filler| store.put(&[filler], &[0; 8]));
+    (0..4).for_each(|filler| store.put(&[filler], &[0; 8]));
     assert_eq!(store.shared().log.mutable_from(), LogAddress::NONE, "it is mutable");
     let turn_and_count = |store: &SmallStore| {
-        store.put(&[2], &[0; 8]);
+        store.put(&[4], &[0; 8]);
         store.count_up();
     };
     together(order, &store, SmallStore::count_up, turn_and_count);

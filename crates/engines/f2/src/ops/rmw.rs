@@ -8,7 +8,8 @@
 //!    key, from the cold log (Algorithm 1 of the F2 paper). Then the record is appended only if the
 //!    part of the chain that is new since has no record of the key (*conditional insert*, [O4]).
 //!
-//! An attempt that fails begins again, so the operator may be called several times.
+//! An attempt that fails begins again, so the operator may be called several times. So does one
+//! whose new value is longer than the room that was reserved for it.
 //!
 //! A host that orders the writes of a key itself looks the old value up ([`engine::At::ForUpdate`]),
 //! excludes other writes of the key, and checks the same of the chain before it writes
@@ -16,7 +17,9 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use engine::{Change, Operator, Result, SeqNo, Updated};
+use engine::{
+    Change, Demand, Operator, Reservation, Result, SeqNo, Updated, VALUE_BYTES_GUESSED, Wait,
+};
 
 use crate::address::LogAddress;
 use crate::hash_index::Slot;
@@ -36,11 +39,38 @@ enum Attempt {
     Lost,
     /// Memory does not have the old value.
     Beyond(Beyond),
+    /// The new value has this many bytes, for which there is no room.
+    NeedsRoom(u64),
     /// The new value cannot be held.
     TooLong(engine::Error),
 }
 
 type Tried = std::result::Result<Attempt, PageFull>;
+
+/// The progress of a read-modify-write.
+pub(crate) enum Advanced {
+    Done,
+    /// The device has to be read for the old value; nothing has changed.
+    NeedsRead(LookUp, WantsOld),
+    /// The new value has this many bytes, for which there is no room; nothing has changed.
+    NeedsRoom(u64),
+}
+
+/// The same of a part in memory.
+enum InMemory {
+    Done,
+    Beyond(WantsOld),
+    NeedsRoom(u64),
+}
+
+/// The end of an update with an old value that was looked up.
+pub(crate) enum WithOld {
+    Done,
+    /// Another write came first: the update begins again.
+    Lost,
+    /// The new value has this many bytes, for which there is no room; nothing has changed.
+    NeedsRoom(u64),
+}
 
 /// A read-modify-write that needs the old value from disk, and the moment at which it began.
 pub(crate) struct WantsOld {
@@ -57,38 +87,87 @@ impl WantsOld {
 }
 
 impl Shared {
-    /// Replaces the key's value by the one that `operator` makes of it.
+    /// Replaces the key's value by the result of `operator`. Waits for room and for the device.
     pub(crate) fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        self.check_rmw(key)?;
         if seqno <= self.persisted() {
-            return Ok(());
+            return self.check_rmw(key);
         }
-        let hash = self.hash(key);
-        let mut value = Scratch::take();
-        while let Some(wanted) = self.rmw_in_memory(hash, key, operator, &mut value)? {
-            let present = wanted.look_up(hash).run(self, key, &mut value)?;
-            let old = present.then_some(value.as_slice());
-            if self.rmw_with_old(hash, key, operator, &wanted, old)? {
-                break;
-            }
-        }
-        Ok(())
+        self.rmw_numbered(key, operator, || ())
     }
 
-    /// The same if memory knows the old value.
+    /// The same: each attempt to write is made with the number that `number` takes.
+    pub(crate) fn rmw_numbered<T>(
+        &self,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        number: impl Fn() -> T,
+    ) -> Result<()> {
+        let room = |bytes_max| self.room_to_update(key, bytes_max);
+        self.rmw_with_room(key, operator, room, number)
+    }
+
+    /// The same: each attempt has the room that `room` returns for the bytes of a value.
+    pub(crate) fn rmw_with_room<'r, T>(
+        &self,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        room: impl Fn(u64) -> Result<Reservation<'r>>,
+        number: impl Fn() -> T,
+    ) -> Result<()> {
+        let hash = self.hash(key);
+        let mut value = Scratch::take();
+        let mut bytes_max = VALUE_BYTES_GUESSED;
+        loop {
+            let granted = room(bytes_max)?;
+            let held = number();
+            let advanced = self.rmw_up_to_device(key, operator, &mut value, &granted)?;
+            drop(held);
+            let wanted = match advanced {
+                Advanced::Done => return Ok(()),
+                Advanced::NeedsRoom(bytes) => {
+                    bytes_max = bytes_max.max(bytes);
+                    continue;
+                }
+                Advanced::NeedsRead(_, wanted) => wanted,
+            };
+            // Nothing is reserved during a read of the device.
+            drop(granted);
+            let present = wanted.look_up(hash).run(self, key, &mut value)?;
+            let old = present.then_some(value.as_slice());
+            let granted = room(bytes_max)?;
+            let _held = number();
+            match self.rmw_with_old(hash, key, operator, &wanted, old, &granted)? {
+                WithOld::Done => return Ok(()),
+                WithOld::Lost => {}
+                WithOld::NeedsRoom(bytes) => bytes_max = bytes_max.max(bytes),
+            }
+        }
+    }
+
+    /// Reserves room for a new value of the key.
+    pub(crate) fn room_to_update(&self, key: &[u8], bytes_max: u64) -> Result<Reservation<'_>> {
+        self.check_rmw(key)?;
+        let room = self.reserve(&Demand::Update { key, bytes_max }, Wait::Yes)?;
+        Ok(room.unwrap_or_else(Reservation::uncounted))
+    }
+
+    /// Replaces the value if memory knows the old one, and there is room.
     pub(crate) fn try_update(
         &self,
         key: &[u8],
         operator: &mut dyn Operator,
         seqno: SeqNo,
+        room: &Reservation<'_>,
     ) -> Result<Updated> {
         self.check_rmw(key)?;
-        if seqno <= self.persisted()
-            || self.rmw_up_to_device(key, operator, &mut Scratch::take())?.is_none()
-        {
+        if seqno <= self.persisted() {
             return Ok(Updated::Done);
         }
-        Ok(Updated::NeedsRead)
+        Ok(match self.rmw_up_to_device(key, operator, &mut Scratch::take(), room)? {
+            Advanced::Done => Updated::Done,
+            Advanced::NeedsRead(..) => Updated::NeedsRead,
+            Advanced::NeedsRoom(bytes) => Updated::NeedsRoom { bytes },
+        })
     }
 
     /// Does a read-modify-write up to its end, or up to the lookup of the old value that needs a
@@ -98,20 +177,31 @@ impl Shared {
         key: &[u8],
         operator: &mut dyn Operator,
         value: &mut Vec<u8>,
-    ) -> Result<Option<(LookUp, WantsOld)>> {
+        room: &Reservation<'_>,
+    ) -> Result<Advanced> {
         let hash = self.hash(key);
-        while let Some(wanted) = self.rmw_in_memory(hash, key, operator, value)? {
+        let mut lost = 0;
+        loop {
+            let wanted = match self.rmw_in_memory(hash, key, operator, value, room, &mut lost)? {
+                InMemory::Done => return Ok(Advanced::Done),
+                InMemory::NeedsRoom(bytes) => return Ok(Advanced::NeedsRoom(bytes)),
+                InMemory::Beyond(wanted) => wanted,
+            };
             let mut look_up = wanted.look_up(hash);
             let old = match look_up.start(self, key, value)? {
-                Progress::Read => return Ok(Some((look_up, wanted))),
+                Progress::Read => return Ok(Advanced::NeedsRead(look_up, wanted)),
                 Progress::Value => Some(value.as_slice()),
                 Progress::Absent => None,
             };
-            if self.rmw_with_old(hash, key, operator, &wanted, old)? {
-                break;
+            match self.rmw_with_old(hash, key, operator, &wanted, old, room)? {
+                WithOld::Done => return Ok(Advanced::Done),
+                WithOld::NeedsRoom(bytes) => return Ok(Advanced::NeedsRoom(bytes)),
+                WithOld::Lost if has_used_up(room, &mut lost) => {
+                    return Ok(Advanced::NeedsRoom(VALUE_BYTES_GUESSED));
+                }
+                WithOld::Lost => {}
             }
         }
-        Ok(None)
     }
 
     /// Counts an old value that was read from disk.
@@ -127,14 +217,6 @@ impl Shared {
         self.has_nothing_since(head, key, wanted)
     }
 
-    /// Called before a read-modify-write, as [`Self::admit`] before a write: the new value takes
-    /// room in the hot index and log as a put's does. Its size is not known yet: a page at most.
-    pub(crate) fn admit_rmw(&self, key: &[u8]) -> Result<()> {
-        self.check_rmw(key)?;
-        self.admit_to_log(1, self.log.geometry.page_bytes())?;
-        self.wait_for_compaction(1)
-    }
-
     /// Whether a read-modify-write of `key` may begin.
     pub(crate) fn check_rmw(&self, key: &[u8]) -> Result<()> {
         self.health.check_writable()?;
@@ -143,27 +225,34 @@ impl Shared {
     }
 
     /// Does all of it if memory has the old value. [O4]
-    pub(crate) fn rmw_in_memory(
+    fn rmw_in_memory(
         &self,
         hash: KeyHash,
         key: &[u8],
         operator: &mut dyn Operator,
         value: &mut Vec<u8>,
-    ) -> Result<Option<WantsOld>> {
+        room: &Reservation<'_>,
+        lost: &mut u32,
+    ) -> Result<InMemory> {
         loop {
             let start = self.log.safe_read_only();
-            let attempt = || self.try_rmw_in_memory(hash, key, operator, value);
-            match self.with_room(None, attempt)? {
-                Attempt::Done => return Ok(None),
+            let attempt = || self.try_rmw_in_memory(hash, key, operator, value, room);
+            match self.with_room(room, attempt)? {
+                Attempt::Done => return Ok(InMemory::Done),
+                Attempt::Lost if has_used_up(room, lost) => {
+                    return Ok(InMemory::NeedsRoom(VALUE_BYTES_GUESSED));
+                }
                 Attempt::Lost => {}
-                Attempt::Beyond(beyond) => return Ok(Some(WantsOld { beyond, start })),
+                Attempt::Beyond(beyond) => {
+                    return Ok(InMemory::Beyond(WantsOld { beyond, start }));
+                }
+                Attempt::NeedsRoom(bytes) => return Ok(InMemory::NeedsRoom(bytes)),
                 Attempt::TooLong(error) => return Err(error),
             }
         }
     }
 
-    /// Continues with the old value, if the key has one. Returns `false` if another write came
-    /// first, so that it begins again.
+    /// Continues with the old value, if the key has one.
     pub(crate) fn rmw_with_old(
         &self,
         hash: KeyHash,
@@ -171,22 +260,24 @@ impl Shared {
         operator: &mut dyn Operator,
         wanted: &WantsOld,
         old: Option<&[u8]>,
-    ) -> Result<bool> {
+        room: &Reservation<'_>,
+    ) -> Result<WithOld> {
         if old.is_some() {
             self.note_old_read(hash, wanted);
         }
         let change = operator.update(old);
         if change == Change::Keep {
-            return Ok(true);
+            return Ok(WithOld::Done);
         }
-        // This has waited for compaction when it began; here a number of the sequence is held.
+        // The level may have changed since room was reserved.
         if old.is_none() && matches!(change, Change::Put(_)) {
-            self.pressure.check(self.host.memory.limit())?;
+            self.check_new_value()?;
         }
-        match self.with_room(None, || self.insert_if_none(hash, key, wanted, &change))? {
-            Attempt::Done => Ok(true),
+        match self.with_room(room, || self.insert_if_none(hash, key, wanted, &change, room))? {
+            Attempt::Done => Ok(WithOld::Done),
             Attempt::TooLong(error) => Err(error),
-            Attempt::Lost | Attempt::Beyond(_) => Ok(false),
+            Attempt::NeedsRoom(bytes) => Ok(WithOld::NeedsRoom(bytes)),
+            Attempt::Lost | Attempt::Beyond(_) => Ok(WithOld::Lost),
         }
     }
 
@@ -196,6 +287,7 @@ impl Shared {
         key: &[u8],
         operator: &mut dyn Operator,
         value: &mut Vec<u8>,
+        room: &Reservation<'_>,
     ) -> Tried {
         let (mutable, safe) = (self.log.mutable_from(), self.log.safe_read_only());
         let truncations = self.truncations.load(Acquire);
@@ -207,7 +299,7 @@ impl Shared {
         let head = seen.log_head;
         if let Some(record) = self.cache.find(slot.address(), key) {
             let change = self.update_of(record, operator, value);
-            return self.append(slot, hash, key, &change, |now| now == head);
+            return self.append((slot, hash), key, &change, room, |now| now == head);
         }
         let (record, at) = match self.walk(head, LogAddress::NONE, key) {
             Found::Here(record, at) => (record, at),
@@ -224,7 +316,7 @@ impl Shared {
             record.seal();
         }
         let change = self.update_of(record, operator, value);
-        self.append(slot, hash, key, &change, |now| now == head)
+        self.append((slot, hash), key, &change, room, |now| now == head)
     }
 
     fn update_of(
@@ -247,12 +339,13 @@ impl Shared {
         key: &[u8],
         wanted: &WantsOld,
         change: &Change,
+        room: &Reservation<'_>,
     ) -> Tried {
         let slot = self.index.find_or_create(hash);
         if !self.has_nothing_since(slot.address(), key, wanted) {
             return Ok(Attempt::Lost);
         }
-        self.append(slot, hash, key, change, |_| false)
+        self.append((slot, hash), key, change, room, |_| false)
     }
 
     /// Returns whether the chain that begins at `head` has no record of the key that was linked
@@ -272,10 +365,10 @@ impl Shared {
     /// Appends `change` and links it in place of the address that `slot` was read with.
     fn append<'a>(
         &'a self,
-        slot: Slot<'a>,
-        hash: KeyHash,
+        (slot, hash): (Slot<'a>, KeyHash),
         key: &[u8],
         change: &Change,
+        room: &Reservation<'_>,
         may: impl Fn(LogAddress) -> bool,
     ) -> Tried {
         let value = match change {
@@ -287,6 +380,9 @@ impl Shared {
             return Ok(Attempt::TooLong(error));
         }
         let shape = Shape { key_bytes: key.len(), value_bytes: value.map_or(0, <[u8]>::len) };
+        if !self.log.covers(room, shape.bytes() as u64) {
+            return Ok(Attempt::NeedsRoom(shape.value_bytes as u64));
+        }
         let head = self.cache.log_head(slot.address());
         let at = self.log.try_allocate(shape.bytes() as u64)?;
         self.log.note_append(head, self.log.mutable_from());
@@ -299,4 +395,11 @@ impl Shared {
             }
         }
     }
+}
+
+/// Counts a race that an update has lost. Returns whether its reservation has no more room for the
+/// record: that has room for two attempts.
+fn has_used_up(room: &Reservation<'_>, lost: &mut u32) -> bool {
+    *lost += 1;
+    *lost >= 2 && room.bytes() > 0
 }

@@ -1,10 +1,10 @@
 //! Blind writes: a value or a tombstone, whatever the key had before.
 
-use engine::Result;
+use engine::{Reservation, Result};
 
 use crate::address::LogAddress;
 use crate::hash_index::Slot;
-use crate::hybrid_log::{PageFull, Reservation};
+use crate::hybrid_log::PageFull;
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
 use crate::planted::{Planted, before_link, is_planted};
@@ -14,14 +14,9 @@ use crate::store::Shared;
 impl Shared {
     /// Sets the value of `key`: in place if its record is in the mutable region and the value takes
     /// the same number of words; otherwise by a new record at the tail. Reads nothing from disk.
-    pub(crate) fn upsert(
-        &self,
-        key: &[u8],
-        value: &[u8],
-        held: Option<&Reservation<'_>>,
-    ) -> Result<()> {
+    pub(crate) fn upsert(&self, key: &[u8], value: &[u8], room: &Reservation<'_>) -> Result<()> {
         let hash = self.hash(key);
-        self.with_room(held, || {
+        self.with_room(room, || {
             let slot = self.index.find_or_create(hash);
             self.replace(slot, hash, key, Some(value))
         })
@@ -29,15 +24,15 @@ impl Shared {
 
     /// Removes `key`. The cold log, or a record elsewhere on its chain, may hold it, so there is a
     /// tombstone, unless there is no chain and no cold log.
-    pub(crate) fn delete(&self, key: &[u8], held: Option<&Reservation<'_>>) -> Result<()> {
+    pub(crate) fn delete(&self, key: &[u8], room: &Reservation<'_>) -> Result<()> {
         let hash = self.hash(key);
         if self.cold.is_some() && !is_planted(Planted::TombstoneLeftOut) {
-            return self.with_room(held, || {
+            return self.with_room(room, || {
                 let slot = self.index.find_or_create(hash);
                 self.replace(slot, hash, key, None)
             });
         }
-        self.with_room(held, || match self.index.find(hash) {
+        self.with_room(room, || match self.index.find(hash) {
             Some(slot) if slot.address() != LogAddress::NONE => self.replace(slot, hash, key, None),
             _ => Ok(()),
         })

@@ -1,14 +1,13 @@
 //! Compaction frees space, loses nothing and brings nothing back.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use engine::{Engine, Error, Op};
+use engine::{Demand, Engine, Error, Op, VALUE_BYTES_GUESSED, Wait};
 
 use super::stores::{Bench, fill, key, read_beside_writes, some_of_a_chain, tiny, value};
 use super::two_logs::small_cold;
 use crate::Options;
-use crate::pressure::Level;
+use crate::admission::Level;
 
 const KEYS: u64 = 400;
 /// About six times the live bytes.
@@ -25,14 +24,14 @@ fn both() -> [Options; 2] {
 fn writers_wait_for_a_compaction_that_is_behind() {
     for options in both() {
         let bench = Bench::open_by_hand(device::memory(), options, 1);
-        let pressure = &bench.store.shared.pressure;
+        let admission = &bench.store.shared.admission;
         for number in (0..KEYS).cycle().take_while(|_| log_bytes(&bench) < DISK_BYTES * 11 / 10) {
-            assert!(pressure.is_none() || log_bytes(&bench) > DISK_BYTES);
+            assert!(admission.is_none() || log_bytes(&bench) > DISK_BYTES);
             bench.put(&key(number), &value(number, 0, 8));
         }
-        assert!(!pressure.is_none());
+        assert!(!admission.is_none());
         (0..20).for_each(|_| bench.advance());
-        assert!(pressure.is_none(), "the log has {} bytes", log_bytes(&bench));
+        assert!(admission.is_none(), "the log has {} bytes", log_bytes(&bench));
     }
 }
 
@@ -48,7 +47,7 @@ fn nobody_waits_for_a_compaction_that_finds_everything_alive() {
         }
         assert!(bench.figure("compactions") > 0);
         assert!(log_bytes(&bench) > 2 * DISK_BYTES, "{}", log_bytes(&bench));
-        assert!(bench.store.shared.pressure.is_none());
+        assert!(bench.store.shared.admission.is_none());
     }
 }
 
@@ -147,42 +146,53 @@ fn a_key_that_is_there_is_never_absent() {
 #[test]
 fn a_read_modify_write_waits_and_is_refused_as_a_put_is() {
     let bench = Bench::open_by_hand(device::memory(), both()[0].clone(), 1);
-    let pressure = &bench.store.shared.pressure;
-    let rmw = || bench.store.admit_rmw(b"there");
-    let delete = || bench.store.admit(&[Op::Delete { key: b"there" }]);
+    let admission = &bench.store.shared.admission;
+    let rmw = || {
+        bench
+            .store
+            .reserve(&Demand::Update { key: b"there", bytes_max: VALUE_BYTES_GUESSED }, Wait::Yes)
+            .map(drop)
+    };
+    let delete =
+        || bench.store.reserve(&Demand::Ops(&[Op::Delete { key: b"there" }]), Wait::Yes).map(drop);
     rmw().expect("nothing is behind");
-    pressure.set(Level::OutOfMemory, false);
+    admission.set(Level::OutOfMemory, false);
     assert!(matches!(rmw(), Err(Error::OutOfMemory { .. })));
     delete().expect("it takes none of the index");
     let cause = Arc::new(Error::Closed);
-    pressure.refuse(Error::SpaceUsedUp { what: "the hot log", bytes: 2, limit: 1, cause });
+    admission.refuse(Error::SpaceUsedUp { what: "the hot log", bytes: 2, limit: 1, cause });
     assert!(matches!(rmw(), Err(Error::SpaceUsedUp { .. })));
     assert!(matches!(delete(), Err(Error::SpaceUsedUp { .. })));
 }
 
-/// A write that must not wait is admitted without a delay; its debt is kept. If writes are refused,
-/// the call reports that there is no room, and a writer that may wait gets the error.
+/// A write that must not wait gets no room while others are slowed down, or while writes are
+/// refused: a writer that may wait pays, or gets the error.
 #[test]
-fn a_write_that_must_not_wait_owes_and_is_told_that_there_is_no_room() {
+fn a_write_that_must_not_wait_gets_no_room_while_compaction_is_behind() {
     let bench = Bench::open_by_hand(device::memory(), both()[0].clone(), 1);
-    let pressure = &bench.store.shared.pressure;
-    let put = || bench.store.admit_at_once(&[Op::Put { key: b"k", value: b"v" }]);
-    let delete = || bench.store.admit_at_once(&[Op::Delete { key: b"k" }]);
-    assert_eq!((put(), delete()), (Ok(true), Ok(true)));
-    let most = Duration::from_secs(1).as_nanos() as u64;
-    pressure.set(Level::Behind(most), false);
-    assert_eq!((put(), pressure.owed()), (Ok(true), Duration::from_secs(1)));
-    pressure.set(Level::OutOfMemory, false);
-    assert_eq!((put(), delete()), (Ok(false), Ok(true)), "a delete takes none of the index");
+    let admission = &bench.store.shared.admission;
+    let has_room = |op| {
+        let room = bench.store.reserve(&Demand::Ops(&[op]), Wait::No);
+        room.expect("it is no refusal").is_some()
+    };
+    let put = || has_room(Op::Put { key: b"k", value: b"v" });
+    let delete = || has_room(Op::Delete { key: b"k" });
+    assert_eq!((put(), delete()), (true, true));
+    admission.set(Level::Behind(1), false);
+    assert_eq!((put(), delete()), (false, false));
+    admission.set(Level::Behind(1), true);
+    assert_eq!((put(), delete()), (true, true), "no writer waits for a compaction that fails");
+    admission.set(Level::OutOfMemory, false);
+    assert_eq!((put(), delete()), (false, true), "a delete takes none of the index");
     let cause = Arc::new(Error::Closed);
-    pressure.refuse(Error::SpaceUsedUp { what: "the hot log", bytes: 2, limit: 1, cause });
-    assert_eq!((put(), delete()), (Ok(false), Ok(false)));
+    admission.refuse(Error::SpaceUsedUp { what: "the hot log", bytes: 2, limit: 1, cause });
+    assert_eq!((put(), delete()), (false, false));
 }
 
-/// No thread flushes pages, so memory for the next one runs out. A write that can be taken without
-/// waiting finds memory, and flushes no page itself.
+/// No thread flushes pages, so memory for the next one runs out. A write that has room
+/// finds memory, and flushes no page itself.
 #[test]
-fn what_is_taken_at_once_waits_for_no_page() {
+fn a_write_with_room_waits_for_no_page() {
     for steps in [1, 2, 25] {
         let bench = Bench::open_by_hand(device::memory(), both()[0].clone(), 1);
         let keys: Vec<_> = (0..steps as u64).map(key).collect();
@@ -192,12 +202,10 @@ fn what_is_taken_at_once_waits_for_no_page() {
             // The lengths alternate, so that no record is changed in place.
             let value = vec![7; 80 + 8 * (taken % 2)];
             let ops: Vec<_> = keys.iter().map(|key| Op::Put { key, value: &value }).collect();
-            let bytes = ops.iter().map(|op| op.bytes() as u64).sum();
-            if !bench.store.takes_at_once(steps, bytes) {
-                break;
-            }
+            let granted = bench.store.reserve(&Demand::Ops(&ops), Wait::No);
+            let Some(mut room) = granted.expect("it is no refusal") else { break };
             let ticket = bench.sequence.begin();
-            bench.store.apply(&ops, ticket.seqno()).expect("the write is taken");
+            bench.store.apply(&ops, ticket.seqno(), &mut room).expect("the write is taken");
             assert_eq!(writes(), before, "{steps} steps have waited, after {taken}");
             taken += 1;
             assert!(taken < 10_000, "there is always room");
@@ -212,7 +220,13 @@ fn a_log_without_a_page_has_no_room_at_once_and_some_once_others_have_waited() {
     let options = both()[0].clone();
     let bench = Bench::open_by_hand(device::memory(), options, 1);
     let long = vec![7; 1500];
-    let put = |value| bench.store.admit_at_once(&[Op::Put { key: b"k", value }]).unwrap();
+    let put = |value| {
+        bench
+            .store
+            .reserve(&Demand::Ops(&[Op::Put { key: b"k", value }]), Wait::No)
+            .map(|room| room.is_some())
+            .unwrap()
+    };
     let mut number = 0;
     while put(&long) {
         bench.put(&key(number), &long);
@@ -222,7 +236,11 @@ fn a_log_without_a_page_has_no_room_at_once_and_some_once_others_have_waited() {
     let tail = bench.store.shared.log.tail();
     assert!(!put(&long), "nothing was done for it");
     assert_eq!(bench.store.shared.log.tail(), tail);
-    bench.store.admit(&[Op::Put { key: b"k", value: &long }]).expect("pages can be flushed");
+    bench
+        .store
+        .reserve(&Demand::Ops(&[Op::Put { key: b"k", value: &long }]), Wait::Yes)
+        .map(drop)
+        .expect("pages can be flushed");
     assert!(put(&long));
 }
 

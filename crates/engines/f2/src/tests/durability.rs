@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use device::{Device, Failure, Fault, FaultDevice, Lasting, Mode, OperationKind};
-use engine::{Barrier, Engine, Error, Result, SeqNo, Superblock};
+use engine::{Barrier, BlockingWrites, Demand, Engine, Error, Result, SeqNo, Superblock, Wait};
 
 use super::stores::{Add, Bench, key, tiny, value};
 use super::two_logs::{KEYS, cold_store, push_out, small_cold};
@@ -94,10 +94,10 @@ fn an_index_that_is_rebuilt_grows() {
 fn a_record_that_is_too_long_is_refused_by_name() {
     let bench = Bench::open(tiny());
     let put = engine::Op::Put { key: b"long", value: &[1; 5000] };
-    let refused = bench.store.apply(&[put], SeqNo::new(1));
+    let refused = bench.store.write(&[put], SeqNo::new(1));
     assert!(matches!(refused, Err(Error::RecordTooLong { engine: "f2", .. })), "{refused:?}");
     let put = engine::Op::Put { key: b"long", value: &[1; 4000] };
-    bench.store.apply(&[put], SeqNo::new(2)).expect("as long as a page allows");
+    bench.store.write(&[put], SeqNo::new(2)).expect("as long as a page allows");
     assert_eq!(bench.get(b"long"), Some(vec![1; 4000]));
 }
 
@@ -108,14 +108,10 @@ fn keys_beyond_what_the_index_of_a_single_log_may_take_are_refused() {
     let mut refused = None;
     for number in 0..100_000 {
         let put = engine::Op::Put { key: &key(number), value: b"v" };
-        let admitted = bench.store.admit(&[put]);
-        if let Err(error) = admitted {
+        if let Err(error) = bench.store.write_next(&[put], &bench.sequence) {
             refused = Some((number, error));
             break;
         }
-        let ticket = bench.sequence.begin();
-        bench.store.apply(&[put], ticket.seqno()).expect("what was admitted is taken");
-        drop(ticket);
         if number % 500 == 0 {
             environment::Environment::real().sleep(std::time::Duration::from_millis(25));
         }
@@ -124,7 +120,11 @@ fn keys_beyond_what_the_index_of_a_single_log_may_take_are_refused() {
     assert_eq!(error, Error::OutOfMemory { limit });
     assert!(number > 1000, "only {number} keys were taken");
     let delete = engine::Op::Delete { key: &key(0) };
-    bench.store.admit(&[delete]).expect("deleting is always allowed");
+    bench
+        .store
+        .reserve(&Demand::Ops(&[delete]), Wait::Yes)
+        .map(drop)
+        .expect("deleting is always allowed");
     let count = |rmw_of: u64| bench.store.rmw(&key(rmw_of), &mut Add, SeqNo::new(1 << 40));
     assert_eq!(count(number + 1), Err(Error::OutOfMemory { limit }), "a key that would be new");
     assert_eq!(bench.get(&key(1)), Some(b"v".to_vec()));

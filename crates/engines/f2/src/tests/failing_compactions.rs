@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use conformance::Journaled;
 use device::{Device, FaultDevice, OperationKind};
-use engine::{Change, Corruption, Engine, Error, Op};
+use engine::{
+    BlockingWrites, Change, Corruption, Demand, Engine, Error, Op, VALUE_BYTES_GUESSED, Wait,
+};
 use reads::BlockingReads;
 
 use super::stores::{Bench, key, tiny, value};
@@ -66,10 +68,8 @@ fn write(bench: &Bench, version: u64) -> Result<(), (u64, Error)> {
     for number in 0..KEYS {
         let (key, value) = (key(number), value(number, version, 8));
         let ops = [Op::Put { key: &key, value: &value }];
-        bench.store.admit(&ops).map_err(|error| (number, error))?;
-        let ticket = bench.sequence.begin();
-        bench.store.apply(&ops, ticket.seqno()).expect("what is admitted is taken");
-        drop(ticket);
+        let written = bench.store.write_next(&ops, &bench.sequence);
+        written.map_err(|error| (number, error))?;
         if number % 10 == 0 {
             bench.advance();
         }
@@ -110,7 +110,8 @@ fn suffer(bench: &Bench, damage: &Damage, logs: &[&str]) {
     let error = errors.iter().find(|error| error.work == work).expect("it is told");
     assert!(error.refuses_writes && error.failures > 1 && error.cause == **cause);
     // A delete takes space too.
-    let delete = bench.store.admit(&[Op::Delete { key: b"k" }]);
+    let delete =
+        bench.store.reserve(&Demand::Ops(&[Op::Delete { key: b"k" }]), Wait::Yes).map(drop);
     assert!(matches!(delete, Err(Error::SpaceUsedUp { .. })), "{delete:?}");
     let failures = bench.figure("compaction_failures") + bench.figure("cold_compaction_failures");
     assert!(failures < 40, "{failures} times it was tried");
@@ -195,7 +196,11 @@ fn a_single_log_that_cannot_be_compacted_refuses_read_modify_writes_too() {
             bench.advance();
         }
         let key = key(number % KEYS);
-        if let Err(error) = bench.store.admit_rmw(&key) {
+        if let Err(error) = bench
+            .store
+            .reserve(&Demand::Update { key: &key, bytes_max: VALUE_BYTES_GUESSED }, Wait::Yes)
+            .map(drop)
+        {
             return Some(error);
         }
         let mut operator = |_: Option<&[u8]>| Change::Put(value(number, 9, 8));
@@ -207,7 +212,8 @@ fn a_single_log_that_cannot_be_compacted_refuses_read_modify_writes_too() {
     });
     let refused = refused.expect("the log has a bound");
     assert!(matches!(refused, Error::SpaceUsedUp { what: "the hot log", .. }), "{refused}");
-    let delete = bench.store.admit(&[Op::Delete { key: b"k" }]);
+    let delete =
+        bench.store.reserve(&Demand::Ops(&[Op::Delete { key: b"k" }]), Wait::Yes).map(drop);
     assert!(matches!(delete, Err(Error::SpaceUsedUp { .. })), "{delete:?}");
 }
 

@@ -1,9 +1,11 @@
 //! A device without room for the pages that have to leave memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use device::{Device, FaultDevice, OperationKind, RoomDevice};
-use engine::{Change, Engine, Error, Op, Operator};
+use engine::{BlockingWrites, Change, Demand, Engine, Error, Op, Operator, Wait};
+use environment::Environment;
 
 use super::stores::{Bench, key, value};
 use crate::Options;
@@ -13,8 +15,13 @@ const PAGES: u64 = 32;
 
 /// Opens a store with `PAGES` pages of log in memory, and nothing else that takes any of them.
 fn store() -> (Bench, Arc<RoomDevice>) {
+    store_of(PAGES)
+}
+
+/// The same with another number of pages.
+fn store_of(pages: u64) -> (Bench, Arc<RoomDevice>) {
     let options = Options {
-        log_memory_bytes: Some(PAGES * PAGE),
+        log_memory_bytes: Some(pages * PAGE),
         page_bytes: Some(PAGE),
         segment_bytes: 4 * PAGE,
         read_cache_bytes: Some(0),
@@ -54,9 +61,8 @@ fn a_batch_is_refused_before_it_begins() {
     let write = |number: u64| -> Result<(), Error> {
         let pairs = batch(number);
         let puts: Vec<Op<'_>> = pairs.iter().map(|(key, value)| Op::Put { key, value }).collect();
-        bench.store.admit(&puts)?;
-        let ticket = bench.sequence.begin();
-        bench.store.apply(&puts, ticket.seqno()).expect("it was admitted");
+        bench.store.reserve(&Demand::Ops(&puts), Wait::Yes).map(drop)?;
+        bench.store.write_next(&puts, &bench.sequence).expect("it was admitted");
         Ok(())
     };
     let (taken, refusal) = (0..10_000)
@@ -71,6 +77,92 @@ fn a_batch_is_refused_before_it_begins() {
     for (key, value) in (0..=taken).flat_map(batch) {
         assert_eq!(bench.get(&key), Some(value));
     }
+}
+
+/// Many writers want the last room of a full device. Each write is taken as a whole, or refused
+/// before it changes anything, and the store stays writable.
+#[test]
+fn racing_writers_of_a_full_device_leave_the_store_writable() {
+    const WRITERS: u64 = 64;
+    const VALUE: [u8; 200] = [8; 200];
+    let (bench, device) = store();
+    hold_room(&bench);
+    take_ballast(&device);
+    // A write of one to three steps.
+    let keys = |writer: u64, count: u64| {
+        (0..=writer % 3).map(move |step| key(writer << 32 | count << 2 | step)).collect::<Vec<_>>()
+    };
+    let write = |writer: u64, count: u64| -> Result<(), Error> {
+        let keys = keys(writer, count);
+        let puts: Vec<_> = keys.iter().map(|key| Op::Put { key, value: &VALUE }).collect();
+        let granted = bench.store.reserve(&Demand::Ops(&puts), Wait::Yes)?;
+        // Others get room meanwhile.
+        Environment::real().sleep(Duration::from_micros(100));
+        let ticket = bench.sequence.begin();
+        let mut room = granted.expect("it waits for room");
+        bench.store.apply(&puts, ticket.seqno(), &mut room).expect("it was granted");
+        Ok(())
+    };
+    let start = Barrier::new(WRITERS as usize);
+    let write_until_refused = |writer: u64| {
+        start.wait();
+        let refused = (0..10_000).find_map(|count| Some((count, write(writer, count).err()?)));
+        let (count, refusal) = refused.expect("the device is full");
+        assert!(matches!(refusal, Error::SpaceUsedUp { .. }), "writer {writer}: {refusal:?}");
+        count
+    };
+    let refused: Vec<u64> = std::thread::scope(|scope| {
+        let run = |writer| scope.spawn(move || write_until_refused(writer));
+        let threads: Vec<_> = (0..WRITERS).map(run).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a writer ends")).collect()
+    });
+    let has = |writer, count, is_there: bool| {
+        let expected = is_there.then(|| VALUE.to_vec());
+        keys(writer, count).iter().all(|key| bench.get(key) == expected)
+    };
+    for (writer, refused) in (0..).zip(&refused) {
+        assert!((0..*refused).all(|count| has(writer, count, true)), "writer {writer}");
+        assert!(has(writer, *refused, false), "a part of a refused write of {writer} is there");
+    }
+    device.grow(1 << 20);
+    (0..10).for_each(|_| bench.advance());
+    for (writer, refused) in (0..).zip(&refused) {
+        write(writer, *refused).expect("there is room");
+        assert!(has(writer, *refused, true));
+    }
+    bench.store.flush().expect("the store stayed writable");
+}
+
+/// A write that does not wait and is longer than the room that is held ahead gets its room later.
+#[test]
+fn the_background_holds_room_for_a_long_write_that_does_not_wait() {
+    let (bench, _device) = store_of(16 * PAGES);
+    let pairs: Vec<_> =
+        (0..6 * PAGES).map(|number| (key(number), [9; PAGE as usize / 2])).collect();
+    let puts: Vec<Op<'_>> = pairs.iter().map(|(key, value)| Op::Put { key, value }).collect();
+    let room = || bench.store.reserve(&Demand::Ops(&puts), Wait::No).expect("it is no refusal");
+    assert!(room().is_none(), "so much room was held before");
+    (0..10).for_each(|_| bench.advance());
+    let mut room = room().expect("room was held in the background");
+    let ticket = bench.sequence.begin();
+    bench.store.apply(&puts, ticket.seqno(), &mut room).expect("it is taken");
+}
+
+/// A batch that never fits in memory is refused, and no step of it is visible.
+#[test]
+fn a_batch_that_is_longer_than_memory_is_refused() {
+    let (bench, _device) = store();
+    let pairs: Vec<_> =
+        (0..4 * PAGES).map(|number| (key(number), [9; PAGE as usize / 3])).collect();
+    let puts: Vec<Op<'_>> = pairs.iter().map(|(key, value)| Op::Put { key, value }).collect();
+    for wait in [Wait::No, Wait::Yes] {
+        let refused = bench.store.reserve(&Demand::Ops(&puts), wait).map(drop);
+        assert!(matches!(refused, Err(Error::WriteTooLarge { .. })), "{refused:?}");
+    }
+    assert!(pairs.iter().all(|(key, _)| bench.get(key).is_none()));
+    // A replay takes it: the batch is in the journal.
+    bench.store.replay(&puts, bench.sequence.begin().seqno()).expect("it is taken");
+    assert!(pairs.iter().all(|(key, value)| bench.get(key).as_deref() == Some(value)));
 }
 
 /// A flush takes the room that was held for it.
@@ -127,28 +219,42 @@ impl Operator for Long {
     }
 }
 
-/// A write that was admitted is taken, however long the value is that the operator makes.
+/// Room is reserved for the value that the operator makes, however long it is, or the update is
+/// refused and changes nothing.
 #[test]
-fn a_read_modify_write_is_refused_before_it_begins() {
+fn a_read_modify_write_is_refused_before_it_changes_anything() {
     let (bench, device) = store();
     hold_room(&bench);
     take_ballast(&device);
-    let mut taken = 0;
-    let refusal = (0..10_000).find_map(|number| {
-        if let Err(refusal) = bench.store.admit_rmw(&key(number)) {
-            return Some(refusal);
-        }
+    let write = |number: u64| -> Result<(), Error> {
+        let (key, value) = (key(number), value(number, 0, 8));
         // Short values come in between, so that a page is filled to any part when a long one comes.
-        match number % 8 {
-            0 => bench.rmw(&key(number), &mut Long),
-            _ => bench.put(&key(number), &value(number, 0, 8)),
+        if number.is_multiple_of(8) {
+            bench.store.rmw(&key, &mut Long, bench.sequence.begin().seqno())
+        } else {
+            let put = Op::Put { key: &key, value: &value };
+            bench.store.write_next(&[put], &bench.sequence).map(drop)
         }
-        taken = number;
-        None
-    });
-    assert!(matches!(refusal, Some(Error::SpaceUsedUp { .. })), "{refusal:?}");
-    assert!(taken > PAGES, "memory was to be filled");
-    assert_eq!(bench.get(&key(taken / 8 * 8)).map(|long| long.len()), Some(PAGE as usize * 5 / 8));
+    };
+    // The first refusal is of a long value; then short ones are still taken.
+    let refusals: Vec<(u64, Error)> =
+        (0..10_000).filter_map(|number| Some((number, write(number).err()?))).collect();
+    let refused = |number: u64| refusals.iter().any(|(refused, _)| *refused == number);
+    let (first, _) = refusals[0];
+    assert!(first > PAGES, "memory was to be filled");
+    assert!(refused(9_999) && !refusals.is_empty());
+    for (number, refusal) in &refusals {
+        assert!(matches!(refusal, Error::SpaceUsedUp { .. }), "{number}: {refusal:?}");
+    }
+    for number in 0_u64..10_000 {
+        let long = vec![7; PAGE as usize * 5 / 8];
+        let value = if number.is_multiple_of(8) { long } else { value(number, 0, 8) };
+        assert_eq!(bench.get(&key(number)), (!refused(number)).then_some(value), "{number}");
+    }
+    device.grow(1 << 20);
+    (0..10).for_each(|_| bench.advance());
+    write(0).expect("there is room");
+    bench.store.flush().expect("the store stayed writable");
 }
 
 /// A log that has to release memory does so once there is room for its pages, even without a
@@ -177,7 +283,7 @@ fn pages_are_flushed_once_there_is_room_without_a_writer() {
 /// The error is reported as a failed flush, and not as a compaction. Writes are reported as refused
 /// once they are.
 #[test]
-fn a_flush_without_room_is_told_and_refuses_nothing_that_memory_has_room_for() {
+fn a_flush_without_room_is_reported_and_refuses_nothing_that_memory_has_room_for() {
     let (bench, device) = store();
     bench.put(&key(0), &value(0, 0, 8));
     take_ballast(&device);
@@ -192,7 +298,7 @@ fn a_flush_without_room_is_told_and_refuses_nothing_that_memory_has_room_for() {
     assert_eq!(told(), (false, [0, 0]));
     let refused = (1..10_000).find(|number| {
         let put = Op::Put { key: &key(*number), value: &value(*number, 0, 8) };
-        match bench.store.admit(&[put]) {
+        match bench.store.reserve(&Demand::Ops(&[put]), Wait::Yes).map(drop) {
             Ok(()) => bench.put(&key(*number), &value(*number, 0, 8)),
             Err(Error::SpaceUsedUp { .. }) => return true,
             Err(other) => panic!("{other}"),

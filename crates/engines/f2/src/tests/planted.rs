@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use device::{Device, FaultDevice, Faults, OperationKind, SimulatedDisk};
-use engine::{Engine, Op};
+use engine::{BlockingWrites, Engine, Op};
 use sync::locks::Mutex;
 use sync::planted::must_fail;
 use workers::StopToken;
@@ -55,8 +55,7 @@ fn options() -> Options {
 fn put_all(bench: &Bench) {
     for number in 0..KEYS {
         let put = Op::Put { key: &key(number), value: &value(number, 0, 8) };
-        let ticket = bench.sequence.begin();
-        bench.store.apply(&[put], ticket.seqno()).expect("the write is taken");
+        bench.store.write_next(&[put], &bench.sequence).expect("the write is taken");
     }
 }
 

@@ -3,11 +3,12 @@
 use sync::planted::page::{must_have_every_bug, must_name_what_finds_each};
 
 const PAGE: &str = include_str!("../../../../../docs/reliability/planted-f2.md");
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("cold_index/models.rs", include_str!("../cold_index/models.rs")),
     ("hash_index/loom.rs", include_str!("../hash_index/loom.rs")),
     ("hybrid_log/models.rs", include_str!("../hybrid_log/models.rs")),
     ("hybrid_log/models/real.rs", include_str!("../hybrid_log/models/real.rs")),
+    ("hybrid_log/models/reserve.rs", include_str!("../hybrid_log/models/reserve.rs")),
     ("ops/models.rs", include_str!("../ops/models.rs")),
     ("read_cache/models.rs", include_str!("../read_cache/models.rs")),
     ("record/models.rs", include_str!("../record/models.rs")),

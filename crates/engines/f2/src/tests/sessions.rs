@@ -15,8 +15,8 @@ use reads::{BlockingReads, ReadPool};
 
 use super::stores::{Add, Bench, count, fill, key, tiny, two_of_a_chain, value};
 use super::two_logs::{KEYS, cold_store, push_out, small_cold};
+use crate::admission::Level;
 use crate::planted::{Planted, must_be_found};
-use crate::pressure::Level;
 use crate::{Completed, Get, Options, Session, Ticket, Typed, Update, Wait};
 
 /// No cache, so that every get of a cold key asks the device.
@@ -558,7 +558,7 @@ fn a_read_modify_write_is_refused_where_a_put_is() {
     let mut session = bench.store.session().expect("a session begins");
     let mut rmw = || session.rmw(b"there", Box::new(Add)).map(drop);
     rmw().expect("nothing is behind");
-    bench.store.shared.pressure.set(Level::OutOfMemory, false);
+    bench.store.shared.admission.set(Level::OutOfMemory, false);
     assert!(matches!(rmw(), Err(Error::OutOfMemory { .. })));
     drop(session);
     let (store, _pool) = bench.into_parts();

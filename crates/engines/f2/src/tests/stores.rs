@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use device::Device;
-use engine::{Barrier, Change, Engine, Host, NoJournal, Op, Operator, Sequence};
+use engine::{Barrier, BlockingWrites, Change, Engine, Host, NoJournal, Op, Operator, Sequence};
 use environment::{Environment, ManualClock};
 use memory_budget::MemoryBudget;
 use reads::BlockingReads;
@@ -179,9 +179,7 @@ impl Bench {
 
     /// Writes in the way that the database does.
     fn write(&self, ops: &[Op<'_>]) {
-        self.store.admit(ops).expect("the write is admitted");
-        let ticket = self.sequence.begin();
-        self.store.apply(ops, ticket.seqno()).expect("the write is taken");
+        self.store.write_next(ops, &self.sequence).expect("the write is taken");
     }
 
     pub(super) fn rmw(&self, key: &[u8], operator: &mut dyn Operator) {

@@ -1,6 +1,6 @@
 //! Typed stores: values are read as they were written, and no update is lost.
 
-use engine::{Engine, Error, Op, SeqNo};
+use engine::{BlockingWrites, Error, Op, SeqNo};
 use reads::BlockingReads;
 
 use super::stores::{Bench, tiny};
@@ -55,7 +55,7 @@ fn no_update_is_lost() {
 fn a_value_of_another_type_is_told_and_left_alone() {
     let bench = Bench::open(tiny());
     let key = 5_u64.to_le_bytes();
-    bench.store.apply(&[Op::Put { key: &key, value: b"text" }], SeqNo::new(1)).expect("puts");
+    bench.store.write(&[Op::Put { key: &key, value: b"text" }], SeqNo::new(1)).expect("puts");
     let (store, _pool) = bench.into_parts();
     let numbers: Typed<u64, u64> = Typed::over(store);
     assert!(matches!(numbers.get(5), Err(Error::Corruption(_))));

@@ -61,6 +61,10 @@ impl Fixture for F2Fixture {
         }
     }
 
+    fn takes_memory_in_units(&self) -> bool {
+        true
+    }
+
     // A record fits a page, also if its value was made of several appended ones.
     fn key_bytes_max(&self) -> usize {
         if *self == Self::Fixed { 4000 } else { 900 }

@@ -267,7 +267,6 @@ impl Load<'_> {
                         self.compare(*number, old);
                         value.clone().map_or(Change::Delete, Change::Put)
                     };
-                    self.open.store.admit_rmw(name).unwrap();
                     let ticket = self.open.sequence.begin();
                     self.open.store.rmw(name, &mut replace, ticket.seqno()).unwrap();
                 }

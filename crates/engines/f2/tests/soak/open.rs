@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::{Engine, Host, NoJournal, Op, Sequence};
+use engine::{BlockingWrites, Demand, Engine, Host, NoJournal, Op, Sequence, Wait};
 use environment::{Environment, Seed};
 use memory_budget::MemoryBudget;
 use rand::RngExt;
@@ -76,9 +76,8 @@ impl Open {
     }
 
     pub(crate) fn write(&self, ops: &[Op<'_>]) {
-        self.store.admit(ops).unwrap();
-        let ticket = self.sequence.begin();
-        self.store.apply(ops, ticket.seqno()).unwrap();
+        self.store.reserve(&Demand::Ops(ops), Wait::Yes).map(drop).unwrap();
+        self.store.write_next(ops, &self.sequence).unwrap();
     }
 
     /// Returns the number of steps of each thread that were done wholly.

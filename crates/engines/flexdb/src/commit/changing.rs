@@ -142,7 +142,7 @@ impl<'a, 'b> Changing<'a, 'b> {
                 updates += planned.updates;
                 self.put += planned.bytes;
             }
-            self.shared.pace.advance((updates - before) as u64);
+            self.shared.steps.advance(&self.shared.group, (updates - before) as u64);
             let Some(rest) = chunk.rest else { continue };
             let mut walker = batch.walker(range.0, range.1);
             let (count, is_whole) = self.put_rest(&mut walker, &rest)?;
@@ -205,7 +205,7 @@ impl<'a, 'b> Changing<'a, 'b> {
             }
             count += updates.len();
             self.put += bytes_of(&updates);
-            self.shared.pace.advance(updates.len() as u64);
+            self.shared.steps.advance(&self.shared.group, updates.len() as u64);
         }
     }
 

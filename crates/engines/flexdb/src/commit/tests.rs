@@ -1,6 +1,6 @@
 //! Changes that are broken off.
 
-use engine::Engine;
+use engine::{BlockingWrites, Demand, Engine, Wait};
 use reads::BlockingReads;
 
 use std::ops::Bound;
@@ -66,8 +66,7 @@ fn a_change_that_put_nothing_leaves_the_first_key() {
 
 /// Puts a key to its interval, blindly, and more bytes with it than the space may have.
 fn break_off(shared: &Arc<Shared>, name: &[u8]) {
-    let family =
-        crate::memtable::Family::new(Arc::new(memory_budget::Account::new(&shared.host.memory)));
+    let family = memtable::Family::new(&shared.host.memory);
     let memtable = Memtable::new(SeqNo::ZERO, &family);
     let entered = memtable.enter().expect("it is not sealed");
     entered.insert(&engine::Op::Put { key: name, value: b"gone" }, SeqNo::new(1));
@@ -123,8 +122,7 @@ fn workers_plan_ahead_of_what_is_done() {
     }
     bench.flush();
     let shared = &bench.store.shared;
-    let family =
-        crate::memtable::Family::new(Arc::new(memory_budget::Account::new(&shared.host.memory)));
+    let family = memtable::Family::new(&shared.host.memory);
     let memtable = Memtable::new(SeqNo::ZERO, &family);
     let entered = memtable.enter().expect("it is not sealed");
     for number in 0..600 {
@@ -237,9 +235,8 @@ fn many_threads_plan_what_one_does() {
             0 => engine::Op::Delete { key: &name },
             _ => engine::Op::Put { key: &name, value: &value },
         };
-        store.admit(&[op]).expect("there is room");
-        let ticket = sequence.begin();
-        store.apply(&[op], ticket.seqno()).expect("taken");
+        store.reserve(&Demand::Ops(&[op]), Wait::Yes).map(drop).expect("there is room");
+        store.write_next(&[op], &sequence).expect("taken");
         match op.value() {
             Some(_) => drop(model.insert(name, value)),
             None => drop(model.remove(&name)),
@@ -267,8 +264,7 @@ fn a_chunk_of_long_values_has_few() {
     }
     bench.flush();
     let shared = &bench.store.shared;
-    let family =
-        crate::memtable::Family::new(Arc::new(memory_budget::Account::new(&shared.host.memory)));
+    let family = memtable::Family::new(&shared.host.memory);
     let memtable = Memtable::new(SeqNo::ZERO, &family);
     let entered = memtable.enter().expect("it is not sealed");
     for number in 0..40 {
@@ -431,7 +427,8 @@ fn a_change_of_an_interval_that_is_not_there_is_refused() {
     }
     bench.check();
     assert_eq!(bench.pairs().len(), 100);
-    let refused = bench.store.admit(&[engine::Op::Delete { key: b"k" }]);
+    let refused =
+        bench.store.reserve(&Demand::Ops(&[engine::Op::Delete { key: b"k" }]), Wait::Yes).map(drop);
     assert!(matches!(refused, Err(Error::ReadOnly { .. })), "{refused:?}");
 }
 

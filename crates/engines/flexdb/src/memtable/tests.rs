@@ -1,16 +1,17 @@
 //! Memtables against a list of versions, the gate, and the bytes that the budget counts.
 
+use engine::Reservation;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use memory_budget::MemoryBudget;
+use memory_budget::{Account, MemoryBudget};
 use proptest::prelude::*;
 
 use super::*;
 
 fn memtable() -> (Arc<Memtable>, Arc<MemoryBudget>) {
     let budget = Arc::new(MemoryBudget::new(1 << 20));
-    (Memtable::new(SeqNo::ZERO, &Family::new(Arc::new(Account::new(&budget)))), budget)
+    (Memtable::new(SeqNo::ZERO, &Family::new(&budget)), budget)
 }
 
 fn insert(memtable: &Memtable, key: &[u8], seqno: u64, value: Option<&[u8]>) {
@@ -139,7 +140,12 @@ fn a_key_that_is_written_over_and_over_takes_the_memory_of_one_version() {
         let op = Op::Put { key: b"k", value: &[7; 100] };
         // A snapshot is at `seen`.
         let is_seen = |older: SeqNo, newer: SeqNo| (older.get()..newer.get()).contains(&seen);
-        memtable.enter().expect("it is not sealed").put(&op, SeqNo::new(seqno), &is_seen);
+        memtable.enter().expect("it is not sealed").put(
+            &op,
+            SeqNo::new(seqno),
+            &is_seen,
+            &mut Reservation::uncounted(),
+        );
     };
     let filter_bytes = budget.used();
     put(1, 0);
@@ -160,7 +166,12 @@ fn a_value_that_has_no_room_in_the_place_of_another_one_hides_it() {
     let (memtable, _budget) = memtable();
     let put = |key: &[u8], seqno: u64, bytes: usize| {
         let op = Op::Put { key, value: &vec![seqno as u8; bytes] };
-        memtable.enter().expect("it is not sealed").put(&op, SeqNo::new(seqno), &|_, _| false);
+        memtable.enter().expect("it is not sealed").put(
+            &op,
+            SeqNo::new(seqno),
+            &|_, _| false,
+            &mut Reservation::uncounted(),
+        );
     };
     put(b"j", 1, 1);
     put(b"k", 2, 10);
@@ -214,7 +225,12 @@ fn what_is_written_often_is_absorbed() {
             let rank = shares.partition_point(|share| *share < draw * shares[KEYS as usize - 1]);
             let key = format!("user{rank:023}");
             let op = Op::Put { key: key.as_bytes(), value: &[1; 254][..bytes_of(puts)] };
-            memtable.enter().expect("it is not sealed").put(&op, SeqNo::new(puts), &|_, _| false);
+            memtable.enter().expect("it is not sealed").put(
+                &op,
+                SeqNo::new(puts),
+                &|_, _| false,
+                &mut Reservation::uncounted(),
+            );
         }
         println!("{puts} puts, {} versions", memtable.len());
         puts

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
-use engine::{Barrier, Direction, Engine, Error, KeyRange, NoJournal, Op, Result};
+use engine::{
+    Barrier, BlockingWrites, Demand, Direction, Engine, Error, KeyRange, NoJournal, Op,
+    Reservation, Result, Wait,
+};
 use environment::Random;
 use rand::RngExt;
 use reads::BlockingReads;
@@ -263,46 +266,29 @@ fn memory_is_given_back() {
     assert_eq!(bench.budget.used(), 0);
 }
 
-/// A writer that holds no number is not delayed by a snapshot: otherwise memtables would have no
-/// limit while many snapshots are taken.
+/// A snapshot that is being taken may be between the writes of a commit, which waits for it.
 #[test]
-fn a_write_is_not_admitted_because_a_snapshot_is_being_taken() {
-    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+fn a_commit_waits_for_a_snapshot_that_is_being_taken() {
     let bench = Bench::of(256 << 10, small());
     let slow = bench.sequence.begin();
+    bench.put(b"k", b"value");
     let sequence = Arc::clone(&bench.sequence);
     let pinning = environment::Environment::real().spawn("pin", move || sequence.pin());
     while bench.sequence.pins_below(codec::SeqNo::MAX).is_some() {
         std::thread::yield_now();
     }
-    let shared = &bench.store.shared;
-    let mut tickets = Vec::new();
-    for number in 0.. {
-        if shared.family.account.bytes() > shared.memory_split().memtables_bytes {
-            break;
-        }
-        let ticket = bench.sequence.begin();
-        let put = Op::Put { key: &key(number), value: &[7; 300] };
-        bench.store.apply(&[put], ticket.seqno()).expect("taken");
-        tickets.push(ticket);
-    }
-    let is_admitted = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let put = Op::Put { key: b"more", value: b"value" };
-            bench.store.admit(&[put]).expect("some time");
-            is_admitted.store(true, SeqCst);
-        });
-        let put_off = || shared.pressure.put_off.load(std::sync::atomic::Ordering::Relaxed);
-        let before = put_off();
-        while put_off() < before + 50 && !is_admitted.load(SeqCst) {
+        let flushing = scope.spawn(|| bench.store.flush());
+        for _ in 0..1000 {
             std::thread::yield_now();
         }
-        assert!(!is_admitted.load(SeqCst));
-        drop((slow, tickets));
+        assert_eq!(bench.detail("commits"), 0);
+        drop(slow);
+        flushing.join().expect("it does not panic").expect("memory takes it");
     });
+    assert_eq!(bench.detail("commits"), 1);
     drop(pinning.expect("there is a thread").join().expect("it does not panic"));
-    assert!(is_admitted.load(SeqCst));
+    assert_eq!(bench.get(b"k"), Some(b"value".to_vec()));
 }
 
 /// A file that may be no larger than a few times its live data: commits wait for the collector in
@@ -404,12 +390,12 @@ pub(crate) fn fill(bench: &Bench, pairs: impl Iterator<Item = (u64, u8)>) -> Opt
     for (taken, (number, byte)) in pairs.enumerate() {
         let key = key(number);
         let put = [Op::Put { key: &key, value: &[byte; 300] }];
-        if let Err(error) = bench.store.admit(&put) {
+        if let Err(error) = bench.store.reserve(&Demand::Ops(&put), Wait::Yes).map(drop) {
             assert!(matches!(error, Error::SpaceUsedUp { .. }), "{error}");
             return Some(taken);
         }
         let ticket = bench.sequence.begin();
-        assert_eq!(bench.store.apply(&put, ticket.seqno()), Ok(()));
+        assert_eq!(bench.store.write(&put, ticket.seqno()), Ok(()));
     }
     None
 }
@@ -489,13 +475,13 @@ pub(super) fn deletes_give_room_where_a_commit_was_refused() {
         for number in (0..taken).filter(|number| number % 50 != 0) {
             let key = key(number);
             let delete = [Op::Delete { key: &key }];
-            if let Err(error) = bench.store.admit(&delete) {
+            if let Err(error) = bench.store.reserve(&Demand::Ops(&delete), Wait::Yes).map(drop) {
                 // All of the room is the view's.
                 assert!(holds_a_view, "{number} of {taken}: {error}");
                 break;
             }
             let ticket = bench.sequence.begin();
-            assert_eq!(bench.store.apply(&delete, ticket.seqno()), Ok(()));
+            assert_eq!(bench.store.write(&delete, ticket.seqno()), Ok(()));
         }
         if let Some(view) = view {
             let seen = scan(&view, KeyRange::all(), Direction::Forward);
@@ -725,7 +711,9 @@ fn no_commit_is_queued_beside_one_and_what_is_sealed_meanwhile_is_committed() {
     let interrupt = move || {
         let ticket = sequence.begin();
         let op = Op::Put { key: b"second", value: b"2" };
-        sealing.apply(&[op], ticket.seqno()).expect("the store is open");
+        sealing
+            .apply(&[op], ticket.seqno(), &mut Reservation::uncounted())
+            .expect("the store is open");
         let active = Arc::clone(&sealing.open_state().expect("it is open").active);
         sealing.seal(&active);
         assert_eq!(crank.ready(), 0, "the commit that is under way sees to it");

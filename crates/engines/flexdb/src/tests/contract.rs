@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Change, Direction, Engine, Error, KeyRange, Op};
+use engine::{BlockingWrites, Change, Demand, Direction, Engine, Error, KeyRange, Op, Wait};
 use reads::BlockingReads;
 
 use super::stores::{Bench, Pairs, key, scan};
@@ -126,10 +126,10 @@ fn pin_between_a_slow_write_and_a_quick_one() -> bool {
         std::thread::yield_now();
     }
     let quick = bench.sequence.begin();
-    bench.store.apply(&[Op::Put { key: b"quick", value: b"new" }], quick.seqno()).expect("taken");
+    bench.store.write(&[Op::Put { key: b"quick", value: b"new" }], quick.seqno()).expect("taken");
     let active = bench.store.shared.open_state().expect("it is open").active.clone();
     bench.store.shared.seal(&active);
-    bench.store.apply(&[Op::Put { key: b"slow", value: b"new" }], slow.seqno()).expect("taken");
+    bench.store.write(&[Op::Put { key: b"slow", value: b"new" }], slow.seqno()).expect("taken");
     let between = slow.seqno();
     drop(slow);
     let mut turns = 0;
@@ -251,26 +251,40 @@ fn a_closed_store_refuses_everything() {
 
 /// Nothing is committed by itself here: memory fills up.
 #[test]
-fn who_must_not_wait_is_told_that_there_is_no_room_until_others_have_waited() {
+fn a_write_that_must_not_wait_gets_no_room_until_others_have_waited() {
     let bench = Bench::new();
     let key = key(1 << 40);
-    let asked = |value: &[u8]| bench.store.admit_at_once(&[Op::Put { key: &key, value }]).unwrap();
-    let (short, long) = (vec![7; 500], vec![7; 60_000]);
+    let has_room = |value: &[u8]| {
+        bench
+            .store
+            .reserve(&Demand::Ops(&[Op::Put { key: &key, value }]), Wait::No)
+            .map(|room| room.is_some())
+            .unwrap()
+    };
+    let half = bench.store.shared.memory_split().memtables_bytes as usize / 2;
+    let (short, long) = (vec![7; 500], vec![7; half]);
     let mut number = 0;
-    while asked(&long) {
+    while has_room(&long) {
         let ticket = bench.sequence.begin();
         let put = [Op::Put { key: &super::stores::key(number), value: &short }];
-        bench.store.apply(&put, ticket.seqno()).unwrap();
+        bench.store.write(&put, ticket.seqno()).unwrap();
         number += 1;
         assert!(number < 10_000, "there is always room");
     }
-    assert!(asked(&short), "there is room for a short one");
+    assert!(has_room(&short), "there is room for a short one");
     let stalls = bench.detail("stalls");
     let waits = bench.detail("commits");
-    assert!(!asked(&long), "nothing was done for it");
+    assert!(!has_room(&long), "no work makes room for it");
     assert_eq!((bench.detail("stalls"), bench.detail("commits")), (stalls, waits));
-    bench.store.admit(&[Op::Put { key: &key, value: &long }]).unwrap();
-    assert!(bench.detail("stalls") > stalls && asked(&long));
+    bench
+        .store
+        .reserve(&Demand::Ops(&[Op::Put { key: &key, value: &long }]), Wait::Yes)
+        .map(drop)
+        .unwrap();
+    assert!(bench.detail("stalls") > stalls && has_room(&long));
     bench.store.close().unwrap();
-    assert_eq!(bench.store.admit_at_once(&[]), Err(Error::Closed));
+    assert_eq!(
+        bench.store.reserve(&Demand::Ops(&[]), Wait::No).map(|room| room.is_some()),
+        Err(Error::Closed)
+    );
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use conformance::Journaled;
 use device::{Device, Faults, SimulatedDisk};
-use engine::{Engine, Error, Op, Result};
+use engine::{BlockingWrites, Demand, Engine, Error, Op, Result, Wait};
 use environment::{Random, Seed};
 use rand::RngExt;
 
@@ -84,7 +84,7 @@ fn write(bench: &Bench, step: &Step) -> u64 {
         Some(value) => Op::Put { key: &step.key, value },
         None => Op::Delete { key: &step.key },
     };
-    bench.store.apply(&[op], ticket.seqno()).expect("what was admitted is taken");
+    bench.store.write(&[op], ticket.seqno()).expect("what was admitted is taken");
     ticket.seqno().get()
 }
 
@@ -112,7 +112,11 @@ fn run(disk: &Arc<SimulatedDisk>, random: &mut Random) -> Vec<Step> {
         if number == 5_000 {
             view = Some(bench.view());
         }
-        if let Err(error) = bench.store.admit(&[Op::Put { key: &step.key, value: &[0; 400] }]) {
+        if let Err(error) = bench
+            .store
+            .reserve(&Demand::Ops(&[Op::Put { key: &step.key, value: &[0; 400] }]), Wait::Yes)
+            .map(drop)
+        {
             assert!(matches!(error, Error::SpaceUsedUp { .. }), "{error}");
             assert!(view.is_some() || number < 2_600, "refused at {number} though nothing is held");
             refused += 1;

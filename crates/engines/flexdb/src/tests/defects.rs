@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::{FaultDevice, OperationKind};
-use engine::{Change, Engine, Op, Operator};
+use engine::{BlockingWrites, Change, Demand, Engine, Op, Operator, VALUE_BYTES_GUESSED, Wait};
 use reads::BlockingReads;
 use sync::Mutex;
 
@@ -24,7 +24,7 @@ fn replay(bench: &Bench, writes: &[(u64, &[u8])]) {
         writes.iter().filter(|(number, _)| *number > bench.store.persisted().get())
     {
         let put = [Op::Put { key: b"key", value }];
-        bench.store.apply(&put, SeqNo::new(*number)).expect("taken");
+        bench.store.write(&put, SeqNo::new(*number)).expect("taken");
     }
 }
 
@@ -67,7 +67,7 @@ fn d6_a_flush_beside_another_one_has_what_was_written_before_it() {
             is_begun.recv().expect("the first flush syncs");
             let ticket = sequence.begin();
             let put = [Op::Put { key: b"beside", value: b"value" }];
-            store.apply(&put, ticket.seqno()).expect("taken");
+            store.write(&put, ticket.seqno()).expect("taken");
             drop(ticket);
             *other.lock() = Some(store.flush());
         });
@@ -118,7 +118,11 @@ fn d9_a_read_modify_write_behind_a_flush_is_seen_and_counted() {
     bench.put(b"key", b"first");
     bench.flush();
     let rmw = |key: &[u8]| {
-        bench.store.admit_rmw(key).expect("there is room");
+        bench
+            .store
+            .reserve(&Demand::Update { key, bytes_max: VALUE_BYTES_GUESSED }, Wait::Yes)
+            .map(drop)
+            .expect("there is room");
         let ticket = bench.sequence.begin();
         bench.store.rmw(key, &mut More, ticket.seqno()).expect("taken");
     };

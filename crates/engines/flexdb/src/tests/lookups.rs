@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use conformance::{Begun, Ended, InFlight};
-use engine::{At, Engine, Error, Op};
+use engine::{At, BlockingWrites, Engine, Error, Op, Reservation};
 use reads::BlockingReads;
 
 use super::stores::{Bench, key, small};
@@ -169,7 +169,7 @@ fn an_old_value_is_not_the_newest_if_a_slow_writer_has_put_another_one() {
         assert_eq!(reads.begin(7, &key(1), At::ForUpdate), Ok(Begun::Pending));
         let ticket = bench.sequence.begin();
         let put = Op::Put { key: &key(1), value: b"slow" };
-        entered.put(&put, ticket.seqno(), &|_, _| true);
+        entered.put(&put, ticket.seqno(), &|_, _| true, &mut Reservation::uncounted());
         shared.family.note_applied(ticket.seqno());
         drop(entered);
     });
@@ -189,7 +189,7 @@ fn a_closed_store_refuses_lookups_and_ends_those_that_are_pending() {
     assert_eq!(reads.ended[&1].value, Err(Error::Closed));
     assert_eq!(reads.begin(2, &key(1), At::Newest), Err(Error::Closed));
     let put = Op::Put { key: b"k", value: b"v" };
-    assert_eq!(bench.store.apply(&[put], SeqNo::new(1 << 40)), Err(Error::Closed));
+    assert_eq!(bench.store.write(&[put], SeqNo::new(1 << 40)), Err(Error::Closed));
 }
 
 /// A few long intervals are read at a time, whatever the number of lookups.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use conformance::{Begun, InFlight};
-use engine::{At, Engine, Host, NoJournal, Op, Sequence};
+use engine::{At, BlockingWrites, Demand, Engine, Host, NoJournal, Op, Sequence, Wait};
 use environment::{Environment, Random, Seed};
 use memory_budget::MemoryBudget;
 use rand::RngExt;
@@ -232,9 +232,8 @@ fn written(write: u64, random: &mut Random) -> Vec<u8> {
 
 impl Model {
     fn put(&self, op: Op<'_>) {
-        self.store.admit(&[op]).expect("there is room");
-        let ticket = self.sequence.begin();
-        self.store.apply(&[op], ticket.seqno()).expect("the write is taken");
+        self.store.reserve(&Demand::Ops(&[op]), Wait::Yes).map(drop).expect("there is room");
+        self.store.write_next(&[op], &self.sequence).expect("the write is taken");
     }
 
     fn write(&self, writer: u64, mut random: Random) {

@@ -2,6 +2,7 @@
 
 use sync::planted::page::{must_have_every_bug, must_name_what_finds_each};
 
+use super::commit_steps::writers_get_in_with_each_step_of_a_commit;
 use super::commits::{
     a_change_that_finds_no_room_in_its_middle_is_gone_on_with,
     a_failure_of_before_refuses_no_write, a_store_is_a_map_however_its_intervals_change,
@@ -15,7 +16,6 @@ use super::every_io::scenarios::{
     a_checkpoint, a_close_that_stores_the_index, a_commit_in_place, a_join,
 };
 use super::fragmented::an_interval_that_was_changed_since_it_was_read_keeps_its_changes;
-use super::pace::writers_get_in_with_each_step_of_a_commit;
 use super::pairs::a_commit_forgets_what_it_changes;
 use super::parts::{
     a_tombstone_hides_the_pair_whatever_is_read_first,
@@ -123,7 +123,7 @@ fn an_old_failure_that_refuses_a_write_is_found() {
 #[test]
 fn writers_that_keep_no_pace_are_found() {
     let test = writers_get_in_with_each_step_of_a_commit;
-    must_be_found(Planted::Unpaced, "nobody got in at a step", test);
+    must_be_found(Planted::Unpaced, "no write got in at a step", test);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use device::{Failure, Fault, FaultDevice, Lasting, Mode, OperationKind};
-use engine::{Engine, Error, Host};
+use engine::{BlockingWrites, Engine, Error, Host};
 use reads::BlockingReads;
 
 use super::stores::{Bench, key, small};
@@ -70,7 +70,7 @@ fn many_intervals_are_found_by_many_threads() {
     let value = [7; 60];
     for number in 1..5000_u64 {
         let put = engine::Op::Put { key: &key(number), value: &value };
-        store.apply(&[put], codec::SeqNo::new(number)).expect("taken");
+        store.write(&[put], codec::SeqNo::new(number)).expect("taken");
     }
     store.flush().expect("flushes");
     store.close().expect("closes");

@@ -6,7 +6,9 @@ use codec::SeqNo;
 use conformance::cranked_host;
 pub(crate) use conformance::{Pairs, key, scan};
 use device::Device;
-use engine::{Barrier, Direction, Engine, Host, KeyRange, NoJournal, Op, Result, Sequence};
+use engine::{
+    Barrier, BlockingWrites, Direction, Engine, Host, KeyRange, NoJournal, Op, Result, Sequence,
+};
 use memory_budget::MemoryBudget;
 use reads::{BlockingReads, View};
 use workers::{HandCranked, Order};
@@ -74,10 +76,7 @@ impl Bench {
     }
 
     pub(crate) fn apply(&self, ops: &[Op<'_>]) -> SeqNo {
-        self.store.admit(ops).expect("the write is admitted");
-        let ticket = self.sequence.begin();
-        self.store.apply(ops, ticket.seqno()).expect("the write is taken");
-        ticket.seqno()
+        self.store.write_next(ops, &self.sequence).expect("the write is taken")
     }
 
     pub(crate) fn put(&self, key: &[u8], value: &[u8]) -> SeqNo {

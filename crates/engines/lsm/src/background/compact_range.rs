@@ -75,9 +75,9 @@ impl Shared {
     }
 
     fn run_claimed(self: &Arc<Self>, job: Job) -> Result<()> {
-        let claim = job.claim();
+        let (claim, number) = (job.claim(), self.admission.compactions.begin());
         let done = self.compact(job, &self.group.token());
-        self.end_job(claim, done.clone());
+        self.end_job(claim, number, done.clone());
         done
     }
 

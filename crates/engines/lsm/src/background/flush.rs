@@ -13,7 +13,7 @@
 //!
 //! A failure leaves the memtables in place. If it was the journal's, or there was no room, a later
 //! flush tries again, in the background after pauses that grow; meanwhile writes are taken as long
-//! as memory has room for them (`pressure.rs`). After any other failure the store turns read-only
+//! as memory has room for them (`admission.rs`). After any other failure the store turns read-only
 //! (law L5). A failure in 4 leaves it open whether the edit counts, unless there was no room: the
 //! table stays in place.
 //!
@@ -101,14 +101,15 @@ impl Shared {
     /// Makes everything durable that was applied before the call.
     pub(crate) fn flush(self: &Arc<Self>) -> Result<()> {
         self.health.check_writable()?;
+        let number = self.admission.flushes.begin();
         let flushed = self.flush_all();
-        self.note_flush(&flushed);
+        self.note_flush(number, &flushed);
         flushed
     }
 
     fn flush_all(self: &Arc<Self>) -> Result<()> {
         // All writes applied before are in memtables of this state. This waits for no write that is
-        // under way: that write may wait for a flush, and this thread may be the one to do it.
+        // under way.
         let actives = self.open_state()?.actives.clone();
         // An empty memtable holds nothing, but its floor may be old: nothing was written since.
         let is_empty =

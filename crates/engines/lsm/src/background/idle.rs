@@ -31,7 +31,7 @@ use workers::{Class, Next, Stopped};
 
 use super::plan_compaction::{Claim, Job};
 use super::plan_idle::plan_idle;
-use crate::pressure::FLUSH;
+use crate::admission::FLUSH;
 use crate::store::Shared;
 use crate::version::Version;
 
@@ -136,7 +136,7 @@ impl Shared {
             && state.due() == 0
             && is_done()
             && self.background.claims.lock().under_way.is_empty()
-            && !self.pressure.errors.is_failing(FLUSH)
+            && !self.admission.errors.is_failing(FLUSH)
             // A snapshot may hold tombstones, which are dropped after it.
             && self.host.sequence.oldest_pin().is_none()
             && !self.are_deletes_worth_a_flush()
@@ -164,7 +164,7 @@ impl Shared {
         let idle = &self.background.idle;
         let look = idle.looks.look(self.family.applied(), || self.are_deletes_worth_a_flush());
         if look.is_quiet {
-            self.family.shrink_spare(0);
+            self.family.memory().shrink_spare(0);
         }
         self.reclaim(look);
         let version = self.state.load().version.number();

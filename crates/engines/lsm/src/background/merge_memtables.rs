@@ -22,7 +22,7 @@
 
 use std::sync::Arc;
 
-use engine::{Op, Result};
+use engine::{Op, Reservation, Result};
 
 use super::retention::Retention;
 use crate::entry::{Entry, EntryCursor, Target};
@@ -49,7 +49,7 @@ impl Shared {
                     Some(value) => Op::Put { key: entry.key, value },
                     None => Op::Delete { key: entry.key },
                 };
-                entered.insert(&op, entry.seqno);
+                entered.insert(&op, entry.seqno, &mut Reservation::uncounted());
             })?;
             Ok(())
         })?;

@@ -17,8 +17,8 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use engine::{Look, WaitingDeletes, has_many_tombstones, is_long_run};
 
+use crate::admission::FLUSH;
 use crate::memtable::Memtable;
-use crate::pressure::FLUSH;
 use crate::state::State;
 use crate::store::Shared;
 use crate::version::LEVELS;
@@ -35,7 +35,7 @@ impl Shared {
     /// Does the work of a look.
     pub(super) fn reclaim(self: &Arc<Self>, look: Look) {
         let is_reported = self.background.dead_runs.take_report();
-        let is_pausing = self.pressure.errors.pausing(FLUSH, &self.host.environment).is_some();
+        let is_pausing = self.admission.errors.pausing(FLUSH, &self.host.environment).is_some();
         if is_pausing || self.health.check_writable().is_err() {
             return;
         }

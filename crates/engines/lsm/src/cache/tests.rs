@@ -20,7 +20,7 @@ fn pooled(cache: &Cache, bytes: usize) -> Cached {
 
 fn cache(limit: u64) -> (Cache, Arc<MemoryBudget>) {
     let budget = Arc::new(MemoryBudget::new(limit));
-    (Cache::new(&budget, &options(), &Family::new(&budget)), budget)
+    (Cache::new(&budget, &options(), &Arc::new(MemtableMemory::new(&budget))), budget)
 }
 
 fn options() -> Options {
@@ -152,20 +152,22 @@ fn less_memory_makes_it_smaller() {
 fn what_memtables_leave_is_lent_and_comes_back_when_they_grow() {
     let limit = 8 << 20;
     let budget = Arc::new(MemoryBudget::new(limit));
-    let family = Family::new(&budget);
-    let cache = Cache::new(&budget, &options(), &family);
+    let memory = Arc::new(MemtableMemory::new(&budget));
+    let cache = Cache::new(&budget, &options(), &memory);
     let split = MemorySplit::of(limit, &options());
     let fill = || (0..10_000).for_each(|at| cache.insert(Key::block(1, 0, at), block(2000)));
     fill();
     let before = cache.bytes();
     assert!(before > split.cache_bytes, "{before} bytes, its own share is {}", split.cache_bytes);
-    let mut aside = Vec::new();
+    let mut rooms = Vec::new();
     let (bytes, mut shrunk) = (1000, 0);
     for _ in 0..split.memtables_bytes / bytes {
         let held = cache.bytes();
-        aside.push(family.try_set_aside(bytes, split.memtables_bytes).expect("within the share"));
+        rooms.push(
+            memory.try_reserve(bytes, split.memtables_bytes, &*memory).expect("within the share"),
+        );
         cache.give_way(&split);
-        assert!(cache.bytes() <= split.cache_beside(family.bytes()), "C3");
+        assert!(cache.bytes() <= split.cache_beside(memory.bytes()), "C3");
         assert!(budget.used() <= limit);
         shrunk += u64::from(cache.bytes() < held);
     }
@@ -174,7 +176,7 @@ fn what_memtables_leave_is_lent_and_comes_back_when_they_grow() {
     assert!((2..WAY_PARTS).contains(&shrunk), "{shrunk} writes had to wait for it");
     fill();
     assert!(cache.bytes() <= split.cache_bytes);
-    drop(aside);
+    drop(rooms);
     fill();
     assert!(cache.bytes() > split.cache_bytes, "lent again");
 }
@@ -184,19 +186,21 @@ fn what_memtables_leave_is_lent_and_comes_back_when_they_grow() {
 fn memtables_that_fill_again_and_again_take_nothing_back() {
     let limit = 8 << 20;
     let budget = Arc::new(MemoryBudget::new(limit));
-    let family = Family::new(&budget);
-    let cache = Cache::new(&budget, &options(), &family);
+    let memory = Arc::new(MemtableMemory::new(&budget));
+    let cache = Cache::new(&budget, &options(), &memory);
     let split = MemorySplit::of(limit, &options());
     let insert = |at| cache.insert(Key::block(1, 0, at), block(2000));
     (0..10_000).for_each(insert);
     let (bytes, mut read, mut shrunk) = (10_000, 10_000, [0; 10]);
     for count in &mut shrunk {
-        let mut aside = Vec::new();
+        let mut rooms = Vec::new();
         for _ in 0..split.memtables_bytes / bytes {
             (read..read + 5).for_each(insert);
             read += 5;
             let held = cache.bytes();
-            aside.push(family.try_set_aside(bytes, split.memtables_bytes).expect("of the share"));
+            rooms.push(
+                memory.try_reserve(bytes, split.memtables_bytes, &*memory).expect("of the share"),
+            );
             cache.give_way(&split);
             *count += u64::from(cache.bytes() < held);
         }

@@ -19,7 +19,11 @@ fn insert(memtable: &Memtable, (key, seqno, value): &Versioned) {
         Some(value) => Op::Put { key, value },
         None => Op::Delete { key },
     };
-    memtable.enter().expect("it is not sealed").insert(&op, SeqNo::new(*seqno));
+    memtable.enter().expect("it is not sealed").insert(
+        &op,
+        SeqNo::new(*seqno),
+        &mut Reservation::uncounted(),
+    );
 }
 
 proptest! {
@@ -75,10 +79,11 @@ fn a_version_that_is_there_already_takes_nothing() {
     insert(&memtable, &entry);
     let bytes = memtable.bytes();
     insert(&memtable, &entry);
-    let mut aside = memtable.family.set_aside_anyway(2 * bytes);
+    let memory = memtable.family().memory();
+    let mut room = memory.reserve_anyway(2 * bytes, &**memory);
     let op = Op::Put { key: b"k", value: b"value" };
-    memtable.enter().expect("it is not sealed").insert_from(&mut aside, &op, SeqNo::new(3));
-    drop(aside);
+    memtable.enter().expect("it is not sealed").insert(&op, SeqNo::new(3), &mut room);
+    drop(room);
     assert_eq!((memtable.bytes(), budget.used()), (bytes, bytes));
 }
 
@@ -124,7 +129,8 @@ fn sealing_waits_for_writers() {
         let writer = environment.spawn("writer", move || {
             for seqno in 1.. {
                 let Some(entered) = theirs.enter() else { return seqno - 1 };
-                entered.insert(&Op::Put { key: b"k", value: b"v" }, SeqNo::new(seqno));
+                let op = Op::Put { key: b"k", value: b"v" };
+                entered.insert(&op, SeqNo::new(seqno), &mut Reservation::uncounted());
                 assert!(!flag.load(SeqCst), "a write after the seal");
             }
             unreachable!("it is sealed some time")
@@ -140,14 +146,15 @@ fn sealing_waits_for_writers() {
     }
 }
 
-/// Fills a memtable with values of a page, as a write does that has set memory aside.
+/// Fills a memtable with values of a page, in memory that is reserved for them.
 fn fill(memtable: &Memtable, values: u64) {
     let value = [7; 4096];
     for seqno in 1..=values {
         let op = Op::Put { key: &seqno.to_be_bytes(), value: &value };
         let bytes = entry_bytes(op.key(), op.value());
-        let mut aside = memtable.family.set_aside_anyway(bytes);
-        memtable.enter().expect("it is open").insert_from(&mut aside, &op, SeqNo::new(seqno));
+        let memory = memtable.family().memory();
+        let mut room = memory.reserve_anyway(bytes, &**memory);
+        memtable.enter().expect("it is open").insert(&op, SeqNo::new(seqno), &mut room);
     }
 }
 
@@ -155,33 +162,34 @@ fn fill(memtable: &Memtable, values: u64) {
 #[test]
 fn memory_that_is_left_is_counted_and_filled_again() {
     let (first, budget) = memtable();
-    let (family, place) = (Arc::clone(&first.family), first.place.clone());
+    let (family, place) = (Arc::clone(first.family()), first.place.clone());
+    let memory = family.memory();
     let new = || Memtable::new(place.clone(), SeqNo::ZERO, &family);
-    family.keep_spare(4 << 20, 4 << 20);
+    memory.keep_spare(4 << 20, 4 << 20);
     fill(&first, 500);
     let bytes = first.bytes();
-    assert_eq!((budget.used(), family.bytes(), family.spare_bytes()), (bytes, bytes, 0));
+    assert_eq!((budget.used(), memory.bytes(), memory.spare_bytes()), (bytes, bytes, 0));
     drop(first);
-    let kept = family.spare_bytes();
+    let kept = memory.spare_bytes();
     assert!(kept > bytes * 9 / 10 && kept < bytes * 11 / 10, "{kept} of {bytes}");
-    assert_eq!((budget.used(), family.bytes()), (kept, 0));
+    assert_eq!((budget.used(), memory.bytes()), (kept, 0));
     // A chunk that is taken counts as a whole from the start.
     let second = new();
     fill(&second, 40);
     let (used, filled) = (budget.used(), second.bytes());
-    assert_eq!(used, family.bytes() + family.spare_bytes());
-    assert!(family.spare_bytes() < kept && family.bytes() > filled);
+    assert_eq!(used, memory.bytes() + memory.spare_bytes());
+    assert!(memory.spare_bytes() < kept && memory.bytes() > filled);
     assert!(used < kept + (256 << 10), "{used} bytes where {kept} are in memory");
     fill(&new(), 0);
     fill(&second, 500);
-    assert!(family.bytes() - second.bytes() < 128 << 10, "all of it is filled");
+    assert!(memory.bytes() - second.bytes() < 128 << 10, "all of it is filled");
     // A caller that wants its room gets it.
-    let rest = (4 << 20) - family.bytes();
-    assert!(family.try_set_aside(rest, 4 << 20).is_some());
-    assert_eq!(family.spare_bytes(), 0);
+    let rest = (4 << 20) - memory.bytes();
+    assert!(memory.try_reserve(rest, 4 << 20, &**memory).is_some());
+    assert_eq!(memory.spare_bytes(), 0);
     drop(second);
-    family.keep_spare(0, 4 << 20);
-    assert_eq!((family.bytes(), family.spare_bytes(), budget.used()), (0, 0, 0));
+    memory.keep_spare(0, 4 << 20);
+    assert_eq!((memory.bytes(), memory.spare_bytes(), budget.used()), (0, 0, 0));
     let third = new();
     fill(&third, 500);
     drop(third);
@@ -191,14 +199,15 @@ fn memory_that_is_left_is_counted_and_filled_again() {
 #[test]
 fn no_more_is_kept_than_memtables_leave_of_their_share() {
     let (one, budget) = memtable();
-    let (family, place) = (Arc::clone(&one.family), one.place.clone());
+    let (family, place) = (Arc::clone(one.family()), one.place.clone());
+    let memory = family.memory();
     let other = Memtable::new(place, SeqNo::ZERO, &family);
     [&one, &other].into_iter().for_each(|memtable| fill(memtable, 500));
     let share = other.bytes() + (3 << 19);
-    family.keep_spare(u64::MAX, share);
+    memory.keep_spare(u64::MAX, share);
     drop(one);
-    assert!(family.spare_bytes() > 1 << 20, "{}", family.spare_bytes());
+    assert!(memory.spare_bytes() > 1 << 20, "{}", memory.spare_bytes());
     assert!(budget.used() <= share, "{} of {share}", budget.used());
-    family.keep_spare(u64::MAX, other.bytes());
+    memory.keep_spare(u64::MAX, other.bytes());
     assert_eq!(budget.used(), other.bytes());
 }

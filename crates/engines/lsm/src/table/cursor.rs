@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use engine::Result;
+use engine::{Error, Result};
 
 use super::ahead::Ahead;
 use super::block::{Block, BlockCursor};
 use super::held::Home;
-use super::metadata::BlockHandle;
+use super::metadata::{BlockHandle, Metadata};
 use super::{Missing, Piece, Table};
 use crate::cache::Cached;
 use crate::entry::{Aim, Entry, EntryCursor, Target};
@@ -37,6 +37,7 @@ enum From {
 pub(crate) struct TableCursor {
     table: Arc<Table>,
     reading: Reading,
+    may_read: bool,
     ahead: Ahead,
     /// Bytes of the last read of a walk through the cache.
     window: u64,
@@ -52,13 +53,25 @@ impl TableCursor {
     pub(crate) fn new(table: Arc<Table>, reading: Reading) -> Self {
         let ahead = Ahead::new(table.cache.budget());
         let (index, handle, block) = (None, None, None);
-        Self { table, reading, ahead, window: 0, index, handle, block, aimed: None }
+        let may_read = true;
+        Self { table, reading, may_read, ahead, window: 0, index, handle, block, aimed: None }
+    }
+
+    /// Returns the metadata, without a read if the walk does not wait.
+    fn metadata(&self) -> Result<Arc<Metadata>> {
+        if self.may_read {
+            return self.table.metadata();
+        }
+        match self.table.cached(Piece::Metadata) {
+            Some(Cached::Metadata(metadata)) => Ok(metadata),
+            _ => Err(Error::WouldWait),
+        }
     }
 
     /// Returns the index, which the first call makes.
     fn index(&mut self) -> Result<&mut BlockCursor> {
         if self.index.is_none() {
-            self.index = Some(BlockCursor::new(Arc::clone(&self.table.metadata()?.index)));
+            self.index = Some(BlockCursor::new(Arc::clone(&self.metadata()?.index)));
         }
         Ok(self.index.get_or_insert_with(|| unreachable!("it was just set")))
     }
@@ -127,6 +140,12 @@ impl TableCursor {
     /// Returns a block from the cache. If its neighbour was read before it, a read also gets other
     /// blocks that follow in the direction of the walk.
     fn block_from(&mut self, handle: BlockHandle, from: From) -> Result<Arc<Block>> {
+        if !self.may_read && !self.ahead.has(handle) {
+            return match self.table.cached(Piece::Block(handle)) {
+                Some(Cached::Block(block)) => Ok(block),
+                _ => Err(Error::WouldWait),
+            };
+        }
         if from == From::Anywhere {
             self.window = 0;
             self.table.cache.note_walked(u64::from(!self.table.has_cached(handle)));
@@ -163,6 +182,10 @@ impl TableCursor {
 }
 
 impl EntryCursor for TableCursor {
+    fn allow_reads(&mut self, is_allowed: bool) {
+        self.may_read = is_allowed;
+    }
+
     fn aim(&mut self, aim: Aim<'_>) -> Result<Option<Missing>> {
         if self.index.is_none() && self.table.cached(Piece::Metadata).is_none() {
             return Ok(Some(Missing { table: Arc::clone(&self.table), piece: Piece::Metadata }));
@@ -239,6 +262,7 @@ impl EntryCursor for TableCursor {
 pub(crate) struct LevelCursor {
     tables: Arc<Vec<Arc<Table>>>,
     reading: Reading,
+    may_read: bool,
     /// Index of the current table.
     index: usize,
     cursor: Option<TableCursor>,
@@ -249,7 +273,7 @@ pub(crate) struct LevelCursor {
 impl LevelCursor {
     /// Makes a walk that is not positioned.
     pub(crate) fn new(tables: Arc<Vec<Arc<Table>>>, reading: Reading) -> Self {
-        Self { tables, reading, index: 0, cursor: None, aimed: None }
+        Self { tables, reading, may_read: true, index: 0, cursor: None, aimed: None }
     }
 
     /// Goes to the table at `index`, if there is one, and moves in it. If that finds no entry
@@ -264,7 +288,7 @@ impl LevelCursor {
         let mut index = index;
         while let Some((at, table)) = index.and_then(|at| Some((at, self.tables.get(at)?))) {
             let aimed = self.aimed.take().filter(|(aimed, _)| *aimed == at);
-            let new = || TableCursor::new(Arc::clone(table), self.reading);
+            let new = || self.cursor_of(table);
             let mut cursor = aimed.map_or_else(new, |(_, cursor)| cursor);
             step(&mut cursor)?;
             if cursor.entry().is_some() {
@@ -274,6 +298,12 @@ impl LevelCursor {
             index = if forward { Some(at + 1) } else { at.checked_sub(1) };
         }
         Ok(())
+    }
+
+    fn cursor_of(&self, table: &Arc<Table>) -> TableCursor {
+        let mut cursor = TableCursor::new(Arc::clone(table), self.reading);
+        cursor.may_read = self.may_read;
+        cursor
     }
 
     /// Returns the table where a seek begins, if there is one.
@@ -299,11 +329,17 @@ impl LevelCursor {
 }
 
 impl EntryCursor for LevelCursor {
+    fn allow_reads(&mut self, is_allowed: bool) {
+        self.may_read = is_allowed;
+        let aimed = self.aimed.as_mut().map(|(_, cursor)| cursor);
+        self.cursor.iter_mut().chain(aimed).for_each(|cursor| cursor.may_read = is_allowed);
+    }
+
     fn aim(&mut self, aim: Aim<'_>) -> Result<Option<Missing>> {
         let Some(at) = self.first_for(aim) else { return Ok(None) };
         let Some(table) = self.tables.get(at) else { return Ok(None) };
         let aimed = self.aimed.take().filter(|(aimed, _)| *aimed == at);
-        let new = || TableCursor::new(Arc::clone(table), self.reading);
+        let new = || self.cursor_of(table);
         let mut cursor = aimed.map_or_else(new, |(_, cursor)| cursor);
         let missing = cursor.aim(aim)?;
         self.aimed = Some((at, cursor));

@@ -77,15 +77,23 @@ impl TableStore for LocalTables {
     fn open(&self, summary: &Summary) -> Result<Arc<dyn TableSource>> {
         let name = file_name(summary.id.number);
         let file = OnDemandFile::new(&self.device, name.clone(), Mode::Read);
-        let bytes = match file.get() {
+        let opened = match file.get() {
             Err(device::Error::NotFound { .. }) => {
                 let what = "a table that the manifest names is missing";
                 return Err(Corruption::new(what, 0).at(&name, 0).into());
             }
-            file => file?.len()?,
+            opened => opened?,
         };
-        let begins = begins(summary.fragments());
-        let source = LocalTable { file, name, id: summary.id, bytes, begins, data: 0, metadata: 0 };
+        let source = LocalTable {
+            file: Arc::new(file),
+            name,
+            id: summary.id,
+            bytes: opened.len()?,
+            unit: if opened.alignment() == 1 { 1 } else { UNIT },
+            begins: begins(summary.fragments()),
+            data: 0,
+            metadata: 0,
+        };
         Ok(Arc::new(source.verified(summary)?))
     }
 
@@ -277,13 +285,15 @@ pub fn decode_footer(fields: [u64; 4], bytes: u64) -> std::result::Result<u64, C
     Ok(footer.data)
 }
 
-/// A file, which is opened when it is read.
+/// A file, which is opened when it is read. No span opens it: lookups ask for spans (law L9).
 #[derive(Debug)]
 struct LocalTable {
-    file: OnDemandFile,
+    file: Arc<OnDemandFile>,
     name: String,
     id: TableId,
     bytes: u64,
+    /// The offset and the length of each read are multiples of this.
+    unit: u64,
     /// Offset at which each fragment begins.
     begins: Vec<u64>,
     data: u64,
@@ -333,27 +343,22 @@ impl LocalTable {
         Ok(self)
     }
 
-    fn file(&self) -> Result<Arc<dyn File>> {
-        Ok(self.file.get()?)
-    }
-
-    /// Returns the span of `len` bytes of the file, in whole blocks if the file requires them.
-    fn span_at(file: Arc<dyn File>, wanted: u64, len: usize) -> Span {
-        let unit = if file.alignment() == 1 { 1 } else { UNIT };
-        let offset = wanted - wanted % unit;
-        let end = (wanted + len as u64).next_multiple_of(unit);
+    /// Returns the span of `len` bytes of the file.
+    fn span_at(&self, wanted: u64, len: usize) -> Span {
+        let offset = wanted - wanted % self.unit;
+        let end = (wanted + len as u64).next_multiple_of(self.unit);
         let skipped = (wanted - offset) as usize;
         let read_len = (end - offset) as usize;
+        let file = Arc::clone(&self.file) as Arc<dyn File>;
         Span { file, offset, read_len, skipped, len }
     }
 
     /// Reads, in whole blocks if the file requires them.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        let file = self.file()?;
-        if file.alignment() == 1 {
-            return Ok(file.read_at(offset, into)?);
+        if self.unit == 1 {
+            return Ok(self.file.read_at(offset, into)?);
         }
-        let span = Self::span_at(file, offset, into.len());
+        let span = self.span_at(offset, into.len());
         let mut whole = Buffer::zeroed(span.read_len);
         span.file.read_at(span.offset, &mut whole)?;
         let (_, wanted) = whole.split_at(span.skipped);
@@ -368,13 +373,13 @@ impl TableSource for LocalTable {
         self.read_at(self.place_in_file(fragment, offset), into)
     }
 
-    fn span(&self, fragment: u32, offset: u64, len: usize) -> Result<Option<Span>> {
-        Ok(Some(Self::span_at(self.file()?, self.place_in_file(fragment, offset), len)))
+    fn span(&self, fragment: u32, offset: u64, len: usize) -> Result<Span> {
+        Ok(self.span_at(self.place_in_file(fragment, offset), len))
     }
 
-    fn span_of_metadata(&self) -> Result<Option<Span>> {
+    fn span_of_metadata(&self) -> Result<Span> {
         let offset = FileHeader::LEN as u64 + self.data;
-        Ok(Some(Self::span_at(self.file()?, offset, self.metadata as usize)))
+        Ok(self.span_at(offset, self.metadata as usize))
     }
 
     fn metadata(&self) -> Result<Vec<u8>> {

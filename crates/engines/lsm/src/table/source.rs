@@ -33,7 +33,6 @@ pub trait TableStore: Send + Sync + Debug {
     /// # Errors
     /// [`engine::Error::Corruption`] if there is none, or if the table found is not the one of
     /// `summary`; the storage's.
-    /// storage's.
     fn open(&self, summary: &Summary) -> Result<Arc<dyn TableSource>>;
 
     /// Removes a table, whole or not; no error if there is none. Does nothing once this is closed.
@@ -103,18 +102,19 @@ pub trait TableSource: Send + Sync + Debug {
     /// [`engine::Error::Corruption`] if the fragment ends before; the storage's.
     fn read(&self, fragment: u32, offset: u64, into: &mut [u8]) -> Result<()>;
 
-    /// Returns where the bytes of [`TableSource::read`] are in a file, if there is one: then many
-    /// such spans are read at the same time. Otherwise the caller waits for a read.
+    /// Returns where the bytes of [`TableSource::read`] are in a file. Never waits for the storage:
+    /// lookups read such spans in queues, many at the same time, and the read opens a
+    /// file that is not open.
     ///
     /// # Errors
     /// As [`TableSource::read`].
-    fn span(&self, fragment: u32, offset: u64, len: usize) -> Result<Option<Span>>;
+    fn span(&self, fragment: u32, offset: u64, len: usize) -> Result<Span>;
 
     /// Returns where the bytes of [`TableSource::metadata`] are, as `TableSource::span` does.
     ///
     /// # Errors
     /// As [`TableSource::metadata`].
-    fn span_of_metadata(&self) -> Result<Option<Span>>;
+    fn span_of_metadata(&self) -> Result<Span>;
 
     /// Returns all of the metadata.
     ///

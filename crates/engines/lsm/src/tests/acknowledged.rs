@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use engine::{Direction, Engine, KeyRange, NoJournal, Op};
+use engine::{BlockingWrites, Demand, Direction, Engine, KeyRange, NoJournal, Op, Wait};
 use environment::{Environment, Seed};
 use rand::RngExt;
 use sync::locks::RwLock;
@@ -118,10 +118,9 @@ impl Writer {
 }
 
 fn apply(bench: &Bench, others: &RwLock<()>, op: Op<'_>) {
-    bench.store.admit(&[op]).expect("the write is admitted");
+    bench.store.reserve(&Demand::Ops(&[op]), Wait::Yes).map(drop).expect("the write is admitted");
     let _beside = others.read();
-    let ticket = bench.sequence.begin();
-    bench.store.apply(&[op], ticket.seqno()).expect("the write is taken");
+    bench.store.write_next(&[op], &bench.sequence).expect("the write is taken");
 }
 
 /// A reader's knowledge of a writer.

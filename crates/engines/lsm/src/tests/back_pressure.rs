@@ -3,7 +3,7 @@
 //! It does not slow them down while Level 0 is below the mark. Only at twice the mark they wait for
 //! a compaction.
 
-use engine::{Engine, Op};
+use engine::{BlockingWrites, Demand, Engine, Op, Wait};
 
 use super::dranges::install;
 use super::stores::{Bench, key, small};
@@ -27,7 +27,7 @@ fn add_table(bench: &Bench) {
     for number in 0..10 {
         let ticket = bench.sequence.begin();
         let op = Op::Put { key: &key(number), value: b"old" };
-        bench.store.apply(&[op], ticket.seqno()).expect("there is room");
+        bench.store.write(&[op], ticket.seqno()).expect("there is room");
     }
     bench.store.flush().expect("memory takes it");
 }
@@ -41,7 +41,11 @@ fn admit(bench: &Bench) -> [u64; 2] {
     let (began, mut longest) = (slowed(bench), 0);
     for _ in 0..WRITES {
         let before = slowed(bench);
-        bench.store.admit(&[Op::Put { key: b"k", value: &VALUE }]).expect("there is room");
+        bench
+            .store
+            .reserve(&Demand::Ops(&[Op::Put { key: b"k", value: &VALUE }]), Wait::Yes)
+            .map(drop)
+            .expect("there is room");
         longest = longest.max(slowed(bench) - before);
     }
     [slowed(bench) - began, longest]
@@ -72,25 +76,31 @@ fn writers_are_slowed_by_how_far_compactions_are_behind_and_no_more_than_a_momen
     assert_eq!((bench.detail("stalls"), bench.detail("compactions")), (0, 0));
     // One more is twice the mark.
     add_table(&bench);
-    bench.store.admit(&[Op::Put { key: b"k", value: &VALUE }]).expect("there is room");
+    bench
+        .store
+        .reserve(&Demand::Ops(&[Op::Put { key: b"k", value: &VALUE }]), Wait::Yes)
+        .map(drop)
+        .expect("there is room");
     assert!(bench.detail("stalls") == 1 && bench.detail("compactions") > 0);
     bench.crank.run_all();
     assert_eq!(admit(&bench), [0, 0], "there is nothing to wait for any more");
     assert_eq!(bench.pairs().len(), 10);
 }
 
-/// A writer that must not wait leaves the debt to the next writer that may wait.
+/// A writer that must not wait gets no room while others are slowed down.
 #[test]
-fn what_those_owe_who_must_not_wait_others_pay() {
+fn a_write_that_must_not_wait_gets_no_room_while_compactions_are_behind() {
     let bench = bench();
-    (0..MARK + 2).for_each(|_| add_table(&bench));
-    for _ in 0..WRITES {
+    (0..MARK).for_each(|_| add_table(&bench));
+    let has_room = || {
         let op = Op::Put { key: b"k", value: &VALUE };
-        assert_eq!(bench.store.admit_at_once(&[op]), Ok(true));
-    }
+        let room = bench.store.reserve(&Demand::Ops(&[op]), Wait::No);
+        room.expect("it is no refusal").is_some()
+    };
+    assert!(has_room());
+    add_table(&bench);
+    assert!(!has_room());
     assert_eq!(slowed(&bench), 0);
-    bench.store.admit(&[Op::Put { key: b"k", value: b"" }]).expect("there is room");
-    assert_eq!(slowed(&bench), owed(BYTES + 1, 2));
 }
 
 /// A reorganisation seals memtables that nothing was written to. A flush of them gives no memory
@@ -100,7 +110,7 @@ fn a_write_above_the_share_waits_for_no_flush_of_an_empty_memtable() {
     let bench = Bench::of(Options { slots_max: 2, ..small() });
     install(&bench, &[(b"", 1), (b"m", 1)]);
     let shared = &bench.store.shared;
-    assert_eq!((shared.family.bytes(), shared.state.load().due()), (0, 1));
+    assert_eq!((shared.family.memory().bytes(), shared.state.load().due()), (0, 1));
     let value = vec![7; shared.memory_split().memtables_bytes as usize];
     // The flush is queued, and runs only if the write waits for it.
     bench.put(b"k", &value);

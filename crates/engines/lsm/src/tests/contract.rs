@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Change, Direction, Engine, Error, KeyRange, NoJournal, Op};
+use engine::{
+    BlockingWrites, Change, Demand, Direction, Engine, Error, KeyRange, NoJournal, Op, Wait,
+};
 use reads::BlockingReads;
 
 use super::stores::{Bench, both, key, scan, small};
@@ -156,7 +158,7 @@ fn rmw_of_a_number_applied_before_changes_nothing() {
     for seqno in [first, second] {
         let mut operator = |_: Option<&[u8]>| Change::Put(b"again".to_vec());
         bench.store.rmw(b"a", &mut operator, seqno).expect("replay is taken");
-        bench.store.apply(&[Op::Delete { key: b"a" }], first).expect("replay is taken");
+        bench.store.replay(&[Op::Delete { key: b"a" }], first).expect("replay is taken");
         assert_eq!(bench.get(b"a").as_deref(), Some(&b"second"[..]));
     }
 }
@@ -165,15 +167,25 @@ fn rmw_of_a_number_applied_before_changes_nothing() {
 fn a_write_larger_than_the_memory_is_refused_before_it_is_journaled() {
     let bench = Bench::with(device::memory(), Arc::new(NoJournal), 10_000).expect("opens");
     let value = vec![0; 10_001];
-    let refused = bench.store.admit(&[Op::Put { key: b"k", value: &value }]);
+    let refused = bench
+        .store
+        .reserve(&Demand::Ops(&[Op::Put { key: b"k", value: &value }]), Wait::Yes)
+        .map(drop);
     assert_eq!(refused, Err(Error::WriteTooLarge { bytes: 10_002, limit: 10_000 }));
-    bench.store.admit(&[Op::Put { key: b"k", value: &value[..5000] }]).expect("it fits");
+    bench
+        .store
+        .reserve(&Demand::Ops(&[Op::Put { key: b"k", value: &value[..5000] }]), Wait::Yes)
+        .map(drop)
+        .expect("it fits");
     let keys: Vec<Vec<u8>> = (0..20).map(|number| vec![number; 501]).collect();
     let deletes: Vec<Op<'_>> = keys.iter().map(|key| Op::Delete { key }).collect();
     let too_large = Error::WriteTooLarge { bytes: 20 * 501, limit: 10_000 };
-    assert_eq!(bench.store.admit(&deletes), Err(too_large.clone()));
+    assert_eq!(
+        bench.store.reserve(&Demand::Ops(&deletes), Wait::Yes).map(drop),
+        Err(too_large.clone())
+    );
     assert!(!too_large.to_string().contains("engine"), "no engine takes it with less memory");
-    bench.store.admit(&deletes[..10]).expect("they fit");
+    bench.store.reserve(&Demand::Ops(&deletes[..10]), Wait::Yes).map(drop).expect("they fit");
 }
 
 #[test]
@@ -207,8 +219,8 @@ fn a_closed_store_says_so() {
     bench.store.close().expect("closing again does no harm");
     let mut value = Vec::new();
     assert_eq!(bench.store.get(b"k", &mut value), Err(Error::Closed));
-    assert_eq!(bench.store.apply(&[], SeqNo::new(9)), Err(Error::Closed));
-    assert_eq!(bench.store.admit(&[]), Err(Error::Closed));
+    assert_eq!(bench.store.write(&[], SeqNo::new(9)), Err(Error::Closed));
+    assert_eq!(bench.store.reserve(&Demand::Ops(&[]), Wait::Yes).map(drop), Err(Error::Closed));
     assert_eq!(bench.store.flush(), Err(Error::Closed));
     assert_eq!(bench.store.checkpoint(device::memory()), Err(Error::Closed));
     assert_eq!(view.get(b"k", &mut value), Err(Error::Closed));
@@ -219,26 +231,40 @@ fn a_closed_store_says_so() {
 
 /// Nothing is flushed by itself here: memory fills up.
 #[test]
-fn who_must_not_wait_is_told_that_there_is_no_room_until_others_have_waited() {
+fn a_write_that_must_not_wait_gets_no_room_until_others_have_waited() {
     let bench = Bench::new();
     let key = key(1 << 40);
-    let asked = |value: &[u8]| bench.store.admit_at_once(&[Op::Put { key: &key, value }]).unwrap();
-    let (short, long) = (vec![7; 500], vec![7; 60_000]);
+    let has_room = |value: &[u8]| {
+        bench
+            .store
+            .reserve(&Demand::Ops(&[Op::Put { key: &key, value }]), Wait::No)
+            .map(|room| room.is_some())
+            .unwrap()
+    };
+    let half = bench.store.shared.memory_split().memtables_bytes as usize / 2;
+    let (short, long) = (vec![7; 500], vec![7; half]);
     let mut number = 0;
-    while asked(&long) {
+    while has_room(&long) {
         let ticket = bench.sequence.begin();
         let put = [Op::Put { key: &super::stores::key(number), value: &short }];
-        bench.store.apply(&put, ticket.seqno()).unwrap();
+        bench.store.write(&put, ticket.seqno()).unwrap();
         number += 1;
         assert!(number < 10_000, "there is always room");
     }
-    assert!(asked(&short), "there is room for a short one");
+    assert!(has_room(&short), "there is room for a short one");
     let stalls = bench.detail("stalls");
     let waits = bench.detail("flushes");
-    assert!(!asked(&long), "nothing was done for it");
+    assert!(!has_room(&long), "no work makes room for it");
     assert_eq!((bench.detail("stalls"), bench.detail("flushes")), (stalls, waits));
-    bench.store.admit(&[Op::Put { key: &key, value: &long }]).unwrap();
-    assert!(bench.detail("stalls") > stalls && asked(&long));
+    bench
+        .store
+        .reserve(&Demand::Ops(&[Op::Put { key: &key, value: &long }]), Wait::Yes)
+        .map(drop)
+        .unwrap();
+    assert!(bench.detail("stalls") > stalls && has_room(&long));
     bench.store.close().unwrap();
-    assert_eq!(bench.store.admit_at_once(&[]), Err(Error::Closed));
+    assert_eq!(
+        bench.store.reserve(&Demand::Ops(&[]), Wait::No).map(|room| room.is_some()),
+        Err(Error::Closed)
+    );
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use conformance::Journaled;
 use device::{Device, Faults, SimulatedDisk};
-use engine::{Direction, Engine, KeyRange, Op, Result};
+use engine::{BlockingWrites, Direction, Engine, KeyRange, Op, Result, SeqNo};
 use environment::{Random, Seed};
 use rand::RngExt;
 
@@ -134,20 +134,17 @@ fn open(disk: &Arc<SimulatedDisk>, seed: u64) -> Result<Bench> {
 
 /// Does a write, under the number that comes next.
 fn write(bench: &Bench, what: &What) -> Result<u64> {
-    let ticket_of = |op: Op<'_>| -> Result<u64> {
-        bench.store.admit(&[op])?;
-        let ticket = bench.sequence.begin();
-        bench.store.apply(&[op], ticket.seqno())?;
-        Ok(ticket.seqno().get())
+    let number_of = |op: Op<'_>| -> Result<u64> {
+        bench.store.write_next(&[op], &bench.sequence).map(SeqNo::get)
     };
     let next = bench.sequence.last().get() + 1;
     match what {
         What::Put(number, bytes) => {
-            ticket_of(Op::Put { key: &key(*number), value: &value(next, *bytes) })
+            number_of(Op::Put { key: &key(*number), value: &value(next, *bytes) })
         }
-        What::Delete(number) => ticket_of(Op::Delete { key: &key(*number) }),
+        What::Delete(number) => number_of(Op::Delete { key: &key(*number) }),
         What::DeleteRange(start, end) => {
-            ticket_of(Op::DeleteRange { start: &key(*start), end: Some(&key(*end)) })
+            number_of(Op::DeleteRange { start: &key(*start), end: Some(&key(*end)) })
         }
         What::Ingest(..) => {
             let mut ingestion = bench.store.ingestion()?;

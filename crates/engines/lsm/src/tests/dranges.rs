@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::{Direction, Engine, KeyRange, NoJournal, Op};
+use engine::{BlockingWrites, Direction, Engine, KeyRange, NoJournal, Op};
 use environment::Environment;
 
 use super::stores::{Bench, key, scan, small};
@@ -206,7 +206,7 @@ fn slots_are_flushed_together_whoever_seals_one_of_them() {
                 let (active, _) = now.active(b"k", ticket.seqno()).expect("the store is open");
                 if active.id() == now.actives[slot].id() {
                     let ops = [op];
-                    bench.store.apply(&ops, ticket.seqno()).expect("the write is taken");
+                    bench.store.write(&ops, ticket.seqno()).expect("the write is taken");
                     return;
                 }
             }
@@ -279,9 +279,9 @@ fn a_merge_ends_where_it_is_too_much() {
     assert_eq!((is_all, visited), (false, 3));
     let is_all = shared.visit_kept(&sealed, &mut |_| true).expect("memory reads");
     assert!(is_all);
-    let before = shared.family.bytes();
+    let before = shared.family.memory().bytes();
     assert!(!shared.merge_memtables(&sealed).expect("memory reads"));
-    assert_eq!(shared.family.bytes(), before, "what was copied is gone");
+    assert_eq!(shared.family.memory().bytes(), before, "what was copied is gone");
     assert_eq!(bench.pairs().len(), 40);
 }
 

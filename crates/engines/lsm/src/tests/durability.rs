@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use codec::SeqNo;
-use engine::{Barrier, Engine, Error, Op, Result};
+use engine::{Barrier, BlockingWrites, Demand, Engine, Error, Op, Result, Wait};
 
 use super::stores::{Bench, both, key};
 
@@ -163,7 +163,7 @@ fn a_failure_that_has_passed_is_told_to_nobody() {
     let value = vec![1; 2 * shared.memory_split().memtables_bytes as usize];
     for seqno in 2..5 {
         let op = [Op::Put { key: b"k", value: &value }];
-        bench.store.apply(&op, SeqNo::new(seqno)).expect("it was journaled");
+        bench.store.replay(&op, SeqNo::new(seqno)).expect("it was journaled");
     }
     bench.crank.run_all();
     journal.fails.store(false, SeqCst);
@@ -192,10 +192,13 @@ fn a_failure_from_before_a_write_refuses_it_not() {
     let op = [Op::Put { key: b"k", value: &value }];
     // As long as it fails each write reports it, not only the first one.
     for _ in 0..2 {
-        assert_eq!(bench.store.admit(&op), Err(Error::of_journal(Error::Closed)));
+        assert_eq!(
+            bench.store.reserve(&Demand::Ops(&op), Wait::Yes).map(drop),
+            Err(Error::of_journal(Error::Closed))
+        );
     }
     journal.fails.store(false, SeqCst);
-    assert_eq!(bench.store.admit(&op), Ok(()));
+    assert_eq!(bench.store.reserve(&Demand::Ops(&op), Wait::Yes).map(drop), Ok(()));
     assert_eq!(bench.detail("flushes"), 1);
 }
 
@@ -210,7 +213,7 @@ fn a_failed_write_stops_writes_and_reads_go_on() {
     faulty.fail(Fault { kind, nth, failure: Failure::Io, lasting: Lasting::Once });
     assert!(matches!(bench.store.flush(), Err(Error::Device(_))));
     let ops = [Op::Put { key: b"b", value: b"2" }];
-    assert!(matches!(bench.store.apply(&ops, SeqNo::new(9)), Err(Error::ReadOnly { .. })));
+    assert!(matches!(bench.store.write(&ops, SeqNo::new(9)), Err(Error::ReadOnly { .. })));
     assert!(matches!(bench.store.flush(), Err(Error::ReadOnly { .. })));
     assert_eq!(bench.get(b"a").as_deref(), Some(&b"1"[..]));
 }
@@ -293,7 +296,7 @@ fn a_replay_persists_no_more_than_came() {
     bench.sequence.recover_to(SeqNo::new(10_000));
     for seqno in 1..=500 {
         let ops = [Op::Put { key: &key(seqno), value: &[7; 100] }];
-        bench.store.apply(&ops, SeqNo::new(seqno)).expect("a replay is taken");
+        bench.store.replay(&ops, SeqNo::new(seqno)).expect("a replay is taken");
         bench.crank.run_all();
         assert!(bench.store.persisted() <= SeqNo::new(seqno), "at write {seqno}");
     }
@@ -307,7 +310,7 @@ fn numbers_above_persisted_are_not_used_again() {
     bench.put(b"a", b"1");
     let (first, second) = (bench.sequence.begin(), bench.sequence.begin());
     let op = [Op::Put { key: b"b", value: b"2" }];
-    bench.store.apply(&op, second.seqno()).expect("the write is taken");
+    bench.store.write(&op, second.seqno()).expect("the write is taken");
     // Actions of another thread while the first of the two writes is not applied yet.
     let full = bench.store.shared.state.load_full();
     bench.store.shared.seal(&full.actives);
@@ -330,7 +333,7 @@ fn a_write_that_comes_again_after_a_flush_changes_nothing() {
     bench.store.shared.seal(&full.actives);
     assert_eq!(bench.store.persisted(), SeqNo::ZERO);
     for seqno in [first, second] {
-        bench.store.apply(&[Op::Put { key: b"k", value: b"first" }], first).expect("taken");
+        bench.store.write(&[Op::Put { key: b"k", value: b"first" }], first).expect("taken");
         assert_eq!(bench.get(b"k").as_deref(), Some(&b"second"[..]), "after {seqno} again");
     }
 }
@@ -347,7 +350,7 @@ fn a_writer_is_told_why_nothing_is_compacted() {
     for round in 0..4 {
         let ticket = bench.sequence.begin();
         let op = [Op::Put { key: b"k", value: &[round] }];
-        bench.store.apply(&op, ticket.seqno()).expect("the write is taken");
+        bench.store.write(&op, ticket.seqno()).expect("the write is taken");
         drop(ticket);
         bench.store.flush().expect("memory takes it");
     }
@@ -360,7 +363,7 @@ fn a_writer_is_told_why_nothing_is_compacted() {
         let nth = faulty.count(kind) + 1 + opened;
         let fault = Fault { kind, nth, failure: Failure::OutOfFiles, lasting: Lasting::ForGood };
         faulty.fail(fault);
-        let admitted = bench.store.admit(&op);
+        let admitted = bench.store.reserve(&Demand::Ops(&op), Wait::Yes).map(drop);
         faulty.heal();
         if admitted.is_ok() {
             assert!(opened > 2, "{opened}");

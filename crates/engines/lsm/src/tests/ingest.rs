@@ -7,7 +7,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use codec::SeqNo;
 use conformance::{Begun, InFlight};
 use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
-use engine::{At, Direction, Engine, Error, Ingestion, KeyRange, Lookup, NoJournal, Op};
+use engine::{
+    At, BlockingWrites, Demand, Direction, Engine, Error, Ingestion, KeyRange, Lookup, NoJournal,
+    Op, Wait,
+};
 use reads::BlockingReads;
 
 use super::durability::Journal;
@@ -284,7 +287,7 @@ fn the_journal_is_asked_before_and_persisted_reaches_the_number() {
     let number = ingest(&bench, 0..10, b"new");
     assert_eq!(journal.asked.load(SeqCst), number.get());
     assert_eq!(bench.store.persisted(), number);
-    bench.store.apply(&[Op::Put { key: &key(5), value: b"old" }], older).expect("a replay");
+    bench.store.replay(&[Op::Put { key: &key(5), value: b"old" }], older).expect("a replay");
     assert_eq!(bench.pairs(), pairs(0..10, b"new"));
 }
 
@@ -302,7 +305,10 @@ fn a_full_device_refuses_an_ingestion_and_nothing_else() {
         assert!(ingestion.push(&key(11), b"").is_err(), "it has ended");
         drop(ingestion);
         assert_eq!(tables(&bench), 0);
-        let taken = bench.store.admit(&[Op::Put { key: b"k", value: b"1" }]);
+        let taken = bench
+            .store
+            .reserve(&Demand::Ops(&[Op::Put { key: b"k", value: b"1" }]), Wait::Yes)
+            .map(drop);
         assert_eq!(taken.is_ok(), goes_on, "{taken:?}");
     }
 }

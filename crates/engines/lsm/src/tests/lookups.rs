@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use conformance::{Begun, Ended, InFlight};
-use engine::{At, Engine, Error, NoJournal, Op};
+use engine::{At, Engine, Error, NoJournal, Op, Reservation};
 use reads::BlockingReads;
 
 use super::stores::{Bench, key, small};
@@ -191,7 +191,8 @@ fn an_old_value_is_not_the_newest_if_a_slow_writer_has_put_another_one() {
         }
         assert_eq!(reads.begin(7, &key(1), At::ForUpdate), Ok(Begun::Pending));
         let ticket = bench.sequence.begin();
-        entered.insert(&Op::Put { key: &key(1), value: b"slow" }, ticket.seqno());
+        let op = Op::Put { key: &key(1), value: b"slow" };
+        entered.insert(&op, ticket.seqno(), &mut Reservation::uncounted());
         shared.family.note_applied(ticket.seqno());
         drop(entered);
     });

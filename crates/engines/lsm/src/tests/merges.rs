@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use codec::SeqNo;
-use engine::{Barrier, Engine, Error, Op, Result, Ticket};
+use engine::{Barrier, Engine, Error, Op, Reservation, Result, Ticket};
 
 use super::dranges::install;
 use super::stores::{Bench, small};
@@ -61,7 +61,8 @@ fn put_and_delete<'a>(bench: &'a Bench, journal: &Journal) -> (Ticket<'a>, u64) 
     let delete = bench.sequence.begin();
     assert!(delete.seqno() > put);
     let entered = old.enter().expect("it is not sealed yet");
-    entered.insert(&Op::Delete { key: b"k" }, delete.seqno());
+    let op = Op::Delete { key: b"k" };
+    entered.insert(&op, delete.seqno(), &mut Reservation::uncounted());
     drop(entered);
     shared.family.note_applied(delete.seqno());
     old.seal();

@@ -16,7 +16,7 @@ mod ranges;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use engine::{Direction, Engine, KeyRange, NoJournal, Op};
+use engine::{BlockingWrites, Direction, Engine, KeyRange, NoJournal, Op};
 use shuttle::thread::{JoinHandle, spawn};
 use sync::schedules::{Schedules, finds};
 
@@ -68,10 +68,8 @@ impl Model {
     }
 
     fn write(&self, key: usize, value: u64) {
-        let ticket = self.bench.sequence.begin();
         let op = [Op::Put { key: KEYS[key], value: &value.to_le_bytes() }];
-        self.bench.store.apply(&op, ticket.seqno()).expect("the write is taken");
-        drop(ticket);
+        self.bench.store.write_next(&op, &self.bench.sequence).expect("the write is taken");
         self.acknowledged[key].store(value, SeqCst);
     }
 

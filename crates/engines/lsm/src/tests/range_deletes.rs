@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use conformance::{Begun, InFlight};
 use device::{Device, Faults, SimulatedDisk};
-use engine::{At, Change, Direction, Engine, Error, KeyRange, Op, SeqNo};
+use engine::{
+    At, BlockingWrites, Change, Demand, Direction, Engine, Error, KeyRange, Op, SeqNo, Wait,
+};
 use reads::BlockingReads;
 
 use super::stores::{Bench, Pairs, both, key, scan, small};
@@ -281,7 +283,7 @@ fn a_replay_applies_it_once() {
     let number = delete_range(&bench, 5, 15);
     let apply = || {
         let (start, end) = (key(5), key(15));
-        bench.store.apply(&[Op::DeleteRange { start: &start, end: Some(&end) }], number)
+        bench.store.write(&[Op::DeleteRange { start: &start, end: Some(&end) }], number)
     };
     for _ in 0..3 {
         apply().expect("the store is open");
@@ -339,7 +341,7 @@ fn too_many_are_refused(bench: &Bench) {
     for number in 0..1000_u64 {
         let start = [long.as_slice(), &number.to_be_bytes()].concat();
         let op = [Op::DeleteRange { start: &start, end: None }];
-        match bench.store.admit(&op) {
+        match bench.store.reserve(&Demand::Ops(&op), Wait::Yes).map(drop) {
             Ok(()) => {
                 bench.apply(&op);
             }
@@ -383,14 +385,25 @@ fn no_more_are_taken_than_reads_can_bear() {
     let ops = keys.windows(2).map(|two| Op::DeleteRange { start: &two[0], end: Some(&two[1]) });
     let ops: Vec<_> = ops.collect();
     let last = ops.len() - 1;
-    assert_eq!(bench.store.admit(&ops), Ok(()), "as many as there may be");
+    assert_eq!(
+        bench.store.reserve(&Demand::Ops(&ops), Wait::Yes).map(drop),
+        Ok(()),
+        "as many as there may be"
+    );
     let one_more = [&ops[..], &ops[..1]].concat();
-    assert_eq!(bench.store.admit(&one_more), Err(Error::OutOfMemory { limit }), "in one write");
+    assert_eq!(
+        bench.store.reserve(&Demand::Ops(&one_more), Wait::Yes).map(drop),
+        Err(Error::OutOfMemory { limit }),
+        "in one write"
+    );
     bench.apply(&ops[..last]);
     bench.apply(&ops[last..]);
-    assert_eq!(bench.store.admit(&ops[..1]), Err(Error::OutOfMemory { limit }));
+    assert_eq!(
+        bench.store.reserve(&Demand::Ops(&ops[..1]), Wait::Yes).map(drop),
+        Err(Error::OutOfMemory { limit })
+    );
     bench.crank.run_all();
-    assert_eq!(bench.store.admit(&ops[..1]), Ok(()));
+    assert_eq!(bench.store.reserve(&Demand::Ops(&ops[..1]), Wait::Yes).map(drop), Ok(()));
 }
 
 /// As long as an older write is not finished, the store does not know that all range deletes up to
@@ -421,8 +434,13 @@ fn a_write_of_many_ranges_takes_what_it_was_admitted_for() {
     let bounds: Vec<_> = (0..2000).map(|number| (key(number), key(10_000 - number))).collect();
     let ops: Vec<_> =
         bounds.iter().map(|(start, end)| Op::DeleteRange { start, end: Some(end) }).collect();
-    assert_eq!(bench.store.admit(&ops), Err(Error::OutOfMemory { limit }));
-    let admitted = (1..ops.len()).rev().find(|count| bench.store.admit(&ops[..*count]).is_ok());
+    assert_eq!(
+        bench.store.reserve(&Demand::Ops(&ops), Wait::Yes).map(drop),
+        Err(Error::OutOfMemory { limit })
+    );
+    let admitted = (1..ops.len()).rev().find(|count| {
+        bench.store.reserve(&Demand::Ops(&ops[..*count]), Wait::Yes).map(drop).is_ok()
+    });
     let admitted = admitted.expect("one is always admitted");
     assert!(admitted > 50, "{admitted}");
     let before = bench.budget.used();

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use memory_budget::MemoryBudget;
+use memtable::MemtableMemory;
 
 use crate::cache::Cache;
 use crate::entry::{Entry, EntryCursor, Found, Target};
 use crate::memory_split::MemorySplit;
-use crate::memtable::Family;
 use crate::options::Options;
 use crate::range_index::Partition;
 use crate::search::{Progress, Search};
@@ -35,7 +35,8 @@ impl Yard {
     pub(crate) fn of(store: Arc<dyn TableStore>) -> Self {
         let budget = Arc::new(MemoryBudget::new(1 << 20));
         let options = Options { block_bytes: 200, table_bytes: 3000, ..Options::default() };
-        let cache = Arc::new(Cache::new(&budget, &options, &Family::new(&budget)));
+        let cache =
+            Arc::new(Cache::new(&budget, &options, &Arc::new(MemtableMemory::new(&budget))));
         Self {
             store,
             cache,

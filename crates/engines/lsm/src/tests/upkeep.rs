@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use codec::SeqNo;
-use engine::{Barrier, Direction, Engine, KeyRange, Result, Sequence};
+use engine::{
+    Barrier, BlockingWrites, Demand, Direction, Engine, KeyRange, Reservation, Result, Sequence,
+    Wait,
+};
 use reads::BlockingReads;
 use sync::locks::Mutex;
 
@@ -185,30 +188,31 @@ fn long_values_of_several_writers_stay_within_the_share() {
         let value = vec![1; share as usize * 2 / 5];
         let keys: Vec<_> = (0..4).map(key).collect();
         let ops: Vec<_> = keys.iter().map(|key| engine::Op::Put { key, value: &value }).collect();
-        ops.iter().for_each(|op| bench.store.admit(&[*op]).expect("it is admitted"));
+        ops.iter().for_each(|op| {
+            bench.store.reserve(&Demand::Ops(&[*op]), Wait::Yes).map(drop).expect("it is admitted")
+        });
         for op in &ops {
-            let ticket = bench.sequence.begin();
-            bench.store.apply(&[*op], ticket.seqno()).expect("it was admitted");
-            let used = shared.family.bytes();
+            bench.store.write_next(&[*op], &bench.sequence).expect("it was admitted");
+            let used = shared.family.memory().bytes();
             assert!(used <= share, "{used} bytes of {share}");
         }
         for number in 4..8 {
             let ticket = bench.sequence.begin();
             let mut operator = |_: Option<&[u8]>| engine::Change::Put(value.clone());
             bench.store.rmw(&key(number), &mut operator, ticket.seqno()).expect("it is taken");
-            let used = shared.family.bytes();
+            let used = shared.family.memory().bytes();
             assert!(used <= share, "{used} bytes of {share}");
         }
         // One larger than the share goes in alone, and the next one waits until it is flushed.
         let large = vec![2; share as usize + 1];
         for number in 8..10 {
             bench.put(&key(number), &large);
-            let used = shared.family.bytes();
+            let used = shared.family.memory().bytes();
             assert!(used < 2 * share, "{used} bytes of {share}");
         }
         assert_eq!(bench.pairs().len(), 10);
         drop(bench.store.close());
-        assert!(!bench.store.shared.family.has_set_aside());
+        assert!(!bench.store.shared.family.memory().has_reservations());
     }
 }
 
@@ -230,7 +234,7 @@ fn long_values_of_many_threads_all_go_in() {
     };
     let threads: Vec<_> = (0..4).map(write).collect();
     threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
-    assert!(!bench.store.shared.family.has_set_aside());
+    assert!(!bench.store.shared.family.memory().has_reservations());
     assert_eq!(bench.pairs().len(), 100);
 }
 
@@ -278,12 +282,11 @@ fn damage_halts_compactions_and_nothing_else() {
     for number in 0..4000 {
         let key = key(number % 200);
         let ops = [engine::Op::Put { key: &key, value: &value }];
-        if let Err(error) = bench.store.admit(&ops) {
+        if let Err(error) = bench.store.reserve(&Demand::Ops(&ops), Wait::Yes).map(drop) {
             refused = Some((number, error));
             break;
         }
-        let ticket = bench.sequence.begin();
-        bench.store.apply(&ops, ticket.seqno()).expect("it was admitted");
+        bench.store.write_next(&ops, &bench.sequence).expect("it was admitted");
     }
     let (written, error) = refused.expect("Level 0 is full some time");
     assert!(
@@ -410,7 +413,8 @@ fn a_flush_waits_for_writers_of_its_memtable() {
         std::thread::yield_now();
     }
     let late = bench.sequence.begin();
-    entered.insert(&engine::Op::Put { key: b"late", value: b"2" }, late.seqno());
+    let op = engine::Op::Put { key: b"late", value: b"2" };
+    entered.insert(&op, late.seqno(), &mut engine::Reservation::uncounted());
     drop((entered, late));
     seal.join().expect("it does not panic");
     flush.join().expect("it does not panic").expect("memory takes it");
@@ -454,7 +458,9 @@ impl Barrier for Pacing {
         {
             let ticket = sequence.begin();
             let op = engine::Op::Put { key: b"meanwhile", value: b"2" };
-            shared.apply(&[op], ticket.seqno()).expect("the store is open");
+            shared
+                .apply(&[op], ticket.seqno(), &mut Reservation::uncounted())
+                .expect("the store is open");
             drop(ticket);
             shared.seal_where(&|active| !active.is_empty());
         }
@@ -495,7 +501,9 @@ fn no_flush_is_queued_beside_one_and_what_is_sealed_meanwhile_is_flushed() {
     let hook = move || {
         let ticket = sequence.begin();
         let op = engine::Op::Put { key: b"second", value: b"2" };
-        shared.apply(&[op], ticket.seqno()).expect("the store is open");
+        shared
+            .apply(&[op], ticket.seqno(), &mut Reservation::uncounted())
+            .expect("the store is open");
         shared.seal_where(&|active| !active.is_empty());
         assert_eq!(shared.state.load().due(), 2, "the first one is not in its table yet");
         assert_eq!(crank.ready(), 0, "the flush that is under way sees to it");

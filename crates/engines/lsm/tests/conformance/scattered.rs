@@ -112,7 +112,8 @@ impl TableStore for ScatteredTables {
             let what = "a table is not as long as the manifest says";
             return Err(Corruption::new(what, 0).at(&self::metadata(number), 0).into());
         }
-        Ok(Arc::new(Source { number, fragments, metadata }))
+        let metadata_bytes = metadata.len()? as usize;
+        Ok(Arc::new(Source { number, fragments, metadata, metadata_bytes }))
     }
 
     fn remove(&self, number: u64) -> Result<()> {
@@ -189,6 +190,7 @@ struct Source {
     number: u64,
     fragments: Vec<Arc<dyn File>>,
     metadata: Arc<dyn File>,
+    metadata_bytes: usize,
 }
 
 impl TableSource for Source {
@@ -196,19 +198,18 @@ impl TableSource for Source {
         Ok(self.fragments[fragment as usize].read_at(offset, into)?)
     }
 
-    /// Of every other table, so that both ways of reading are there.
-    fn span(&self, fragment: u32, offset: u64, len: usize) -> Result<Option<Span>> {
+    fn span(&self, fragment: u32, offset: u64, len: usize) -> Result<Span> {
         let file = Arc::clone(&self.fragments[fragment as usize]);
-        let span = Span { file, offset, read_len: len, skipped: 0, len };
-        Ok(self.number.is_multiple_of(2).then_some(span))
+        Ok(Span { file, offset, read_len: len, skipped: 0, len })
     }
 
-    fn span_of_metadata(&self) -> Result<Option<Span>> {
-        Ok(None)
+    fn span_of_metadata(&self) -> Result<Span> {
+        let (file, len) = (Arc::clone(&self.metadata), self.metadata_bytes);
+        Ok(Span { file, offset: 0, read_len: len, skipped: 0, len })
     }
 
     fn metadata(&self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.metadata.len()? as usize];
+        let mut bytes = vec![0; self.metadata_bytes];
         self.metadata.read_at(0, &mut bytes)?;
         Ok(bytes)
     }

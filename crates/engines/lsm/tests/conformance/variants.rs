@@ -42,9 +42,10 @@ impl Fixture for Variant {
 fn cases(check: Check) -> u64 {
     match check {
         Check::Model | Check::Budget => 25,
+        Check::Reservations => 10,
         Check::Crashes | Check::Registers => 8,
         Check::Counters | Check::Snapshots | Check::Crowd => 4,
-        Check::Errors | Check::OutOfFiles | Check::Damage | Check::Determinism => 1,
+        Check::Waits | Check::Errors | Check::OutOfFiles | Check::Damage | Check::Determinism => 1,
     }
 }
 

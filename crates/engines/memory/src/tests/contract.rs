@@ -1,6 +1,6 @@
 //! The laws of the engine contract, one by one.
 
-use engine::{Change, Direction, Engine, Error, KeyRange, Op, SeqNo};
+use engine::{BlockingWrites, Change, Demand, Direction, Engine, Error, KeyRange, Op, SeqNo, Wait};
 use reads::BlockingReads;
 
 use super::stores::{Bench, key, scan};
@@ -125,12 +125,12 @@ fn a_number_applied_before_changes_nothing() {
     let bench = Bench::new();
     let first = bench.put(b"a", b"first");
     let second = bench.put(b"a", b"second");
-    bench.store.apply(&[Op::Put { key: b"a", value: b"first" }], first).expect("replay is taken");
+    bench.store.write(&[Op::Put { key: b"a", value: b"first" }], first).expect("replay is taken");
     assert_eq!(bench.get(b"a").as_deref(), Some(&b"second"[..]));
     bench.delete(b"a");
     for seqno in [first, second] {
         let again = [Op::Put { key: b"a", value: b"again" }];
-        bench.store.apply(&again, seqno).expect("replay is taken");
+        bench.store.write(&again, seqno).expect("replay is taken");
         let mut operator = |_: Option<&[u8]>| Change::Put(b"again".to_vec());
         bench.store.rmw(b"a", &mut operator, seqno).expect("replay is taken");
         assert_eq!(bench.get(b"a"), None, "a deleted value came back");
@@ -146,7 +146,7 @@ fn replay_needs_no_tickets() {
             0 => Op::Delete { key: &key },
             _ => Op::Put { key: &key, value: b"x" },
         };
-        bench.store.apply(&[op], SeqNo::new(seqno)).expect("replay is taken");
+        bench.store.write(&[op], SeqNo::new(seqno)).expect("replay is taken");
     }
     bench.sequence.recover_to(SeqNo::new(300));
     // The last of each key's three writes was number 200 + its own.
@@ -195,6 +195,26 @@ fn rmw_changes_keeps_and_deletes() {
 }
 
 #[test]
+fn writes_that_are_granted_at_the_same_time_fit_together() {
+    let bench = Bench::new();
+    bench.budget.set_limit(bench.budget.used() + (1 << 20));
+    let value = [7; 1000];
+    let ops = [Op::Put { key: b"k", value: &value }];
+    let grant = || bench.store.reserve(&Demand::Ops(&ops), Wait::No);
+    let mut granted: Vec<_> = std::iter::from_fn(|| grant().ok()).collect();
+    assert!((900..1050).contains(&granted.len()), "{} kilobytes in a mebibyte", granted.len());
+    assert_eq!(bench.store.reserve(&Demand::Ops(&ops), Wait::Yes).err(), grant().err());
+    // A replay is always granted, and a grant that is dropped makes room.
+    drop(bench.store.reserve(&Demand::Ops(&ops), Wait::Replay).expect("is granted"));
+    granted.pop();
+    drop(grant().expect("there is room again"));
+    let used = bench.budget.used();
+    drop(granted);
+    assert!(bench.budget.used() < used);
+    assert_eq!(bench.budget.used(), bench.store.stats().memory_bytes, "all of it is back");
+}
+
+#[test]
 fn the_budget_counts_and_refuses_before_the_write() {
     let device = device::memory();
     let bench =
@@ -204,7 +224,7 @@ fn the_budget_counts_and_refuses_before_the_write() {
     let refused = loop {
         let key = key(taken);
         let ops = [Op::Put { key: &key, value: &value }];
-        if let Err(error) = bench.store.admit(&ops) {
+        if let Err(error) = bench.store.reserve(&Demand::Ops(&ops), Wait::Yes).map(drop) {
             break error;
         }
         bench.apply(&ops);
@@ -213,13 +233,21 @@ fn the_budget_counts_and_refuses_before_the_write() {
     assert_eq!(refused, Error::OutOfMemory { limit: 256 << 10 });
     assert!((1000..2500).contains(&taken), "{taken} keys of 114 bytes in 256 KiB");
     // Writes that take no more room are still admitted, and so are deletes, which make room.
-    bench.store.admit(&[Op::Put { key: &key(3), value: &[8; 100] }]).expect("no more room taken");
-    bench.store.admit(&[Op::Delete { key: &key(0) }]).expect("deletes are admitted");
+    bench
+        .store
+        .reserve(&Demand::Ops(&[Op::Put { key: &key(3), value: &[8; 100] }]), Wait::Yes)
+        .map(drop)
+        .expect("no more room taken");
+    bench
+        .store
+        .reserve(&Demand::Ops(&[Op::Delete { key: &key(0) }]), Wait::Yes)
+        .map(drop)
+        .expect("deletes are admitted");
     for number in 0..taken / 2 {
         bench.delete(&key(number));
     }
     let ops = [Op::Put { key: b"other", value: &value }];
-    bench.store.admit(&ops).expect("there is room again");
+    bench.store.reserve(&Demand::Ops(&ops), Wait::Yes).map(drop).expect("there is room again");
     let used = bench.budget.used();
     assert_eq!(used, bench.store.stats().memory_bytes);
     let limit = bench.budget.clone();
@@ -232,13 +260,18 @@ fn what_was_admitted_is_not_refused() {
     let bench = Bench::new();
     bench.put(b"k", b"v");
     bench.budget.set_limit(1);
-    assert!(bench.store.admit(&[Op::Put { key: b"other", value: b"" }]).is_err());
+    assert!(
+        bench
+            .store
+            .reserve(&Demand::Ops(&[Op::Put { key: b"other", value: b"" }]), Wait::Yes)
+            .map(drop)
+            .is_err()
+    );
     // The host may have journaled it already, if it was admitted before the limit moved.
-    bench.put(b"k", b"longer");
     let ticket = bench.sequence.begin();
-    let mut operator = |value: Option<&[u8]>| Change::Put([value.unwrap(), b"!"].concat());
-    bench.store.rmw(b"k", &mut operator, ticket.seqno()).expect("the write is taken");
-    assert_eq!(bench.get(b"k").as_deref(), Some(&b"longer!"[..]));
+    let put = [Op::Put { key: b"k", value: b"longer" }];
+    bench.store.replay(&put, ticket.seqno()).expect("the write is taken");
+    assert_eq!(bench.get(b"k").as_deref(), Some(&b"longer"[..]));
 }
 
 #[test]
@@ -251,8 +284,8 @@ fn a_closed_store_says_so() {
     bench.store.close().expect("closing again does no harm");
     let mut value = Vec::new();
     assert_eq!(bench.store.get(b"k", &mut value), Err(Error::Closed));
-    assert_eq!(bench.store.apply(&[], SeqNo::new(9)), Err(Error::Closed));
-    assert_eq!(bench.store.admit(&[]), Err(Error::Closed));
+    assert_eq!(bench.store.write(&[], SeqNo::new(9)), Err(Error::Closed));
+    assert_eq!(bench.store.reserve(&Demand::Ops(&[]), Wait::Yes).map(drop), Err(Error::Closed));
     assert_eq!(bench.store.flush(), Err(Error::Closed));
     assert_eq!(bench.store.checkpoint(device::memory()), Err(Error::Closed));
     let mut keep = |_: Option<&[u8]>| Change::Keep;
@@ -269,7 +302,7 @@ fn keys_and_values_beyond_the_limits_are_refused() {
     let long = vec![0; engine::KEY_BYTES_MAX + 1];
     let ticket = bench.sequence.begin();
     let ops = [Op::Put { key: b"whole", value: b"" }, Op::Delete { key: &long }];
-    let refused = bench.store.apply(&ops, ticket.seqno());
+    let refused = bench.store.write(&ops, ticket.seqno());
     assert_eq!(refused, Err(Error::KeyTooLong { bytes: long.len() }));
     drop(ticket);
     assert_eq!(bench.get(b"whole"), None, "a refused write was half applied");

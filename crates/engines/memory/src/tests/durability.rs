@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, Mode, SimulatedDisk};
-use engine::{Barrier, Engine, Error, NoJournal, Op, Result};
+use engine::{Barrier, BlockingWrites, Demand, Engine, Error, NoJournal, Op, Result, Wait};
 use sync::locks::Mutex;
 
 use super::stores::{Bench, Pairs, key};
@@ -45,20 +45,6 @@ fn a_flush_survives_the_process_and_replaces_the_one_before() {
     assert_eq!(bench.get(b"large"), None);
     let files = device.list("").expect("lists");
     assert_eq!(files.len(), 2, "one snapshot and the superblock: {files:?}");
-}
-
-#[test]
-fn a_flush_that_must_not_wait_is_put_off_for_a_write_under_way() {
-    let bench = Bench::new();
-    bench.put(b"k", b"v");
-    // Of another store that shares the sequence.
-    let other = bench.sequence.begin();
-    let newest = bench.put(b"k", b"w");
-    assert_eq!(bench.store.try_flush(), Ok(false));
-    assert_eq!(bench.store.persisted(), SeqNo::ZERO);
-    drop(other);
-    assert_eq!(bench.store.try_flush(), Ok(true));
-    assert_eq!(bench.store.persisted(), newest);
 }
 
 #[test]
@@ -174,9 +160,12 @@ fn every_failed_operation_of_a_flush_stops_writes_and_loses_nothing() {
         let error = flushed.expect_err("every operation of a flush counts");
         let ticket = bench.sequence.begin();
         let ops = [Op::Put { key: b"more", value: b"" }];
-        let refused = bench.store.apply(&ops, ticket.seqno());
+        let refused = bench.store.write(&ops, ticket.seqno());
         assert_eq!(refused, Err(error.poisoning()), "operation {nth}");
-        assert_eq!(bench.store.admit(&ops), Err(error.poisoning()));
+        assert_eq!(
+            bench.store.reserve(&Demand::Ops(&ops), Wait::Yes).map(drop),
+            Err(error.poisoning())
+        );
         assert_eq!(bench.store.flush(), Err(error.poisoning()), "operation {nth}");
         assert_eq!(bench.get(&key(0)).as_deref(), Some(&b"new"[..]), "reads go on");
         drop(ticket);

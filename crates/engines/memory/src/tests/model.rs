@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use engine::{Change, Direction, Engine, KeyRange, Op, Pin, SeqNo};
+use engine::{BlockingWrites, Change, Direction, Engine, KeyRange, Op, Pin, SeqNo};
 use proptest::prelude::*;
 use reads::BlockingReads;
 
@@ -209,7 +209,7 @@ impl World {
         // Replay may begin below what is persisted; that changes nothing.
         let overlap = SeqNo::new(persisted.get().saturating_sub(3));
         for (seqno, writes) in self.journal.iter().filter(|(seqno, _)| *seqno > overlap) {
-            self.bench.store.apply(&ops(writes), *seqno).expect("replay is taken");
+            self.bench.store.write(&ops(writes), *seqno).expect("replay is taken");
         }
         self.bench.sequence.recover_to(last);
         self.journal.retain(|(seqno, _)| *seqno > overlap);

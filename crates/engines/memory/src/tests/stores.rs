@@ -5,7 +5,10 @@ use std::sync::Arc;
 use conformance::cranked_host;
 pub(super) use conformance::{Pairs, key, scan};
 use device::Device;
-use engine::{Barrier, Direction, Engine, Host, KeyRange, NoJournal, Op, Result, SeqNo, Sequence};
+use engine::{
+    Barrier, BlockingWrites, Direction, Engine, Host, KeyRange, NoJournal, Op, Result, SeqNo,
+    Sequence,
+};
 use memory_budget::MemoryBudget;
 use reads::{BlockingReads, View};
 use workers::{HandCranked, Order};
@@ -49,9 +52,7 @@ impl Bench {
     }
 
     pub(super) fn apply(&self, ops: &[Op<'_>]) -> SeqNo {
-        let ticket = self.sequence.begin();
-        self.store.apply(ops, ticket.seqno()).expect("the write is taken");
-        ticket.seqno()
+        self.store.write_next(ops, &self.sequence).expect("the write is taken")
     }
 
     pub(super) fn put(&self, key: &[u8], value: &[u8]) -> SeqNo {

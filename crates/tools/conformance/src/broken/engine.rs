@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use device::{Device, Mode};
 use engine::{
-    At, Capabilities, Cursor, Direction, EachLookup, Engine, Error, GoOn, Host, KeyRange, Lookup,
-    Op, PendingLookup, Pin, Progress, ReadRequest, Result, SeqNo, Stats,
+    At, BlockingWrites, Capabilities, Cursor, Demand, Direction, EachLookup, Engine, Error, GoOn,
+    Host, KeyRange, Lookup, Op, PendingLookup, Pin, Progress, ReadRequest, Reservation, Result,
+    SeqNo, Stats, Wait,
 };
 use environment::Seed;
 use reads::{BlockingReads, ReadPool};
@@ -72,7 +73,7 @@ impl Broken {
         match graveyard.pop() {
             Some((key, value)) if !self.inner.get(&key, &mut Vec::new())? => {
                 let put = Op::Put { key: &key, value: &value };
-                self.inner.apply(&[put], persisted.next())
+                self.inner.write(&[put], persisted.next())
             }
             _ => Ok(()),
         }
@@ -201,6 +202,10 @@ impl Engine for Broken {
                     ended => ended,
                 })
             }
+            (Flaw::ReadsInLookup, At::Newest) => {
+                self.host.device.exists("superblock")?;
+                self.read(key, at, into)
+            }
             (Flaw::ConfirmsAnything, At::Newest) => self.inner.lookup(key, at, into),
             (_, At::ForUpdate) => self.lookup_for_update(key, into),
             (_, At::Newest) => self.get(key, into).map(Lookup::ended),
@@ -235,26 +240,28 @@ impl Engine for Broken {
         scans::scan(&self.inner, self.flaw, range, direction, pin)
     }
 
-    fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
-        match (self.flaw, self.inner.admit(ops)) {
-            (Flaw::AdmitsAnything, Err(Error::OutOfMemory { .. })) => Ok(()),
-            (Flaw::GoesOnAfterFailure, Err(Error::ReadOnly { .. })) => Ok(()),
-            (_, admitted) => admitted,
+    fn reserve(&self, demand: &Demand<'_>, wait: Wait) -> Result<Option<Reservation<'_>>> {
+        match (self.flaw, self.inner.reserve(demand, wait)) {
+            (Flaw::AdmitsAnything, Err(Error::OutOfMemory { .. })) => {
+                Ok(Some(Reservation::uncounted()))
+            }
+            (Flaw::AdmitsAnythingWithoutWait, Err(Error::OutOfMemory { .. }))
+                if wait == Wait::No =>
+            {
+                Ok(Some(Reservation::uncounted()))
+            }
+            (Flaw::GoesOnAfterFailure, Err(Error::ReadOnly { .. })) => {
+                Ok(Some(Reservation::uncounted()))
+            }
+            (Flaw::ForgetsToRelease, Ok(Some(room))) => {
+                std::mem::forget(room);
+                Ok(Some(Reservation::uncounted()))
+            }
+            (_, granted) => granted,
         }
     }
 
-    fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
-        match self.admit(ops) {
-            Err(Error::OutOfMemory { .. }) if self.flaw == Flaw::AdmitsAnythingAtOnce => Ok(true),
-            admitted => admitted.map(|()| true),
-        }
-    }
-
-    fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
-        self.flaw == Flaw::TakesAnythingAtOnce || self.inner.takes_at_once(steps, bytes)
-    }
-
-    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo, room: &mut Reservation<'_>) -> Result<()> {
         let starts: Vec<Vec<u8>> = ops.iter().map(|op| [op.key(), b"\0"].concat()).collect();
         let cut: Vec<Op<'_>> = ops
             .iter()
@@ -272,12 +279,16 @@ impl Engine for Broken {
         self.top.fetch_max(seqno.get(), SeqCst);
         match self.flaw {
             Flaw::LosesAWrite if self.every(40) => return Ok(()),
-            Flaw::AdmitsAnything | Flaw::AdmitsAnythingAtOnce if !self.is_replay(seqno) => {
-                self.inner.admit(ops)?;
+            Flaw::AdmitsAnything | Flaw::AdmitsAnythingWithoutWait
+                if !self.is_replay(seqno) && room.bytes() == 0 =>
+            {
+                drop(self.inner.reserve(&Demand::Ops(ops), Wait::Yes)?);
             }
+            Flaw::WaitsInApply if self.every(10) => drop(self.host.device.exists("superblock")?),
+            Flaw::SpendsMoreThanReserved => self.host.memory.charge_anyway(64 << 10),
             Flaw::AppliesStepByStep => {
                 for op in ops {
-                    self.inner.apply(std::slice::from_ref(op), seqno)?;
+                    self.inner.apply(std::slice::from_ref(op), seqno, room)?;
                     std::thread::yield_now();
                 }
                 return Ok(());
@@ -287,7 +298,7 @@ impl Engine for Broken {
             }
             Flaw::ResurrectsDeletes => self.bury(ops)?,
             Flaw::LosesUpdates => {
-                self.inner.apply(ops, seqno)?;
+                self.inner.apply(ops, seqno, room)?;
                 let copied = ops.first().and_then(|op| self.copied.lock().remove(op.key()));
                 if let (Some((neighbour, Some(value))), [_]) = (copied, ops) {
                     return self.put(&neighbour, &value, seqno);
@@ -297,26 +308,26 @@ impl Engine for Broken {
             Flaw::NumbersByArrival if seqno > self.inner.persisted() => {
                 let newest = self.calls.load(SeqCst).max(seqno.get());
                 self.calls.store(newest + 1, SeqCst);
-                return self.inner.apply(ops, SeqNo::new(newest));
+                return self.inner.apply(ops, SeqNo::new(newest), room);
             }
             Flaw::RefusesHalf => {
-                let applied = self.inner.apply(ops, seqno);
+                let applied = self.inner.apply(ops, seqno, room);
                 if let Err(Error::KeyTooLong { .. }) = applied {
                     let good = |op: &&Op<'_>| op.check().is_ok();
                     let rest: Vec<Op<'_>> = ops.iter().filter(good).copied().collect();
-                    self.inner.apply(&rest, seqno)?;
+                    self.inner.apply(&rest, seqno, room)?;
                 }
                 return applied;
             }
             Flaw::GoesOnAfterFailure => {
-                return match self.inner.apply(ops, seqno) {
+                return match self.inner.apply(ops, seqno, room) {
                     Err(Error::ReadOnly { .. }) => Ok(()),
                     applied => applied,
                 };
             }
             _ => {}
         }
-        self.inner.apply(ops, seqno)
+        self.inner.apply(ops, seqno, room)
     }
 
     fn walk(&self, from: Option<&[u8]>, visit: &mut engine::Visit<'_>) -> Result<()> {
@@ -382,7 +393,7 @@ impl Engine for Broken {
 
 impl Broken {
     fn put(&self, key: &[u8], value: &[u8], seqno: SeqNo) -> Result<()> {
-        self.inner.apply(&[Op::Put { key, value }], seqno)
+        self.inner.write(&[Op::Put { key, value }], seqno)
     }
 }
 

@@ -91,12 +91,16 @@ flaws! {
         [Model];
     AnswersAfterClose, "answers-after-close", "Calls after close go on working.",
         [Model];
-    AdmitsAnything, "admits-anything", "Admission says yes, and apply refuses for want of memory.",
+    AdmitsAnything, "admits-anything", "Room is granted, and apply refuses for want of memory.",
         [Budget];
-    AdmitsAnythingAtOnce, "admits-anything-at-once",
-        "Who asks for room without waiting is told that there is some, whatever there is.", [Budget];
-    TakesAnythingAtOnce, "takes-anything-at-once",
-        "Who must not wait for anything is told that a write would be taken, whatever room there is.", [Budget];
+    AdmitsAnythingWithoutWait, "admits-anything-without-wait",
+        "Room is granted to a caller that does not wait, whether there is some or not.", [Budget];
+    ForgetsToRelease, "forgets-to-release", "The rest of a reservation does not return.",
+        [Reservations];
+    SpendsMoreThanReserved, "spends-more-than-reserved",
+        "A write takes more memory than was reserved for it.", [Reservations];
+    WaitsInApply, "waits-in-apply", "A write now and then waits for the device.", [Waits];
+    ReadsInLookup, "reads-in-lookup", "A lookup waits for its read.", [Waits];
     StartsAnewOnDamage, "starts-anew-on-damage", "A damaged store is replaced by an empty one.",
         [Damage];
     SwallowsFailedSync, "carries-on-after-failed-sync", "A failed sync counts as one that succeeded.",

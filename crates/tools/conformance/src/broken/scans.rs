@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use engine::{Cursor, Direction, Engine, KeyRange, Pin, Result};
+use engine::{Cursor, Direction, Engine, KeyRange, Pin, Result, TryNext};
 
 use super::Flaw;
 use crate::model::Pair;
@@ -51,6 +51,10 @@ impl Cursor for Listed {
         let pair = self.pairs.get(self.next);
         self.next += usize::from(pair.is_some());
         Ok(pair.map(|(key, value)| (key.as_slice(), value.as_slice())))
+    }
+
+    fn try_next(&mut self) -> Result<TryNext<'_>> {
+        self.next().map(TryNext::known)
     }
 
     fn seek(&mut self, key: &[u8]) {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 
 use device::Device;
-use engine::{Change, NoJournal, Op, Operator, SeqNo};
+use engine::{BlockingWrites, Change, Demand, NoJournal, Op, Operator, Reservation, SeqNo, Wait};
 use environment::{Environment, JoinHandle};
 use memory_budget::MemoryBudget;
 use reads::{BlockingReads, ReadPool};
@@ -69,21 +69,30 @@ impl Shared {
         self.lock(std::iter::once(Self::stripe(key)))
     }
 
-    /// Writes one batch as a host does (law L6).
+    /// Writes one batch as a host does (law L6): room is reserved before the keys are locked.
     pub(super) fn write(&self, steps: Vec<Step>) -> Result<(), String> {
+        let room = self.reserve(&steps, Wait::Yes)?.ok_or("there is no room")?;
         let _locks = match steps.iter().any(|step| step.op().is_range()) {
             true => self.lock(0..STRIPES),
             false => self.lock(steps.iter().map(|step| Self::stripe(step.op().key()))),
         };
-        self.apply(steps)
+        self.apply(steps, room)
     }
 
-    /// The same for keys that are locked.
-    pub(super) fn apply(&self, steps: Vec<Step>) -> Result<(), String> {
+    pub(super) fn reserve(
+        &self,
+        steps: &[Step],
+        wait: Wait,
+    ) -> Result<Option<Reservation<'_>>, String> {
         let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
-        self.opened.engine.admit(&ops).map_err(failed)?;
+        self.opened.engine.reserve(&Demand::Ops(&ops), wait).map_err(failed)
+    }
+
+    /// Applies a batch whose keys are locked.
+    pub(super) fn apply(&self, steps: Vec<Step>, mut room: Reservation<'_>) -> Result<(), String> {
+        let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
         let ticket = self.opened.sequence.begin();
-        self.opened.engine.apply(&ops, ticket.seqno()).map_err(failed)?;
+        self.opened.engine.apply(&ops, ticket.seqno(), &mut room).map_err(failed)?;
         self.journal.lock().push((ticket.seqno(), steps));
         Ok(())
     }
@@ -141,7 +150,7 @@ impl Shared {
         journal.sort_by_key(|(seqno, _)| *seqno);
         for (seqno, steps) in journal.iter().filter(|(seqno, _)| *seqno > engine.persisted()) {
             let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
-            engine.apply(&ops, *seqno).map_err(failed)?;
+            engine.replay(&ops, *seqno).map_err(failed)?;
             again.recovered_to(seqno.get());
         }
         let mut value = Vec::new();

@@ -1,10 +1,11 @@
 //! Read-modify-writes as a host does them: no lock is held while the lookup of an old value is
 //! pending.
 
-use engine::{At, Change, Lookup, Operator, PendingLookup, Updated};
+use engine::{At, Change, Demand, Lookup, Operator, PendingLookup, Reservation, Updated, Wait};
 use reads::InFlightReads;
 
 use super::shared::{Recorder, Shared, decide, failed};
+use crate::operation::Step;
 
 /// A key, and the change to be made to it.
 pub(super) type Update<'a> = (Vec<u8>, &'a mut dyn Operator);
@@ -67,18 +68,26 @@ impl Shared {
         operator: &mut dyn Operator,
     ) -> Result<Option<Box<dyn PendingLookup>>, String> {
         let engine = &self.opened.engine;
-        let mut value = Vec::new();
+        let (mut value, mut bytes_max) = (Vec::new(), engine::VALUE_BYTES_GUESSED);
         loop {
+            let mut room = self.reserve_to_update(key, bytes_max)?;
             let lock = self.lock_one(key);
             if let Some(updates) = engine.updates() {
                 let ticket = self.opened.sequence.begin();
                 let mut recorder = Recorder::new(operator);
-                let updated = updates.try_update(key, &mut recorder, ticket.seqno());
-                if updated.map_err(failed)? == Updated::Done {
-                    if !recorder.has_kept() {
-                        self.note(ticket.seqno(), vec![recorder.step(key)?]);
+                let updated = updates.try_update(key, &mut recorder, ticket.seqno(), &mut room);
+                match updated.map_err(failed)? {
+                    Updated::Done => {
+                        if !recorder.has_kept() {
+                            self.note(ticket.seqno(), vec![recorder.step(key)?]);
+                        }
+                        return Ok(None);
                     }
-                    return Ok(None);
+                    Updated::NeedsRoom { bytes } => {
+                        bytes_max = bytes;
+                        continue;
+                    }
+                    Updated::NeedsRead => {}
                 }
                 drop((ticket, lock));
                 match engine.lookup(key, At::ForUpdate, &mut value).map_err(failed)? {
@@ -92,11 +101,40 @@ impl Shared {
                 Lookup::Pending(lookup) => return Ok(Some(lookup)),
             };
             let mut recorder = Recorder::new(operator);
-            if decide(&mut recorder, is_found.then_some(&mut value)) != Change::Keep {
-                self.apply(vec![recorder.step(key)?])?;
+            if decide(&mut recorder, is_found.then_some(&mut value)) == Change::Keep {
+                return Ok(None);
             }
-            return Ok(None);
+            match self.commit(recorder.step(key)?, room, bytes_max)? {
+                None => return Ok(None),
+                Some(wanted) => bytes_max = wanted,
+            }
         }
+    }
+
+    fn reserve_to_update(&self, key: &[u8], bytes_max: u64) -> Result<Reservation<'_>, String> {
+        let demand = Demand::Update { key, bytes_max };
+        let room = self.opened.engine.reserve(&demand, Wait::Yes).map_err(failed)?;
+        Ok(room.ok_or("there is no room")?)
+    }
+
+    /// Applies a step whose key is locked. Returns the bytes of its value if there is no room for
+    /// it.
+    fn commit(
+        &self,
+        step: Step,
+        room: Reservation<'_>,
+        bytes_max: u64,
+    ) -> Result<Option<u64>, String> {
+        let bytes = step.op().value().map_or(0, <[u8]>::len) as u64;
+        let room = match bytes <= bytes_max {
+            true => Some(room),
+            false => {
+                drop(room);
+                self.reserve(std::slice::from_ref(&step), Wait::No)?
+            }
+        };
+        let Some(room) = room else { return Ok(Some(bytes)) };
+        self.apply(vec![step], room).map(|()| None)
     }
 
     /// Continues with an old value. Returns `false` if another write came first.
@@ -107,14 +145,21 @@ impl Shared {
         lookup: &dyn PendingLookup,
         operator: &mut dyn Operator,
     ) -> Result<bool, String> {
-        let _lock = self.lock_one(key);
-        if !lookup.is_newest() {
-            return Ok(false);
+        let mut bytes_max = engine::VALUE_BYTES_GUESSED;
+        loop {
+            let room = self.reserve_to_update(key, bytes_max)?;
+            let _lock = self.lock_one(key);
+            if !lookup.is_newest() {
+                return Ok(false);
+            }
+            let mut recorder = Recorder::new(operator);
+            if recorder.update(value) == Change::Keep {
+                return Ok(true);
+            }
+            match self.commit(recorder.step(key)?, room, bytes_max)? {
+                None => return Ok(true),
+                Some(wanted) => bytes_max = wanted,
+            }
         }
-        let mut recorder = Recorder::new(operator);
-        if recorder.update(value) != Change::Keep {
-            self.apply(vec![recorder.step(key)?])?;
-        }
-        Ok(true)
     }
 }

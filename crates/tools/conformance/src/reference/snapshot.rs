@@ -34,23 +34,22 @@ fn place(generation: u64) -> Place {
 }
 
 /// Writes a snapshot and makes it and its name durable.
-pub(super) fn write<'a>(
+pub(super) fn write(
     device: &Arc<dyn Device>,
     generation: u64,
     persisted: u64,
-    pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    bytes: &[u8],
 ) -> Result<Commit> {
-    let bytes = encode(generation, persisted, pairs);
     // A crash before the commit leaves a file of this name behind.
     let file = device.open(&name(generation), Mode::Create)?;
     file.set_len(0)?;
-    file.write_at(0, &bytes)?;
+    file.write_at(0, bytes)?;
     file.sync(SyncKind::All)?;
     device.sync_dir("")?;
     Ok(Commit { generation, persisted, bytes: bytes.len() as u64 })
 }
 
-fn encode<'a>(
+pub(super) fn encode<'a>(
     generation: u64,
     persisted: u64,
     pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use device::{Device, Mode};
 use engine::{
-    At, Capabilities, Cursor, DeviceReads, Direction, Engine, Error, GoOn, Host, KeyRange, Lookup,
-    Op, Pin, ReadRequest, Result, SeqNo, Stats,
+    At, Capabilities, Cursor, Demand, DeviceReads, Direction, Engine, Error, GoOn, Host, KeyRange,
+    Lookup, Op, Pin, ReadRequest, Reservation, Result, Room, SeqNo, Stats, TryNext, Wait,
 };
 use sync::locks::{Mutex, RwLock};
 
@@ -33,6 +33,8 @@ pub struct Reference {
     failure: Arc<Mutex<Option<Error>>>,
     /// The read of a pending lookup: a block in memory that says nothing.
     block: ReadRequest,
+    /// Bytes of reservations.
+    reserved: AtomicU64,
 }
 
 impl Reference {
@@ -58,6 +60,7 @@ impl Reference {
         file.write_at(0, &[0; BLOCK_BYTES])?;
         let source = Arc::new(DeviceReads(memory));
         Ok(Self {
+            reserved: AtomicU64::new(0),
             block: ReadRequest { source, file, offset: 0, len: BLOCK_BYTES },
             superblock,
             versions: Arc::new(RwLock::new(versions)),
@@ -109,8 +112,16 @@ impl Reference {
     fn write_snapshot(&self, device: &Arc<dyn Device>, generation: u64) -> Result<Commit> {
         let (_pin, upto) = self.moment();
         self.host.barrier.reach(SeqNo::new(upto))?;
-        let versions = self.versions.read();
-        snapshot::write(device, generation, upto, versions.live(upto))
+        let bytes = snapshot::encode(generation, upto, self.versions.read().live(upto));
+        snapshot::write(device, generation, upto, &bytes)
+    }
+}
+
+/// The rest of a reservation returns to the budget, which counts what was applied.
+impl Room for Reference {
+    fn give_back(&self, bytes: u64, _slot: u32) {
+        self.reserved.fetch_sub(bytes, SeqCst);
+        self.host.memory.release(bytes);
     }
 }
 
@@ -164,15 +175,22 @@ impl Engine for Reference {
         Ok(Box::new(Walk { versions, pin, all, range, direction, at }))
     }
 
-    fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
+    fn reserve(&self, demand: &Demand<'_>, wait: Wait) -> Result<Option<Reservation<'_>>> {
         self.check_writable()?;
-        let bytes = ops.iter().map(version_bytes).sum();
-        self.host.memory.charge(bytes)?;
-        self.host.memory.release(bytes);
-        Ok(())
+        let bytes = match demand {
+            Demand::Ops(ops) => ops.iter().map(version_bytes).sum(),
+            Demand::Update { key, bytes_max } => version_bytes(&Op::Delete { key }) + bytes_max,
+            Demand::Ingestion => 0,
+        };
+        match wait {
+            Wait::Replay => self.host.memory.charge_anyway(bytes),
+            Wait::No | Wait::Yes => self.host.memory.charge(bytes)?,
+        }
+        self.reserved.fetch_add(bytes, SeqCst);
+        Ok(Some(Reservation::new(self, bytes, 0)))
     }
 
-    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo, _: &mut Reservation<'_>) -> Result<()> {
         self.check_writable()?;
         ops.iter().try_for_each(Op::check)?;
         if seqno > self.persisted() {
@@ -229,6 +247,7 @@ impl Engine for Reference {
             live_keys: self.live_keys(),
             memory_bytes: self.host.memory.used(),
             disk_bytes: self.committed.lock().bytes,
+            reserved: self.reserved.load(SeqCst),
             ..Stats::default()
         }
     }
@@ -265,6 +284,10 @@ impl Cursor for Walk {
             }
         }
         Ok(self.at.as_ref().map(|(key, value)| (key.as_slice(), value.as_slice())))
+    }
+
+    fn try_next(&mut self) -> Result<TryNext<'_>> {
+        self.next().map(TryNext::known)
     }
 
     fn seek(&mut self, key: &[u8]) {

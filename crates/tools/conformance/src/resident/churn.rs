@@ -1,6 +1,6 @@
 //! Puts and deletes of values of very different lengths, at the limit of a store's memory.
 
-use engine::{Engine, Error, Op};
+use engine::{Demand, Engine, Error, Op, Wait};
 
 use super::Watched;
 
@@ -75,12 +75,12 @@ impl Churn {
 
 /// Writes one step; `false` if the store has no memory for it.
 fn apply<S: Engine>(watched: &Watched<S>, op: Op<'_>) -> bool {
-    match watched.store().admit(&[op]) {
-        Ok(()) => {}
+    let mut room = match watched.store().reserve(&Demand::Ops(&[op]), Wait::Yes) {
+        Ok(room) => room.expect("a caller that waits gets room"),
         Err(Error::OutOfMemory { .. }) => return false,
         Err(error) => panic!("{error}"),
-    }
+    };
     let ticket = watched.sequence().begin();
-    watched.store().apply(&[op], ticket.seqno()).expect("the write is taken");
+    watched.store().apply(&[op], ticket.seqno(), &mut room).expect("room was granted");
     true
 }

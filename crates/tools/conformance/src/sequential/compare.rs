@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use engine::{Cursor, Direction, Engine, Error, KeyRange, Sequence};
+use engine::{Cursor, Direction, Engine, Error, KeyRange, Sequence, TryNext};
 use reads::BlockingReads;
 
 use crate::model::{Model, Pair};
@@ -28,6 +28,26 @@ pub(crate) fn describe(value: Option<&[u8]>) -> String {
 pub(crate) fn collect(cursor: &mut dyn Cursor, limit: usize) -> Result<Vec<Pair>, Error> {
     let mut pairs = Vec::new();
     while pairs.len() < limit {
+        // Every other pair without a wait, if memory knows it.
+        if pairs.len() % 2 == 1 {
+            match cursor.try_next() {
+                Ok(TryNext::Pair(key, value)) => {
+                    pairs.push((key.to_vec(), value.to_vec()));
+                    continue;
+                }
+                Ok(TryNext::End) => {
+                    let after = cursor.next();
+                    assert!(matches!(after, Ok(None)), "after its end the scan goes on: {after:?}");
+                    break;
+                }
+                Err(error) => {
+                    let after = cursor.next();
+                    assert!(matches!(after, Ok(None)), "after {error} the scan goes on: {after:?}");
+                    return Err(error);
+                }
+                Ok(TryNext::WouldBlock) => {}
+            }
+        }
         match cursor.next() {
             Ok(Some((key, value))) => pairs.push((key.to_vec(), value.to_vec())),
             Ok(None) => break,

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use engine::Health;
+use engine::{Health, Reservation};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use sync::epoch::Epochs;
@@ -20,19 +20,24 @@ use crate::planted::Planted;
 
 /// A page has room for two records of a key of a byte and no value; the first one, for one.
 const PAGE_BYTES: u64 = 64;
-const RECORD_BYTES: u64 = 32;
+pub(super) const RECORD_BYTES: u64 = 32;
 const FRAMES: usize = Geometry::FRAMES_MIN;
 
-struct Log {
-    log: Arc<HybridLog>,
+pub(super) struct Log {
+    pub(super) log: Arc<HybridLog>,
     _pool: (Pool, HandCranked),
 }
 
 impl Log {
     fn new() -> Arc<Self> {
+        Self::of(PAGE_BYTES, FRAMES)
+    }
+
+    /// Returns an empty log of these pages.
+    pub(super) fn of(page_bytes: u64, frames: usize) -> Arc<Self> {
         let (environment, _clock) = Environment::simulated(1);
         let pool = Pool::hand_cranked(&environment, &Registry::default(), Tasks::InOrder);
-        let geometry = Geometry::new(PAGE_BYTES, 16 * PAGE_BYTES, FRAMES, 0.5);
+        let geometry = Geometry::new(page_bytes, 16 * page_bytes, frames, 0.5);
         let (none, salts) = (LogAddress::NONE, environment.random("log"));
         let segments = Segments::open(device::memory(), "log", geometry, none, none, salts);
         let parts = StoreParts {
@@ -50,8 +55,8 @@ impl Log {
     }
 
     /// Appends a record of `key`, as every operation does.
-    fn append(&self, key: u8) -> (LogAddress, u8) {
-        let at = self.log.with_room(None, || {
+    pub(super) fn append(&self, key: u8) -> (LogAddress, u8) {
+        let at = self.log.with_room(&Reservation::uncounted(), || {
             let at = self.log.try_allocate(RECORD_BYTES)?;
             self.log.live(at).write(LogAddress::NONE, &[key], None);
             Ok(at)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use device::Mode;
 use engine::{Corruption, Result};
 use sync::locks::Mutex;
 
@@ -102,12 +103,14 @@ impl TableSource for Source {
         Ok(())
     }
 
-    fn span(&self, _fragment: u32, _offset: u64, _len: usize) -> Result<Option<Span>> {
-        Ok(None)
+    fn span(&self, fragment: u32, offset: u64, len: usize) -> Result<Span> {
+        let mut bytes = vec![0; len];
+        self.read(fragment, offset, &mut bytes)?;
+        span_of(&bytes)
     }
 
-    fn span_of_metadata(&self) -> Result<Option<Span>> {
-        Ok(None)
+    fn span_of_metadata(&self) -> Result<Span> {
+        span_of(&self.metadata()?)
     }
 
     fn metadata(&self) -> Result<Vec<u8>> {
@@ -125,4 +128,11 @@ impl TableSource for Source {
     fn check(&self) -> Result<()> {
         Ok(())
     }
+}
+
+/// Returns a span of a file that has just these bytes.
+fn span_of(bytes: &[u8]) -> Result<Span> {
+    let file = device::memory().open("span", Mode::Create)?;
+    file.write_at(0, bytes)?;
+    Ok(Span { file, offset: 0, read_len: bytes.len(), skipped: 0, len: bytes.len() })
 }

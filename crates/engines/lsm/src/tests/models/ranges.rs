@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex as Plain};
 
-use engine::{At, Direction, Engine, KeyRange, Lookup, NoJournal, Op};
+use engine::{At, Demand, Direction, Engine, KeyRange, Lookup, NoJournal, Op, Reservation, Wait};
 use reads::ReadPool;
 use shuttle::thread::{JoinHandle, spawn, yield_now};
 use sync::Mutex;
@@ -75,23 +75,31 @@ impl Model {
         Arc::new(model)
     }
 
+    fn reserve(&self, demand: &Demand<'_>) -> Reservation<'_> {
+        let granted = self.bench.store.reserve(demand, Wait::Yes).expect("it is not refused");
+        granted.expect("it waits for room")
+    }
+
     fn put(&self, key: usize) {
+        let demand = Demand::Update { key: KEYS[key], bytes_max: size_of::<u64>() as u64 };
+        let mut room = self.reserve(&demand);
         let _held = self.locks.lock();
         let ticket = self.bench.sequence.begin();
         let turn = self.keys[key].begin(Some);
         let op = [Op::Put { key: KEYS[key], value: &turn.to_le_bytes() }];
-        self.bench.store.apply(&op, ticket.seqno()).expect("the write is taken");
+        self.bench.store.apply(&op, ticket.seqno(), &mut room).expect("the write is taken");
         drop(ticket);
         self.keys[key].end(turn);
     }
 
     /// Deletes all keys in one write.
     fn delete_range(&self) {
+        let op = [Op::DeleteRange { start: b"a", end: None }];
+        let mut room = self.reserve(&Demand::Ops(&op));
         let _held = self.locks.lock();
         let ticket = self.bench.sequence.begin();
         let turns: Vec<u64> = self.keys.iter().map(|key| key.begin(|_| None)).collect();
-        let op = [Op::DeleteRange { start: b"a", end: None }];
-        self.bench.store.apply(&op, ticket.seqno()).expect("the write is taken");
+        self.bench.store.apply(&op, ticket.seqno(), &mut room).expect("the write is taken");
         drop(ticket);
         self.keys.iter().zip(turns).for_each(|(key, turn)| key.end(turn));
     }

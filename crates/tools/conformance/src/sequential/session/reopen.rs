@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use engine::{Direction, Error, KeyRange, NoJournal, Op, SeqNo};
+use engine::{BlockingWrites, Direction, Error, KeyRange, NoJournal, Op, SeqNo};
 use reads::BlockingReads;
 
 use super::Session;
@@ -32,7 +32,7 @@ impl Session<'_> {
         let put = [Op::Put { key: b"a", value: b"too late" }];
         let late = [
             self.opened.engine.get(b"a", &mut Vec::new()).map(drop),
-            self.opened.engine.apply(&put, seqno),
+            self.opened.engine.replay(&put, seqno),
             self.opened.engine.flush(),
             self.opened
                 .engine
@@ -91,7 +91,7 @@ impl Session<'_> {
             let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
             self.opened
                 .engine
-                .apply(&ops, SeqNo::new(*seqno))
+                .replay(&ops, SeqNo::new(*seqno))
                 .map_err(|error| format!("replaying write {seqno} failed: {error}"))?;
             self.opened.recovered_to(*seqno);
             self.opened.turn();

@@ -1,8 +1,12 @@
 //! Writes, and the refusals of writes that no engine takes.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use engine::{Change, Direction, Error, KEY_BYTES_MAX, KeyRange, Op, Operator};
+use engine::{
+    Change, Demand, Direction, Engine, Error, KEY_BYTES_MAX, KeyRange, Op, Operator, Reservation,
+    Wait,
+};
 use reads::BlockingReads;
 
 use super::Session;
@@ -46,61 +50,61 @@ impl Session<'_> {
         self.applied = seqno;
     }
 
-    /// Returns the engine's reply before a write. Fails if the engine refuses a write that it had
-    /// reported as accepted without waiting.
-    fn admitted(&self, ops: &[Op<'_>]) -> Result<engine::Result<()>, String> {
-        let bytes: usize = ops.iter().map(Op::bytes).sum();
-        let engine = &self.opened.engine;
-        let takes = || engine.takes_at_once(ops.len(), bytes as u64);
-        // Each says that the write is taken without a wait.
-        let is_taken = !ops.iter().any(Op::is_range)
-            && (takes() || engine.try_admit(ops).is_ok_and(|is_taken| is_taken));
-        match self.asked(ops)? {
-            Err(refusal) if is_taken => {
-                let steps = ops.len();
-                Err(format!("{steps} steps, {bytes} bytes, are taken at once, and then {refusal}"))
+    /// Reserves room for a write. Fails if the engine grants room to a caller that does not wait,
+    /// and refuses the same write to one that may. Every other write uses the room that was granted
+    /// without a wait.
+    fn reserved<'e>(
+        &self,
+        engine: &'e dyn Engine,
+        ops: &[Op<'_>],
+    ) -> Result<engine::Result<Reservation<'e>>, String> {
+        let demand = Demand::Ops(ops);
+        let at_first = engine.reserve(&demand, Wait::No);
+        if self.applied.is_multiple_of(2)
+            && let Ok(Some(room)) = at_first
+        {
+            return Ok(Ok(room));
+        }
+        let at_first = at_first.map(|room| room.is_some());
+        let granted = engine.reserve(&demand, Wait::Yes);
+        match (at_first, granted) {
+            (Ok(true), Err(refusal)) => {
+                Err(format!("room for {} steps is granted, and then {refusal}", ops.len()))
             }
-            admitted => Ok(admitted),
-        }
-    }
-
-    /// The same. Every other one asks whether it has to wait first, and does not where it need not.
-    fn asked(&self, ops: &[Op<'_>]) -> Result<engine::Result<()>, String> {
-        let engine = &self.opened.engine;
-        if self.applied.is_multiple_of(2) {
-            return Ok(engine.admit(ops));
-        }
-        let refused = match engine.admit_at_once(ops) {
-            Ok(true) => return Ok(Ok(())),
-            Ok(false) => None,
-            Err(refusal) => Some(refusal),
-        };
-        let admitted = engine.admit(ops);
-        match refused.filter(|refusal| admitted.as_ref() != Err(refusal)) {
-            Some(refusal) => Err(format!("at once it says {refusal}, and then {admitted:?}")),
-            None => Ok(admitted),
+            (Err(first), granted) if granted.as_ref().err() != Some(&first) => {
+                Err(format!("without a wait it says {first}, and then {granted:?}"))
+            }
+            (_, Ok(None)) => Err("a caller that waits has got no room".to_owned()),
+            (_, Ok(Some(room))) => Ok(Ok(room)),
+            (_, Err(refusal)) => Ok(Err(refusal)),
         }
     }
 
     pub(super) fn write(&mut self, steps: &[Step]) -> Result<(), String> {
         let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
-        match self.admitted(&ops)? {
-            Ok(()) => {}
+        let engine = Arc::clone(&self.opened.engine);
+        let mut room = match self.reserved(&*engine, &ops)? {
+            Ok(room) => room,
             Err(Error::OutOfMemory { .. } | Error::WriteTooLarge { .. })
                 if self.memory_bytes < u64::MAX =>
             {
                 self.trace.note(b"out of memory");
                 return self.compare_keys(steps);
             }
-            Err(error) => return Err(format!("admission was refused: {error}")),
-        }
+            // A store of few pages takes each step alone.
+            Err(Error::WriteTooLarge { .. }) if steps.len() > 1 => {
+                self.trace.note(b"too large");
+                return self.compare_keys(steps);
+            }
+            Err(error) => return Err(format!("room was refused: {error}")),
+        };
         let ticket = self.opened.sequence.begin();
         let seqno = ticket.seqno();
         // As in a database, the write is in the journal before the engine sees it.
         self.mark.last.store(seqno.get(), SeqCst);
-        let applied = self.opened.engine.apply(&ops, seqno);
-        drop(ticket);
-        applied.map_err(|error| format!("apply failed after admission: {error}"))?;
+        let applied = self.opened.engine.apply(&ops, seqno, &mut room);
+        drop((ticket, room));
+        applied.map_err(|error| format!("apply failed although room was granted: {error}"))?;
         self.record(seqno.get(), steps.to_vec());
         self.compare_keys(steps)
     }
@@ -165,14 +169,16 @@ impl Session<'_> {
             None => Vec::new(),
         };
         let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
-        match self.admitted(&ops)? {
-            Ok(()) => {}
+        let engine = Arc::clone(&self.opened.engine);
+        match self.reserved(&*engine, &ops)? {
+            // The update reserves its own.
+            Ok(room) => drop(room),
             Err(Error::OutOfMemory { .. } | Error::WriteTooLarge { .. })
                 if self.memory_bytes < u64::MAX =>
             {
                 return Ok(());
             }
-            Err(error) => return Err(format!("admission was refused: {error}")),
+            Err(error) => return Err(format!("room was refused: {error}")),
         }
         let ticket = self.opened.sequence.begin();
         let seqno = ticket.seqno();
@@ -201,9 +207,11 @@ impl Session<'_> {
         let ticket = self.opened.sequence.begin();
         let seqno = ticket.seqno();
         let put = Op::Put { key: &long, value: b"" };
+        let apply =
+            |ops: &[Op<'_>]| self.opened.engine.apply(ops, seqno, &mut Reservation::uncounted());
         let results = [
-            self.opened.engine.apply(&[beside, put], seqno),
-            self.opened.engine.apply(&[Op::Delete { key: &long }, beside], seqno),
+            apply(&[beside, put]),
+            apply(&[Op::Delete { key: &long }, beside]),
             self.opened.engine.rmw(&long, &mut |_: Option<&[u8]>| Change::Put(Vec::new()), seqno),
         ];
         drop(ticket);
@@ -222,7 +230,7 @@ impl Session<'_> {
     fn refuses_order(&self) -> Result<(), String> {
         let capabilities = self.opened.engine.capabilities();
         let range = [Op::DeleteRange { start: b"", end: None }];
-        match self.opened.engine.admit(&range) {
+        match self.opened.engine.reserve(&Demand::Ops(&range), Wait::Yes).map(drop) {
             _ if capabilities.deletes_ranges => {}
             Err(Error::Unordered { engine, .. })
                 if engine == capabilities.name && !capabilities.ordered => {}

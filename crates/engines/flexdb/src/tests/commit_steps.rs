@@ -1,19 +1,19 @@
-//! Writers beside a commit: room comes to them as it comes along (`pace.rs`).
+//! Writers during a commit: they get room with each of its steps (`commit_steps.rs`).
 
 use std::sync::{Arc, Mutex};
 
 use conformance::Journaled;
-use engine::{Engine, Op};
+use engine::{Demand, Engine, Op, Wait};
 
 use super::stores::{Bench, key, small};
 use crate::Options;
-use crate::pace::{STEPS, at_each_step};
+use crate::commit_steps::{STEPS, at_each_step};
 
-/// What memtables may take: four of a sixteenth.
+/// The budget, of which memtables may take four sixteenths.
 const BUDGET: u64 = 1 << 20;
 const MEMTABLE: u64 = BUDGET / 16;
-/// Keys that are written over and over beside the commit, so that it has what replaces some of its versions.
-/// A prime, so that each of them is met.
+/// Keys that are written again and again during the commit, so that some of its versions are
+/// replaced. A prime, so that the test writes each of them.
 const KEYS: u64 = 1499;
 const VALUE: [u8; 20] = [7; 20];
 
@@ -21,16 +21,15 @@ const VALUE: [u8; 20] = [7; 20];
 fn put_at_once(bench: &Bench, number: u64) -> bool {
     let name = key(number.wrapping_mul(0x9e37_79b9) % KEYS);
     let put = [Op::Put { key: &name, value: &VALUE }];
-    if !bench.store.admit_at_once(&put).expect("it is taken") {
-        return false;
-    }
+    let granted = bench.store.reserve(&Demand::Ops(&put), Wait::No).expect("it is taken");
+    let Some(mut room) = granted else { return false };
     let ticket = bench.sequence.begin();
-    bench.store.apply(&put, ticket.seqno()).expect("it was admitted");
+    bench.store.apply(&put, ticket.seqno(), &mut room).expect("it was granted");
     true
 }
 
-/// Whoever writes as fast as it can beside a commit of several memtables gets in with each step of it: so it waits
-/// for one of them at most, and there is room until the last.
+/// A writer that writes as fast as it can during a commit of several memtables gets room with each
+/// of its steps. So it waits for one step at most, and there is room until the last one.
 #[test]
 pub(super) fn writers_get_in_with_each_step_of_a_commit() {
     let options = Options { memtable_bytes_max: MEMTABLE, ..small() };
@@ -43,30 +42,30 @@ pub(super) fn writers_get_in_with_each_step_of_a_commit() {
             assert!(put_at_once(&bench, next), "there is room for three");
             next += 1;
         }
-        assert_eq!(bench.detail("commits"), commits, "nobody has run one");
+        assert_eq!(bench.detail("commits"), commits, "no task has run one");
         entered.lock().expect("no panic").clear();
-        let (writer, told) = (Arc::clone(&bench), Arc::clone(&entered));
+        let (writer, counts) = (Arc::clone(&bench), Arc::clone(&entered));
         let mut number = next;
         at_each_step(move |_| {
             let before = number;
             while put_at_once(&writer, number) {
                 number += 1;
             }
-            told.lock().expect("no panic").push(number - before);
+            counts.lock().expect("no panic").push(number - before);
         });
         bench.crank.run_all();
         at_each_step(|_| {});
         let entered = entered.lock().expect("no panic").clone();
         next += entered.iter().sum::<u64>();
         println!("{entered:?}");
-        // What the first commit puts of its versions nobody knows before.
+        // The part of its versions that the first commit puts is not known before.
         if round == 0 {
             continue;
         }
         assert!(entered.len() as u64 >= STEPS / 2, "{} steps", entered.len());
         let (all, most) = (entered.iter().sum::<u64>(), entered.iter().max().copied());
-        assert!(entered.iter().all(|count| *count > 0), "nobody got in at a step: {entered:?}");
-        assert!(most.is_some_and(|most| most <= all / 3), "most got in at once: {entered:?}");
+        assert!(entered.iter().all(|count| *count > 0), "no write got in at a step: {entered:?}");
+        assert!(most.is_some_and(|most| most <= all / 3), "most got in with one step: {entered:?}");
     }
     assert_eq!(bench.detail("stalls"), 0);
     let names = KEYS as usize;

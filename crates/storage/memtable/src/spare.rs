@@ -1,5 +1,5 @@
 //! Memory that memtables have left, for the next ones: the system need not make its pages zero
-//! again, one fault each.
+//! again, with a page fault for each.
 //!
 //! 1. A memtable that is dropped leaves its chunks here (`sync::skip_list`), as far as there is
 //!    room for them; the others are returned to the system.
@@ -15,11 +15,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use memory_budget::Account;
 use sync::Arena;
 use sync::locks::Mutex;
 use sync::skip_list::Reuse;
 
-use super::family::Family;
+use crate::memory::MemtableMemory;
 
 /// Shorter chunks are not worth it.
 const CHUNK_BYTES_MIN: usize = 64 << 10;
@@ -28,40 +29,48 @@ const STEP_BYTES: u64 = 64 << 10;
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
 
-/// See the file's head.
-#[derive(Debug, Default)]
-pub(super) struct Spare {
+/// The chunks, and how many of them are kept.
+#[derive(Debug)]
+pub(crate) struct Spare {
     /// Each with the bytes of it that are in memory.
     chunks: Mutex<Vec<(Arena, u64)>>,
     /// Bytes of all of them that are in memory.
-    bytes: AtomicU64,
+    account: Account,
     /// Limits in bytes: of all of them, and of memtables and these together.
     most: AtomicU64,
     share: AtomicU64,
 }
 
-impl Family {
-    /// From now on memtables that are dropped leave up to `most` bytes here, and no more than they
-    /// then leave of `share`.
-    pub(crate) fn keep_spare(&self, most: u64, share: u64) {
+impl Spare {
+    /// Returns a place for chunks, which keeps none until [`MemtableMemory::keep_spare`].
+    pub(crate) fn new(account: Account) -> Self {
+        let (chunks, most, share) = Default::default();
+        Self { chunks, account, most, share }
+    }
+}
+
+impl MemtableMemory {
+    /// From now on memtables that are dropped leave up to `most` bytes for the next ones, and no
+    /// more than they then leave of `share`.
+    pub fn keep_spare(&self, most: u64, share: u64) {
         self.spare.most.store(most, Relaxed);
         self.spare.share.store(share, Relaxed);
         self.shrink_spare(most.min(share.saturating_sub(self.bytes())));
     }
 
-    /// Bytes that are kept.
-    pub(crate) fn spare_bytes(&self) -> u64 {
-        self.spare.bytes.load(Relaxed)
+    /// Returns the bytes that are kept for the next memtables.
+    pub fn spare_bytes(&self) -> u64 {
+        self.spare.account.bytes()
     }
 
     /// Returns the bytes of memtables, of reservations and of kept chunks: the part of their share
     /// that no other part of the store may have.
-    pub(crate) fn taken(&self) -> u64 {
+    pub fn taken(&self) -> u64 {
         self.bytes() + self.spare_bytes()
     }
 
     /// Returns kept memory above `bytes` bytes to the system: the ends of the longest chunks.
-    pub(crate) fn shrink_spare(&self, bytes: u64) {
+    pub fn shrink_spare(&self, bytes: u64) {
         let mut gone = Vec::new();
         let mut chunks = self.spare.chunks.lock();
         while self.spare_bytes() > bytes {
@@ -75,8 +84,7 @@ impl Family {
                 *touched -= cut;
                 cut_off(chunk, *touched);
             }
-            self.spare.bytes.fetch_sub(cut, Relaxed);
-            self.budget().release(cut);
+            self.spare.account.release(cut);
         }
         // Not under the lock, which writers may want.
         drop(chunks);
@@ -89,7 +97,7 @@ fn cut_off(chunk: &Arena, bytes: u64) {
     chunk.give_back(bytes as usize / WORD..chunk.words().len());
 }
 
-impl Reuse for Family {
+impl Reuse for MemtableMemory {
     fn take(&self, words: usize) -> Option<(Arena, usize)> {
         if words * WORD < CHUNK_BYTES_MIN {
             return None;
@@ -97,8 +105,9 @@ impl Reuse for Family {
         let mut chunks = self.spare.chunks.lock();
         let at = chunks.iter().rposition(|(chunk, _)| chunk.words().len() == words)?;
         let (chunk, touched) = chunks.swap_remove(at);
-        self.spare.bytes.fetch_sub(touched, Relaxed);
-        self.take_over(touched);
+        // In this order: the budget counts them all the time.
+        self.account().add(touched);
+        self.spare.account.release(touched);
         Some((chunk, touched as usize / WORD))
     }
 
@@ -122,13 +131,12 @@ impl Reuse for Family {
         if kept < touched {
             cut_off(&chunk, kept);
         }
-        self.budget().charge_anyway(kept);
-        spare.bytes.fetch_add(kept, Relaxed);
+        spare.account.add(kept);
         chunks.push((chunk, kept));
     }
 }
 
-impl Drop for Family {
+impl Drop for MemtableMemory {
     fn drop(&mut self) {
         self.shrink_spare(0);
     }

@@ -1,0 +1,24 @@
+//! How writers wait: for room, and for background work that is behind.
+//!
+//! - [`WriteController`]: the debt of writers to background work, and the queue of writers that
+//!   wait for room;
+//! - [`Attempts`]: tries of one kind of background work, and the failure of the last one.
+//!
+//! The engine decides how much a write owes, whether there is room, and what makes room. This crate
+//! has the mechanism, once for all engines.
+//!
+//! 1. *Debt.* While background work is behind, each write adds to a debt: nanoseconds for each KiB.
+//!    A writer pays it by a wait ([`WriteController::slow_down`]). So writers come down to the pace
+//!    of the work before they have to stop for it.
+//! 2. *Room.* A writer that finds no room joins a queue ([`WriteController::wait_for_room`]). The
+//!    first writer in the queue asks for room again after each task of the pool. So small writes
+//!    never keep a large one waiting forever.
+//!
+//! # Concurrency
+//! Neither wait is made with a key locked or with a number of the sequence.
+
+mod attempts;
+mod write_controller;
+
+pub use attempts::Attempts;
+pub use write_controller::{Pace, WriteController};
