@@ -12,7 +12,7 @@ use device::Device;
 use environment::{Environment, ManualClock};
 use thermocline::{
     Batch, Change, Db, Direction, Durability, EngineKind, KeyRange, Keyspace, KeyspaceOptions,
-    MergeName, MergeOperators, Options, Transaction, Tuning, f2, flexdb, lsm,
+    MergeName, MergeOperators, Options, Settings, Transaction, f2, flexdb, lsm,
 };
 
 use crate::small_parts;
@@ -20,8 +20,6 @@ use crate::small_parts;
 /// One step.
 pub type Step = [u8; 4];
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 const KEYS: u8 = 24;
 /// Bytes above which values do not grow further.
 const BYTES_MAX: usize = 6000;
@@ -112,28 +110,33 @@ pub fn options(environment: Environment) -> Options {
     })
 }
 
-fn tuning(engine: EngineKind) -> Option<Tuning> {
+fn settings(engine: EngineKind) -> Option<Settings> {
     match engine {
-        EngineKind::F2 => {
-            Some(Tuning::F2(f2::Tuning { chunk_bytes: Some(128), ..Default::default() }))
+        EngineKind::F2 => Some(f2::Options { chunk_bytes: 128, ..Default::default() }.into()),
+        EngineKind::Lsm => {
+            let options = lsm::Options {
+                compression: vec![lsm::Compression::Zstd],
+                filter: lsm::FilterKind::Ribbon,
+                block_bytes: 1024,
+                ..Default::default()
+            };
+            Some(options.into())
         }
-        EngineKind::Lsm => Some(Tuning::Lsm(lsm::Tuning {
-            compression: Some([lsm::Compression::Zstd; lsm::Options::LEVELS]),
-            filter: Some(lsm::FilterKind::Ribbon),
-            block_bytes: Some(1024),
-            ..Default::default()
-        })),
-        EngineKind::FlexDb => Some(Tuning::FlexDb(flexdb::Tuning {
-            interval_pairs: Some(2),
-            interval_bytes: Some(512),
-        })),
+        EngineKind::FlexDb => {
+            let options = flexdb::Options {
+                interval_pairs: 2,
+                interval_bytes: 512,
+                ..Default::default()
+            };
+            Some(options.into())
+        }
         _ => None,
     }
 }
 
 impl Work {
     /// Returns an empty database. The lower bits of `shape` say which keyspaces have a journal, the
-    /// others whether values may end and whether engines are tuned.
+    /// others whether values may end and whether engines have settings.
     pub fn new(shape: u8) -> Self {
         let (environment, clock) = Environment::simulated(u64::from(shape));
         let (options, device) = (options(environment), device::memory());
@@ -145,12 +148,12 @@ impl Work {
                 memory_bytes: (engine != EngineKind::Memory).then_some(2 << 20),
                 values_end: shape & 0x10 != 0,
                 merge: Some(merge_name()),
-                tuning: tuning(engine).filter(|_| shape & 0x20 != 0),
+                settings: settings(engine).filter(|_| shape & 0x20 != 0),
             },
             keyspace: None,
             stored: Stored::new(),
         };
-        let spaces = ENGINES.into_iter().enumerate().map(space).collect();
+        let spaces = EngineKind::ALL.iter().copied().enumerate().map(space).collect();
         let db = db.expect("an empty device");
         let (written, gathered) = Default::default();
         Self { device, options, clock, db, spaces, written, gathered }
@@ -235,7 +238,7 @@ impl Work {
     }
 
     fn deletes_ranges(&self, at: usize) -> bool {
-        matches!(self.spaces[at].options.engine, EngineKind::Memory | EngineKind::Lsm)
+        self.spaces[at].options.engine.driver().capabilities.deletes_ranges
     }
 
     /// Makes the gathered steps as one write.

@@ -4,33 +4,33 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use thermocline::{EngineKind, KeyspaceOptions, Tuning, f2, flexdb, lsm};
+use thermocline::{EngineKind, KeyspaceOptions, f2, flexdb, lsm};
 use thermocline_cli::dump::{Frame, Reader, Writer};
 
 /// Returns a dump of a keyspace of each engine, with all options.
 fn whole() -> Vec<u8> {
-    let f2 = f2::Tuning { chunk_bytes: Some(128), ..Default::default() };
-    let lsm = lsm::Tuning {
-        compression: Some([lsm::Compression::Zstd; lsm::Options::LEVELS]),
-        block_bytes: Some(8192),
+    let f2 = f2::Options { chunk_bytes: 128, ..Default::default() };
+    let lsm = lsm::Options {
+        compression: vec![lsm::Compression::Zstd],
+        block_bytes: 8192,
         ..Default::default()
     };
-    let flexdb = flexdb::Tuning { interval_pairs: Some(7), ..Default::default() };
+    let flexdb = flexdb::Options { interval_pairs: 7, ..Default::default() };
     let engines = [
         (EngineKind::Memory, None),
-        (EngineKind::F2, Some(Tuning::F2(f2))),
-        (EngineKind::Lsm, Some(Tuning::Lsm(lsm))),
-        (EngineKind::FlexDb, Some(Tuning::FlexDb(flexdb))),
+        (EngineKind::F2, Some(f2.into())),
+        (EngineKind::Lsm, Some(lsm.into())),
+        (EngineKind::FlexDb, Some(flexdb.into())),
     ];
     let mut writer = Writer::new(Vec::new()).expect("memory does not fail");
-    for (engine, tuning) in engines {
+    for (engine, settings) in engines {
         let options = KeyspaceOptions {
             engine,
             journaled: true,
             memory_bytes: Some(7),
             values_end: true,
             merge: Some("add".parse().expect("a name")),
-            tuning,
+            settings,
         };
         writer.keyspace(engine.name(), &options).expect("memory does not fail");
         for number in 0..4_u8 {
@@ -74,12 +74,12 @@ fn read(bytes: &[u8]) -> bool {
                 journaled,
                 values_end,
                 memory_bytes,
-                tuning,
+                settings,
                 merge,
             })) => {
                 let Ok(engine) = engine.parse::<EngineKind>() else { continue };
                 let options =
-                    KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, tuning };
+                    KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, settings };
                 written(name, &options);
             }
             Ok(Some(Frame::End { .. })) => {}
@@ -96,9 +96,9 @@ fn written(called: &str, options: &KeyspaceOptions) {
     let bytes = writer.finish().expect("memory does not fail").0;
     let mut reader = Reader::new(&bytes[..]).expect("a header was written");
     match reader.next_frame() {
-        Ok(Some(Frame::Keyspace { name, engine, tuning, merge, memory_bytes, .. })) => {
+        Ok(Some(Frame::Keyspace { name, engine, settings, merge, memory_bytes, .. })) => {
             assert_eq!((name, engine), (called, options.engine.name()));
-            assert_eq!((tuning, merge), (options.tuning, options.merge));
+            assert_eq!((settings, merge), (options.settings, options.merge));
             assert_eq!(memory_bytes, options.memory_bytes);
         }
         other => panic!("{other:?}"),

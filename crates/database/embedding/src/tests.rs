@@ -1,7 +1,7 @@
 //! Errors and figures as an application sees them.
 
 use thermocline::error::{FailedOperation, TaskPanic};
-use thermocline::{Corruption, EngineKind, KeyspaceOptions, SeqNo};
+use thermocline::{Corruption, KeyspaceOptions, SeqNo};
 
 use super::*;
 
@@ -31,11 +31,7 @@ fn each_kind_has_an_error_and_an_action() {
         (Error::NoKeyspace { name: name() }, ErrorKind::NotFound, Action::MendTheCall),
         (Error::NotEmpty { path: path() }, ErrorKind::Exists, Action::MendTheCall),
         (Error::InUse { path: path() }, ErrorKind::InUse, Action::TryAgain),
-        (
-            Error::NotBuilt { engine: EngineKind::HashKv },
-            ErrorKind::Unsupported,
-            Action::MendTheCall,
-        ),
+        (Error::NoEnds { keyspace: name() }, ErrorKind::Unsupported, Action::MendTheCall),
         (Error::TransactionTooOld { keyspace: name() }, ErrorKind::Conflict, Action::TryAgain),
         (device(full()), ErrorKind::NoSpace, Action::FreeRoom),
         (

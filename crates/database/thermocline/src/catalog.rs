@@ -10,14 +10,15 @@
 
 use codec::{Corruption, Format, Reader, SeqNo, Writer};
 use device::{Device, File, Mode, SyncKind};
+use engine::Settings;
 
+use crate::drivers::EngineKind;
 use crate::error::{Error, Result};
 use crate::merge::MergeName;
 use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, LOCK_FILE};
-use crate::options::{EngineKind, KeyspaceOptions};
+use crate::options::KeyspaceOptions;
 use crate::owner;
 use crate::planted::{Planted, is_planted};
-use crate::tuning::Tuning;
 
 /// The file's name.
 pub(crate) const FILE: &str = "THERMOCLINE";
@@ -36,7 +37,7 @@ const FLAG_VALUES_END: u8 = 2;
 /// From this version on an entry has the bytes of memory for its engine.
 const VERSION_OF_MEMORY: u16 = 2;
 /// From this version on an entry has its engine's own options, which differ from the database's.
-const VERSION_OF_TUNING: u16 = 4;
+const VERSION_OF_SETTINGS: u16 = 4;
 /// From this version on an entry ends with the name of the operator that its values are merged by.
 const VERSION_OF_MERGE: u16 = 5;
 /// Bytes of the longest file: some hundred thousand keyspaces.
@@ -65,7 +66,7 @@ impl Entry {
         writer.put_u64(self.options.memory_bytes.unwrap_or(0));
         writer.put_prefixed(self.options.engine.name().as_bytes());
         writer.put_prefixed(self.name.as_bytes());
-        Tuning::encode(self.options.tuning, writer);
+        Settings::encode(self.options.settings, writer);
         let merge = self.options.merge;
         writer.put_prefixed(merge.as_ref().map_or("", MergeName::as_str).as_bytes());
     }
@@ -74,22 +75,21 @@ impl Entry {
     pub(crate) fn decode(
         reader: &mut Reader<'_>,
         version: u16,
-    ) -> std::result::Result<Self, Corruption> {
+    ) -> std::result::Result<Self, NoEntry> {
         let id = reader.take_u32()?;
         let flags = reader.take_u8()?;
         let memory = if version < VERSION_OF_MEMORY { 0 } else { reader.take_u64()? };
         let memory_bytes = Some(memory).filter(|bytes| *bytes > 0);
-        let engine = text(reader)?;
-        let engine =
-            engine.parse::<EngineKind>().map_err(|error| reader.corruption(error.to_string()))?;
+        let engine = text(reader)?.parse::<EngineKind>().map_err(NoEntry::UnknownEngine)?;
         let name = text(reader)?;
         check_keyspace_name(&name).map_err(|error| reader.corruption(error.to_string()))?;
         if flags & !(FLAG_JOURNALED | FLAG_VALUES_END) != 0 {
-            return Err(reader.corruption(format!("a keyspace has unknown flags {flags:#04x}")));
+            let what = format!("a keyspace has unknown flags {flags:#04x}");
+            return Err(reader.corruption(what).into());
         }
-        let tuning = match version < VERSION_OF_TUNING {
+        let settings = match version < VERSION_OF_SETTINGS {
             true => None,
-            false => Tuning::decode(engine, reader)?,
+            false => Settings::decode(engine.driver(), reader)?,
         };
         let merge = match version < VERSION_OF_MERGE {
             true => None,
@@ -98,8 +98,32 @@ impl Entry {
         let journaled = flags & FLAG_JOURNALED != 0;
         let values_end = flags & FLAG_VALUES_END != 0;
         let options =
-            KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, tuning };
+            KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, settings };
         Ok(Self { id, name, options })
+    }
+}
+
+/// The reason why bytes are no entry.
+#[derive(Debug)]
+pub(crate) enum NoEntry {
+    Damage(Corruption),
+    /// [`Error::UnknownEngine`]: another build has the engine.
+    UnknownEngine(Error),
+}
+
+impl NoEntry {
+    /// Returns it as damage at the position of `reader`.
+    pub(crate) fn into_damage(self, reader: &Reader<'_>) -> Corruption {
+        match self {
+            Self::Damage(damage) => damage,
+            Self::UnknownEngine(error) => reader.corruption(error.to_string()),
+        }
+    }
+}
+
+impl From<Corruption> for NoEntry {
+    fn from(damage: Corruption) -> Self {
+        Self::Damage(damage)
     }
 }
 
@@ -151,27 +175,28 @@ impl Catalog {
     /// Reads the file's bytes.
     ///
     /// # Errors
-    /// [`Error::NewerVersion`]; [`Error::Engine`] with the place of damage.
+    /// [`Error::NewerVersion`]; [`Error::UnknownEngine`]; [`Error::Engine`] with the place of
+    /// damage.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let header = FORMAT.decode(bytes).map_err(|error| Corruption::from(error).at(FILE, 0))?;
-        Self::decode_body(bytes, header.version).map_err(|corruption| corruption.at(FILE, 0).into())
+        Self::decode_body(bytes, header.version).map_err(|error| match error {
+            NoEntry::Damage(damage) => damage.at(FILE, 0).into(),
+            NoEntry::UnknownEngine(error) => error,
+        })
     }
 
-    fn decode_body(bytes: &[u8], version: u16) -> std::result::Result<Self, Corruption> {
+    fn decode_body(bytes: &[u8], version: u16) -> std::result::Result<Self, NoEntry> {
         let mut reader = Reader::new(bytes);
         reader.take_bytes(codec::FileHeader::LEN)?;
         let checksum = reader.take_u32()?;
         if codec::crc32c(reader.rest()) != checksum {
-            return Err(reader.corruption("the catalog's checksum does not match"));
+            return Err(reader.corruption("the catalog's checksum does not match").into());
         }
         Self::decode_content(&mut reader, version)
     }
 
     /// Decodes the bytes that the checksum covers.
-    fn decode_content(
-        reader: &mut Reader<'_>,
-        version: u16,
-    ) -> std::result::Result<Self, Corruption> {
+    fn decode_content(reader: &mut Reader<'_>, version: u16) -> std::result::Result<Self, NoEntry> {
         let id = reader.take_array()?;
         let next_keyspace = reader.take_u32()?;
         let newest = SeqNo::new(reader.take_u64()?);
@@ -262,7 +287,8 @@ pub(crate) fn read_whole(
 /// If the result is another catalog.
 pub fn decode_catalog(content: &[u8]) -> std::result::Result<usize, Corruption> {
     let mut reader = Reader::new(content);
-    let catalog = Catalog::decode_content(&mut reader, VERSION)?;
+    let catalog = Catalog::decode_content(&mut reader, VERSION);
+    let catalog = catalog.map_err(|error| error.into_damage(&reader))?;
     let again = Catalog::decode(&catalog.encode()).expect("what was encoded decodes");
     assert_eq!(again, catalog);
     Ok(catalog.keyspaces.len())

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use codec::{Corruption, SeqNo};
 use device::Device;
+use engine::CheckReport;
 use journal::ReplayError;
 
 use crate::catalog::{self, Catalog, Entry};
 use crate::damaged;
 use crate::directory::{check_still_unlocked, lock_to_read};
+use crate::drivers::EngineKind;
 use crate::error::{Error, Result};
 use crate::open::{JOURNAL_DIR, check_place, foreign_journal, missing_journal, unknown_keyspace};
-use crate::options::EngineKind;
 use crate::owner;
 use crate::record;
 
@@ -29,7 +30,7 @@ pub struct Report {
 }
 
 /// Pieces of damage that a report lists.
-pub const DAMAGE_MAX: usize = f2::DAMAGE_MAX;
+pub const DAMAGE_MAX: usize = 100;
 
 /// One part of a database that a check looked at; shows as a line for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,16 +73,11 @@ impl fmt::Display for Checked {
                 write!(f, "journal: {records} records, {bytes} bytes, {segments} segments")
             }
             Self::Keyspace { name, engine, pairs, pair_bytes, persisted } => {
-                let pairs = match engine {
-                    EngineKind::F2 | EngineKind::Lsm => {
-                        format!("{pairs} records, old versions and tombstones too")
-                    }
-                    _ => format!("{pairs} pairs"),
-                };
+                let counted = engine.driver().counted;
                 write!(
                     f,
-                    "keyspace {name}: {pairs}; {pair_bytes} bytes in its own files, every write \
-                     up to {persisted}"
+                    "keyspace {name}: {pairs} {counted}; {pair_bytes} bytes in its own files, \
+                     every write up to {persisted}"
                 )
             }
         }
@@ -278,7 +274,7 @@ fn check_keyspace(
         report.extend([damage.ok_or(error)?]);
         return Ok(None);
     }
-    let files = KeyspaceFiles::check(device, entry)?;
+    let files = check_files(device, entry)?;
     report.checked.push(Checked::Keyspace {
         name: entry.name.clone(),
         engine: entry.options.engine,
@@ -295,61 +291,21 @@ fn check_keyspace(
 }
 
 /// The findings of an engine's own check in the files of one keyspace.
-pub(crate) struct KeyspaceFiles {
-    pub(crate) pairs: u64,
-    pub(crate) pair_bytes: u64,
-    pub(crate) persisted: SeqNo,
-    /// The newest write of which anything is in them, as far as the engine numbers its data.
-    pub(crate) newest: SeqNo,
-    /// The first pieces, with the names of files in the database.
-    pub(crate) damage: Vec<Corruption>,
-    pub(crate) further_damage: u64,
-}
+pub(crate) type KeyspaceFiles = CheckReport;
 
-impl KeyspaceFiles {
-    /// Checks the files of `entry`, whose directory is there.
-    pub(crate) fn check(device: &Arc<dyn Device>, entry: &Entry) -> Result<Self> {
-        let dir = entry.dir();
-        let device = device.subdevice(&dir)?;
-        match Self::of_engine(&device, entry.options.engine) {
-            Ok(found) => {
-                let damage = found.damage.into_iter().map(|damage| damage.in_dir(&dir));
-                Ok(Self { damage: damage.collect(), ..found })
-            }
-            // A file that is missing, or too short.
-            Err(failure) => {
-                let damage = vec![damaged::damage_of(failure.in_dir(&dir))?];
-                let (persisted, newest) = (SeqNo::ZERO, SeqNo::ZERO);
-                let (pairs, pair_bytes, further_damage) = (0, 0, 0);
-                Ok(Self { pairs, pair_bytes, persisted, newest, damage, further_damage })
-            }
+/// Checks the files of `entry`, whose directory is there. Damage names files in the database.
+pub(crate) fn check_files(device: &Arc<dyn Device>, entry: &Entry) -> Result<KeyspaceFiles> {
+    let dir = entry.dir();
+    let device = device.subdevice(&dir)?;
+    match (entry.options.engine.driver().check)(&device) {
+        Ok(found) => {
+            let damage = found.damage.into_iter().map(|damage| damage.in_dir(&dir));
+            Ok(KeyspaceFiles { damage: damage.collect(), ..found })
         }
-    }
-
-    fn of_engine(device: &Arc<dyn Device>, engine: EngineKind) -> Result<Self> {
-        let (mut further_damage, mut newest) = (0, SeqNo::ZERO);
-        let (pairs, pair_bytes, persisted, damage) = match engine {
-            EngineKind::Memory => {
-                let found = memory::check(&**device)?;
-                (found.pairs, found.pair_bytes, found.persisted, found.damage)
-            }
-            EngineKind::F2 => {
-                let found = f2::check(device)?;
-                further_damage = found.further_damage;
-                (found.records, found.bytes, found.persisted, found.damage)
-            }
-            EngineKind::Lsm => {
-                let found = lsm::check(device)?;
-                newest = found.newest;
-                (found.entries, found.raw_bytes, found.persisted, found.damage)
-            }
-            EngineKind::FlexDb => {
-                let found = flexdb::check(device)?;
-                (found.pairs, found.pair_bytes, found.persisted, found.damage)
-            }
-            engine => return Err(Error::NotBuilt { engine }),
-        };
-        let newest = newest.max(persisted);
-        Ok(Self { pairs, pair_bytes, persisted, newest, damage, further_damage })
+        // A file that is missing, or too short.
+        Err(failure) => {
+            let damage = vec![damaged::damage_of(failure.in_dir(&dir).into())?];
+            Ok(KeyspaceFiles { damage, ..KeyspaceFiles::default() })
+        }
     }
 }

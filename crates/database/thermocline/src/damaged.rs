@@ -10,12 +10,12 @@ use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::{
     At, BackgroundError, Capabilities, Cursor, Demand, Direction, Engine, Error, GoOn, KeyRange,
-    Lookup, Op, Pin, Reservation, Result, Stats, Visit, Wait, as_damage,
+    Lookup, MemoryUse, Op, Pin, Reservation, Result, Stats, Visit, Wait, as_damage,
 };
 
 use crate::catalog::{self, Catalog, Entry};
+use crate::drivers::EngineKind;
 use crate::error;
-use crate::options::EngineKind;
 
 /// Returns the damage, by which a keyspace was not opened. Any other failure is returned as an
 /// error: also that a newer release wrote a file, so that such a database is opened as a whole or
@@ -53,10 +53,9 @@ fn damage_at_first_sight(
         return missing.corruption().cloned().ok_or(missing).map(Some);
     }
     let files = device.subdevice(&entry.dir())?;
-    let looked = match entry.options.engine {
-        EngineKind::Memory => memory::footprint(&*files).map(drop),
-        EngineKind::F2 => f2::memory_bytes_min(&*files).map(drop),
-        _ => return Ok(None),
+    let looked = match entry.options.engine.driver().memory {
+        MemoryUse::Data { footprint, .. } => footprint(&*files).map(drop),
+        MemoryUse::Share { least_of, .. } => least_of(&*files).map(drop),
     };
     let failed = |failure: Error| damage_of(failure.in_dir(&entry.dir()).into()).map(Some);
     looked.map_or_else(failed, |()| Ok(None))

@@ -2,26 +2,12 @@
 //! not be opened again.
 
 use crate::catalog::Catalog;
+use crate::drivers::EngineKind;
 use crate::error::{Error, Result};
-use crate::options::EngineKind;
 
 /// Descriptors that a process needs besides those of keyspaces: its standard streams, the
 /// directory, the lock, the journal, a queue, and files and directories that are open for a moment.
 const OF_DATABASE: u64 = 32;
-
-impl EngineKind {
-    /// Returns the descriptors that a keyspace holds while it is open. Files beyond these are
-    /// opened when they are used, and closed when the process wants their descriptors.
-    pub(crate) fn descriptors(self) -> u64 {
-        match self {
-            // A log segment of each log stays open from a write to the sync that covers it.
-            Self::F2 => 3,
-            // The space's data, tree, log, superblock, ballast and lock.
-            Self::FlexDb => 6,
-            _ => 0,
-        }
-    }
-}
 
 /// Refuses a keyspace of `engine` if the process may not have the descriptors that an opening with
 /// it needs.
@@ -30,9 +16,9 @@ impl EngineKind {
 /// [`Error::TooManyDescriptors`].
 pub(crate) fn check_new(catalog: &Catalog, engine: EngineKind) -> Result<()> {
     let Some(limit) = device::open_files_limit() else { return Ok(()) };
-    let held = catalog.keyspaces.iter().map(|entry| entry.options.engine.descriptors());
-    let needed = OF_DATABASE + held.sum::<u64>() + engine.descriptors();
-    if engine.descriptors() > 0 && needed > limit {
+    let held = catalog.keyspaces.iter().map(|entry| entry.options.engine.driver().descriptors);
+    let needed = OF_DATABASE + held.sum::<u64>() + engine.driver().descriptors;
+    if engine.driver().descriptors > 0 && needed > limit {
         let keyspaces = catalog.keyspaces.len() as u64;
         return Err(Error::TooManyDescriptors { engine, keyspaces, needed, limit });
     }

@@ -15,9 +15,9 @@ use codec::{Corruption, NewerVersion};
 use engine::Overtaken;
 
 use crate::copy_side::CopySide;
+use crate::drivers::EngineKind;
 use crate::keyspace::Keyspace;
 use crate::merge::MergeName;
-use crate::options::EngineKind;
 
 /// The database's result.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -108,16 +108,10 @@ pub enum Error {
         limit: u64,
     },
     /// No engine of that name.
-    #[error("there is no engine {name:?}; this version has: memory, f2, lsm and flexdb")]
+    #[error("there is no engine {name:?}; this version has: {}", EngineKind::names())]
     UnknownEngine {
         /// The name.
         name: String,
-    },
-    /// An engine that this version does not have.
-    #[error("engine {engine} is not built yet; this version has: memory, f2, lsm and flexdb")]
-    NotBuilt {
-        /// The engine.
-        engine: EngineKind,
     },
     /// A keyspace by a name that is not allowed.
     #[error(
@@ -173,16 +167,16 @@ pub enum Error {
         /// Whether its values may end.
         values_end: bool,
     },
-    /// Options of another engine than the keyspace's ([`crate::KeyspaceOptions::tuning`]).
-    #[error("options of engine {of} are none for a keyspace of engine {engine}")]
+    /// Settings of another engine than the keyspace's ([`crate::KeyspaceOptions::settings`]).
+    #[error("settings of engine {of} are none for a keyspace of engine {engine}")]
     OtherEngine {
         /// The engine that stores the keyspace.
         engine: EngineKind,
-        /// The engine that the options belong to.
-        of: EngineKind,
+        /// The name of the engine that the settings belong to.
+        of: &'static str,
     },
     /// The caller asked to change an option that is fixed when a keyspace is made
-    /// ([`crate::KeyspaceOptions::tuning`]).
+    /// ([`crate::KeyspaceOptions::settings`]).
     #[error(
         "{option} of keyspace {keyspace:?} was fixed when it was made; a new keyspace may have another one"
     )]

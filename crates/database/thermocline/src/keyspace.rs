@@ -32,7 +32,7 @@ impl Keyspace {
     }
 
     /// Returns the options that it was made with, and its engine's own options as the last caller
-    /// set them ([`KeyspaceOptions::tuning`]).
+    /// set them ([`KeyspaceOptions::settings`]).
     pub fn options(&self) -> KeyspaceOptions {
         match self.inner.check_process() {
             Ok(()) => self.slot.stored_options(),

@@ -1,4 +1,4 @@
-//! Making, tuning, dropping and clearing keyspaces.
+//! Making, changing, dropping and clearing keyspaces.
 //!
 //! The catalog file is the commit point of each. A new generation's directory is made and synced
 //! before the catalog names it; an old one is removed after the catalog no longer does, by the
@@ -8,6 +8,7 @@
 //! The journal's part of dropped data is freed before the call returns, unless a keyspace that was
 //! written to since its last flush holds it back.
 
+use engine::Settings;
 use std::sync::Arc;
 
 use journal::Durability;
@@ -24,27 +25,23 @@ use crate::options::KeyspaceOptions;
 use crate::owner::{self, Unnamed};
 use crate::planted::{Planted, is_planted};
 use crate::slot::{Generation, Slot};
-use crate::tuning::Tuning;
 
 impl Db {
     /// Returns a handle to the keyspace `name`, which is made if there is none. Making one costs a
     /// few syncs; it is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::BadKeyspaceName`], [`Error::NotBuilt`], [`Error::NoMemoryLeft`],
+    /// [`Error::BadKeyspaceName`], [`Error::NoMemoryLeft`],
     /// [`Error::TooManyDescriptors`], [`Error::DamagedKeyspace`]. [`Error::KeyspaceExists`] if it
     /// exists and was made with another `engine`, `journaled` or `values_end`. An option that has
     /// its default value is not compared, so [`KeyspaceOptions::default`] opens every keyspace with
     /// the options that it has. For [`KeyspaceOptions::merge`] [`Error::UnknownMergeOperator`] and
-    /// [`Error::OtherMergeOperator`]. For [`KeyspaceOptions::tuning`] [`Error::OtherEngine`],
+    /// [`Error::OtherMergeOperator`]. For [`KeyspaceOptions::settings`] [`Error::OtherEngine`],
     /// [`Error::FixedOption`], and [`engine::Error::BadOption`] with the allowed values.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.inner.check_open()?;
         catalog::check_keyspace_name(name)?;
-        if !options.engine.is_built() {
-            return Err(Error::NotBuilt { engine: options.engine });
-        }
-        options.check_tuning()?;
+        options.check_settings()?;
         if let Some(merge) = options.merge {
             self.inner.options.merge_operators.check(merge)?;
         }
@@ -59,7 +56,7 @@ impl Db {
         }
         slot.current()?;
         self.inner.name_merge(&slot, options.merge)?;
-        self.inner.tune(&slot, options.tuning)?;
+        self.inner.set(&slot, options.settings)?;
         if values_end {
             self.inner.0.start_removal()?;
         }
@@ -129,25 +126,28 @@ impl Inner {
         Ok(slot)
     }
 
-    /// Stores new options of the engine's own for a keyspace that exists, if the caller gave any.
-    fn tune(&self, slot: &Slot, told: Option<Tuning>) -> Result<()> {
-        let Some(told) = told else { return Ok(()) };
-        let instead = |stored| told.instead_of(stored, &slot.name);
+    /// Stores new settings of a keyspace that exists, if the caller gave any.
+    fn set(&self, slot: &Slot, given: Option<Settings>) -> Result<()> {
+        let Some(given) = given else { return Ok(()) };
+        let instead = |stored| {
+            let fixed = |option| Error::FixedOption { keyspace: slot.name.clone(), option };
+            given.instead_of(stored).map_err(fixed)
+        };
         // So that a caller that changes nothing waits for no other thread.
-        let stored = slot.stored_options().tuning;
+        let stored = slot.stored_options().settings;
         if instead(stored)? == stored {
             return Ok(());
         }
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
         slot.current()?;
-        let tuning = instead(slot.stored_options().tuning)?;
+        let settings = instead(slot.stored_options().settings)?;
         let mut next = catalog.clone();
         for entry in next.keyspaces.iter_mut().filter(|entry| entry.name == slot.name) {
-            entry.options.tuning = tuning;
+            entry.options.settings = settings;
         }
         self.store(&mut catalog, next)?;
-        slot.tune(tuning);
+        slot.set(settings);
         Ok(())
     }
 

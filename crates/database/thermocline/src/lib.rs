@@ -112,6 +112,7 @@ mod damaged;
 mod database;
 mod descriptors;
 mod directory;
+mod drivers;
 pub mod error;
 mod expiry;
 mod flush;
@@ -128,7 +129,6 @@ mod merge;
 mod open;
 mod options;
 mod owner;
-mod placed;
 mod plan_move;
 #[doc(hidden)]
 pub mod planted;
@@ -152,7 +152,6 @@ mod tests;
 mod transaction;
 mod trim_holds;
 mod try_write;
-mod tuning;
 mod updates;
 mod write;
 
@@ -165,13 +164,14 @@ pub use check::{Checked, DAMAGE_MAX, Report, check, check_on};
 pub use compare_and_swap::Swap;
 pub use copy_side::CopySide;
 pub use database::Db;
+pub use drivers::EngineKind;
 pub use error::{Error, ErrorKind, Result};
 pub use expiry::{ChangeWithEnd, ExpiryStats, HeldRemoval, RemovalHold, WithEnd};
 pub use ingestion::Ingestion;
 pub use keyspace::Keyspace;
 pub use memory_balance::MemoryMoves;
 pub use merge::{MergeName, MergeOperators};
-pub use options::{EngineKind, KeyspaceOptions, Options};
+pub use options::{KeyspaceOptions, Options};
 pub use owner::decode_owner;
 pub use record::decode_write;
 pub use rmw::Tried;
@@ -181,24 +181,25 @@ pub use seat::{AsyncGet, AsyncMultiGet, Begun, BegunOld, BegunRmw, Completed, Lo
 pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStats, Stats};
 pub use transaction::{Transaction, TransactionOptions, TransactionScan};
-pub use tuning::Tuning;
 pub use updates::UpdateStats;
+
+/// The options of the engine `memory`.
+pub mod memory {
+    pub use ::memory::Options;
+}
 
 /// The options of the engine `f2`.
 pub mod f2 {
-    pub use crate::tuning::F2Tuning as Tuning;
     pub use ::f2::Options;
 }
 
 /// The options of the engine `lsm`.
 pub mod lsm {
-    pub use crate::tuning::LsmTuning as Tuning;
     pub use ::lsm::{Compression, FilterKind, Options, Routing, UnknownCompression};
 }
 
 /// The options of the engine `flexdb`.
 pub mod flexdb {
-    pub use crate::tuning::FlexDbTuning as Tuning;
     pub use ::flexdb::Options;
 }
 
@@ -210,10 +211,12 @@ pub use ::telemetry;
 pub use codec::hash64;
 pub use codec::{Corruption, Newer, NewerVersion, SeqNo};
 pub use device::{Device, Doorbell, Io, IoCounts};
+#[doc(hidden)]
+pub use engine::Driver;
 pub use engine::Stats as EngineStats;
 pub use engine::{
-    BackgroundError, Change, Direction, KEY_BYTES_MAX, KeyRange, Lost, LostKeys, Op, Operator,
-    TryNext, VALUE_BYTES_MAX, Visit,
+    BackgroundError, Change, Direction, EngineSettings, KEY_BYTES_MAX, KeyRange, Lost, LostKeys,
+    Op, Operator, Scope, Setting, SettingKind, Settings, TryNext, VALUE_BYTES_MAX, Visit,
 };
 pub use environment::Environment;
 pub use journal::{Durability, Stats as JournalStats};

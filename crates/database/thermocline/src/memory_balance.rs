@@ -33,9 +33,10 @@ use memory_budget::MemoryNeeds;
 use sync::locks::Mutex;
 
 use crate::database::Inner;
+use crate::drivers::EngineKind;
 use crate::error::Result;
 use crate::memory_shares::{MemoryShare, Taken};
-use crate::options::{EngineKind, KeyspaceOptions};
+use crate::options::KeyspaceOptions;
 use crate::plan_move::{Decision, Figures, STEP_BYTES_MIN, ShareFigures, Step, plan};
 use crate::slot::{Generation, Slot};
 

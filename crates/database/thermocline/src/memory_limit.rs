@@ -17,20 +17,23 @@ use std::collections::BTreeMap;
 
 use codec::SeqNo;
 use device::Device;
-use engine::At;
+use engine::{At, MemoryUse};
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::memory_needed::{self, Present, Snapshots};
 use crate::memory_shares::MemoryShares;
-use crate::options::{EngineKind, KeyspaceOptions, Options};
+use crate::options::{KeyspaceOptions, Options};
 use crate::room_to_open::segment_lengths;
 use crate::slot::Generation;
 
 /// Refuses a setting that no database could be opened with.
 pub(crate) fn check_setting(options: &Options) -> Result<()> {
     let (limit, needed) = (options.memory_bytes, Options::MEMORY_BYTES_MIN);
-    if limit < needed { Err(Error::MemoryTooSmall { limit, needed }) } else { Ok(()) }
+    if limit < needed {
+        return Err(Error::MemoryTooSmall { limit, needed });
+    }
+    Ok(options.engines.check()?)
 }
 
 /// Refuses snapshots that do not fit `limit`, and returns the bytes that they take. Costs one small
@@ -38,9 +41,9 @@ pub(crate) fn check_setting(options: &Options) -> Result<()> {
 pub(crate) fn check_snapshots(device: &dyn Device, catalog: &Catalog, limit: u64) -> Result<u64> {
     let mut needed: u64 = 0;
     for entry in &catalog.keyspaces {
-        if entry.options.engine == EngineKind::Memory {
+        if let MemoryUse::Data { footprint, .. } = entry.options.engine.driver().memory {
             let device = device.subdevice(&entry.dir())?;
-            needed = needed.saturating_add(memory::footprint(&*device)?.bytes);
+            needed = needed.saturating_add(footprint(&*device)?.bytes);
         }
     }
     check_known(device, catalog, limit, needed)?;
@@ -71,7 +74,7 @@ pub(crate) fn replayed_into_memory(device: &dyn Device, catalog: &Catalog) -> Re
 }
 
 fn is_replayed_into_memory(options: KeyspaceOptions) -> bool {
-    options.engine == EngineKind::Memory && options.journaled
+    !options.engine.driver().has_share() && options.journaled
 }
 
 /// Refuses the rest of a replay that does not fit, after record `seqno` of it.

@@ -1,6 +1,6 @@
 //! Shares of the database's memory for keyspaces whose data may be larger than memory.
 //!
-//! These are keyspaces of the engines `f2`, `lsm` and `flexdb`.
+//! These are keyspaces of the engines with [`MemoryUse::Share`].
 //!
 //! Such an engine gets its amount of memory when it is opened, and takes all of it as its logs or
 //! its cache grow. So each has a share that is counted as used from the beginning, and all shares
@@ -30,12 +30,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use device::Device;
+use engine::MemoryUse;
 use memory_budget::MemoryBudget;
 
 use crate::catalog::Catalog;
+use crate::drivers::EngineKind;
 use crate::error::{Error, Result};
 use crate::memory_limit;
-use crate::options::{EngineKind, KeyspaceOptions};
+use crate::options::KeyspaceOptions;
 
 /// The database's budget, and the shares that are dealt out of it.
 #[derive(Debug)]
@@ -123,10 +125,10 @@ impl MemoryShares {
         needed: u64,
     ) -> Result<BTreeMap<u32, Arc<MemoryShare>>> {
         let (mut asking, mut others) = (Vec::new(), Vec::new());
-        for entry in catalog.keyspaces.iter().filter(|entry| has_share(entry.options.engine)) {
-            let least = match entry.options.engine {
-                EngineKind::F2 => f2::memory_bytes_min(&*device.subdevice(&entry.dir())?)?,
-                engine => least_of_new(engine),
+        for entry in &catalog.keyspaces {
+            let least = match entry.options.engine.driver().memory {
+                MemoryUse::Share { least_of, .. } => least_of(&*device.subdevice(&entry.dir())?)?,
+                MemoryUse::Data { .. } => continue,
             };
             match entry.options.memory_bytes {
                 Some(wanted) => asking.push((entry.id, least, wanted)),
@@ -160,10 +162,8 @@ impl MemoryShares {
         self: &Arc<Self>,
         KeyspaceOptions { engine, memory_bytes, .. }: KeyspaceOptions,
     ) -> Result<Option<Arc<MemoryShare>>> {
-        if !has_share(engine) {
-            return Ok(None);
-        }
-        let (left, needed) = (self.left(), least_of_new(engine));
+        let Some(needed) = least_of_new(engine) else { return Ok(None) };
+        let left = self.left();
         if left < needed {
             return Err(Error::NoMemoryLeft { engine, left, needed });
         }
@@ -174,7 +174,7 @@ impl MemoryShares {
 
     /// Returns the bytes that are missing for the least share of a new keyspace.
     pub(crate) fn missing_for_new(&self, engine: EngineKind) -> u64 {
-        if has_share(engine) { least_of_new(engine).saturating_sub(self.left()) } else { 0 }
+        least_of_new(engine).map_or(0, |least| least.saturating_sub(self.left()))
     }
 
     /// Takes up to `bytes` of the free memory, and leaves free a quarter of the memory that
@@ -218,15 +218,10 @@ impl MemoryShares {
     }
 }
 
-fn has_share(engine: EngineKind) -> bool {
-    matches!(engine, EngineKind::F2 | EngineKind::Lsm | EngineKind::FlexDb)
-}
-
-/// Returns the bytes that a new engine needs at least.
-fn least_of_new(engine: EngineKind) -> u64 {
-    match engine {
-        EngineKind::Lsm => lsm::Options::MEMORY_BYTES_MIN,
-        EngineKind::FlexDb => flexdb::Options::MEMORY_BYTES_MIN,
-        _ => f2::Options::MEMORY_BYTES_MIN,
+/// Returns the bytes that a new keyspace of an engine needs at least, if it gets a share.
+fn least_of_new(engine: EngineKind) -> Option<u64> {
+    match engine.driver().memory {
+        MemoryUse::Share { least_of_new, .. } => Some(least_of_new),
+        MemoryUse::Data { .. } => None,
     }
 }

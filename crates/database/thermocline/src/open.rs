@@ -23,7 +23,9 @@ use std::sync::atomic::AtomicBool;
 
 use codec::{Corruption, SeqNo};
 use device::{Device, File, Process};
-use engine::{BackgroundErrors, Barrier, BlockingWrites, Engine, Host, Op, RecentWrites, Sequence};
+use engine::{
+    BackgroundErrors, Barrier, BlockingWrites, EngineSettings, Host, Op, RecentWrites, Sequence,
+};
 use environment::Environment;
 use journal::{Journal, ReplayError};
 use memory_budget::MemoryBudget;
@@ -45,9 +47,8 @@ use crate::journal_barrier::JournalBarrier;
 use crate::key_locks::KeyLocks;
 use crate::memory_limit::{self, Journaled};
 use crate::memory_shares::{MemoryShare, MemoryShares};
-use crate::options::{EngineKind, Options};
+use crate::options::Options;
 use crate::owner;
-use crate::placed::Placed;
 use crate::planted::{InDatabase, Planted, is_planted};
 use crate::read_only::Access;
 use crate::record;
@@ -56,7 +57,6 @@ use crate::room_to_open::{self, JournalRoom};
 use crate::slot::{Generation, Slot};
 use crate::snapshot_ages::SnapshotAges;
 use crate::trim_holds::TrimHolds;
-use crate::tuning::Tuning;
 
 /// The lock file's name.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -83,7 +83,7 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::NotADatabase`], [`Error::NotADirectory`], [`Error::InUse`],
-    /// [`Error::NewerVersion`], [`Error::NotBuilt`], [`Error::MemoryTooSmall`], damage to the
+    /// [`Error::NewerVersion`], [`Error::MemoryTooSmall`], damage to the
     /// catalog or the journal with its place; none of them loses anything. If only a keyspace is
     /// damaged, the database opens, and calls that name the keyspace get
     /// [`Error::DamagedKeyspace`].
@@ -152,9 +152,7 @@ impl Db {
             memory: Arc::clone(&memory),
             telemetry: telemetry.clone(),
             workers: background.pool().clone(),
-            f2: options.f2.clone(),
-            lsm: options.lsm.clone(),
-            flexdb: options.flexdb.clone(),
+            engines: options.engines.clone(),
         };
         let (slots, was_closed) = without_closed_mark(&*device, access, |is_unchanged| {
             nursery.open_all(&sound, damaged, needed, &mut || {
@@ -339,9 +337,7 @@ pub(crate) struct Nursery {
     pub(crate) shares: Arc<MemoryShares>,
     telemetry: Registry,
     workers: Pool,
-    f2: f2::Options,
-    lsm: lsm::Options,
-    flexdb: flexdb::Options,
+    engines: EngineSettings,
 }
 
 impl Nursery {
@@ -364,18 +360,10 @@ impl Nursery {
             barrier: self.barrier_for(entry.options.journaled),
             memory: Arc::clone(memory),
         };
-        let own = entry.options.tuning;
-        let engine: Box<dyn Engine> = match entry.options.engine {
-            EngineKind::Memory => {
-                placed(memory::Store::open(host, memory::Options::default()), &dir)?
-            }
-            EngineKind::F2 => placed(f2::Store::open(host, Tuning::f2(own, &self.f2)), &dir)?,
-            EngineKind::Lsm => placed(lsm::Store::open(host, Tuning::lsm(own, &self.lsm)), &dir)?,
-            EngineKind::FlexDb => {
-                placed(flexdb::Store::open(host, Tuning::flexdb(own, &self.flexdb)), &dir)?
-            }
-            engine => return Err(Error::NotBuilt { engine }),
-        };
+        let driver = entry.options.engine.driver();
+        let database = self.engines.of(driver);
+        let settings = entry.options.settings.map_or(database, |own| own.over(&database));
+        let engine = (driver.open)(host, &settings, &dir)?;
         let journaled = entry.options.journaled;
         let device = Arc::clone(&self.device);
         let expiry = entry.options.values_end.then(|| Expiry::new(self.environment.clone()));
@@ -414,7 +402,8 @@ impl Nursery {
     ) -> Result<BTreeMap<String, Arc<Slot>>> {
         let mut shares = self.shares.deal(&*self.device, sound, needed)?;
         let mut slots = BTreeMap::new();
-        let changes_nothing = |entry: &&catalog::Entry| entry.options.engine == EngineKind::FlexDb;
+        let changes_nothing =
+            |entry: &&catalog::Entry| entry.options.engine.driver().opens_without_changes;
         let (first, others): (Vec<_>, Vec<_>) = sound.keyspaces.iter().partition(changes_nothing);
         let first_count = first.len();
         for (number, entry) in first.into_iter().chain(others).enumerate() {
@@ -446,16 +435,6 @@ impl Nursery {
         let generation = Generation::new(id, options.journaled, engine, dir, device, None, None);
         Arc::new(Slot::new(&entry.name, options, generation).damaged(damage))
     }
-}
-
-/// Returns the engine that was opened in `dir`; its errors, also that of the opening, name files
-/// with the directory.
-fn placed<E: Engine + 'static>(
-    opened: engine::Result<E>,
-    dir: &str,
-) -> engine::Result<Box<dyn Engine>> {
-    let engine = opened.map_err(|error| error.in_dir(dir))?;
-    Ok(Box::new(Placed::new(engine, dir)))
 }
 
 /// Step 4. Also returns the number of journal records that were applied.

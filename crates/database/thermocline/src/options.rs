@@ -1,15 +1,14 @@
 //! How a database and its keyspaces are opened.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
+use engine::{EngineSettings, Settings};
 use environment::Environment;
 use journal::Durability;
 
-use crate::error::Error;
+use crate::drivers::EngineKind;
+use crate::error::{Error, Result};
 use crate::merge::{MergeName, MergeOperators};
-use crate::tuning::Tuning;
 
 /// How a database is opened. Every field has a default that suits a small server.
 #[derive(Clone, Debug)]
@@ -71,16 +70,25 @@ pub struct Options {
     /// until [`crate::Keyspace::remove_ended`], and are not shown either. The thread takes about a
     /// 20th of a core, and a quarter while it finds many. Default 100 ms, at least 1 ms.
     pub removal_interval: Option<Duration>,
-    /// Options with which keyspaces of the engine `f2` are made and opened, unless a keyspace has
-    /// options of its own ([`KeyspaceOptions::tuning`]). The same holds for the other engines.
-    /// Default: values that suit their share of the memory.
-    pub f2: f2::Options,
-    /// Options with which keyspaces of the engine `lsm` are opened. Default: values that suit their
-    /// share of the memory.
-    pub lsm: lsm::Options,
-    /// Options with which keyspaces of the engine `flexdb` are opened. Default: values that suit
-    /// their share of the memory.
-    pub flexdb: flexdb::Options,
+    /// Settings of engines, which hold for all keyspaces of the engine, unless a keyspace has its
+    /// own ([`KeyspaceOptions::settings`]). An engine's own options become such settings; a field
+    /// that has its default counts as not set. `docs/settings.md` lists all settings.
+    ///
+    /// ```
+    /// use thermocline::{EngineKind, EngineSettings, Options, f2, lsm};
+    ///
+    /// let lsm = lsm::Options { block_bytes: 16 << 10, ..lsm::Options::default() };
+    /// let options = Options { engines: lsm.into(), ..Options::default() };
+    /// // The same by name, and settings of another engine.
+    /// let lsm = EngineKind::Lsm.settings().with("block_bytes", "16384")?;
+    /// let f2 = f2::Options { compaction_threads: 4, ..f2::Options::default() };
+    /// assert_eq!(EngineSettings::from(lsm), options.engines);
+    /// let both = options.engines.with(f2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Default: the engine's defaults, which suit a keyspace's share of the memory.
+    pub engines: EngineSettings,
     /// The operators that keyspaces are merged by ([`KeyspaceOptions::merge`]). Default none:
     /// keyspaces that have one can still be opened, read and written, and merges are refused.
     pub merge_operators: MergeOperators,
@@ -109,9 +117,7 @@ impl Default for Options {
             background_threads: 6,
             journal_bytes: 256 << 20,
             removal_interval: Some(Duration::from_millis(100)),
-            f2: f2::Options::default(),
-            lsm: lsm::Options::default(),
-            flexdb: flexdb::Options::default(),
+            engines: EngineSettings::default(),
             merge_operators: MergeOperators::default(),
             environment: Environment::real(),
         }
@@ -152,38 +158,47 @@ pub struct KeyspaceOptions {
     /// this one, durable immediately. Default `None`. Each merge reads the old value and writes the
     /// whole new one; make values that many merges extend short.
     pub merge: Option<MergeName>,
-    /// Options of its engine that differ from the database's options. An option that is set here
-    /// takes precedence, and all others are the database's. They must be of the keyspace's own
-    /// engine ([`Error::OtherEngine`]); `memory` has none. Kept with the keyspace. For a keyspace
-    /// that exists, `None` changes nothing, and any other value replaces its options as a whole, so
-    /// that one without any set option removes them. The change is durable immediately, and holds
-    /// from the next opening of the database or clearing of the keyspace on. Data on disk keeps its
-    /// form and stays readable. Default `None`.
+    /// Settings of its engine that differ from the database's settings. A setting that has a value
+    /// here takes precedence, and all others are the database's. They must be of the keyspace's own
+    /// engine ([`Error::OtherEngine`]), and settings that a keyspace can have
+    /// ([`engine::Scope::Keyspace`]). Kept with the keyspace. For a keyspace that exists, `None`
+    /// changes nothing, and any other value replaces its settings as a whole, so that settings
+    /// without any value remove them. The change is durable immediately, and holds from the next
+    /// opening of the database or clearing of the keyspace on. Data on disk keeps its form and
+    /// stays readable. Default `None`.
+    ///
+    /// An engine's own options become settings; a field that has its default counts as not set. A
+    /// keyspace that is to have the default where the database has another value sets it by name.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// use thermocline::lsm::{self, Compression};
-    /// use thermocline::{Db, EngineKind, KeyspaceOptions, Options, Tuning};
+    /// use thermocline::{Db, EngineKind, KeyspaceOptions, Options};
     ///
     /// let db = Db::open(dir.path(), Options::default())?;
-    /// let tuning = lsm::Tuning {
-    ///     compression: Some([Compression::Zstd; lsm::Options::LEVELS]),
-    ///     block_bytes: Some(16 << 10),
-    ///     ..Default::default()
+    /// let archive = lsm::Options {
+    ///     compression: vec![Compression::Zstd],
+    ///     block_bytes: 16 << 10,
+    ///     ..lsm::Options::default()
     /// };
     /// let packed = KeyspaceOptions {
     ///     engine: EngineKind::Lsm,
-    ///     tuning: Some(Tuning::Lsm(tuning)),
+    ///     settings: Some(archive.into()),
     ///     ..Default::default()
     /// };
     /// let archive = db.keyspace("archive", packed)?;
-    /// assert_eq!(archive.options().tuning, Some(Tuning::Lsm(tuning)));
-    /// // Another one of the same engine, as the database's options say.
+    /// let settings = archive.options().settings.map(|settings| settings.to_string());
+    /// assert_eq!(settings.as_deref(), Some("compression=zstd block_bytes=16384"));
+    /// // The default of the engine, whatever the database's settings are.
+    /// let settings = EngineKind::Lsm.settings().with("block_bytes", "4096")?;
+    /// let usual = KeyspaceOptions { settings: Some(settings), ..packed };
+    /// assert_eq!(db.keyspace("usual", usual)?.options().settings, Some(settings));
+    /// // Another one of the same engine, as the database's settings say.
     /// let plain = KeyspaceOptions { engine: EngineKind::Lsm, ..Default::default() };
-    /// assert_eq!(db.keyspace("recent", plain)?.options().tuning, None);
+    /// assert_eq!(db.keyspace("recent", plain)?.options().settings, None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub tuning: Option<Tuning>,
+    pub settings: Option<Settings>,
 }
 
 impl KeyspaceOptions {
@@ -195,6 +210,26 @@ impl KeyspaceOptions {
             && (self.journaled == default.journaled || self.journaled == made.journaled)
             && (self.values_end == default.values_end || self.values_end == made.values_end)
     }
+
+    /// Returns the same options in the form that is kept: settings without any value become none,
+    /// and so do zero bytes of memory.
+    pub(crate) fn normal(self) -> Self {
+        let memory_bytes = self.memory_bytes.filter(|bytes| *bytes > 0);
+        Self { memory_bytes, settings: self.settings.and_then(Settings::if_any), ..self }
+    }
+
+    /// Refuses settings that no keyspace with these options could have.
+    ///
+    /// # Errors
+    /// [`Error::OtherEngine`]; [`engine::Error::BadOption`].
+    pub(crate) fn check_settings(&self) -> Result<()> {
+        let Some(settings) = &self.settings else { return Ok(()) };
+        let (engine, of) = (self.engine, settings.engine());
+        if engine.name() != of {
+            return Err(Error::OtherEngine { engine, of });
+        }
+        Ok(settings.check_of_keyspace()?)
+    }
 }
 
 impl Default for KeyspaceOptions {
@@ -205,74 +240,7 @@ impl Default for KeyspaceOptions {
             memory_bytes: None,
             values_end: false,
             merge: None,
-            tuning: None,
+            settings: None,
         }
-    }
-}
-
-/// The engines that a keyspace can be stored by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EngineKind {
-    /// An ordered map in memory, journaled and snapshotted. For data that fits.
-    Memory,
-    /// A hash store over two hybrid logs: reads, writes and read-modify-writes of single keys, over
-    /// data larger than memory. It keeps no order: no scans, no snapshots, no count of keys; pairs
-    /// are walked over in an order of its own.
-    F2,
-    /// A log-structured merge-tree: ordered, journaled, over data larger than memory.
-    Lsm,
-    /// Values in hash-grouped segments. Not built yet.
-    HashKv,
-    /// All pairs sorted in one file, in place: ordered, journaled, over data larger than memory,
-    /// for reads and scans of small pairs.
-    FlexDb,
-    /// The cluster. Not built yet.
-    Nova,
-}
-
-impl EngineKind {
-    /// Every engine, built or not.
-    pub const ALL: [Self; 6] =
-        [Self::Memory, Self::F2, Self::Lsm, Self::HashKv, Self::FlexDb, Self::Nova];
-
-    /// Returns its name, as users write it and as the catalog stores it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::F2 => "f2",
-            Self::Lsm => "lsm",
-            Self::HashKv => "hashkv",
-            Self::FlexDb => "flexdb",
-            Self::Nova => "nova",
-        }
-    }
-
-    /// Returns whether it keeps keys in order. Only then can a keyspace be scanned
-    /// ([`crate::Keyspace::scan`]) and is part of snapshots ([`crate::Db::snapshot`]); any can be
-    /// walked over ([`crate::Keyspace::walk`]).
-    pub const fn is_ordered(self) -> bool {
-        !matches!(self, Self::F2)
-    }
-
-    /// Returns whether this version can open a keyspace stored by it.
-    pub const fn is_built(self) -> bool {
-        matches!(self, Self::Memory | Self::F2 | Self::Lsm | Self::FlexDb)
-    }
-}
-
-impl fmt::Display for EngineKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for EngineKind {
-    type Err = Error;
-
-    /// # Errors
-    /// [`Error::UnknownEngine`].
-    fn from_str(name: &str) -> Result<Self, Error> {
-        let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        known.ok_or_else(|| Error::UnknownEngine { name: name.to_owned() })
     }
 }

@@ -90,7 +90,7 @@ impl Owner {
             let newest = catalog::VERSION;
             return Err(HeaderError::Version { found: version, newest }.into());
         }
-        let entry = Entry::decode(reader, version)?;
+        let entry = Entry::decode(reader, version).map_err(|error| error.into_damage(reader))?;
         reader.clone().finish()?;
         Ok(Self { database, entry })
     }
@@ -214,7 +214,7 @@ pub(crate) enum Unnamed {
         is_bare: bool,
     },
     /// The catalog is older than this keyspace.
-    Newer(Entry),
+    Newer(Box<Entry>),
 }
 
 /// Finds the directories that this database made and that `catalog` does not name. All others, and
@@ -254,7 +254,7 @@ fn judge(device: &dyn Device, catalog: &Catalog, dir: String) -> Result<Option<U
     // [O1], [O2]
     let was_named = is_made && owner.entry.id >= catalog.next_keyspace;
     Ok(Some(match was_named {
-        true => Unnamed::Newer(owner.entry),
+        true => Unnamed::Newer(Box::new(owner.entry)),
         false => Unnamed::Leftover { dir, is_bare: false },
     }))
 }

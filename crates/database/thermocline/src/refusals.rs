@@ -5,7 +5,6 @@ use device::Device;
 use crate::catalog::{Catalog, Entry};
 use crate::error::{Error, Result};
 use crate::open::{JOURNAL_DIR, foreign_journal, missing_journal};
-use crate::options::EngineKind;
 use crate::owner;
 
 /// Refuses a database by its files' contents before any keyspace is opened, which may change its
@@ -31,13 +30,7 @@ pub(crate) fn refuse_first(device: &dyn Device, catalog: &Catalog) -> Result<()>
 /// be opened, and changed, first. The header of a `flexdb` store is in its space, and an opening
 /// that changes nothing reads it ([`crate::open`]).
 fn refuse_newer_files(device: &dyn Device, entry: &Entry) -> Result<()> {
-    let formats = match entry.options.engine {
-        EngineKind::Memory => memory::FORMATS,
-        EngineKind::F2 => f2::FORMATS,
-        EngineKind::Lsm => lsm::FORMATS,
-        EngineKind::FlexDb => flexdb::FORMATS,
-        _ => return Ok(()),
-    };
+    let formats = entry.options.engine.driver().formats;
     let dir = entry.dir();
     if !device.exists(&dir)? {
         return Ok(());

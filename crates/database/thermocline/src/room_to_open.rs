@@ -15,15 +15,18 @@
 //! - I1: only an opening spends the first part. However often a flush fails, the next opening has
 //!   the same room.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use device::{Ballast, Device, Mode, join};
 use journal::{Durability, Journal};
 
-use crate::catalog::Catalog;
+use crate::catalog::{self, Catalog};
+use crate::drivers::EngineKind;
 use crate::error::{Error, Result};
 use crate::open::JOURNAL_DIR;
-use crate::options::EngineKind;
 
 /// The file that holds the room.
 const BALLAST: &str = "ballast";
@@ -39,9 +42,6 @@ const KEYSPACE_BYTES: u64 = 32 << 10;
 /// Bytes on the device for each byte that is replayed: a record with its padding and the rest of
 /// its page, and a copy of it by a compaction.
 const REPLAY_FACTOR: u64 = 3;
-/// Bytes for the logs and the tree of a `flexdb` keyspace, if its engine has no ballast of its own
-/// any more.
-const SPACE_BYTES: u64 = 4 << 20;
 
 /// Bytes that are held beyond those for the journal's records, or for a new `flexdb` keyspace in
 /// place of one that is cleared.
@@ -80,7 +80,7 @@ impl JournalRoom {
     ) -> Result<Self> {
         let ballast = Ballast::found(Arc::clone(device), BALLAST)?;
         let kept = held_bytes(catalog);
-        let bytes = kept + group_bytes.max(SPACE_BYTES) + SPARE_BYTES;
+        let bytes = kept + group_bytes.max(opening_bytes_max()) + SPARE_BYTES;
         ballast.fit(kept)?;
         ballast.fit(bytes)?;
         Ok(Self { ballast, kept, bytes })
@@ -236,6 +236,13 @@ fn len(device: &dyn Device, name: &str) -> Result<u64> {
     Ok(device.open(name, Mode::Read)?.len()?)
 }
 
+/// Returns the most bytes that the opening of one keyspace may need, if its engine has no ballast
+/// of its own any more.
+fn opening_bytes_max() -> u64 {
+    let bytes = EngineKind::ALL.iter().map(|engine| engine.driver().opening_bytes);
+    bytes.max().unwrap_or(0)
+}
+
 /// Returns the bytes with which an opening succeeds. They are for the newest segment of the
 /// journal, of which all may be taken over, and for all records of the journal, if any engine
 /// writes the records that it replays.
@@ -245,20 +252,15 @@ fn bytes_to_open(device: &dyn Device) -> Result<u64> {
     let newest = segments.last().copied().unwrap_or_default();
     let mut bytes = held_bytes(&catalog) + newest;
     for keyspace in &catalog.keyspaces {
-        match keyspace.options.engine {
-            EngineKind::FlexDb => bytes += SPACE_BYTES,
-            EngineKind::Lsm => {
-                let dir = keyspace.dir();
-                for file in device.list(&dir)? {
-                    if file.name.starts_with("manifest") {
-                        bytes += len(device, &join(&dir, &file.name))?;
-                    }
-                }
-            }
-            _ => {}
+        let driver = keyspace.options.engine.driver();
+        bytes += driver.opening_bytes;
+        // `subdevice` would make a directory that is missing.
+        if catalog::has_files(device, keyspace)? {
+            bytes += (driver.rewritten_bytes)(&*device.subdevice(&keyspace.dir())?)?;
         }
     }
-    let writes = |engine: EngineKind| engine != EngineKind::Memory;
+    // The others write nothing before a flush.
+    let writes = |engine: EngineKind| engine.driver().has_share();
     if catalog.keyspaces.iter().any(|one| one.options.journaled && writes(one.options.engine)) {
         bytes += REPLAY_FACTOR * segments.iter().sum::<u64>();
     }

@@ -28,13 +28,14 @@ use crate::check::{self, KeyspaceFiles, LastRecord};
 use crate::copy_side::CopyTarget;
 use crate::database::Db;
 use crate::directory::{check_still_unlocked, lock_to_read, make_lock_file};
+use crate::drivers::EngineKind;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 use crate::merge::MergeOperators;
 use crate::open::{
     JOURNAL_DIR, KEYSPACES_DIR, check_place, foreign_journal, journal_options, missing_journal,
 };
-use crate::options::{EngineKind, Options};
+use crate::options::Options;
 use crate::owner::{self, Unnamed};
 use crate::record;
 
@@ -195,7 +196,7 @@ impl Work {
             self.catalog.keyspaces.retain(|known| known.name != entry.name || known.id > entry.id);
             self.catalog.next_keyspace = self.catalog.next_keyspace.max(entry.id + 1);
             if !self.catalog.keyspaces.iter().any(|known| known.name == entry.name) {
-                self.catalog.keyspaces.push(entry);
+                self.catalog.keyspaces.push(*entry);
             }
         }
         self.catalog.keyspaces.sort_by(|one, other| one.name.cmp(&other.name));
@@ -238,7 +239,7 @@ impl Work {
                 false => Way::LeftOut,
             });
         }
-        let files = KeyspaceFiles::check(&self.old, entry)?;
+        let files = check::check_files(&self.old, entry)?;
         self.newest = self.newest.max(files.newest);
         if !files.damage.is_empty() {
             self.damaged.insert(entry.id, files);
@@ -414,22 +415,7 @@ fn salvage_engine(
     entry: &Entry,
     take: &mut TakeSound<'_>,
 ) -> Result<Salvaged> {
-    let salvaged = match entry.options.engine {
-        EngineKind::Memory => memory::salvage(&**files, take),
-        EngineKind::F2 => f2::salvage(files, take).map(|found| {
-            let mut salvaged = Salvaged {
-                persisted: found.report.persisted,
-                may_be_outdated: found.has_lost_chunks,
-                ..Salvaged::default()
-            };
-            found.report.damage.into_iter().for_each(|damage| salvaged.lose(damage, None));
-            salvaged.further_lost += found.report.further_damage;
-            salvaged
-        }),
-        EngineKind::Lsm => lsm::salvage(files, take),
-        EngineKind::FlexDb => flexdb::salvage(files, take),
-        engine => return Err(Error::NotBuilt { engine }),
-    };
+    let salvaged = (entry.options.engine.driver().salvage)(files, take);
     // A file may be missing that is never looked for but when all is there.
     let mut nothing = Salvaged { may_be_outdated: true, ..Salvaged::default() };
     Ok(nothing.sound(salvaged, || None)?.unwrap_or(nothing))

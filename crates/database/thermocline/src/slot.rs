@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::{ArcSwap, Guard};
 use codec::{Corruption, SeqNo};
 use device::Device;
-use engine::{Demand, Engine, Reservation, Wait};
+use engine::{Demand, Engine, Reservation, Settings, Wait};
 use memory_budget::MemoryBudget;
 use reads::ReadPool;
 use sync::locks::Mutex;
@@ -22,7 +22,6 @@ use crate::merge::MergeName;
 use crate::options::KeyspaceOptions;
 use crate::owner;
 use crate::seat::desk::Desk;
-use crate::tuning::Tuning;
 use crate::updates::Updates;
 
 /// A keyspace that is open. It lives as long as a handle to it does. Its engine ends when the
@@ -33,8 +32,8 @@ pub(crate) struct Slot {
     pub(crate) name: String,
     /// The options that it was opened with.
     pub(crate) options: KeyspaceOptions,
-    /// The engine's own options in the catalog, which hold from the next opening on.
-    tuning: Mutex<Option<Tuning>>,
+    /// Its settings in the catalog, which hold from the next opening on.
+    settings: Mutex<Option<Settings>>,
     /// The operator that its values are merged by, once the catalog names one.
     merge: OnceLock<MergeName>,
     /// The id that its keys are locked under; stays the same when it is cleared.
@@ -59,7 +58,7 @@ impl Slot {
         Self {
             name: name.to_owned(),
             options,
-            tuning: Mutex::new(options.tuning),
+            settings: Mutex::new(options.settings),
             merge: options.merge.map(OnceLock::from).unwrap_or_default(),
             lock_id: generation.id,
             orders_writes: !options.journaled && generation.engine.capabilities().orders_writes,
@@ -73,7 +72,7 @@ impl Slot {
 
     /// Returns its options as the catalog has them.
     pub(crate) fn stored_options(&self) -> KeyspaceOptions {
-        KeyspaceOptions { tuning: *self.tuning.lock(), merge: self.merge(), ..self.options }
+        KeyspaceOptions { settings: *self.settings.lock(), merge: self.merge(), ..self.options }
     }
 
     /// Returns the operator that its values are merged by.
@@ -86,9 +85,9 @@ impl Slot {
         self.merge.get_or_init(|| merge);
     }
 
-    /// Sets the tuning that the catalog now has; under the catalog's lock.
-    pub(crate) fn tune(&self, tuning: Option<Tuning>) {
-        *self.tuning.lock() = tuning;
+    /// Sets the settings that the catalog now has; under the catalog's lock.
+    pub(crate) fn set(&self, settings: Option<Settings>) {
+        *self.settings.lock() = settings;
     }
 
     /// Makes it a slot that cannot be used, and is there to be dropped.

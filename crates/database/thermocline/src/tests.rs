@@ -2,13 +2,13 @@
 
 mod planted_page;
 
-use engine::Op;
+use engine::{Op, Settings};
 use proptest::prelude::*;
 
 use crate::catalog::{Catalog, Entry};
-use crate::options::{EngineKind, KeyspaceOptions};
+use crate::drivers::EngineKind;
+use crate::options::KeyspaceOptions;
 use crate::record;
-use crate::tuning::{FlexDbTuning, Tuning};
 
 #[test]
 fn a_write_record_is_the_documented_bytes() {
@@ -49,7 +49,7 @@ fn a_catalog_of_version_1_is_read() {
     assert_eq!((catalog.next_keyspace, catalog.newest.get()), (2, 9));
 }
 
-/// As documented: version 4 ends an entry with its tuning, version 5 with the name of a merge
+/// As documented: version 4 ends an entry with its settings, version 5 with the name of a merge
 /// operator.
 #[test]
 fn a_catalog_of_version_4_has_no_merge_operators_and_one_of_version_5_has() {
@@ -65,9 +65,10 @@ fn a_catalog_of_version_4_has_no_merge_operators_and_one_of_version_5_has() {
         Catalog::decode(&bytes)
             .map(|catalog| (catalog.keyspaces[0].options, catalog.encode(), bytes))
     };
-    let tuning = Tuning::FlexDb(FlexDbTuning { interval_pairs: Some(64), ..Default::default() });
+    let settings = flexdb::Options { interval_pairs: 64, ..flexdb::Options::default() };
+    let settings = Some(settings.into());
     let mut options =
-        KeyspaceOptions { engine: EngineKind::FlexDb, tuning: Some(tuning), ..Default::default() };
+        KeyspaceOptions { engine: EngineKind::FlexDb, settings, ..Default::default() };
     assert_eq!(decoded(4, b"").unwrap().0, options);
     assert_eq!(decoded(5, &[0]).unwrap().0, options);
     options.merge = Some("add".parse().unwrap());
@@ -76,6 +77,24 @@ fn a_catalog_of_version_4_has_no_merge_operators_and_one_of_version_5_has() {
     for bad in [&[][..], &[4, b'a', b'd', b'd'], &[1, b' '], &[1, 0xff]] {
         assert!(decoded(5, bad).is_err(), "{bad:?}");
     }
+}
+
+/// Another build wrote it: nothing is damaged.
+#[test]
+fn a_catalog_with_an_engine_of_another_build_is_refused_by_name() {
+    let mut catalog = Catalog::new([7; 16]);
+    let options = KeyspaceOptions { engine: EngineKind::FlexDb, ..Default::default() };
+    catalog.keyspaces.push(Entry { id: 1, name: "s".to_owned(), options });
+    let bytes = catalog.encode();
+    let (head, body) = bytes.split_at(codec::FileHeader::LEN + 4);
+    let at = body.windows(6).position(|bytes| bytes == b"flexdb").unwrap();
+    let mut body = body.to_vec();
+    body[at..at + 6].copy_from_slice(b"hashkv");
+    let mut other = head[..codec::FileHeader::LEN].to_vec();
+    other.extend(codec::crc32c(&body).to_le_bytes());
+    other.extend(&body);
+    let refused = Catalog::decode(&other).unwrap_err();
+    assert_eq!(refused, crate::Error::UnknownEngine { name: "hashkv".to_owned() });
 }
 
 proptest! {
@@ -109,13 +128,13 @@ proptest! {
         journaled: bool,
         values_end: bool,
         merge in prop::option::of("[a-z0-9._-]{1,32}"),
-        interval_pairs in prop::option::of(2..=4096u32),
+        interval_pairs in prop::option::of(2..=4096usize),
         memory_bytes in prop::option::of(1..=u64::MAX),
         noise in prop::collection::vec(any::<u8>(), 0..100),
     ) {
-        let tuning = interval_pairs.map(|pairs| {
-            let interval_pairs = Some(pairs);
-            Tuning::FlexDb(FlexDbTuning { interval_pairs, ..FlexDbTuning::default() })
+        let settings = interval_pairs.and_then(|interval_pairs| {
+            let options = flexdb::Options { interval_pairs, ..flexdb::Options::default() };
+            Settings::from(options).if_any()
         });
         let merge = merge.map(|name| name.parse().unwrap());
         let mut catalog = Catalog::new([7; 16]);
@@ -126,7 +145,7 @@ proptest! {
                 memory_bytes,
                 values_end,
                 merge,
-                tuning,
+                settings,
             };
             catalog.keyspaces.push(Entry { id, name: format!("k{id}"), options });
         }

@@ -8,8 +8,8 @@
 //!
 //! Runs over engines of small parts are longer, so that tables are flushed and compacted, logs too,
 //! and intervals split, before the cuts and during them; some of their power cuts are drawn. The
-//! same holds for runs over tuned keyspaces, with each way of [`tunings`] in its turn, whose
-//! tunings are added and removed.
+//! same holds for runs over keyspaces with settings, each of [`tunings`] in its turn, whose
+//! settings are added and removed.
 //!
 //! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` the number of runs.
 //! `THERMOCLINE_CUTS` is the number of power cuts that are drawn of a run, or `all`. A failure
@@ -31,7 +31,7 @@ use environment::ManualClock;
 use rand::{Rng, RngExt};
 use thermocline::{
     Batch, BatchStep, Change, Db, Durability, EngineKind, Environment, Error, KeyRange,
-    KeyspaceOptions, Options, Tuning, f2, flexdb, lsm,
+    KeyspaceOptions, Options, Settings,
 };
 
 /// Steps of one run.
@@ -55,8 +55,8 @@ const BESIDE: [(EngineKind, &str); 4] = [
     (EngineKind::Lsm, "compactions"),
     (EngineKind::FlexDb, "commits"),
 ];
-/// Keyspaces by name, with their engines and tunings; they come and go.
-type Spaces = Vec<(&'static str, EngineKind, Option<Tuning>)>;
+/// Keyspaces by name, with their engines and settings; they come and go.
+type Spaces = Vec<(&'static str, EngineKind, Option<Settings>)>;
 const IN_MEMORY: [(&str, EngineKind); 3] =
     [("a", EngineKind::Memory), ("b", EngineKind::Memory), ("c", EngineKind::Memory)];
 const OF_EACH_ENGINE: [(&str, EngineKind); 4] = [
@@ -88,7 +88,7 @@ fn untuned(spaces: &[(&'static str, EngineKind)]) -> Spaces {
 /// One of each engine, as often as it takes for each to be tuned in every way.
 fn tuned_in_every_way() -> Vec<Spaces> {
     let all = tunings::all();
-    let ways = |engine| all.iter().filter(move |tuning| tuning.engine() == engine).copied();
+    let ways = |engine| all.iter().filter(move |one| tunings::engine(**one) == engine).copied();
     let most = OF_EACH_ENGINE.iter().map(|(_, engine)| ways(*engine).count()).max().unwrap();
     let tuned = |at: usize| {
         let of = |&(name, engine)| (name, engine, ways(engine).cycle().nth(at));
@@ -97,18 +97,14 @@ fn tuned_in_every_way() -> Vec<Spaces> {
     (0..most).map(tuned).collect()
 }
 
-/// Returns a tuning that removes a keyspace's own options.
-fn nothing(of: Tuning) -> Tuning {
-    match of {
-        Tuning::F2(_) => Tuning::F2(f2::Tuning::default()),
-        Tuning::Lsm(_) => Tuning::Lsm(lsm::Tuning::default()),
-        Tuning::FlexDb(_) => Tuning::FlexDb(flexdb::Tuning::default()),
-    }
+/// Returns settings that remove those of a keyspace.
+fn nothing(of: Settings) -> Settings {
+    tunings::engine(of).settings()
 }
 
-fn of(engine: EngineKind, tuning: Option<Tuning>) -> KeyspaceOptions {
+fn of(engine: EngineKind, settings: Option<Settings>) -> KeyspaceOptions {
     let memory_bytes = (engine != EngineKind::Memory).then_some(MEMORY_BYTES);
-    KeyspaceOptions { engine, memory_bytes, tuning, ..KeyspaceOptions::default() }
+    KeyspaceOptions { engine, memory_bytes, settings, ..KeyspaceOptions::default() }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -201,9 +197,9 @@ impl Run {
     }
 
     fn space(&mut self) -> thermocline::Keyspace {
-        let (name, engine, tuning) = self.spaces[self.random.random_range(0..self.spaces.len())];
+        let (name, engine, settings) = self.spaces[self.random.random_range(0..self.spaces.len())];
         if !self.content.contains_key(name) {
-            self.db.keyspace(name, of(engine, tuning)).unwrap();
+            self.db.keyspace(name, of(engine, settings)).unwrap();
             self.content.insert(name.to_owned(), BTreeMap::new());
             self.note(true);
         }
@@ -313,9 +309,9 @@ impl Run {
 
     /// Removes the own options of one keyspace, or sets them again, from the next opening on.
     fn tune(&mut self) {
-        let (name, engine, tuning) = self.spaces[self.random.random_range(0..self.spaces.len())];
-        let Some(tuning) = tuning.filter(|_| self.content.contains_key(name)) else { return };
-        let told = if self.random.random_ratio(1, 2) { tuning } else { nothing(tuning) };
+        let (name, engine, settings) = self.spaces[self.random.random_range(0..self.spaces.len())];
+        let Some(settings) = settings.filter(|_| self.content.contains_key(name)) else { return };
+        let told = if self.random.random_ratio(1, 2) { settings } else { nothing(settings) };
         // An option that is fixed for life stays although it is not given again.
         self.db.keyspace(name, of(engine, Some(told))).unwrap();
     }

@@ -481,7 +481,7 @@ fn in_small_parts() -> Options {
         ..Default::default()
     };
     let lsm = thermocline::lsm::Options { table_bytes: 128 << 10, ..Default::default() };
-    Options { f2, lsm, ..options() }
+    Options { engines: thermocline::EngineSettings::from(f2).with(lsm), ..options() }
 }
 
 /// A database that was closed and opened again several times, so that logs end within their files.

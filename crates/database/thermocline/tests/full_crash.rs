@@ -29,15 +29,16 @@ fn options() -> Options {
     Options {
         memory_bytes: 64 << 20,
         journal_bytes: 8 << 20,
-        f2: f2::Options {
+        engines: f2::Options {
             log_memory_bytes: Some(16 << 20),
             read_cache_bytes: Some(128 << 10),
             page_bytes: Some(16 << 10),
             segment_bytes: 64 << 10,
             disk_bytes_max: Some(64 << 20),
             index_bits: Some(4),
-            ..Default::default()
-        },
+            ..f2::Options::default()
+        }
+        .into(),
         ..Options::default()
     }
 }

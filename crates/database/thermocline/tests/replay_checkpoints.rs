@@ -14,15 +14,16 @@ const VALUE_BYTES: usize = 1000;
 fn options(disk_bytes_max: u64) -> Options {
     Options {
         memory_bytes: 64 << 20,
-        f2: f2::Options {
+        engines: f2::Options {
             log_memory_bytes: Some(512 << 10),
             read_cache_bytes: Some(128 << 10),
             page_bytes: Some(16 << 10),
             segment_bytes: 64 << 10,
             disk_bytes_max: Some(disk_bytes_max),
             index_bits: Some(4),
-            ..Default::default()
-        },
+            ..f2::Options::default()
+        }
+        .into(),
         ..Options::default()
     }
 }

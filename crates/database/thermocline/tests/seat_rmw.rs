@@ -33,7 +33,7 @@ fn options() -> Options {
         memory_bytes: 64 << 20,
         sync_interval: None,
         durability: Durability::Buffered,
-        f2,
+        engines: f2.into(),
         ..Options::default()
     }
 }
@@ -317,8 +317,11 @@ fn a_read_that_fails_is_told_of_its_update_alone() {
         // Nothing else reads.
         let f2 = few_pages::f2();
         let device = FaultDevice::new(device::memory());
-        let opened =
-            open_on(&(device.clone() as Arc<dyn Device>), Options { f2, ..options() }, journaled);
+        let opened = open_on(
+            &(device.clone() as Arc<dyn Device>),
+            Options { engines: f2.into(), ..options() },
+            journaled,
+        );
         let (db, space) = opened;
         for at in 0..KEYS {
             space.put(&key(at), &value(at)).unwrap();
@@ -401,7 +404,7 @@ fn a_keyspace_that_is_cleared_or_dropped_meanwhile_is_another() {
 fn one_sync_is_for_all_that_are_over() {
     // Nothing in the background syncs the journal.
     let f2 = few_pages::f2();
-    let (db, space) = open_on(&device::memory(), Options { f2, ..options() }, true);
+    let (db, space) = open_on(&device::memory(), Options { engines: f2.into(), ..options() }, true);
     for at in 0..KEYS {
         space.put(&key(at), &value(at)).unwrap();
     }

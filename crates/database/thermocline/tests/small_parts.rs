@@ -1,10 +1,10 @@
 //! Engines of parts so small that a short run fills, flushes and compacts them.
 
-use thermocline::{Options, f2, flexdb, lsm};
+use thermocline::{EngineSettings, Options, f2, flexdb, lsm};
 
 pub(crate) fn with_small_parts(options: Options) -> Options {
     Options {
-        f2: f2::Options {
+        engines: EngineSettings::from(f2::Options {
             log_memory_bytes: Some(5 * (16 << 10)),
             read_cache_bytes: Some(16 << 10),
             page_bytes: Some(16 << 10),
@@ -14,8 +14,8 @@ pub(crate) fn with_small_parts(options: Options) -> Options {
             chunk_bytes: 64,
             index_bits: Some(1),
             ..f2::Options::default()
-        },
-        lsm: lsm::Options {
+        })
+        .with(lsm::Options {
             memtable_bytes_max: 4 << 10,
             slots_max: 2,
             lookup_index_bytes_max: 16 << 10,
@@ -27,8 +27,8 @@ pub(crate) fn with_small_parts(options: Options) -> Options {
             level_ratio: 2,
             manifest_bytes: 1 << 10,
             ..lsm::Options::default()
-        },
-        flexdb: flexdb::Options {
+        })
+        .with(flexdb::Options {
             memtable_bytes_max: 4 << 10,
             interval_pairs: 4,
             interval_bytes: 1 << 10,
@@ -37,7 +37,7 @@ pub(crate) fn with_small_parts(options: Options) -> Options {
             segment_bytes_max: 16 << 10,
             stored_intervals_min: 1,
             ..flexdb::Options::default()
-        },
+        }),
         ..options
     }
 }

@@ -1,7 +1,7 @@
-//! Random operations on keyspaces that are tuned, each in another way, against a plainly right map.
+//! Random operations on keyspaces with settings of their own, against a plainly right map.
 //!
 //! The operations are puts, deletes, batches, merges, transactions, deletes of ranges, clearings,
-//! flushes, and reopenings between which tunings are added and removed. At the end the files are
+//! flushes, and reopenings between which settings are added and removed. At the end the files are
 //! whole.
 //!
 //! Parts are small, so that the tuned options are used: tables and their filters are written and
@@ -23,7 +23,7 @@ use environment::ManualClock;
 use rand::RngExt;
 use thermocline::{
     Batch, Change, Db, Direction, Durability, EngineKind, Environment, KeyRange, Keyspace,
-    KeyspaceOptions, MergeOperators, Options, Tuning, check_on, f2, flexdb, lsm,
+    KeyspaceOptions, MergeOperators, Options, Settings, check_on,
 };
 
 const STEPS: usize = 500;
@@ -36,7 +36,7 @@ const BYTES_MAX: usize = 3000;
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
 struct Run {
-    tuning: Tuning,
+    settings: Settings,
     of: KeyspaceOptions,
     disk: Arc<SimulatedDisk>,
     options: Options,
@@ -61,17 +61,17 @@ fn setting(name: &str, otherwise: u64) -> u64 {
 fn every_tuned_engine_agrees_with_a_map() {
     let (first, cases) = (setting("THERMOCLINE_SEED", 1), setting("THERMOCLINE_CASES", 1));
     for seed in first..first + cases {
-        for (number, tuning) in tunings::all().into_iter().enumerate() {
+        for (number, settings) in tunings::all().into_iter().enumerate() {
             // Each with a journal by one seed, and without by the next.
             let journaled = (seed + number as u64).is_multiple_of(2);
-            println!("THERMOCLINE_SEED={seed}, {tuning}, journaled: {journaled}");
-            Run::new(seed, tuning, journaled).go();
+            println!("THERMOCLINE_SEED={seed}, {settings}, journaled: {journaled}");
+            Run::new(seed, settings, journaled).go();
         }
     }
 }
 
 impl Run {
-    fn new(seed: u64, tuning: Tuning, journaled: bool) -> Self {
+    fn new(seed: u64, settings: Settings, journaled: bool) -> Self {
         let (environment, clock) = Environment::simulated(seed);
         let random = environment.random("tuned");
         let append = "append".parse().unwrap();
@@ -86,18 +86,18 @@ impl Run {
             ..Options::default()
         });
         let of = KeyspaceOptions {
-            engine: tuning.engine(),
+            engine: tunings::engine(settings),
             journaled,
             memory_bytes: Some(2 << 20),
             merge: Some(append),
-            tuning: Some(tuning),
+            settings: Some(settings),
             ..KeyspaceOptions::default()
         };
         let disk = SimulatedDisk::new(seed, Faults::none());
         let db = Db::open_on(disk.clone() as Arc<dyn Device>, "tuned", options.clone()).unwrap();
         let space = db.keyspace("s", of).unwrap();
         let content = Content::new();
-        Self { tuning, of, disk, options, clock, db, space, random, content }
+        Self { settings, of, disk, options, clock, db, space, random, content }
     }
 
     fn go(mut self) {
@@ -126,7 +126,7 @@ impl Run {
         self.look_at_all();
         self.db.close().unwrap();
         let report = check_on(self.disk.clone(), "tuned").unwrap();
-        assert!(report.is_whole(), "{}: {:?}", self.tuning, report.damage);
+        assert!(report.is_whole(), "{}: {:?}", self.settings, report.damage);
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -193,7 +193,7 @@ impl Run {
         let (one, other) = (self.key(), self.key());
         let transaction = self.db.begin().unwrap();
         let found = transaction.get(&self.space, &one).unwrap();
-        assert_eq!(found, self.content.get(&one).cloned(), "{}", self.tuning);
+        assert_eq!(found, self.content.get(&one).cloned(), "{}", self.settings);
         let value = appended(found.as_deref(), b"t");
         transaction.put(&self.space, &one, &value).unwrap();
         self.content.insert(one, value);
@@ -213,31 +213,27 @@ impl Run {
         }
     }
 
-    /// Opens it again, with the tuning or without.
+    /// Opens it again, with the settings or without.
     fn reopen(&mut self) {
-        let nothing = match self.tuning {
-            Tuning::F2(_) => Tuning::F2(f2::Tuning::default()),
-            Tuning::Lsm(_) => Tuning::Lsm(lsm::Tuning::default()),
-            Tuning::FlexDb(_) => Tuning::FlexDb(flexdb::Tuning::default()),
-        };
-        let told = if self.random.random_ratio(2, 3) { self.tuning } else { nothing };
-        let told = KeyspaceOptions { tuning: Some(told), ..self.of };
+        let nothing = tunings::engine(self.settings).settings();
+        let told = if self.random.random_ratio(2, 3) { self.settings } else { nothing };
+        let told = KeyspaceOptions { settings: Some(told), ..self.of };
         self.db.keyspace("s", told).unwrap();
         self.db.close().unwrap();
         let device: Arc<dyn Device> = self.disk.clone();
         self.db = Db::open_on(device, "tuned", self.options.clone()).unwrap();
         self.space = self.db.existing_keyspace("s").unwrap();
-        let (found, said) = (self.space.options().tuning, told.tuning);
+        let (found, said) = (self.space.options().settings, told.settings);
         // An option that is fixed for life stays although it is not given again.
-        let stays = matches!(self.tuning, Tuning::F2(f2::Tuning { chunk_bytes: Some(_), .. }));
+        let stays = self.settings.get("chunk_bytes").is_some();
         let is_kept = found == said.filter(|said| *said != nothing);
-        assert!(is_kept || stays, "{}: {found:?} instead of {said:?}", self.tuning);
+        assert!(is_kept || stays, "{}: {found:?} instead of {said:?}", self.settings);
     }
 
     fn look_at_one(&mut self) {
         let key = self.key();
         let found = self.space.get(&key).unwrap();
-        assert!(found.as_ref() == self.content.get(&key), "{}: {key:?}", self.tuning);
+        assert!(found.as_ref() == self.content.get(&key), "{}: {key:?}", self.settings);
     }
 
     fn look_at_all(&self) {
@@ -247,12 +243,12 @@ impl Run {
             Continue(())
         };
         self.space.walk(None, &mut take).unwrap();
-        assert!(seen == self.content, "{}: a walk sees something else", self.tuning);
+        assert!(seen == self.content, "{}: a walk sees something else", self.settings);
         if self.space.is_ordered() {
             let scan = self.space.scan_in(KeyRange::all(), Direction::Backward).unwrap();
             let backward = scan.map(|pair| pair.unwrap());
             let own = self.content.iter().rev().map(|(key, value)| (key.clone(), value.clone()));
-            assert!(backward.eq(own), "{}: a scan sees something else", self.tuning);
+            assert!(backward.eq(own), "{}: a scan sees something else", self.settings);
         }
     }
 }

@@ -28,7 +28,7 @@ fn filled(device: &Arc<FaultDevice>, journaled: bool) -> (Db, Keyspace) {
         memory_bytes: 64 << 20,
         sync_interval: None,
         durability: Durability::Buffered,
-        f2: few_pages::f2(),
+        engines: few_pages::f2().into(),
         ..Options::default()
     };
     let db = Db::open_on(Arc::clone(device) as Arc<dyn Device>, "memory", options).unwrap();

@@ -48,6 +48,7 @@ mod checkpoint;
 mod cold;
 mod cold_index;
 mod compaction;
+mod driver;
 mod failing_compactions;
 mod hash_index;
 mod held_room;
@@ -84,6 +85,7 @@ pub use check::{
     salvage,
 };
 pub use checkpoint::Checkpoint;
+pub use driver::DRIVER;
 pub use open::memory_bytes_min;
 pub use options::Options;
 pub use session::{Completed, Get, Session, Ticket, Told, Update, Wait};

@@ -21,6 +21,7 @@ use crate::checkpoint::{Checkpoint, Checkpointer, Frontier, GivingBack, Marks};
 use crate::cold::Cold;
 use crate::cold_index::DigestFigures;
 use crate::compaction::{CompactionFigures, DeadBytes, Work};
+use crate::driver::CAPABILITIES;
 use crate::hash_index::HashIndex;
 use crate::held_room::HeldRoom;
 use crate::hybrid_log::HybridLog;
@@ -144,13 +145,7 @@ impl Shared {
 
 impl Engine for Store {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            name: "f2",
-            ordered: false,
-            deletes_ranges: false,
-            orders_writes: true,
-            flush_rewrites_all: false,
-        }
+        CAPABILITIES
     }
 
     fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {

@@ -81,6 +81,7 @@ mod checkpoint;
 mod collect;
 mod commit;
 mod commit_steps;
+mod driver;
 mod error;
 mod fragmented;
 mod index;
@@ -113,6 +114,7 @@ mod write;
 pub const FORMATS: &[codec::Format] = &[stored_index::FORMAT, flexspace::space::LOG_FORMAT];
 
 pub use check::{Report, check};
+pub use driver::DRIVER;
 pub use options::Options;
 pub use pair::{decode_header, decode_pairs};
 pub use salvage::salvage;

@@ -22,6 +22,7 @@ use crate::admission::Admission;
 use crate::cache::Cache;
 use crate::commit::{Committer, Thinning};
 use crate::commit_steps::CommitSteps;
+use crate::driver::CAPABILITIES;
 use crate::error::from_space;
 use crate::fragmented::Fragmented;
 use crate::index::{Index, IndexSnapshot};
@@ -224,13 +225,7 @@ impl Shared {
 
 impl Engine for Store {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            name: "flexdb",
-            ordered: true,
-            deletes_ranges: false,
-            orders_writes: false,
-            flush_rewrites_all: false,
-        }
+        CAPABILITIES
     }
 
     fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {

@@ -79,6 +79,7 @@ mod cache;
 mod check;
 mod checkpoint;
 mod dranges;
+mod driver;
 mod entry;
 mod ingest;
 mod lookup;
@@ -111,6 +112,7 @@ mod write;
 pub const FORMATS: &[codec::Format] = &[manifest::FORMAT, table::FORMAT];
 
 pub use check::{Report, check, check_with};
+pub use driver::DRIVER;
 pub use manifest::{decode_edits, decode_standing};
 pub use options::{Options, Routing};
 pub use salvage::salvage;

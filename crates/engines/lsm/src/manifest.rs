@@ -80,6 +80,14 @@ pub(crate) fn read(device: &dyn Device) -> Result<Option<(Superblock, Contents)>
     Ok(Some((superblock, Contents { standing, edit })))
 }
 
+/// Returns the bytes of the manifests on the device.
+pub(crate) fn stored_bytes(device: &dyn Device) -> Result<u64> {
+    let files = device.list("")?.into_iter();
+    let manifests = files.filter(|file| format::file_number(&file.name).is_some());
+    let bytes = manifests.map(|file| Ok(device.open(&file.name, Mode::Read)?.len()?));
+    bytes.sum()
+}
+
 /// Returns all edits of the manifest that `standing` names, as one.
 fn load(device: &dyn Device, standing: &Standing) -> Result<Edit> {
     let name = format::file_name(standing.manifest);

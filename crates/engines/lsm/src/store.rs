@@ -23,6 +23,7 @@ use crate::background::Background;
 use crate::background::remove::Removals;
 use crate::background::reorganise::Reorganiser;
 use crate::cache::Cache;
+use crate::driver::CAPABILITIES;
 use crate::ingest::SortedTables;
 use crate::lookup_index::LookupIndex;
 use crate::manifest::Manifest;
@@ -144,13 +145,7 @@ impl Shared {
 
 impl Engine for Store {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            name: "lsm",
-            ordered: true,
-            deletes_ranges: true,
-            orders_writes: false,
-            flush_rewrites_all: false,
-        }
+        CAPABILITIES
     }
 
     fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {

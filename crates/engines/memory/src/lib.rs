@@ -61,6 +61,7 @@
 //! ```
 
 mod check;
+mod driver;
 mod flush;
 mod map;
 mod open;
@@ -79,7 +80,8 @@ mod write;
 pub const FORMATS: &[codec::Format] = &[snapshot::format::FORMAT];
 
 pub use check::{Report, check};
-pub use open::{Footprint, footprint, pair_footprint};
+pub use driver::DRIVER;
+pub use open::{footprint, pair_footprint};
 pub use options::Options;
 pub use snapshot::reader::decode_block as decode_snapshot_block;
 pub use snapshot::salvage::salvage;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use codec::{Corruption, SeqNo};
 use device::Device;
-use engine::{BackgroundErrors, Health, Host, Result, Superblock};
+use engine::{BackgroundErrors, Footprint, Health, Host, Result, Superblock};
 use workers::{Class, Next, Stopped};
 
 use crate::flush::{Flusher, LastSnapshot};
@@ -30,15 +30,6 @@ const PRUNED_PER_ROUND: usize = 4096;
 /// Bytes of memory that a pair from a snapshot takes besides its key and value: 25 to 28 bytes were
 /// measured.
 const PAIR_OVERHEAD_BYTES: u64 = 28;
-
-/// The memory that a store which is not open yet will take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Footprint {
-    /// About how many bytes of memory its snapshot takes once it is opened; zero if there is none.
-    pub bytes: u64,
-    /// Every write up to here is in the snapshot.
-    pub persisted: SeqNo,
-}
 
 /// Returns the footprint of the store in `device`. Reads the superblock alone.
 ///

@@ -12,6 +12,7 @@ use engine::{
 use sync::locks::Mutex;
 use workers::Group;
 
+use crate::driver::CAPABILITIES;
 use crate::flush::{Flusher, LastSnapshot};
 use crate::map::Map;
 use crate::options::Options;
@@ -61,13 +62,7 @@ impl Shared {
 
 impl Engine for Store {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            name: "memory",
-            ordered: true,
-            deletes_ranges: true,
-            orders_writes: false,
-            flush_rewrites_all: true,
-        }
+        CAPABILITIES
     }
 
     fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {

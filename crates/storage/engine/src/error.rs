@@ -49,6 +49,16 @@ pub enum Error {
         /// The allowed values.
         allowed: &'static str,
     },
+    /// A setting that the engine does not have; nothing was opened or made.
+    #[error("engine {engine} has no setting {name}; it has: {known}")]
+    NoSetting {
+        /// The engine.
+        engine: &'static str,
+        /// The name.
+        name: String,
+        /// The names of its settings.
+        known: String,
+    },
     /// The engine keeps no order, so it cannot scan, remove a range, or show a snapshot.
     #[error("engine {engine} keeps no order of keys, so it {asked}")]
     Unordered {

@@ -37,6 +37,7 @@ mod background_errors;
 mod barrier;
 mod batch;
 mod contract;
+mod driver;
 mod entry_key;
 mod error;
 mod health;
@@ -45,6 +46,7 @@ mod ingestion;
 mod limits;
 mod lookup;
 mod newer;
+mod placed;
 mod range;
 mod ranges;
 mod recent_writes;
@@ -53,6 +55,7 @@ mod reservation;
 mod rounds;
 mod salvage;
 mod sequence;
+mod settings;
 mod stats;
 mod superblock;
 
@@ -66,6 +69,7 @@ pub use contract::{
     Capabilities, Change, Cursor, Engine, GoOn, Operator, TryNext, Updated, Updates, Visit,
     walk_in_order,
 };
+pub use driver::{CheckReport, Driver, Footprint, MemoryUse, OpenEngine, opened};
 pub use entry_key::{AsTarget, EntryKey, Target};
 pub use error::{Error, InOrder, Result};
 pub use health::Health;
@@ -84,6 +88,7 @@ pub use reservation::{BlockingWrites, Demand, Reservation, Room, VALUE_BYTES_GUE
 pub use rounds::Rounds;
 pub use salvage::{Lost, LostKeys, Salvaged, TakeSound, as_damage};
 pub use sequence::{Pin, Sequence, Ticket};
+pub use settings::{EngineSettings, Scope, Setting, SettingKind, SettingValue, Settings};
 pub use stats::Stats;
 pub use superblock::Superblock;
 

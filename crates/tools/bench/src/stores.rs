@@ -280,7 +280,7 @@ pub trait Catalog: Send + Sync {
     /// Opens one.
     ///
     /// # Errors
-    /// There is none by this name, it is not built, or it refuses the options.
+    /// There is none by this name, or it refuses the options.
     fn open(&self, name: &str, options: &OpenOptions) -> Result<Arc<dyn Store>, StoreError>;
 
     /// Whether the store opens again what it has closed, also from a copy of its files.

@@ -102,7 +102,6 @@ impl From<thermocline::Error> for Failure {
             Db::InUse { .. } => Kind::InUse,
             Db::NewerVersion(_) => Kind::NewerVersion,
             Db::UnknownEngine { .. }
-            | Db::NotBuilt { .. }
             | Db::BadKeyspaceName { .. }
             | Db::KeyspaceExists { .. }
             | Db::NoEnds { .. }

@@ -13,6 +13,7 @@
 //! - R3. A tombstone stays until a snapshot covers it, so that replay cannot bring its key back.
 
 mod check;
+mod driver;
 mod pending;
 mod snapshot;
 mod store;
@@ -20,6 +21,7 @@ mod superblock;
 mod versions;
 
 pub use check::check;
+pub use driver::DRIVER;
 pub use store::Reference;
 
 use std::sync::Arc;

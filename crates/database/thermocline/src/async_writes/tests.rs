@@ -12,8 +12,9 @@ use journal::Durability;
 use sync::locks::Mutex;
 
 use crate::database::Db;
+use crate::drivers::EngineKind;
 use crate::keyspace::Keyspace;
-use crate::options::{EngineKind, KeyspaceOptions, Options};
+use crate::options::{KeyspaceOptions, Options};
 use crate::stand_in::{NoQueue, OneRead, StandIn, stand_in};
 use crate::{AsyncBatch, AsyncSwap, AsyncUpdate, AsyncWrite, Batch, Error};
 

@@ -7,7 +7,8 @@ use environment::Environment;
 use rand::Rng;
 
 use super::*;
-use crate::options::{EngineKind, KeyspaceOptions, Options};
+use crate::drivers::EngineKind;
+use crate::options::{KeyspaceOptions, Options};
 
 const ENGINES: [EngineKind; 4] =
     [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];

@@ -50,9 +50,7 @@ impl Error {
             | Self::OtherMergeOperator { .. }
             | Self::NotEmpty { .. } => Kind::Exists,
             Self::InUse { .. } => Kind::InUse,
-            Self::NewerVersion(_) | Self::NotBuilt { .. } | Self::NoEnds { .. } => {
-                Kind::Unsupported
-            }
+            Self::NewerVersion(_) | Self::NoEnds { .. } => Kind::Unsupported,
             Self::Conflict { .. } | Self::TransactionTooOld { .. } | Self::Cleared { .. } => {
                 Kind::Conflict
             }
@@ -126,6 +124,7 @@ fn of_engine(error: &Engine) -> ErrorKind {
         | Engine::ValueTooLong { .. }
         | Engine::RecordTooLong { .. }
         | Engine::BadOption { .. }
+        | Engine::NoSetting { .. }
         | Engine::NotAscending { .. }
         | Engine::WriteTooLarge { .. } => ErrorKind::InvalidInput,
         Engine::Unordered { .. }

@@ -9,9 +9,10 @@ use engine::KeyRange;
 
 use super::*;
 use crate::database::Db;
+use crate::drivers::EngineKind;
 use crate::error::Error;
 use crate::keyspace::Keyspace;
-use crate::options::{EngineKind, KeyspaceOptions, Options};
+use crate::options::{KeyspaceOptions, Options};
 
 const UPDATERS: u64 = 4;
 const KEYS: u64 = 6;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use sync::locks::Mutex;
 
 use super::*;
-use crate::options::{EngineKind, KeyspaceOptions, Options};
+use crate::drivers::EngineKind;
+use crate::options::{KeyspaceOptions, Options};
 use crate::stand_in::{StandIn, stand_in};
 
 /// Work that takes longer than this never ends.

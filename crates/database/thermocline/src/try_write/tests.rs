@@ -12,7 +12,8 @@ use journal::Durability;
 
 use super::*;
 use crate::Error;
-use crate::options::{EngineKind, KeyspaceOptions, Options};
+use crate::drivers::EngineKind;
+use crate::options::{KeyspaceOptions, Options};
 use crate::stand_in::OneRead;
 use crate::stand_in::{StandIn, stand_in};
 

@@ -47,7 +47,7 @@ fn options() -> Options {
         balance_memory: false,
         durability: Durability::Buffered,
         // Reads are counted: keys share no entries of the index.
-        f2: f2::Options { index_bits: None, ..few_pages::f2() },
+        engines: f2::Options { index_bits: None, ..few_pages::f2() }.into(),
         ..Options::default()
     }
 }

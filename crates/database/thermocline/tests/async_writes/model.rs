@@ -275,7 +275,7 @@ fn futures_come_to_what_blocking_calls_come_to() {
                     values_end,
                     merge,
                     memory_bytes,
-                    tuning: None,
+                    settings: None,
                 };
                 compare(seed, kind, durability);
             }

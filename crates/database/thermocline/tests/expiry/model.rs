@@ -51,12 +51,12 @@ fn every_engine_agrees_with_a_map() {
 fn every_tuned_engine_agrees_with_a_map() {
     let (first, cases) = (number("THERMOCLINE_SEED", 1), number("THERMOCLINE_CASES", 1));
     for seed in first..first + cases {
-        for (at, tuning) in tunings::all().into_iter().enumerate() {
+        for (at, settings) in tunings::all().into_iter().enumerate() {
             // Each with a journal by one seed, and without by the next.
             let journaled = (seed + at as u64).is_multiple_of(2);
-            println!("THERMOCLINE_SEED={seed}, {tuning}, journaled: {journaled}");
-            let of = with_ends(tuning.engine(), journaled);
-            Run::new(seed, KeyspaceOptions { tuning: Some(tuning), ..of }).go();
+            println!("THERMOCLINE_SEED={seed}, {settings}, journaled: {journaled}");
+            let of = with_ends(tunings::engine(settings), journaled);
+            Run::new(seed, KeyspaceOptions { settings: Some(settings), ..of }).go();
         }
     }
 }

@@ -97,17 +97,17 @@ fn every_engine_agrees_with_a_map() {
 fn every_tuned_engine_agrees_with_a_map() {
     let (first, cases) = (setting("THERMOCLINE_SEED", 1), setting("THERMOCLINE_CASES", 1));
     for seed in first..first + cases {
-        for (at, tuning) in tunings::all().into_iter().enumerate() {
+        for (at, settings) in tunings::all().into_iter().enumerate() {
             // Each with a journal by one seed, and without by the next; of both some with values
             // that end.
             let number = seed + at as u64;
             let (journaled, values_end) = (number.is_multiple_of(2), number % 4 > 1);
             println!(
-                "THERMOCLINE_SEED={seed}, {tuning}, journaled: {journaled}, \
+                "THERMOCLINE_SEED={seed}, {settings}, journaled: {journaled}, \
                  values that end: {values_end}"
             );
-            let of = merged_by("edit", tuning.engine(), journaled);
-            Run::new(seed, KeyspaceOptions { values_end, tuning: Some(tuning), ..of }).go();
+            let of = merged_by("edit", tunings::engine(settings), journaled);
+            Run::new(seed, KeyspaceOptions { values_end, settings: Some(settings), ..of }).go();
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::workload::WorkloadError;
 /// Arguments of a comparison of our stores with others.
 #[derive(Args, Clone, Debug)]
 pub struct CompareArgs {
-    /// Our engine, and what of it is to be otherwise, as f2:read-cache=0
+    /// Our engine, and what of it is to be otherwise, as f2:read-cache-bytes=0
     #[arg(long, default_value = "memory")]
     pub engine: String,
     /// Their stores, as rocksdb,fjall,lmdb,redb; or ours, as f2:single-log; of each, options of its

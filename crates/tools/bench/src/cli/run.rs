@@ -19,7 +19,7 @@ use crate::workload::{Workload, WorkloadError};
 /// One run.
 #[derive(Args, Clone, Debug)]
 pub struct RunArgs {
-    /// The store to run, and what of it is to be otherwise, as f2:single-log:read-cache=0
+    /// The store to run, and what of it is to be otherwise, as f2:single-log:read-cache-bytes=0
     #[arg(long)]
     pub engine: String,
     /// ycsb-a to ycsb-f, ycsb-w, mixgraph-all, mixgraph-prefix (both also with -points), hashkv-p0

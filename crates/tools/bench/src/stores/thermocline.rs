@@ -43,7 +43,7 @@ impl Catalog for Ours {
     }
 
     fn open(&self, name: &str, options: &OpenOptions) -> Result<Arc<dyn Store>, StoreError> {
-        let Variant { engine, f2, lsm, flexdb } = name.parse()?;
+        let Variant { engine, settings } = name.parse()?;
         let (journaled, durability) = match options.durability {
             Durability::None => (false, Reached::Buffered),
             Durability::Buffered => (true, Reached::Flushed),
@@ -63,9 +63,7 @@ impl Catalog for Ours {
                 durability,
                 sync_interval: None,
                 io,
-                f2,
-                lsm,
-                flexdb,
+                engines: settings.into(),
                 ..Options::default()
             },
         )?;
@@ -82,7 +80,8 @@ impl Catalog for Ours {
 
     /// The engine `memory` holds all of its data, with any budget.
     fn sizes_cache(&self, name: &str) -> bool {
-        name.parse() != Ok(EngineKind::Memory)
+        let engine = name.parse::<EngineKind>();
+        engine.is_ok_and(|engine| engine.driver().has_share())
     }
 }
 

@@ -71,9 +71,9 @@ fn row(store: &str) -> SummaryRow {
 #[test]
 fn long_names_do_not_run_together() {
     let long = SummaryRow { workload: "rw50@distribution=uniform".to_owned(), ..row("f2") };
-    let table = comparison_table(&[long, row("f2:single-log:disk-bytes=1")]);
+    let table = comparison_table(&[long, row("f2:single-log:disk-bytes-max=1")]);
     assert!(table.contains("rw50@distribution=uniform  f2  "), "{table}");
-    assert!(table.contains("f2:single-log:disk-bytes=1  "), "{table}");
+    assert!(table.contains("f2:single-log:disk-bytes-max=1  "), "{table}");
 }
 
 #[test]

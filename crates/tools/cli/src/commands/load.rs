@@ -14,7 +14,9 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use thermocline::{Batch, Db, Durability, EngineKind, Ingestion, Keyspace, KeyspaceOptions};
+use thermocline::{
+    Batch, Db, Durability, EngineKind, ErrorKind, Ingestion, Keyspace, KeyspaceOptions,
+};
 
 use super::Context;
 use crate::arguments::Load;
@@ -126,7 +128,7 @@ fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Load
                 journaled,
                 values_end,
                 memory_bytes,
-                tuning,
+                settings,
                 merge,
             } => {
                 loaded.keyspaces += 1;
@@ -136,9 +138,15 @@ fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Load
                     Some(asked) => asked,
                     None => engine.parse()?,
                 };
-                let tuning = tuning.filter(|tuning| tuning.engine() == engine);
-                let options =
-                    KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, tuning };
+                let settings = settings.filter(|of| of.engine() == engine.name());
+                let options = KeyspaceOptions {
+                    engine,
+                    journaled,
+                    memory_bytes,
+                    values_end,
+                    merge,
+                    settings,
+                };
                 let is_sorted = dumped.is_some_and(EngineKind::is_ordered);
                 way = Some(Way::to(db.keyspace(name, options)?.as_stored(), is_sorted)?);
             }
@@ -166,8 +174,12 @@ enum Way {
 
 impl Way {
     fn to(keyspace: Keyspace, is_sorted: bool) -> Result<Self, Failure> {
-        if is_sorted && keyspace.options().engine == EngineKind::Lsm {
-            return Ok(Self::Ingested(keyspace.ingestion()?));
+        if is_sorted {
+            match keyspace.ingestion() {
+                Ok(ingestion) => return Ok(Self::Ingested(ingestion)),
+                Err(error) if error.kind() == ErrorKind::Unsupported => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(Self::Written { keyspace, batch: Batch::new(), batched: 0 })
     }

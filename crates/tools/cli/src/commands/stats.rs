@@ -1,7 +1,7 @@
 //! `thermocline stats`: figures of a database and its keyspaces.
 
 use serde_json::{Map, Value, json};
-use thermocline::{KeyspaceStats, Tuning};
+use thermocline::KeyspaceStats;
 
 use super::{Context, existing};
 use crate::arguments::Stats;
@@ -53,8 +53,8 @@ pub(super) fn run(context: &Context, arguments: &Stats) -> Outcome {
         figure("  journaled", keyspace.options.journaled.to_string())?;
         let ends = if keyspace.options.values_end { "yes; scan --json tells when" } else { "no" };
         figure("  values may end", ends.to_owned())?;
-        if let Some(tuning) = keyspace.options.tuning {
-            figure("  its own options", tuning.to_string())?;
+        if let Some(settings) = keyspace.options.settings {
+            figure("  its own options", settings.to_string())?;
         }
         let unknown = || "not counted".to_owned();
         figure("  keys", keyspace.engine.live_keys.map_or_else(unknown, |n| n.to_string()))?;
@@ -101,15 +101,16 @@ fn shown(name: &str, value: u64) -> String {
 fn keyspace_json(keyspace: &KeyspaceStats) -> Value {
     let detail: Map<String, Value> =
         sizes(keyspace).map(|(name, value)| (name.to_owned(), json!(value))).collect();
-    let said = keyspace.options.tuning.iter().flat_map(Tuning::said);
-    let tuning: Map<String, Value> =
-        said.map(|(name, value)| (name.to_owned(), json!(value))).collect();
+    let said = keyspace.options.settings.iter().flat_map(|settings| settings.iter());
+    let settings: Map<String, Value> = said
+        .map(|(setting, value)| (setting.name.to_owned(), json!(setting.shown(value))))
+        .collect();
     json!({
         "name": keyspace.name,
         "engine": keyspace.options.engine.name(),
         "journaled": keyspace.options.journaled,
         "values_end": keyspace.options.values_end,
-        "own_options": tuning,
+        "own_options": settings,
         "persisted_seqno": keyspace.persisted.get(),
         "live_keys": keyspace.engine.live_keys,
         "live_bytes": keyspace.engine.live_bytes,

@@ -128,10 +128,11 @@ impl Effective {
             io: values::io(self.text("io"))?,
             journal_bytes: values::bytes(self.text("journal-max"))?,
             background_threads: values::background_threads(self.text("background-threads"))?,
-            lsm: thermocline::lsm::Options {
+            engines: thermocline::lsm::Options {
                 compression: values::compression(self.text("compression"))?,
                 ..thermocline::lsm::Options::default()
-            },
+            }
+            .into(),
             ..thermocline::Options::default()
         })
     }

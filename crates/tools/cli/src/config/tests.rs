@@ -27,7 +27,7 @@ fn every_default_is_allowed_by_its_own_check() {
     assert_eq!(database.durability, expected.durability);
     assert_eq!(database.sync_interval, expected.sync_interval);
     assert_eq!(database.io, expected.io);
-    assert_eq!(database.lsm, expected.lsm);
+    assert_eq!(database.engines, expected.engines);
     assert_eq!(database.journal_bytes, expected.journal_bytes);
     assert_eq!(database.background_threads, expected.background_threads);
     assert_eq!(effective.keyspace().unwrap(), thermocline::KeyspaceOptions::default());
@@ -115,8 +115,10 @@ fn each_level_has_its_compression() {
     {
         let flags = vec![("compression", text.to_owned())];
         let effective = Effective::gather(Option::None, variables(&[]), &flags).unwrap();
-        assert_eq!(effective.database().unwrap().lsm.compression, expected);
-        assert_eq!(effective.serving().unwrap().0.lsm.compression, expected);
+        let compression = expected.to_vec();
+        let lsm = thermocline::lsm::Options { compression, ..Default::default() };
+        assert_eq!(effective.database().unwrap().engines, lsm.clone().into());
+        assert_eq!(effective.serving().unwrap().0.engines, lsm.into());
     }
     let error = super::values::compression("lz4,gzip").unwrap_err();
     assert_eq!(error, "\"gzip\" is no compression: one of none, lz4, zstd");

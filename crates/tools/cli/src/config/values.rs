@@ -113,11 +113,7 @@ pub(super) fn durability(text: &str) -> Result<Durability, String> {
 
 /// An engine that this version has.
 pub(super) fn engine(text: &str) -> Result<EngineKind, String> {
-    let engine: EngineKind = text.parse().map_err(|error| format!("{error}"))?;
-    if engine.is_built() {
-        return Ok(engine);
-    }
-    Err(thermocline::Error::NotBuilt { engine }.to_string())
+    text.parse().map_err(|error: thermocline::Error| error.to_string())
 }
 
 /// How blocks of `lsm` are compressed, in Level 0 and so on.

@@ -16,14 +16,16 @@
 //!   journaled and 2 for values that end, whose pairs then have the stored form. Then the memory
 //!   that it is to have, 8 bytes, 0 for a share of the rest. The last two fields are each prefixed
 //!   with their length: its engine's differences from a database's options, in the form of
-//!   [`Tuning::to_bytes`], and the name of its merge operator, empty for none. The pairs that
+//!   [`Settings::to_bytes`], and the name of its merge operator, empty for none. The pairs that
 //!   follow belong to it.
 //! - 2, pairs: key and value, each prefixed with its length as a varint, again and again.
 //! - 3, end: keyspaces and pairs in the whole dump, 8 bytes each. Without it a dump is cut short.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use codec::{Corruption, Format, Reader, Writer};
-use thermocline::{EngineKind, KEY_BYTES_MAX, KeyspaceOptions, MergeName, Tuning, VALUE_BYTES_MAX};
+use thermocline::{
+    EngineKind, KEY_BYTES_MAX, KeyspaceOptions, MergeName, Settings, VALUE_BYTES_MAX,
+};
 
 /// The kind of file. Only the newest of its versions is read.
 pub(super) const FORMAT: Format = Format::new(*b"TCDUMPED", 4, 0);
@@ -46,6 +48,7 @@ const KIND_PAIRS: u8 = 2;
 const KIND_END: u8 = 3;
 
 /// The content of one frame.
+#[expect(clippy::large_enum_variant, reason = "one frame is in memory at a time")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// The keyspace of the pairs that follow.
@@ -62,7 +65,7 @@ pub enum Frame<'a> {
         memory_bytes: Option<u64>,
         /// Its engine's differences from a database's options. For an engine that this program does
         /// not know they are passed over.
-        tuning: Option<Tuning>,
+        settings: Option<Settings>,
         /// The operator that merges its values.
         merge: Option<MergeName>,
     },
@@ -126,24 +129,32 @@ pub(super) fn put_pair(payload: &mut Vec<u8>, key: &[u8], value: &[u8]) {
 impl<'a> Frame<'a> {
     /// The keyspace `name` with these options.
     pub(super) fn keyspace(name: &'a str, options: &KeyspaceOptions) -> Self {
-        let KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, tuning } =
+        let KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, settings } =
             *options;
         let engine = engine.name();
-        Self::Keyspace { name, engine, journaled, values_end, memory_bytes, tuning, merge }
+        Self::Keyspace { name, engine, journaled, values_end, memory_bytes, settings, merge }
     }
 
     /// Appends its payload to `out` and returns its kind.
     pub(super) fn encode(&self, out: &mut Vec<u8>) -> u8 {
         let mut fields = Writer::new(out);
         match self {
-            Self::Keyspace { name, engine, journaled, values_end, memory_bytes, tuning, merge } => {
+            Self::Keyspace {
+                name,
+                engine,
+                journaled,
+                values_end,
+                memory_bytes,
+                settings,
+                merge,
+            } => {
                 fields.put_prefixed(name.as_bytes());
                 fields.put_prefixed(engine.as_bytes());
                 let journaled = if *journaled { FLAG_JOURNALED } else { 0 };
                 let values_end = if *values_end { FLAG_VALUES_END } else { 0 };
                 fields.put_u8(journaled | values_end);
                 fields.put_u64(memory_bytes.unwrap_or(0));
-                fields.put_prefixed(&Tuning::to_bytes(*tuning));
+                fields.put_prefixed(&Settings::to_bytes(*settings));
                 let merge = merge.as_ref().map_or("", MergeName::as_str);
                 fields.put_prefixed(merge.as_bytes());
                 KIND_KEYSPACE
@@ -171,11 +182,19 @@ impl<'a> Frame<'a> {
                 let (name, engine) = (take_text(&mut fields)?, take_text(&mut fields)?);
                 let flags = take_flags(&mut fields)?;
                 let memory_bytes = Some(fields.take_u64()?).filter(|bytes| *bytes > 0);
-                let tuning = take_tuning(engine, &mut fields)?;
+                let settings = take_settings(engine, &mut fields)?;
                 let merge = take_merge(&mut fields)?;
                 let journaled = flags & FLAG_JOURNALED != 0;
                 let values_end = flags & FLAG_VALUES_END != 0;
-                Self::Keyspace { name, engine, journaled, values_end, memory_bytes, tuning, merge }
+                Self::Keyspace {
+                    name,
+                    engine,
+                    journaled,
+                    values_end,
+                    memory_bytes,
+                    settings,
+                    merge,
+                }
             }
             KIND_PAIRS => return Ok(Self::Pairs(Pairs::new(payload))),
             KIND_END => Self::End { keyspaces: fields.take_u64()?, pairs: fields.take_u64()? },
@@ -199,10 +218,10 @@ fn take_flags(fields: &mut Reader<'_>) -> Result<u8, Corruption> {
     }
 }
 
-fn take_tuning(engine: &str, fields: &mut Reader<'_>) -> Result<Option<Tuning>, Corruption> {
+fn take_settings(engine: &str, fields: &mut Reader<'_>) -> Result<Option<Settings>, Corruption> {
     let own = fields.take_prefixed()?;
     let Ok(engine) = engine.parse::<EngineKind>() else { return Ok(None) };
-    Tuning::of_bytes(engine, own).map_err(|damage| fields.corruption(damage.what))
+    Settings::of_bytes(engine.driver(), own).map_err(|damage| fields.corruption(damage.what))
 }
 
 fn take_merge(fields: &mut Reader<'_>) -> Result<Option<MergeName>, Corruption> {

@@ -1,6 +1,6 @@
 //! A dump comes back whole, and nothing that was changed in it passes.
 
-use thermocline::{EngineKind, KeyspaceOptions, MergeName, Tuning, f2, flexdb, lsm};
+use thermocline::{EngineKind, KeyspaceOptions, MergeName, Settings, f2, flexdb, lsm};
 
 use super::{Error, Frame, Reader, Writer, format};
 
@@ -101,26 +101,26 @@ fn frames_of_another_order_or_dump_are_found() {
 #[test]
 fn a_keyspace_keeps_its_options() {
     let name = |name: &str| -> MergeName { name.parse().unwrap() };
-    let lsm = lsm::Tuning {
-        compression: Some([lsm::Compression::Zstd; lsm::Options::LEVELS]),
-        level_ratio: Some(5),
+    let lsm = lsm::Options {
+        compression: vec![lsm::Compression::Zstd],
+        level_ratio: 5,
         ..Default::default()
     };
-    let f2 = f2::Tuning { chunk_bytes: Some(128), ..Default::default() };
-    let flexdb = flexdb::Tuning { interval_bytes: Some(2048), ..Default::default() };
+    let f2 = f2::Options { chunk_bytes: 128, ..Default::default() };
+    let flexdb = flexdb::Options { interval_bytes: 2048, ..Default::default() };
     let of = |engine| KeyspaceOptions { engine, ..KeyspaceOptions::default() };
     let all = [
-        KeyspaceOptions { tuning: Some(Tuning::Lsm(lsm)), ..of(EngineKind::Lsm) },
+        KeyspaceOptions { settings: Some(lsm.into()), ..of(EngineKind::Lsm) },
         KeyspaceOptions { journaled: false, memory_bytes: Some(1 << 40), ..of(EngineKind::F2) },
         KeyspaceOptions {
             journaled: false,
             values_end: true,
-            tuning: Some(Tuning::F2(f2)),
+            settings: Some(f2.into()),
             ..of(EngineKind::F2)
         },
         KeyspaceOptions {
             merge: Some(name("an-operator_of.32-bytes-aaaaaaaa")),
-            tuning: Some(Tuning::FlexDb(flexdb)),
+            settings: Some(flexdb.into()),
             ..of(EngineKind::FlexDb)
         },
         KeyspaceOptions {
@@ -138,10 +138,10 @@ fn a_keyspace_keeps_its_options() {
     let mut reader = Reader::new(&bytes[..]).unwrap();
     for (number, options) in all.iter().enumerate() {
         let name = &*number.to_string();
-        let KeyspaceOptions { journaled, values_end, memory_bytes, tuning, merge, .. } = *options;
+        let KeyspaceOptions { journaled, values_end, memory_bytes, settings, merge, .. } = *options;
         let engine = options.engine.name();
         let expected =
-            Frame::Keyspace { name, engine, journaled, values_end, memory_bytes, tuning, merge };
+            Frame::Keyspace { name, engine, journaled, values_end, memory_bytes, settings, merge };
         assert_eq!(reader.next_frame().unwrap(), Some(expected));
     }
 }
@@ -154,40 +154,40 @@ fn beginning_with(version: u16, payload: &[u8]) -> Vec<u8> {
     [&header[..], &head, payload, &check.to_le_bytes()].concat()
 }
 
-/// The first frame's engine, tuning and operator of a keyspace.
-type Said = (String, Option<Tuning>, Option<MergeName>);
+/// The first frame's engine, settings and operator of a keyspace.
+type Said = (String, Option<Settings>, Option<MergeName>);
 
 fn first_keyspace(dump: &[u8]) -> Result<Said, Error> {
     match Reader::new(dump)?.next_frame()? {
-        Some(Frame::Keyspace { engine, tuning, merge, .. }) => {
-            Ok((engine.to_owned(), tuning, merge))
+        Some(Frame::Keyspace { engine, settings, merge, .. }) => {
+            Ok((engine.to_owned(), settings, merge))
         }
         other => panic!("{other:?}"),
     }
 }
 
-/// The payload of the keyspace `a`, with these bytes of a tuning and this name of an operator.
-fn keyspace_payload(engine: &str, tuning: &[u8], merge: &str) -> Vec<u8> {
+/// The payload of the keyspace `a`, with these bytes of settings and this name of an operator.
+fn keyspace_payload(engine: &str, settings: &[u8], merge: &str) -> Vec<u8> {
     let mut payload = Vec::new();
     let mut fields = codec::Writer::new(&mut payload);
     fields.put_prefixed(b"a");
     fields.put_prefixed(engine.as_bytes());
     fields.put_u8(1);
     fields.put_u64(0);
-    fields.put_prefixed(tuning);
+    fields.put_prefixed(settings);
     fields.put_prefixed(merge.as_bytes());
     payload
 }
 
 #[test]
 fn options_that_no_keyspace_could_have_are_damage() {
-    let read = |engine: &str, tuning: &[u8], merge: &str| {
-        let payload = keyspace_payload(engine, tuning, merge);
+    let read = |engine: &str, settings: &[u8], merge: &str| {
+        let payload = keyspace_payload(engine, settings, merge);
         first_keyspace(&beginning_with(format::FORMAT.version, &payload))
     };
-    let intervals = flexdb::Tuning { interval_pairs: Some(7), ..Default::default() };
+    let intervals = flexdb::Options { interval_pairs: 7, ..Default::default() };
     let add = "add".parse().unwrap();
-    let sound = ("flexdb".to_owned(), Some(Tuning::FlexDb(intervals)), Some(add));
+    let sound = ("flexdb".to_owned(), Some(intervals.into()), Some(add));
     assert_eq!(read("flexdb", &[1, 0, 7], "add").unwrap(), sound);
     // Values that are not allowed, options of another engine, bytes behind them, none at all, and
     // no name.
@@ -199,9 +199,9 @@ fn options_that_no_keyspace_could_have_are_damage() {
         ("flexdb", &[], "add"),
         ("flexdb", &[1, 0, 7], "two words"),
     ];
-    for (engine, tuning, merge) in refused {
-        let read = read(engine, tuning, merge);
-        assert!(matches!(read, Err(Error::Damaged(_))), "{engine} {tuning:?} {merge}: {read:?}");
+    for (engine, settings, merge) in refused {
+        let read = read(engine, settings, merge);
+        assert!(matches!(read, Err(Error::Damaged(_))), "{engine} {settings:?} {merge}: {read:?}");
     }
 }
 

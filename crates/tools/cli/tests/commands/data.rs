@@ -169,9 +169,9 @@ fn a_run_that_is_impossible_is_a_wrong_command_line() {
         ["--scan-length=0", "--scan-length"],
         ["--memory=2", "at least 8 MiB"],
         ["--engine=none", "this version has"],
-        ["--engine=nova", "not built"],
-        ["--engine=memory:single-log", "no settings"],
-        ["--engine=f2:none", "single-log"],
+        ["--engine=nova", "no engine"],
+        ["--engine=memory:single-log", "snapshot_block_bytes"],
+        ["--engine=f2:none", "single_log"],
         ["--engine=f2,--workload=s100", "s100 scans, and engine f2 keeps no order"],
     ] {
         for command in ["run", "prepare"] {
@@ -197,13 +197,13 @@ fn a_run_that_is_impossible_is_a_wrong_command_line() {
 }
 
 #[test]
-fn engines_that_are_not_built_are_refused() {
+fn engines_that_do_not_exist_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("db");
     for engine in ["hashkv", "nova"] {
         let said = on("put", &db, &["k", "v", "--engine", engine]);
         assert_eq!(said.code, 2, "{said:?}");
-        assert!(said.err.contains(&format!("engine {engine} is not built yet")), "{said:?}");
+        assert!(said.err.contains(&format!("there is no engine \"{engine}\"")), "{said:?}");
     }
     assert!(!db.exists(), "nothing was made");
 }
@@ -325,16 +325,16 @@ fn memory_that_is_too_small_is_refused_with_what_would_do() {
 
 #[test]
 fn stats_show_what_a_keyspace_has_of_its_own() {
-    use thermocline::{Db, EngineKind, KeyspaceOptions, Options, Tuning, lsm};
+    use thermocline::{Db, EngineKind, KeyspaceOptions, Options, lsm};
     let dir = tempfile::tempdir().unwrap();
     let made = Db::open(dir.path(), Options::default()).unwrap();
-    let tuning = Tuning::Lsm(lsm::Tuning {
-        compression: Some([lsm::Compression::Zstd; lsm::Options::LEVELS]),
-        block_bytes: Some(8192),
+    let own = lsm::Options {
+        compression: vec![lsm::Compression::Zstd],
+        block_bytes: 8192,
         ..Default::default()
-    });
+    };
     let engine = EngineKind::Lsm;
-    let options = KeyspaceOptions { engine, tuning: Some(tuning), ..Default::default() };
+    let options = KeyspaceOptions { engine, settings: Some(own.into()), ..Default::default() };
     made.keyspace("own", options).unwrap();
     made.keyspace("plain", KeyspaceOptions { engine, ..Default::default() }).unwrap();
     made.close().unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use thermocline::{
-    Change, Db, EngineKind, Error, KeyspaceOptions, MergeOperators, Options, Tuning, f2, flexdb,
+    Change, Db, EngineKind, Error, KeyspaceOptions, MergeOperators, Options, Settings, f2, flexdb,
     lsm,
 };
 
@@ -46,28 +46,33 @@ fn a_database_comes_back_from_its_dump() {
     assert_eq!(on("check", &copy, &[]).code, 0);
 }
 
-/// Keyspaces of every engine, with tunings, shares of the memory, ends and operators.
+/// Keyspaces of every engine, with settings, shares of the memory, ends and operators.
 fn of_all_kinds() -> [(&'static str, KeyspaceOptions); 5] {
     let of = |engine| KeyspaceOptions { engine, ..KeyspaceOptions::default() };
     let (journaled, values_end) = (false, true);
-    let f2 =
-        f2::Tuning { chunk_bytes: Some(128), disk_bytes_max: Some(1 << 30), ..Default::default() };
-    let lsm = lsm::Tuning {
-        compression: Some([lsm::Compression::Zstd; lsm::Options::LEVELS]),
-        filter: Some(lsm::FilterKind::Ribbon),
-        block_bytes: Some(16 << 10),
+    let f2 = f2::Options { chunk_bytes: 128, disk_bytes_max: Some(1 << 30), ..Default::default() };
+    let lsm = lsm::Options {
+        compression: vec![lsm::Compression::Zstd],
+        filter: lsm::FilterKind::Ribbon,
+        block_bytes: 16 << 10,
         ..Default::default()
     };
-    let flexdb = flexdb::Tuning { interval_pairs: Some(7), ..Default::default() };
-    let (f2, lsm, flexdb) = (Tuning::F2(f2), Tuning::Lsm(lsm), Tuning::FlexDb(flexdb));
+    let flexdb = flexdb::Options { interval_pairs: 7, ..Default::default() };
     let merge = Some("add".parse().unwrap());
     let (small, large) = (Some(32 << 20), Some(48 << 20));
     [
         ("a", KeyspaceOptions { journaled, memory_bytes: small, merge, ..of(EngineKind::F2) }),
-        ("b", KeyspaceOptions { memory_bytes: large, tuning: Some(lsm), ..of(EngineKind::Lsm) }),
+        (
+            "b",
+            KeyspaceOptions {
+                memory_bytes: large,
+                settings: Some(lsm.into()),
+                ..of(EngineKind::Lsm)
+            },
+        ),
         ("c", KeyspaceOptions { journaled, values_end, merge, ..of(EngineKind::Memory) }),
-        ("d", KeyspaceOptions { values_end, tuning: Some(f2), ..of(EngineKind::F2) }),
-        ("e", KeyspaceOptions { tuning: Some(flexdb), merge, ..of(EngineKind::FlexDb) }),
+        ("d", KeyspaceOptions { values_end, settings: Some(f2.into()), ..of(EngineKind::F2) }),
+        ("e", KeyspaceOptions { settings: Some(flexdb.into()), merge, ..of(EngineKind::FlexDb) }),
     ]
 }
 
@@ -135,9 +140,10 @@ fn a_tuning_stays_with_its_engine() {
         assert_eq!(said.code, 0, "{said:?}");
         let loaded = Db::open(&copy, Options::default()).unwrap();
         for (name, options) in all {
-            let tuning = options.tuning.filter(|tuning| tuning.engine() == engine);
+            let is_of_engine = |of: &Settings| of.engine() == engine.name();
+            let settings = options.settings.filter(is_of_engine);
             let found = loaded.existing_keyspace(name).unwrap().options();
-            assert_eq!(found, KeyspaceOptions { engine, tuning, ..options }, "{name}");
+            assert_eq!(found, KeyspaceOptions { engine, settings, ..options }, "{name}");
         }
         loaded.close().unwrap();
     }

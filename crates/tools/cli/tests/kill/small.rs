@@ -3,7 +3,7 @@
 //! These are tables that are flushed and compacted down the levels, intervals that are split and
 //! rewritten, and segments that are collected.
 
-use thermocline::{EngineKind, Options, f2, flexdb, lsm};
+use thermocline::{EngineKind, EngineSettings, Options, f2, flexdb, lsm};
 
 /// Engines that a round may have a keyspace of each of, by a name for them.
 pub(crate) const ENGINES: [(&str, &[EngineKind]); 4] = [
@@ -43,7 +43,7 @@ pub(crate) fn engines(name: &str) -> &'static [EngineKind] {
 /// The same with small parts.
 pub(crate) fn with_small_parts(options: Options) -> Options {
     Options {
-        f2: f2::Options {
+        engines: EngineSettings::from(f2::Options {
             log_memory_bytes: Some(512 << 10),
             read_cache_bytes: Some(128 << 10),
             page_bytes: Some(16 << 10),
@@ -51,9 +51,9 @@ pub(crate) fn with_small_parts(options: Options) -> Options {
             disk_bytes_max: Some(1 << 20),
             cold_disk_bytes_max: Some(3 << 20),
             index_bits: Some(4),
-            ..Default::default()
-        },
-        lsm: lsm::Options {
+            ..f2::Options::default()
+        })
+        .with(lsm::Options {
             memtable_bytes_max: 32 << 10,
             slots_max: 4,
             lookup_index_bytes_max: 64 << 10,
@@ -64,9 +64,9 @@ pub(crate) fn with_small_parts(options: Options) -> Options {
             level1_bytes: 64 << 10,
             level_ratio: 3,
             manifest_bytes: 4 << 10,
-            ..Default::default()
-        },
-        flexdb: flexdb::Options {
+            ..lsm::Options::default()
+        })
+        .with(flexdb::Options {
             memtable_bytes_max: 64 << 10,
             interval_pairs: 8,
             interval_bytes: 4 << 10,
@@ -74,8 +74,8 @@ pub(crate) fn with_small_parts(options: Options) -> Options {
             fragments_max: 6,
             segment_bytes_max: 64 << 10,
             stored_intervals_min: 1,
-            ..Default::default()
-        },
+            ..flexdb::Options::default()
+        }),
         ..options
     }
 }

@@ -20,7 +20,7 @@ use engine::Result;
 use super::superblock::Commit;
 use super::versions::Pair;
 
-const SNAPSHOT: Format = Format::new(*b"TCREFSNP", 1, 0);
+pub(super) const SNAPSHOT: Format = Format::new(*b"TCREFSNP", 1, 0);
 
 /// A pair takes at least its two lengths.
 const PAIR_BYTES_MIN: usize = 2;

@@ -10,6 +10,7 @@ use engine::{
 };
 use sync::locks::{Mutex, RwLock};
 
+use super::driver::CAPABILITIES;
 use super::pending::{Moment, Pending, is_on_disk};
 use super::snapshot;
 use super::superblock::{Commit, Superblock};
@@ -127,13 +128,7 @@ impl Room for Reference {
 
 impl Engine for Reference {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            name: "reference",
-            ordered: true,
-            deletes_ranges: true,
-            orders_writes: false,
-            flush_rewrites_all: true,
-        }
+        CAPABILITIES
     }
 
     fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {

@@ -18,7 +18,7 @@ use codec::{Corruption, Format, Place, Reader, Writer};
 use device::{Device, File, Mode, SyncKind};
 use engine::Result;
 
-const SUPERBLOCK: Format = Format::new(*b"TCREFSUP", 1, 0);
+pub(super) const SUPERBLOCK: Format = Format::new(*b"TCREFSUP", 1, 0);
 const SLOT_BYTES: usize = 512;
 const FILE_BYTES: usize = 3 * SLOT_BYTES;
 const NAME: &str = "superblock";

@@ -2,8 +2,7 @@
 //!
 //! An engine knows the names in its own directory only. Here each error of each call gets the
 //! directory. The engine is no trait object in here, so that a call costs nothing more. Lookups,
-//! cursors and ingestions are the engine's own, and [`crate::slot::Generation::placed`] is for
-//! their errors.
+//! cursors and ingestions are the engine's own, and the host names the files of their errors.
 
 #[cfg(test)]
 mod tests;
@@ -12,12 +11,19 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::Device;
-use engine::{
-    At, BackgroundError, Capabilities, Cursor, Demand, Direction, EachLookup, Engine, GoOn,
-    Ingestion, KeyRange, Lookup, Op, Operator, Pin, Ranges, Reservation, Result, Stats, Updated,
-    Updates, Visit, Wait,
-};
 use memory_budget::MemoryNeeds;
+
+use crate::background_errors::BackgroundError;
+use crate::batch::Op;
+use crate::contract::{Capabilities, Cursor, Engine, GoOn, Operator, Updated, Updates, Visit};
+use crate::error::Result;
+use crate::ingestion::Ingestion;
+use crate::lookup::{At, EachLookup, Lookup};
+use crate::range::{Direction, KeyRange};
+use crate::ranges::Ranges;
+use crate::reservation::{Demand, Reservation, Wait};
+use crate::sequence::Pin;
+use crate::stats::Stats;
 
 /// The engine, and its directory in the database.
 pub(crate) struct Placed<E> {
@@ -41,8 +47,7 @@ impl<E: Engine> Engine for Placed<E> {
         self.engine.capabilities()
     }
 
-    // [`crate::slot::Generation::lookup`] and its drivers name the errors of a lookup: most of them
-    // are those of its reads.
+    // The host names the files of a lookup's errors: most of them are those of its reads.
     fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
         self.engine.lookup(key, at, into)
     }

@@ -11,7 +11,7 @@ fn functions<'a>(source: &'a str, begin: &str) -> Vec<&'a str> {
 
 #[test]
 fn every_call_of_the_contract_is_passed_on() {
-    let contract = include_str!("../../../../storage/engine/src/contract.rs");
+    let contract = include_str!("../contract.rs");
     let asked = functions(contract, "pub trait Engine: Send + Sync {");
     let passed_on =
         functions(include_str!("../placed.rs"), "impl<E: Engine> Engine for Placed<E> {");
