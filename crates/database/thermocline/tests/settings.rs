@@ -313,6 +313,35 @@ fn a_database_with_a_value_that_is_not_allowed_is_refused() {
     assert!(refused.contains("capacity_bytes"), "{refused}");
 }
 
+/// The segments of a `flexdb` keyspace follow from the memory with which it was made. With more
+/// memory new segments would be too large for the capacity.
+#[test]
+fn a_keyspace_of_a_small_capacity_opens_with_more_memory() {
+    let disk = disk();
+    let open = |memory_bytes| {
+        let small = flexdb::Options { capacity_bytes: 64 << 20, ..Default::default() };
+        let (environment, _clock) = Environment::simulated(1);
+        let options = Options {
+            memory_bytes,
+            environment,
+            sync_interval: None,
+            background_threads: 1,
+            engines: small.into(),
+            ..Options::default()
+        };
+        Db::open_on(Arc::clone(&disk) as Arc<dyn Device>, "simulated", options)
+    };
+    let flexdb = KeyspaceOptions { engine: EngineKind::FlexDb, ..Default::default() };
+    let db = open(24 << 20).unwrap();
+    db.keyspace("s", flexdb).unwrap().put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    drop(db);
+    let db = open(1 << 30).unwrap();
+    let space = db.existing_keyspace("s").unwrap();
+    assert_eq!(space.get(b"k").unwrap(), Some(b"v".to_vec()));
+    assert!(db.keyspace("new", flexdb).is_err(), "its segments would be too large");
+}
+
 /// The numbers under which the catalog stores settings (`docs/formats/catalog.md`).
 #[test]
 fn the_numbers_of_settings_never_change() {

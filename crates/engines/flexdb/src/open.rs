@@ -156,12 +156,13 @@ fn stored_index(
 
 fn open_space(host: &Host, options: &Options) -> Result<FlexSpace> {
     let (device, options) = (Arc::clone(&host.device), options.space(host.memory.limit()));
-    if options.check().is_err() {
-        let (engine, option) = ("flexdb", "capacity_bytes");
-        let allowed = "at least 128 segments, each a power of two from 16 KiB to 1 GiB";
-        return Err(Error::BadOption { engine, option, allowed });
-    }
     let space = match check::is_vacant(&*device)? {
+        // A space that is there keeps the segments that it was made with.
+        true if options.check().is_err() => {
+            let (engine, option) = ("flexdb", "capacity_bytes");
+            let allowed = "at least 128 segments, each a power of two from 16 KiB to 1 GiB";
+            return Err(Error::BadOption { engine, option, allowed });
+        }
         true => FlexSpace::create(device, options),
         false => FlexSpace::open_unchanged(device, options),
     };
