@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    let _ = lsm::decode_standing(input);
+    let _ = lsm::decode_committed(input);
     if let Ok(tables) = lsm::decode_edits(input) {
         assert!(tables <= input.len(), "a table takes bytes");
     }

@@ -61,7 +61,7 @@ impl Accounting {
 
     /// Notes how a write or a sync has ended.
     pub(crate) fn ended<T>(&self, outcome: Result<T>) -> Result<T> {
-        if outcome.as_ref().is_err_and(|error| !error.may_pass()) {
+        if outcome.as_ref().is_err_and(|error| !error.is_retryable()) {
             self.note_failure();
         }
         outcome

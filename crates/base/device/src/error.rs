@@ -77,6 +77,14 @@ pub enum Error {
         /// The file that wanted room.
         name: String,
     },
+    /// The place of the data cannot be reached now, such as a component of a cluster. The operation
+    /// changed nothing, and may be done later. A sync whose place cannot be reached is
+    /// [`Error::Io`]: the data that it was to make durable may be lost.
+    #[error("the place of {name} cannot be reached now")]
+    Unavailable {
+        /// The file.
+        name: String,
+    },
     /// A read past the end.
     #[error("{name} ends before byte {end}")]
     UnexpectedEnd {
@@ -131,9 +139,9 @@ impl Error {
     }
 
     /// Returns whether the same operation may succeed later: it changed nothing, because there was
-    /// no room or no descriptor for it.
-    pub fn may_pass(&self) -> bool {
-        matches!(self, Self::NoSpace { .. }) || self.is_out_of_files()
+    /// no room or no descriptor for it, or its place could not be reached.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::NoSpace { .. } | Self::Unavailable { .. }) || self.is_out_of_files()
     }
 
     /// Returns the same failure of a file in `dir`, a directory of the device.
@@ -146,6 +154,7 @@ impl Error {
         | Self::Locked { name }
         | Self::BadName { name }
         | Self::NoSpace { name }
+        | Self::Unavailable { name }
         | Self::UnexpectedEnd { name, .. }
         | Self::Unaligned { name, .. }
         | Self::Io { name, .. }) = &mut self;

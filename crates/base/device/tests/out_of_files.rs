@@ -70,7 +70,7 @@ fn every_operation_waits_for_a_descriptor(device: &dyn Device) {
         let taken = take_all();
         let refused = call(&*below);
         assert!(refused.as_ref().is_err_and(Error::is_out_of_files), "{index}: {refused:?}");
-        assert!(refused.is_err_and(|error| error.may_pass()));
+        assert!(refused.is_err_and(|error| error.is_retryable()));
         drop(taken);
         call(&*below).unwrap_or_else(|error| panic!("{index}: {error}"));
     }

@@ -470,9 +470,9 @@ impl Error {
 
     /// Returns whether the same call may succeed later, because it failed for lack of room or of
     /// file descriptors. The call is refused and has no other effect.
-    pub(crate) fn may_pass(&self) -> bool {
+    pub(crate) fn is_temporary_refusal(&self) -> bool {
         match self {
-            Self::Engine(error) => error.may_pass(),
+            Self::Engine(error) => error.is_retryable(),
             Self::Journal(error) => matches!(error, journal::Error::NoRoom { .. }),
             _ => false,
         }

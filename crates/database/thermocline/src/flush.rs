@@ -102,7 +102,7 @@ impl Inner {
     fn lacks_room(&self) -> bool {
         let refuses = |generation: &Arc<Generation>| {
             let errors = generation.engine.background_errors();
-            errors.iter().any(|error| error.refuses_writes && error.cause.may_pass())
+            errors.iter().any(|error| error.refuses_writes && error.cause.is_retryable())
         };
         self.journal.has_lacked_room() || self.journaled_generations().iter().any(refuses)
     }
@@ -167,7 +167,7 @@ impl Inner {
     /// Flushes it, unless there is no room for that: then the journal has all of it.
     fn flush_if_possible(&self, generation: &Generation) -> Result<()> {
         match self.flush_with_room(generation, || generation.engine.flush()) {
-            Err(error) if error.may_pass() => Ok(()),
+            Err(error) if error.is_retryable() => Ok(()),
             flushed => Ok(flushed?),
         }
     }

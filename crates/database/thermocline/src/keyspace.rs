@@ -369,7 +369,7 @@ impl Keyspace {
         self.inner.check_writable()?;
         let generation = self.slot.generation()?;
         let compacted = ranges(&*generation.engine)?.compact(range);
-        compacted.map_err(|error| match error.is_refusal() {
+        compacted.map_err(|error| match error.is_refused() {
             true => error.into(),
             false => self.inner.fail(error.into()),
         })?;

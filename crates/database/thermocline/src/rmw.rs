@@ -405,7 +405,7 @@ impl Inner {
             Ok(Updated::NeedsRoom { bytes }) => {
                 return Ok(Attempt::NeedsRoom(Wanted::Value(bytes)));
             }
-            Err(error) if error.is_refusal() => return Err(error.into()),
+            Err(error) if error.is_refused() => return Err(error.into()),
             // Of the bytes that were read; nothing was written [M4].
             Err(error @ (EngineError::Corruption(_) | EngineError::NewerVersion(_))) => {
                 return Err(error.into());

@@ -120,7 +120,7 @@ impl Inner {
     /// Stops all later writes, unless the failed work may be tried again, and returns `error` for
     /// this one.
     pub(crate) fn fail(&self, error: Error) -> Error {
-        if error.may_pass() { error } else { self.fail_for_good(error) }
+        if error.is_temporary_refusal() { error } else { self.fail_for_good(error) }
     }
 
     /// Stops all later writes, whatever the error: some work was only half done.

@@ -292,7 +292,7 @@ impl Shared {
         let reserved = self.log.reserve(bytes);
         let flushed = reserved.as_ref().map(|_| ()).map_err(Error::clone);
         self.errors.note(FLUSH, &flushed, environment);
-        reserved.map_err(|cause| match cause.may_pass() {
+        reserved.map_err(|cause| match cause.is_retryable() {
             true => self.refusal_of_log(cause),
             false => cause,
         })
@@ -324,7 +324,7 @@ impl Shared {
         let mut waited = Duration::ZERO;
         loop {
             let done = append();
-            if waited >= WAIT_MAX || !done.as_ref().is_err_and(Error::may_pass) {
+            if waited >= WAIT_MAX || !done.as_ref().is_err_and(Error::is_retryable) {
                 if waited > Duration::ZERO {
                     self.errors.note(FLUSH, &done, &self.host.environment);
                 }

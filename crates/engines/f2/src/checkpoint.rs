@@ -180,7 +180,7 @@ impl Shared {
             Err(error @ (Error::Journal { .. } | Error::Closed)) => Err(error),
             // A flush may also try again when there is room: the data not written is still in
             // memory.
-            Err(error) if error.may_pass() => Err(error),
+            Err(error) if error.is_retryable() => Err(error),
             Err(error) => {
                 self.health.fail(&error);
                 Err(error)
@@ -241,7 +241,7 @@ impl Shared {
         }
         let superblock = checkpointer.superblock.as_mut().ok_or(Error::Closed)?;
         let committed = superblock.commit(&*self.host.device, &standing.encode());
-        if committed.as_ref().is_err_and(|error| !error.may_pass()) {
+        if committed.as_ref().is_err_and(|error| !error.is_retryable()) {
             checkpointer.superblock = None;
         }
         committed?;

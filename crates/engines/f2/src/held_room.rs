@@ -160,12 +160,12 @@ impl Shared {
         let unflushed = until.saturating_sub(self.log.flushed().get());
         let ahead = (unflushed / AHEAD_SHARE).max(AHEAD_BYTES_MIN);
         let held = match self.hold_until(until + ahead) {
-            Err(error) if error.may_pass() => self.hold_until(until),
+            Err(error) if error.is_retryable() => self.hold_until(until),
             held => held,
         };
         self.errors.note(HOLD_ROOM, &held, environment);
         match held {
-            Err(cause) if cause.may_pass() => Err(self.refusal_of_room(cause)),
+            Err(cause) if cause.is_retryable() => Err(self.refusal_of_room(cause)),
             Err(error) => {
                 self.health.fail(&error);
                 Err(error)
@@ -180,7 +180,7 @@ impl Shared {
     /// The storage's, but not that there is none.
     pub(crate) fn hold_first_room(&self) -> Result<()> {
         match self.hold_until(self.end_of_write(0) + AHEAD_BYTES_MIN) {
-            Err(error) if error.may_pass() => Ok(()),
+            Err(error) if error.is_retryable() => Ok(()),
             held => held,
         }
     }

@@ -357,10 +357,11 @@ impl Shared {
     }
 
     /// Returns the space's result, with its error as an engine error. A failure stops all later
-    /// writes. A refusal for lack of room or of a descriptor does not, since it changes nothing.
+    /// writes. A refusal for lack of room does not, and neither does a temporary failure: both
+    /// change nothing.
     fn told<T>(&self, answer: std::result::Result<T, space::Error>) -> Result<T> {
         answer.map_err(|error| {
-            let is_refused = is_refused(&error) || error.is_out_of_files();
+            let is_refused = is_refused(&error) || error.is_retryable();
             let error = from_space(error);
             if !is_refused && error != Error::Closed {
                 self.health.fail(&error);

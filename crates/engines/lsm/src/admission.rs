@@ -12,7 +12,7 @@
 //!    refused. Flushes are tried again after pauses that grow, by the next writers. A write that is
 //!    replayed is granted in any case.
 //!
-//! [`Version::level0_weight`]: crate::version::Version::level0_weight
+//! [`Version::level0_weight`]: lsm_tree::version::Version::level0_weight
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,7 +138,7 @@ impl Shared {
         let split = self.memory_split();
         let memory = self.family.memory();
         let room = memory.try_reserve(size.memory, split.memtables_bytes, self)?;
-        self.cache.give_way(&split);
+        self.cache.shrink_for_writers(&split);
         Some(room)
     }
 
@@ -247,7 +247,7 @@ impl Shared {
 
     /// The error of a write that finds no memory because flushes fail.
     fn refusal(&self, size: Size, cause: Error) -> Error {
-        if !cause.may_pass() {
+        if !cause.is_retryable() {
             return cause;
         }
         Error::SpaceUsedUp {

@@ -4,7 +4,7 @@
 //! of the pool from compactions. It reorganises the Dranges, if that is due, flushes or merges the
 //! memtable that waits longest, with its Drange, and queues the next task. Writers that wait for
 //! room check for it after each task. A compaction task does one job of the plan, and plans again
-//! when it is done. Jobs that run at the same time are disjoint (`plan_compaction`).
+//! when it is done. Jobs that run at the same time are disjoint (`lsm_tree::plan::compaction`).
 //!
 //! A job that cannot read a table keeps its claim until the store is opened again: its tables stay
 //! where they are, and nothing else is in danger. Jobs that do not meet it continue, and so do
@@ -16,15 +16,9 @@ pub(crate) mod flush;
 pub(crate) mod give_back;
 pub(crate) mod idle;
 pub(crate) mod merge_memtables;
-pub(crate) mod plan_compaction;
-mod plan_idle;
-mod plan_ingest;
-mod plan_sweep;
-mod plan_tombstones;
 mod reclaim;
 pub(crate) mod remove;
 pub(crate) mod reorganise;
-pub(crate) mod retention;
 pub(crate) mod soon;
 pub(crate) mod sweep;
 
@@ -38,13 +32,13 @@ use workers::Class;
 
 use crate::memory_split::JOBS_MAX;
 use crate::store::{Shared, stops_writes};
-use crate::table::{Summary, Tally};
 use flush::Wanted;
 use idle::Idle;
-use plan_compaction::{Claim, Job, group_tables, plan};
-use plan_ingest::{Place, plan_ingest};
-use plan_sweep::{plan_drops, plan_sweep};
-use plan_tombstones::plan_tombstones;
+use lsm_tree::plan::compaction::{Claim, Job, group_tables, plan};
+use lsm_tree::plan::ingest::{Place, plan_ingest};
+use lsm_tree::plan::sweep::{plan_drops, plan_sweep};
+use lsm_tree::plan::tombstones::plan_tombstones;
+use lsm_tree::table::{Summary, Tally};
 
 /// The state of background work that is under way, and counts of the work that was done.
 #[derive(Debug)]
@@ -144,7 +138,7 @@ impl Shared {
                 true => shared.settle_in_background(),
                 false => Ok(()),
             };
-            if settled.as_ref().is_err_and(engine::Error::may_pass) {
+            if settled.as_ref().is_err_and(engine::Error::is_retryable) {
                 shared.background.is_settling_due.store(true, SeqCst);
             }
             // Versions in memtables may be all that keeps range deletes from ending.
@@ -197,9 +191,9 @@ impl Shared {
         let durable = &state.deletes.durable;
         let mut jobs = plan_drops(version, durable, &is_seen, &mut claimed);
         let jobs_max = JOBS_MAX.saturating_sub(claims.under_way.len() + jobs.len());
-        let level0_tables = group_tables(&self.options) as u64;
+        let level0_tables = group_tables(&self.options.shape()) as u64;
         let level0_bytes = level0_tables * self.memory_split().level0_unit();
-        jobs.extend(plan(version, &self.options, level0_bytes, &claimed, jobs_max));
+        jobs.extend(plan(version, &self.options.shape(), level0_bytes, &claimed, jobs_max));
         claimed.extend(jobs.iter().map(Job::claim));
         let are_many = durable.len() > self.options.range_deletes_max
             || state.deletes.are_many(self.host.memory.limit());
@@ -262,7 +256,7 @@ impl Shared {
     pub(crate) fn reserve_places(&self, tables: &[Summary]) -> Vec<Place> {
         let mut claims = self.background.claims.lock();
         let version = Arc::clone(&self.state.load().version);
-        let places = plan_ingest(&version, &self.options, &claims.all(), tables);
+        let places = plan_ingest(&version, &self.options.shape(), &claims.all(), tables);
         claims.reserved.extend(places.iter().filter_map(|place| place.claim.clone()));
         places
     }

@@ -1,7 +1,7 @@
 //! The cache of blocks and metadata of all tables of a store, and of single pairs ([`pairs`]).
 //!
 //! It takes the memory that is left for it: more if memtables leave some of theirs for a while
-//! ([`claim`]). Writers make it shrink ([`Cache::give_way`]).
+//! ([`claim`]). Writers make it shrink ([`Cache::shrink_for_writers`]).
 //!
 //! It has many clocks: a piece that is looked up gets a second chance when the hand passes it. A
 //! new block has none, so a long scan evicts the blocks that it has read itself, and little else.
@@ -49,9 +49,10 @@ use sync::pieces::{self, Pool};
 use crate::background::give_back::Freed;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
-use crate::table::{Block, Home, Metadata};
 use claim::Claim;
 use clock::Clock;
+use lsm_tree::cache::{Cached, Key, PieceCache};
+use lsm_tree::table::{Held, Home};
 
 /// Clocks, at most; a power of two, as their number always is.
 const CLOCKS_MAX: usize = 16;
@@ -82,17 +83,21 @@ const SLAB_BYTES_MIN: u64 = 64 << 10;
 const SLAB_BYTES_MAX: u64 = 4 << 20;
 /// Most pieces that are evicted for a new one, so that it finds a free place.
 const GIVEN_UP_MAX: usize = 4;
-/// Number that marks metadata, in the place of a fragment's number.
-const METADATA: u32 = u32::MAX;
-
-/// A cached piece.
-#[derive(Clone, Debug)]
-pub(crate) enum Cached {
-    Block(Arc<Block>),
-    Metadata(Arc<Metadata>),
+/// The measures of a piece in the cache.
+trait Measured: Sized {
+    /// Returns the bytes that it takes, with its entry.
+    fn bytes(&self) -> u64;
+    /// Returns the same piece at another place of the pool.
+    fn copied(&self, home: Home<'_>) -> Self;
+    /// Sets the mark by which the pool knows it.
+    fn mark(&self, mark: u64);
+    /// Returns whether both are the same piece, at the same place.
+    fn is(&self, other: &Self) -> bool;
+    /// Returns its bytes that are not in the pool.
+    fn beside(&self) -> u64;
 }
 
-impl Cached {
+impl Measured for Cached {
     fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Block(block) => block.memory(),
@@ -101,7 +106,6 @@ impl Cached {
         bytes as u64 + ENTRY_OVERHEAD_BYTES
     }
 
-    /// The same at another place of the pool.
     fn copied(&self, home: Home<'_>) -> Self {
         match self {
             Self::Block(block) => Self::Block(Arc::new(block.copied(home))),
@@ -109,7 +113,6 @@ impl Cached {
         }
     }
 
-    /// Sets the mark by which the pool knows it.
     fn mark(&self, mark: u64) {
         match self {
             Self::Block(block) => block.mark(mark),
@@ -117,7 +120,6 @@ impl Cached {
         }
     }
 
-    /// Whether both are the same piece, at the same place.
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Block(one), Self::Block(other)) => Arc::ptr_eq(one, other),
@@ -126,7 +128,6 @@ impl Cached {
         }
     }
 
-    /// Returns its bytes that are not in the pool.
     fn beside(&self) -> u64 {
         let pooled = match self {
             Self::Block(block) => block.pooled(),
@@ -136,36 +137,13 @@ impl Cached {
     }
 }
 
-/// The key of a piece: a table and a place in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
-    table: u64,
-    fragment: u32,
-    offset: u64,
+/// The place of a piece among the clocks.
+trait Clocked {
+    /// Returns the index of its clock among `clocks` clocks.
+    fn clock(&self, clocks: usize) -> usize;
 }
 
-impl Key {
-    /// A data block.
-    pub(crate) fn block(table: u64, fragment: u32, offset: u64) -> Self {
-        Self { table, fragment, offset }
-    }
-
-    /// A table's metadata.
-    pub(crate) fn metadata(table: u64) -> Self {
-        Self { table, fragment: METADATA, offset: 0 }
-    }
-
-    fn hash(&self) -> u64 {
-        let mut bytes = [0; 20];
-        let (table, rest) = bytes.split_at_mut(8);
-        let (fragment, offset) = rest.split_at_mut(4);
-        table.copy_from_slice(&self.table.to_le_bytes());
-        fragment.copy_from_slice(&self.fragment.to_le_bytes());
-        offset.copy_from_slice(&self.offset.to_le_bytes());
-        codec::hash64(0, &bytes)
-    }
-
-    /// Returns the index of its clock among `clocks` clocks.
+impl Clocked for Key {
     fn clock(&self, clocks: usize) -> usize {
         self.hash() as usize % clocks
     }
@@ -244,26 +222,9 @@ impl Cache {
         }
     }
 
-    /// Returns the piece of `key`, if it is cached.
-    pub(crate) fn get(&self, key: &Key) -> Option<Cached> {
-        let found = self.clock(key.clock(self.used()))?.lock().look_up(key);
-        if found.is_some() {
-            self.hits.fetch_add(1, Relaxed);
-        } else {
-            self.misses.fetch_add(1, Relaxed);
-            self.metadata_misses.fetch_add(u64::from(key.fragment == METADATA), Relaxed);
-        }
-        found
-    }
-
-    /// Returns whether it has `key`. Does not count as a lookup.
-    pub(crate) fn has(&self, key: &Key) -> bool {
-        self.clock(key.clock(self.used())).is_some_and(|clock| clock.lock().has(key))
-    }
-
     /// Returns memory for a piece of `len` bytes that was read. If the cache would have too much,
     /// it evicts other pieces and reuses their memory.
-    pub(crate) fn piece(&self, len: usize) -> pieces::Piece {
+    fn piece(&self, len: usize) -> pieces::Piece {
         let capacity = self.capacity();
         let mut grown = self.insertions.load(Relaxed) as usize;
         for _ in 0..GIVEN_UP_MAX {
@@ -279,30 +240,6 @@ impl Cache {
         self.pool.take(len)
     }
 
-    /// Keeps `cached`, which was read, and evicts others for it.
-    pub(crate) fn insert(&self, key: Key, cached: Cached) {
-        let (bytes, beside) = (cached.bytes(), cached.beside());
-        self.ghosts.note_read(key.hash(), MemoryGain::blocks(bytes));
-        let turn = self.budget.limit() / TURN_PARTS;
-        self.claim.note_read(bytes, self.memtables.taken(), turn);
-        if self.insertions.fetch_add(1, Relaxed).is_multiple_of(INSERTIONS_A_ROUND) {
-            self.fit_pairs();
-        }
-        let capacity = self.capacity();
-        if bytes > capacity {
-            return;
-        }
-        // Counted before it is there: a thread that evicts it subtracts it.
-        self.count(bytes, beside);
-        let index = key.clock(self.used());
-        let is_new = self.clock(index).is_some_and(|clock| clock.lock().add(key, cached));
-        if !is_new {
-            self.count_off(bytes, beside);
-        }
-        self.shrink_to(capacity, index);
-        self.freed.give_back_soon();
-    }
-
     /// Evicts all pieces above the capacity, which may have become less.
     pub(crate) fn shrink(&self) {
         self.fit_pairs();
@@ -311,7 +248,7 @@ impl Cache {
     }
 
     /// Releases bytes that memtables had left and need now.
-    pub(crate) fn give_way(&self, split: &MemorySplit) {
+    pub(crate) fn shrink_for_writers(&self, split: &MemorySplit) {
         let step = self.budget.limit() / WAY_PARTS;
         let claimed = self.claim.note_taken(self.memtables.taken(), step);
         let (share, holds) = (split.cache_beside(claimed), self.bytes() + self.pairs.bytes());
@@ -353,11 +290,6 @@ impl Cache {
         if self.pairs.bytes() > before {
             self.shrink_to(self.capacity(), 0);
         }
-    }
-
-    /// Notes that `blocks` blocks were read for walks.
-    pub(crate) fn note_walked(&self, blocks: u64) {
-        self.pairs.note_walked(blocks);
     }
 
     /// Notes the bytes of all tables' metadata, for which there is to be room next to pairs, and of
@@ -505,11 +437,6 @@ impl Cache {
         self.beside.fetch_sub(beside, Relaxed);
     }
 
-    /// Returns the budget that it is counted in.
-    pub(crate) fn budget(&self) -> &Arc<MemoryBudget> {
-        &self.budget
-    }
-
     /// Returns the count of memory that it has freed.
     pub(crate) fn freed(&self) -> &Arc<Freed> {
         &self.freed
@@ -517,6 +444,58 @@ impl Cache {
 
     fn clock(&self, index: usize) -> Option<&Mutex<Clock>> {
         self.clocks.get(index)
+    }
+}
+
+impl PieceCache for Cache {
+    fn get(&self, key: &Key) -> Option<Cached> {
+        let found = self.clock(key.clock(self.used()))?.lock().look_up(key);
+        if found.is_some() {
+            self.hits.fetch_add(1, Relaxed);
+        } else {
+            self.misses.fetch_add(1, Relaxed);
+            self.metadata_misses.fetch_add(u64::from(key.is_metadata()), Relaxed);
+        }
+        found
+    }
+
+    fn has(&self, key: &Key) -> bool {
+        self.clock(key.clock(self.used())).is_some_and(|clock| clock.lock().has(key))
+    }
+
+    fn memory(&self, len: usize) -> Held {
+        Held::Pooled(self.piece(len))
+    }
+
+    fn insert(&self, key: Key, cached: Cached) {
+        let (bytes, beside) = (cached.bytes(), cached.beside());
+        self.ghosts.note_read(key.hash(), MemoryGain::blocks(bytes));
+        let turn = self.budget.limit() / TURN_PARTS;
+        self.claim.note_read(bytes, self.memtables.taken(), turn);
+        if self.insertions.fetch_add(1, Relaxed).is_multiple_of(INSERTIONS_A_ROUND) {
+            self.fit_pairs();
+        }
+        let capacity = self.capacity();
+        if bytes > capacity {
+            return;
+        }
+        // Counted before it is there: a thread that evicts it subtracts it.
+        self.count(bytes, beside);
+        let index = key.clock(self.used());
+        let is_new = self.clock(index).is_some_and(|clock| clock.lock().add(key, cached));
+        if !is_new {
+            self.count_off(bytes, beside);
+        }
+        self.shrink_to(capacity, index);
+        self.freed.give_back_soon();
+    }
+
+    fn note_walked(&self, blocks: u64) {
+        self.pairs.note_walked(blocks);
+    }
+
+    fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.budget
     }
 }
 

@@ -6,15 +6,13 @@ use codec::SeqNo;
 use device::Device;
 use engine::{Corruption, Error, Result};
 use memory_budget::MemoryBudget;
-use memtable::MemtableMemory;
 
-use crate::cache::Cache;
-use crate::entry::{EntryCursor, Target};
-use crate::manifest;
-use crate::options::Options;
-use crate::range_deletes::RangeDeletes;
-use crate::table::{LocalTables, Properties, Reading, Table, TableCursor, TableStore, hash};
-use crate::version::{Change, LEVELS, Version};
+use lsm_tree::cache::{NoCache, PieceCache};
+use lsm_tree::edit::Edit;
+use lsm_tree::entry::{EntryCursor, Target};
+use lsm_tree::range_deletes::RangeDeletes;
+use lsm_tree::table::{LocalTables, Properties, Reading, Table, TableCursor, TableStore, hash};
+use lsm_tree::version::{Change, LEVELS, Version};
 
 /// Bytes of one read.
 const READ_BYTES: u64 = 256 << 10;
@@ -63,7 +61,7 @@ pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
 /// As [`check`].
 pub fn check_with(device: &Arc<dyn Device>, tables: &Arc<dyn TableStore>) -> Result<Report> {
     let mut report = Report::default();
-    let found = match manifest::read(&**device) {
+    let found = match edits::read::<Edit>(&**device) {
         Err(Error::Corruption(damage)) => {
             report.damage.push(damage);
             return Ok(report);
@@ -71,10 +69,9 @@ pub fn check_with(device: &Arc<dyn Device>, tables: &Arc<dyn TableStore>) -> Res
         found => found?,
     };
     let Some((_, contents)) = found else { return Ok(report) };
-    report.persisted = contents.standing.persisted;
+    report.persisted = contents.committed.persisted;
     let budget = Arc::new(MemoryBudget::new(0));
-    let cache =
-        Arc::new(Cache::new(&budget, &Options::default(), &Arc::new(MemtableMemory::new(&budget))));
+    let cache: Arc<dyn PieceCache> = NoCache::new(&budget);
     let mut change = Change::default();
     let deletes = RangeDeletes::of(&contents.edit.range_deletes, &budget);
     report.range_deletes = contents.edit.range_deletes.len() as u64;
@@ -163,7 +160,7 @@ fn overlap(version: &Version, level: usize) -> Option<Corruption> {
         (lower.properties.largest >= upper.properties.smallest).then(|| {
             let (lower, upper) = (lower.id.number, upper.id.number);
             let what = format!("tables {lower} and {upper} of level {level} overlap");
-            Corruption::new(what, 0).at(manifest::SUPERBLOCK, 0)
+            Corruption::new(what, 0).at(edits::SUPERBLOCK, 0)
         })
     })
 }

@@ -14,11 +14,12 @@ use engine::{GoOn, Pin, Result};
 use memory_budget::Account;
 
 use crate::background::flush::Output;
-use crate::manifest::{Edit, Manifest};
 use crate::memtable::Memtable;
 use crate::state::State;
+use crate::store::Manifest;
 use crate::store::Shared;
-use crate::table::{LocalTables, Summary, Table, TableStore};
+use lsm_tree::edit::Edit;
+use lsm_tree::table::{LocalTables, Summary, Table, TableStore};
 
 /// Bytes that are copied at a time.
 const COPY_BYTES: u64 = 256 << 10;
@@ -28,7 +29,7 @@ impl Shared {
     /// no store yet.
     pub(crate) fn checkpoint(&self, into: &Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         self.health.check_open()?;
-        Manifest::exists(&**into)?;
+        Manifest::check_absent(&**into)?;
         let (pin, state) = self.pinned_state()?;
         let tables = LocalTables::on(Arc::clone(into));
         let mut edit = Edit::default();

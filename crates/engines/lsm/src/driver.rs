@@ -1,13 +1,11 @@
 //! The engine as a host lists it, and its settings.
 
-use engine::{
-    Capabilities, CheckReport, Driver, MemoryUse, Scope, SettingKind, SettingValue, opened,
-};
+use engine::{Capabilities, CheckReport, Driver, MemoryUse, Scope, SettingKind, opened};
 
+use crate::FORMATS;
 use crate::options::{Options, Routing};
 use crate::store::Store;
-use crate::table::{Compression, FilterKind};
-use crate::{FORMATS, manifest};
+use lsm_tree::edit::Edit;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -91,7 +89,7 @@ pub static DRIVER: Driver = Driver {
     descriptors: 0,
     opening_bytes: 0,
     // The manifest.
-    rewritten_bytes: manifest::stored_bytes,
+    rewritten_bytes: edits::stored_bytes::<Edit>,
 };
 
 /// The capabilities of a store.
@@ -103,28 +101,13 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     flush_rewrites_all: false,
 };
 
-/// Implements [`SettingValue`] for a type: its values, in the order of the setting's words.
-macro_rules! words {
-    ($type:ty: $($value:expr),*) => {
-        impl SettingValue for $type {
-            fn number(&self) -> Option<u64> {
-                let place = [$($value),*].iter().position(|value| value == self);
-                place.map(|place| place as u64)
-            }
-
-            fn of_number(number: u64) -> Option<Self> {
-                [$($value),*].get(usize::try_from(number).ok()?).copied()
-            }
-        }
-    };
-}
-
-words!(Compression: Self::None, Self::Lz4, Self::Zstd);
-words!(FilterKind: Self::Bloom, Self::Ribbon);
-words!(Routing: Self::Dranges, Self::Random, Self::One);
+engine::setting_words!(Routing: Self::Dranges, Self::Random, Self::One);
 
 #[cfg(test)]
 mod tests {
+    use engine::SettingValue;
+    use lsm_tree::table::{Compression, FilterKind};
+
     use super::*;
 
     /// The catalog stores compression and filter as these numbers.

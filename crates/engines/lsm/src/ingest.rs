@@ -10,7 +10,7 @@
 //!    content would be above the ingested tables, though it is older.
 //! 4. The active memtables are replaced by others, and the ingested tables take an id between the
 //!    old and the new ones: so Level 0 has an order (V1). Then the write gets its number.
-//! 5. Each table gets a level (`background/plan_ingest`), which no job enters meanwhile.
+//! 5. Each table gets a level (`lsm_tree::plan::ingest`), which no job enters meanwhile.
 //! 6. The journal reaches the number (law L3). One edit of the manifest has all tables, their
 //!    number, and that everything up to it is persisted: no replay puts an older write on top.
 //! 7. The next state has them all.
@@ -31,13 +31,13 @@ use std::sync::Arc;
 use codec::SeqNo;
 use engine::{Demand, Error, Ingestion, Result, Wait, check_key, check_value};
 
-use crate::entry::Entry;
 use crate::memtable::Memtable;
 use crate::planted::{Planted, is_planted};
-use crate::range_deletes::Sweep;
 use crate::store::Shared;
-use crate::table::{Summary, Table, TableBuilder, TableId, TableOptions, UNNUMBERED};
-use crate::version::{Change, LEVELS};
+use lsm_tree::entry::Entry;
+use lsm_tree::range_deletes::Sweep;
+use lsm_tree::table::{Summary, Table, TableBuilder, TableId, TableOptions, UNNUMBERED};
+use lsm_tree::version::{Change, LEVELS};
 
 /// Pairs that are being ingested.
 pub(crate) struct SortedTables {
@@ -206,7 +206,7 @@ impl Shared {
         self.health.check_writable()?;
         self.stopping(self.host.barrier.reach(seqno))?;
         let open = |table: Summary| {
-            Table::open(table.ingested_by(seqno, memtable), &self.tables, &self.cache)
+            Table::open(table.ingested_by(seqno, memtable), &self.tables, &self.piece_cache())
         };
         let opened = tables.iter().cloned().map(open).collect::<Result<Vec<_>>>();
         let opened = self.stopping(opened)?;

@@ -14,30 +14,33 @@
 //!
 //! # Invariants
 //! - A reader's state misses nothing (`state`, S1), and finds the newest version first (`memtable`,
-//!   M2; `version`, V1 and V3).
-//! - Entries that a range delete hides stay hidden until they are removed (`range_deletes`, G1 to
-//!   G3).
+//!   M2; `lsm_tree::version`, V1 and V3).
+//! - Entries that a range delete hides stay hidden until they are removed
+//!   (`lsm_tree::range_deletes`, G1 to G3).
 //! - A write that was routed to an open memtable was routed correctly (`memtable`; `dranges`, D1,
 //!   D2).
 //! - The indexes lead to entries that exist, and never away from them (`lookup_index`, U1;
 //!   `range_index`, X1).
 //! - Persisted writes are in durable tables that a durable manifest names (`memtable`, M1;
-//!   `manifest`, N1).
-//! - Flushes and compactions keep the versions that a pin shows (`background/retention`, R1, R2).
-//! - Jobs that run at the same time are disjoint (`background/plan_compaction`, P1, P2).
-//! - Every byte from the device was verified before it is used (`table`, T1; `manifest`, N2).
+//!   [`edits`], N1).
+//! - Flushes and compactions keep the versions that a pin shows (`lsm_tree::retention`, R1, R2).
+//! - Jobs that run at the same time are disjoint (`lsm_tree::plan::compaction`, P1, P2).
+//! - Every byte from the device was verified before it is used (`lsm_tree::table`, T1; [`edits`],
+//!   N2).
 //!
 //! # To follow
 //! - a put: `write::Shared::apply`, `dranges::Dranges::route`, `memtable::Entered::insert`;
 //! - a get: `lookup::Shared::lookup`, `read::Shared::find_in_memory`, then `memtable::Memtable::get`,
-//!   `search::Search::advance`, `table::Table::search_block`; many at once: `flights::Flights`;
-//! - a scan: `scan::Walk`, then `merge::Merged`;
-//! - a range delete: `write::Shared::delete_ranges`, then `range_deletes.rs`;
-//! - an ingestion: `ingest.rs`, then `background/plan_ingest.rs`;
+//!   `search::Search::advance`, `lsm_tree::table::Table::search_block`; many concurrently:
+//!   `reads::InFlightReads`;
+//! - a scan: `scan::Walk`, then `lsm_tree::merge::Merged`;
+//! - a range delete: `write::Shared::delete_ranges`, then `lsm_tree::range_deletes`;
+//! - an ingestion: `ingest.rs`, then `lsm_tree::plan::ingest`;
 //! - a reorganisation: `dranges/plan_reorganisation.rs`, then `background/reorganise.rs`;
 //! - a flush: `background/flush.rs`, or instead of it a merge, `merge_memtables.rs` in the same
-//!   folder; a compaction: `background/plan_compaction.rs`, then `compaction.rs`;
-//! - recovery: `open::Store::open`, then `manifest::read` and `manifest::Manifest::begin`.
+//!   folder; a compaction: `lsm_tree::plan::compaction`, then `compaction.rs`, then
+//!   `lsm_tree::compaction`;
+//! - recovery: `open::Store::open`, then `edits::read` and `edits::Chain::begin`.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -80,19 +83,15 @@ mod check;
 mod checkpoint;
 mod dranges;
 mod driver;
-mod entry;
 mod ingest;
 mod lookup;
 mod lookup_index;
-mod manifest;
 mod memory_resize;
 mod memory_split;
 mod memtable;
-mod merge;
 mod open;
 mod options;
 mod planted;
-mod range_deletes;
 mod range_index;
 mod read;
 mod read_ahead;
@@ -102,22 +101,21 @@ mod search;
 mod state;
 mod stats;
 mod store;
-mod table;
 #[cfg(test)]
 mod tests;
-mod version;
 mod write;
 
 /// The kinds of files that a store has next to its superblock.
-pub const FORMATS: &[codec::Format] = &[manifest::FORMAT, table::FORMAT];
+pub const FORMATS: &[codec::Format] = &[lsm_tree::edit::FORMAT, lsm_tree::table::FORMAT];
 
 pub use check::{Report, check, check_with};
 pub use driver::DRIVER;
-pub use manifest::{decode_edits, decode_standing};
-pub use options::{Options, Routing};
-pub use salvage::salvage;
-pub use store::Store;
-pub use table::{
+pub use edits::decode_committed;
+pub use lsm_tree::edit::decode_edits;
+pub use lsm_tree::table::{
     Compression, FilterKind, LocalTables, Span, Summary, TableId, TableSink, TableSource,
     TableStore, UnknownCompression, decode_block, decode_footer, decode_metadata, recode_block,
 };
+pub use options::{Options, Routing};
+pub use salvage::salvage;
+pub use store::Store;

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use codec::SeqNo;
 use engine::{At, Lookup, PendingLookup, Progress, ReadRequest, Result};
 
-use crate::cache::Cached;
-use crate::entry::{Found, Target};
 use crate::planted::{Planted, is_planted};
 use crate::read::Sought;
 use crate::search::{self, Search};
 use crate::state::State;
 use crate::store::Shared;
-use crate::table::{Piece, Span, Table};
+use lsm_tree::cache::Cached;
+use lsm_tree::entry::{Found, Target};
+use lsm_tree::table::{Piece, Span, Table};
 
 /// The state of the store when the lookup of an update began. A later write of the key is in a
 /// memtable, or in a memtable that was flushed or merged, or it is a range delete or an ingestion.

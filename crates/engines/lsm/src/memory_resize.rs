@@ -11,8 +11,8 @@ use memory_budget::{MemoryGain, MemoryNeeds};
 
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
-use crate::range_deletes;
 use crate::store::Shared;
+use lsm_tree::range_deletes;
 
 /// Memtables of which the memory is kept that they have left: flushes follow each other, and what one
 /// leaves others fill until the next one ends.

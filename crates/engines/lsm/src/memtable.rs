@@ -30,9 +30,9 @@ use memtable::{Family, Gate, Head};
 use sync::skip_list::SkipList;
 
 use crate::dranges::Bounds;
-use crate::entry::{Found, Target};
 use crate::planted::{Planted, is_planted};
 pub(crate) use cursor::MemtableCursor;
+use lsm_tree::entry::{Found, Target};
 
 /// A memtable of one Drange.
 #[derive(Debug)]

@@ -22,15 +22,17 @@ use crate::background::remove::Removals;
 use crate::cache::Cache;
 use crate::dranges::Dranges;
 use crate::lookup_index::LookupIndex;
-use crate::manifest::{self, Manifest};
 use crate::memory_split::MemorySplit;
 use crate::memtable::{Memtable, Place};
 use crate::options::{Options, Routing};
-use crate::range_deletes::Deletes;
 use crate::state::State;
 use crate::store::{Shared, Store};
-use crate::table::{LocalTables, Summary, Table, TableStore};
-use crate::version::{Change, Version};
+use edits::Chain;
+use lsm_tree::cache::PieceCache;
+use lsm_tree::edit::Edit;
+use lsm_tree::range_deletes::Deletes;
+use lsm_tree::table::{LocalTables, Summary, Table, TableStore};
+use lsm_tree::version::{Change, Version};
 
 /// The group that its background tasks belong to.
 const GROUP: &str = "lsm";
@@ -56,10 +58,11 @@ impl Store {
     pub fn open_with(host: Host, options: Options, tables: Arc<dyn TableStore>) -> Result<Self> {
         let family = Family::new(&host.memory);
         let cache = Arc::new(Cache::new(&host.memory, &options, family.memory()));
-        let found = manifest::read(&*host.device)?;
+        let pieces = Arc::clone(&cache) as Arc<dyn PieceCache>;
+        let found = edits::read::<Edit>(&*host.device)?;
         let mut change = Change::default();
         for (level, summary) in found.iter().flat_map(|(_, contents)| &contents.edit.added) {
-            change.added.push((*level, Table::open(summary.clone(), &tables, &cache)?));
+            change.added.push((*level, Table::open(summary.clone(), &tables, &pieces)?));
         }
         let version = Version::default().after(&change);
         // A range delete that hides nothing is not written again.
@@ -67,14 +70,13 @@ impl Store {
             contents.edit.range_deletes.retain(|delete| version.may_hide(delete));
             (superblock, contents)
         });
-        let (mut manifest, contents) =
-            Manifest::begin(&host.device, found, options.manifest_bytes)?;
+        let (mut manifest, contents) = Chain::begin(&host.device, found, options.manifest_bytes)?;
         let summaries = || contents.edit.added.iter().map(|(_, summary)| summary);
         let mut newest_table = 0;
         for number in tables.list()? {
             newest_table = newest_table.max(number);
             if !summaries().any(|summary| summary.id.number == number) {
-                manifest.settle()?;
+                manifest.make_durable()?;
                 tables.remove(number)?;
             }
         }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::memory_split::MemorySplit;
-use crate::range_deletes::Sweep;
-use crate::table::{Compression, FilterKind, TableOptions};
+use lsm_tree::range_deletes::Sweep;
+use lsm_tree::shape::Shape;
+use lsm_tree::table::{Compression, FilterKind, TableOptions};
 
 /// Which memtable a write goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +122,18 @@ impl Options {
     /// Memory that a store should have at least: memtables of an eighth of it are worth a table.
     pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
     /// Levels that a store has.
-    pub const LEVELS: usize = crate::version::LEVELS;
+    pub const LEVELS: usize = lsm_tree::version::LEVELS;
+
+    /// Returns the sizes that levels are kept to.
+    pub(crate) fn shape(&self) -> Shape {
+        Shape {
+            level0_tables: self.level0_tables,
+            level0_tables_slow: self.level0_tables_slow,
+            level1_bytes: self.level1_bytes,
+            level_ratio: self.level_ratio,
+            block_bytes: self.block_bytes,
+        }
+    }
 
     /// Returns how tables of a level are built.
     pub(crate) fn tables(&self, split: &MemorySplit, level: usize) -> TableOptions {

@@ -35,20 +35,6 @@ pub(crate) enum Planted {
     YoungestFlushedFirst,
     /// A merge counts memtables that were sealed meanwhile as merged.
     MergedUnread,
-    /// A job of Level 0 leaves out tables older than those it has.
-    OldestLeft,
-    /// A flush or a compaction keeps only the newest version of each key.
-    SnapshotsForgotten,
-    /// A table is not synced before the manifest names it.
-    TableUnsynced,
-    /// The names of new tables are not made durable before the manifest has them.
-    NamesUnsynced,
-    /// An edit is not synced before the superblock says that it is valid.
-    EditUnsynced,
-    /// The name of a rewritten manifest is not made durable.
-    ManifestUnnamed,
-    /// The old manifest is removed before the superblock names the new one.
-    ManifestRemovedEarly,
     /// Tables are removed before an edit that does not name them is valid.
     TablesRemovedEarly,
     /// The persisted number passes writes that other memtables still have.

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use crate::dranges::Bounds;
 use crate::memtable::Memtable;
 use crate::planted::{Planted, is_planted};
-use crate::table::Table;
+use lsm_tree::table::Table;
 
 /// The partitions of a state, in order.
 #[derive(Debug, Default)]

@@ -12,13 +12,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use codec::SeqNo;
 use engine::{Error, Result};
 
-use crate::entry::{Found, Target};
 use crate::memtable::Memtable;
 use crate::planted::{Planted, is_planted};
 use crate::search::Search;
 use crate::state::State;
 use crate::store::Shared;
-use crate::table::hash;
+use lsm_tree::entry::{Found, Target};
+use lsm_tree::table::hash;
 
 /// The result of a look-up in memory.
 pub(crate) enum Sought<K> {

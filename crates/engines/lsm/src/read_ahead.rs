@@ -6,7 +6,8 @@ use std::sync::Arc;
 use engine::{PendingLookup, Progress, ReadRequest, Result};
 
 use crate::store::Shared;
-use crate::table::{Missing, Piece, Table};
+use lsm_tree::cache::PieceCache;
+use lsm_tree::table::{Missing, Piece, Table};
 
 /// Pieces that are read at once.
 const DEPTH: usize = 32;

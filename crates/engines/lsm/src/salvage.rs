@@ -22,14 +22,13 @@ use codec::SeqNo;
 use device::Device;
 use engine::{LostKeys, Op, Result, Salvaged, TakeSound};
 use memory_budget::MemoryBudget;
-use memtable::MemtableMemory;
 
-use crate::cache::{Cache, Cached};
-use crate::entry::{Entry, Target};
-use crate::manifest::{self, Contents};
-use crate::options::Options;
-use crate::range_deletes::RangeDeletes;
-use crate::table::{
+use edits::Contents;
+use lsm_tree::cache::{Cached, NoCache, PieceCache};
+use lsm_tree::edit::Edit;
+use lsm_tree::entry::{Entry, Target};
+use lsm_tree::range_deletes::RangeDeletes;
+use lsm_tree::table::{
     BlockCursor, LocalTables, Metadata, Piece, Summary, Table, TableStore, summary_in_file,
 };
 
@@ -42,7 +41,7 @@ use crate::table::{
 pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Salvaged> {
     let mut salvaged = Salvaged::default();
     let tables = LocalTables::on(Arc::clone(device));
-    let contents = match salvaged.sound(manifest::read(&**device), || None)? {
+    let contents = match salvaged.sound(edits::read::<Edit>(&**device), || None)? {
         Some(Some((_, contents))) => contents,
         Some(None) => return Ok(salvaged),
         None => {
@@ -50,10 +49,9 @@ pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Sal
             by_themselves(device, &*tables, &mut salvaged)?
         }
     };
-    salvaged.persisted = contents.standing.persisted;
+    salvaged.persisted = contents.committed.persisted;
     let budget = Arc::new(MemoryBudget::new(0));
-    let cache =
-        Arc::new(Cache::new(&budget, &Options::default(), &Arc::new(MemtableMemory::new(&budget))));
+    let cache: Arc<dyn PieceCache> = NoCache::new(&budget);
     let deletes = RangeDeletes::of(&contents.edit.range_deletes, &budget);
     let bottom = contents.edit.added.iter().map(|(level, _)| *level).max();
     let mut waiting = Vec::new();
@@ -74,8 +72,8 @@ fn by_themselves(
     device: &Arc<dyn Device>,
     tables: &dyn TableStore,
     salvaged: &mut Salvaged,
-) -> Result<Contents> {
-    let mut contents = Contents::default();
+) -> Result<Contents<Edit>> {
+    let mut contents = Contents::<Edit>::default();
     for number in tables.list()? {
         let summary = summary_in_file(&**device, number);
         let summary = salvaged.sound(summary, || None)?;

@@ -24,10 +24,10 @@ use codec::SeqNo;
 use engine::{Cursor, Direction, Error, KeyRange, Pin, Result, TryNext};
 
 use crate::dranges::Bounds;
-use crate::entry::{Aim, EntryCursor, Target};
-use crate::merge::Merged;
-use crate::range_deletes::Deletes;
 use crate::store::Shared;
+use lsm_tree::entry::{Aim, EntryCursor, Target};
+use lsm_tree::merge::Merged;
+use lsm_tree::range_deletes::Deletes;
 
 /// A walk over a partition of the range index.
 struct Standing {

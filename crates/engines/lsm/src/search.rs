@@ -16,12 +16,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use codec::SeqNo;
 use engine::Result;
 
-use crate::cache::{Cache, Cached};
-use crate::entry::{Found, Target};
+use crate::cache::Cache;
 use crate::lookup_index::Hint;
 use crate::range_index::Partition;
-use crate::table::{BlockCursor, Lookups, Piece, Table, hash};
-use crate::version::{LEVELS, Version};
+use lsm_tree::cache::Cached;
+use lsm_tree::entry::{Found, Target};
+use lsm_tree::table::{BlockCursor, Lookups, Piece, Table, hash};
+use lsm_tree::version::{LEVELS, Version};
 
 /// Progress of a lookup.
 #[derive(Debug)]
@@ -227,3 +228,6 @@ impl<K: AsRef<[u8]>> Search<K> {
         None
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;

@@ -20,14 +20,14 @@ use codec::SeqNo;
 use memory_budget::MemoryBudget;
 
 use crate::dranges::Dranges;
-use crate::entry::{Found, Target};
 use crate::memtable::{Memtable, MemtableCursor};
-use crate::merge::Merged;
 use crate::planted::{Planted, is_planted};
-use crate::range_deletes::{Deletes, RangeDelete};
 use crate::range_index::{Partition, RangeIndex};
-use crate::table::Reading;
-use crate::version::Version;
+use lsm_tree::entry::{Found, Target};
+use lsm_tree::merge::Merged;
+use lsm_tree::range_deletes::{Deletes, RangeDelete};
+use lsm_tree::table::Reading;
+use lsm_tree::version::Version;
 
 /// See the file's head.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use engine::Stats;
 
 use crate::dranges::Dranges;
 use crate::store::Shared;
-use crate::version::LEVELS;
+use lsm_tree::version::LEVELS;
 
 /// The figures of each level, by its number.
 const LEVEL_TABLES: [&str; LEVELS] = [

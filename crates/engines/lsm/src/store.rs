@@ -26,12 +26,17 @@ use crate::cache::Cache;
 use crate::driver::CAPABILITIES;
 use crate::ingest::SortedTables;
 use crate::lookup_index::LookupIndex;
-use crate::manifest::Manifest;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
 use crate::scan::Stands;
 use crate::state::State;
-use crate::table::{Lookups, TableId, TableStore};
+use edits::Chain;
+use lsm_tree::cache::PieceCache;
+use lsm_tree::edit::Edit;
+use lsm_tree::table::{Lookups, TableId, TableStore};
+
+/// The chain of edits of a store's tables.
+pub(crate) type Manifest = Chain<Edit>;
 
 /// A log-structured merge-tree. Open it with [`Store::open`], use it through [`Engine`].
 #[derive(Debug)]
@@ -93,6 +98,11 @@ impl Shared {
         let state = self.state.load();
         self.health.check_open()?;
         Ok(state)
+    }
+
+    /// Returns the cache as tables see it.
+    pub(crate) fn piece_cache(&self) -> Arc<dyn PieceCache> {
+        Arc::clone(&self.cache) as Arc<dyn PieceCache>
     }
 
     /// Everything up to this is in tables, durably.
@@ -258,5 +268,5 @@ impl Ranges for Store {
 /// Returns whether an error of a background task stops writes. A failure of the journal and a close
 /// say nothing about these files. A lack of space or too many open files may end later.
 pub(crate) fn stops_writes(error: &Error) -> bool {
-    !matches!(error, Error::Journal { .. } | Error::Closed) && !error.may_pass()
+    !matches!(error, Error::Journal { .. } | Error::Closed) && !error.is_retryable()
 }

@@ -48,7 +48,6 @@ mod scan_reads;
 #[cfg_attr(shuttle, expect(dead_code, reason = "models use a part of it"))]
 pub(crate) mod stores;
 #[cfg_attr(shuttle, expect(dead_code, reason = "models use a part of it"))]
-pub(crate) mod tables;
 #[cfg(not(shuttle))]
 mod unjournaled;
 #[cfg(not(shuttle))]

@@ -15,10 +15,10 @@ use codec::SeqNo;
 use engine::{Error, Op, Reservation, Result, last_of_each_key};
 
 use crate::memtable::Memtable;
-use crate::range_deletes::RangeDelete;
 use crate::state::State;
 use crate::store::Shared;
-use crate::table::hash;
+use lsm_tree::range_deletes::RangeDelete;
+use lsm_tree::table::hash;
 
 impl Shared {
     /// Applies the steps of one write.

@@ -84,7 +84,7 @@ impl Shared {
         self.health.check_writable()?;
         let superblock = flusher.superblock.as_mut().ok_or(Error::Closed)?;
         let settled = superblock.settle_in(&*self.host.device);
-        if let Some(error) = settled.as_ref().err().filter(|error| !error.may_pass()) {
+        if let Some(error) = settled.as_ref().err().filter(|error| !error.is_retryable()) {
             self.health.fail(error);
         }
         settled.map(|()| true)
@@ -130,7 +130,7 @@ impl Shared {
             }
             // The journal's failure and a close are none of these files; a later flush may try.
             Err(error @ (Error::Journal { .. } | Error::Closed)) => Err(error),
-            Err(error) if error.may_pass() => Err(error),
+            Err(error) if error.is_retryable() => Err(error),
             Err(error) => {
                 self.health.fail(&error);
                 Err(error)
@@ -165,7 +165,7 @@ impl Shared {
         let written = self.write_snapshot(device, identity, pin, newest, &|| Ok(()));
         let ready = written.and_then(|summary| Ok((summary, self.reach(pin, newest)?)));
         if let Err(error) = &ready
-            && (error.may_pass() || matches!(error, Error::Journal { .. }))
+            && (error.is_retryable() || matches!(error, Error::Journal { .. }))
         {
             // It takes room. If it stays, opening removes it.
             let _ = device.remove(&format::file_name(identity.number));
@@ -178,7 +178,7 @@ impl Shared {
         if let Some(old) = flusher.snapshot.replace(summary) {
             match device.remove(&format::file_name(old.identity.number)) {
                 // Opening removes it.
-                Err(error) if error.may_pass() => {}
+                Err(error) if error.is_retryable() => {}
                 removed => removed?,
             }
         }

@@ -69,7 +69,7 @@ impl BackgroundErrors {
     /// Notes the end of `work`. A failure counts only if the same work may succeed later.
     pub fn note<T>(&self, work: &'static str, done: &Result<T>, environment: &Environment) {
         match done {
-            Err(error) if error.may_pass() => self.fail(work, error, environment),
+            Err(error) if error.is_retryable() => self.fail(work, error, environment),
             Err(_) => {}
             Ok(_) => self.succeed(work),
         }

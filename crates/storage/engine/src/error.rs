@@ -230,7 +230,7 @@ impl fmt::Display for InOrder {
 impl Error {
     /// Returns whether it refuses one write before anything was changed; another one, or the same
     /// one later, may be accepted.
-    pub fn is_refusal(&self) -> bool {
+    pub fn is_refused(&self) -> bool {
         matches!(
             self,
             Self::KeyTooLong { .. }
@@ -248,11 +248,11 @@ impl Error {
     }
 
     /// Returns whether it may be temporary: room is missing on the device or in the memory's
-    /// budget, or the process has too many files open. Background work that failed so has done
-    /// nothing that counts, and it can be tried again.
-    pub fn may_pass(&self) -> bool {
+    /// budget, the process has too many files open, or the place of some data cannot be reached.
+    /// Background work that failed so has done nothing that counts, and it can be tried again.
+    pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Device(error) => error.may_pass(),
+            Self::Device(error) => error.is_retryable(),
             Self::OutOfMemory { .. } | Self::SpaceUsedUp { .. } | Self::NoRoomForJournal { .. } => {
                 true
             }

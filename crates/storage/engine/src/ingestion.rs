@@ -8,7 +8,7 @@ use crate::error::Result;
 /// leaves nothing.
 pub trait Ingestion: Send {
     /// Adds a pair whose key is behind all that were added. A pair that is refused for its content
-    /// ([`crate::Error::is_refusal`]) changes nothing; any other error ends the ingestion.
+    /// ([`crate::Error::is_refused`]) changes nothing; any other error ends the ingestion.
     ///
     /// # Errors
     /// [`crate::Error::NotAscending`], [`crate::Error::KeyTooLong`],

@@ -19,8 +19,8 @@
 //!   none above it, for as long as the pin lives.
 //! - L5 *Errors are values.* A write that failed is never acknowledged; after a failed write or
 //!   sync the engine refuses writes ([`Error::ReadOnly`]) until it is opened again. A temporary
-//!   failure ([`Error::may_pass`]) is none of these. The work that it prevented stays in memory and
-//!   can be done later, and writes are refused for it only while there is no memory for them.
+//!   failure ([`Error::is_retryable`]) is none of these. The work that it prevented stays in memory
+//!   and can be done later. Writes are refused for it only while there is no memory for them.
 //! - L6 *Same key, one at a time.* The host never calls `apply` for one key from two threads
 //!   concurrently with numbers that are out of order: per key, calls are in sequence-number order.
 //!   A range delete is a write of every key in its range, whether it is there or not. Many threads

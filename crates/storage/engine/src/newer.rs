@@ -11,14 +11,15 @@ use crate::superblock;
 /// file, and changes nothing. A file that cannot be read is skipped.
 ///
 /// # Errors
-/// [`crate::Error::NewerVersion`]; the device's, if it cannot list the files or lacks a descriptor.
+/// [`crate::Error::NewerVersion`]; the device's, if it cannot list the files, or if reading one
+/// fails temporarily ([`device::Error::is_retryable`]).
 pub fn refuse_newer(device: &dyn Device, formats: &[Format]) -> Result<()> {
     for entry in device.list("")?.into_iter().filter(|entry| !entry.is_dir) {
         let mut header = [0; FileHeader::LEN];
         let opened = device.open(&entry.name, Mode::Read);
         match opened.and_then(|file| file.read_at(0, &mut header)) {
             Ok(()) => {}
-            Err(error) if error.is_out_of_files() => return Err(error.into()),
+            Err(error) if error.is_retryable() => return Err(error.into()),
             // A short file, or one that the store does not need: the opening judges it.
             Err(_) => continue,
         }

@@ -176,7 +176,7 @@ impl Superblock {
     /// sync, if it is settled; otherwise a new file takes its place.
     ///
     /// # Errors
-    /// The storage's. After a temporary failure ([`crate::Error::may_pass`]) the old payload is
+    /// The storage's. After a temporary failure ([`crate::Error::is_retryable`]) the old payload is
     /// valid; a superblock that is settled and held open has no such failure. After any other it is
     /// unknown which of the two payloads is valid; both must stay usable, and nothing more must be
     /// committed.

@@ -213,7 +213,7 @@ impl Journal {
                 self.publish_written(state, taken, file);
                 Ok(())
             }
-            Err(cause) if cause.may_pass() => {
+            Err(cause) if cause.is_retryable() => {
                 state.unwritten = Some(taken);
                 state.has_lacked_room = true;
                 Err(Error::NoRoom { cause })

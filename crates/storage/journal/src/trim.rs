@@ -39,7 +39,7 @@ impl Journal {
                     state.segments.pop_front()
                 }
                 // It is tried again.
-                Err(cause) if cause.may_pass() => return Err(Error::NoRoom { cause }),
+                Err(cause) if cause.is_retryable() => return Err(Error::NoRoom { cause }),
                 Err(cause) => return Err(state.stop(cause)),
             };
         }

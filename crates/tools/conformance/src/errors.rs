@@ -107,9 +107,9 @@ impl Run {
                     self.report(&error);
                     // A refusal has changed nothing; later writes may be accepted.
                     return match &error {
-                        Failed::Engine(refusal) if refusal.is_refusal() => Ok(()),
+                        Failed::Engine(refusal) if refusal.is_refused() => Ok(()),
                         // So is one for lack of room.
-                        Failed::Engine(refusal) if refusal.may_pass() => Ok(()),
+                        Failed::Engine(refusal) if refusal.is_retryable() => Ok(()),
                         // It is in the journal, or not, and so may later ones be.
                         Failed::Journal(journal::Error::NoRoom { .. }) => Ok(()),
                         _ => stays_stopped(&database, &Stop::Any),
@@ -134,7 +134,7 @@ impl Run {
         let Err(error) = database.flush() else { return Ok(true) };
         self.report(&error);
         match error {
-            Failed::Engine(error) if error.may_pass() => Ok(true),
+            Failed::Engine(error) if error.is_retryable() => Ok(true),
             Failed::Journal(journal::Error::NoRoom { .. }) => Ok(true),
             Failed::Engine(engine::Error::Device(error)) if wrote(&error) => {
                 stays_stopped(database, &Stop::ReadOnly).map(|()| false)

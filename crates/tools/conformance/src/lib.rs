@@ -31,6 +31,7 @@
 //! | `crashes` | prefix recovery on a simulated disk, with power cuts also during recovery |
 //! | `crowd` | the same after several threads wrote and flushed concurrently |
 //! | `errors` | every I/O of a workload failing, once and for good |
+//! | `unavailable` | the place of every read that cannot be reached: no store stops for good |
 //! | `damage` | every sector flipped or zeroed: right data, or an error with the place |
 //! | `determinism` | one seed, one trace |
 //!

@@ -1,18 +1,23 @@
 //! No descriptor is left for one operation of a workload, and from there on: all stores recover.
+//! The same holds if the place of a read cannot be reached.
 //!
 //! 1. The workload runs once without a fault, to count its operations of each kind.
 //! 2. For each operation that needs a descriptor, it runs again and that one finds none, once or
 //!    until the fault is taken away, which happens as soon as a call has failed.
-//! 3. Each call that fails must do so with an error that may pass ([`engine::Error::may_pass`]).
-//!    The same call must then succeed: no store stays read-only.
-//! 4. At the end everything is flushed and closed, and opening finds every write.
-//! 5. After one more run, no queue of the device can be made once the store is open: every read
+//! 3. Each call that fails must do so with an error that may pass
+//!    ([`engine::Error::is_retryable`]). The same call must then succeed: no store stays read-only.
+//! 4. The store is flushed, closed and opened again, and everything is read. The fault may strike
+//!    one of these reads too.
+//! 5. Another opening without a fault finds every write.
+//! 6. After one more run, no queue of the device can be made once the store is open: every read
 //!    must succeed without one.
 
 use std::sync::Arc;
 
 use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
+use engine::{Direction, KeyRange};
 use journal::{Durability, OpenError};
+use reads::BlockingReads;
 
 use crate::Fixture;
 use crate::database::{Database, Failed};
@@ -20,7 +25,7 @@ use crate::draw::Draw;
 use crate::failure::catch;
 use crate::model::Model;
 use crate::operation::{Generator, Profile, Step};
-use crate::sequential::compare_everything;
+use crate::sequential::{collect, compare_everything, compare_pairs, walk};
 
 const WRITES: usize = 14;
 
@@ -45,11 +50,11 @@ enum Written {
 /// Returns whether the failure leaves everything unchanged.
 fn passes(error: &Failed) -> bool {
     match error {
-        Failed::Device(error) | Failed::Open(OpenError::Device(error)) => error.may_pass(),
-        Failed::Engine(error) => error.may_pass(),
+        Failed::Device(error) | Failed::Open(OpenError::Device(error)) => error.is_retryable(),
+        Failed::Engine(error) => error.is_retryable(),
         Failed::Journal(error) => matches!(error, journal::Error::NoRoom { .. }),
         Failed::Open(OpenError::Replay { source, .. }) => {
-            source.downcast_ref::<engine::Error>().is_some_and(engine::Error::may_pass)
+            source.downcast_ref::<engine::Error>().is_some_and(engine::Error::is_retryable)
         }
         Failed::Open(_) | Failed::Ahead { .. } => false,
     }
@@ -140,6 +145,35 @@ impl Run<'_> {
         database.close().map_err(|error| format!("closing: {error}"))
     }
 
+    /// Opens again and reads everything, by gets and by walks.
+    fn read(&self) -> Result<(), String> {
+        let database = self.open()?;
+        let opened = &database.opened;
+        let (engine, last) = (opened.engine.as_ref(), self.model.last());
+        for key in self.model.keys() {
+            let mut value = Vec::new();
+            let found = self.twice("a get", || Ok(engine.get(key, &mut value)?))?;
+            if found.then_some(value.as_slice()) != self.model.get_at(key, last) {
+                return Err(format!("a get of {key:?} gave another value"));
+            }
+        }
+        let everything = self.model.scan_at(&KeyRange::all(), Direction::Forward, last);
+        let mut pairs = self.twice("a walk", || Ok(walk(engine, usize::MAX)?))?;
+        pairs.sort_unstable();
+        compare_pairs(&pairs, &everything).map_err(|what| format!("a walk: {what}"))?;
+        if engine.capabilities().ordered {
+            let pin = opened.sequence.pin();
+            let pairs = self.twice("a scan", || {
+                let direction = Direction::Backward;
+                let mut cursor = engine.scan(KeyRange::all(), direction, Arc::clone(&pin))?;
+                Ok(collect(cursor.as_mut(), usize::MAX)?)
+            })?;
+            let expected = self.model.scan_at(&KeyRange::all(), Direction::Backward, last);
+            compare_pairs(&pairs, &expected).map_err(|what| format!("a scan: {what}"))?;
+        }
+        database.close().map_err(|error| format!("closing after reads: {error}"))
+    }
+
     /// Everything is there, also if reads get no queue of the device.
     fn compare(&self, queues: Queues) -> Result<(), String> {
         self.device.heal();
@@ -170,36 +204,68 @@ enum Queues {
     None,
 }
 
+/// The operations of a run before its last opening, of each kind, and the failed ones.
+struct Ran {
+    counts: [u64; OperationKind::ALL.len()],
+    failed: u64,
+}
+
 fn run(
     fixture: &dyn Fixture,
     seed: u64,
     fault: Option<Fault>,
     queues: Queues,
-) -> Result<Arc<FaultDevice>, String> {
+) -> Result<Ran, String> {
     let device = FaultDevice::new(device::memory());
     let mut run = Run { fixture, device: Arc::clone(&device), seed, model: Model::default() };
     fault.into_iter().for_each(|fault| device.fail(fault));
     catch(|| run.work())?;
+    catch(|| run.read())?;
+    let counts = OperationKind::ALL.map(|kind| device.count(Some(kind)));
+    let failed = device.failed();
     catch(|| run.compare(queues))?;
-    Ok(device)
+    Ok(Ran { counts, failed })
 }
 
 /// Runs the workload of `seed` with each of its operations in turn. Returns how many runs there
 /// were.
 pub(crate) fn out_of_files(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
-    let whole = run(fixture, seed, None, Queues::Some)?;
     run(fixture, seed, None, Queues::None).map_err(|what| format!("without queues: {what}"))?;
-    let mut runs = 1;
-    for kind in OperationKind::ALL.into_iter().filter(|kind| kind.needs_descriptor()) {
-        for nth in 1..=whole.count(Some(kind)) {
+    let kinds: Vec<OperationKind> =
+        OperationKind::ALL.into_iter().filter(|kind| kind.needs_descriptor()).collect();
+    fail_each(fixture, seed, &kinds, Failure::OutOfFiles)
+}
+
+/// The same with each read, whose place cannot be reached.
+pub(crate) fn unavailable(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
+    fail_each(fixture, seed, &[OperationKind::Read], Failure::Unavailable)
+}
+
+fn fail_each(
+    fixture: &dyn Fixture,
+    seed: u64,
+    kinds: &[OperationKind],
+    failure: Failure,
+) -> Result<u64, String> {
+    let whole = run(fixture, seed, None, Queues::Some)?;
+    let (mut runs, mut failed) = (1, 0);
+    for (kind, count) in OperationKind::ALL.into_iter().zip(whole.counts) {
+        if !kinds.contains(&kind) {
+            continue;
+        }
+        for nth in 1..=count {
             for lasting in [Lasting::Once, Lasting::ForGood] {
-                let failure = Failure::OutOfFiles;
                 let fault = Fault { kind: Some(kind), nth, failure, lasting };
-                run(fixture, seed, Some(fault), Queues::Some)
-                    .map_err(|what| format!("{kind:?} {nth} finds no descriptor: {what}"))?;
+                let ran = run(fixture, seed, Some(fault), Queues::Some);
+                let ran =
+                    ran.map_err(|what| format!("{kind:?} {nth} fails ({failure:?}): {what}"))?;
+                failed += ran.failed;
                 runs += 1;
             }
         }
     }
-    Ok(runs)
+    match failed {
+        0 => Err(format!("no operation of {kinds:?} failed in {runs} runs")),
+        _ => Ok(runs),
+    }
 }

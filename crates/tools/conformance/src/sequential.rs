@@ -10,7 +10,7 @@ use crate::failure::Violation;
 use crate::operation::{Generator, Operation, Profile};
 use crate::{Fixture, trace::Trace};
 
-pub(crate) use compare::{collect, compare_everything, compare_pairs, describe};
+pub(crate) use compare::{collect, compare_everything, compare_pairs, describe, walk};
 use session::Session;
 pub(crate) use shrink::shrink;
 

@@ -10,7 +10,7 @@ use crate::damage::damage;
 use crate::errors::errors;
 use crate::failure::{Failure, catch};
 use crate::operation::Profile;
-use crate::out_of_files::out_of_files;
+use crate::out_of_files::{out_of_files, unavailable};
 use crate::reservations::reservations;
 use crate::sequential::{Memory, operations, run, shrink};
 use crate::waits::waits;
@@ -41,6 +41,8 @@ pub enum Check {
     Errors,
     /// Every operation that needs a descriptor finds none in turn: no store stops for good.
     OutOfFiles,
+    /// The place of every read cannot be reached in turn: no store stops for good.
+    Unavailable,
     /// Every sector of every file is damaged in turn: right data, or an error with the place.
     Damage,
     /// The same seed gives the same trace.
@@ -49,7 +51,7 @@ pub enum Check {
 
 impl Check {
     /// All of them, the quickest to find something first.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Model,
         Self::Budget,
         Self::Reservations,
@@ -61,6 +63,7 @@ impl Check {
         Self::Crowd,
         Self::Errors,
         Self::OutOfFiles,
+        Self::Unavailable,
         Self::Damage,
         Self::Determinism,
     ];
@@ -79,6 +82,7 @@ impl Check {
             Self::Crowd => "crowd",
             Self::Errors => "errors",
             Self::OutOfFiles => "out_of_files",
+            Self::Unavailable => "unavailable",
             Self::Damage => "damage",
             Self::Determinism => "determinism",
         }
@@ -96,7 +100,7 @@ impl Check {
             Self::Snapshots => 15,
             Self::Crashes => 40,
             Self::Errors | Self::Damage => 4,
-            Self::OutOfFiles => 2,
+            Self::OutOfFiles | Self::Unavailable => 2,
             Self::Determinism => 10,
         }
     }
@@ -168,6 +172,7 @@ impl<'a> Suite<'a> {
             Check::Crowd => crowd,
             Check::Errors => |fixture, seed| errors(fixture, seed).map(drop),
             Check::OutOfFiles => |fixture, seed| out_of_files(fixture, seed).map(drop),
+            Check::Unavailable => |fixture, seed| unavailable(fixture, seed).map(drop),
             Check::Damage => |fixture, seed| damage(fixture, seed).map(drop),
             Check::Reservations => reservations,
             Check::Waits => waits,
@@ -268,7 +273,7 @@ macro_rules! suite {
         $crate::suite!(@tests $fixture,
             conforms_model Model, conforms_budget Budget, conforms_reservations Reservations, conforms_waits Waits, conforms_registers Registers,
             conforms_counters Counters, conforms_snapshots Snapshots, conforms_crashes Crashes,
-            conforms_crowd Crowd, conforms_errors Errors, conforms_out_of_files OutOfFiles, conforms_damage Damage, conforms_determinism Determinism);
+            conforms_crowd Crowd, conforms_errors Errors, conforms_out_of_files OutOfFiles, conforms_unavailable Unavailable, conforms_damage Damage, conforms_determinism Determinism);
     };
     (@tests $fixture:expr, $($name:ident $check:ident),*) => {
         $(

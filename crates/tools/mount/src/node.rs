@@ -253,7 +253,7 @@ impl Node {
                 let known = stored_at.map(|stored_at| Lengths { len, stored_bytes, stored_at });
                 *space = Open::Not(known);
             }
-            Err(Refusal::Space(refused)) if refused.is_refusal() => return Err(refused.into()),
+            Err(Refusal::Space(refused)) if refused.is_refused() => return Err(refused.into()),
             Err(failed) => {
                 *space = Open::Not(None);
                 self.standing.lock().lost = Some(failed.clone());

@@ -79,6 +79,8 @@ pub enum Failure {
     /// are not failed so ([`OperationKind::needs_descriptor`]), and a queue that is made so has no
     /// ring.
     OutOfFiles,
+    /// Without effect, with [`Error::Unavailable`]. Only reads are failed so.
+    Unavailable,
     /// A read or a write stops in the middle, with `EIO`: a short transfer whose rest fails.
     /// Other operations fail without effect.
     Short,
@@ -214,7 +216,12 @@ impl Plan {
             due && fault.kind.is_none_or(|of| of == kind)
         };
         let failure = state.faults.iter().find(hit)?.failure;
-        if failure == Failure::OutOfFiles && !kind.needs_descriptor() {
+        let can_fail_so = match failure {
+            Failure::OutOfFiles => kind.needs_descriptor(),
+            Failure::Unavailable => kind == OperationKind::Read,
+            Failure::Io | Failure::NoSpace | Failure::Short => true,
+        };
+        if !can_fail_so {
             return None;
         }
         state.failed += 1;
@@ -224,6 +231,7 @@ impl Plan {
                 Error::Io { operation, name, code: Errno::NOSPC.raw_os_error() }
             }
             Failure::NoSpace => Error::NoSpace { name },
+            Failure::Unavailable => Error::Unavailable { name },
             Failure::OutOfFiles => {
                 // Of a directory's sync it is the opening that fails.
                 let is_sync = operation == Operation::Sync;

@@ -35,10 +35,10 @@ mod tests {
                 [Operation::Open, Operation::Metadata, Operation::Queue, Operation::Sync]
             {
                 let error = explain(operation, "file", errno);
-                assert!(error.is_out_of_files() && error.may_pass(), "{operation:?}: {error}");
+                assert!(error.is_out_of_files() && error.is_retryable(), "{operation:?}: {error}");
             }
             let written = explain(Operation::Write, "file", errno);
-            assert!(!written.may_pass(), "a write of an open file needs none: {written}");
+            assert!(!written.is_retryable(), "a write of an open file needs none: {written}");
         }
     }
 }

@@ -96,7 +96,7 @@ impl Error {
             self,
             Self::MemoryTooSmall { .. } | Self::NoMemoryLeft { .. } | Self::Cleared { .. }
         );
-        let may_pass = matches!(
+        let is_retryable = matches!(
             self.kind(),
             ErrorKind::Conflict
                 | ErrorKind::InUse
@@ -104,7 +104,7 @@ impl Error {
                 | ErrorKind::OutOfMemory
                 | ErrorKind::Unavailable
         );
-        may_pass && !needs_opening
+        is_retryable && !needs_opening
     }
 }
 
@@ -159,6 +159,7 @@ fn of_device(error: &Device) -> ErrorKind {
             ErrorKind::InvalidInput
         }
         Device::Unaligned { .. } => ErrorKind::Internal,
+        Device::Unavailable { .. } => ErrorKind::Unavailable,
         Device::Io { .. } if error.is_out_of_files() => ErrorKind::Unavailable,
         Device::UnexpectedEnd { .. } | Device::Io { .. } => ErrorKind::Io,
     }

@@ -93,15 +93,15 @@ fn what_is_no_stored_value_is_refused_and_changes_nothing() {
         let space = bench.space(engine, journaled);
         space.put(b"k", b"v").unwrap();
         let stored = space.as_stored();
-        let is_refusal = |error: Error| assert!(matches!(error, Error::NotStored(_)), "{error}");
+        let is_refused = |error: Error| assert!(matches!(error, Error::NotStored(_)), "{error}");
         for bad in [&b""[..], b"v", b"\x02", b"1234567\x02"] {
-            is_refusal(stored.put(b"k", bad).unwrap_err());
-            is_refusal(bench.db.write(Batch::new().put(&stored, b"k", bad)).unwrap_err());
-            is_refusal(stored.rmw(b"k", |_| Change::Put(bad.to_vec())).unwrap_err());
-            is_refusal(bench.db.transaction(|tx| tx.put(&stored, b"k", bad)).unwrap_err());
+            is_refused(stored.put(b"k", bad).unwrap_err());
+            is_refused(bench.db.write(Batch::new().put(&stored, b"k", bad)).unwrap_err());
+            is_refused(stored.rmw(b"k", |_| Change::Put(bad.to_vec())).unwrap_err());
+            is_refused(bench.db.transaction(|tx| tx.put(&stored, b"k", bad)).unwrap_err());
             let put =
                 bench.db.atomically(&[(&stored, b"k")], |section| section.put(0, bad.to_vec()));
-            is_refusal(put.unwrap_err());
+            is_refused(put.unwrap_err());
         }
         assert_eq!(space.get(b"k").unwrap().as_deref(), Some(&b"v"[..]), "{engine}");
         assert_eq!(bench.db.failure(), None);

@@ -229,19 +229,19 @@ fn a_keyspace_without_ends_stores_nothing_more_and_refuses_them() {
     let bench = Bench::new(7);
     let options = KeyspaceOptions { values_end: false, ..Default::default() };
     let space = bench.db.keyspace("plain", options).unwrap();
-    let is_refusal =
+    let is_refused =
         |error: &Error| matches!(error, Error::NoEnds { keyspace } if keyspace == "plain");
-    assert!(is_refusal(&space.put_until(b"k", b"v", u64::MAX).unwrap_err()));
-    assert!(is_refusal(&space.get_with_end(b"k").unwrap_err()));
-    assert!(is_refusal(&space.expire_at(b"k", 1).unwrap_err()));
-    assert!(is_refusal(&space.persist(b"k").unwrap_err()));
-    assert!(is_refusal(&space.remove_ended().unwrap_err()));
+    assert!(is_refused(&space.put_until(b"k", b"v", u64::MAX).unwrap_err()));
+    assert!(is_refused(&space.get_with_end(b"k").unwrap_err()));
+    assert!(is_refused(&space.expire_at(b"k", 1).unwrap_err()));
+    assert!(is_refused(&space.persist(b"k").unwrap_err()));
+    assert!(is_refused(&space.remove_ended().unwrap_err()));
     let mut batch = thermocline::Batch::new();
     batch.put(&space, b"other", b"v").put_until(&space, b"k", b"v", 1).delete(&space, b"other");
-    assert!(is_refusal(&bench.db.write(&batch).unwrap_err()));
+    assert!(is_refused(&bench.db.write(&batch).unwrap_err()));
     assert_eq!(space.get(b"other"), Ok(None), "nothing of a refused batch is written");
     let refused = bench.db.begin().unwrap().put_until(&space, b"k", b"v", 1);
-    assert!(is_refusal(&refused.unwrap_err()));
+    assert!(is_refused(&refused.unwrap_err()));
     space.put(b"k", b"v").unwrap();
     assert_eq!(space.as_stored().get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
     assert_eq!(space.expiry_stats(), Ok(None));

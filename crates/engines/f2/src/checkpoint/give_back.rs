@@ -64,7 +64,7 @@ impl Shared {
             return Ok(());
         }
         let given = self.give_back_in(&mut checkpointer);
-        if given.as_ref().is_err_and(Error::may_pass) {
+        if given.as_ref().is_err_and(Error::is_retryable) {
             giving.is_owed.store(true, Release);
         }
         self.errors.note(GIVE_BACK, &given, &self.host.environment);

@@ -87,7 +87,7 @@ impl Shared {
             self.fold_over_part(checkpointer)?;
         }
         match self.fold_over_whole(checkpointer) {
-            Err(error) if error.may_pass() && takes_parts => {
+            Err(error) if error.is_retryable() && takes_parts => {
                 self.fold_over_part(checkpointer)?;
                 Err(error)
             }
@@ -98,7 +98,7 @@ impl Shared {
     /// Makes a checkpoint of the flushed part, if there is room for its superblock.
     fn fold_over_part(&self, checkpointer: &mut Checkpointer) -> Result<()> {
         match self.fold_over_flushed(checkpointer) {
-            Err(error) if error.may_pass() => Ok(()),
+            Err(error) if error.is_retryable() => Ok(()),
             folded => folded,
         }
     }

@@ -137,8 +137,9 @@ impl Store {
     /// more.
     ///
     /// # Errors
-    /// The store is closed; damage with its place; the storage's. [`engine::Error::may_pass`] is
-    /// true for the error that the device has no room for the copies.
+    /// The store is closed; damage with its place; the storage's.
+    /// [`engine::Error::is_retryable`] is true for the error that the device has no room for the
+    /// copies.
     pub fn compact(&self) -> Result<()> {
         let compacted = self.compact_all();
         // Entries of the index may be left to be freed, and a step that has failed to be tried

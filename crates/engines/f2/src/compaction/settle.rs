@@ -134,10 +134,12 @@ impl Cold {
     }
 }
 
-/// Whether all could be read.
+/// Returns whether all records could be read. A temporary failure is an error, since the records
+/// are intact.
 fn is_readable(read: Result<bool>) -> Result<bool> {
     match read {
         Ok(_) => Ok(true),
+        Err(error) if error.is_retryable() => Err(error),
         Err(Error::Corruption(_) | Error::Device(_)) => Ok(false),
         Err(other) => Err(other),
     }

@@ -41,7 +41,7 @@ impl HybridLog {
         let to = to.min(page_end);
         debug_assert!(from.get() % BLOCK_BYTES == 0 && to.get() % BLOCK_BYTES == 0, "H6");
         let written = self.write_out(&mut flusher, from, to);
-        if let Some(error) = written.as_ref().err().filter(|error| !error.may_pass()) {
+        if let Some(error) = written.as_ref().err().filter(|error| !error.is_retryable()) {
             self.health.fail(error);
         }
         written?;

@@ -288,7 +288,7 @@ fn a_flush_without_room_is_reported_and_refuses_nothing_that_memory_has_room_for
     bench.put(&key(0), &value(0, 0, 8));
     take_ballast(&device);
     let flushed = bench.store.flush();
-    assert!(flushed.as_ref().is_err_and(Error::may_pass), "{flushed:?}");
+    assert!(flushed.as_ref().is_err_and(Error::is_retryable), "{flushed:?}");
     let told = || {
         let errors = bench.store.background_errors();
         assert_eq!(errors[0].work, "the flush of the logs");

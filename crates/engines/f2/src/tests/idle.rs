@@ -157,7 +157,7 @@ fn a_flush_that_has_failed_is_tried_again_without_a_write() {
     let nth = device.count(kind) + 1;
     let (failure, lasting) = (Failure::OutOfFiles, Lasting::ForGood);
     device.fail(Fault { kind, nth, failure, lasting });
-    assert!(bench.store.flush().is_err_and(|error| error.may_pass()));
+    assert!(bench.store.flush().is_err_and(|error| error.is_retryable()));
     assert!(!sleeps(&bench));
     device.heal();
     assert!(sleeps(&bench));

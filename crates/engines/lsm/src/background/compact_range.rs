@@ -5,8 +5,9 @@
 //!    job at a time, as long as there is anything of its keys in deeper levels.
 //! 3. A table with nothing below it is rewritten in its place, unless this call has written it.
 //!
-//! A job runs on the caller's thread, under a claim as those of the plan (`plan_compaction`, P2).
-//! If its keys are in a job of the plan, the caller waits for that one.
+//! A job runs on the caller's thread, under a claim as those of the plan
+//! (`lsm_tree::plan::compaction`, P2). If its keys are in a job of the plan, the caller waits for
+//! that one.
 //!
 //! # Invariants
 //! - J1. The call visits each level once, and only tables that are there when it begins with the
@@ -18,12 +19,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use engine::{Error, KeyRange, Result};
 
 use super::Claims;
-use super::plan_compaction::{Claim, Job, groups};
-use crate::entry::Target;
-use crate::range_deletes::RangeDelete;
 use crate::store::Shared;
-use crate::table::Table;
-use crate::version::{LEVELS, Version};
+use lsm_tree::entry::Target;
+use lsm_tree::plan::compaction::{Claim, Job, groups};
+use lsm_tree::range_deletes::RangeDelete;
+use lsm_tree::table::Table;
+use lsm_tree::version::{LEVELS, Version};
 
 /// The next step in a level.
 enum Step {

@@ -34,16 +34,18 @@ use engine::{Error, GoOn, Result};
 use memory_budget::MemoryBudget;
 
 use super::merge_memtables::walk;
-use super::retention::Retention;
-use crate::entry::{Entry, EntryCursor, Target};
-use crate::manifest::Edit;
 use crate::memtable::Memtable;
 use crate::planted::{Planted, is_planted};
-use crate::range_deletes::RangeDelete;
 use crate::state::State;
 use crate::store::{Shared, stops_writes};
-use crate::table::{Summary, Table, TableBuilder, TableId, TableOptions, TableStore};
-use crate::version::Change;
+use lsm_tree::compaction::CHECK_EVERY;
+use lsm_tree::edit::Edit;
+use lsm_tree::entry::{Entry, EntryCursor, Target};
+use lsm_tree::range_deletes::RangeDelete;
+use lsm_tree::retention::Retention;
+use lsm_tree::table::ObsoleteFiles;
+use lsm_tree::table::{Summary, Table, TableBuilder, TableId, TableOptions, TableStore};
+use lsm_tree::version::Change;
 
 /// The destination of tables, and how they are written.
 pub(crate) struct Output<'a> {
@@ -238,7 +240,7 @@ impl Shared {
             false => self.host.barrier.reach(state.must_reach(newest.max(floor))),
         };
         let ready = reached.and_then(|reached| {
-            let open = |summary| Ok((0, Table::open(summary, &self.tables, &self.cache)?));
+            let open = |summary| Ok((0, Table::open(summary, &self.tables, &self.piece_cache())?));
             Ok((reached, summaries.into_iter().map(open).collect::<Result<Vec<_>>>()?))
         });
         let (reached, added) = match ready {
@@ -332,14 +334,14 @@ impl Shared {
         let was_there = |number: &u64| change.removed.iter().any(|(_, old)| old == number);
         let new: Vec<u64> = change.added.iter().map(number).filter(|one| !was_there(one)).collect();
         let committed = self.commit(change, flushed, persisted);
-        if committed.as_ref().is_err_and(Error::may_pass) {
+        if committed.as_ref().is_err_and(Error::is_retryable) {
             new.iter().for_each(|number| abandon_number(&*self.tables, *number));
         }
         committed
     }
 
     /// Commits a change of tables, and makes the next state. A failure stops all later commits,
-    /// unless there was no room for the edit ([`crate::manifest`], N3).
+    /// unless there was no room for the edit ([`edits`], N3).
     pub(crate) fn commit(&self, change: Change, flushed: &[u64], persisted: SeqNo) -> Result<()> {
         self.commit_with(change, flushed, persisted, persisted)
     }
@@ -348,7 +350,7 @@ impl Shared {
     pub(crate) fn settle(&self) -> Result<()> {
         let mut manifest = self.manifest.lock();
         self.health.check_writable()?;
-        self.stopping(manifest.as_mut().ok_or(Error::Closed)?.settle())
+        self.stopping(manifest.as_mut().ok_or(Error::Closed)?.make_durable())
     }
 
     /// Commits a change as [`Shared::commit`] does, with the range deletes up to the number
@@ -424,11 +426,12 @@ impl Shared {
         drop(install);
         self.cache.fit_clocks();
         self.stands.leave_all_but(generation);
+        let files = Arc::clone(&self.removals) as Arc<dyn ObsoleteFiles>;
         for (level, number) in change.removed.iter().filter(|removed| is_gone(removed)) {
             let tables = old.level(*level).iter();
             tables
                 .filter(|table| table.summary().id.number == *number)
-                .for_each(|table| table.doom(&self.removals));
+                .for_each(|table| table.delete_on_drop(&files));
         }
         Ok(())
     }
@@ -442,6 +445,3 @@ fn abandon(tables: &dyn TableStore, id: TableId) {
 fn abandon_number(tables: &dyn TableStore, number: u64) {
     let _ = tables.remove(number);
 }
-
-/// Entries after which long work looks whether the store was closed.
-pub(crate) const CHECK_EVERY: u64 = 1024;

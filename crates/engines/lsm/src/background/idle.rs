@@ -2,13 +2,13 @@
 //! deletes have their turn (`reclaim`).
 //!
 //! A group of Level 0 waits until its compaction is worth the bytes that it writes
-//! (`plan_compaction`), and readers pay for that meanwhile. If there are no writes and no other
-//! work, it need not wait.
+//! (`lsm_tree::plan::compaction`), and readers pay for that meanwhile. If there are no writes and
+//! no other work, it need not wait.
 //!
 //! 1. The store looks each second. Once two looks have found no write since the one before, it is
 //!    idle until the next write.
-//! 2. While it is idle, and no job is due or under way, the plan is one job of `plan_idle`; when
-//!    that is done the next plan is made.
+//! 2. While it is idle, and no job is due or under way, the plan is one job of
+//!    `lsm_tree::plan::idle`; when that is done the next plan is made.
 //! 3. Such a job yields: once a memtable waits for its flush, or was flushed, it ends, and the
 //!    tables that it has written are removed. It keeps no other job waiting for longer than that.
 //!
@@ -29,11 +29,11 @@ use engine::{Error, IdleLooks, Result, Rounds};
 use sync::locks::Mutex;
 use workers::{Class, Next, Stopped};
 
-use super::plan_compaction::{Claim, Job};
-use super::plan_idle::plan_idle;
 use crate::admission::FLUSH;
 use crate::store::Shared;
-use crate::version::Version;
+use lsm_tree::plan::compaction::{Claim, Job};
+use lsm_tree::plan::idle::plan_idle;
+use lsm_tree::version::Version;
 
 /// Time between two looks of the store.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -79,7 +79,7 @@ impl Idle {
 
     /// Notes that a job, whose whole length was allowed, yielded after it had written `written`
     /// bytes.
-    fn gave_way(&self, job: &Job, written: u64) {
+    fn note_yielded(&self, job: &Job, written: u64) {
         self.bytes.fetch_add(written, Relaxed);
         self.allowance.lock().bytes += job.bytes().saturating_sub(written);
     }
@@ -199,7 +199,7 @@ impl Shared {
 
     /// Returns whether a job has to yield: a memtable waits for its flush, or was flushed since the
     /// count was `gone`.
-    pub(super) fn has_to_give_way(&self, gone: u64) -> bool {
+    pub(super) fn has_to_yield(&self, gone: u64) -> bool {
         let state = self.state.load();
         state.due() > 0 || state.gone != gone
     }
@@ -211,7 +211,7 @@ impl Shared {
             idle.compactions.fetch_add(1, Relaxed);
             idle.bytes.fetch_add(written, Relaxed);
         } else {
-            idle.gave_way(job, written);
+            idle.note_yielded(job, written);
         }
     }
 }

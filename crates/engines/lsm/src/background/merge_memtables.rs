@@ -24,12 +24,12 @@ use std::sync::Arc;
 
 use engine::{Op, Reservation, Result};
 
-use super::retention::Retention;
-use crate::entry::{Entry, EntryCursor, Target};
 use crate::memtable::{Memtable, MemtableCursor, entry_bytes};
-use crate::merge::Merged;
 use crate::store::Shared;
-use crate::table::hash;
+use lsm_tree::entry::{Entry, EntryCursor, Target};
+use lsm_tree::merge::Merged;
+use lsm_tree::retention::Retention;
+use lsm_tree::table::hash;
 
 /// Part of a full memtable that a merged one takes at most. Merged memtables at rest, memtables
 /// that are written to and memtables being merged fit into the memtables' share (`memory_split`).

@@ -21,7 +21,7 @@ use crate::admission::FLUSH;
 use crate::memtable::Memtable;
 use crate::state::State;
 use crate::store::Shared;
-use crate::version::LEVELS;
+use lsm_tree::version::LEVELS;
 
 /// Tombstones of a memtable from which on it is sealed in a quiet store, if they are half of it.
 const IDLE_TOMBSTONES_MIN: u64 = 64;

@@ -10,7 +10,7 @@ use sync::locks::Mutex;
 
 use crate::background::soon::Soon;
 use crate::store::Shared;
-use crate::table::TableStore;
+use lsm_tree::table::{ObsoleteFiles, TableStore};
 
 /// See the file's head.
 #[derive(Debug)]
@@ -32,21 +32,22 @@ impl Removals {
         self.soon.begin(store);
     }
 
-    /// Notes that no reader uses this table any more. A task removes it, or this call does if there
-    /// is no task.
-    pub(crate) fn note_left(&self, number: u64) {
-        self.left.lock().push(number);
-        if !self.soon.ask() {
-            self.run();
-        }
-    }
-
     /// Removes the tables that were left. A table that cannot be removed now is an orphan, and is
     /// removed when the store is opened.
     pub(crate) fn run(&self) {
         let left = std::mem::take(&mut *self.left.lock());
         for number in left {
             let _ = self.tables.remove(number);
+        }
+    }
+}
+
+impl ObsoleteFiles for Removals {
+    /// A task removes the table, or this call does if there is no task.
+    fn note_left(&self, number: u64) {
+        self.left.lock().push(number);
+        if !self.soon.ask() {
+            self.run();
         }
     }
 }

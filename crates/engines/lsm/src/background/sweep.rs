@@ -15,10 +15,10 @@ use std::sync::Arc;
 use codec::SeqNo;
 use engine::Result;
 
-use crate::range_deletes::{Deletes, Sweep};
 use crate::store::Shared;
-use crate::table::TableOptions;
-use crate::version::Change;
+use lsm_tree::range_deletes::{Deletes, Sweep};
+use lsm_tree::table::TableOptions;
+use lsm_tree::version::Change;
 
 impl Shared {
     /// Returns how tables of a level are built now, and which versions are left out.

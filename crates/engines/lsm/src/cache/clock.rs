@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Cached, Key};
+use super::{Cached, Key, Measured};
 
 /// Bits of a place in a mark; above them it has the clock's index.
 const PLACE_BITS: u32 = 48;

@@ -1,7 +1,7 @@
 //! The cache's size, and the blocks that it evicts.
 
 use super::*;
-use crate::table::{Block, Home};
+use lsm_tree::table::{Block, Home};
 
 fn block(bytes: usize) -> Cached {
     let mut content = vec![7; bytes];
@@ -166,7 +166,7 @@ fn what_memtables_leave_is_lent_and_comes_back_when_they_grow() {
         rooms.push(
             memory.try_reserve(bytes, split.memtables_bytes, &*memory).expect("within the share"),
         );
-        cache.give_way(&split);
+        cache.shrink_for_writers(&split);
         assert!(cache.bytes() <= split.cache_beside(memory.bytes()), "C3");
         assert!(budget.used() <= limit);
         shrunk += u64::from(cache.bytes() < held);
@@ -201,7 +201,7 @@ fn memtables_that_fill_again_and_again_take_nothing_back() {
             rooms.push(
                 memory.try_reserve(bytes, split.memtables_bytes, &*memory).expect("of the share"),
             );
-            cache.give_way(&split);
+            cache.shrink_for_writers(&split);
             *count += u64::from(cache.bytes() < held);
         }
     }

@@ -9,7 +9,7 @@ use engine::Result;
 use sync::skip_list;
 
 use super::Memtable;
-use crate::entry::{Entry, EntryCursor, Target};
+use lsm_tree::entry::{Entry, EntryCursor, Target};
 
 /// Most entries that are copied at a time; each time twice the number before.
 const RUN_MAX: usize = 32;

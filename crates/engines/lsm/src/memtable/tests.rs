@@ -6,7 +6,7 @@ use memory_budget::MemoryBudget;
 use proptest::prelude::*;
 
 use super::*;
-use crate::tests::tables::{Versioned, compare_walks, entry_of, in_order};
+use lsm_tree::testing::{Versioned, compare_walks, entry_of, in_order};
 
 fn memtable() -> (Arc<Memtable>, Arc<MemoryBudget>) {
     let budget = Arc::new(MemoryBudget::new(1 << 20));

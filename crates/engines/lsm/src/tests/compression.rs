@@ -7,10 +7,10 @@ use engine::Engine;
 
 use super::stores::{Bench, key, small};
 use crate::Options;
-use crate::table::{BlockCursor, Compression, Table};
+use lsm_tree::table::{BlockCursor, Compression, Table};
 
-use crate::entry::Target;
 use Compression::{Lz4, None, Zstd};
+use lsm_tree::entry::Target;
 
 /// A value that all of them but none make shorter, zstd more than LZ4.
 fn value(number: u64) -> Vec<u8> {

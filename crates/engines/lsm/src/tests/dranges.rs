@@ -11,8 +11,8 @@ use crate::Options;
 use crate::background::flush::Wanted;
 use crate::dranges::construct::{Layout, Part};
 use crate::dranges::plan_reorganisation::WINDOW;
-use crate::entry::Entry;
 use crate::options::Routing;
+use lsm_tree::entry::Entry;
 
 fn options() -> Options {
     Options { slots_max: 16, merging: true, ..small() }

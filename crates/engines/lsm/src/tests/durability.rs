@@ -256,8 +256,8 @@ fn too_many_open_files_stop_nothing_for_good() {
 /// name must stay the same as in the manifest.
 #[test]
 fn nothing_is_committed_after_a_commit_that_failed() {
-    use crate::version::Change;
     use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
+    use lsm_tree::version::Change;
     let device = device::memory();
     let faulty = FaultDevice::new(Arc::clone(&device));
     let bench = Bench::on(faulty.clone()).expect("opens");

@@ -9,7 +9,7 @@ use reads::BlockingReads;
 
 use super::stores::{Bench, key, small};
 use crate::Options;
-use crate::background::plan_compaction::Job;
+use lsm_tree::plan::compaction::Job;
 
 const KEYS: u64 = 3_000;
 
@@ -219,7 +219,7 @@ fn a_job_gives_way_to_a_memtable_that_waits() {
     let job = || {
         let version = Arc::clone(&shared.state.load().version);
         let (upper, lower) = (level0.clone(), version.level(1).to_vec());
-        Job { from: 0, to: 1, upper, lower, drops: false, gives_way: true }
+        Job { from: 0, to: 1, upper, lower, drops: false, yields: true }
     };
     bench.put(&key(1), &[1; 100]);
     let figures =

@@ -16,7 +16,7 @@ use reads::BlockingReads;
 use super::durability::Journal;
 use super::stores::{Bench, Pairs, both, key, scan, small};
 use crate::Options;
-use crate::table::{Compression, LocalTables};
+use lsm_tree::table::{Compression, LocalTables};
 
 /// Pushes pairs of these keys, all with this value.
 fn push(bench: &Bench, numbers: impl Iterator<Item = u64>, value: &[u8]) -> Box<dyn Ingestion> {
@@ -256,7 +256,7 @@ fn what_is_given_up_or_refused_leaves_nothing() {
     let refused = ingestion.push(&behind, b"");
     assert_eq!(refused, Err(Error::NotAscending { key: behind, before }));
     let twice = ingestion.push(&key(499), b"");
-    assert!(twice.is_err_and(|error| error.is_refusal()));
+    assert!(twice.is_err_and(|error| error.is_refused()));
     let long = ingestion.push(&vec![b'z'; 70_000], b"");
     assert_eq!(long, Err(Error::KeyTooLong { bytes: 70_000 }));
     ingestion.push(&key(500), &[7; 60]).expect("nothing has changed");

@@ -18,27 +18,27 @@ fn crashes() {
 
 #[test]
 fn a_table_that_is_not_synced_is_found() {
-    must_be_found(Planted::TableUnsynced, CUT, crashes);
+    lsm_tree::planted::must_be_found(lsm_tree::planted::Planted::TableUnsynced, CUT, crashes);
 }
 
 #[test]
 fn tables_whose_names_are_lost_are_found() {
-    must_be_found(Planted::NamesUnsynced, CUT, crashes);
+    lsm_tree::planted::must_be_found(lsm_tree::planted::Planted::NamesUnsynced, CUT, crashes);
 }
 
 #[test]
 fn an_edit_that_is_not_synced_is_found() {
-    must_be_found(Planted::EditUnsynced, CUT, crashes);
+    edits::planted::must_be_found(edits::planted::Planted::EditUnsynced, CUT, crashes);
 }
 
 #[test]
 fn a_manifest_whose_name_is_lost_is_found() {
-    must_be_found(Planted::ManifestUnnamed, CUT, crashes);
+    edits::planted::must_be_found(edits::planted::Planted::FileUnnamed, CUT, crashes);
 }
 
 #[test]
 fn a_manifest_that_goes_too_early_is_found() {
-    must_be_found(Planted::ManifestRemovedEarly, CUT, crashes);
+    edits::planted::must_be_found(edits::planted::Planted::OldRemovedEarly, CUT, crashes);
 }
 
 #[test]

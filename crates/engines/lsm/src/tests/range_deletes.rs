@@ -11,8 +11,8 @@ use engine::{
 use reads::BlockingReads;
 
 use super::stores::{Bench, Pairs, both, key, scan, small};
-use crate::range_deletes::COUNT_MAX;
 use crate::{Compression, Options};
+use lsm_tree::range_deletes::COUNT_MAX;
 
 fn delete_range(bench: &Bench, start: u64, end: u64) -> SeqNo {
     bench.apply(&[Op::DeleteRange { start: &key(start), end: Some(&key(end)) }])

@@ -14,7 +14,7 @@ use sync::locks::Mutex;
 
 use super::stores::{Bench, both, key, scan, small};
 use crate::Options;
-use crate::version::LEVELS;
+use lsm_tree::version::LEVELS;
 
 #[test]
 fn levels_keep_their_measure_and_everything_is_found() {
@@ -316,8 +316,8 @@ fn tables_of_a_small_store_are_small() {
 /// A table ends where it would overlap with too much of the level that it goes to next.
 #[test]
 fn no_table_overlaps_with_all_of_a_large_level() {
-    use crate::background::plan_compaction::Job;
-    use crate::version::Change;
+    use lsm_tree::plan::compaction::Job;
+    use lsm_tree::version::Change;
     let bench = Bench::new();
     let shared = &bench.store.shared;
     let flush = |numbers: &mut dyn Iterator<Item = u64>, level| {
@@ -344,7 +344,7 @@ fn no_table_overlaps_with_all_of_a_large_level() {
         upper: upper.clone(),
         lower: Vec::new(),
         drops: false,
-        gives_way: false,
+        yields: false,
     };
     let below = version.overlapping(3, b"", &key(u64::MAX)).len();
     assert_eq!((upper.len(), below), (2, 100));
@@ -353,7 +353,7 @@ fn no_table_overlaps_with_all_of_a_large_level() {
         shared.compact(job, &shared.group.token()).expect("memory takes it");
     }
     let state = shared.state.load_full();
-    let overlapping = |table: &std::sync::Arc<crate::table::Table>| {
+    let overlapping = |table: &std::sync::Arc<lsm_tree::table::Table>| {
         let properties = &table.summary().properties;
         state.version.overlapping(3, &properties.smallest, &properties.largest).len()
     };

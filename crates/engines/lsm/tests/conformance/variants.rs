@@ -45,7 +45,8 @@ fn cases(check: Check) -> u64 {
         Check::Reservations => 10,
         Check::Crashes | Check::Registers => 8,
         Check::Counters | Check::Snapshots | Check::Crowd => 4,
-        Check::Waits | Check::Errors | Check::OutOfFiles | Check::Damage | Check::Determinism => 1,
+        Check::Waits | Check::Errors | Check::OutOfFiles | Check::Unavailable => 1,
+        Check::Damage | Check::Determinism => 1,
     }
 }
 

@@ -88,6 +88,38 @@ fn pins_beside_writers() {
     assert_eq!(shared.sequence.horizon(), SeqNo::new(count), "a pin counts that there is not");
 }
 
+/// Returns the pins below a number: [`Sequence::pins_below`], or a wrong way of it.
+type PinsBelow = fn(&Sequence, SeqNo) -> Option<Vec<SeqNo>>;
+
+/// A compaction takes the pins below the newest number that it has, while another thread pins and
+/// others write. It must get every pin below that number, the pins that are taken later included.
+fn pins_of_a_compaction(pins_below: PinsBelow) {
+    let sequence = Arc::new(Sequence::new());
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|_| {
+            let sequence = Arc::clone(&sequence);
+            spawn(move || (0..2).for_each(|_| drop(sequence.begin())))
+        })
+        .collect();
+    let of_pinner = Arc::clone(&sequence);
+    let pinner = spawn(move || of_pinner.pin());
+    let of_compaction = Arc::clone(&sequence);
+    let compaction = spawn(move || {
+        let newest = of_compaction.last();
+        (newest, pins_below(&of_compaction, newest))
+    });
+    let pin = pinner.join().expect("a model thread fails by panicking");
+    let (newest, below) = compaction.join().expect("a model thread fails by panicking");
+    let number = pin.seqno();
+    let is_listed = below.as_ref().is_none_or(|below| below.contains(&number));
+    assert!(number >= newest || is_listed, "pin {number:?} below {newest:?} is not in {below:?}");
+    drop(pin);
+    for writer in writers {
+        writer.join().expect("a model thread fails by panicking");
+    }
+    assert_eq!(sequence.pins_below(newest), Some(Vec::new()), "no pin is held");
+}
+
 /// Two writers take their numbers under a journal's lock, and one of them cannot end before it had
 /// that lock again, as where it waits for a flush. Meanwhile others use all numbers that there are.
 fn numbers_under_a_lock() {
@@ -130,4 +162,18 @@ fn whoever_numbers_under_a_lock_keeps_nobody_from_it() {
 #[test]
 fn pins_and_horizons_hold_on_every_schedule_tried() {
     SCHEDULES.check("pins_beside_writers", pins_beside_writers);
+}
+
+#[test]
+fn a_compaction_gets_every_pin_below_its_newest_number() {
+    SCHEDULES.check("pins_of_a_compaction", || pins_of_a_compaction(Sequence::pins_below));
+}
+
+/// The list of the pins misses a pin that is being taken.
+#[test]
+#[should_panic(expected = "is not in")]
+fn the_list_of_pins_alone_is_not_enough() {
+    let listed: PinsBelow =
+        |sequence, newest| Some(sequence.pins().into_iter().filter(|pin| *pin < newest).collect());
+    SCHEDULES.check("the_list_of_pins", move || pins_of_a_compaction(listed));
 }

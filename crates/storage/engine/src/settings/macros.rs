@@ -75,3 +75,21 @@ macro_rules! settings {
         }
     };
 }
+
+/// Implements [`SettingValue`](crate::SettingValue) for a type whose values are words, given in the
+/// order of the words.
+#[macro_export]
+macro_rules! setting_words {
+    ($type:ty: $($value:expr),*) => {
+        impl $crate::SettingValue for $type {
+            fn number(&self) -> Option<u64> {
+                let place = [$($value),*].iter().position(|value| value == self);
+                place.map(|place| place as u64)
+            }
+
+            fn of_number(number: u64) -> Option<Self> {
+                [$($value),*].get(usize::try_from(number).ok()?).copied()
+            }
+        }
+    };
+}

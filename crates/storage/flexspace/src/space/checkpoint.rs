@@ -119,7 +119,7 @@ impl Shared {
         for &number in numbers {
             match self.device.remove(&log::file_name(number)) {
                 // The next life removes it.
-                Err(error) if error.may_pass() => {}
+                Err(error) if error.is_retryable() => {}
                 removed => self.health.stop_on(removed)?,
             }
         }
@@ -148,14 +148,14 @@ impl Shared {
         let slots = NodeFile::slots_of(&cut);
         let empty = self.room_for_checkpoint(&checkpointer.nodes, slots, number, &records);
         let empty = match empty {
-            Err(error) if error.is_out_of_files() => {
-                checkpointer.unstored = Some(cut);
-                return Err(error);
-            }
             Err(error) if error.is_full_device() => {
                 checkpointer.unstored = Some(cut);
                 self.ballast.owes(u64::from(slots));
                 return Err(full_device(&self.writer.lock(), records.len() as u64));
+            }
+            Err(error) if error.is_retryable() => {
+                checkpointer.unstored = Some(cut);
+                return Err(error);
             }
             made => self.health.stop_on(made)?,
         };

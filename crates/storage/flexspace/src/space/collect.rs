@@ -332,7 +332,7 @@ struct Copying<'a> {
     /// they would seem to have no live bytes.
     full: Vec<u32>,
     moves: Moves,
-    /// Victims of which something could not be read, and the first failure.
+    /// Victims that have damaged bytes, and the first failure.
     unreadable: BTreeSet<u32>,
     damage: Option<Error>,
     windows: Windows,
@@ -348,6 +348,10 @@ impl Copying<'_> {
         if let Err(error) = self.windows.read(data, address, &mut bytes) {
             // The next opening's life may fill segments.
             self.shared.health.check_open()?;
+            if error.is_retryable() {
+                // The segments are intact, and a later collection reads them.
+                return Err(error);
+            }
             // Extents that were not copied are not remapped, so they stay; the others are worth it.
             self.unreadable.insert(data.geometry.place(address).0);
             self.damage.get_or_insert(error);

@@ -68,7 +68,7 @@ pub enum Error {
 impl Error {
     /// Returns whether one change was refused for its content, before it had any effect; the next
     /// may be accepted.
-    pub fn is_refusal(&self) -> bool {
+    pub fn is_refused(&self) -> bool {
         matches!(
             self,
             Self::BehindTheEnd { .. }
@@ -85,12 +85,13 @@ impl Error {
 
     /// Returns whether nothing was done and the log can continue.
     pub(super) fn leaves_log(&self) -> bool {
-        self.is_refusal() || self.is_out_of_files()
+        self.is_refused() || self.is_retryable()
     }
 
-    /// Returns whether a descriptor was missing, so that nothing was done.
-    pub fn is_out_of_files(&self) -> bool {
-        matches!(self, Self::Device(error) if error.is_out_of_files())
+    /// Returns whether the device's failure is temporary ([`device::Error::is_retryable`]), so that
+    /// nothing was done.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Device(error) if error.is_retryable())
     }
 }
 

@@ -169,7 +169,7 @@ impl Shared {
     /// (F3).
     fn stop_unless_refused<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
         match done {
-            Err(error) if error.is_full_device() || error.is_out_of_files() => Err(error),
+            Err(error) if error.is_retryable() => Err(error),
             done => self.health.stop_on(done),
         }
     }

@@ -112,7 +112,7 @@ impl FlexSpace {
     pub fn try_close(&self) -> Result<(), Error> {
         let stored = self.begin_close()?;
         match &stored {
-            Err(error) if error.is_refusal() => self.shared.health.stay_open(),
+            Err(error) if error.is_refused() => self.shared.health.stay_open(),
             _ => self.end_close(),
         }
         stored

@@ -33,7 +33,7 @@ pub struct RunArgs {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Where `prepare` puts loads, and a run begins from a copy of the one that was made for runs
-    /// like it; it loads anew if there is none. Below it each has a folder of its own, named by a
+    /// like it; it loads again if there is none. Below it each has a folder of its own, named by a
     /// hash of all that shapes it (store, keys, shape, memory, durability, I/O, threads, the order
     /// of the load): `data` with the store's files, `versions`, and `about.json`, which tells what
     /// it is. Remove a folder to be rid of it

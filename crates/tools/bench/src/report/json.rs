@@ -465,8 +465,12 @@ pub fn write_json(path: &Path, object: &impl Serialize) -> io::Result<()> {
     write_whole(path, &text)
 }
 
-/// Writes a file that is there whole or not at all, also if the program is interrupted.
+/// Writes a file that is there whole or not at all, also if the program is interrupted. A path that
+/// is no regular file, such as a pipe or `/dev/null`, is written to: it must not be replaced.
 pub(crate) fn write_whole(path: &Path, text: &[u8]) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return fs::write(path, text);
+    }
     let mut name = path.as_os_str().to_owned();
     name.push(".partial");
     let partial = PathBuf::from(name);

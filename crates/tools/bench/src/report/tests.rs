@@ -42,3 +42,19 @@ fn the_store_without_rest_or_budget_may_not_be_quoted() {
         assert_eq!(fills_budget(resident, 100), fills, "{resident}");
     }
 }
+
+/// A report that goes to a device, a pipe or a socket does not replace it.
+#[test]
+fn a_path_that_is_no_regular_file_is_not_replaced() {
+    use std::os::unix::fs::FileTypeExt;
+    use std::os::unix::net::UnixListener;
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let path = dir.path().join("socket");
+    let _listener = UnixListener::bind(&path).expect("it is bound");
+    assert!(super::json::write_whole(&path, b"text").is_err(), "nothing can be written to it");
+    let found = std::fs::metadata(&path).expect("it is there");
+    assert!(found.file_type().is_socket());
+    let file = dir.path().join("report");
+    super::json::write_whole(&file, b"text").expect("it is written");
+    assert_eq!(std::fs::read(&file).expect("it is there"), b"text");
+}

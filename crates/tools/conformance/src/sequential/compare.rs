@@ -77,7 +77,7 @@ pub(crate) fn compare_pairs(seen: &[Pair], expected: &[Pair]) -> Result<(), Stri
 }
 
 /// Walks over everything, in pieces of `piece` pairs, each begun at the last key of the one before.
-fn walk(engine: &dyn Engine, piece: usize) -> Result<Vec<Pair>, Error> {
+pub(crate) fn walk(engine: &dyn Engine, piece: usize) -> Result<Vec<Pair>, Error> {
     let mut pairs: Vec<Pair> = Vec::new();
     loop {
         let from = pairs.pop().map(|(key, _)| key);

@@ -28,7 +28,7 @@ fn segments_stay_unsynced_after_a_sync_that_cannot_open_one() {
     let (kind, lasting) = (Some(OperationKind::Open), Lasting::ForGood);
     faulty.fail(Fault { kind, nth: opens + 1, failure: Failure::OutOfFiles, lasting });
     let failed = segments.sync().expect_err("no descriptor is left");
-    assert!(failed.may_pass(), "{failed}");
+    assert!(failed.is_retryable(), "{failed}");
     assert_eq!(count(OperationKind::Sync), syncs);
     faulty.heal();
     segments.sync().expect("syncs");

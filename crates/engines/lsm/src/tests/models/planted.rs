@@ -14,7 +14,6 @@ use super::{
 };
 use crate::Store;
 use crate::background::flush::Wanted;
-use crate::background::plan_compaction::tests::a_group_that_is_too_large_gives_up_its_youngest;
 use crate::planted::Planted;
 
 /// A key has a version in the memtable of a Drange that is gone, and a newer one in the memtable
@@ -174,12 +173,6 @@ fn view_beside_merge() {
     model.end(threads);
 }
 
-/// An ordinary test, twice at the same time: a checker refuses a model of one thread.
-fn groups_that_are_too_large() {
-    let threads = [(); 2].map(|()| spawn(a_group_that_is_too_large_gives_up_its_youngest));
-    threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
-}
-
 #[test]
 fn flushes_of_two_generations_never_go_back() {
     SCHEDULES.check("flushes_of_two_generations_never_go_back", flushes_of_two_generations);
@@ -198,11 +191,6 @@ fn views_show_the_same_beside_a_compaction() {
 #[test]
 fn views_show_the_same_beside_a_merge() {
     SCHEDULES.check("views_show_the_same_beside_a_merge", view_beside_merge);
-}
-
-#[test]
-fn groups_that_are_too_large_give_up_their_youngest() {
-    SCHEDULES.check("groups_that_are_too_large_give_up_their_youngest", groups_that_are_too_large);
 }
 
 #[test]
@@ -238,13 +226,8 @@ fn a_merge_of_what_it_has_not_read_is_found() {
 }
 
 #[test]
-fn a_job_that_leaves_older_tables_is_found() {
-    finds(Planted::OldestLeft, "", groups_that_are_too_large);
-}
-
-#[test]
 fn a_flush_that_forgets_snapshots_is_found() {
-    finds(Planted::SnapshotsForgotten, "", view_beside_flush);
-    finds(Planted::SnapshotsForgotten, "", view_beside_compaction);
-    finds(Planted::SnapshotsForgotten, "", view_beside_merge);
+    finds(lsm_tree::planted::Planted::SnapshotsForgotten, "", view_beside_flush);
+    finds(lsm_tree::planted::Planted::SnapshotsForgotten, "", view_beside_compaction);
+    finds(lsm_tree::planted::Planted::SnapshotsForgotten, "", view_beside_merge);
 }

@@ -254,6 +254,31 @@ fn with_little_room_on_the_device_fewer_segments_are_emptied_and_as_many_as_is_t
     space.check().expect("sound");
 }
 
+/// From some read of a collection on all reads fail temporarily: nothing is taken for damage, and
+/// the next collection does the work.
+#[test]
+fn a_read_that_fails_temporarily_ends_the_collection_alone() {
+    let kind = Some(OperationKind::Read);
+    for nth in 1.. {
+        let device = device::FaultDevice::new(device::memory());
+        let (space, model) = half_full(device.clone());
+        let (failure, lasting) = (Failure::Unavailable, Lasting::ForGood);
+        device.fail(Fault { kind, nth: device.count(kind) + nth, failure, lasting });
+        let ended = space.collect();
+        device.heal();
+        if device.failed() == 0 {
+            assert!(nth > 3, "a collection reads each victim: {ended:?}");
+            break;
+        }
+        assert!(ended.as_ref().is_err_and(Error::is_retryable), "read {nth}: {ended:?}");
+        assert_eq!(space.stats().unreadable_segments, 0, "read {nth}");
+        let done = space.collect().expect("the device reads again");
+        assert!(done.segments > 10 && done.damage.is_none(), "read {nth}: {done:?}");
+        assert_eq!(space.read(0, space.len()).as_ref(), Ok(&model));
+        space.check().expect("sound");
+    }
+}
+
 #[test]
 fn a_block_that_cannot_be_read_stays_and_stops_nothing() {
     let device = device::memory();

@@ -45,7 +45,7 @@ fn a_space_that_cannot_be_stored_stays_open_or_is_closed_as_it_was() {
         space.append(b" and not").expect("room");
         device.fill();
         let closed = if stays { space.try_close() } else { space.close() };
-        assert!(closed.as_ref().is_err_and(Error::is_refusal), "{closed:?}");
+        assert!(closed.as_ref().is_err_and(Error::is_refused), "{closed:?}");
         if stays {
             assert_eq!(space.read(0, space.len()).as_deref(), Ok(&b"synced and not"[..]));
             space.collapse(0, 1).expect("changes are taken again");

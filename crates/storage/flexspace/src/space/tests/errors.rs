@@ -64,7 +64,7 @@ fn run(device: Arc<FaultDevice>, inner: Arc<dyn Device>, seed: Seed, seen: &mut 
                 operation.model(&mut model);
                 match result {
                     Ok(()) => models.push(model),
-                    Err(error) if error.is_refusal() => {
+                    Err(error) if error.is_refused() => {
                         seen.refused += 1;
                         device.heal();
                         let found = content(&space).expect("whole");

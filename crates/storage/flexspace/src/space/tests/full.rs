@@ -78,7 +78,7 @@ fn a_full_device_refuses_what_adds_and_loses_nothing() {
         let space = open(&device).expect("it is opened, though the device is full");
         assert_eq!(space.read(0, space.len()).as_ref(), Ok(&model));
         let refused = space.insert(7, &[1; 1_000_000]);
-        assert!(refused.as_ref().is_err_and(Error::is_refusal), "{refused:?}");
+        assert!(refused.as_ref().is_err_and(Error::is_refused), "{refused:?}");
         assert_eq!(space.len(), model.len() as u64);
     }
     what_is_taken_out_makes_room(&device, &mut model);
@@ -135,7 +135,7 @@ fn on_a_full_device_the_collector_wins_what_is_dead() {
                 model[offset as usize..offset as usize + 501].copy_from_slice(&data);
             }
             // Nothing is dead that would win a segment.
-            Err(error) if error.is_refusal() => {
+            Err(error) if error.is_refused() => {
                 space.collapse(0, 50 * 501).expect("what takes out is taken");
                 model.drain(0..50 * 501);
                 refused += 1;
@@ -216,7 +216,7 @@ fn a_life_that_cannot_begin_leaves_the_ballast_as_long_as_it_was() {
         let space = FlexSpace::open_unchanged(device.clone(), options()).expect("a space");
         for _ in 0..2 {
             let refused = space.append(b"more");
-            assert!(refused.as_ref().is_err_and(Error::is_refusal), "{refused:?}");
+            assert!(refused.as_ref().is_err_and(Error::is_refused), "{refused:?}");
             assert_eq!(found(), before, "after a refused change");
         }
         drop(space);
@@ -257,7 +257,7 @@ fn a_checkpoint_without_room_is_no_failure_and_the_next_one_stores_all() {
         device.fail(Fault { kind, nth, failure: Failure::NoSpace, lasting: Lasting::ForGood });
         for _ in 0..2 {
             let refused = space.checkpoint();
-            assert!(refused.as_ref().is_err_and(Error::is_refusal), "{refused:?}");
+            assert!(refused.as_ref().is_err_and(Error::is_refused), "{refused:?}");
         }
         assert_eq!(space.stats().checkpoints, 0);
         device.heal();

@@ -1,0 +1,5 @@
+//! Compactions without a store.
+
+mod compaction;
+mod planted;
+mod planted_page;
