@@ -1,7 +1,5 @@
-//! Locks, atomics, memory for concurrent structures, and the epoch framework.
-//!
-//! Locks, atomics and cells are switchable between std, loom and shuttle. There are memory for
-//! atomics, a skip list in it, and memory for the pieces of a cache.
+//! Locks, atomics and cells that are switchable between std, loom and shuttle, and the epoch
+//! framework.
 //!
 //! Latch-free code anywhere in Thermocline takes its atomics, cells and locks from here, so that
 //! the same source runs in production and under two checkers:
@@ -28,14 +26,11 @@
 //!
 //! To follow the epoch framework, start at [`epoch`].
 
-mod arena;
 pub mod atomic;
 pub mod cell;
 pub mod epoch;
-mod heaps;
 pub mod locks;
 mod mutex;
-pub mod pieces;
 #[doc(hidden)]
 pub mod planted;
 mod prefetch;
@@ -44,12 +39,9 @@ mod rwlock;
 #[doc(hidden)]
 pub mod schedules;
 mod set_once;
-pub mod skip_list;
 pub mod thread;
 
-pub use arena::Arena;
 pub use crossbeam_utils::CachePadded;
-pub use heaps::{allocated_bytes, bound_heaps, give_back_heaps, resident_bytes};
 pub use mutex::{Condvar, Mutex, MutexGuard};
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]

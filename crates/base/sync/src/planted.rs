@@ -15,7 +15,7 @@ use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::LocalKey;
 
-/// A way to break the epoch protocol, the skip list, or the pool of pieces.
+/// A way to break the epoch protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
     /// F1 is left out: a protector may miss both the drainer and the unlinking.
@@ -38,26 +38,6 @@ pub enum Planted {
     SharedBaton,
     /// The horizon may be above the newest epoch that was known before the slots were read.
     UnboundedHorizon,
-    /// S1 is relaxed: a reader that follows a link may find a node that is not written.
-    RelaxedLink,
-    /// S2 the other way round: a search may go down in a node that is not linked there.
-    TopLinkedFirst,
-    /// S3 without the exchange: a node that was linked in between is lost.
-    LinkStored,
-    /// S3 with the link of the first try: the same.
-    LinkNotSetAgain,
-    /// S4 without the second look.
-    SameNotSeen,
-    /// P3 the other way round: a slot is handed out again while a piece is in it.
-    PieceLeftLate,
-    /// The first fence of R2 is left out: a reader may meet a part of a replacement, and not know.
-    NoFenceInReplace,
-    /// The second one is left out: the same.
-    NoFenceInRead,
-    /// R2 without the second look at the state.
-    NotLookedAgain,
-    /// R2 is relaxed: a reader may find the state of a replacement, and not all of its words.
-    RelaxedReplace,
 }
 
 /// The place in which the ordinary tests of a crate plant its bugs: the thread on which one runs

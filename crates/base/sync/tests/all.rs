@@ -3,10 +3,5 @@
 //! A new file of tests becomes a module here; `./dev check` fails if one is left out.
 #![cfg(not(any(loom, shuttle)))]
 
-mod arena;
 mod epoch;
-mod kept;
 mod locks;
-mod pieces;
-mod random;
-mod skip_list;

@@ -1,15 +1,11 @@
 //! Models of the epoch protocol, each a few threads and a few steps, for both checkers.
 //!
-//! The models of the skip list are in `skip_list`, the models of the pool in `pieces`.
-//!
 //! In all of them a reader looks at a *page* while it can be reached, and a writer unlinks the page
 //! and has it taken away by an action. Taking away writes the page's cell, so that a reader that
 //! still looks is a data race, which loom reports; it also clears a value, so that shuttle sees it.
 #![expect(unsafe_code, reason = "the cells' accesses are what the models check")]
 
 pub mod locks;
-pub mod pieces;
-pub mod skip_list;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Unmodelled;

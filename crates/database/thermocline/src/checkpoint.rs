@@ -111,7 +111,7 @@ impl Inner {
     ) -> Result<()> {
         target.create_dir(&generation.dir)?;
         let go_on = || self.check_staying_open().map_err(|_| engine::Error::Closed);
-        generation.engine.checkpoint_while(target.subdevice(&generation.dir)?, &go_on)?;
+        generation.engine.checkpoint(target.subdevice(&generation.dir)?, &go_on)?;
         for entry in catalog.keyspaces.iter().filter(|entry| entry.id == generation.id) {
             owner::copy_to(&**target, catalog.id, entry)?;
         }

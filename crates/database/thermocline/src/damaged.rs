@@ -9,8 +9,8 @@ use std::sync::Arc;
 use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::{
-    At, BackgroundError, Capabilities, Cursor, Demand, Direction, Engine, Error, GoOn, KeyRange,
-    Lookup, MemoryUse, Op, Pin, Reservation, Result, Stats, Visit, Wait, as_damage,
+    At, BackgroundError, Capabilities, Cursor, Demand, Direction, Engine, Error, FoundState, GoOn,
+    KeyRange, Lookup, MemoryUse, Op, Pin, Reservation, Result, Stats, Visit, Wait, as_damage,
 };
 
 use crate::catalog::{self, Catalog, Entry};
@@ -78,6 +78,8 @@ impl Damaged {
     }
 }
 
+impl FoundState for Damaged {}
+
 impl Engine for Damaged {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -86,6 +88,7 @@ impl Engine for Damaged {
             deletes_ranges: false,
             orders_writes: false,
             flush_rewrites_all: false,
+            counts_keys: false,
         }
     }
 
@@ -119,16 +122,12 @@ impl Engine for Damaged {
         Ok(())
     }
 
-    fn checkpoint_while(&self, _into: Arc<dyn Device>, _go_on: &GoOn<'_>) -> Result<()> {
+    fn checkpoint(&self, _into: Arc<dyn Device>, _go_on: &GoOn<'_>) -> Result<()> {
         self.refusal()
     }
 
     fn persisted(&self) -> SeqNo {
         SeqNo::ZERO
-    }
-
-    fn live_keys(&self) -> Option<u64> {
-        None
     }
 
     fn stats(&self) -> Stats {

@@ -411,7 +411,9 @@ impl Keyspace {
     /// ended count until they are removed.
     pub fn live_keys(&self) -> Result<Option<u64>> {
         self.inner.check_process()?;
-        Ok(self.slot.current()?.engine.live_keys())
+        let generation = self.slot.current()?;
+        let counts = generation.engine.capabilities().counts_keys;
+        Ok(if counts { generation.engine.stats().live_keys } else { None })
     }
 
     /// Returns the figures of this keyspace's engine. May visit all of the engine's data in memory.

@@ -129,7 +129,6 @@ mod merge;
 mod open;
 mod options;
 mod owner;
-mod plan_move;
 #[doc(hidden)]
 pub mod planted;
 mod read_only;

@@ -4,7 +4,7 @@
 //!
 //! 1. At regular intervals each engine reports the state of its memory, and the I/O that more
 //!    memory would have saved ([`memory_budget::MemoryNeeds`]).
-//! 2. [`plan`] decides from these figures alone.
+//! 2. [`plan_move`] decides from these figures alone.
 //! 3. The engine that gives gets a smaller budget and releases the memory above it, in the
 //!    background.
 //! 4. Once this memory is released, the other engine gets it. Until then there is no other step. If
@@ -29,7 +29,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use memory_budget::MemoryNeeds;
+use memory_budget::{
+    Decision, Figures, MemoryNeeds, STEP_BYTES_MIN, ShareFigures, Step, plan_move,
+};
 use sync::locks::Mutex;
 
 use crate::database::Inner;
@@ -37,7 +39,6 @@ use crate::drivers::EngineKind;
 use crate::error::Result;
 use crate::memory_shares::{MemoryShare, Taken};
 use crate::options::KeyspaceOptions;
-use crate::plan_move::{Decision, Figures, STEP_BYTES_MIN, ShareFigures, Step, plan};
 use crate::slot::{Generation, Slot};
 
 /// Interval between looks at the shares.
@@ -111,7 +112,7 @@ impl Member {
     fn of(slot: &Arc<Slot>) -> Option<Self> {
         let generation = slot.generation().ok()?;
         let share = generation.share.clone()?;
-        let needs = generation.engine.memory_needs()?;
+        let needs = generation.engine.memory()?.needs();
         Some(Self { slot: Arc::clone(slot), generation, share, needs })
     }
 
@@ -127,16 +128,21 @@ impl Member {
         if self.share.asked.is_some() { self.limit() } else { self.needs.least_bytes }
     }
 
+    /// Resizes its budget, and returns the new limit; `None` if it was closed.
+    fn resize(&self, limit: u64) -> Option<u64> {
+        self.generation.engine.memory()?.resize(limit).ok()
+    }
+
     /// Gives it memory that was taken from others.
     fn grow(&self, taken: Taken) -> bool {
         let bytes = taken.bytes();
         self.share.add(taken);
-        let grown = self.generation.engine.resize_memory(self.limit().saturating_add(bytes));
-        if grown.is_err() {
+        let grown = self.resize(self.limit().saturating_add(bytes));
+        if grown.is_none() {
             // An engine that was closed meanwhile has no use for it.
             drop(self.share.take_above(self.limit()));
         }
-        grown.is_ok()
+        grown.is_some()
     }
 }
 
@@ -162,7 +168,7 @@ impl Inner {
         let members = self.members();
         state.note_new(&members);
         let figures = self.figures(&state, &members);
-        match plan(&figures) {
+        match plan_move(&figures) {
             Decision::Wait => return,
             Decision::Keep => {}
             Decision::Move(step) => self.begin_step(&mut state, &members, step),
@@ -208,8 +214,8 @@ impl Inner {
             return;
         };
         let before = from.limit();
-        let resized = from.generation.engine.resize_memory(before.saturating_sub(step.bytes));
-        if !resized.is_ok_and(|now| now < before) {
+        let resized = from.resize(before.saturating_sub(step.bytes));
+        if resized.is_none_or(|now| now >= before) {
             state.resting.insert(from.id(), REST_LOOKS);
             return;
         }
@@ -228,7 +234,7 @@ impl Inner {
         let Some(giving) = state.giving.take() else { return };
         // One that was dropped has given all that it had.
         let Some(from) = giving.from.upgrade().and_then(|slot| Member::of(&slot)) else { return };
-        if from.needs.is_settled {
+        if from.needs.is_within_limit {
             let taken = from.share.take_above(from.limit());
             let bytes = taken.bytes();
             let to = giving.to.upgrade().and_then(|slot| Member::of(&slot));
@@ -243,7 +249,7 @@ impl Inner {
         }
         state.resting.insert(from.id(), REST_LOOKS);
         // Its share still counts as at least that.
-        let _if_closed = from.generation.engine.resize_memory(giving.before);
+        let _if_closed = from.resize(giving.before);
     }
 
     fn note_move(&self, bytes: u64) {
@@ -310,8 +316,8 @@ impl Inner {
         };
         let bytes = missing.max(STEP_BYTES_MIN).min(may_give(from));
         let before = from.limit();
-        let resized = from.generation.engine.resize_memory(before - bytes);
-        if bytes == 0 || !resized.is_ok_and(|now| now < before) {
+        let resized = from.resize(before - bytes);
+        if bytes == 0 || resized.is_none_or(|now| now >= before) {
             return false;
         }
         let (from, to) = (Arc::downgrade(&from.slot), Weak::new());

@@ -275,7 +275,8 @@ impl Generation {
     /// this returns `false`, nothing may be removed on the grounds that the files have it. A
     /// failure stays with the engine; if it persists, the engine's next writes report it.
     pub(crate) fn settle(&self) -> bool {
-        if !self.is_settled.load(Relaxed) && self.engine.settle().is_ok_and(|settled| settled) {
+        if !self.is_settled.load(Relaxed) && self.engine.make_durable().is_ok_and(|settled| settled)
+        {
             self.is_settled.store(true, Relaxed);
         }
         self.is_settled.load(Relaxed)

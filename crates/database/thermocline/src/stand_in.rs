@@ -5,9 +5,9 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::{Mode, Queue};
 use engine::{
-    At, Capabilities, Change, Demand, DeviceReads, Engine, GoOn, Lookup, Op, Operator,
-    PendingLookup, Progress, ReadRequest, ReadSource, Reservation, Result, Room, Stats, Updated,
-    Updates, Visit, Wait,
+    At, Capabilities, Change, Demand, DeviceReads, Engine, FoundState, GoOn, Lookup, Op, Operator,
+    PendingLookup, Progress, ReadRequest, ReadSource, Reservation, ResizableMemory, Result, Room,
+    Stats, Updated, Updates, Visit, Wait,
 };
 use memory_budget::MemoryNeeds;
 
@@ -56,6 +56,8 @@ impl Default for StandIn {
     }
 }
 
+impl FoundState for StandIn {}
+
 impl Engine for StandIn {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -64,6 +66,7 @@ impl Engine for StandIn {
             deletes_ranges: false,
             orders_writes: true,
             flush_rewrites_all: false,
+            counts_keys: false,
         }
     }
 
@@ -107,7 +110,7 @@ impl Engine for StandIn {
         Ok(())
     }
 
-    fn checkpoint_while(&self, _into: Arc<dyn device::Device>, _go_on: &GoOn<'_>) -> Result<()> {
+    fn checkpoint(&self, _into: Arc<dyn device::Device>, _go_on: &GoOn<'_>) -> Result<()> {
         Ok(())
     }
 
@@ -115,24 +118,26 @@ impl Engine for StandIn {
         (self.persisted)()
     }
 
-    fn live_keys(&self) -> Option<u64> {
-        None
-    }
-
     fn stats(&self) -> Stats {
         Stats::default()
     }
 
-    fn memory_needs(&self) -> Option<MemoryNeeds> {
-        self.needs
-    }
-
-    fn resize_memory(&self, limit: u64) -> Result<u64> {
-        Ok((self.resize)(limit))
+    fn memory(&self) -> Option<&dyn ResizableMemory> {
+        self.needs.map(|_| self as &dyn ResizableMemory)
     }
 
     fn close(&self) -> Result<()> {
         Ok(())
+    }
+}
+
+impl ResizableMemory for StandIn {
+    fn needs(&self) -> MemoryNeeds {
+        self.needs.expect("its memory may change")
+    }
+
+    fn resize(&self, limit: u64) -> Result<u64> {
+        Ok((self.resize)(limit))
     }
 }
 

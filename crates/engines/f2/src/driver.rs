@@ -45,7 +45,14 @@ engine::settings! {
 
 /// The engine `f2`.
 pub static DRIVER: Driver = Driver {
-    capabilities: CAPABILITIES,
+    capabilities: Capabilities {
+        name: "f2",
+        ordered: false,
+        deletes_ranges: false,
+        orders_writes: true,
+        flush_rewrites_all: false,
+        counts_keys: false,
+    },
     summary: "a hash store over two hybrid logs: single keys, over data larger than memory",
     settings: SETTINGS,
     defaults: Options::default_numbers,
@@ -73,15 +80,6 @@ pub static DRIVER: Driver = Driver {
     descriptors: 3,
     opening_bytes: 0,
     rewritten_bytes: |_| Ok(0),
-};
-
-/// The capabilities of a store.
-pub(crate) const CAPABILITIES: Capabilities = Capabilities {
-    name: "f2",
-    ordered: false,
-    deletes_ranges: false,
-    orders_writes: true,
-    flush_rewrites_all: false,
 };
 
 fn salvaged(found: crate::Salvaged) -> Salvaged {

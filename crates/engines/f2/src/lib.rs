@@ -55,7 +55,7 @@ mod held_room;
 mod hybrid_log;
 mod key_hash;
 mod lookup;
-mod memory_resize;
+mod memory_parts;
 mod memory_split;
 mod memory_use;
 mod open;

@@ -18,8 +18,8 @@
 
 use std::sync::Arc;
 
+use arena::Arena;
 use memory_budget::MemoryBudget;
-use sync::Arena;
 use sync::atomic::{AtomicU64, Ordering};
 
 use crate::patience::Patience;

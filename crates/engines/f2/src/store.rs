@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use device::Device;
 use engine::{
-    At, BackgroundError, BackgroundErrors, Capabilities, Demand, EachLookup, Engine, GoOn, Health,
-    Host, Lookup, Op, Operator, Ranges, ReadSource, Reservation, Result, SeqNo, Stats, Updated,
-    Updates, Visit, Wait,
+    At, BackgroundError, BackgroundErrors, Capabilities, Demand, EachLookup, Engine, FoundState,
+    GoOn, Health, Host, Lookup, Op, Operator, Ranges, ReadSource, Reservation, ResizableMemory,
+    Result, SeqNo, Stats, Updated, Updates, Visit, Wait,
 };
-use memory_budget::{Account, MemoryNeeds};
+use memory_budget::Account;
 use reads::ReadPool;
 use sync::epoch::Epochs;
 use sync::locks::{Mutex, RwLock};
@@ -21,7 +21,7 @@ use crate::checkpoint::{Checkpoint, Checkpointer, Frontier, GivingBack, Marks};
 use crate::cold::Cold;
 use crate::cold_index::DigestFigures;
 use crate::compaction::{CompactionFigures, DeadBytes, Work};
-use crate::driver::CAPABILITIES;
+use crate::driver::DRIVER;
 use crate::hash_index::HashIndex;
 use crate::held_room::HeldRoom;
 use crate::hybrid_log::HybridLog;
@@ -143,9 +143,15 @@ impl Shared {
     }
 }
 
+impl FoundState for Store {
+    fn make_durable(&self) -> Result<bool> {
+        self.shared.settle_opening()
+    }
+}
+
 impl Engine for Store {
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        DRIVER.capabilities
     }
 
     fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
@@ -190,20 +196,12 @@ impl Engine for Store {
         flushed
     }
 
-    fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
+    fn checkpoint(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         self.shared.checkpoint(&*into, go_on)
     }
 
     fn persisted(&self) -> SeqNo {
         self.shared.persisted()
-    }
-
-    fn settle(&self) -> Result<bool> {
-        self.shared.settle_opening()
-    }
-
-    fn live_keys(&self) -> Option<u64> {
-        None
     }
 
     fn stats(&self) -> Stats {
@@ -214,17 +212,8 @@ impl Engine for Store {
         self.shared.background_errors()
     }
 
-    fn memory_needs(&self) -> Option<MemoryNeeds> {
-        self.shared.memory_needs()
-    }
-
-    fn resize_memory(&self, limit: u64) -> Result<u64> {
-        let before = self.shared.host.memory.limit();
-        let resized = self.shared.resize_memory(limit);
-        if self.shared.host.memory.limit() != before {
-            self.shared.wake_upkeep();
-        }
-        resized
+    fn memory(&self) -> Option<&dyn ResizableMemory> {
+        self.shared.split.plan().limit_max().map(|_| self as &dyn ResizableMemory)
     }
 
     fn close(&self) -> Result<()> {

@@ -15,7 +15,7 @@ mod figures;
 mod full_device;
 mod idle;
 mod laws;
-mod memory_resize;
+mod memory_parts;
 mod memory_split;
 mod mixed_lengths;
 mod opening;

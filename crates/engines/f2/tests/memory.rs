@@ -251,7 +251,7 @@ fn child() {
     let Some(name) = resident::case() else { return };
     let of = USES.into_iter().find(|of| of.case.name == name).expect("a case of that name");
     // Every program of ours that has a store does this.
-    sync::bound_heaps();
+    arena::bound_heaps();
     let directory = tempfile::tempdir().expect("a directory");
     let mut test = Test::new(of, directory.path());
     test.watched.resident.end_phase("opened");

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission::{Attempts, Pace, WriteController};
+use arena::skip_list::SkipList;
 use engine::{Demand, Error, Op, Reservation, Result, Room, Wait};
-use sync::skip_list::SkipList;
 
 use crate::planted::{Planted, is_planted};
 use crate::store::Shared;

@@ -11,8 +11,8 @@
 
 mod memory;
 
+use arena::pieces::Piece;
 use codec::{Corruption, Reader, hash64};
-use sync::pieces::Piece;
 
 use crate::index::{Part, Parts};
 use crate::pair::Pair;

@@ -303,7 +303,7 @@ impl Shared {
         self.schedule_rewriting();
         if bytes >= GIVEN_BACK_BYTES_MIN {
             // The data that were read and planned for them were between other pieces, which stay.
-            sync::give_back_heaps();
+            arena::trim_heaps();
         }
         Ok(true)
     }

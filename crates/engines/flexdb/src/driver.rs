@@ -51,7 +51,14 @@ engine::settings! {
 
 /// The engine `flexdb`.
 pub static DRIVER: Driver = Driver {
-    capabilities: CAPABILITIES,
+    capabilities: Capabilities {
+        name: "flexdb",
+        ordered: true,
+        deletes_ranges: false,
+        orders_writes: false,
+        flush_rewrites_all: false,
+        counts_keys: false,
+    },
     summary: "all pairs sorted in one file, in place: ordered, for reads and scans of small pairs",
     settings: SETTINGS,
     defaults: Options::default_numbers,
@@ -80,13 +87,4 @@ pub static DRIVER: Driver = Driver {
     descriptors: 6,
     opening_bytes: SPACE_BYTES,
     rewritten_bytes: |_| Ok(0),
-};
-
-/// The capabilities of a store.
-pub(crate) const CAPABILITIES: Capabilities = Capabilities {
-    name: "flexdb",
-    ordered: true,
-    deletes_ranges: false,
-    orders_writes: false,
-    flush_rewrites_all: false,
 };

@@ -86,7 +86,7 @@ mod error;
 mod fragmented;
 mod index;
 mod lookup;
-mod memory_resize;
+mod memory_parts;
 mod memory_split;
 mod memtable;
 mod open;

@@ -2,7 +2,7 @@
 //!
 //! The crate `memtable` has its floor, its gate and its memory. A sealed memtable may be committed.
 //!
-//! Versions are in a skip list with memory of its own ([`sync::skip_list`]), which returns to the
+//! Versions are in a skip list with memory of its own ([`arena::skip_list`]), which returns to the
 //! system as a whole once no thread reads the memtable any more. A write makes no allocation, and
 //! none of its memory is between other allocations.
 //!
@@ -38,11 +38,11 @@ mod walk;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use arena::skip_list::SkipList;
 use codec::SeqNo;
 use engine::{Op, Reservation};
 use memtable::{Family, Gate, Head};
 use sync::atomic::AtomicU64;
-use sync::skip_list::SkipList;
 
 use crate::planted::{Planted, is_planted};
 pub(crate) use batch::{Batch, BatchWalker};

@@ -200,7 +200,7 @@ impl Shared {
         if cached > many && self.cached_bytes.swap(0, Relaxed) > many {
             // The blocks that were evicted for it were of other sizes, and between blocks that
             // stay.
-            let task = |_: &workers::StopToken| sync::give_back_heaps();
+            let task = |_: &workers::StopToken| arena::trim_heaps();
             // A pool that is stopping has other worries.
             let _ = self.group.submit(Class::Collect, "flexdb give back", task);
         }

@@ -8,11 +8,11 @@ use codec::SeqNo;
 use device::Device;
 use engine::{
     At, BackgroundError, BackgroundErrors, Capabilities, Cursor, Demand, Direction, Engine, Error,
-    GoOn, Health, Host, KeyRange, Lookup, Op, Pin, Ranges, ReadSource, Reservation, Result, Rounds,
-    Stats, Visit, Wait, walk_in_order,
+    FoundState, GoOn, Health, Host, KeyRange, Lookup, Op, Pin, Ranges, ReadSource, Reservation,
+    ResizableMemory, Result, Rounds, Stats, Visit, Wait, walk_in_order,
 };
 use flexspace::space::{self, FlexSpace};
-use memory_budget::{Account, MemoryNeeds};
+use memory_budget::Account;
 use memtable::Family;
 use reads::ReadPool;
 use sync::Mutex;
@@ -22,7 +22,7 @@ use crate::admission::Admission;
 use crate::cache::Cache;
 use crate::commit::{Committer, Thinning};
 use crate::commit_steps::CommitSteps;
-use crate::driver::CAPABILITIES;
+use crate::driver::DRIVER;
 use crate::error::from_space;
 use crate::fragmented::Fragmented;
 use crate::index::{Index, IndexSnapshot};
@@ -223,9 +223,15 @@ impl Shared {
     }
 }
 
+impl FoundState for Store {
+    fn make_durable(&self) -> Result<bool> {
+        self.shared.space.try_begin().map_err(from_space)
+    }
+}
+
 impl Engine for Store {
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        DRIVER.capabilities
     }
 
     fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
@@ -264,16 +270,12 @@ impl Engine for Store {
         flushed
     }
 
-    fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
+    fn checkpoint(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         self.shared.checkpoint(into, go_on)
     }
 
     fn persisted(&self) -> SeqNo {
         self.shared.persisted()
-    }
-
-    fn settle(&self) -> Result<bool> {
-        self.shared.space.try_begin().map_err(from_space)
     }
 
     fn stats(&self) -> Stats {
@@ -284,18 +286,8 @@ impl Engine for Store {
         self.shared.background_errors()
     }
 
-    fn live_keys(&self) -> Option<u64> {
-        None
-    }
-
-    fn memory_needs(&self) -> Option<MemoryNeeds> {
-        Some(self.shared.memory_needs())
-    }
-
-    fn resize_memory(&self, limit: u64) -> Result<u64> {
-        let resized = self.shared.resize_memory(limit);
-        self.shared.wake_looks_unnumbered();
-        resized
+    fn memory(&self) -> Option<&dyn ResizableMemory> {
+        Some(self)
     }
 
     fn close(&self) -> Result<()> {

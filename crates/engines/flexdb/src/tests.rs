@@ -19,7 +19,7 @@ pub(crate) mod fragmented;
 #[cfg(not(shuttle))]
 mod lookups;
 #[cfg(not(shuttle))]
-mod memory_resize;
+mod memory_parts;
 #[cfg(shuttle)]
 mod models;
 #[cfg(not(shuttle))]

@@ -51,7 +51,7 @@ fn child() {
     let Some(name) = resident::case() else { return };
     let case = CASES.into_iter().find(|case| case.name == name).expect("a case of that name");
     // As every program of ours does that has a store.
-    sync::bound_heaps();
+    arena::bound_heaps();
     let directory = tempfile::tempdir().expect("a directory");
     let count = case.times * case.budget / (27 + VALUE_BYTES as u64);
     let pairs = Pairs { count, threads: THREADS, key, value_bytes: VALUE_BYTES };

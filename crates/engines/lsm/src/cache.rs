@@ -9,7 +9,7 @@
 //! fitted, clocks that by chance have more of them would evict these at each lookup, while others
 //! have room.
 //!
-//! Blocks and metadata are in memory of their own ([`sync::pieces`]), whose resident bytes are
+//! Blocks and metadata are in memory of their own ([`arena::pieces`]), whose resident bytes are
 //! known. The gaps between pieces are the cache's, too: it holds fewer pieces. Memory is returned
 //! only if a whole page of the system is free, so a request for memory evicts a few pieces more
 //! than its length.
@@ -39,12 +39,12 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use arena::pieces::{self, Pool};
 use codec::SeqNo;
 use memory_budget::{Account, GhostTable, MemoryBudget, MemoryGain};
 use memtable::MemtableMemory;
 use pairs::Pairs;
 use sync::locks::Mutex;
-use sync::pieces::{self, Pool};
 
 use crate::background::give_back::Freed;
 use crate::memory_split::MemorySplit;

@@ -62,7 +62,14 @@ engine::settings! {
 
 /// The engine `lsm`.
 pub static DRIVER: Driver = Driver {
-    capabilities: CAPABILITIES,
+    capabilities: Capabilities {
+        name: "lsm",
+        ordered: true,
+        deletes_ranges: true,
+        orders_writes: false,
+        flush_rewrites_all: false,
+        counts_keys: false,
+    },
     summary: "a log-structured merge-tree: ordered, over data larger than memory",
     settings: SETTINGS,
     defaults: Options::default_numbers,
@@ -90,15 +97,6 @@ pub static DRIVER: Driver = Driver {
     opening_bytes: 0,
     // The manifest.
     rewritten_bytes: edits::stored_bytes::<Edit>,
-};
-
-/// The capabilities of a store.
-pub(crate) const CAPABILITIES: Capabilities = Capabilities {
-    name: "lsm",
-    ordered: true,
-    deletes_ranges: true,
-    orders_writes: false,
-    flush_rewrites_all: false,
 };
 
 engine::setting_words!(Routing: Self::Dranges, Self::Random, Self::One);

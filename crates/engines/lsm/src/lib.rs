@@ -86,7 +86,7 @@ mod driver;
 mod ingest;
 mod lookup;
 mod lookup_index;
-mod memory_resize;
+mod memory_parts;
 mod memory_split;
 mod memtable;
 mod open;

@@ -6,7 +6,7 @@
 //! written to a table.
 //!
 //! Nothing is taken out of a memtable, and no value in it is replaced. So versions are in a skip
-//! list that has memory of its own ([`sync::skip_list`]). That memory is released as a whole, to
+//! list that has memory of its own ([`arena::skip_list`]). That memory is released as a whole, to
 //! the next memtables or to the system: no version has an allocation of its own, and none leaves a
 //! gap between others.
 //!
@@ -24,10 +24,10 @@ mod tests;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use arena::skip_list::SkipList;
 use codec::SeqNo;
 use engine::{Op, Reservation, Result};
 use memtable::{Family, Gate, Head};
-use sync::skip_list::SkipList;
 
 use crate::dranges::Bounds;
 use crate::planted::{Planted, is_planted};

@@ -7,11 +7,10 @@ use arc_swap::ArcSwap;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    At, BackgroundError, Capabilities, Cursor, Demand, Direction, Engine, Error, GoOn, Health,
-    Host, Ingestion, KeyRange, Lookup, Op, Pin, Ranges, ReadSource, Reservation, Result, Stats,
-    Visit, Wait, walk_in_order,
+    At, BackgroundError, Capabilities, Cursor, Demand, Direction, Engine, Error, FoundState, GoOn,
+    Health, Host, Ingestion, KeyRange, Lookup, Op, Pin, Ranges, ReadSource, Reservation,
+    ResizableMemory, Result, Stats, Visit, Wait, walk_in_order,
 };
-use memory_budget::MemoryNeeds;
 use memtable::Family;
 use rand::Rng;
 use reads::ReadPool;
@@ -23,7 +22,7 @@ use crate::background::Background;
 use crate::background::remove::Removals;
 use crate::background::reorganise::Reorganiser;
 use crate::cache::Cache;
-use crate::driver::CAPABILITIES;
+use crate::driver::DRIVER;
 use crate::ingest::SortedTables;
 use crate::lookup_index::LookupIndex;
 use crate::memory_split::MemorySplit;
@@ -153,9 +152,15 @@ impl Shared {
     }
 }
 
+impl FoundState for Store {
+    fn make_durable(&self) -> Result<bool> {
+        self.shared.settle().map(|()| true)
+    }
+}
+
 impl Engine for Store {
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        DRIVER.capabilities
     }
 
     fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
@@ -197,20 +202,12 @@ impl Engine for Store {
         flushed
     }
 
-    fn settle(&self) -> Result<bool> {
-        self.shared.settle().map(|()| true)
-    }
-
-    fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
+    fn checkpoint(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         self.shared.checkpoint(&into, go_on)
     }
 
     fn persisted(&self) -> SeqNo {
         self.shared.persisted()
-    }
-
-    fn live_keys(&self) -> Option<u64> {
-        None
     }
 
     fn stats(&self) -> Stats {
@@ -221,14 +218,8 @@ impl Engine for Store {
         self.shared.admission.errors.report(|_, _| true)
     }
 
-    fn memory_needs(&self) -> Option<MemoryNeeds> {
-        Some(self.shared.memory_needs())
-    }
-
-    fn resize_memory(&self, limit: u64) -> Result<u64> {
-        let resized = self.shared.resize_memory(limit);
-        self.shared.wake_looks_unnumbered();
-        resized
+    fn memory(&self) -> Option<&dyn ResizableMemory> {
+        Some(self)
     }
 
     fn close(&self) -> Result<()> {

@@ -28,7 +28,7 @@ mod loads;
 #[cfg(not(shuttle))]
 mod lookups;
 #[cfg(not(shuttle))]
-mod memory_resize;
+mod memory_parts;
 #[cfg(not(shuttle))]
 mod merges;
 #[cfg(shuttle)]

@@ -15,7 +15,14 @@ engine::settings! {
 
 /// The engine `memory`.
 pub static DRIVER: Driver = Driver {
-    capabilities: CAPABILITIES,
+    capabilities: Capabilities {
+        name: "memory",
+        ordered: true,
+        deletes_ranges: true,
+        orders_writes: false,
+        flush_rewrites_all: true,
+        counts_keys: true,
+    },
     summary: "an ordered map in memory, journaled and snapshotted: for data that fits",
     settings: SETTINGS,
     defaults: Options::default_numbers,
@@ -39,13 +46,4 @@ pub static DRIVER: Driver = Driver {
     descriptors: 0,
     opening_bytes: 0,
     rewritten_bytes: |_| Ok(0),
-};
-
-/// The capabilities of a store.
-pub(crate) const CAPABILITIES: Capabilities = Capabilities {
-    name: "memory",
-    ordered: true,
-    deletes_ranges: true,
-    orders_writes: false,
-    flush_rewrites_all: true,
 };

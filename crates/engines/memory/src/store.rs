@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use device::Device;
 use engine::{
-    At, BackgroundError, BackgroundErrors, Capabilities, Cursor, Demand, Direction, Engine, GoOn,
-    Health, Host, IdleLooks, KeyRange, Lookup, Op, Pin, Ranges, Reservation, Result, Rounds, SeqNo,
-    Stats, Visit, Wait, walk_in_order,
+    At, BackgroundError, BackgroundErrors, Capabilities, Cursor, Demand, Direction, Engine,
+    FoundState, GoOn, Health, Host, IdleLooks, KeyRange, Lookup, Op, Pin, Ranges, Reservation,
+    Result, Rounds, SeqNo, Stats, Visit, Wait, walk_in_order,
 };
 use sync::locks::Mutex;
 use workers::Group;
 
-use crate::driver::CAPABILITIES;
+use crate::driver::DRIVER;
 use crate::flush::{Flusher, LastSnapshot};
 use crate::map::Map;
 use crate::options::Options;
@@ -60,9 +60,15 @@ impl Shared {
     }
 }
 
+impl FoundState for Store {
+    fn make_durable(&self) -> Result<bool> {
+        self.shared.settle()
+    }
+}
+
 impl Engine for Store {
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        DRIVER.capabilities
     }
 
     fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
@@ -105,20 +111,12 @@ impl Engine for Store {
         self.shared.flush()
     }
 
-    fn settle(&self) -> Result<bool> {
-        self.shared.settle()
-    }
-
-    fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
+    fn checkpoint(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         self.shared.checkpoint(&*into, go_on)
     }
 
     fn persisted(&self) -> SeqNo {
         self.shared.persisted()
-    }
-
-    fn live_keys(&self) -> Option<u64> {
-        Some(self.shared.map.tally.keys())
     }
 
     fn stats(&self) -> Stats {

@@ -48,7 +48,7 @@ struct Level {
 
 impl Level {
     fn now(budget: &MemoryBudget) -> Option<Self> {
-        Some(Self { resident: sync::resident_bytes()?, counted: budget.used() })
+        Some(Self { resident: arena::resident_bytes()?, counted: budget.used() })
     }
 
     /// Returns how much more of the resident memory is not counted than was at `before`.
@@ -81,7 +81,7 @@ impl Trim {
     /// Gives free memory back, whatever there is of it.
     pub(crate) fn give_back(&self, budget: &MemoryBudget) {
         let mut last = self.last.lock();
-        sync::give_back_heaps();
+        arena::trim_heaps();
         *last = Level::now(budget).unwrap_or_default();
     }
 

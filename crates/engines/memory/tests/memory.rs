@@ -16,11 +16,11 @@ fn child() {
     if resident::case().is_none() {
         return;
     }
-    sync::bound_heaps();
+    arena::bound_heaps();
     let directory = tempfile::tempdir().expect("a directory");
     // A program that is started again has a heap without free pieces.
     let open = |host| {
-        sync::give_back_heaps();
+        arena::trim_heaps();
         Store::open(host, Options::default())
     };
     let mut watched = Watched::new(CASE, directory.path(), 2, open);

@@ -10,12 +10,12 @@ use crate::batch::Op;
 use crate::error::{Error, InOrder, Result};
 use crate::ingestion::Ingestion;
 use crate::lookup::{At, EachLookup, Lookup};
-use crate::range::{Direction, KeyRange};
 use crate::ranges::Ranges;
 use crate::reservation::{Demand, Reservation, Wait};
-use crate::sequence::Pin;
+use crate::resizable_memory::ResizableMemory;
 use crate::stats::Stats;
-use memory_budget::MemoryNeeds;
+use sequence::Pin;
+use sequence::{Direction, KeyRange};
 
 /// Capabilities of an engine beyond the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,9 @@ pub struct Capabilities {
     /// until the journal has grown by that number of bytes. If a flush writes only new data,
     /// waiting gains nothing.
     pub flush_rewrites_all: bool,
+    /// Whether it counts its live keys, so that [`Engine::stats`] has their number at the cost of
+    /// a few loads.
+    pub counts_keys: bool,
 }
 
 /// The decision of a read-modify-write.
@@ -159,9 +162,33 @@ pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 /// A callback that long work calls to learn whether it should continue; an error ends it.
 pub type GoOn<'a> = dyn Fn() -> Result<()> + 'a;
 
+/// Lets long work continue to its end.
+pub fn go_on() -> Result<()> {
+    Ok(())
+}
+
+/// The state that an engine has found when it was opened.
+pub trait FoundState {
+    /// Makes that state durable. A process that was killed may have left it only in the page cache,
+    /// so the host calls this before it removes anything because of [`Engine::persisted`]. It need
+    /// not, if all was closed in order. An engine that writes nothing when it is opened needs some
+    /// syncs here, once (`flexdb` eight, others two). An engine that makes them when it is opened
+    /// has nothing to do.
+    ///
+    /// Returns `false` without waiting if a flush has the files. Then nothing must be removed, and
+    /// the host asks again later: the flush may wait for a write, which may wait for the host's
+    /// thread.
+    ///
+    /// # Errors
+    /// The storage's; then nothing must be removed.
+    fn make_durable(&self) -> Result<bool> {
+        Ok(true)
+    }
+}
+
 /// An open storage engine. Any number of threads may make all calls at the same time, within law
 /// L6.
-pub trait Engine: Send + Sync {
+pub trait Engine: FoundState + Send + Sync {
     /// Returns its name and capabilities.
     fn capabilities(&self) -> Capabilities;
 
@@ -260,41 +287,18 @@ pub trait Engine: Send + Sync {
     fn flush(&self) -> Result<()>;
 
     /// Writes a whole, openable copy of all writes that were applied before the call to `into`,
-    /// while running. An engine may put other flushes off until it is written.
-    fn checkpoint(&self, into: Arc<dyn device::Device>) -> Result<()> {
-        self.checkpoint_while(into, &|| Ok(()))
-    }
-
-    /// Does the same, but calls `go_on` again and again, after some megabytes at most, and stops on
-    /// its error: so a caller that must not wait for all of it can break it off.
+    /// while running. An engine may put other flushes off until it is written. Calls `go_on`
+    /// repeatedly, after some megabytes at most, and stops on its error: so a caller that must not
+    /// wait for all of it can break it off.
     ///
     /// # Errors
     /// The error that `go_on` has returned; `into` has a part of a copy then, which is no store.
     /// Nothing has changed here.
-    fn checkpoint_while(&self, into: Arc<dyn device::Device>, go_on: &GoOn<'_>) -> Result<()>;
+    fn checkpoint(&self, into: Arc<dyn device::Device>, go_on: &GoOn<'_>) -> Result<()>;
 
     /// Returns the number up to which every write is in the engine's own files. The journal may
-    /// forget these writes, after [`Engine::settle`] has returned once.
+    /// forget these writes, after [`FoundState::make_durable`] has returned `true` once.
     fn persisted(&self) -> SeqNo;
-
-    /// Makes durable the state that opening has found. A process that was killed may have left it
-    /// only in the page cache, so the host calls this before it removes anything because of
-    /// [`Engine::persisted`]. It need not, if all was closed in order. An engine that writes
-    /// nothing when it is opened needs some syncs here, once (`flexdb` eight, others two). An
-    /// engine that makes them when it is opened has nothing to do.
-    ///
-    /// Returns `false` without waiting if a flush has the files. Then nothing must be removed, and
-    /// the host asks again later: the flush may wait for a write, which may wait for the host's
-    /// thread.
-    ///
-    /// # Errors
-    /// The storage's; then nothing must be removed.
-    fn settle(&self) -> Result<bool> {
-        Ok(true)
-    }
-
-    /// Live keys, if the engine counts them, at the cost of a few loads.
-    fn live_keys(&self) -> Option<u64>;
 
     /// Figures about itself. May visit all that is in memory, so it is not for a hot path.
     fn stats(&self) -> Stats;
@@ -304,23 +308,9 @@ pub trait Engine: Send + Sync {
         Vec::new()
     }
 
-    /// Returns the present needs of its memory, at the cost of a few loads; `None` from an engine
-    /// whose budget is fixed when it is opened. From the first call on, it counts the I/O that more
-    /// memory would have saved ([`memory_budget::MemoryGain`]).
-    fn memory_needs(&self) -> Option<MemoryNeeds> {
+    /// Returns the memory of a store whose budget can change while it is open.
+    fn memory(&self) -> Option<&dyn ResizableMemory> {
         None
-    }
-
-    /// Sets the limit of its budget ([`crate::Host::memory`]) to `limit`, or to the nearest limit
-    /// that it can reach ([`memory_budget::MemoryBudget::resize`]), and returns it. A larger budget is
-    /// there immediately. A smaller one is reached in the background: others can use the memory
-    /// once [`MemoryNeeds::is_settled`]. One caller at a time; it never waits.
-    ///
-    /// # Errors
-    /// [`crate::Error::FixedMemory`] from an engine that cannot, [`crate::Error::Closed`]; nothing
-    /// has changed.
-    fn resize_memory(&self, _limit: u64) -> Result<u64> {
-        Err(Error::FixedMemory { engine: self.capabilities().name })
     }
 
     /// Stops its background work and releases its files, without flushing. Later calls get

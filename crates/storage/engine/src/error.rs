@@ -81,12 +81,6 @@ pub enum Error {
         /// The engine that was asked.
         engine: &'static str,
     },
-    /// The engine keeps the memory that it was opened with.
-    #[error("engine {engine} keeps the memory that it was opened with")]
-    FixedMemory {
-        /// The engine that was asked.
-        engine: &'static str,
-    },
     /// A pair to be ingested came behind one whose key is not smaller.
     #[error(
         "key \"{}\" was to be ingested behind \"{}\": keys come in ascending order, each once",
@@ -239,7 +233,6 @@ impl Error {
                 | Self::Unordered { .. }
                 | Self::NoRangeDeletes { .. }
                 | Self::NoIngestion { .. }
-                | Self::FixedMemory { .. }
                 | Self::NotAscending { .. }
                 | Self::OutOfMemory { .. }
                 | Self::WriteTooLarge { .. }

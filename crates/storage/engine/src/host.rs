@@ -10,8 +10,8 @@ use workers::{Group, Pool, TaskPanic};
 use crate::barrier::Barrier;
 use crate::error::{Error, Result};
 use crate::health::Health;
-use crate::sequence::Sequence;
 use memory_budget::MemoryBudget;
+use sequence::Sequence;
 
 /// Everything that an engine needs from outside; it takes nothing from anywhere else.
 #[derive(Clone)]

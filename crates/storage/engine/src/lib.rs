@@ -47,27 +47,22 @@ mod limits;
 mod lookup;
 mod newer;
 mod placed;
-mod range;
 mod ranges;
-mod recent_writes;
 mod reclaim;
 mod reservation;
+mod resizable_memory;
 mod rounds;
 mod salvage;
-mod sequence;
 mod settings;
 mod stats;
 mod superblock;
-
-#[cfg(test)]
-mod tests;
 
 pub use background_errors::{BackgroundError, BackgroundErrors};
 pub use barrier::{Barrier, NoJournal};
 pub use batch::{Op, last_of_each_key};
 pub use contract::{
-    Capabilities, Change, Cursor, Engine, GoOn, Operator, TryNext, Updated, Updates, Visit,
-    walk_in_order,
+    Capabilities, Change, Cursor, Engine, FoundState, GoOn, Operator, TryNext, Updated, Updates,
+    Visit, go_on, walk_in_order,
 };
 pub use driver::{CheckReport, Driver, Footprint, MemoryUse, OpenEngine, opened};
 pub use entry_key::{AsTarget, EntryKey, Target};
@@ -80,14 +75,15 @@ pub use lookup::{
     At, DeviceReads, EachLookup, LookedUp, Lookup, PendingLookup, Progress, ReadRequest, ReadSource,
 };
 pub use newer::refuse_newer;
-pub use range::{Direction, KeyRange};
 pub use ranges::Ranges;
-pub use recent_writes::{Outlived, Overtaken, RecentWrites, Watch};
 pub use reclaim::{DeadRuns, IdleLooks, Look, WaitingDeletes, has_many_tombstones, is_long_run};
 pub use reservation::{BlockingWrites, Demand, Reservation, Room, VALUE_BYTES_GUESSED, Wait};
+pub use resizable_memory::{MemoryParts, ResizableMemory};
 pub use rounds::Rounds;
 pub use salvage::{Lost, LostKeys, Salvaged, TakeSound, as_damage};
-pub use sequence::{Pin, Sequence, Ticket};
+pub use sequence::{
+    Direction, KeyRange, Outlived, Overtaken, Pin, RecentWrites, Sequence, Ticket, Watch,
+};
 pub use settings::{EngineSettings, Scope, Setting, SettingKind, SettingValue, Settings};
 pub use stats::Stats;
 pub use superblock::Superblock;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use device::{Device, File, Queue};
 
 use crate::error::Result;
-use crate::sequence::Pin;
+use sequence::Pin;
 
 /// The moment whose value a lookup returns.
 #[derive(Clone, Copy, Debug)]

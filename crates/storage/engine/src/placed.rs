@@ -11,19 +11,21 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::Device;
-use memory_budget::MemoryNeeds;
 
 use crate::background_errors::BackgroundError;
 use crate::batch::Op;
-use crate::contract::{Capabilities, Cursor, Engine, GoOn, Operator, Updated, Updates, Visit};
+use crate::contract::{
+    Capabilities, Cursor, Engine, FoundState, GoOn, Operator, Updated, Updates, Visit,
+};
 use crate::error::Result;
 use crate::ingestion::Ingestion;
 use crate::lookup::{At, EachLookup, Lookup};
-use crate::range::{Direction, KeyRange};
 use crate::ranges::Ranges;
 use crate::reservation::{Demand, Reservation, Wait};
-use crate::sequence::Pin;
+use crate::resizable_memory::ResizableMemory;
 use crate::stats::Stats;
+use sequence::Pin;
+use sequence::{Direction, KeyRange};
 
 /// The engine, and its directory in the database.
 pub(crate) struct Placed<E> {
@@ -97,24 +99,12 @@ impl<E: Engine> Engine for Placed<E> {
         self.name(self.engine.flush())
     }
 
-    fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
-        self.name(self.engine.checkpoint(into))
-    }
-
-    fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
-        self.name(self.engine.checkpoint_while(into, go_on))
+    fn checkpoint(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
+        self.name(self.engine.checkpoint(into, go_on))
     }
 
     fn persisted(&self) -> SeqNo {
         self.engine.persisted()
-    }
-
-    fn settle(&self) -> Result<bool> {
-        self.name(self.engine.settle())
-    }
-
-    fn live_keys(&self) -> Option<u64> {
-        self.engine.live_keys()
     }
 
     fn stats(&self) -> Stats {
@@ -129,16 +119,18 @@ impl<E: Engine> Engine for Placed<E> {
         self.engine.background_errors().into_iter().map(named).collect()
     }
 
-    fn memory_needs(&self) -> Option<MemoryNeeds> {
-        self.engine.memory_needs()
-    }
-
-    fn resize_memory(&self, limit: u64) -> Result<u64> {
-        self.name(self.engine.resize_memory(limit))
+    fn memory(&self) -> Option<&dyn ResizableMemory> {
+        self.engine.memory()
     }
 
     fn close(&self) -> Result<()> {
         self.name(self.engine.close())
+    }
+}
+
+impl<E: Engine> FoundState for Placed<E> {
+    fn make_durable(&self) -> Result<bool> {
+        self.name(self.engine.make_durable())
     }
 }
 

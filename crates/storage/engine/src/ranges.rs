@@ -1,7 +1,7 @@
 //! Ranges of keys on an engine's device: their compaction on demand, and their size.
 
 use crate::error::Result;
-use crate::range::KeyRange;
+use sequence::KeyRange;
 
 /// Compaction on demand, and the size of a range on the device.
 ///

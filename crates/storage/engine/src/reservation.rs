@@ -12,7 +12,7 @@ use codec::SeqNo;
 
 use crate::batch::Op;
 use crate::error::Result;
-use crate::sequence::Sequence;
+use sequence::Sequence;
 
 /// Bytes of a new value for which room is reserved before the value is known.
 pub const VALUE_BYTES_GUESSED: u64 = 1024;

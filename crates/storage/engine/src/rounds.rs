@@ -21,7 +21,7 @@ use workers::Next;
 
 use codec::SeqNo;
 
-use crate::sequence::Sequence;
+use sequence::Sequence;
 
 /// Whether a task is awake, dozes or has ended. See the file's head.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use sync::pieces::Meter;
+use arena::pieces::Meter;
 
 /// The budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,5 +97,15 @@ mod tests {
         assert_eq!(budget.charge(3), Err(OutOfMemory { limit: 10 }));
         budget.release(8);
         budget.charge(10).unwrap();
+    }
+
+    #[test]
+    fn a_budget_goes_no_lower_than_its_least_and_no_higher_than_it_is_asked_to() {
+        let budget = MemoryBudget::new(10);
+        assert_eq!(budget.resize(6, 4), 6);
+        assert_eq!(budget.resize(3, 4), 4);
+        assert_eq!(budget.resize(3, 8), 4, "the store needs more than it has");
+        assert_eq!(budget.resize(5, 8), 5);
+        assert_eq!(budget.limit(), 5);
     }
 }

@@ -8,13 +8,16 @@
 //! | [`Charge`] | the bytes of one object of a consumer, counted as long as it lives |
 //! | [`GhostTable`] | recently evicted keys of a cache, which count the reads that a larger one would save |
 //! | [`MemoryNeeds`], [`MemoryGain`] | figures with which a host moves memory between stores |
+//! | [`plan_move`] | the decision which store gets memory from which |
 
 mod account;
 mod budget;
 mod ghost_table;
 mod needs;
+mod plan_move;
 
 pub use account::{Account, Charge};
 pub use budget::{MemoryBudget, OutOfMemory};
 pub use ghost_table::GhostTable;
 pub use needs::{MemoryGain, MemoryNeeds};
+pub use plan_move::{Decision, Figures, STEP_BYTES_MIN, ShareFigures, Step, plan_move};

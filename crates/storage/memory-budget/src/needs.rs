@@ -15,7 +15,7 @@ pub struct MemoryNeeds {
     pub most_bytes: u64,
     /// Whether it uses no more than its budget: after the budget was reduced, whether the memory is
     /// released.
-    pub is_settled: bool,
+    pub is_within_limit: bool,
     /// The I/O that more memory would have saved.
     pub gain: MemoryGain,
 }

@@ -1,7 +1,7 @@
 //! Memory that memtables have left, for the next ones: the system need not make its pages zero
 //! again, with a page fault for each.
 //!
-//! 1. A memtable that is dropped leaves its chunks here (`sync::skip_list`), as far as there is
+//! 1. A memtable that is dropped leaves its chunks here (`arena::skip_list`), as far as there is
 //!    room for them; the others are returned to the system.
 //! 2. A thread that fills a memtable takes a chunk of the length that it needs, if there is one.
 //! 3. Kept chunks are returned to the system if memtables need their room, if there is to be less
@@ -15,10 +15,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use arena::Arena;
+use arena::skip_list::Reuse;
 use memory_budget::Account;
-use sync::Arena;
 use sync::locks::Mutex;
-use sync::skip_list::Reuse;
 
 use crate::memory::MemtableMemory;
 

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
+use arena::pieces::{self, Pool};
 use memory_budget::{GhostTable, MemoryBudget, MemoryGain};
 use sync::Mutex;
 use sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use sync::pieces::{self, Pool};
 use sync::planted::is_planted;
 
 use crate::planted::Planted;

@@ -22,7 +22,7 @@
 //! - A2. A writer that changes the data below for a key makes the key forgotten, before there is a
 //!   state in which a reader looks for it below.
 //! - A3. The budget counts the pages that are resident, and the index. Pages are in memory of their
-//!   own ([`sync::pieces`]), and a free one may be kept to be filled next.
+//!   own ([`arena::pieces`]), and a free one may be kept to be filled next.
 //! - A4. A pair says since when it holds, in the engine's own count: `lsm` takes the number of its
 //!   write, `flexdb` that of the state it was found in. A reader of an older state or of a snapshot
 //!   does not get a pair that holds since later. A pair that already holds there is also the one

@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use arena::pieces::{Piece, Pool};
 use hashbrown::HashTable;
 use memory_budget::{Account, MemoryBudget};
-use sync::pieces::{Piece, Pool};
 
 /// Bytes of a page: an offset in one has 16 bits.
 pub(crate) const PAGE_BYTES: usize = 16 << 10;

@@ -97,7 +97,7 @@ pub fn execute(
     env: &Environment,
 ) -> Result<ExitCode, BenchError> {
     // For every store alike: what is left behind in heaps counts against its budget.
-    sync::bound_heaps();
+    arena::bound_heaps();
     match command {
         BenchCommand::Run(args) => run::execute(args, catalog, env),
         BenchCommand::Prepare(args) => run::prepare(args, catalog, env),

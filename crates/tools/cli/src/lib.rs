@@ -36,7 +36,7 @@ struct Readme;
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
-    sync::bound_heaps();
+    arena::bound_heaps();
     let arguments = match arguments::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),

@@ -162,7 +162,7 @@ impl Database {
     /// Trims the journal up to the number that the engine has persisted, which a host may do at any
     /// time.
     pub(crate) fn trim(&self) -> Result<(), Failed> {
-        if !self.opened.engine.settle()? {
+        if !self.opened.engine.make_durable()? {
             return Ok(());
         }
         Ok(self.journal.trim(self.opened.engine.persisted())?)

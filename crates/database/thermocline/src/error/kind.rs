@@ -130,7 +130,6 @@ fn of_engine(error: &Engine) -> ErrorKind {
         Engine::Unordered { .. }
         | Engine::NoRangeDeletes { .. }
         | Engine::NoIngestion { .. }
-        | Engine::FixedMemory { .. }
         | Engine::NewerVersion(_) => ErrorKind::Unsupported,
         Engine::OutOfMemory { .. } => ErrorKind::OutOfMemory,
         Engine::WouldWait => ErrorKind::Unavailable,

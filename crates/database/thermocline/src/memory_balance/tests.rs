@@ -32,7 +32,7 @@ fn make(db: &Db) -> mpsc::Receiver<Result<()>> {
 /// Returns the other shares.
 fn add_giver(
     db: &Db,
-    is_settled: bool,
+    is_within_limit: bool,
     resize: impl Fn(&MemoryShare, u64) -> u64 + Send + Sync + 'static,
 ) -> Vec<Arc<MemoryShare>> {
     let inner = &db.inner;
@@ -42,7 +42,7 @@ fn add_giver(
     let needs = MemoryNeeds {
         least_bytes: MIB,
         most_bytes: u64::MAX,
-        is_settled,
+        is_within_limit,
         gain: Default::default(),
     };
     let of_engine = Arc::clone(&share);

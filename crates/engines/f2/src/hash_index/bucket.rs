@@ -11,7 +11,7 @@
 //! with wraparound, how often it was trimmed. An overflow bucket has no level and no trims, and its
 //! lock is taken for good when it leaves its chain.
 
-use sync::Arena;
+use arena::Arena;
 use sync::atomic::{AtomicU64, Ordering};
 
 use crate::planted::{Planted, relaxed_if};

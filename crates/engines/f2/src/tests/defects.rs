@@ -35,7 +35,7 @@ pub(super) fn checkpoints_end_beside_sessions(limit: Duration) {
             let (store, tell) = (&bench.store, tell.clone());
             scope.spawn(move || {
                 match number {
-                    0 => store.checkpoint(device::memory()).expect("is written"),
+                    0 => store.checkpoint(device::memory(), &engine::go_on).expect("is written"),
                     _ => store.flush().expect("flushes"),
                 }
                 tell.send(()).expect("somebody listens");
@@ -88,7 +88,7 @@ fn d4_checkpoints_beside_many_writers_all_end() {
         scope.spawn(move || {
             repeat(&|| {
                 let into = device::memory();
-                bench.store.checkpoint(Arc::clone(&into)).expect("is written");
+                bench.store.checkpoint(Arc::clone(&into), &engine::go_on).expect("is written");
                 let copy = Bench::open_by_hand(into, small_cold(), 1);
                 assert!(copy.store.recovered() <= bench.store.newest_checkpoint());
             });

@@ -37,7 +37,7 @@ fn a_store_keeps_one_snapshot_and_opens_from_it() {
     }
     push_out(&bench);
     let copy = device::memory();
-    bench.store.checkpoint(Arc::clone(&copy)).expect("is copied");
+    bench.store.checkpoint(Arc::clone(&copy), &engine::go_on).expect("is copied");
     // The store itself may have made the next snapshot already.
     assert_eq!(snapshots(&copy).len(), 1);
     // A file that a crash leaves.

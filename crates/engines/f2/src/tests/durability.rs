@@ -205,7 +205,7 @@ fn a_copy_that_takes_long_holds_nobody_up() {
     std::thread::scope(|scope| {
         let let_go = let_go;
         let into = Arc::clone(&target) as Arc<dyn Device>;
-        let copying = scope.spawn(|| bench.store.checkpoint(into));
+        let copying = scope.spawn(|| bench.store.checkpoint(into, &engine::go_on));
         begun.recv().expect("it comes to its first write");
         let first = |bench: &Bench| {
             let entries = bench.device.list("").expect("lists").into_iter();

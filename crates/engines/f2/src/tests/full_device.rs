@@ -4,7 +4,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use device::{Device, FaultDevice, OperationKind, RoomDevice};
-use engine::{BlockingWrites, Change, Demand, Engine, Error, Op, Operator, Wait};
+use engine::{BlockingWrites, Change, Demand, Engine, Error, FoundState, Op, Operator, Wait};
 use environment::Environment;
 
 use super::stores::{Bench, key, value};
@@ -338,7 +338,7 @@ fn a_superblock_is_settled_on_a_full_device_while_pages_are_flushed() {
         flushes.flush_until(flushes.safe_read_only()).expect("room was held for it");
         assert!(flushes.flushed() > before);
     });
-    assert_eq!(bench.store.settle(), Ok(true));
+    assert_eq!(bench.store.make_durable(), Ok(true));
     let bytes = shared.log.flushed().get() - flushed.get();
     let spent = held - bench.figure("ballast_bytes");
     assert!(bytes > PAGE && (bytes..2 * bytes).contains(&spent), "{spent} bytes for {bytes}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conformance::Journaled;
 use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
-use engine::Engine;
+use engine::{Engine, ResizableMemory};
 
 use super::stores::{Bench, key, tiny, value};
 use super::two_logs::small_hot;
@@ -42,7 +42,7 @@ fn upkeep_is_woken_by_whatever_gives_it_something_to_do() {
         ("a write in place", &|| bench.put(&key(1), &value(1, 1, 8))),
         ("a flush", &|| bench.store.flush().expect("flushes")),
         ("another limit of the memory", &|| {
-            assert_eq!(bench.store.resize_memory(LIMIT / 4 * 3), Ok(LIMIT / 4 * 3));
+            assert_eq!(bench.store.resize(LIMIT / 4 * 3), Ok(LIMIT / 4 * 3));
         }),
     ];
     for (what, wake) in wakes {

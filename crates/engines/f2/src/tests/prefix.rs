@@ -393,7 +393,7 @@ fn a_copy_may_be_cut_off_at_any_operation() {
     source.keep_history();
     into.keep_history();
     bench.put(&key_of(1, 0), &value_of(1, 8));
-    bench.store.checkpoint(Arc::clone(&into) as _).expect("is written");
+    bench.store.checkpoint(Arc::clone(&into) as _, &engine::go_on).expect("is written");
     for (disk, is_copy) in [(source, false), (into, true)] {
         let history = disk.history();
         let (mut replay, mut whole) = (history.replay(), 0);
@@ -458,7 +458,7 @@ pub(super) fn d10_recovery_reports_the_checkpoint() {
         assert_eq!(bench.store.newest_checkpoint(), checkpoint);
     }
     let into = device::memory();
-    bench.store.checkpoint(Arc::clone(&into)).expect("is written");
+    bench.store.checkpoint(Arc::clone(&into), &engine::go_on).expect("is written");
     bench.put(b"key", &value_of(4, 8));
     let third = bench.store.newest_checkpoint();
     let device = Arc::clone(&bench.device);

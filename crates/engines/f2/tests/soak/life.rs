@@ -255,10 +255,11 @@ impl Life<'_> {
     fn resize(&self, random: &mut Random) {
         let store = &self.open.store;
         // A store whose memory is fixed at its opening has no needs.
-        let Some(needs) = store.memory_needs() else { return };
+        let Some(memory) = store.memory() else { return };
+        let needs = memory.needs();
         let most = needs.most_bytes.min(2 * LIMIT);
         let limit = random.random_range(needs.least_bytes.min(most)..=most);
-        store.resize_memory(limit).unwrap();
+        memory.resize(limit).unwrap();
         self.chores[2].fetch_add(1, SeqCst);
     }
 
@@ -267,7 +268,7 @@ impl Life<'_> {
     fn copy(&self, path: &Path) {
         let before = self.steps();
         let device = device::open(path, device::Options::default()).unwrap();
-        self.open.store.checkpoint(device).unwrap();
+        self.open.store.checkpoint(device, &engine::go_on).unwrap();
         let after = self.steps();
         let copy = Open::new(path, self.orders.seed);
         let recovered = copy.recovered();
@@ -288,7 +289,7 @@ impl Life<'_> {
             true => Ok(()),
             false => Err(Error::Closed),
         };
-        match self.open.store.checkpoint_while(device, &go_on) {
+        match self.open.store.checkpoint(device, &go_on) {
             // The copy asked less often than that.
             Ok(()) => {}
             Err(Error::Closed) => _ = self.chores[1].fetch_add(1, SeqCst),

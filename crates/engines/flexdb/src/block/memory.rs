@@ -1,4 +1,4 @@
-//! The memory of blocks: pools of their own, whose resident bytes are known ([`sync::pieces`]).
+//! The memory of blocks: pools of their own, whose resident bytes are known ([`arena::pieces`]).
 //!
 //! Blocks are counted one by one, each with its slot. Memory between them is resident, too: pages
 //! of which a part is free, in slabs of other lengths than the ones that are needed. The cache
@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use sync::pieces::{Piece, Pool};
+use arena::pieces::{Piece, Pool};
 
 use memory_budget::{Account, Charge};
 

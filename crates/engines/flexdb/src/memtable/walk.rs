@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
+use arena::skip_list::Entry;
 use codec::SeqNo;
-use sync::skip_list::Entry;
 
 use super::Memtable;
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use conformance::{Begun, InFlight};
-use engine::{At, BlockingWrites, Demand, Engine, Host, NoJournal, Op, Sequence, Wait};
+use engine::{
+    At, BlockingWrites, Demand, Engine, Host, NoJournal, Op, ResizableMemory, Sequence, Wait,
+};
 use environment::{Environment, Random, Seed};
 use memory_budget::MemoryBudget;
 use rand::RngExt;
@@ -167,7 +169,7 @@ fn pairs_and_blocks_keep_within_the_budget() {
     }
     assert!(most > shared.cache_share() / 2, "gets alone give pairs up to three quarters: {most}");
     for limit in [3 * MIB, 2 * MIB, 4 * MIB] {
-        bench.store.resize_memory(limit).expect("it is open");
+        bench.store.resize(limit).expect("it is open");
         assert!(shared.cache.bytes() <= shared.cache_share(), "{limit}");
         for step in 0..4000 {
             let number = random() % PAIRS;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use device::Device;
-use engine::{Direction, Engine, KeyRange, NoJournal, Ranges};
+use engine::{Direction, Engine, KeyRange, NoJournal, Ranges, ResizableMemory};
 use reads::BlockingReads;
 
 use super::stores::{Bench, key, small};
@@ -196,7 +196,7 @@ fn an_idle_store_runs_no_task_until_something_wakes_it() {
         ("a flush", &|| bench.flush()),
         ("a compaction", &|| bench.store.compact(&KeyRange::all()).expect("compacts")),
         ("another limit of the memory", &|| {
-            bench.store.resize_memory(7 << 20).expect("it is enough");
+            bench.store.resize(7 << 20).expect("it is enough");
         }),
         ("a long run of dead entries", &|| bench.store.shared.note_dead_run(1_000)),
     ];

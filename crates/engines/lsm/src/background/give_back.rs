@@ -63,7 +63,7 @@ impl Freed {
     pub(crate) fn give_back(&self) {
         if self.is_much() {
             self.bytes.store(0, Relaxed);
-            sync::give_back_heaps();
+            arena::trim_heaps();
         }
     }
 }

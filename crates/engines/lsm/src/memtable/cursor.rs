@@ -4,9 +4,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use arena::skip_list;
 use codec::SeqNo;
 use engine::Result;
-use sync::skip_list;
 
 use super::Memtable;
 use lsm_tree::entry::{Entry, EntryCursor, Target};

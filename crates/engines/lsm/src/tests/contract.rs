@@ -222,7 +222,7 @@ fn a_closed_store_says_so() {
     assert_eq!(bench.store.write(&[], SeqNo::new(9)), Err(Error::Closed));
     assert_eq!(bench.store.reserve(&Demand::Ops(&[]), Wait::Yes).map(drop), Err(Error::Closed));
     assert_eq!(bench.store.flush(), Err(Error::Closed));
-    assert_eq!(bench.store.checkpoint(device::memory()), Err(Error::Closed));
+    assert_eq!(bench.store.checkpoint(device::memory(), &engine::go_on), Err(Error::Closed));
     assert_eq!(view.get(b"k", &mut value), Err(Error::Closed));
     assert_eq!(cursor.next(), Err(Error::Closed));
     let ghosts = bench.store.shared.cache.ghost_bytes();

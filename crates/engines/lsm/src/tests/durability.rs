@@ -78,10 +78,10 @@ fn a_checkpoint_holds_memtables_and_tables() {
     bench.delete(&key(7));
     bench.put(&key(8), b"in memory");
     let copy = device::memory();
-    bench.store.checkpoint(Arc::clone(&copy)).expect("memory takes it");
+    bench.store.checkpoint(Arc::clone(&copy), &engine::go_on).expect("memory takes it");
     let expected = bench.pairs();
     bench.put(&key(9), b"later");
-    let again = bench.store.checkpoint(Arc::clone(&copy));
+    let again = bench.store.checkpoint(Arc::clone(&copy), &engine::go_on);
     assert!(matches!(again, Err(Error::Device(device::Error::AlreadyExists { .. }))), "{again:?}");
     assert!(crate::check(&copy).expect("memory reads").is_sound());
     let copy = Bench::on(copy).expect("a copy opens");

@@ -19,7 +19,7 @@ mod reshape;
 
 use std::sync::Arc;
 
-use sync::allocated_bytes;
+use arena::allocated_bytes;
 
 use super::order::{HEAD_BYTES, head, tail};
 use super::slot::{SMALL_VALUE_BYTES_MAX, Slot};

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use sync::allocated_bytes;
+use arena::allocated_bytes;
 
 /// Bytes of the longest value that is kept in a leaf's heap. Longer ones are shared, so that a
 /// reader copies them outside of the leaf's lock.

@@ -287,7 +287,7 @@ fn a_closed_store_says_so() {
     assert_eq!(bench.store.write(&[], SeqNo::new(9)), Err(Error::Closed));
     assert_eq!(bench.store.reserve(&Demand::Ops(&[]), Wait::Yes).map(drop), Err(Error::Closed));
     assert_eq!(bench.store.flush(), Err(Error::Closed));
-    assert_eq!(bench.store.checkpoint(device::memory()), Err(Error::Closed));
+    assert_eq!(bench.store.checkpoint(device::memory(), &engine::go_on), Err(Error::Closed));
     let mut keep = |_: Option<&[u8]>| Change::Keep;
     assert_eq!(bench.store.rmw(b"k", &mut keep, SeqNo::new(9)), Err(Error::Closed));
     let scanned = bench.view().scan(KeyRange::all(), Direction::Forward);

@@ -52,11 +52,11 @@ fn a_checkpoint_is_a_store_of_its_own() {
     let bench = Bench::new();
     fill(&bench, 0..200, b"value");
     let copy = device::memory();
-    bench.store.checkpoint(copy.clone()).expect("copies");
+    bench.store.checkpoint(copy.clone(), &engine::go_on).expect("copies");
     let expected = bench.pairs();
     fill(&bench, 100..400, b"later");
     assert_eq!(bench.store.persisted(), SeqNo::ZERO, "a copy elsewhere persists nothing here");
-    let again = bench.store.checkpoint(copy.clone());
+    let again = bench.store.checkpoint(copy.clone(), &engine::go_on);
     assert!(matches!(again, Err(Error::Device(device::Error::AlreadyExists { .. }))), "{again:?}");
     assert!(check(&*copy).expect("reads").is_sound());
     let opened = Bench::on(copy).expect("opens");

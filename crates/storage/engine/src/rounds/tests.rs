@@ -3,7 +3,7 @@
 use workers::Next;
 
 use super::Rounds;
-use crate::sequence::Sequence;
+use sequence::Sequence;
 
 /// Returns whether a wake-up has to begin the task again.
 fn wakes(rounds: &Rounds) -> bool {

@@ -71,6 +71,7 @@ static DRIVER: Driver = Driver {
         deletes_ranges: false,
         orders_writes: false,
         flush_rewrites_all: false,
+        counts_keys: false,
     },
     summary: "an engine without stores",
     settings: SETTINGS,

@@ -10,7 +10,7 @@ pub enum Held {
     /// Of the system's allocator.
     Own(Vec<u8>),
     /// Memory of the cache, which counts it while it is referenced.
-    Pooled(sync::pieces::Piece),
+    Pooled(arena::pieces::Piece),
 }
 
 /// The place where bytes are to be held.

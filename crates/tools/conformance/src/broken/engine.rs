@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use device::{Device, Mode};
 use engine::{
-    At, BlockingWrites, Capabilities, Cursor, Demand, Direction, EachLookup, Engine, Error, GoOn,
-    Host, KeyRange, Lookup, Op, PendingLookup, Pin, Progress, ReadRequest, Reservation, Result,
-    SeqNo, Stats, Wait,
+    At, BlockingWrites, Capabilities, Cursor, Demand, Direction, EachLookup, Engine, Error,
+    FoundState, GoOn, Host, KeyRange, Lookup, Op, PendingLookup, Pin, Progress, ReadRequest,
+    Reservation, Result, SeqNo, Stats, Wait,
 };
 use environment::Seed;
 use reads::{BlockingReads, ReadPool};
@@ -181,6 +181,12 @@ impl Broken {
         let mut neighbour = key.to_vec();
         *neighbour.last_mut()? ^= 1;
         Some(neighbour)
+    }
+}
+
+impl FoundState for Broken {
+    fn make_durable(&self) -> Result<bool> {
+        self.inner.make_durable()
     }
 }
 
@@ -357,15 +363,11 @@ impl Engine for Broken {
         flushed
     }
 
-    fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
+    fn checkpoint(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         if self.flaw == Flaw::HalfCheckpoint && self.every(2) {
             return Ok(());
         }
-        self.inner.checkpoint_while(into, go_on)
-    }
-
-    fn settle(&self) -> Result<bool> {
-        self.inner.settle()
+        self.inner.checkpoint(into, go_on)
     }
 
     fn persisted(&self) -> SeqNo {
@@ -376,10 +378,6 @@ impl Engine for Broken {
             }
             _ => self.inner.persisted(),
         }
-    }
-
-    fn live_keys(&self) -> Option<u64> {
-        self.inner.live_keys()
     }
 
     fn stats(&self) -> Stats {

@@ -122,7 +122,7 @@ impl Shared {
         while !self.over.load(SeqCst) || rounds < 2 {
             self.opened.engine.flush().map_err(|error| format!("flush failed: {error}"))?;
             if rounds % 4 == 3 {
-                let copied = self.opened.engine.checkpoint(device::memory());
+                let copied = self.opened.engine.checkpoint(device::memory(), &engine::go_on);
                 copied.map_err(|error| format!("checkpoint failed: {error}"))?;
             }
             rounds += 1;

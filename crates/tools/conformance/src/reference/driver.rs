@@ -15,7 +15,14 @@ const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
 /// The engine `reference`.
 pub static DRIVER: Driver = Driver {
-    capabilities: CAPABILITIES,
+    capabilities: Capabilities {
+        name: "reference",
+        ordered: true,
+        deletes_ranges: true,
+        orders_writes: false,
+        flush_rewrites_all: true,
+        counts_keys: true,
+    },
     summary: "a small, slow, correct engine",
     settings: &[],
     defaults: Vec::new,
@@ -41,15 +48,6 @@ pub static DRIVER: Driver = Driver {
     descriptors: 1,
     opening_bytes: 0,
     rewritten_bytes: |_| Ok(0),
-};
-
-/// The capabilities of a store.
-pub(super) const CAPABILITIES: Capabilities = Capabilities {
-    name: "reference",
-    ordered: true,
-    deletes_ranges: true,
-    orders_writes: false,
-    flush_rewrites_all: true,
 };
 
 /// Returns the pairs of the snapshot that counts, and up to which write it has everything.

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use device::{Device, Mode};
 use engine::{
-    At, Capabilities, Cursor, Demand, DeviceReads, Direction, Engine, Error, GoOn, Host, KeyRange,
-    Lookup, Op, Pin, ReadRequest, Reservation, Result, Room, SeqNo, Stats, TryNext, Wait,
+    At, Capabilities, Cursor, Demand, DeviceReads, Direction, Engine, Error, FoundState, GoOn,
+    Host, KeyRange, Lookup, Op, Pin, ReadRequest, Reservation, Result, Room, SeqNo, Stats, TryNext,
+    Wait,
 };
 use sync::locks::{Mutex, RwLock};
 
-use super::driver::CAPABILITIES;
+use super::driver::DRIVER;
 use super::pending::{Moment, Pending, is_on_disk};
 use super::snapshot;
 use super::superblock::{Commit, Superblock};
@@ -126,9 +127,11 @@ impl Room for Reference {
     }
 }
 
+impl FoundState for Reference {}
+
 impl Engine for Reference {
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        DRIVER.capabilities
     }
 
     fn lookup(&self, key: &[u8], at: At<'_>, into: &mut Vec<u8>) -> Result<Lookup> {
@@ -214,14 +217,14 @@ impl Engine for Reference {
             let old = snapshot::name(before.generation);
             match self.host.device.remove(&old) {
                 // The next opening removes it.
-                Err(error) if error.is_out_of_files() => {}
+                Err(error) if error.is_retryable() => {}
                 removed => removed.map_err(|error| self.fail(error.into()))?,
             }
         }
         Ok(())
     }
 
-    fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
+    fn checkpoint(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         self.check_open()?;
         go_on()?;
         let (superblock, before) = Superblock::open(&into)?;
@@ -233,13 +236,9 @@ impl Engine for Reference {
         SeqNo::new(self.persisted.load(SeqCst))
     }
 
-    fn live_keys(&self) -> Option<u64> {
-        Some(self.versions.read().live(u64::MAX).count() as u64)
-    }
-
     fn stats(&self) -> Stats {
         Stats {
-            live_keys: self.live_keys(),
+            live_keys: Some(self.versions.read().live(u64::MAX).count() as u64),
             memory_bytes: self.host.memory.used(),
             disk_bytes: self.committed.lock().bytes,
             reserved: self.reserved.load(SeqCst),

@@ -2,7 +2,7 @@
 //!
 //! So no step is cut short without a test failure.
 
-use engine::{Direction, Engine, KeyRange};
+use engine::{Direction, Engine, KeyRange, ResizableMemory};
 
 use super::{Run, Scenario};
 use crate::Options;
@@ -228,7 +228,7 @@ fn another_budget() {
         coming_by(run, &["commits"], |run| {
             (0..550).for_each(|number| run.put(key(10_000 + number), vec![2; 100]));
             let store = &run.bench.store;
-            let limit = store.resize_memory(MEMORY_BYTES).expect("it is open");
+            let limit = store.resize(MEMORY_BYTES).expect("it is open");
             assert_eq!(limit, MEMORY_BYTES, "as little as was asked for");
             run.bench.crank.run_all();
             run.note();
@@ -238,7 +238,7 @@ fn another_budget() {
             run.put(key(5), vec![3; 30]);
             run.flush();
         });
-        run.bench.store.resize_memory(8 * MEMORY_BYTES).expect("it is open");
+        run.bench.store.resize(8 * MEMORY_BYTES).expect("it is open");
         write_all_kinds(run);
         run.flush();
     };

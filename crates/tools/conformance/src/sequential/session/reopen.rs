@@ -127,7 +127,7 @@ impl Session<'_> {
     /// A checkpoint opens by itself, without a journal, and holds everything.
     pub(super) fn checkpoint(&mut self) -> Result<(), String> {
         let copy = device::memory();
-        let written = self.opened.engine.checkpoint(Arc::clone(&copy));
+        let written = self.opened.engine.checkpoint(Arc::clone(&copy), &engine::go_on);
         written.map_err(|error| format!("checkpoint failed: {error}"))?;
         let checked = self.fixture.check(&copy);
         checked.map_err(|error| format!("the offline check of a checkpoint: {error}"))?;
