@@ -82,11 +82,7 @@ impl Engine for StandIn {
     }
 
     fn reserve(&self, demand: &Demand<'_>, wait: Wait) -> Result<Option<Reservation<'_>>> {
-        let bytes = match demand {
-            Demand::Ops(ops) => ops.iter().map(|op| op.bytes() as u64).sum(),
-            Demand::Update { key, bytes_max } => key.len() as u64 + bytes_max,
-            Demand::Ingestion => 0,
-        };
+        let bytes = demand.bytes();
         if wait == Wait::No && !(self.has_room)() {
             return Ok(None);
         }

@@ -30,6 +30,12 @@ impl Shared {
         self.errors.report(|work, _| work == COMMIT && is_full)
     }
 
+    /// Returns whether memtables are within their share, or none of them waits for a commit.
+    fn has_memory(&self) -> bool {
+        let is_idle = || self.state.load().as_ref().is_none_or(|state| state.sealed.is_empty());
+        self.family.memory().bytes() <= self.memory_split().memtables_bytes || is_idle()
+    }
+
     /// Notes the end of background work. If the store takes no writes any more, its health has the
     /// reason.
     pub(crate) fn note_ended(&self, work: &'static str, ended: Result<()>) {

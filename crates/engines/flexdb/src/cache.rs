@@ -27,8 +27,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use memory_budget::{Account, GhostTable, MemoryBudget, MemoryGain};
-use pairs::Pairs;
+use memory_budget::{Account, GHOST_PAGE_BYTES, GhostTable, MemoryBudget, MemoryGain};
+use pairs::{INSERTIONS_A_ROUND, Pairs};
 use sync::Mutex;
 
 use crate::block::{Block, BlockMemory};
@@ -39,17 +39,8 @@ const RINGS: usize = 16;
 /// A cache of fewer bytes has no room for a usual interval: a larger one would keep whatever is
 /// read.
 const STARVED_BYTES: u64 = BLOCK_PARTS * (16 << 10);
-/// Bytes evicted that count as one page for the ghosts.
-const GHOST_PAGE_BYTES: u64 = 4096;
 /// No block takes more than this part of the cache.
 const BLOCK_PARTS: u64 = 8;
-/// Blocks that are inserted between two checks of the pairs' part.
-const INSERTIONS_A_ROUND: u64 = 256;
-/// Share of the budget at opening that the ghosts of pairs take, and the least and greatest number
-/// of their entries.
-const GHOSTS_SHARE: u64 = 4096;
-const GHOSTS_MIN: u64 = 64;
-const GHOSTS_MAX: u64 = 1 << 16;
 
 /// See the file's head.
 #[derive(Debug)]
@@ -65,12 +56,10 @@ pub(crate) struct Cache {
     ghost_reach: AtomicU64,
     /// Blocks that these additional bytes would have saved reading.
     ghost_hits: AtomicU64,
-    pairs: Pairs,
+    /// The pairs that are kept in addition to blocks.
+    pub(crate) pairs: Pairs,
     /// Blocks that came in.
     insertions: AtomicU64,
-    /// Of the ghosts of pairs.
-    ghost_bytes: u64,
-    _of_ghosts: Account,
 }
 
 impl Cache {
@@ -78,12 +67,6 @@ impl Cache {
     pub(crate) fn new(budget: &Arc<MemoryBudget>, keeps_pairs: bool) -> Self {
         let (rings, next) = (std::array::from_fn(|_| Mutex::default()), AtomicUsize::new(0));
         let [hits, misses, given_up, ghost_reach, ghost_hits, insertions] = Default::default();
-        let entries = budget.limit() / GHOSTS_SHARE / size_of::<u64>() as u64;
-        let entries = entries.clamp(GHOSTS_MIN, GHOSTS_MAX).next_power_of_two();
-        let ghosts = GhostTable::new(entries as usize);
-        let ghost_bytes = ghosts.bytes();
-        let of_ghosts = Account::new(budget);
-        of_ghosts.set(ghost_bytes);
         let part_max = if keeps_pairs { pairs::PART_MAX } else { 0.0 };
         Self {
             memory: BlockMemory::new(Arc::new(Account::new(budget))),
@@ -94,16 +77,9 @@ impl Cache {
             given_up,
             ghost_reach,
             ghost_hits,
-            pairs: Pairs::new(ghosts, budget, part_max),
+            pairs: Pairs::new(GhostTable::within(budget), budget, part_max),
             insertions,
-            ghost_bytes,
-            _of_ghosts: of_ghosts,
         }
-    }
-
-    /// The pairs that are kept in addition to blocks.
-    pub(crate) fn pairs(&self) -> &Pairs {
-        &self.pairs
     }
 
     /// Bytes of all blocks that are held anywhere, and of pairs.
@@ -113,7 +89,7 @@ impl Cache {
 
     /// Bytes of the ghosts of evicted pairs.
     pub(crate) fn ghost_bytes(&self) -> u64 {
-        self.ghost_bytes
+        self.pairs.ghost_bytes()
     }
 
     /// From now on counts the reads that `bytes` more bytes would have saved.
@@ -136,9 +112,7 @@ impl Cache {
             return;
         }
         self.fit_pairs(share, false);
-        let before = self.pairs.bytes();
-        self.pairs.keep(number, key, number, value);
-        if self.pairs.bytes() > before {
+        if self.pairs.keep(number, key, number, value) {
             self.shrink_blocks(share);
         }
     }

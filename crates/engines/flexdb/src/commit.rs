@@ -475,7 +475,7 @@ impl Shared {
         let base = Arc::new(self.base_of(&committer.index)?);
         // From now on readers look in the base for the pairs that they found in the memtable (A1
         // and A2 of `pairs`; S3).
-        let changing = self.cache.pairs().change();
+        let changing = self.cache.pairs.change();
         if self.options.pairs && !is_planted(Planted::PairLeft) {
             let memtables = committed.memtables().iter();
             memtables.for_each(|memtable| memtable.each_key(&mut |key| changing.forget(key)));

@@ -3,8 +3,8 @@
 use engine::{Capabilities, CheckReport, Driver, MemoryUse, Scope, SettingKind, opened};
 
 use crate::FORMATS;
+use crate::contract::Store;
 use crate::options::Options;
-use crate::store::Store;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

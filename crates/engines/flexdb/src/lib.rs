@@ -81,6 +81,7 @@ mod checkpoint;
 mod collect;
 mod commit;
 mod commit_steps;
+mod contract;
 mod driver;
 mod error;
 mod fragmented;
@@ -114,9 +115,9 @@ mod write;
 pub const FORMATS: &[codec::Format] = &[stored_index::FORMAT, flexspace::space::LOG_FORMAT];
 
 pub use check::{Report, check};
+pub use contract::Store;
 pub use driver::DRIVER;
 pub use options::Options;
 pub use pair::{decode_header, decode_pairs};
 pub use salvage::salvage;
-pub use store::Store;
 pub use stored_index::decode_stored_intervals;

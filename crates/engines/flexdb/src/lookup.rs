@@ -18,7 +18,7 @@ use crate::store::Shared;
 
 /// A lookup that waits for an interval, or a part of it.
 struct Pending {
-    shared: Arc<Shared>,
+    store: Arc<Shared>,
     key: Vec<u8>,
     cold: Cold,
     /// Memtables that were committed when the lookup of an update began.
@@ -29,7 +29,8 @@ struct Pending {
 /// The progress of a search in the space.
 #[expect(clippy::large_enum_variant, reason = "a step is moved into its lookup immediately")]
 enum Step {
-    Ended(Option<Found>),
+    /// Whether the key has a value.
+    Ended(bool),
     Waits(SpaceRead),
 }
 
@@ -41,24 +42,21 @@ impl Shared {
         at: At<'_>,
         into: &mut Vec<u8>,
     ) -> Result<Lookup> {
-        let seqno = match at {
-            At::Newest | At::ForUpdate => SeqNo::MAX,
-            At::Pin(pin) => pin.seqno(),
-        };
+        let seqno = at.seqno();
         let state = self.state.load();
         self.health.check_open()?;
         let Some(there) = &*state else { return Err(Error::Closed) };
         let mut cold = match self.find_in_memory(there, key, seqno, into)? {
-            Sought::Ended(found) => return Ok(ended(found)),
+            Sought::Ended(found) => return Ok(Lookup::ended(is_value(found))),
             Sought::Cold(cold) => cold,
         };
         let commits = matches!(at, At::ForUpdate).then_some(there.commits);
         // Reading may take long, and holding the guard would keep a slot of the swap.
         drop(state);
         Ok(match self.search_space(&mut cold, key, into)? {
-            Step::Ended(found) => ended(found),
+            Step::Ended(is_value) => Lookup::ended(is_value),
             Step::Waits(read) => Lookup::Pending(Box::new(Pending {
-                shared: Arc::clone(self),
+                store: Arc::clone(self),
                 key: key.to_vec(),
                 cold,
                 commits,
@@ -76,25 +74,25 @@ impl Shared {
                 return Ok(Step::Waits(SpaceRead::new(reading, source, budget)));
             }
             match self.search_read(cold, key, reading.into_bytes(), into)? {
-                Some(found) => return Ok(Step::Ended(found)),
+                Some(is_value) => return Ok(Step::Ended(is_value)),
                 None => *cold = cold.whole(),
             }
         }
     }
 
-    /// Caches and searches the bytes that were read. Returns none if they are an update of another
-    /// key.
+    /// Caches and searches the bytes that were read, and returns whether the key has a value.
+    /// Returns `None` if they are an update of another key.
     fn search_read(
         &self,
         cold: &Cold,
         key: &[u8],
         bytes: Vec<u8>,
         into: &mut Vec<u8>,
-    ) -> Result<Option<Option<Found>>> {
+    ) -> Result<Option<bool>> {
         self.health.check_open()?;
         self.cache.misses.fetch_add(1, Relaxed);
         let Some(block) = self.keep(cold, key, bytes)? else { return Ok(None) };
-        Ok(Some(self.found_in(&block, cold, key, into)))
+        Ok(Some(is_value(self.found_in(&block, cold, key, into))))
     }
 
     /// Returns whether `key` was not written since that many memtables had been committed, and no
@@ -128,13 +126,13 @@ impl PendingLookup for Pending {
         if !self.read.give(read, bytes)? {
             return Ok(Progress::Waiting);
         }
-        let Self { shared, key, cold, read, .. } = self;
-        let found = match shared.search_read(cold, key, read.take_bytes(), into)? {
-            Some(found) => found,
+        let Self { store, key, cold, read, .. } = self;
+        let is_value = match store.search_read(cold, key, read.take_bytes(), into)? {
+            Some(is_value) => is_value,
             None => {
                 *cold = cold.whole();
-                match shared.search_space(cold, key, into)? {
-                    Step::Ended(found) => found,
+                match store.search_space(cold, key, into)? {
+                    Step::Ended(is_value) => is_value,
                     Step::Waits(next) => {
                         *read = next;
                         return Ok(Progress::NextRound);
@@ -142,18 +140,14 @@ impl PendingLookup for Pending {
                 }
             }
         };
-        Ok(if is_value(found) { Progress::Found } else { Progress::Absent })
+        Ok(if is_value { Progress::Found } else { Progress::Absent })
     }
 
     fn is_newest(&self) -> bool {
-        self.commits.is_some_and(|commits| self.shared.is_unwritten_since(&self.key, commits))
+        self.commits.is_some_and(|commits| self.store.is_unwritten_since(&self.key, commits))
     }
 }
 
 fn is_value(found: Option<Found>) -> bool {
     found.is_some_and(|found| found.is_value)
-}
-
-fn ended(found: Option<Found>) -> Lookup {
-    Lookup::ended(is_value(found))
 }

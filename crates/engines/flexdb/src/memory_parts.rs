@@ -10,9 +10,9 @@ use std::sync::Arc;
 use engine::{MemoryParts, Result};
 use memory_budget::{MemoryBudget, MemoryGain};
 
+use crate::contract::Store;
 use crate::memory_split::MemorySplit;
 use crate::options::{Options, SEGMENT_PARTS};
-use crate::store::Store;
 
 /// The least budget is this number of times the index. The index then has two thirds of the bytes
 /// that would be the cache's.
@@ -59,7 +59,7 @@ impl MemoryParts for Store {
         if let Ok(state) = shared.open_state() {
             let active = Arc::clone(&state.active);
             drop(state);
-            if active.bytes() > split.memtable_bytes || is_over && active.len() > 0 {
+            if active.bytes() > split.memtable_bytes || is_over && !active.is_empty() {
                 shared.seal(&active);
             }
         }

@@ -29,6 +29,7 @@
 //!   pass needs no search.
 
 mod batch;
+mod entered;
 mod filter;
 mod replaced;
 #[cfg(all(test, not(shuttle)))]
@@ -40,8 +41,7 @@ use std::sync::Arc;
 
 use arena::skip_list::SkipList;
 use codec::SeqNo;
-use engine::{Op, Reservation};
-use memtable::{Family, Gate, Head};
+use memtable::{Family, Head, Versions};
 use sync::atomic::AtomicU64;
 
 use crate::planted::{Planted, is_planted};
@@ -76,17 +76,10 @@ impl Found {
 /// A memtable of versions that newer ones may replace.
 #[derive(Debug)]
 pub(crate) struct Memtable {
-    head: Head,
-    entries: SkipList,
+    versions: Versions,
     filter: Filter,
     /// M6.
     replaced_by: AtomicU64,
-}
-
-/// The right to write to a memtable, which is not sealed meanwhile.
-pub(crate) struct Entered<'a> {
-    memtable: &'a Memtable,
-    _gate: Gate<'a>,
 }
 
 impl Memtable {
@@ -94,8 +87,7 @@ impl Memtable {
     pub(crate) fn new(floor: SeqNo, family: &Arc<Family>) -> Arc<Self> {
         let account = family.memory().account();
         Arc::new(Self {
-            head: Head::new(family.next_id(), floor, family),
-            entries: SkipList::new(),
+            versions: Versions::new(Head::new(family.next_id(), floor, family), SkipList::new()),
             filter: Filter::new(account.budget_bytes(), account),
             replaced_by: AtomicU64::new(0),
         })
@@ -114,35 +106,8 @@ impl Memtable {
     /// Calls `tell` with the key of each tombstone among every `stride`th of its versions.
     pub(crate) fn sample_tombstones(&self, stride: usize, tell: &mut dyn FnMut(&[u8])) {
         let mut key = Vec::new();
-        let sampled = self.entries.iter().step_by(stride.max(1));
+        let sampled = self.entries().iter().step_by(stride.max(1));
         sampled.filter(|entry| entry.value_len().is_none()).for_each(|entry| {
-            entry.read_key(&mut key);
-            tell(&key);
-        });
-    }
-
-    /// Versions in it, including the ones whose place had no room for the version that replaced
-    /// them.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// The right to write, unless it is sealed.
-    pub(crate) fn enter(&self) -> Option<Entered<'_>> {
-        let gate = self.gate();
-        let may_enter = !gate.is_sealed() || is_planted(Planted::SealedEntered);
-        may_enter.then_some(Entered { memtable: self, _gate: gate })
-    }
-
-    /// Moves the floor to `visible()` if it is empty, and returns whether it was.
-    pub(crate) fn lift_if_empty(&self, visible: impl FnOnce() -> SeqNo) -> bool {
-        self.lift_if(|| self.entries.is_empty(), visible)
-    }
-
-    /// Calls `tell` with each key, once or for each of its versions.
-    pub(crate) fn each_key(&self, tell: &mut dyn FnMut(&[u8])) {
-        let mut key = Vec::new();
-        self.entries.iter().for_each(|entry| {
             entry.read_key(&mut key);
             tell(&key);
         });
@@ -153,7 +118,7 @@ impl Memtable {
         if !self.filter.may_have(key) {
             return None;
         }
-        let found = self.entries.seek(key, seqno.get()).filter(|found| found.has_key(key))?;
+        let found = self.entries().seek(key, seqno.get()).filter(|found| found.has_key(key))?;
         into.clear();
         let (number, is_value) = found.append_version(into);
         Some(Found { seqno: SeqNo::new(number), is_value })
@@ -161,36 +126,9 @@ impl Memtable {
 }
 
 impl Deref for Memtable {
-    type Target = Head;
+    type Target = Versions;
 
-    fn deref(&self) -> &Head {
-        &self.head
-    }
-}
-
-impl Entered<'_> {
-    /// Adds the version that `op` makes. A version that is there already stays (replay).
-    #[cfg(all(test, not(shuttle)))]
-    pub(crate) fn insert(&self, op: &Op<'_>, seqno: SeqNo) {
-        self.put(op, seqno, &|_, _| true, &mut Reservation::uncounted());
-    }
-
-    /// The same, in the place of the version before it, unless `is_seen` says that a snapshot,
-    /// present or future, is between their numbers (M5). The caller holds the ticket of `seqno`,
-    /// and no other ticket of the same key is held (law L6). A version that takes the place of a
-    /// long one keeps its length, for which `room` may not suffice: the rest is charged.
-    pub(crate) fn put(
-        &self,
-        op: &Op<'_>,
-        seqno: SeqNo,
-        is_seen: IsSeen<'_>,
-        room: &mut Reservation<'_>,
-    ) {
-        let memtable = self.memtable;
-        memtable.note_write(seqno);
-        memtable.filter.add(op.key());
-        let is_unseen = |older| !is_seen(SeqNo::new(older), seqno);
-        let bytes = memtable.entries.put(op.key(), seqno.get(), op.value(), is_unseen);
-        memtable.note_entry(bytes, op.value().is_none(), room);
+    fn deref(&self) -> &Versions {
+        &self.versions
     }
 }

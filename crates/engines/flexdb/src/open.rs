@@ -19,11 +19,13 @@ use memtable::Family;
 use reads::ReadPool;
 use sync::Mutex;
 
+use crate::admission::Admission;
 use crate::background_errors::READ_INDEX;
 use crate::cache::Cache;
 use crate::check;
 use crate::collect;
 use crate::commit::{Committer, Thinning};
+use crate::contract::Store;
 use crate::error::{DATA, from_space};
 use crate::index::Index;
 use crate::memory_split::MemorySplit;
@@ -32,7 +34,7 @@ use crate::options::Options;
 use crate::pair::StoreHeader;
 use crate::recover;
 use crate::state::{Base, State};
-use crate::store::{Counts, Shared, Store};
+use crate::store::{Counts, Shared};
 use crate::stored_index::{self, Wanted};
 use crate::tidying::Tidying;
 use memory_budget::Account;
@@ -94,7 +96,7 @@ impl Store {
             commits: 0,
         };
         let cache = Cache::new(&host.memory, options.pairs);
-        cache.pairs().open(state.commits);
+        cache.pairs.open(state.commits);
         let shared = Arc::new(Shared {
             state: ArcSwapOption::from_pointee(state),
             family,
@@ -116,7 +118,7 @@ impl Store {
             options,
             health,
             persisted: sync::atomic::AtomicU64::new(persisted.get()),
-            admission: Default::default(),
+            admission: Admission::new(),
             steps: Default::default(),
             thinning,
             errors,

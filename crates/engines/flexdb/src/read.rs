@@ -167,7 +167,7 @@ impl Shared {
             }
         }
         // A reader of this state gets the pair that its base has (A4 of `pairs`).
-        let pair = sources.commits.and_then(|upto| self.cache.pairs().get(key, upto, into));
+        let pair = sources.commits.and_then(|upto| self.cache.pairs.get(key, upto, into));
         if pair.is_some() {
             return Ok(Sought::Ended(Some(Found::IN_SPACE)));
         }

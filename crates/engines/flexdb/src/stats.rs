@@ -60,7 +60,7 @@ impl Shared {
         let state = state.as_ref();
         let memtables = || state.into_iter().flat_map(|state| state.memtables());
         let (index, blocks) = (self.index_bytes(), self.cache.memory.bytes());
-        let (pairs, ghosts) = (self.cache.pairs().bytes(), self.cache.ghost_bytes());
+        let (pairs, ghosts) = (self.cache.pairs.bytes(), self.cache.ghost_bytes());
         let memtable_bytes = self.family.memory().bytes();
         let space = self.space_stats();
         let counts = &self.counts;
@@ -75,7 +75,7 @@ impl Shared {
             ("cache_misses", self.cache.misses.load(Relaxed)),
             ("cache_ghost_hits", self.cache.ghost_hits()),
             ("pair_bytes", pairs),
-            ("pair_hits", self.cache.pairs().hits()),
+            ("pair_hits", self.cache.pairs.hits()),
             ("pinned_bases", state.map_or(0, |state| state.pinned.len() as u64)),
             ("commits", counts.commits.load(Relaxed)),
             ("committed_memtables", counts.committed_memtables.load(Relaxed)),

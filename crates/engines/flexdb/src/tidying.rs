@@ -140,7 +140,7 @@ impl Tidying {
 impl Shared {
     fn activity(&self) -> Activity {
         let cache = &self.cache;
-        let reads = cache.hits.load(Relaxed) + cache.misses.load(Relaxed) + cache.pairs().hits();
+        let reads = cache.hits.load(Relaxed) + cache.misses.load(Relaxed) + cache.pairs.hits();
         let reads = reads.saturating_sub(self.tidying.read.load(Relaxed));
         Activity { put: self.memtables_used(), reads }
     }

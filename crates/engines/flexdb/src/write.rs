@@ -13,7 +13,6 @@ use std::sync::Arc;
 use codec::SeqNo;
 use engine::{Error, Op, Reservation, Result, last_of_each_key};
 
-use crate::admission::check_ranges;
 use crate::memtable::Memtable;
 use crate::store::Shared;
 
@@ -81,5 +80,13 @@ impl Shared {
         drop(install);
         full.seal();
         self.schedule_commit(u64::MAX);
+    }
+}
+
+/// Refuses to delete ranges.
+pub(crate) fn check_ranges(ops: &[Op<'_>]) -> Result<()> {
+    match ops.iter().any(Op::is_range) {
+        true => Err(Error::NoRangeDeletes { engine: "flexdb" }),
+        false => Ok(()),
     }
 }

@@ -41,9 +41,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use arena::pieces::{self, Pool};
 use codec::SeqNo;
-use memory_budget::{Account, GhostTable, MemoryBudget, MemoryGain};
+use memory_budget::{GHOST_PAGE_BYTES, GhostTable, MemoryBudget, MemoryGain};
 use memtable::MemtableMemory;
-use pairs::Pairs;
+use pairs::{INSERTIONS_A_ROUND, Pairs};
 use sync::locks::Mutex;
 
 use crate::background::give_back::Freed;
@@ -62,21 +62,12 @@ const METADATA_A_CLOCK: u64 = 16;
 /// Bytes that an entry takes besides its content: its slot, its place in a map that is two thirds
 /// full, two counts, and the allocator's overhead.
 const ENTRY_OVERHEAD_BYTES: u64 = 128;
-/// Parts of the budget at opening of which the ghosts of blocks take one, and the ghosts of pairs
-/// one; and the entries of each, at least and at most.
-const GHOSTS_SHARE: u64 = 4096;
-const GHOSTS_MIN: u64 = 64;
-const GHOSTS_MAX: u64 = 1 << 16;
-/// Evicted bytes that are one page to the ghosts.
-const GHOST_PAGE_BYTES: u64 = 4096;
 /// Parts of the budget of which the cache releases one in a step, so that not every write makes it
 /// shrink.
 const WAY_PARTS: u64 = 256;
 /// Parts of the budget of which one is read in between two checks of the bytes that memtables no
 /// longer need.
 const TURN_PARTS: u64 = 2;
-/// Insertions of pieces between two decisions on the share of pairs.
-const INSERTIONS_A_ROUND: u64 = 256;
 /// Parts of the budget of which a slab of the pool may be one, and its bytes at least and at most.
 const SLAB_PARTS: u64 = 256;
 const SLAB_BYTES_MIN: u64 = 64 << 10;
@@ -176,7 +167,6 @@ pub(crate) struct Cache {
     /// Pieces that came in.
     insertions: AtomicU64,
     ghosts: GhostTable,
-    _of_ghosts: Account,
     /// Bytes evicted so far.
     given_up: AtomicU64,
     freed: Arc<Freed>,
@@ -189,12 +179,6 @@ impl Cache {
         options: &Options,
         memtables: &Arc<MemtableMemory>,
     ) -> Self {
-        let entries = budget.limit() / GHOSTS_SHARE / size_of::<u64>() as u64;
-        let entries = entries.clamp(GHOSTS_MIN, GHOSTS_MAX).next_power_of_two();
-        let (ghosts, of_pairs) =
-            (GhostTable::new(entries as usize), GhostTable::new(entries as usize));
-        let of_ghosts = Account::new(budget);
-        of_ghosts.set(2 * ghosts.bytes());
         let slab_bytes = (budget.limit() / SLAB_PARTS).clamp(SLAB_BYTES_MIN, SLAB_BYTES_MAX);
         let pairs_part_max = if options.pairs { pairs::PART_MAX } else { 0.0 };
         Self {
@@ -211,12 +195,11 @@ impl Cache {
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             metadata_misses: AtomicU64::new(0),
-            pairs: Pairs::new(of_pairs, budget, pairs_part_max),
+            pairs: Pairs::new(GhostTable::within(budget), budget, pairs_part_max),
             metadata_bytes: AtomicU64::new(0),
             metadata_bytes_max: AtomicU64::new(0),
             insertions: AtomicU64::new(0),
-            ghosts,
-            _of_ghosts: of_ghosts,
+            ghosts: GhostTable::within(budget),
             given_up: AtomicU64::new(0),
             freed: Freed::new(budget),
         }
@@ -285,9 +268,7 @@ impl Cache {
 
     /// Keeps a pair that a get found in the tables of version `version`, and evicts blocks for it.
     pub(crate) fn keep_pair(&self, version: u64, key: &[u8], seqno: SeqNo, value: &[u8]) {
-        let before = self.pairs.bytes();
-        self.pairs.keep(version, key, seqno.get(), value);
-        if self.pairs.bytes() > before {
+        if self.pairs.keep(version, key, seqno.get(), value) {
             self.shrink_to(self.capacity(), 0);
         }
     }

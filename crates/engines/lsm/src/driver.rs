@@ -3,8 +3,8 @@
 use engine::{Capabilities, CheckReport, Driver, MemoryUse, Scope, SettingKind, opened};
 
 use crate::FORMATS;
+use crate::contract::Store;
 use crate::options::{Options, Routing};
-use crate::store::Store;
 use lsm_tree::edit::Edit;
 
 const KIB: u64 = 1 << 10;

@@ -28,6 +28,7 @@
 
 use std::sync::Arc;
 
+use admission::Admits;
 use codec::SeqNo;
 use engine::{Demand, Error, Ingestion, Result, Wait, check_key, check_value};
 

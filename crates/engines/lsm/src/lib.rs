@@ -81,6 +81,7 @@ mod background;
 mod cache;
 mod check;
 mod checkpoint;
+mod contract;
 mod dranges;
 mod driver;
 mod ingest;
@@ -101,6 +102,7 @@ mod search;
 mod state;
 mod stats;
 mod store;
+mod table_ids;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -109,6 +111,7 @@ mod write;
 pub const FORMATS: &[codec::Format] = &[lsm_tree::edit::FORMAT, lsm_tree::table::FORMAT];
 
 pub use check::{Report, check, check_with};
+pub use contract::Store;
 pub use driver::DRIVER;
 pub use edits::decode_committed;
 pub use lsm_tree::edit::decode_edits;
@@ -118,4 +121,3 @@ pub use lsm_tree::table::{
 };
 pub use options::{Options, Routing};
 pub use salvage::salvage;
-pub use store::Store;

@@ -73,10 +73,7 @@ impl Shared {
         at: At<'_>,
         into: &mut Vec<u8>,
     ) -> Result<Lookup> {
-        let seqno = match at {
-            At::Newest | At::ForUpdate => SeqNo::MAX,
-            At::Pin(pin) => pin.seqno(),
-        };
+        let seqno = at.seqno();
         let state = self.open_state()?;
         let mut search = match self.find_in_memory(&state, key, seqno, into)? {
             Sought::Found(found) => return Ok(Lookup::ended(found.is_value)),

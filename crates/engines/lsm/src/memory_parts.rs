@@ -5,13 +5,17 @@
 //! Memtables that are larger than they may be are sealed, and their memory is released by their
 //! flush.
 
+use std::sync::Arc;
+
 use engine::{MemoryParts, Result};
 use lsm_tree::range_deletes;
 use memory_budget::{MemoryBudget, MemoryGain};
 
+use crate::contract::Store;
+use crate::lookup_index::LookupIndex;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
-use crate::store::{Shared, Store};
+use crate::store::Shared;
 
 /// The memory of this number of flushed memtables is kept: while a flush runs, writers fill the
 /// memory that the flush before it has left.
@@ -64,7 +68,32 @@ impl MemoryParts for Store {
 }
 
 impl Shared {
-    /// Keeps as much of the memory that memtables leave as the next ones may soon need.
+    /// How the present budget is shared out.
+    pub(crate) fn memory_split(&self) -> MemorySplit {
+        let limit = self.host.memory.limit();
+        let (known, split) = **self.split.load();
+        if known == limit {
+            return split;
+        }
+        let split = MemorySplit::of(limit, &self.options);
+        self.split.store(Arc::new((limit, split)));
+        split
+    }
+
+    /// Replaces the lookup index by an empty one, if it is above its share of the memory or below a
+    /// quarter of it.
+    pub(crate) fn fit_lookup_index(&self) {
+        let wanted = self.memory_split().lookup_index_bytes;
+        let bytes = self.lookup_index.load().bytes();
+        if bytes > wanted || bytes < wanted / 4 {
+            // The old one first: there is no room for both.
+            self.lookup_index.store(Arc::new(LookupIndex::none(&self.host.memory)));
+            let index = LookupIndex::of_bytes(wanted, &self.host.memory);
+            self.lookup_index.store(Arc::new(index));
+        }
+    }
+
+    /// Keeps the memory that memtables leave, up to the bytes that the next ones may soon need.
     pub(crate) fn fit_spare_memory(&self) {
         let split = self.memory_split();
         self.family

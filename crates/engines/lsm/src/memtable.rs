@@ -18,6 +18,7 @@
 //!   that is applied a second time in a replay is left out.
 
 mod cursor;
+mod entered;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
@@ -26,21 +27,20 @@ use std::sync::Arc;
 
 use arena::skip_list::SkipList;
 use codec::SeqNo;
-use engine::{Op, Reservation, Result};
-use memtable::{Family, Gate, Head};
+use engine::Result;
+use memtable::{Family, Head, Versions};
 
 use crate::dranges::Bounds;
 use crate::planted::{Planted, is_planted};
 pub(crate) use cursor::MemtableCursor;
+pub(crate) use entered::Entered;
 use lsm_tree::entry::{Found, Target};
 
 /// A memtable of one Drange.
 #[derive(Debug)]
 pub(crate) struct Memtable {
-    /// Before the entries: its bytes are released when they leave their memory to others.
-    head: Head,
+    versions: Versions,
     place: Place,
-    entries: SkipList,
     /// Whether it was merged, and waits for others of its Drange instead of a flush.
     rests: bool,
 }
@@ -52,12 +52,6 @@ pub(crate) struct Place {
     pub(crate) bounds: Arc<Bounds>,
     /// Slots of the Drange.
     pub(crate) slots: usize,
-}
-
-/// The right to write to a memtable, which is not sealed meanwhile.
-pub(crate) struct Entered<'a> {
-    memtable: &'a Memtable,
-    _gate: Gate<'a>,
 }
 
 impl Memtable {
@@ -88,16 +82,18 @@ impl Memtable {
         let place = youngest.place.clone();
         let mut merged = Self::of(youngest.id(), place, floor, youngest.family());
         merged.rests = true;
-        fill(&Entered { memtable: &merged, _gate: merged.gate() })?;
+        fill(&Entered::of(&merged, merged.gate()))?;
         merged.seal();
         Ok((!merged.is_empty()).then(|| Arc::new(merged)))
     }
 
     fn of(id: u64, place: Place, floor: SeqNo, family: &Arc<Family>) -> Self {
         Self {
-            head: Head::new(id, floor, family),
+            versions: Versions::new(
+                Head::new(id, floor, family),
+                SkipList::reusing(Arc::clone(family.memory()) as _),
+            ),
             place,
-            entries: SkipList::reusing(Arc::clone(family.memory()) as _),
             rests: false,
         }
     }
@@ -122,28 +118,6 @@ impl Memtable {
         self.rests
     }
 
-    /// Versions in it.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether nothing is in it.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// The right to write, unless it is sealed.
-    pub(crate) fn enter(&self) -> Option<Entered<'_>> {
-        let gate = self.gate();
-        let may_enter = !gate.is_sealed() || is_planted(Planted::SealedEntered);
-        may_enter.then_some(Entered { memtable: self, _gate: gate })
-    }
-
-    /// Moves the floor to `visible()`, if nothing is in the memtable; returns whether that was so.
-    pub(crate) fn lift_if_empty(&self, visible: impl FnOnce() -> SeqNo) -> bool {
-        self.lift_if(|| self.is_empty(), visible)
-    }
-
     /// The number of the newest version at or behind `to`, of the same key. If that is above
     /// `above`, it is copied, and `best` from now on.
     pub(crate) fn find_above(
@@ -153,7 +127,7 @@ impl Memtable {
         into: &mut Vec<u8>,
         best: &mut Option<Found>,
     ) -> Option<SeqNo> {
-        let found = self.entries.seek(to.key, to.seqno.get())?;
+        let found = self.entries().seek(to.key, to.seqno.get())?;
         if !found.has_key(to.key) {
             return None;
         }
@@ -171,24 +145,15 @@ impl Memtable {
         best
     }
 
-    /// Calls back with each key, once or for each of its versions.
-    pub(crate) fn each_key(&self, tell: &mut dyn FnMut(&[u8])) {
-        let mut key = Vec::new();
-        self.entries.iter().for_each(|entry| {
-            entry.read_key(&mut key);
-            tell(&key);
-        });
-    }
-
     /// Bytes of every `stride`th key, once for each of its versions.
     pub(crate) fn key_bytes(&self, stride: usize) -> u64 {
-        let keys = self.entries.iter().step_by(stride.max(1));
+        let keys = self.entries().iter().step_by(stride.max(1));
         keys.map(|entry| entry.key_len() as u64).sum()
     }
 
     /// Adds every `stride`th key to `sample`, once for each of its versions.
     pub(crate) fn sample(&self, stride: usize, sample: &mut Vec<Vec<u8>>) {
-        let keys = self.entries.iter().step_by(stride.max(1));
+        let keys = self.entries().iter().step_by(stride.max(1));
         sample.extend(keys.map(|entry| {
             let mut key = Vec::new();
             entry.read_key(&mut key);
@@ -198,24 +163,10 @@ impl Memtable {
 }
 
 impl Deref for Memtable {
-    type Target = Head;
+    type Target = Versions;
 
-    fn deref(&self) -> &Head {
-        &self.head
-    }
-}
-
-impl Entered<'_> {
-    /// Adds the version that `op` makes, in memory that was reserved for it. A version that is
-    /// there already stays (replay).
-    pub(crate) fn insert(&self, op: &Op<'_>, seqno: SeqNo, room: &mut Reservation<'_>) {
-        let memtable = self.memtable;
-        debug_assert!(memtable.place.bounds.covers(op.key()), "a writer was routed here");
-        memtable.note_write(seqno);
-        if memtable.entries.insert(op.key(), seqno.get(), op.value()) {
-            let bytes = entry_bytes(op.key(), op.value());
-            memtable.note_entry(bytes, op.value().is_none(), room);
-        }
+    fn deref(&self) -> &Versions {
+        &self.versions
     }
 }
 

@@ -17,16 +17,18 @@ use memtable::Family;
 use reads::ReadPool;
 use sync::Mutex;
 
+use crate::admission::Admission;
 use crate::background::Background;
 use crate::background::remove::Removals;
 use crate::cache::Cache;
+use crate::contract::Store;
 use crate::dranges::Dranges;
 use crate::lookup_index::LookupIndex;
 use crate::memory_split::MemorySplit;
 use crate::memtable::{Memtable, Place};
 use crate::options::{Options, Routing};
 use crate::state::State;
-use crate::store::{Shared, Store};
+use crate::store::Shared;
 use edits::Chain;
 use lsm_tree::cache::PieceCache;
 use lsm_tree::edit::Edit;
@@ -116,7 +118,7 @@ impl Store {
             persisted: AtomicU64::new(persisted.get()),
             next_table: AtomicU64::new(newest_table + 1),
             lookups: Default::default(),
-            admission: Default::default(),
+            admission: Admission::new(),
             background: Background::new(level0_bytes),
             reorganiser: Default::default(),
             source: Arc::new(DeviceReads(Arc::clone(&host.device))),

@@ -2,7 +2,8 @@
 //!
 //! - [`WriteController`]: the debt of writers to background work, and the queue of writers that
 //!   wait for room;
-//! - [`Attempts`]: tries of one kind of background work, and the failure of the last one.
+//! - [`Attempts`]: tries of one kind of background work, and the failure of the last one;
+//! - [`Admits`]: the steps by which a write reserves memory of memtables.
 //!
 //! The engine decides how much a write owes, whether there is room, and what makes room. This crate
 //! has the mechanism, once for all engines.
@@ -17,8 +18,10 @@
 //! # Concurrency
 //! Neither wait is made with a key locked or with a number of the sequence.
 
+mod admits;
 mod attempts;
 mod write_controller;
 
+pub use admits::{Admits, Parts};
 pub use attempts::Attempts;
 pub use write_controller::{Pace, WriteController};

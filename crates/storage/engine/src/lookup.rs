@@ -16,8 +16,10 @@ use std::sync::Arc;
 
 use device::{Device, File, Queue};
 
-use crate::error::Result;
+use codec::SeqNo;
 use sequence::Pin;
+
+use crate::error::Result;
 
 /// The moment whose value a lookup returns.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +30,17 @@ pub enum At<'a> {
     ForUpdate,
     /// The moment of a pin. The caller keeps the pin until the lookup has ended.
     Pin(&'a Pin),
+}
+
+impl At<'_> {
+    /// Returns the largest number of a version that the lookup may find.
+    #[inline]
+    pub fn seqno(&self) -> SeqNo {
+        match self {
+            At::Newest | At::ForUpdate => SeqNo::MAX,
+            At::Pin(pin) => pin.seqno(),
+        }
+    }
 }
 
 /// The result of the part of a lookup that needs no device.

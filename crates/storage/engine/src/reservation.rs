@@ -33,6 +33,18 @@ pub enum Demand<'a> {
     Ingestion,
 }
 
+impl Demand<'_> {
+    /// Returns the bytes of its keys and values.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Ops(ops) => ops.iter().map(|op| op.bytes() as u64).sum(),
+            Self::Update { key, bytes_max } => key.len() as u64 + bytes_max,
+            Self::Ingestion => 0,
+        }
+    }
+}
+
 /// How long a request for room may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {

@@ -5,10 +5,20 @@
 //! from a device while it is there, with a page evicted less than the *reach* ago. Then it counts
 //! for the number of reads that the sample represents.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::{Account, MemoryBudget};
+
+/// Evicted bytes that caches count as one page.
+pub const GHOST_PAGE_BYTES: u64 = 4096;
 
 /// Bits of an entry's page, and of its fingerprint.
 const HALF: u32 = 32;
+/// Part of a budget that a table takes, and limits of its entries.
+const SHARE: u64 = 4096;
+const ENTRIES_MIN: u64 = 64;
+const ENTRIES_MAX: u64 = 1 << 16;
 
 /// The table. Hashes have all their bits mixed. The checkers do not see it: it orders nothing, and
 /// lost entries do no harm.
@@ -23,6 +33,8 @@ pub struct GhostTable {
     /// Keys evicted, for the length of the sample.
     evicted: AtomicU64,
     hits: AtomicU64,
+    /// Its bytes, if a budget counts them.
+    _account: Option<Account>,
 }
 
 impl GhostTable {
@@ -39,7 +51,18 @@ impl GhostTable {
             page: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
             hits: AtomicU64::new(0),
+            _account: None,
         }
+    }
+
+    /// Returns a table for a cache within `budget`, which counts the table's bytes.
+    pub fn within(budget: &Arc<MemoryBudget>) -> Self {
+        let entries = budget.limit() / SHARE / size_of::<u64>() as u64;
+        let entries = entries.clamp(ENTRIES_MIN, ENTRIES_MAX).next_power_of_two();
+        let table = Self::new(entries as usize);
+        let account = Account::new(budget);
+        account.set(table.bytes());
+        Self { _account: Some(account), ..table }
     }
 
     /// Counts from now on the reads that `pages` more would have saved.

@@ -18,6 +18,6 @@ mod plan_move;
 
 pub use account::{Account, Charge};
 pub use budget::{MemoryBudget, OutOfMemory};
-pub use ghost_table::GhostTable;
+pub use ghost_table::{GHOST_PAGE_BYTES, GhostTable};
 pub use needs::{MemoryGain, MemoryNeeds};
 pub use plan_move::{Decision, Figures, STEP_BYTES_MIN, ShareFigures, Step, plan_move};

@@ -3,7 +3,7 @@
 //! [`Family`] is the state that the memtables of a store share: their ids, and the newest applied
 //! write. [`MemtableMemory`] counts the bytes of all memtables, of reservations for writes, and of
 //! chunks for the next memtables. [`Head`] is the part of one memtable: its id, its floor, its
-//! gate, and its bytes.
+//! gate, and its bytes. [`Versions`] has a head and a skip list of versions.
 //!
 //! 1. A write reserves memory ([`MemtableMemory::try_reserve`]) before it has a number.
 //! 2. The writer enters the memtable that the state of its store names ([`Head::gate`]). If that is
@@ -30,7 +30,9 @@ mod memory;
 mod spare;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 pub use family::Family;
 pub use head::{Gate, Head};
 pub use memory::MemtableMemory;
+pub use versions::Versions;

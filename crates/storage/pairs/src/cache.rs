@@ -97,20 +97,22 @@ impl Pairs {
         Some(since)
     }
 
-    /// Keeps what a get found below memtables in the state of this number, and since when it holds.
-    pub fn keep(&self, number: u64, key: &[u8], since: u64, value: &[u8]) {
+    /// Keeps a pair that a get found below memtables in the state of this number, and since when it
+    /// holds. Returns whether the pairs take more bytes than before.
+    pub fn keep(&self, number: u64, key: &[u8], since: u64, value: &[u8]) -> bool {
         self.offered.fetch_add(1, Relaxed);
         let capacity = self.capacity.load(Relaxed) as usize / self.shards.len();
         if pages_of(capacity) == 0 || HEAD_BYTES + key.len() + value.len() > PAIR_BYTES_MAX {
-            return;
+            return false;
         }
+        let before = self.bytes();
         let hash = hash(key);
         self.ghosts.note_read(hash, MemoryGain::blocks(BLOCK_BYTES));
-        let Some(shard) = self.shard(hash) else { return };
+        let Some(shard) = self.shard(hash) else { return false };
         let mut shard = shard.lock();
         // A1: under the lock, so that a thread that forgets the key later finds it.
         if self.number.load(SeqCst) != number && !is_planted(Planted::OldKept) {
-            return;
+            return false;
         }
         shard.forget(hash, key);
         shard.append(hash, &Pair { since, is_read: false, key, value });
@@ -118,6 +120,7 @@ impl Pairs {
         self.count(&mut shard);
         drop(shard);
         self.give_back(self.capacity.load(Relaxed));
+        self.bytes() > before
     }
 
     /// Releases the memory of pages that shards have left, except for one page if it is within
@@ -190,6 +193,11 @@ impl Pairs {
     /// Reads that so much more would have saved, as counted so far.
     pub fn ghost_hits(&self) -> u64 {
         self.ghosts.hits()
+    }
+
+    /// Returns the bytes of the table of evicted pairs.
+    pub fn ghost_bytes(&self) -> u64 {
+        self.ghosts.bytes()
     }
 
     /// Gets that it answered.

@@ -45,4 +45,4 @@ mod tests;
 
 pub use cache::{Changing, Pairs};
 pub use planted::Planted;
-pub use share::PART_MAX;
+pub use share::{INSERTIONS_A_ROUND, PART_MAX};

@@ -142,7 +142,7 @@ fn its_part_follows_gets_and_walks() {
         pairs.fit(8 << 20);
         assert!((pairs.part() - part_max.min(0.5)).abs() < 1e-9, "{}", pairs.part());
         for _ in 0..8 {
-            (0..gets).for_each(|number| pairs.keep(1, &number.to_le_bytes(), 1, &[7; 100]));
+            (0..gets).for_each(|number| _ = pairs.keep(1, &number.to_le_bytes(), 1, &[7; 100]));
             pairs.note_walked(walked);
             pairs.fit(1 << 20);
             assert!(pairs.bytes() <= ((1 << 20) as f64 * pairs.part()) as u64);

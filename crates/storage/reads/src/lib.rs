@@ -16,9 +16,11 @@
 mod blocking;
 mod buffers;
 mod in_flight;
+#[cfg(all(test, shuttle))]
+mod models;
 mod pool;
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 pub use blocking::{BlockingReads, View};

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use device::{Device, IoCounts};
 use engine::{
-    Barrier, Demand, Direction, Engine, Host, KeyRange, Op, Result, SeqNo, Sequence, Wait,
+    Barrier, BlockingWrites, Direction, Engine, Host, KeyRange, Op, Result, SeqNo, Sequence,
 };
 use environment::{Environment, ManualClock};
 use memory_budget::MemoryBudget;
-use reads::View;
+use reads::{BlockingReads, View};
 use telemetry::Registry;
 use workers::{HandCranked, Order, Pool};
 
@@ -71,6 +71,113 @@ pub fn cranked_host(
     let memory = Arc::new(MemoryBudget::new(budget));
     let host = Host { device, environment, workers, telemetry, sequence, barrier, memory };
     (host, crank, clock)
+}
+
+/// A store whose background work and clock a test moves by hand.
+pub struct Cranked<S> {
+    /// The store.
+    pub store: S,
+    /// The numbers of its writes.
+    pub sequence: Arc<Sequence>,
+    /// Its budget.
+    pub budget: Arc<MemoryBudget>,
+    /// Its background work.
+    pub crank: HandCranked,
+    /// Its clock.
+    pub clock: Arc<ManualClock>,
+    /// Its device.
+    pub device: Arc<dyn Device>,
+}
+
+impl<S: Engine> Cranked<S> {
+    /// Opens a store on the content of the device. The store may take `limit` bytes.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub fn open(
+        device: Arc<dyn Device>,
+        barrier: Arc<dyn Barrier>,
+        limit: u64,
+        open: impl FnOnce(Host) -> Result<S>,
+    ) -> Result<Self> {
+        let (host, crank, clock) = cranked_host(device, barrier, limit, Order::Random);
+        let store = open(host.clone())?;
+        let Host { device, sequence, memory: budget, .. } = host;
+        sequence.recover_to(store.persisted());
+        Ok(Self { store, sequence, budget, crank, clock, device })
+    }
+
+    /// Closes the store, and returns its device.
+    ///
+    /// # Panics
+    /// If it does not close.
+    pub fn end(self) -> Arc<dyn Device> {
+        self.store.close().expect("closes");
+        self.device
+    }
+
+    /// Writes these steps.
+    ///
+    /// # Panics
+    /// If they are refused.
+    pub fn apply(&self, ops: &[Op<'_>]) -> SeqNo {
+        self.store.write_next(ops, &self.sequence).expect("the write is taken")
+    }
+
+    /// Writes a pair.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> SeqNo {
+        self.apply(&[Op::Put { key, value }])
+    }
+
+    /// Deletes a pair.
+    ///
+    /// # Panics
+    /// If that is refused.
+    pub fn delete(&self, key: &[u8]) -> SeqNo {
+        self.apply(&[Op::Delete { key }])
+    }
+
+    /// Returns the value of a key.
+    ///
+    /// # Panics
+    /// If the store is closed or damaged.
+    pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let mut value = b"left over".to_vec();
+        self.store.get(key, &mut value).expect("the store is open").then_some(value)
+    }
+
+    /// Returns the store at the present moment.
+    pub fn view(&self) -> View<'_, S> {
+        self.store.view(self.sequence.pin())
+    }
+
+    /// Returns all pairs.
+    ///
+    /// # Panics
+    /// If the store is closed or damaged.
+    pub fn pairs(&self) -> Pairs {
+        scan(&self.view(), KeyRange::all(), Direction::Forward)
+    }
+
+    /// Returns a figure of the store.
+    ///
+    /// # Panics
+    /// If there is none of that name.
+    pub fn detail(&self, name: &str) -> u64 {
+        detail(&self.store, name)
+    }
+}
+
+/// Returns a figure of a store.
+///
+/// # Panics
+/// If there is none of that name.
+pub fn detail(store: &impl Engine, name: &str) -> u64 {
+    let stats = store.stats();
+    stats.detail.iter().find(|(key, _)| *key == name).expect("a figure of that name").1
 }
 
 /// A store and its host.
@@ -142,10 +249,7 @@ impl<S: Engine> Bench<S> {
     /// If it is refused.
     pub fn put(&self, key: &[u8], value: &[u8]) {
         let ops = [Op::Put { key, value }];
-        let granted = self.store.reserve(&Demand::Ops(&ops), Wait::Yes).expect("there is room");
-        let mut room = granted.expect("a caller that waits gets room");
-        let ticket = self.host.sequence.begin();
-        self.store.apply(&ops, ticket.seqno(), &mut room).expect("the write is taken");
+        self.store.write_next(&ops, &self.host.sequence).expect("the write is taken");
     }
 
     /// Returns a figure of the store.
@@ -153,8 +257,7 @@ impl<S: Engine> Bench<S> {
     /// # Panics
     /// If there is none of that name.
     pub fn detail(&self, name: &str) -> u64 {
-        let stats = self.store.stats();
-        stats.detail.iter().find(|(key, _)| *key == name).expect("a figure of that name").1
+        detail(&self.store, name)
     }
 
     /// Returns the counts of the device's operations so far.

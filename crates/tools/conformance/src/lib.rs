@@ -43,10 +43,12 @@
 
 mod bench;
 pub mod broken;
+pub mod cold;
 mod concurrent;
 pub mod crash;
 mod damage;
 mod database;
+pub mod deletes;
 mod draw;
 mod errors;
 mod failure;
@@ -61,13 +63,15 @@ mod out_of_files;
 pub mod reference;
 mod reservations;
 pub mod resident;
+pub mod resized;
+pub mod salvaged;
 mod sequential;
 mod suite;
 mod text;
 mod trace;
 mod waits;
 
-pub use bench::{Bench, Journaled, Pairs, cranked_host, key, scan};
+pub use bench::{Bench, Cranked, Journaled, Pairs, cranked_host, detail, key, scan};
 pub use failure::Failure;
 pub use fixture::Fixture;
 pub use in_flight::{Begun, Ended, InFlight};

@@ -9,8 +9,6 @@ use crate::sources::Source;
 
 /// The contract of all engines.
 const CONTRACT: &str = "crates/storage/engine/src/contract.rs";
-/// The two engines that are most alike.
-const ALIKE: [&str; 2] = ["crates/engines/lsm/", "crates/engines/flexdb/"];
 /// Names that each crate may define for itself.
 const EXEMPT: [&str; 6] = ["Error", "Result", "Options", "Stats", "Store", "Snapshot"];
 
@@ -20,7 +18,7 @@ pub(crate) fn print(sources: &[Source]) -> Result<(), String> {
     let contract = contract.ok_or_else(|| format!("there is no {CONTRACT}"))?;
     println!("methods of Engine: {}", methods(&contract.text, "Engine"));
     println!("\npairs of similar files of lsm and flexdb, by their share of common code lines:");
-    for pair in similar::pairs(sources, ALIKE).iter().filter(|pair| pair.is_similar()) {
+    for pair in similar::pairs(sources).iter().filter(|pair| pair.is_similar()) {
         println!("{:4}% {} {}", pair.percent, pair.paths[0], pair.paths[1]);
     }
     println!("\npublic names of several crates:");

@@ -8,6 +8,8 @@
 
 use crate::sources::Source;
 
+/// The two engines that are most alike.
+const ALIKE: [&str; 2] = ["crates/engines/lsm/", "crates/engines/flexdb/"];
 /// Code lines below which a file is not compared.
 const LINES_MIN: usize = 80;
 /// Files whose form is given.
@@ -31,15 +33,25 @@ impl Pair {
     }
 }
 
-/// Returns the pairs of files of the two crates, the most similar first.
-pub(crate) fn pairs(sources: &[Source], folders: [&str; 2]) -> Vec<Pair> {
+/// Reports the pairs of files that share too much.
+pub(crate) fn check(sources: &[Source]) -> Vec<String> {
+    let similar = pairs(sources).into_iter().filter(Pair::is_similar);
+    let finding = |pair: Pair| {
+        let ([one, other], percent) = (pair.paths, pair.percent);
+        format!("{one}: {percent}% of it is as {other}: move the common part to a crate below")
+    };
+    similar.map(finding).collect()
+}
+
+/// Returns the pairs of files of the two engines, the most similar first.
+pub(crate) fn pairs(sources: &[Source]) -> Vec<Pair> {
     let files = |folder: &str| -> Vec<(&Source, Vec<&str>)> {
         let inside = sources.iter().filter(|source| source.path.starts_with(folder));
         let inside = inside.filter(|source| source.is("rs") && !LEFT_OUT.contains(&name(source)));
         let with_code = inside.map(|source| (source, code(&source.text)));
         with_code.filter(|(_, lines)| lines.len() >= LINES_MIN).collect()
     };
-    let [ones, others] = folders.map(files);
+    let [ones, others] = ALIKE.map(files);
     let mut pairs = Vec::new();
     for (one, lines) in &ones {
         let same_name = |(other, _): &&(&Source, Vec<&str>)| {
@@ -117,8 +129,7 @@ mod tests {
             (0..100).map(|number| if number < 50 { same(number) } else { "other();".to_owned() });
         let other = file("crates/engines/flexdb/src/deep/a.rs", half);
         let short = file("crates/engines/flexdb/src/b.rs", (0..10).map(same));
-        let folders = ["crates/engines/lsm/", "crates/engines/flexdb/"];
-        let found = pairs(&[one, other, short], folders);
+        let found = pairs(&[one, other, short]);
         assert_eq!(found.len(), 1);
         assert!(found[0].percent == 50 && found[0].is_similar(), "{found:?}");
         let text = "impl Engine for Store {\n    fn get(\n        &self,\n    ) -> u64 {\n        // why\n        self.one()\n    }\n}\n";

@@ -3,7 +3,7 @@
 //! Function lengths are clippy's (`too_many_lines`, threshold in `clippy.toml`), widths rustfmt's.
 
 use crate::sources::{self, Source};
-use crate::{Findings, exports, ratchets, report, test_files};
+use crate::{Findings, exports, ratchets, report, similar, test_files};
 
 /// Lines a production file may have; tests may have twice as many.
 const FILE_LINES_MAX: usize = 550;
@@ -62,6 +62,7 @@ fn check() -> Findings {
         check_whitespace(source, &mut findings);
     }
     test_files::check(&sources, &mut findings);
+    findings.extend(similar::check(&sources));
     findings.extend(exports::check(&sources)?);
     findings.extend(ratchets::check(&sources, false)?);
     Ok(findings)

@@ -29,7 +29,7 @@ fn a_change_that_put_nothing_leaves_the_first_key() {
         let barrier = Arc::new(engine::NoJournal);
         // A quarter of that is taken together.
         let options = Options { interval_bytes: 4 << 10, ..options.clone() };
-        Bench::with(bench.device, barrier, 1 << 20, options).expect("opens")
+        Bench::with(bench.0.device, barrier, 1 << 20, options).expect("opens")
     };
     let bench = again(bench);
     let shared = &bench.store.shared;

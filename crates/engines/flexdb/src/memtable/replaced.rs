@@ -13,7 +13,7 @@ impl Memtable {
     /// Marks the versions that `younger` replaces, and returns how many were not marked before.
     /// This memtable is sealed; the younger one may be written to meanwhile.
     pub(crate) fn mark_replaced(&self, younger: &Self, is_seen: IsSeen<'_>) -> u64 {
-        let (mut ours, mut theirs) = (self.entries.first(), younger.entries.first());
+        let (mut ours, mut theirs) = (self.entries().first(), younger.entries().first());
         let mut count = 0;
         while let (Some(old), Some(new)) = (ours, theirs) {
             let order = old.compare_keys(&new);
@@ -25,10 +25,10 @@ impl Memtable {
                 }
             }
             if matches!(order, Less | Equal) {
-                ours = self.entries.next(old);
+                ours = self.entries().next(old);
             }
             if matches!(order, Greater | Equal) {
-                theirs = younger.entries.next(new);
+                theirs = younger.entries().next(new);
             }
         }
         count

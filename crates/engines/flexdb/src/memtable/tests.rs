@@ -4,6 +4,7 @@ use engine::Reservation;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use engine::Op;
 use memory_budget::{Account, MemoryBudget};
 use proptest::prelude::*;
 

@@ -83,7 +83,7 @@ impl<'a> Walker<'a> {
 
     /// Goes to the first key at or behind `key`, or behind it.
     pub(crate) fn seek(&mut self, key: Bound<&[u8]>) {
-        let entries = &self.memtable.entries;
+        let entries = self.memtable.entries();
         let first = match key {
             Bound::Included(key) => entries.seek(key, SeqNo::MAX.get()),
             Bound::Excluded(key) => entries.seek(key, SeqNo::ZERO.get()),
@@ -93,7 +93,7 @@ impl<'a> Walker<'a> {
     }
 
     fn settle_behind(&mut self) {
-        let next = self.entry.and_then(|entry| self.memtable.entries.next(entry));
+        let next = self.entry.and_then(|entry| self.memtable.entries().next(entry));
         self.settle(next, self.entry);
     }
 
@@ -111,7 +111,7 @@ impl<'a> Walker<'a> {
                 // Older versions of this key do not count either.
                 passed = Some(found);
             }
-            entry = self.memtable.entries.next(found);
+            entry = self.memtable.entries().next(found);
         }
     }
 
@@ -134,7 +134,7 @@ impl<'a> Walker<'a> {
 
     /// Goes to the last key before `key`, or at it.
     pub(crate) fn seek_back(&mut self, key: Bound<&[u8]>) {
-        let entries = &self.memtable.entries;
+        let entries = self.memtable.entries();
         let mut last = match key {
             Bound::Included(key) => entries.seek_before(key, SeqNo::ZERO.get()),
             Bound::Excluded(key) => entries.seek_before(key, SeqNo::MAX.get()),

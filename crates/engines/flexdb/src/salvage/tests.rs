@@ -1,11 +1,10 @@
 //! The data that are reported of damaged stores.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use conformance::salvaged;
 use device::{Device, Mode};
-use engine::{Engine, Op, Salvaged};
+use engine::{Engine, Salvaged};
 
 use super::salvage;
 use crate::tests::stores::{Bench, key};
@@ -17,51 +16,23 @@ fn value(number: u64, version: u8) -> Vec<u8> {
 }
 
 fn expected(number: u64) -> Option<Vec<u8>> {
-    match number {
-        _ if number.is_multiple_of(5) => None,
-        _ if number.is_multiple_of(3) => Some(value(number, 2)),
-        _ => Some(value(number, 1)),
-    }
+    salvaged::expected(number, value)
 }
 
 fn fill() -> Arc<dyn Device> {
     let bench = Bench::new();
-    for number in 0..KEYS {
-        bench.put(&key(number), &value(number, 1));
-    }
+    salvaged::fill(&bench, KEYS, value);
     bench.store.flush().unwrap();
-    for number in 0..KEYS {
-        if number.is_multiple_of(5) {
-            bench.delete(&key(number));
-        } else if number.is_multiple_of(3) {
-            bench.put(&key(number), &value(number, 2));
-        }
-    }
-    bench.store.flush().unwrap();
-    bench.store.close().unwrap();
-    bench.device
+    bench.0.end()
 }
 
-fn salvaged(device: &Arc<dyn Device>) -> (Salvaged, BTreeMap<Vec<u8>, Vec<u8>>) {
-    let mut told = BTreeMap::new();
-    let salvaged = salvage(device, &mut |op| {
-        match op {
-            Op::Put { key, value } => drop(told.insert(key.to_vec(), value.to_vec())),
-            op => drop(told.remove(op.key())),
-        }
-        ControlFlow::Continue(())
-    });
-    (salvaged.unwrap(), told)
+fn salvaged(device: &Arc<dyn Device>) -> (Salvaged, salvaged::Found) {
+    salvaged::salvaged(device, salvage)
 }
 
 #[test]
-fn a_whole_store_is_told_whole() {
-    let (salvaged, told) = salvaged(&fill());
-    assert_eq!((salvaged.lost.len(), salvaged.may_be_outdated), (0, false));
-    for number in 0..KEYS {
-        assert_eq!(told.get(&key(number)).cloned(), expected(number), "{number}");
-    }
-    assert!(salvaged.persisted.get() >= KEYS);
+fn all_of_a_whole_store_is_salvaged() {
+    salvaged::check_whole(&fill(), salvage, KEYS, expected);
 }
 
 #[test]

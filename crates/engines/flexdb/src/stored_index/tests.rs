@@ -119,7 +119,7 @@ pub(crate) fn an_index_of_a_life_before_is_not_believed_where_the_space_looks_th
         bench.store.shared.space.close().expect("what was flushed stays");
         // The only index is the one that is put back below.
         let _: device::Result<()> = bench.device.remove(FILE);
-        bench.device
+        bench.0.device
     };
     let bench = on(&device::memory());
     (0..40).for_each(|number| _ = bench.put(&key(10 * number), &[1; 20]));
@@ -203,7 +203,7 @@ fn damage_of_the_index_is_found_and_in_nobodys_way() {
     let pairs = bench.pairs();
     bench.store.close().expect("closes");
     let whole = bytes(&*bench.device);
-    let mut device = bench.device;
+    let mut device = bench.0.device;
     for place in (0..whole.len()).step_by(whole.len() / 60).chain([whole.len() - 1]) {
         let of_this_life = bytes(&*device);
         let mut damaged = of_this_life.clone();
@@ -226,7 +226,7 @@ fn damage_of_the_index_is_found_and_in_nobodys_way() {
         assert!(is_told && bench.detail("opening_keys") > 0, "byte {place}: {told:?}");
         assert_eq!(bench.pairs(), pairs, "byte {place}");
         bench.store.close().expect("closes");
-        device = bench.device;
+        device = bench.0.device;
     }
 }
 
@@ -263,7 +263,7 @@ fn an_index_that_is_too_large_for_the_memory_is_made_coarser() {
     fill(&bench, 1);
     let (many, pairs) = (bench.intervals(), bench.pairs());
     bench.store.close().expect("closes");
-    let opened = Bench::with(bench.device, Arc::new(NoJournal), 32 << 10, options());
+    let opened = Bench::with(bench.0.device, Arc::new(NoJournal), 32 << 10, options());
     let bench = opened.expect("opens");
     assert_eq!(bench.detail("opening_keys"), 0);
     assert!(bench.intervals() < many / 2, "{} of {many}", bench.intervals());

@@ -3,63 +3,29 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use conformance::{Begun, Ended, InFlight};
-use engine::{At, BlockingWrites, Engine, Error, Op, Reservation};
+use conformance::Begun;
+use conformance::cold::{self, ended, expected};
+use engine::{At, BlockingWrites, Error, Op, Reservation};
 use reads::BlockingReads;
 
 use super::stores::{Bench, key, small};
 use crate::Options;
 
-/// A store of 500 keys, every third one deleted again, of which the cache has nothing, and whose intervals
-/// lie in several pieces.
+/// A store of 500 keys, every third one deleted again. The cache has nothing of it, and its
+/// intervals are in several pieces.
 fn cold() -> Bench {
     let bench = Bench::new();
-    for number in 0..500 {
-        bench.put(&key(number), &[number as u8; 50]);
-    }
-    bench.flush();
-    for number in (0..500).step_by(3) {
-        bench.delete(&key(number));
-    }
-    bench.flush();
+    cold::fill(&bench, true);
+    bench.check();
     bench.reopen()
 }
 
-fn expected(number: u64) -> Option<Vec<u8>> {
-    (number < 500 && !number.is_multiple_of(3)).then(|| vec![number as u8; 50])
-}
-
-/// A lookup that ended with the value of a key.
-fn ended(number: u64, is_newest: bool) -> Option<Ended> {
-    Some(Ended { value: Ok(expected(number)), is_newest })
-}
-
-impl Bench {
-    fn in_flight(&self, depth: usize) -> InFlight<'_> {
-        InFlight::new(&self.store, depth, &self.budget)
-    }
-}
-
 #[test]
-fn many_keys_are_read_at_once() {
+fn many_keys_are_read_by_one_call() {
     let bench = cold();
-    bench.put(&key(7), b"in memory");
-    let numbers: Vec<u64> = (0..600).map(|at| at * 7 % 510).collect();
-    let keys: Vec<Vec<u8>> = numbers.iter().map(|number| key(*number)).collect();
-    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
     for round in 0..2 {
         let misses = bench.detail("cache_misses");
-        let mut found = vec![None; keys.len()];
-        let mut tell = |index: usize, value: Option<&[u8]>| {
-            assert!(found[index].is_none(), "told of {index} twice");
-            found[index] = Some(value.map(<[u8]>::to_vec));
-        };
-        bench.store.multi_get(&keys, &mut tell).expect("nothing is damaged");
-        for (number, found) in numbers.iter().zip(found) {
-            let expected =
-                if *number == 7 { Some(b"in memory".to_vec()) } else { expected(*number) };
-            assert_eq!(found, Some(expected), "{number}");
-        }
+        cold::check_multi_get(&bench);
         // The second time all of them are cached.
         assert_eq!(bench.detail("cache_misses") > misses, round == 0);
     }
@@ -68,31 +34,15 @@ fn many_keys_are_read_at_once() {
 
 #[test]
 fn as_many_lookups_are_pending_as_there_is_room_for() {
+    cold::check_depth(&cold());
+}
+
+#[test]
+fn a_closed_store_refuses_lookups_and_ends_those_that_are_pending() {
     let bench = cold();
-    let mut reads = bench.in_flight(4);
-    let mut most = 0;
-    for number in 0..500 {
-        loop {
-            match reads.begin(number, &key(number), At::Newest).expect("nothing is damaged") {
-                Begun::Found(value) => assert_eq!(expected(number), Some(value)),
-                Begun::Absent => assert_eq!(expected(number), None),
-                Begun::Pending => {}
-                Begun::Full => {
-                    assert_eq!(reads.pending(), 4);
-                    reads.complete(true);
-                    continue;
-                }
-            }
-            break;
-        }
-        most = most.max(reads.pending());
-    }
-    reads.finish();
-    assert_eq!(most, 4);
-    assert!(reads.ended.len() > 50, "{} had to be read", reads.ended.len());
-    for (number, end) in &reads.ended {
-        assert_eq!(end.value, Ok(expected(*number)), "{number}");
-    }
+    cold::check_close(&bench);
+    let put = Op::Put { key: b"k", value: b"v" };
+    assert_eq!(bench.store.write(&[put], SeqNo::new(1 << 40)), Err(Error::Closed));
 }
 
 #[test]
@@ -177,19 +127,6 @@ fn an_old_value_is_not_the_newest_if_a_slow_writer_has_put_another_one() {
     reads.finish();
     assert_eq!(reads.ended.remove(&7), ended(1, false));
     assert_eq!(bench.get(&key(1)), Some(b"slow".to_vec()));
-}
-
-#[test]
-fn a_closed_store_refuses_lookups_and_ends_those_that_are_pending() {
-    let bench = cold();
-    let mut reads = bench.in_flight(16);
-    assert_eq!(reads.begin(1, &key(1), At::Newest), Ok(Begun::Pending));
-    bench.store.close().expect("closes");
-    reads.finish();
-    assert_eq!(reads.ended[&1].value, Err(Error::Closed));
-    assert_eq!(reads.begin(2, &key(1), At::Newest), Err(Error::Closed));
-    let put = Op::Put { key: b"k", value: b"v" };
-    assert_eq!(bench.store.write(&[put], SeqNo::new(1 << 40)), Err(Error::Closed));
 }
 
 /// A few long intervals are read at a time, whatever the number of lookups.

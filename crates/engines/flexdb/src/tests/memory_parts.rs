@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use conformance::resized::value;
 use engine::{Engine, Error, NoJournal, ResizableMemory};
 
 use super::stores::{Bench, key};
@@ -10,51 +11,31 @@ use crate::Options;
 const MIB: u64 = 1 << 20;
 const PAIRS: u64 = 40_000;
 
-fn value(number: u64) -> Vec<u8> {
-    let mut value = vec![number as u8; 150];
-    value[..8].copy_from_slice(&number.to_le_bytes());
-    value
-}
-
-fn needs(bench: &Bench) -> memory_budget::MemoryNeeds {
-    bench.store.needs()
-}
-
 fn loaded(limit: u64, pairs: u64) -> Bench {
     let bench = Bench::of(limit, Options { segment_bytes_max: 16 << 10, ..Options::default() });
-    for number in 0..pairs {
-        bench.put(&key(number), &value(number));
-    }
+    bench.put_values(0..pairs);
     bench
-}
-
-fn read(bench: &Bench) {
-    for number in 0..PAIRS {
-        assert_eq!(bench.get(&key(number)), Some(value(number)));
-    }
 }
 
 #[test]
 fn memory_comes_back_and_is_taken_again() {
     let bench = loaded(8 * MIB, PAIRS);
     bench.crank.run_all();
-    read(&bench);
+    bench.read_values(0..PAIRS);
     assert!(bench.budget.used() > 3 * MIB / 2, "{}", bench.budget.used());
     let before = bench.budget.used();
     assert_eq!(bench.store.resize(3 * MIB), Ok(3 * MIB));
-    bench.crank.run_all();
-    assert!(needs(&bench).is_within_limit, "{} bytes", bench.budget.used());
-    read(&bench);
+    bench.shrink();
+    bench.read_values(0..PAIRS);
     let smaller = bench.budget.used();
     assert!(smaller < before / 4 * 3 && smaller <= 3 * MIB, "{before} became {smaller}");
     assert_eq!(bench.store.resize(8 * MIB), Ok(8 * MIB));
-    read(&bench);
+    bench.read_values(0..PAIRS);
     assert!(bench.budget.used() > smaller * 3 / 2, "{smaller} became {}", bench.budget.used());
     // The index stays in memory, whatever it is asked.
     let least = bench.store.resize(0).expect("it is open");
     assert!(least >= Options::MEMORY_BYTES_MIN.max(4 * bench.detail("index_bytes")), "{least}");
-    bench.crank.run_all();
-    assert!(needs(&bench).is_within_limit);
+    bench.shrink();
     bench.store.close().expect("closes");
     assert_eq!(bench.store.resize(8 * MIB), Err(Error::Closed));
 }
@@ -67,13 +48,13 @@ fn what_memtables_do_not_use_is_lent_to_the_cache() {
     bench.crank.run_all();
     let limit = 8 * MIB;
     let read = |bench: &Bench| {
-        (0..2 * PAIRS).for_each(|number| assert_eq!(bench.get(&key(number)), Some(value(number))));
+        bench.read_values(0..2 * PAIRS);
         bench.detail("cache_bytes") + bench.detail("pair_bytes")
     };
     let written_to = read(&bench);
     bench.store.close().expect("closes");
     let options = Options { segment_bytes_max: 16 << 10, ..Options::default() };
-    let bench = Bench::with(bench.device, Arc::new(NoJournal), limit, options).expect("opens");
+    let bench = Bench::with(bench.0.device, Arc::new(NoJournal), limit, options).expect("opens");
     let only_read = read(&bench);
     println!("{written_to} bytes after writes, {only_read} where nothing was written");
     assert!(only_read > written_to + limit / 6, "{written_to} and {only_read}");
@@ -93,11 +74,7 @@ fn what_memtables_do_not_use_is_lent_to_the_cache() {
 fn a_memtable_that_is_not_committed_yet_is_not_given_back() {
     let bench = loaded(8 * MIB, 3_000);
     assert!(bench.detail("memtable_bytes") > MIB / 4);
-    assert!(needs(&bench).is_within_limit);
-    bench.store.resize(MIB).expect("it is open");
-    assert!(!needs(&bench).is_within_limit, "{} bytes", bench.detail("memtable_bytes"));
-    bench.crank.run_all();
-    assert!(needs(&bench).is_within_limit, "{} bytes", bench.detail("memtable_bytes"));
+    bench.shrink_memtables(MIB);
     assert_eq!(bench.get(&key(2_999)), Some(value(2_999)));
 }
 
@@ -105,24 +82,11 @@ fn a_memtable_that_is_not_committed_yet_is_not_given_back() {
 #[test]
 fn what_is_read_again_and_again_gains() {
     let gain = |pairs: u64, turns: u64| {
-        let bench = loaded(4 * MIB, pairs);
-        bench.store.flush().expect("flushes");
-        bench.crank.run_all();
-        let before = needs(&bench).gain.saved_bytes;
-        let mut state = 5_u64;
-        for step in 0..pairs * turns {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
-            bench.get(&key((state >> 33) % pairs)).expect("it was put");
-            if step % 1000 == 0 {
-                needs(&bench);
-            }
-        }
-        let gain = needs(&bench).gain;
+        let gain = loaded(4 * MIB, pairs).gain_of_reads(pairs, pairs * turns);
         assert_eq!(gain.reach_bytes, MIB / 4);
-        gain.saved_bytes - before
+        gain.saved_bytes
     };
     let (none, much, large) = (gain(3_000, 8), gain(16_000, 2), gain(48_000, 1) * 2 / 3);
-    println!("{none}, {much}, {large}");
     assert_eq!(none, 0, "all of it is cached");
     assert!(much > 100 * 4096, "{much}");
     assert!(large < much / 2, "{large} for as many reads, {much} where it is nearly enough");

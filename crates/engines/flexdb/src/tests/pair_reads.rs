@@ -33,7 +33,7 @@ fn reads_of_a_get(pairs: bool) -> (f64, bool) {
     }
     bench.flush();
     bench.store.close().expect("closes");
-    let bench = open(bench.device);
+    let bench = open(bench.0.device);
     let mut below = 0.0;
     let shares: Vec<f64> = (1..=KEYS)
         .map(|rank| {

@@ -5,15 +5,13 @@
 
 use std::sync::Arc;
 
+use conformance::deletes::{VALUE_BYTES, VALUES};
 use device::Device;
 use engine::{Direction, Engine, KeyRange, NoJournal, Ranges, ResizableMemory};
 use reads::BlockingReads;
 
 use super::stores::{Bench, key, small};
 use crate::Options;
-
-const VALUES: u64 = 400;
-const VALUE_BYTES: usize = 10_000;
 
 fn options() -> Options {
     Options { memtable_bytes_max: 512 << 10, segment_bytes_max: 128 << 10, ..small() }
@@ -26,17 +24,8 @@ fn open(device: Arc<dyn Device>) -> Bench {
 /// A store of 4 MB, committed.
 fn loaded() -> Bench {
     let bench = open(device::memory());
-    for number in 0..VALUES {
-        bench.put(&key(number), &[number as u8; VALUE_BYTES]);
-        bench.crank.run_all();
-    }
-    bench.flush();
-    assert!(disk_bytes(&bench) >= VALUES * VALUE_BYTES as u64);
+    bench.fill_with_values();
     bench
-}
-
-fn disk_bytes(bench: &Bench) -> u64 {
-    bench.store.stats().disk_bytes
 }
 
 /// Passes seconds, with all that the store does in them.
@@ -47,23 +36,19 @@ fn look(bench: &Bench, seconds: u32) {
     }
 }
 
-fn delete_all(bench: &Bench) {
-    (0..VALUES).for_each(|number| _ = bench.delete(&key(number)));
-}
-
 #[test]
 fn deleted_values_leave_the_device_without_a_flush_by_the_user() {
     for is_reopened in [false, true] {
         let mut bench = loaded();
-        let full = disk_bytes(&bench);
-        delete_all(&bench);
+        let full = bench.disk_bytes();
+        bench.delete_values();
         if is_reopened {
             bench.store.close().expect("closes");
             bench = open(Arc::clone(&bench.device));
-            delete_all(&bench);
+            bench.delete_values();
         }
         look(&bench, 6);
-        let left = disk_bytes(&bench);
+        let left = bench.disk_bytes();
         assert!(left < full / 4, "{left} bytes of {full} stay");
         assert_eq!(bench.store.persisted(), bench.sequence.visible(), "the journal may be trimmed");
         assert_eq!(bench.pairs(), []);
@@ -73,13 +58,13 @@ fn deleted_values_leave_the_device_without_a_flush_by_the_user() {
 #[test]
 fn deletes_free_space_in_a_store_that_is_always_written_to() {
     let bench = loaded();
-    let full = disk_bytes(&bench);
-    delete_all(&bench);
+    let full = bench.disk_bytes();
+    bench.delete_values();
     for round in 0..16 {
         look(&bench, 1);
         bench.put(b"zz", &[round; 10]);
     }
-    assert!(disk_bytes(&bench) < full / 4, "{} bytes of {full} stay", disk_bytes(&bench));
+    assert!(bench.disk_bytes() < full / 4, "{} bytes of {full} stay", bench.disk_bytes());
 }
 
 #[test]
@@ -98,38 +83,22 @@ fn few_deletes_are_not_worth_a_commit() {
     assert_eq!((bench.detail("commits"), after), (commits + 1, written), "and no more");
 }
 
-fn dead(bench: &Bench, direction: Direction) -> u64 {
-    let before = bench.detail("scanned_dead_entries");
-    let view = bench.view();
-    let mut cursor = view.scan(KeyRange::all(), direction).expect("it is open");
-    assert!(cursor.next().expect("memory reads").is_some());
-    bench.detail("scanned_dead_entries") - before
-}
-
-/// Puts keys behind all others and takes the first ones out, 100 in all.
-fn queue(bench: &Bench, numbers: std::ops::Range<u64>) {
-    for number in numbers {
-        bench.put(&key(number + 100), &[1; 100]);
-        bench.delete(&key(number));
-    }
-}
-
 #[test]
 fn the_head_of_a_queue_is_found_in_few_steps() {
     for is_scanned in [true, false] {
         let bench = open(device::memory());
         for round in 0..20 {
-            queue(&bench, round * 1_000..(round + 1) * 1_000);
+            bench.queue(round * 1_000..(round + 1) * 1_000);
             if is_scanned {
-                dead(&bench, Direction::Forward);
+                bench.dead_before_first(Direction::Forward);
                 bench.crank.run_all();
-                let steps = dead(&bench, Direction::Forward);
+                let steps = bench.dead_before_first(Direction::Forward);
                 assert!(steps <= 512, "round {round}: {steps} deleted keys before the first pair");
                 look(&bench, 1);
             }
         }
         look(&bench, 4);
-        let steps = dead(&bench, Direction::Forward);
+        let steps = bench.dead_before_first(Direction::Forward);
         assert!(steps <= 128, "{steps} deleted keys before the first pair");
         assert_eq!(bench.pairs().len(), 100);
     }
@@ -141,9 +110,9 @@ fn the_end_of_a_stack_is_found_in_few_steps() {
     (0..5_000).for_each(|number| _ = bench.put(&key(number), &[1; 100]));
     bench.flush();
     (1_000..5_000).for_each(|number| _ = bench.delete(&key(number)));
-    assert!(dead(&bench, Direction::Backward) >= 4_000);
+    assert!(bench.dead_before_first(Direction::Backward) >= 4_000);
     bench.crank.run_all();
-    assert!(dead(&bench, Direction::Backward) <= 128);
+    assert!(bench.dead_before_first(Direction::Backward) <= 128);
     assert_eq!(bench.pairs().len(), 1_000);
 }
 
@@ -156,11 +125,11 @@ fn a_compaction_collects_what_is_dead_though_it_is_little() {
     }
     bench.flush();
     look(&bench, 4);
-    let before = disk_bytes(&bench);
+    let before = bench.disk_bytes();
     assert!(before >= VALUES * VALUE_BYTES as u64, "a tenth is not worth a collection");
     let pairs = bench.pairs();
     bench.store.compact(&KeyRange::all()).expect("it compacts");
-    let left = disk_bytes(&bench);
+    let left = bench.disk_bytes();
     let dead = VALUES / 10 * VALUE_BYTES as u64;
     assert!(left <= before - dead / 2, "{left} of {before}, of which {dead} were dead");
     bench.check();
@@ -205,7 +174,7 @@ fn an_idle_store_runs_no_task_until_something_wakes_it() {
         assert!(tasks_in_a_second(&bench) > 0, "{what} wakes it");
         assert!(sleeps(&bench), "after {what}");
     }
-    let before = disk_bytes(&bench);
-    delete_all(&bench);
-    assert!(sleeps(&bench) && disk_bytes(&bench) < before / 2, "{} bytes", disk_bytes(&bench));
+    let before = bench.disk_bytes();
+    bench.delete_values();
+    assert!(sleeps(&bench) && bench.disk_bytes() < before / 2, "{} bytes", bench.disk_bytes());
 }

@@ -102,7 +102,7 @@ fn damage_in_one_place_holds_nothing_else_up() {
     let report = check(&bench.device).expect("reads");
     // Several intervals have a part of the block.
     assert_eq!(report.damage.len(), 1, "{:?}", report.damage);
-    let bench = Bench::on(bench.device).expect("opens all the same");
+    let bench = Bench::on(bench.0.device).expect("opens all the same");
     let read = |number: u64| {
         let mut value = Vec::new();
         bench.store.get(&key(number), &mut value).map(|found| found.then_some(value))
@@ -218,7 +218,7 @@ fn a_damaged_interval_does_not_grow_for_ever() {
     file.read_at(at, &mut byte).expect("it is that long");
     file.write_at(at, &[byte[0] ^ 1]).expect("writes");
     drop(file);
-    let opened = Bench::with(bench.device, Arc::new(engine::NoJournal), 1 << 20, options);
+    let opened = Bench::with(bench.0.device, Arc::new(engine::NoJournal), 1 << 20, options);
     let bench = opened.expect("opens all the same");
     let mut value = Vec::new();
     let damaged = (0..200).find(|number| bench.store.get(&key(*number), &mut value).is_err());

@@ -58,7 +58,7 @@ fn what_is_left_of_an_interval_that_is_gone_is_put_to_the_next_one() {
         assert_eq!(bench.pairs(), model);
         bench.store.close().expect("closes");
         assert_eq!(crate::check(&bench.device).expect("reads").damage, vec![]);
-        assert_eq!(Bench::on(bench.device).expect("opens").pairs(), model);
+        assert_eq!(Bench::on(bench.0.device).expect("opens").pairs(), model);
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Cache, GHOST_PAGE_BYTES};
+use memory_budget::GHOST_PAGE_BYTES;
+
+use super::Cache;
 
 impl Cache {
     /// Returns the bytes that it takes: the resident ones of the pool, and those outside it.

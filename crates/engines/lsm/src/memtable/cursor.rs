@@ -60,7 +60,7 @@ impl MemtableCursor {
     fn read(&mut self, from: Bound<Target<'_>>, forward: bool) {
         self.copied = 0;
         self.at = 0;
-        let entries = &self.memtable.entries;
+        let entries = self.memtable.entries();
         let before = |to: Target<'_>| entries.seek_before(to.key, to.seqno.get());
         let mut found = match (forward, from) {
             (true, Bound::Included(to)) => entries.seek(to.key, to.seqno.get()),

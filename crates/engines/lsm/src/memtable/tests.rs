@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
+use engine::{Op, Reservation};
 use memory_budget::MemoryBudget;
 use proptest::prelude::*;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use conformance::salvaged;
 use device::{Device, Mode};
 use engine::{Engine, KeyRange, Op, Salvaged};
 
@@ -17,33 +18,17 @@ fn value(number: u64, version: u8) -> Vec<u8> {
 }
 
 fn expected(number: u64) -> Option<Vec<u8>> {
-    match number {
-        200..220 => None,
-        _ if number.is_multiple_of(5) => None,
-        _ if number.is_multiple_of(3) => Some(value(number, 2)),
-        _ => Some(value(number, 1)),
-    }
+    if (200..220).contains(&number) { None } else { salvaged::expected(number, value) }
 }
 
 /// Several tables on several levels, closed.
 fn fill() -> Arc<dyn Device> {
     let bench = Bench::new();
-    for number in 0..KEYS {
-        bench.put(&key(number), &value(number, 1));
-    }
-    bench.settle();
-    for number in 0..KEYS {
-        if number.is_multiple_of(5) {
-            bench.delete(&key(number));
-        } else if number.is_multiple_of(3) {
-            bench.put(&key(number), &value(number, 2));
-        }
-    }
+    salvaged::fill(&bench, KEYS, value);
     let (start, end) = (key(200), key(220));
     bench.apply(&[Op::DeleteRange { start: &start, end: Some(&end) }]);
     bench.store.flush().unwrap();
-    bench.store.close().unwrap();
-    bench.device
+    bench.0.end()
 }
 
 fn salvaged(device: &Arc<dyn Device>) -> (Salvaged, BTreeMap<Vec<u8>, Vec<u8>>) {
@@ -69,13 +54,8 @@ fn tables(device: &Arc<dyn Device>) -> Vec<String> {
 }
 
 #[test]
-fn a_whole_store_is_told_whole() {
-    let (salvaged, told) = salvaged(&fill());
-    assert_eq!((salvaged.lost.len(), salvaged.may_be_outdated), (0, false));
-    for number in 0..KEYS {
-        assert_eq!(told.get(&key(number)).cloned(), expected(number), "{number}");
-    }
-    assert!(salvaged.persisted.get() >= KEYS);
+fn all_of_a_whole_store_is_salvaged() {
+    salvaged::check_whole(&fill(), salvage, KEYS, expected);
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn a_table_that_is_read_beyond_the_close_is_not_removed() {
     bench.store.close().expect("closes");
     drop(reader);
     assert!(bench.device.exists("table-1").expect("memory looks"));
-    let bench = Bench::on(bench.device).expect("opens again");
+    let bench = Bench::on(bench.0.device).expect("opens again");
     assert!(!bench.device.exists("table-1").expect("memory looks"), "now nobody reads it");
     assert_eq!(bench.get(b"a").as_deref(), Some(&b"2"[..]));
 }

@@ -109,6 +109,6 @@ fn what_was_written_is_read_whatever_is_chosen_later() {
         bench.store.close().expect("closes");
         let report = crate::check(&bench.device).expect("memory reads");
         assert_eq!((report.damage, report.leftover), (Vec::new(), Vec::new()));
-        device = bench.device;
+        device = bench.0.device;
     }
 }

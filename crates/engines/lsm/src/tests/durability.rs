@@ -61,7 +61,7 @@ fn a_table_that_no_manifest_names_goes_when_it_is_opened() {
     orphan.write_at(0, b"half a table").expect("memory takes it");
     drop(orphan);
     assert_eq!(crate::check(&bench.device).expect("memory reads").leftover, [77]);
-    let bench = Bench::on(bench.device).expect("opens");
+    let bench = Bench::on(bench.0.device).expect("opens");
     assert!(!bench.device.exists("table-77").expect("memory looks"));
     bench.put(b"b", b"2");
     bench.store.flush().expect("memory takes it");

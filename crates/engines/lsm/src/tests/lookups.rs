@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use conformance::{Begun, Ended, InFlight};
+use conformance::Begun;
+use conformance::cold::{self, ended, expected};
 use engine::{At, Engine, Error, NoJournal, Op, Reservation};
 use reads::BlockingReads;
 
@@ -13,80 +14,25 @@ use crate::Options;
 /// A store of 500 keys, every third one deleted again, of which the cache has nothing.
 fn cold() -> Bench {
     let bench = Bench::new();
-    for number in 0..500 {
-        bench.put(&key(number), &[number as u8; 50]);
-    }
-    for number in (0..500).step_by(3) {
-        bench.delete(&key(number));
-    }
-    bench.settle();
+    cold::fill(&bench, false);
+    bench.crank.run_all();
     bench.reopen()
 }
 
-fn expected(number: u64) -> Option<Vec<u8>> {
-    (number < 500 && !number.is_multiple_of(3)).then(|| vec![number as u8; 50])
-}
-
-/// A lookup that ended with the value of a key.
-fn ended(number: u64, is_newest: bool) -> Option<Ended> {
-    Some(Ended { value: Ok(expected(number)), is_newest })
-}
-
-impl Bench {
-    fn in_flight(&self, depth: usize) -> InFlight<'_> {
-        InFlight::new(&self.store, depth, &self.budget)
-    }
-}
-
 #[test]
-fn many_keys_are_read_at_once() {
+fn many_keys_are_read_by_one_call() {
     let bench = cold();
-    bench.put(&key(7), b"in memory");
-    let numbers: Vec<u64> = (0..600).map(|at| at * 7 % 510).collect();
-    let keys: Vec<Vec<u8>> = numbers.iter().map(|number| key(*number)).collect();
-    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    for _ in 0..2 {
-        let mut found = vec![None; keys.len()];
-        let mut tell = |index: usize, value: Option<&[u8]>| {
-            assert!(found[index].is_none(), "told of {index} twice");
-            found[index] = Some(value.map(<[u8]>::to_vec));
-        };
-        bench.store.multi_get(&keys, &mut tell).expect("nothing is damaged");
-        for (number, found) in numbers.iter().zip(found) {
-            let expected =
-                if *number == 7 { Some(b"in memory".to_vec()) } else { expected(*number) };
-            assert_eq!(found, Some(expected), "{number}");
-        }
-    }
+    (0..2).for_each(|_| cold::check_multi_get(&bench));
 }
 
 #[test]
 fn as_many_lookups_are_pending_as_there_is_room_for() {
-    let bench = cold();
-    let mut reads = bench.in_flight(4);
-    let mut most = 0;
-    for number in 0..500 {
-        loop {
-            match reads.begin(number, &key(number), At::Newest).expect("nothing is damaged") {
-                Begun::Found(value) => assert_eq!(expected(number), Some(value)),
-                Begun::Absent => assert_eq!(expected(number), None),
-                Begun::Pending => {}
-                Begun::Full => {
-                    assert_eq!(reads.pending(), 4);
-                    reads.complete(true);
-                    continue;
-                }
-            }
-            break;
-        }
-        most = most.max(reads.pending());
-    }
-    reads.finish();
-    assert_eq!(most, 4);
-    assert!(reads.ended.len() > 50, "{} had to be read", reads.ended.len());
-    for (number, end) in &reads.ended {
-        assert_eq!(end.value, Ok(expected(*number)), "{number}");
-    }
+    cold::check_depth(&cold());
+}
+
+#[test]
+fn a_closed_store_refuses_lookups_and_ends_those_that_are_pending() {
+    cold::check_close(&cold());
 }
 
 #[test]
@@ -224,16 +170,4 @@ fn damage_ends_the_lookups_that_meet_it() {
     for (number, value) in whole {
         assert_eq!(value, Ok(expected(number)));
     }
-}
-
-#[test]
-fn a_closed_store_refuses_lookups_and_ends_those_that_are_pending() {
-    let bench = cold();
-    let mut reads = bench.in_flight(4);
-    assert_eq!(reads.begin(1, &key(1), At::Newest), Ok(Begun::Pending));
-    bench.store.close().expect("closes");
-    assert_eq!(reads.begin(2, b"k", At::Newest), Err(Error::Closed));
-    assert_eq!(reads.begin(2, b"k", At::ForUpdate), Err(Error::Closed));
-    reads.finish();
-    assert_eq!(reads.ended[&1].value, Err(Error::Closed));
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use conformance::resized::value;
 use engine::{Engine, Error, NoJournal, ResizableMemory};
 
 use super::stores::{Bench, key};
@@ -11,47 +12,26 @@ use crate::memory_split::MemorySplit;
 const MIB: u64 = 1 << 20;
 const PAIRS: u64 = 40_000;
 
-fn value(number: u64) -> Vec<u8> {
-    let mut value = vec![number as u8; 150];
-    value[..8].copy_from_slice(&number.to_le_bytes());
-    value
-}
-
-fn needs(bench: &Bench) -> memory_budget::MemoryNeeds {
-    bench.store.needs()
-}
-
-/// Reads all of it, in the order of the keys.
-fn read(bench: &Bench) {
-    for number in 0..PAIRS {
-        assert_eq!(bench.get(&key(number)), Some(value(number)));
-    }
-}
-
 #[test]
 fn memory_comes_back_and_is_taken_again() {
     let opened =
         Bench::with_options(device::memory(), Arc::new(NoJournal), 8 * MIB, Options::default());
     let bench = opened.expect("an empty device opens");
-    for number in 0..PAIRS {
-        bench.put(&key(number), &value(number));
-    }
+    bench.put_values(0..PAIRS);
     bench.crank.run_all();
-    read(&bench);
+    bench.read_values(0..PAIRS);
     assert!(bench.budget.used() > 3 * MIB, "{}", bench.budget.used());
     assert_eq!(bench.store.resize(2 * MIB), Ok(2 * MIB));
-    bench.crank.run_all();
-    assert!(needs(&bench).is_within_limit, "{} bytes", bench.budget.used());
+    bench.shrink();
     assert!(bench.budget.used() <= 2 * MIB, "{} bytes", bench.budget.used());
-    read(&bench);
+    bench.read_values(0..PAIRS);
     assert!(bench.budget.used() <= 2 * MIB);
     // More is taken as it is wanted, and no less than it works with.
     assert_eq!(bench.store.resize(8 * MIB), Ok(8 * MIB));
-    read(&bench);
+    bench.read_values(0..PAIRS);
     assert!(bench.budget.used() > 3 * MIB, "{}", bench.budget.used());
     assert_eq!(bench.store.resize(0), Ok(Options::MEMORY_BYTES_MIN));
-    bench.crank.run_all();
-    assert!(needs(&bench).is_within_limit);
+    bench.shrink();
     bench.store.close().expect("closes");
     assert_eq!(bench.store.resize(8 * MIB), Err(Error::Closed));
 }
@@ -63,13 +43,11 @@ fn what_memtables_leave_serves_reads_until_it_is_written_to() {
     let opened =
         Bench::with_options(device::memory(), Arc::new(NoJournal), 8 * MIB, Options::default());
     let bench = opened.expect("an empty device opens");
-    for number in 0..PAIRS {
-        bench.put(&key(number), &value(number));
-    }
+    bench.put_values(0..PAIRS);
     bench.store.flush().expect("flushes");
     bench.crank.run_all();
     // Not at once: what memtables took stays claimed until much was read without it.
-    (0..6).for_each(|_| read(&bench));
+    (0..6).for_each(|_| bench.read_values(0..PAIRS));
     let of_cache = MemorySplit::of(8 * MIB, &Options::default()).cache_bytes;
     let cached = || bench.detail("cache_bytes") + bench.detail("pair_bytes");
     assert!(cached() > of_cache, "{} of {of_cache}", cached());
@@ -91,11 +69,7 @@ fn a_memtable_that_is_not_flushed_yet_is_not_given_back() {
         bench.put(&key(number), &value(number));
         number += 1;
     }
-    assert!(needs(&bench).is_within_limit);
-    bench.store.resize(MIB).expect("it is open");
-    assert!(!needs(&bench).is_within_limit, "{} bytes", bench.detail("memtable_bytes"));
-    bench.crank.run_all();
-    assert!(needs(&bench).is_within_limit, "{} bytes", bench.detail("memtable_bytes"));
+    bench.shrink_memtables(MIB);
     assert_eq!(bench.get(&key(number - 1)), Some(value(number - 1)));
 }
 
@@ -113,20 +87,9 @@ fn what_is_read_again_and_again_gains() {
             bench.put(&key(number), &value(number));
             bench.crank.run_all();
         }
-        bench.store.flush().expect("flushes");
-        bench.crank.run_all();
-        let before = needs(&bench).gain.saved_bytes;
-        let mut state = 5_u64;
-        for step in 0..pairs * turns {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
-            bench.get(&key((state >> 33) % pairs)).expect("it was put");
-            if step % 1000 == 0 {
-                needs(&bench);
-            }
-        }
-        let gain = needs(&bench).gain;
+        let gain = bench.gain_of_reads(pairs, pairs * turns);
         assert_eq!(gain.reach_bytes, MIB / 4);
-        gain.saved_bytes - before
+        gain.saved_bytes
     };
     for are_kept in [false, true] {
         let none = gain(3_000, 8, are_kept);

@@ -3,14 +3,12 @@
 
 use std::sync::Arc;
 
+use conformance::deletes::{VALUE_BYTES, VALUES};
 use device::Device;
 use engine::{Direction, Engine, KeyRange, NoJournal};
 
 use super::stores::{Bench, key, scan, small};
 use crate::{Compression, Options};
-
-const VALUES: u64 = 400;
-const VALUE_BYTES: usize = 10_000;
 
 fn options() -> Options {
     Options {
@@ -31,17 +29,8 @@ fn open(device: Arc<dyn Device>) -> Bench {
 /// A store of 4 MB, flushed.
 fn loaded() -> Bench {
     let bench = open(device::memory());
-    for number in 0..VALUES {
-        bench.put(&key(number), &[number as u8; VALUE_BYTES]);
-        bench.crank.run_all();
-    }
-    bench.settle();
-    assert!(disk_bytes(&bench) >= VALUES * VALUE_BYTES as u64);
+    bench.fill_with_values();
     bench
-}
-
-fn disk_bytes(bench: &Bench) -> u64 {
-    bench.store.stats().disk_bytes
 }
 
 /// Passes seconds, with all that the store does in them.
@@ -56,16 +45,12 @@ fn written(bench: &Bench) -> u64 {
     bench.detail("flushed_bytes") + bench.detail("compacted_bytes")
 }
 
-fn delete_all(bench: &Bench) {
-    (0..VALUES).for_each(|number| _ = bench.delete(&key(number)));
-}
-
 #[test]
 fn deleted_values_leave_the_device_without_a_flush_by_the_user() {
     let bench = loaded();
-    delete_all(&bench);
+    bench.delete_values();
     look(&bench, 4);
-    assert!(disk_bytes(&bench) < 64 << 10, "{} bytes stay", disk_bytes(&bench));
+    assert!(bench.disk_bytes() < 64 << 10, "{} bytes stay", bench.disk_bytes());
     assert_eq!(bench.store.persisted(), bench.sequence.visible(), "the journal may be trimmed");
     assert_eq!(bench.pairs(), []);
 }
@@ -73,36 +58,36 @@ fn deleted_values_leave_the_device_without_a_flush_by_the_user() {
 #[test]
 fn deletes_that_are_replayed_free_space_too() {
     let bench = loaded();
-    delete_all(&bench);
+    bench.delete_values();
     bench.store.close().expect("closes");
     let bench = open(Arc::clone(&bench.device));
-    delete_all(&bench);
+    bench.delete_values();
     look(&bench, 4);
-    assert!(disk_bytes(&bench) < 64 << 10, "{} bytes stay", disk_bytes(&bench));
+    assert!(bench.disk_bytes() < 64 << 10, "{} bytes stay", bench.disk_bytes());
 }
 
 #[test]
 fn deletes_free_space_in_a_store_that_is_always_written_to() {
     let bench = loaded();
-    delete_all(&bench);
+    bench.delete_values();
     for round in 0..11 {
         look(&bench, 1);
         bench.put(b"zz", &[round; 10]);
     }
-    assert!(disk_bytes(&bench) < 64 << 10, "{} bytes stay", disk_bytes(&bench));
+    assert!(bench.disk_bytes() < 64 << 10, "{} bytes stay", bench.disk_bytes());
 }
 
 #[test]
 fn deletes_that_a_snapshot_held_back_free_space_once_it_is_gone() {
     let bench = loaded();
     let snapshot = bench.view();
-    delete_all(&bench);
+    bench.delete_values();
     look(&bench, 8);
-    assert!(disk_bytes(&bench) >= VALUES * VALUE_BYTES as u64);
+    assert!(bench.disk_bytes() >= VALUES * VALUE_BYTES as u64);
     assert_eq!(scan(&snapshot, KeyRange::all(), Direction::Forward).len(), VALUES as usize);
     drop(snapshot);
     look(&bench, 4);
-    assert!(disk_bytes(&bench) < 64 << 10, "{} bytes stay", disk_bytes(&bench));
+    assert!(bench.disk_bytes() < 64 << 10, "{} bytes stay", bench.disk_bytes());
 }
 
 /// A store is not rewritten for a small gain, and writes at most four bytes for each byte that it
@@ -111,10 +96,10 @@ fn deletes_that_a_snapshot_held_back_free_space_once_it_is_gone() {
 fn the_bytes_written_for_deletes_are_bounded_by_the_bytes_they_free() {
     for part in [40, 20, 10, 5, 3, 2] {
         let bench = loaded();
-        let (before, stored) = (written(&bench), disk_bytes(&bench));
+        let (before, stored) = (written(&bench), bench.disk_bytes());
         (0..VALUES).step_by(part).for_each(|number| _ = bench.delete(&key(number)));
         look(&bench, 30);
-        let (written, freed) = (written(&bench) - before, stored - disk_bytes(&bench).min(stored));
+        let (written, freed) = (written(&bench) - before, stored - bench.disk_bytes().min(stored));
         assert!(written <= 4 * freed + (64 << 10), "1 of {part}: {written} for {freed}");
         if part >= 20 {
             assert_eq!(written, 0, "1 of {part} is a small gain");
@@ -125,32 +110,16 @@ fn the_bytes_written_for_deletes_are_bounded_by_the_bytes_they_free() {
     }
 }
 
-fn dead(bench: &Bench, direction: Direction) -> u64 {
-    let before = bench.detail("scanned_dead_entries");
-    let view = bench.view();
-    let mut cursor = view.scan(KeyRange::all(), direction).expect("it is open");
-    assert!(cursor.next().expect("memory reads").is_some());
-    bench.detail("scanned_dead_entries") - before
-}
-
-/// Puts keys behind all others and takes the first ones out, 100 in all.
-fn queue(bench: &Bench, numbers: std::ops::Range<u64>) {
-    for number in numbers {
-        bench.put(&key(number + 100), &[1; 100]);
-        bench.delete(&key(number));
-    }
-}
-
 #[test]
 fn the_head_of_a_queue_is_found_in_few_steps_while_it_is_used() {
     let bench = open(device::memory());
-    queue(&bench, 0..1_000);
+    bench.queue(0..1_000);
     for round in 1..20 {
-        queue(&bench, round * 1_000..(round + 1) * 1_000);
-        dead(&bench, Direction::Forward);
+        bench.queue(round * 1_000..(round + 1) * 1_000);
+        bench.dead_before_first(Direction::Forward);
         bench.crank.run_all();
         look(&bench, 1);
-        let steps = dead(&bench, Direction::Forward);
+        let steps = bench.dead_before_first(Direction::Forward);
         assert!(steps <= 512, "round {round}: {steps} dead entries before the first pair");
     }
     assert_eq!(bench.pairs().len(), 100);
@@ -163,9 +132,9 @@ fn the_head_of_a_queue_is_found_in_few_steps_once_nobody_writes() {
         let options = Options { merging: is_merging, ..options() };
         let opened = Bench::with_options(device, Arc::new(NoJournal), budget, options);
         let bench = opened.expect("it opens");
-        queue(&bench, 0..20_000);
+        bench.queue(0..20_000);
         look(&bench, 6);
-        let steps = dead(&bench, Direction::Forward);
+        let steps = bench.dead_before_first(Direction::Forward);
         assert!(steps <= 256, "{steps} dead entries before the first pair");
         assert_eq!(bench.pairs().len(), 100);
     }
@@ -183,10 +152,10 @@ fn deletes_over_flushed_pairs_are_not_stepped_over_twice() {
             Direction::Backward => (15_000..20_000).for_each(|it| _ = bench.delete(&key(it))),
         }
         for _ in 0..4 {
-            dead(&bench, direction);
+            bench.dead_before_first(direction);
             look(&bench, 1);
         }
-        let steps = dead(&bench, direction);
+        let steps = bench.dead_before_first(direction);
         assert!(steps <= 512, "{direction:?}: {steps} dead entries before the first pair");
         assert_eq!(bench.pairs().len(), 15_000);
     }

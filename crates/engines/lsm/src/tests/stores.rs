@@ -1,29 +1,24 @@
 //! Stores for tests: hosts, writes with tickets, reads of everything.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
-use codec::SeqNo;
-use conformance::cranked_host;
+use conformance::Cranked;
 pub(crate) use conformance::{Pairs, key, scan};
 use device::Device;
-use engine::{
-    Barrier, BlockingWrites, Direction, Engine, Host, KeyRange, NoJournal, Op, Result, Sequence,
-};
-use environment::ManualClock;
-use memory_budget::MemoryBudget;
-use reads::{BlockingReads, View};
-use workers::{HandCranked, Order};
+use engine::{Barrier, Engine, NoJournal, Result};
 
 use crate::{Options, Store};
 
 /// A store with what surrounds it.
-pub(crate) struct Bench {
-    pub(crate) store: Store,
-    pub(crate) sequence: Arc<Sequence>,
-    pub(crate) budget: Arc<MemoryBudget>,
-    pub(crate) crank: HandCranked,
-    pub(crate) clock: Arc<ManualClock>,
-    pub(crate) device: Arc<dyn Device>,
+pub(crate) struct Bench(pub(crate) Cranked<Store>);
+
+impl Deref for Bench {
+    type Target = Cranked<Store>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 /// Small parts, so that little data makes many.
@@ -77,53 +72,19 @@ impl Bench {
         limit: u64,
         options: Options,
     ) -> Result<Self> {
-        let (host, crank, clock) = cranked_host(device, barrier, limit, Order::Random);
-        let store = Store::open(host.clone(), options)?;
-        let Host { device, sequence, memory: budget, .. } = host;
-        sequence.recover_to(store.persisted());
-        Ok(Self { store, sequence, budget, crank, clock, device })
+        let open = |host| Store::open(host, options);
+        Ok(Self(Cranked::open(device, barrier, limit, open)?))
     }
 
     /// Closes and opens again.
     pub(crate) fn reopen(self) -> Self {
-        self.store.close().expect("closes");
-        Self::on(self.device).expect("opens again")
-    }
-
-    pub(crate) fn apply(&self, ops: &[Op<'_>]) -> SeqNo {
-        self.store.write_next(ops, &self.sequence).expect("the write is taken")
-    }
-
-    pub(crate) fn put(&self, key: &[u8], value: &[u8]) -> SeqNo {
-        self.apply(&[Op::Put { key, value }])
-    }
-
-    pub(crate) fn delete(&self, key: &[u8]) -> SeqNo {
-        self.apply(&[Op::Delete { key }])
-    }
-
-    pub(crate) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        let mut value = b"left over".to_vec();
-        self.store.get(key, &mut value).expect("the store is open").then_some(value)
-    }
-
-    pub(crate) fn view(&self) -> View<'_, Store> {
-        self.store.view(self.sequence.pin())
-    }
-
-    pub(crate) fn pairs(&self) -> Pairs {
-        scan(&self.view(), KeyRange::all(), Direction::Forward)
+        Self::on(self.0.end()).expect("opens again")
     }
 
     /// Flushes and compacts until there is nothing left to do.
     pub(crate) fn settle(&self) {
         self.store.flush().expect("memory takes it");
         self.crank.run_all();
-    }
-
-    pub(crate) fn detail(&self, name: &str) -> u64 {
-        let stats = self.store.stats();
-        stats.detail.iter().find(|(key, _)| *key == name).expect("a figure of that name").1
     }
 
     /// Versions in all tables.

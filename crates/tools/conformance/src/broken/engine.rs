@@ -201,6 +201,10 @@ impl Engine for Broken {
             (Flaw::ViewIsNoSnapshot, At::Pin(_)) => {
                 self.read(key, At::Pin(&self.sequence_pin()), into)
             }
+            (Flaw::ForgetsThePin, At::Pin(_)) => match self.inner.lookup(key, at, into)? {
+                Lookup::Pending(_) => self.inner.lookup(key, At::Newest, into),
+                ended => Ok(ended),
+            },
             (_, At::Pin(_)) => self.read(key, at, into),
             (Flaw::ConfirmsAnything, At::ForUpdate) => {
                 Ok(match self.inner.lookup(key, at, into)? {

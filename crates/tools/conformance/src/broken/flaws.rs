@@ -55,6 +55,8 @@ flaws! {
         [Model, Snapshots];
     ViewMissesTheLastWrite, "view-too-old", "A scan now and then shows the pin of the scan before it.",
         [Model, Snapshots];
+    ForgetsThePin, "forgets-the-pin",
+        "A lookup at a pin that has waited for the device shows the present.", [Model, Snapshots];
     ScanEndsAreOff, "range-end-off-by-one", "Backward scans include an excluded upper end.",
         [Model];
     SparesTheFirstOfARange, "spares-the-first",

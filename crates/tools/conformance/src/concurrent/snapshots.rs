@@ -1,16 +1,19 @@
 //! Views next to writers: a view shows whole batches only, and always the same ones.
-//! It shows everything acknowledged before it was taken.
+//! It shows everything acknowledged before it was taken, also to gets that wait for the device.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use engine::{Direction, Engine, KeyRange};
+use engine::{At, Direction, Engine, KeyRange, Pin};
 use reads::{BlockingReads, View};
 
 use super::shared::{Shared, join_all, spawn};
 use super::value;
 use crate::Fixture;
 use crate::draw::Draw;
+use crate::host::Opened;
+use crate::in_flight::{Begun, InFlight};
 use crate::model::Pair;
 use crate::operation::Step;
 use crate::sequential::collect;
@@ -21,6 +24,8 @@ const SCANNERS: usize = 2;
 const LOOKS: usize = 20;
 /// Keys of one writer; each of its batches writes them all.
 const KEYS: usize = 6;
+/// Gets of a view that are in flight at the same time.
+const IN_FLIGHT: usize = 4;
 
 /// A writer's keys are between the other's, so that a scan passes from one to the other.
 fn key(writer: usize, index: usize) -> Vec<u8> {
@@ -55,7 +60,8 @@ fn scan(view: &View<'_, dyn Engine>, direction: Direction) -> Result<Vec<Pair>, 
 
 fn look(shared: &Shared, acknowledged: &Acknowledged, draw: &mut Draw) -> Result<(), String> {
     let before: Vec<u64> = acknowledged.iter().map(|number| number.load(SeqCst)).collect();
-    let view = shared.opened.engine.view(shared.opened.sequence.pin());
+    let pin = shared.opened.sequence.pin();
+    let view = shared.opened.engine.view(Arc::clone(&pin));
     let pairs = scan(&view, Direction::Forward)?;
     for (writer, before) in before.iter().enumerate() {
         let of_writer = |(key, _): &&Pair| key.ends_with(format!("-{writer}").as_bytes());
@@ -81,12 +87,40 @@ fn look(shared: &Shared, acknowledged: &Acknowledged, draw: &mut Draw) -> Result
     if again != pairs {
         return Err("a view scanned twice shows two things".to_owned());
     }
-    let mut stored = Vec::new();
-    for (key, expected) in &pairs {
-        let found = view.get(key, &mut stored).map_err(|error| error.to_string())?;
-        if !found || stored != *expected {
+    drop(view);
+    get_all(shared, &pin, &pairs)
+}
+
+/// Gets the pairs of a pin, with several lookups in flight while writers and flushes continue.
+fn get_all(shared: &Shared, pin: &Pin, pairs: &[Pair]) -> Result<(), String> {
+    let Opened { engine, memory, .. } = &shared.opened;
+    let mut gets = InFlight::new(engine.as_ref(), IN_FLIGHT, memory);
+    let mut found = BTreeMap::new();
+    for (tag, (key, _)) in (0..).zip(pairs) {
+        loop {
+            let begun = gets.begin(tag, key, At::Pin(pin)).map_err(|error| error.to_string())?;
+            match begun {
+                Begun::Found(value) => drop(found.insert(tag, Some(value))),
+                Begun::Absent => drop(found.insert(tag, None)),
+                Begun::Pending => {}
+                Begun::Full => {
+                    std::thread::yield_now();
+                    gets.complete(true);
+                    continue;
+                }
+            }
+            break;
+        }
+    }
+    std::thread::yield_now();
+    gets.finish();
+    for (tag, ended) in std::mem::take(&mut gets.ended) {
+        found.insert(tag, ended.value.map_err(|error| error.to_string())?);
+    }
+    for (tag, (key, expected)) in (0..).zip(pairs) {
+        if found.get(&tag).and_then(Option::as_ref) != Some(expected) {
             let key = key.escape_ascii();
-            return Err(format!("a view's get of {key} differs from its scan"));
+            return Err(format!("a get of {key} at a pin differs from the scan"));
         }
     }
     Ok(())
