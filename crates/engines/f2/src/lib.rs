@@ -29,7 +29,7 @@
 //! - a put: `ops/upsert.rs`, then `hybrid_log/allocate.rs`, then `hash_index`;
 //! - a get: `lookup.rs`, then `record/live.rs`, or `ops/look_up.rs` for records on disk, then
 //!   `hybrid_log/read.rs` and `cold_index/read.rs`; many concurrent gets: `ops/multi_read.rs`;
-//! - an operation that is pending: `session.rs`;
+//! - a lookup that is pending: `lookup.rs`;
 //! - a page on its way to disk: `hybrid_log/advance.rs`, then `hybrid_log/flush.rs`;
 //! - a record on its way to the cold log: `compaction/hot_cold.rs`, then `cold_index/apply.rs`;
 //! - a copy of a record read from disk: `read_cache.rs`;
@@ -69,7 +69,6 @@ mod ranges;
 mod read_cache;
 mod record;
 mod scratch;
-mod session;
 mod stats;
 mod store;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -88,6 +87,5 @@ pub use checkpoint::Checkpoint;
 pub use driver::DRIVER;
 pub use open::memory_bytes_min;
 pub use options::Options;
-pub use session::{Completed, Get, Session, Ticket, Told, Update, Wait};
 pub use store::Store;
 pub use typed::{Fixed, Typed};

@@ -125,8 +125,6 @@ pub(crate) enum Planted {
     FrontierPassed,
     /// The cold log is cut before the chunk log.
     CutsSwapped,
-    /// A checkpoint waits for sessions that do nothing.
-    SessionsAwaited,
     /// A thread that abandons an allocation leaves a hole.
     GivenUpUnstamped,
     /// A delete of a key without a chain in the hot index leaves no tombstone.
@@ -137,8 +135,6 @@ pub(crate) enum Planted {
     CompactedByWriter,
     /// A compaction cannot continue if it meets a record whose chain has no entry in the hot index.
     EntryWanted,
-    /// A session begins only while no checkpoint is made and nothing is compacted.
-    SessionsAtRest,
     /// A store that was opened does not report the checkpoint that it was opened from.
     RecoveredUntold,
 }

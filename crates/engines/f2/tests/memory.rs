@@ -5,14 +5,13 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use conformance::resident::{self, Case, Churn, Watched};
 use conformance::{Begun, InFlight};
 use engine::{At, Change, Engine, Host};
 use memory_budget::MemoryBudget;
 use reads::BlockingReads;
-use thermocline_f2::{Completed, Get, Options, Store, Wait};
+use thermocline_f2::{Options, Store};
 
 const MIB: u64 = 1 << 20;
 /// Background threads: with this number a database runs all compactions at the same time.
@@ -178,33 +177,7 @@ impl Test {
         });
     }
 
-    /// Reads on sessions, with many reads pending.
-    fn use_sessions(&self) {
-        let count = self.keys() / 20 / self.of.threads;
-        let told = AtomicU64::new(0);
-        self.together(|thread| {
-            let mut session = self.store().session_of_depth(self.of.depth).expect("begins");
-            let mut into = Vec::new();
-            let complete = |session: &mut thermocline_f2::Session, wait| {
-                let completed = session.complete_pending(wait, &mut |_, outcome| {
-                    assert!(matches!(outcome, Ok(Completed::Value(Some(_)))), "{outcome:?}");
-                });
-                told.fetch_add(completed.expect("the queue works") as u64, Relaxed);
-            };
-            for at in (thread << 32)..(thread << 32) + count {
-                let key = self.draw(2 * at).to_le_bytes();
-                while session.get(&key, &mut into).expect("it begins") == Get::Full {
-                    complete(&mut session, Wait::ForOne);
-                }
-            }
-            complete(&mut session, Wait::ForAll);
-        });
-        let told = told.load(Relaxed);
-        let all = self.keys() / 20;
-        assert!(told > all / 3, "{told} of {all} were on disk");
-    }
-
-    /// The same with lookups in flight.
+    /// Reads with many lookups in flight.
     fn use_lookups(&self) {
         let count = self.keys() / 20 / self.of.threads;
         self.together(|thread| {
@@ -262,8 +235,6 @@ fn child() {
     test.watched.resident.end_phase("loaded");
     test.mix();
     test.watched.resident.end_phase("read and updated");
-    test.use_sessions();
-    test.watched.resident.end_phase("read on sessions");
     test.use_lookups();
     test.watched.resident.end_phase("read with lookups in flight");
     test.walk();

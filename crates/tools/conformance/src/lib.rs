@@ -66,6 +66,7 @@ pub mod resident;
 pub mod resized;
 pub mod salvaged;
 mod sequential;
+pub mod session;
 mod suite;
 mod text;
 mod trace;

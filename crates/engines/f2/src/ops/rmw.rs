@@ -51,7 +51,7 @@ type Tried = std::result::Result<Attempt, PageFull>;
 pub(crate) enum Advanced {
     Done,
     /// The device has to be read for the old value; nothing has changed.
-    NeedsRead(LookUp, WantsOld),
+    NeedsRead(WantsOld),
     /// The new value has this many bytes, for which there is no room; nothing has changed.
     NeedsRoom(u64),
 }
@@ -87,6 +87,11 @@ impl WantsOld {
 }
 
 impl Shared {
+    /// Does a read-modify-write that the store numbers itself. Waits for room and for the device.
+    pub(crate) fn rmw_blocking(&self, key: &[u8], operator: &mut dyn Operator) -> Result<()> {
+        self.rmw_numbered(key, operator, || self.host.sequence.begin())
+    }
+
     /// Replaces the key's value by the result of `operator`. Waits for room and for the device.
     pub(crate) fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
         if seqno <= self.persisted() {
@@ -128,7 +133,7 @@ impl Shared {
                     bytes_max = bytes_max.max(bytes);
                     continue;
                 }
-                Advanced::NeedsRead(_, wanted) => wanted,
+                Advanced::NeedsRead(wanted) => wanted,
             };
             // Nothing is reserved during a read of the device.
             drop(granted);
@@ -189,7 +194,7 @@ impl Shared {
             };
             let mut look_up = wanted.look_up(hash);
             let old = match look_up.start(self, key, value)? {
-                Progress::Read => return Ok(Advanced::NeedsRead(look_up, wanted)),
+                Progress::Read => return Ok(Advanced::NeedsRead(wanted)),
                 Progress::Value => Some(value.as_slice()),
                 Progress::Absent => None,
             };

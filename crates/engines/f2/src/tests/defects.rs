@@ -20,7 +20,7 @@ pub(super) fn checkpoints_end_beside_sessions(limit: Duration) {
     const SESSIONS: u64 = 5;
     const CHECKPOINTS: usize = 3;
     let bench = Bench::loaded(KEYS, small_cold());
-    let begin = |_| bench.store.session().expect("a session begins");
+    let begin = |_| bench.session(128);
     let mut sessions: Vec<_> = (0..SESSIONS).map(begin).collect();
     let mut into = Vec::new();
     for (number, session) in (0..).zip(&mut sessions) {

@@ -214,7 +214,7 @@ fn log_and_cache_make_room_for_the_buffers_of_sessions() {
     let used = bench.memory.used();
     assert!(used <= LIMIT, "{used} bytes without sessions");
     let begin_session = |_| {
-        let mut session = bench.store.session_of_depth(128).expect("begins");
+        let mut session = bench.session(128);
         for number in 100_000..100_128 {
             session.get(&key(number), &mut Vec::new()).expect("the get begins");
         }

@@ -4,17 +4,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
 
+use conformance::session::Until;
 use device::{Device, FaultDevice, Faults, OperationKind, SimulatedDisk};
-use engine::{BlockingWrites, Engine, Op};
+use engine::{At, BlockingWrites, Engine, Lookup, Op};
+use reads::InFlightReads;
 use sync::locks::Mutex;
 use sync::planted::must_fail;
 use workers::StopToken;
 
 use super::defects::{
-    checkpoints_end_beside_sessions, d9_user_operations_never_work_off_a_compaction,
-    nothing_is_lost_behind_what_is_given_up,
+    d9_user_operations_never_work_off_a_compaction, nothing_is_lost_behind_what_is_given_up,
 };
 use super::prefix::{
     d10_recovery_reports_the_checkpoint, never_resurrects, single_log,
@@ -29,7 +29,7 @@ use super::two_logs::{
 use crate::address::LogAddress;
 use crate::checkpoint::SUPERBLOCK;
 use crate::planted::{Planted, meanwhile_between_cuts, must_be_found};
-use crate::{Options, Session, Wait, check};
+use crate::{Options, check};
 
 /// Keys of a store. Their records take more than the hot log's disk space, and the records that one
 /// round moves take several times the cold log's memory.
@@ -166,32 +166,28 @@ fn every_record_that_a_chunk_names_is_in_the_checkpoint() {
     }
 }
 
-fn complete(session: &mut Session) {
-    let completed = session.complete_pending(Wait::ForAll, &mut |_, told| {
-        assert!(told.is_ok(), "{told:?}");
-    });
-    completed.expect("the queue works");
-}
-
-/// Begins a session, which reads keys in memory and keys on disk, and ends with a pending
-/// operation.
-fn read_in_a_session(bench: &Bench) -> Session {
-    let mut session = bench.store.session_of_depth(8).expect("a session begins");
-    let mut into = Vec::new();
-    for number in (0..KEYS).step_by(500) {
-        session.get(&key(number), &mut into).expect("the get begins");
+/// Begins lookups of keys in memory and of keys on disk. Returns them, with one that is pending.
+fn look_up_some(bench: &Bench) -> InFlightReads<()> {
+    let mut reads = InFlightReads::new(8, &bench.memory);
+    for number in (0..KEYS).step_by(500).chain([1]) {
+        let found = bench.store.lookup(&key(number), At::Newest, &mut Vec::new());
+        if let Lookup::Pending(lookup) = found.expect("the lookup begins") {
+            assert!(reads.start(lookup, ()).is_ok(), "there is room");
+        }
     }
-    complete(&mut session);
-    session.get(&key(1), &mut into).expect("the get begins");
-    session
+    reads
 }
 
-/// The same with writes, which may have to wait until a page is flushed.
+/// Does the calls of a session, which may have to wait until a page is flushed.
 fn write_in_a_session(bench: &Bench, times: &AtomicU64) {
-    let mut session = read_in_a_session(bench);
+    let mut session = bench.session(8);
+    session.get(&key(1), &mut Vec::new()).expect("the get begins");
     session.put(b"of sessions", &value(0, times.load(SeqCst), 8)).expect("is put");
     session.rmw(b"count", Box::new(Add)).expect("it begins");
-    complete(&mut session);
+    let completed = session.complete_pending(Until::All, &mut |_, ended| {
+        assert!(ended.is_ok(), "{ended:?}");
+    });
+    completed.expect("the queue works");
     times.fetch_add(1, SeqCst);
 }
 
@@ -202,12 +198,12 @@ fn must_have_counted(bench: &Bench, times: &AtomicU64) {
 /// D8: in the reference a session begins only if no operation is under way. Here sessions begin,
 /// and end, before each operation of the device that a compaction does.
 fn d8_sessions_begin_and_end_at_each_operation_of_a_compaction() {
-    let idle: Arc<Mutex<Vec<Session>>> = Arc::default();
+    let idle: Arc<Mutex<Vec<InFlightReads<()>>>> = Arc::default();
     let kept = Arc::clone(&idle);
     let begun = compact_with(&[OperationKind::Write], move |bench| {
         // Some sessions stay, and do nothing.
         let mut kept = kept.lock();
-        kept.push(read_in_a_session(bench));
+        kept.push(look_up_some(bench));
         kept.truncate(3);
     });
     assert!(begun > 5 && !idle.lock().is_empty(), "{begun} sessions");
@@ -225,7 +221,7 @@ fn d8_sessions_begin_and_end_at_each_operation_of_a_compaction() {
 fn d8_a_session_begins_and_ends_in_the_middle_of_a_checkpoint() {
     let bench = Arc::new(Bench::open_by_hand(device::memory(), options(), 1));
     put_all(&bench);
-    let idle = read_in_a_session(&bench);
+    let idle = look_up_some(&bench);
     let times: Arc<AtomicU64> = Arc::default();
     let (beside, counted) = (Arc::clone(&bench), Arc::clone(&times));
     meanwhile_between_cuts(move || write_in_a_session(&beside, &counted));
@@ -296,12 +292,6 @@ fn cuts_in_the_wrong_order_are_found() {
 }
 
 #[test]
-fn a_checkpoint_that_waits_for_sessions_is_found() {
-    let test = || checkpoints_end_beside_sessions(Duration::from_secs(2));
-    must_be_found(Planted::SessionsAwaited, "waits for sessions", test);
-}
-
-#[test]
 fn an_allocation_that_is_given_up_as_a_hole_is_found() {
     let test = nothing_is_lost_behind_what_is_given_up;
     must_be_found(Planted::GivenUpUnstamped, "an allocation was left without a record", test);
@@ -323,17 +313,6 @@ fn an_update_that_passes_a_tombstone_is_found() {
 fn a_compaction_that_wants_an_entry_is_found() {
     let test = d3_compaction_meets_keys_whose_entries_are_gone;
     must_be_found(Planted::EntryWanted, "a chain has no entry", test);
-}
-
-#[test]
-fn sessions_that_begin_only_at_rest_are_found() {
-    let tests = [
-        d8_sessions_begin_and_end_at_each_operation_of_a_compaction,
-        d8_a_session_begins_and_ends_in_the_middle_of_a_checkpoint,
-    ];
-    for test in tests {
-        must_be_found(Planted::SessionsAtRest, "a session begins", test);
-    }
 }
 
 #[test]

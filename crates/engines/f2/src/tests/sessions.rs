@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use conformance::session::{Completed, Get, Session, Ticket, Until, Update};
 use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
 use engine::{At, Change, Engine, Error, Operator};
 use reads::{BlockingReads, ReadPool};
@@ -17,7 +18,7 @@ use super::stores::{Add, Bench, count, fill, key, tiny, two_of_a_chain, value};
 use super::two_logs::{KEYS, cold_store, push_out, small_cold};
 use crate::admission::Level;
 use crate::planted::{Planted, must_be_found};
-use crate::{Completed, Get, Options, Session, Ticket, Typed, Update, Wait};
+use crate::{Options, Typed};
 
 /// No cache, so that every get of a cold key asks the device.
 fn uncached() -> Options {
@@ -46,7 +47,7 @@ fn hold_cold(bench: &Bench, numbers: Range<u64>) -> impl Sized + '_ {
 
 /// Begins the gets of all `numbers`, and hands each value to `found` once it is there.
 fn get_all(
-    session: &mut Session,
+    session: &mut Session<'_>,
     numbers: impl Iterator<Item = u64>,
     found: &mut dyn FnMut(u64, Option<&[u8]>),
 ) {
@@ -59,19 +60,19 @@ fn get_all(
             Get::Absent => found(number, None),
             Get::Pending(ticket) => assert_eq!(pending.insert(ticket, number), None),
             Get::Full => {
-                complete(session, Wait::ForOne, &mut pending, found);
+                complete(session, Until::One, &mut pending, found);
                 continue;
             }
         }
         numbers.next();
     }
-    complete(session, Wait::ForAll, &mut pending, found);
+    complete(session, Until::All, &mut pending, found);
     assert!(pending.is_empty(), "every ticket is told");
 }
 
 fn complete(
-    session: &mut Session,
-    wait: Wait,
+    session: &mut Session<'_>,
+    wait: Until,
     pending: &mut BTreeMap<Ticket, u64>,
     found: &mut dyn FnMut(u64, Option<&[u8]>),
 ) {
@@ -82,7 +83,7 @@ fn complete(
             other => panic!("{other:?} of a get"),
         }
     });
-    assert!(told.expect("the queue works") > 0 || wait != Wait::ForOne);
+    assert!(told.expect("the queue works") > 0 || wait != Until::One);
 }
 
 #[test]
@@ -92,7 +93,7 @@ fn pending_gets_find_what_blocking_ones_find() {
         bench.put(&key(number), &value(number, 1, 8));
         bench.delete(&key(number + 1));
     }
-    let mut session = bench.store.session().expect("a session begins");
+    let mut session = bench.session(128);
     let mut told = 0;
     get_all(&mut session, 0..KEYS + 50, &mut |number, found| {
         let expected = match number % 3 {
@@ -127,7 +128,7 @@ fn a_cold_get_takes_two_reads_of_the_device_and_all_of_them_overlap() {
     fill_until(&|| bench.figure("log_begin") >= tail);
     let tail = cold.log.tail();
     fill_until(&|| cold.log.head() >= tail);
-    let mut session = bench.store.session_of_depth(100).expect("a session begins");
+    let mut session = bench.session(100);
     let before = bench.device.accounting().counts().read_ops;
     let mut into = Vec::new();
     // Cold keys, of which a few share the 20 bits of a hash with another at most.
@@ -140,7 +141,7 @@ fn a_cold_get_takes_two_reads_of_the_device_and_all_of_them_overlap() {
         }
     }
     assert_eq!((pending, session.pending(), session.is_full()), (100, 100, true));
-    let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| {
+    let told = session.complete_pending(Until::All, &mut |_, outcome| {
         assert!(matches!(outcome, Ok(Completed::Value(Some(_)))), "{outcome:?}");
     });
     assert_eq!(told.expect("the queue works"), 100);
@@ -158,7 +159,7 @@ fn the_budget_knows_of_the_buffers_of_what_is_pending() {
     }
     bench.store.shared.charge_own_memory();
     let before = bench.memory.used();
-    let mut session = bench.store.session_of_depth(50).expect("a session begins");
+    let mut session = bench.session(50);
     let mut into = Vec::new();
     let mut numbers = 0..KEYS;
     while !session.is_full() {
@@ -199,13 +200,13 @@ fn long_values_are_read_a_few_at_a_time() {
     }
     bench.store.shared.charge_own_memory();
     let before = bench.memory.used();
-    let mut session = bench.store.session().expect("a session begins");
+    let mut session = bench.session(128);
     let begun = (0..120)
         .filter(|number| matches!(session.get(&key(*number), &mut Vec::new()), Ok(Get::Pending(_))))
         .count();
     assert!(begun > 100, "{begun} of 120 values are on disk");
     let mut most = 0;
-    let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| {
+    let told = session.complete_pending(Until::All, &mut |_, outcome| {
         assert!(
             matches!(outcome, Ok(Completed::Value(Some(value))) if value.len() == LONG),
             "a value is not what it was"
@@ -220,7 +221,7 @@ fn long_values_are_read_a_few_at_a_time() {
 fn a_full_session_takes_what_memory_answers_and_hands_the_rest_back() {
     let bench = cold_store(uncached());
     let _cold = hold_cold(&bench, 1..5);
-    let mut session = bench.store.session_of_depth(1).expect("a session begins");
+    let mut session = bench.session(1);
     let mut into = Vec::new();
     assert!(matches!(session.get(&key(1), &mut into), Ok(Get::Pending(_))));
     assert!(matches!(session.get(&key(2), &mut into), Ok(Get::Full)));
@@ -235,7 +236,7 @@ fn a_full_session_takes_what_memory_answers_and_hands_the_rest_back() {
         panic!("a read-modify-write of a cold key wants the disk");
     };
     assert_eq!(operator.update(None), Change::Put(b"set".to_vec()));
-    let told = session.complete_pending(Wait::ForOne, &mut |_, outcome| {
+    let told = session.complete_pending(Until::One, &mut |_, outcome| {
         assert_eq!(outcome, Ok(Completed::Value(Some(&value(1, 0, 8)))));
     });
     assert_eq!(told.expect("the queue works"), 1);
@@ -249,7 +250,7 @@ fn a_pending_rmw_begins_anew_behind_a_write_that_came_first() {
         bench.rmw(&key(number), &mut Add);
     }
     push_out(&bench);
-    let mut session = bench.store.session().expect("a session begins");
+    let mut session = bench.session(128);
     let cold = hold_cold(&bench, 0..40);
     for number in 0..40 {
         let began = session.rmw(&key(number), Box::new(Add)).expect("it begins");
@@ -264,7 +265,7 @@ fn a_pending_rmw_begins_anew_behind_a_write_that_came_first() {
             _ => {}
         }
     }
-    let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| {
+    let told = session.complete_pending(Until::All, &mut |_, outcome| {
         assert_eq!(outcome, Ok(Completed::Updated));
     });
     assert_eq!(told.expect("the queue works"), 40);
@@ -275,7 +276,7 @@ fn a_pending_rmw_begins_anew_behind_a_write_that_came_first() {
 }
 
 /// A get, or a change of the value if there is one, that has to wait for the disk.
-fn begin_pending(session: &mut Session, number: u64, changes: bool) {
+fn begin_pending(session: &mut Session<'_>, number: u64, changes: bool) {
     if changes {
         let change = |old: Option<&[u8]>| match old {
             Some(_) => Change::Put(b"changed".to_vec()),
@@ -303,11 +304,11 @@ fn what_is_copied_behind_a_pending_look_up_is_found() {
         bench.put(&key(newer), b"another");
         let tail = bench.figure("log_tail");
         fill(&bench, &|| shared.log.head().get() > tail);
-        let mut session = bench.store.session().expect("a session begins");
+        let mut session = bench.session(128);
         begin_pending(&mut session, older, changes);
         drop(held);
         fill(&bench, &|| shared.log.begin().get() > tail);
-        let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| match changes {
+        let told = session.complete_pending(Until::All, &mut |_, outcome| match changes {
             false => assert_eq!(outcome, Ok(Completed::Value(Some(b"found")))),
             true => assert_eq!(outcome, Ok(Completed::Updated)),
         });
@@ -324,7 +325,7 @@ fn what_a_session_writes_after_the_store_was_opened_again_is_there() {
     }
     // Its host begins to count from the beginning.
     let bench = bench.reopen(tiny());
-    let mut session = bench.store.session().expect("a session begins");
+    let mut session = bench.session(128);
     session.put(&key(1), b"after").expect("puts");
     session.delete(&key(2)).expect("deletes");
     assert_eq!(bench.get(&key(1)).as_deref(), Some(&b"after"[..]));
@@ -345,18 +346,18 @@ fn d5_what_moves_in_the_cold_log_behind_a_pending_look_up_is_found() {
     // One each: to begin another would take the first a step further.
     let begin = |number| {
         let _cold = hold_cold(&bench, number..number + 1);
-        let mut session = bench.store.session().expect("a session begins");
+        let mut session = bench.session(128);
         begin_pending(&mut session, number, number % 2 == 1);
         session
     };
-    let sessions: Vec<Session> = (0..PENDING).map(begin).collect();
+    let sessions: Vec<Session<'_>> = (0..PENDING).map(begin).collect();
     let tail = bench.figure("cold_log_tail");
     while bench.figure("cold_log_begin") <= tail {
         push_out(&bench);
     }
     let (mut found, mut updated) = (0, 0);
     for mut session in sessions {
-        let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| match outcome {
+        let told = session.complete_pending(Until::All, &mut |_, outcome| match outcome {
             Ok(Completed::Value(Some(b"found"))) => found += 1,
             Ok(Completed::Updated) => updated += 1,
             other => panic!("{other:?}"),
@@ -402,12 +403,12 @@ fn what_is_left_behind_a_pending_look_up_for_a_newer_record_is_not_missed() {
         bench.put(&key(newer), b"another");
         let tail = bench.figure("log_tail");
         fill(&bench, &|| shared.log.head().get() > tail);
-        let mut session = bench.store.session().expect("a session begins");
+        let mut session = bench.session(128);
         begin_pending(&mut session, older, changes);
         drop(held);
         bench.put(&key(older), b"new");
         fill(&bench, &|| shared.log.begin().get() > tail);
-        let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| match changes {
+        let told = session.complete_pending(Until::All, &mut |_, outcome| match changes {
             false => assert!(
                 [b"old", b"new"].map(|value| Ok(Completed::Value(Some(value)))).contains(&outcome),
                 "{outcome:?}"
@@ -426,7 +427,7 @@ fn a_panic_of_who_is_told_leaves_nothing_behind_that_never_ends() {
         bench.put(&key(number), &value(number, 0, 4));
     }
     push_out(&bench);
-    let mut session = bench.store.session().expect("a session begins");
+    let mut session = bench.session(128);
     let _cold = hold_cold(&bench, 0..20);
     for number in 0..20 {
         let got = session.get(&key(number), &mut Vec::new()).expect("it begins");
@@ -434,13 +435,13 @@ fn a_panic_of_who_is_told_leaves_nothing_behind_that_never_ends() {
     }
     let mut told = 0;
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        session.complete_pending(Wait::ForAll, &mut |_, _| {
+        session.complete_pending(Until::All, &mut |_, _| {
             told += 1;
             assert_ne!(told, 3, "as it was planted");
         })
     }));
     assert!(panicked.is_err());
-    let rest = session.complete_pending(Wait::ForAll, &mut |_, _| {}).expect("the queue works");
+    let rest = session.complete_pending(Until::All, &mut |_, _| {}).expect("the queue works");
     assert_eq!(rest, 17, "of 20, three were told");
     assert_eq!(session.pending(), 0);
 }
@@ -455,7 +456,7 @@ fn a_dropped_session_gives_up_what_is_pending() {
     let alive = Arc::new(());
     let mut updated = 0;
     for round in 0..10 {
-        let mut session = bench.store.session().expect("a session begins");
+        let mut session = bench.session(128);
         let mut into = Vec::new();
         for number in 50 * round..50 * (round + 1) {
             let held = Arc::clone(&alive);
@@ -468,7 +469,7 @@ fn a_dropped_session_gives_up_what_is_pending() {
             updated += u64::from(matches!(began, Update::Done));
             session.get(&key(500 + number % 200), &mut into).expect("it begins");
         }
-        let told = session.complete_pending(Wait::No, &mut |_, outcome| {
+        let told = session.complete_pending(Until::Now, &mut |_, outcome| {
             updated += u64::from(outcome == Ok(Completed::Updated));
         });
         assert!(told.is_ok() && session.pending() > 0, "some are still pending");
@@ -492,7 +493,7 @@ fn a_failed_read_is_told_of_its_ticket_alone() {
     bench.store.flush().expect("flushes");
     let mut failed = 0;
     for nth in [1, 2, 7, 20, 50] {
-        let mut session = bench.store.session().expect("a session begins");
+        let mut session = bench.session(128);
         let mut into = Vec::new();
         let _cold = hold_cold(&bench, 0..50);
         let reads = device.count(Some(OperationKind::Read));
@@ -509,7 +510,7 @@ fn a_failed_read_is_told_of_its_ticket_alone() {
             })
             .count();
         let (mut errors, mut values) = (0, 0);
-        let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| match outcome {
+        let told = session.complete_pending(Until::All, &mut |_, outcome| match outcome {
             Err(Error::Device(_)) => errors += 1,
             Ok(Completed::Value(Some(_))) => values += 1,
             other => panic!("{other:?}"),
@@ -527,27 +528,19 @@ fn a_failed_read_is_told_of_its_ticket_alone() {
 #[test]
 fn a_closed_store_tells_its_sessions_so() {
     let bench = cold_store(uncached());
-    let mut session = bench.store.session().expect("a session begins");
+    let mut session = bench.session(128);
     let mut into = Vec::new();
     let cold = hold_cold(&bench, 1..2);
     assert!(matches!(session.get(&key(1), &mut into), Ok(Get::Pending(_))));
     drop(cold);
     bench.store.close().expect("closes");
-    let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| {
+    let told = session.complete_pending(Until::All, &mut |_, outcome| {
         assert_eq!(outcome, Err(Error::Closed), "wherever the rest of the way lies");
     });
     assert_eq!(told.expect("the queue works"), 1);
     assert_eq!(session.get(&key(1), &mut into), Err(Error::Closed));
     assert_eq!(session.put(&key(1), b""), Err(Error::Closed));
     assert!(matches!(session.rmw(&key(1), Box::new(Add)), Err(Error::Closed)));
-    assert!(matches!(bench.store.session(), Err(Error::Closed)));
-}
-
-#[test]
-#[should_panic(expected = "pass the journal by")]
-fn a_journaled_store_has_no_sessions() {
-    let bench = Bench::open_with(device::memory(), tiny(), Arc::new(conformance::Journaled));
-    let _session = bench.store.session();
 }
 
 /// They take room in the hot index and the hot log, as puts do, also if the old value is cold.
@@ -555,7 +548,7 @@ fn a_journaled_store_has_no_sessions() {
 fn a_read_modify_write_is_refused_where_a_put_is() {
     let bench = Bench::open_by_hand(device::memory(), tiny(), 7);
     bench.put(b"there", &1_u64.to_le_bytes());
-    let mut session = bench.store.session().expect("a session begins");
+    let mut session = bench.session(128);
     let mut rmw = || session.rmw(b"there", Box::new(Add)).map(drop);
     rmw().expect("nothing is behind");
     bench.store.shared.admission.set(Level::OutOfMemory, false);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use conformance::session::{KeyLocks, Session};
 use device::Device;
 use engine::{Barrier, BlockingWrites, Change, Engine, Host, NoJournal, Op, Operator, Sequence};
 use environment::{Environment, ManualClock};
@@ -24,6 +25,8 @@ pub(super) struct Bench {
     pub(super) sequence: Arc<Sequence>,
     pub(super) device: Arc<dyn Device>,
     pub(super) memory: Arc<MemoryBudget>,
+    /// The locks of its sessions.
+    locks: KeyLocks,
     /// The crank that runs background work, and its clock, if no work runs by itself.
     hand: Option<(HandCranked, Arc<ManualClock>)>,
     _pool: Pool,
@@ -42,6 +45,11 @@ pub(super) fn tiny() -> Options {
 }
 
 impl Bench {
+    /// Returns a session with room for `depth` pending calls.
+    pub(super) fn session(&self, depth: usize) -> Session<'_> {
+        Session::new(&self.store, &self.sequence, &self.locks, &self.memory, depth)
+    }
+
     pub(super) fn open(options: Options) -> Self {
         Self::open_on(device::memory(), options)
     }
@@ -125,7 +133,7 @@ impl Bench {
             memory: Arc::clone(&memory),
         };
         let store = Store::open(host, options).expect("the store opens");
-        Self { store, sequence, device, memory, hand, _pool: pool }
+        Self { store, sequence, device, memory, locks: KeyLocks::default(), hand, _pool: pool }
     }
 
     /// Returns the store, and the threads of its background work, which end when they are dropped.

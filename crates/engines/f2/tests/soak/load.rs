@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use conformance::session::{Completed, Get, Session, Ticket, Until, Update};
 use engine::{At, Change, Engine, Lookup, Op, Operator};
 use environment::Seed;
 use memory_budget::MemoryBudget;
 use reads::InFlightReads;
-use thermocline_f2::{Completed, Get, Session, Ticket, Update, Wait};
 
 use crate::open::{Open, UnderWay};
 use crate::script::{State, Step, THREADS, Value, Way, counter, key, note};
@@ -62,7 +62,7 @@ pub(crate) struct Load<'a> {
     pub(crate) misreads: bool,
 }
 
-impl Load<'_> {
+impl<'a> Load<'a> {
     fn thread(&self) -> usize {
         self.state.thread
     }
@@ -94,8 +94,8 @@ impl Load<'_> {
         }
     }
 
-    fn session(&self) -> Session {
-        self.open.store.session_of_depth(DEPTH).unwrap()
+    fn session(&self) -> Session<'a> {
+        self.open.session(DEPTH)
     }
 
     fn compare(&self, number: usize, found: Option<&[u8]>) {
@@ -105,7 +105,7 @@ impl Load<'_> {
     }
 
     /// Reads the keys that the step reads, and counts.
-    fn read_and_count(&self, step: &Step, session: &mut Session) {
+    fn read_and_count(&self, step: &Step, session: &mut Session<'a>) {
         match step.way {
             Way::Session => {
                 let rest: Vec<usize> = step.counters.clone();
@@ -135,9 +135,11 @@ impl Load<'_> {
             }
         }
         for number in &step.counters {
+            let name = counter(*number);
+            let _locked = self.open.locks.lock(&name);
             let ticket = self.open.sequence.begin();
             let mut count_up = CountUp(self.thread());
-            self.open.store.rmw(&counter(*number), &mut count_up, ticket.seqno()).unwrap();
+            self.open.store.rmw(&name, &mut count_up, ticket.seqno()).unwrap();
         }
     }
 
@@ -151,7 +153,7 @@ impl Load<'_> {
         &self,
         reads: &[usize],
         counters: Vec<usize>,
-        session: &mut Session,
+        session: &mut Session<'a>,
         leaves: bool,
     ) -> Vec<usize> {
         let mut gets: BTreeMap<Ticket, usize> = BTreeMap::new();
@@ -164,7 +166,7 @@ impl Load<'_> {
                     Get::Absent => self.compare(*number, None),
                     Get::Pending(ticket) => _ = gets.insert(ticket, *number),
                     Get::Full => {
-                        self.complete(session, Wait::ForOne, &mut gets, &mut updates);
+                        self.complete(session, Until::One, &mut gets, &mut updates);
                         continue;
                     }
                 }
@@ -178,7 +180,7 @@ impl Load<'_> {
                     Update::Done => {}
                     Update::Pending(ticket) => _ = updates.insert(ticket, number),
                     Update::Full(back) => {
-                        self.complete(session, Wait::ForOne, &mut gets, &mut updates);
+                        self.complete(session, Until::One, &mut gets, &mut updates);
                         count_up = back;
                         continue;
                     }
@@ -186,7 +188,7 @@ impl Load<'_> {
                 break;
             }
         }
-        let wait = if leaves { Wait::No } else { Wait::ForAll };
+        let wait = if leaves { Until::Now } else { Until::All };
         self.complete(session, wait, &mut gets, &mut updates);
         assert!(leaves || (gets.is_empty() && updates.is_empty()), "never told of");
         updates.into_values().collect()
@@ -194,8 +196,8 @@ impl Load<'_> {
 
     fn complete(
         &self,
-        session: &mut Session,
-        wait: Wait,
+        session: &mut Session<'a>,
+        wait: Until,
         gets: &mut BTreeMap<Ticket, usize>,
         updates: &mut BTreeMap<Ticket, usize>,
     ) {

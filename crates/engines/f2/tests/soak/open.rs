@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use conformance::session::{KeyLocks, Session};
 use engine::{BlockingWrites, Demand, Engine, Host, NoJournal, Op, Sequence, Wait};
 use environment::{Environment, Seed};
 use memory_budget::MemoryBudget;
@@ -24,6 +25,9 @@ const AT_ONCE: usize = 100;
 pub(crate) struct Open {
     pub(crate) store: Store,
     pub(crate) sequence: Arc<Sequence>,
+    /// The locks of its sessions.
+    pub(crate) locks: KeyLocks,
+    memory: Arc<MemoryBudget>,
     _pool: Pool,
 }
 
@@ -52,8 +56,14 @@ impl Open {
             barrier: Arc::new(NoJournal),
             memory: Arc::new(MemoryBudget::new(if is_adaptive { LIMIT } else { u64::MAX })),
         };
+        let memory = Arc::clone(&host.memory);
         let store = Store::open(host, options).unwrap();
-        Self { store, sequence, _pool: pool }
+        Self { store, sequence, locks: KeyLocks::default(), memory, _pool: pool }
+    }
+
+    /// Returns a session with room for `depth` pending calls.
+    pub(crate) fn session(&self, depth: usize) -> Session<'_> {
+        Session::new(&self.store, &self.sequence, &self.locks, &self.memory, depth)
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {

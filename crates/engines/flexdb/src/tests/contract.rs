@@ -8,7 +8,8 @@ use codec::SeqNo;
 use engine::{BlockingWrites, Change, Demand, Direction, Engine, Error, KeyRange, Op, Wait};
 use reads::BlockingReads;
 
-use super::stores::{Bench, Pairs, key, scan};
+use super::stores::{Bench, key, scan};
+use conformance::Pairs;
 
 #[test]
 fn pairs_are_found_in_memory_in_the_space_and_after_opening() {

@@ -24,8 +24,9 @@ use std::sync::Arc;
 use device::{Device, Faults, Replay, SimulatedDisk};
 use engine::{Barrier, Engine, NoJournal, Op};
 
-use super::stores::{Bench, Pairs};
+use super::stores::Bench;
 use crate::Options;
+use conformance::Pairs;
 
 /// Images whose remaining data are drawn at random, for each operation of a step and of an opening.
 const DRAWN: u64 = 4;

@@ -7,8 +7,9 @@ use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind
 use engine::{Engine, NoJournal};
 
 use super::fragmented::all;
-use super::stores::{Bench, Pairs, key, small};
+use super::stores::{Bench, key, small};
 use crate::Options;
+use conformance::Pairs;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

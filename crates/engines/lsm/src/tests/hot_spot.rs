@@ -8,8 +8,9 @@ use environment::{Random, Seed};
 use rand::RngExt;
 use reads::BlockingReads;
 
-use super::stores::{Bench, Pairs, key, scan, small};
+use super::stores::{Bench, key, scan, small};
 use crate::Options;
+use conformance::Pairs;
 
 const SLOTS: usize = 8;
 const KEYS: u64 = 20_000;

@@ -14,8 +14,9 @@ use engine::{
 use reads::BlockingReads;
 
 use super::durability::Journal;
-use super::stores::{Bench, Pairs, both, key, scan, small};
+use super::stores::{Bench, both, key, scan, small};
 use crate::Options;
+use conformance::Pairs;
 use lsm_tree::table::{Compression, LocalTables};
 
 /// Pushes pairs of these keys, all with this value.

@@ -12,6 +12,7 @@
 
 mod planted;
 mod ranges;
+mod reserve;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -10,8 +10,9 @@ use engine::{
 };
 use reads::BlockingReads;
 
-use super::stores::{Bench, Pairs, both, key, scan, small};
+use super::stores::{Bench, both, key, scan, small};
 use crate::{Compression, Options};
+use conformance::Pairs;
 use lsm_tree::range_deletes::COUNT_MAX;
 
 fn delete_range(bench: &Bench, start: u64, end: u64) -> SeqNo {

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use conformance::Cranked;
-pub(crate) use conformance::{Pairs, key, scan};
+pub(crate) use conformance::{key, scan};
 use device::Device;
 use engine::{Barrier, Engine, NoJournal, Result};
 

@@ -16,7 +16,7 @@ fn a_get_that_is_refused_counts_no_chunk() {
     let bench = cold_store(Options { cold_disk_bytes_max: None, ..uncached() });
     let chunks_read = |depth| {
         let before = bench.figure("chunk_digest_misses");
-        let mut session = bench.store.session_of_depth(depth).expect("a session begins");
+        let mut session = bench.session(depth);
         get_all(&mut session, 0..KEYS, &mut |_, value| assert!(value.is_some()));
         bench.figure("chunk_digest_misses") - before
     };

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use conformance::linearizable::{Action, Call, check};
+use conformance::session::{Completed, Get, Session, Ticket, Until, Update};
 use engine::{Change, Engine};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -12,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use super::super::stores::{Bench, key, value};
 use super::super::two_logs::small_cold;
 use super::uncached;
-use crate::{Completed, Get, Options, Session, Ticket, Update, Wait};
+use crate::Options;
 
 const CLIENTS: usize = 3;
 /// Calls of a client, at least and at most: it continues until all of [`BESIDE`] has happened.
@@ -35,7 +36,7 @@ struct Open {
 }
 
 struct Client<'a> {
-    session: Session,
+    session: Session<'a>,
     clock: &'a AtomicU64,
     client: usize,
     serial: u64,
@@ -102,7 +103,7 @@ impl Client<'_> {
                 Get::Found => return self.note(&open, Action::Read(decode(Some(&into)))),
                 Get::Absent => return self.note(&open, Action::Read(None)),
                 Get::Pending(ticket) => return self.pend(ticket, open),
-                Get::Full => self.complete(Wait::ForOne),
+                Get::Full => self.complete(Until::One),
             }
         }
     }
@@ -120,7 +121,7 @@ impl Client<'_> {
             match self.session.rmw(name, Box::new(operator)).expect("it begins") {
                 Update::Done => return self.note_update(&open),
                 Update::Pending(ticket) => return self.pend(ticket, open),
-                Update::Full(_) => self.complete(Wait::ForOne),
+                Update::Full(_) => self.complete(Until::One),
             }
         }
     }
@@ -130,7 +131,7 @@ impl Client<'_> {
         assert!(self.open.insert(ticket, open).is_none());
     }
 
-    fn complete(&mut self, wait: Wait) {
+    fn complete(&mut self, wait: Until) {
         let mut told = Vec::new();
         let completed = self.session.complete_pending(wait, &mut |ticket, outcome| {
             told.push((
@@ -184,7 +185,7 @@ fn history(seed: u64) -> u64 {
                 let (bench, clock, happened) = (&bench, &clock, &happened);
                 scope.spawn(move || {
                     let mut draw = SmallRng::seed_from_u64(seed * 100 + client as u64);
-                    let session = bench.store.session_of_depth(6).expect("a session begins");
+                    let session = bench.session(6);
                     let mut state = Client {
                         session,
                         clock,
@@ -205,12 +206,12 @@ fn history(seed: u64) -> u64 {
                             push(bench, call);
                         }
                         match draw.random_range(0..8) {
-                            0 => state.complete(Wait::No),
-                            1 => state.complete(Wait::ForOne),
+                            0 => state.complete(Until::Now),
+                            1 => state.complete(Until::One),
                             _ => {}
                         }
                     }
-                    state.complete(Wait::ForAll);
+                    state.complete(Until::All);
                     assert!(state.open.is_empty(), "every ticket is told");
                     (state.history, state.pended)
                 })

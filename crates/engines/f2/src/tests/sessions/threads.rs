@@ -2,15 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use conformance::session::{Completed, Session, Until, Update};
 use engine::Engine;
 
 use super::super::stores::{Add, Bench, count, key, value};
 use super::super::two_logs::small_cold;
-use crate::{Completed, Session, Update, Wait};
 
 /// Counts one key up, waiting for another operation if the session is full. Returns the number of
 /// operations that were reported meanwhile.
-fn add(session: &mut Session, number: u64) -> u64 {
+fn add(session: &mut Session<'_>, number: u64) -> u64 {
     let mut operator: Box<dyn engine::Operator + Send> = Box::new(Add);
     let mut told = 0;
     loop {
@@ -19,13 +19,13 @@ fn add(session: &mut Session, number: u64) -> u64 {
             Update::Pending(_) => return told,
             Update::Full(back) => {
                 operator = back;
-                told += complete(session, Wait::ForOne);
+                told += complete(session, Until::One);
             }
         }
     }
 }
 
-fn complete(session: &mut Session, wait: Wait) -> u64 {
+fn complete(session: &mut Session<'_>, wait: Until) -> u64 {
     let told = session.complete_pending(wait, &mut |_, outcome| {
         assert_eq!(outcome, Ok(Completed::Updated));
     });
@@ -61,7 +61,7 @@ fn pending_counters_are_exact_beside_both_compactions() {
             .map(|thread| {
                 let (bench, pended, updates) = (&bench, &pended, &updates);
                 scope.spawn(move || {
-                    let mut session = bench.store.session_of_depth(32).expect("a session begins");
+                    let mut session = bench.session(32);
                     let (mut round, mut told) = (0, 0);
                     while round < ROUNDS || !has_compacted(bench) {
                         for _ in 0..50 {
@@ -71,10 +71,10 @@ fn pending_counters_are_exact_beside_both_compactions() {
                             pended.fetch_add(u64::from(session.pending() > before), Relaxed);
                             round += 1;
                         }
-                        told += complete(&mut session, Wait::No);
+                        told += complete(&mut session, Until::Now);
                         push_some(bench, round);
                     }
-                    told += complete(&mut session, Wait::ForAll);
+                    told += complete(&mut session, Until::All);
                     assert_eq!(told, round, "every one of them was told");
                     updates.fetch_add(told, Relaxed);
                 })
@@ -107,7 +107,7 @@ fn d8_sessions_start_and_end_at_any_time() {
     const SESSIONS: u64 = 25;
     const COUNTERS: u64 = 600;
     let bench = Bench::open(small_cold());
-    let idle = bench.store.session().expect("a session begins");
+    let idle = bench.session(128);
     let (updates, done) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
@@ -117,15 +117,14 @@ fn d8_sessions_start_and_end_at_any_time() {
                     let mut round = 0;
                     while round < SESSIONS || !has_compacted(bench) {
                         round += 1;
-                        let mut session =
-                            bench.store.session_of_depth(16).expect("a session begins");
+                        let mut session = bench.session(16);
                         let mut told = 0;
                         for step in 0..40 {
                             told += add(&mut session, (round * 37 + step * 11 + thread) % COUNTERS);
                         }
                         // Some end with operations pending, which are abandoned.
                         if round % 2 == 0 {
-                            told += complete(&mut session, Wait::ForAll);
+                            told += complete(&mut session, Until::All);
                             assert_eq!(told, 40);
                         }
                         updates.fetch_add(told, Relaxed);
