@@ -32,7 +32,7 @@
 //!   names. The state that was found may be in the page cache alone, and a power cut leaves the
 //!   state before it. The files of that state are in these parts, too, since its segments are
 //!   removed only after a commit that succeeded. The superblock is settled before the next commit,
-//!   or by [`Engine::settle`](engine::Engine::settle).
+//!   or by [`FoundState::make_durable`](engine::FoundState::make_durable).
 //! - K6. A thread that writes a copy has open the files of the state that was current when the copy
 //!   began, and holds no lock. The part of these files below the cuts never changes, and a file
 //!   that is removed meanwhile stays readable for a thread that has it open. So checkpoints

@@ -22,6 +22,10 @@ impl MemoryParts for Store {
 
     fn bytes_min(&self) -> u64 {
         let shared = &self.shared;
+        if shared.split.plan().limit_max().is_none() {
+            // The parts have fixed sizes.
+            return self.budget().limit();
+        }
         let of_cold = shared.cold.as_ref().map_or(0, |cold| {
             let pages = |log: &HybridLog| log.geometry.page_bytes();
             let pages = BACKGROUND_PAGES * (pages(&cold.log) + pages(&cold.chunk_log));

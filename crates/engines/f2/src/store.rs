@@ -80,7 +80,7 @@ pub(crate) struct Shared {
     pub(crate) cold_disk_bytes_max: Option<u64>,
     /// Bytes reserved for buffers and for compactions.
     pub(crate) set_aside_bytes: u64,
-    /// Bytes that sessions and others have in buffers.
+    /// Bytes that lookups in flight and others have in buffers.
     pub(crate) user_bytes: UserBytes,
     /// Memory that compactions may have.
     pub(crate) work: Work,

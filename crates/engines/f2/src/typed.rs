@@ -59,8 +59,8 @@ impl<const N: usize> Fixed for [u8; N] {
 }
 
 /// A store of keys `K` and values `V` (section 2.1 of the F2 paper: FASTER's counters), for
-/// programs that use this crate alone, in a store without a journal: its writes are durable with the
-/// next [`Typed::flush`].
+/// programs that use this crate alone, in a store without a journal: its writes are durable with
+/// the next [`Typed::flush`].
 ///
 /// ```
 /// # use std::sync::Arc;

@@ -57,7 +57,7 @@ impl Admits for Shared {
         }
     }
 
-    fn size_of(self: &Arc<Self>, demand: &Demand<'_>, _bytes: u64, _wait: Wait) -> Result<Size> {
+    fn size_of(self: &Arc<Self>, demand: &Demand<'_>, _wait: Wait) -> Result<Size> {
         let ops = match demand {
             Demand::Ops(ops) => check_ranges(ops).map(|()| *ops)?,
             Demand::Update { key, bytes_max } => {
@@ -101,13 +101,13 @@ impl Admits for Shared {
         self.schedule_commit(self.memory_max(size).saturating_sub(size.0))
     }
 
-    /// The cause of a failure from before this write may be gone.
+    /// Returns the number of the last commit: the cause of an older failure may be gone.
     fn begin_wait(&self, _size: Size) -> Result<u64> {
         let is_reported = is_planted(Planted::OldFailureTold);
         Ok(if is_reported { 0 } else { self.admission.commits.begun() })
     }
 
-    fn check_work(self: &Arc<Self>, size: Size, begun: &u64) -> Result<()> {
+    fn check_memory(&self, size: Size, begun: &u64) -> Result<()> {
         let Some(cause) = self.admission.commits.failure_after(*begun) else { return Ok(()) };
         self.health.check_writable()?;
         Err(self.refusal(size, cause))

@@ -1,4 +1,4 @@
-//! The engine contract. Each call is handed to the file that does it.
+//! The store and the engine contract. Each call but the close is handed to the file that does it.
 
 use std::sync::Arc;
 

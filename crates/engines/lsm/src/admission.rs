@@ -74,7 +74,7 @@ impl Admits for Shared {
         Parts { writers, group, health, memory, limit }
     }
 
-    fn size_of(self: &Arc<Self>, demand: &Demand<'_>, _bytes: u64, wait: Wait) -> Result<Size> {
+    fn size_of(self: &Arc<Self>, demand: &Demand<'_>, wait: Wait) -> Result<Size> {
         let needs_level0 = wait != Wait::Replay;
         let memory = match demand {
             Demand::Ops(ops) => {
@@ -160,18 +160,19 @@ impl Admits for Shared {
         }
     }
 
-    fn check_work(self: &Arc<Self>, size: Size, (flush, compaction): &(u64, u64)) -> Result<()> {
-        let Admission { flushes, compactions, .. } = &self.admission;
-        if !self.has_memory(size) {
-            let failure = flushes.failure_after(*flush);
-            return failure.map_or(Ok(()), |cause| Err(self.refusal(size, cause)));
+    fn check_memory(&self, size: Size, (flush, _): &(u64, u64)) -> Result<()> {
+        match self.admission.flushes.failure_after(*flush) {
+            Some(cause) if !self.has_memory(size) => Err(self.refusal(size, cause)),
+            _ => Ok(()),
         }
-        if self.has_level0_room(size) {
+    }
+
+    fn check_other_work(&self, size: Size, (_, compaction): &(u64, u64)) -> Result<()> {
+        if !self.has_memory(size) || self.has_level0_room(size) {
             return Ok(());
         }
-        // Only compactions can help, the ones that are due now included.
-        self.make_room(size);
-        let failure = compactions.failure_after(*compaction);
+        // Only compactions can help.
+        let failure = self.admission.compactions.failure_after(*compaction);
         failure.or_else(|| self.compactions_halted()).map_or(Ok(()), Err)
     }
 }

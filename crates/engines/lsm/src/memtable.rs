@@ -82,7 +82,7 @@ impl Memtable {
         let place = youngest.place.clone();
         let mut merged = Self::of(youngest.id(), place, floor, youngest.family());
         merged.rests = true;
-        fill(&Entered::of(&merged, merged.gate()))?;
+        merged.enter().map_or(Ok(()), |entered| fill(&entered))?;
         merged.seal();
         Ok((!merged.is_empty()).then(|| Arc::new(merged)))
     }

@@ -29,7 +29,8 @@ mod tally;
 mod walk;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use memory_budget::MemoryBudget;
 use sync::locks::{Mutex, RwLockReadGuard, RwLockWriteGuard};
@@ -57,16 +58,18 @@ pub(crate) struct Map {
     budget: Arc<MemoryBudget>,
     /// Bytes that this map has charged to the budget; they are released when it is dropped.
     charged: AtomicU64,
+    /// Leaves that the map was built with. The map now has this many, plus `splits`, less `merges`.
+    first_leaves: u64,
     splits: AtomicU64,
     merges: AtomicU64,
 }
 
-/// Figures about the map's shape.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shape {
+/// The number of leaves of a map, and how it came about.
+pub(crate) struct Leaves {
     pub(crate) leaves: u64,
-    pub(crate) superseded: u64,
+    /// Leaves that were cut in two.
     pub(crate) splits: u64,
+    /// Pairs of leaves that were merged.
     pub(crate) merges: u64,
 }
 
@@ -98,6 +101,7 @@ impl Map {
             trim: Trim::default(),
             budget,
             charged: AtomicU64::new(0),
+            first_leaves: leaves.len() as u64,
             splits: AtomicU64::new(0),
             merges: AtomicU64::new(0),
             slab,
@@ -158,23 +162,32 @@ impl Map {
         self.charged.load(Relaxed)
     }
 
-    /// Bytes that the directory's lists take at present. Walks them.
-    pub(crate) fn directory_memory(&self) -> usize {
-        self.directory.memory()
+    /// Returns how many leaves there are, and how many splits and merges there were. Visits no
+    /// leaf.
+    pub(crate) fn leaves(&self) -> Leaves {
+        // `merges` is loaded first. A merge comes after the split that made its leaves, so the
+        // difference is never negative.
+        let merges = self.merges.load(Acquire);
+        let splits = self.splits.load(Relaxed);
+        Leaves { leaves: self.first_leaves + splits - merges, splits, merges }
     }
 
-    /// Counts leaves and old versions; visits every leaf.
-    pub(crate) fn shape(&self) -> Shape {
-        let mut shape = Shape {
-            splits: self.splits.load(Relaxed),
-            merges: self.merges.load(Relaxed),
-            ..Shape::default()
-        };
+    /// Counts the leaves of the directory.
+    #[cfg(test)]
+    pub(crate) fn walk_leaves(&self) -> u64 {
+        let mut leaves = 0;
+        self.directory.for_each(|_| leaves += 1);
+        leaves
+    }
+
+    /// Returns the number of old versions and tombstones. Visits every leaf.
+    #[cfg(test)]
+    pub(crate) fn superseded(&self) -> u64 {
+        let mut superseded = 0;
         self.directory.for_each(|entry| {
-            shape.leaves += 1;
-            shape.superseded += self.slab.get(entry.leaf).read().superseded() as u64;
+            superseded += self.slab.get(entry.leaf).read().superseded() as u64;
         });
-        shape
+        superseded
     }
 
     fn lock_to_read(&self, entry: Entry) -> Option<RwLockReadGuard<'_, Leaf>> {
@@ -241,7 +254,7 @@ impl Map {
         }
         self.account(before, leaf.memory());
         change.publish_merge(leaf.revision);
-        self.merges.fetch_add(1, Relaxed);
+        self.merges.fetch_add(1, Release);
         drop((leaf, upper));
         self.slab.release(upper_entry.leaf);
         self.directory.change(key).join_chunks();

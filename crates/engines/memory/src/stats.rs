@@ -7,9 +7,9 @@ use engine::Stats;
 use crate::store::Shared;
 
 impl Shared {
-    /// Figures about the store. Visits every leaf to count old versions.
+    /// Figures about the store, at the cost of some loads.
     pub(crate) fn stats(&self) -> Stats {
-        let shape = self.map.shape();
+        let leaves = self.map.leaves();
         let last = &self.last_snapshot;
         let snapshot_bytes = last.bytes.load(Relaxed);
         Stats {
@@ -19,12 +19,10 @@ impl Shared {
             disk_bytes: snapshot_bytes + engine::Superblock::FILE_BYTES,
             reserved: self.reserved.load(Relaxed),
             detail: vec![
-                ("leaves", shape.leaves),
-                ("splits", shape.splits),
-                ("merges", shape.merges),
-                ("superseded_versions", shape.superseded),
+                ("leaves", leaves.leaves),
+                ("splits", leaves.splits),
+                ("merges", leaves.merges),
                 ("scanned_dead_entries", self.scanned_dead.load(Relaxed)),
-                ("directory_bytes", self.map.directory_memory() as u64),
                 ("snapshots_written", last.count.load(Relaxed)),
                 ("snapshot_bytes", snapshot_bytes),
                 ("snapshot_pairs", last.pairs.load(Relaxed)),

@@ -30,7 +30,7 @@ pub struct Parts<'a> {
 pub trait Admits: Room + Sized {
     /// The size of a write.
     type Size: Copy;
-    /// The failures of background work before a writer has begun to wait.
+    /// The numbers of the last tries of background work before a writer has begun to wait.
     type Since;
     /// The memory that a refused write waited for, as its error names it.
     const WAITS_FOR: &'static str;
@@ -38,17 +38,16 @@ pub trait Admits: Room + Sized {
     /// Returns its parts.
     fn parts(&self) -> Parts<'_>;
 
-    /// Returns the size of a write whose keys and values have `bytes`.
+    /// Returns the size of a write.
     ///
     /// # Errors
     /// The store never accepts it.
-    fn size_of(self: &Arc<Self>, demand: &Demand<'_>, bytes: u64, wait: Wait)
-    -> Result<Self::Size>;
+    fn size_of(self: &Arc<Self>, demand: &Demand<'_>, wait: Wait) -> Result<Self::Size>;
 
     /// Returns the bytes that a write takes in memtables.
     fn memory_of(size: Self::Size) -> u64;
 
-    /// Returns the bytes that memtables may take with a write.
+    /// Returns the bytes that all memtables together may have once the write is in them.
     fn memory_max(&self, size: Self::Size) -> u64;
 
     /// Returns the nanoseconds that a write owes for each KiB; 0 if background work keeps up.
@@ -62,10 +61,12 @@ pub trait Admits: Room + Sized {
     }
 
     /// Reserves room for the first writer in the queue, above the share if no background work can
-    /// make any. `wait` says whether the call may wait for the end of such work.
+    /// make any. With [`Wait::Yes`] it may wait for the end of work that is under way, and with
+    /// [`Wait::No`] for nothing.
     fn grant(self: &Arc<Self>, size: Self::Size, wait: Wait) -> Option<Reservation<'_>>;
 
-    /// Has the background make room. Returns whether it has any work to do for that.
+    /// Has the background make room, without a wait. Returns whether it has any work to do for
+    /// that.
     fn make_room(self: &Arc<Self>, size: Self::Size) -> bool;
 
     /// Begins the wait of a writer.
@@ -74,11 +75,19 @@ pub trait Admits: Room + Sized {
     /// Background work fails, and is not tried again before a pause is over.
     fn begin_wait(&self, size: Self::Size) -> Result<Self::Since>;
 
-    /// Checks the background work before the first writer in the queue waits for it.
+    /// Checks the background work that makes memory, before more of it is scheduled.
     ///
     /// # Errors
     /// It has failed since the writer began to wait, and no other work helps the writer.
-    fn check_work(self: &Arc<Self>, size: Self::Size, since: &Self::Since) -> Result<()>;
+    fn check_memory(&self, size: Self::Size, since: &Self::Since) -> Result<()>;
+
+    /// Checks other background work that the writer waits for, once all of it is scheduled.
+    ///
+    /// # Errors
+    /// The same.
+    fn check_other_work(&self, _size: Self::Size, _since: &Self::Since) -> Result<()> {
+        Ok(())
+    }
 
     /// Reserves room for a write, as [`engine::Engine::reserve`] says.
     ///
@@ -92,7 +101,7 @@ pub trait Admits: Room + Sized {
         let Parts { health, writers, limit, .. } = self.parts();
         health.check_writable()?;
         let bytes = demand.bytes();
-        let size = self.size_of(demand, bytes, wait)?;
+        let size = self.size_of(demand, wait)?;
         // A write in the journal may come from a time when the keyspace had more memory.
         if bytes > limit && wait != Wait::Replay {
             return Err(Error::WriteTooLarge { bytes, limit });
@@ -153,11 +162,13 @@ pub trait Admits: Room + Sized {
             if let Some(room) = self.grant(size, Wait::Yes) {
                 return Ok(Some(room));
             }
-            self.check_work(size, &since)?;
+            self.check_memory(size, &since)?;
+            let has_work = self.make_room(size);
+            self.check_other_work(size, &since)?;
             // The group notes the end of background work, and a reservation that returns. It does
             // not note that a reader drops a memtable: if there is no work, that may have made
             // room.
-            Ok(if self.make_room(size) { None } else { self.grant(size, Wait::Yes) })
+            Ok(if has_work { None } else { self.grant(size, Wait::Yes) })
         })
     }
 

@@ -114,6 +114,8 @@ pub fn last_of_each_key<'a, 'b>(ops: &'a [Op<'b>]) -> impl Iterator<Item = &'a O
 
 #[cfg(test)]
 mod tests {
+    use sequence::KeyRange;
+
     use super::*;
 
     #[test]
@@ -131,5 +133,23 @@ mod tests {
         let many: Vec<_> = others.chain(steps).collect();
         assert_eq!(last_of_each_key(&many).count(), 23);
         assert!(last_of_each_key(&many).take(3).eq(&last));
+    }
+
+    /// A range delete decides the keys that its range has.
+    #[test]
+    fn a_range_delete_decides_the_keys_of_its_range() {
+        let keys = [&b""[..], b"a", b"a\0", b"b", b"ba", b"c"];
+        for start in keys {
+            for end in keys.map(Some).into_iter().chain([None]) {
+                let range = match end {
+                    Some(end) => KeyRange::of(start..end),
+                    None => KeyRange::of(start..),
+                };
+                let op = Op::DeleteRange { start, end };
+                for key in keys {
+                    assert_eq!(op.decides(key), range.contains(key), "{op:?} and {key:?}");
+                }
+            }
+        }
     }
 }

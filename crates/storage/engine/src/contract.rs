@@ -167,13 +167,14 @@ pub fn go_on() -> Result<()> {
     Ok(())
 }
 
-/// The state that an engine has found when it was opened.
+/// The state that an engine has found when it was opened. It is apart from [`Engine`], since only
+/// the host of a journal needs it, once.
 pub trait FoundState {
     /// Makes that state durable. A process that was killed may have left it only in the page cache,
-    /// so the host calls this before it removes anything because of [`Engine::persisted`]. It need
-    /// not, if all was closed in order. An engine that writes nothing when it is opened needs some
-    /// syncs here, once (`flexdb` eight, others two). An engine that makes them when it is opened
-    /// has nothing to do.
+    /// so the host calls this before it removes anything because of [`Engine::persisted`]. The host
+    /// need not call it after an orderly close. An engine that writes nothing when it is opened
+    /// needs some syncs here, once (`flexdb` eight, others two). An engine that makes them when it
+    /// is opened has nothing to do.
     ///
     /// Returns `false` without waiting if a flush has the files. Then nothing must be removed, and
     /// the host asks again later: the flush may wait for a write, which may wait for the host's

@@ -13,7 +13,8 @@ pub trait ResizableMemory: Sync {
     /// Sets the limit of its budget to `limit`, or to the nearest limit that it can reach
     /// ([`MemoryBudget::resize`]), and returns it. A larger budget is there immediately. A smaller
     /// one is reached in the background: others can use the memory once
-    /// [`MemoryNeeds::is_within_limit`]. One caller at a time; it never waits.
+    /// [`MemoryNeeds::is_within_limit`]. An unchanged limit changes nothing. One caller at a time;
+    /// it never waits.
     ///
     /// # Errors
     /// [`crate::Error::Closed`]; nothing has changed.
@@ -35,10 +36,11 @@ pub trait MemoryParts: Sync {
     }
 
     /// Returns whether each part takes no more than its share of the present budget. Parts of a
-    /// smaller budget may need time for that.
+    /// smaller budget may need time for that, and this call may end their work.
     fn are_within_shares(&self) -> bool;
 
-    /// Returns the I/O that more memory would have saved since the store was opened.
+    /// Returns the I/O that more memory would have saved since the store was opened. Sets how much
+    /// more memory that is about: before the first call the store counts nothing.
     fn gain(&self) -> MemoryGain;
 
     /// Returns an error if the store is closed.

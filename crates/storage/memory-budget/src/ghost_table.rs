@@ -15,8 +15,9 @@ pub const GHOST_PAGE_BYTES: u64 = 4096;
 
 /// Bits of an entry's page, and of its fingerprint.
 const HALF: u32 = 32;
-/// Part of a budget that a table takes, and limits of its entries.
+/// A table takes one of this number of parts of the budget, in bytes.
 const SHARE: u64 = 4096;
+/// Limits of its entries.
 const ENTRIES_MIN: u64 = 64;
 const ENTRIES_MAX: u64 = 1 << 16;
 

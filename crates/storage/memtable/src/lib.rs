@@ -35,4 +35,4 @@ mod versions;
 pub use family::Family;
 pub use head::{Gate, Head};
 pub use memory::MemtableMemory;
-pub use versions::Versions;
+pub use versions::{Entered, Versions};

@@ -39,11 +39,11 @@ impl Versions {
         self.entries.is_empty()
     }
 
-    /// Returns the gate for a writer; `None` if the memtable is sealed, unless `also_sealed`.
+    /// Returns the right to write; `None` if the memtable is sealed, unless `also_sealed`.
     #[inline]
-    pub fn try_enter(&self, also_sealed: bool) -> Option<Gate<'_>> {
+    pub fn try_enter(&self, also_sealed: bool) -> Option<Entered<'_>> {
         let gate = self.head.gate();
-        (!gate.is_sealed() || also_sealed).then_some(gate)
+        (!gate.is_sealed() || also_sealed).then_some(Entered { versions: self, _gate: gate })
     }
 
     /// Moves the floor to `visible()` if there are no versions, and returns whether that was so.
@@ -59,15 +59,24 @@ impl Versions {
             each(&key);
         });
     }
+}
 
+/// The right to write to a memtable, which is not sealed meanwhile.
+#[derive(Debug)]
+pub struct Entered<'a> {
+    versions: &'a Versions,
+    _gate: Gate<'a>,
+}
+
+impl Entered<'_> {
     /// Adds the version that `op` makes, in memory that was reserved for it. A version that is
-    /// already there stays (replay). The caller has entered.
+    /// already there stays (replay).
     #[inline]
     pub fn insert(&self, op: &Op<'_>, seqno: SeqNo, room: &mut Reservation<'_>) {
-        self.head.note_write(seqno);
-        if self.entries.insert(op.key(), seqno.get(), op.value()) {
+        self.versions.head.note_write(seqno);
+        if self.versions.entries.insert(op.key(), seqno.get(), op.value()) {
             let bytes = SkipList::entry_bytes(op.key().len(), op.value().map_or(0, <[u8]>::len));
-            self.head.note_entry(bytes, op.value().is_none(), room);
+            self.versions.head.note_entry(bytes, op.value().is_none(), room);
         }
     }
 
@@ -82,9 +91,9 @@ impl Versions {
         is_unseen: impl FnOnce(u64) -> bool,
         room: &mut Reservation<'_>,
     ) {
-        self.head.note_write(seqno);
-        let bytes = self.entries.put(op.key(), seqno.get(), op.value(), is_unseen);
-        self.head.note_entry(bytes, op.value().is_none(), room);
+        self.versions.head.note_write(seqno);
+        let bytes = self.versions.entries.put(op.key(), seqno.get(), op.value(), is_unseen);
+        self.versions.head.note_entry(bytes, op.value().is_none(), room);
     }
 }
 

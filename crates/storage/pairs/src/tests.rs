@@ -132,6 +132,19 @@ fn it_gives_memory_back() {
     assert_eq!((pairs.bytes(), budget.used()), (0, 0));
 }
 
+#[test]
+fn a_pair_that_takes_memory_is_reported() {
+    let budget = Arc::new(MemoryBudget::new(16 << 20));
+    let pairs = Pairs::new(GhostTable::new(64), &budget, PART_MAX);
+    pairs.open(1);
+    pairs.fit(8 << 20);
+    let before = pairs.bytes();
+    assert!(pairs.keep(1, b"first", 1, &[7; 100]), "it takes a page");
+    assert!(pairs.bytes() > before);
+    assert!(!pairs.keep(1, b"first", 1, &[8; 100]), "the page has room");
+    assert!(!pairs.keep(2, b"second", 1, &[7; 100]), "it is of another state");
+}
+
 /// It takes a half before anything is known, and then follows the reads, up to its maximum.
 #[test]
 fn its_part_follows_gets_and_walks() {

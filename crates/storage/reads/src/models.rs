@@ -1,5 +1,5 @@
-//! Models of in-flight reads under shuttle: a device that completes reads in any order, a queue that
-//! fails, and callbacks that panic.
+//! Models of in-flight reads under shuttle: a device that completes reads in any order, a queue
+//! that fails, and callbacks that panic.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-reads --profile models \

@@ -39,20 +39,29 @@ pub fn expected(number: u64, value: fn(u64, u8) -> Vec<u8>) -> Option<Vec<u8>> {
     }
 }
 
+/// The value of a key, by its number.
+pub type Expected = fn(u64) -> Option<Vec<u8>>;
+
 /// A function that salvages the store on a device.
 pub type Salvage = fn(&Arc<dyn Device>, &mut TakeSound<'_>) -> Result<Salvaged>;
 
 /// Returns the report and the pairs of a salvage.
 ///
 /// # Panics
-/// If it fails.
-pub fn salvaged(device: &Arc<dyn Device>, salvage: Salvage) -> (Salvaged, Found) {
+/// If it fails, or, if `is_each_once`, if it has a delete or a key twice.
+pub fn salvaged(
+    device: &Arc<dyn Device>,
+    salvage: Salvage,
+    is_each_once: bool,
+) -> (Salvaged, Found) {
     let mut found = Found::new();
     let report = salvage(device, &mut |op| {
-        match op {
-            Op::Put { key, value } => drop(found.insert(key.to_vec(), value.to_vec())),
-            op => drop(found.remove(op.key())),
-        }
+        let before = match op {
+            Op::Put { key, value } => found.insert(key.to_vec(), value.to_vec()),
+            _ if is_each_once => panic!("a salvage of pairs has {op:?}"),
+            op => found.remove(op.key()),
+        };
+        assert!(!is_each_once || before.is_none(), "{op:?} is of a key that was salvaged before");
         ControlFlow::Continue(())
     });
     (report.expect("something is salvaged"), found)
@@ -61,14 +70,14 @@ pub fn salvaged(device: &Arc<dyn Device>, salvage: Salvage) -> (Salvaged, Found)
 /// Salvages a store that is whole.
 ///
 /// # Panics
-/// If a pair of the first `keys` is missing or wrong, or the report has a loss.
+/// As [`salvaged`]; if a pair of the first `keys` is missing or wrong, or the report has a loss.
 pub fn check_whole(
     device: &Arc<dyn Device>,
     salvage: Salvage,
-    keys: u64,
-    expected: fn(u64) -> Option<Vec<u8>>,
+    (keys, expected): (u64, Expected),
+    is_each_once: bool,
 ) {
-    let (report, found) = salvaged(device, salvage);
+    let (report, found) = salvaged(device, salvage, is_each_once);
     assert_eq!((report.lost.len(), report.may_be_outdated), (0, false));
     for number in 0..keys {
         assert_eq!(found.get(&key(number)).cloned(), expected(number), "{number}");

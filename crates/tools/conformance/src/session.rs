@@ -2,44 +2,47 @@
 //!
 //! 1. A put and a delete never wait for the device. A get that does has a [`Ticket`].
 //! 2. An update whose old value is on the device looks it up ([`At::ForUpdate`]). When the value is
-//!    there, the session locks the key, and writes the new value if the old one is the newest.
-//!    Otherwise the update begins again, under the same ticket.
+//!    there, the session locks the key alone, and writes the new value if the old one is the
+//!    newest. Otherwise the update begins again, under the same ticket.
 //! 3. [`Session::complete_pending`] reports each pending call once.
 //!
-//! Sessions of one store share their key locks (law L6), and no other thread writes their keys.
+//! The engine puts the writes of one key in an order of its own, so puts, deletes and updates in
+//! memory share the key's lock, as in a database without a journal. A writer reserves room before
+//! it locks a key. Sessions of one store share their key locks, and every other writer of their
+//! keys takes these locks too.
 
 use std::fmt;
 use std::sync::Arc;
 
 use engine::{
-    At, BlockingWrites, Change, Demand, Engine, Lookup, Op, Operator, PendingLookup, Reservation,
-    Result, Sequence, Updated, VALUE_BYTES_GUESSED, Wait,
+    At, Change, Demand, Engine, Lookup, Op, Operator, PendingLookup, Reservation, Result, Sequence,
+    Updated, VALUE_BYTES_GUESSED, Wait,
 };
 use memory_budget::MemoryBudget;
 use reads::InFlightReads;
-use sync::locks::{Mutex, MutexGuard};
+use sync::locks::{RwLock, RwLockReadGuard};
 
 /// Key locks; a power of two.
 const STRIPES: usize = 64;
 
 /// The key locks of a store's sessions.
 #[derive(Debug)]
-pub struct KeyLocks([Mutex<()>; STRIPES]);
+pub struct KeyLocks([RwLock<()>; STRIPES]);
 
 impl Default for KeyLocks {
     fn default() -> Self {
-        Self([const { Mutex::new(()) }; STRIPES])
+        Self([const { RwLock::new(()) }; STRIPES])
     }
 }
 
 impl KeyLocks {
-    fn of(&self, key: &[u8]) -> &Mutex<()> {
+    fn of(&self, key: &[u8]) -> &RwLock<()> {
         &self.0[codec::hash64(0, key) as usize % STRIPES]
     }
 
-    /// Locks a key for a write without a session.
-    pub fn lock(&self, key: &[u8]) -> MutexGuard<'_, ()> {
-        self.of(key).lock()
+    /// Locks a key for writes whose order the engine decides.
+    pub fn share(&self, key: &[u8]) -> RwLockReadGuard<'_, ()> {
+        self.of(key).read()
     }
 }
 
@@ -114,6 +117,9 @@ pub type EachCompleted<'a> = dyn FnMut(Ticket, Result<Completed<'_>>) + 'a;
 
 impl<'e> Session<'e> {
     /// Begins a session with room for `depth` pending calls, whose buffers are charged to `budget`.
+    ///
+    /// # Panics
+    /// The engine does not order the writes of a key.
     pub fn new(
         engine: &'e dyn Engine,
         sequence: &'e Sequence,
@@ -121,6 +127,7 @@ impl<'e> Session<'e> {
         budget: &Arc<MemoryBudget>,
         depth: usize,
     ) -> Self {
+        assert!(engine.updates().is_some(), "the engine orders the writes of a key");
         let reads = InFlightReads::new(depth, budget);
         Self { engine, sequence, locks, reads, again: Vec::new(), depth, tickets: 0 }
     }
@@ -155,8 +162,7 @@ impl<'e> Session<'e> {
     /// # Errors
     /// As [`Engine::reserve`] and [`Engine::apply`].
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let _locked = self.locks.of(key).lock();
-        self.engine.write_next(&[Op::Put { key, value }], self.sequence).map(drop)
+        self.write(key, &Op::Put { key, value })
     }
 
     /// Deletes a key.
@@ -164,8 +170,15 @@ impl<'e> Session<'e> {
     /// # Errors
     /// The same.
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
-        let _locked = self.locks.of(key).lock();
-        self.engine.write_next(&[Op::Delete { key }], self.sequence).map(drop)
+        self.write(key, &Op::Delete { key })
+    }
+
+    fn write(&self, key: &[u8], op: &Op<'_>) -> Result<()> {
+        let ops = std::slice::from_ref(op);
+        let mut room = reserve(self.engine, &Demand::Ops(ops))?;
+        let _shared = self.locks.share(key);
+        let number = self.sequence.begin();
+        self.engine.apply(ops, number.seqno(), &mut room)
     }
 
     /// Replaces a value by the result of `operator`. The update is done, unless the old value is on
@@ -189,23 +202,17 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// Completes pending calls, and calls `each` for every call that has ended. Returns their number.
-    ///
-    /// # Errors
-    /// An update could not begin again.
-    pub fn complete_pending(
-        &mut self,
-        until: Until,
-        each: &mut EachCompleted<'_>,
-    ) -> Result<usize> {
+    /// Completes pending calls, and calls `each` for every call that has ended. Returns their
+    /// number.
+    pub fn complete_pending(&mut self, until: Until, each: &mut EachCompleted<'_>) -> usize {
         let mut count = 0;
         loop {
-            count += self.begin_again(each)?;
+            count += self.begin_again(each);
             let waits = until == Until::All || until == Until::One && count == 0;
             count += self.complete_some(waits, each);
             let is_over = until == Until::Now || until == Until::One && count > 0;
             if is_over || self.pending() == 0 {
-                return Ok(count);
+                return count;
             }
         }
     }
@@ -230,33 +237,29 @@ impl<'e> Session<'e> {
         operator: &mut dyn Operator,
     ) -> Result<Option<Box<dyn PendingLookup>>> {
         let mut bytes_max = VALUE_BYTES_GUESSED;
+        let Some(updates) = self.engine.updates() else { return Ok(None) };
         loop {
-            if let Some(updates) = self.engine.updates() {
-                let demand = Demand::Update { key, bytes_max };
-                let room = self.engine.reserve(&demand, Wait::Yes)?;
-                let mut room = room.unwrap_or_else(Reservation::uncounted);
-                let _locked = self.locks.of(key).lock();
-                let number = self.sequence.begin();
-                match updates.try_update(key, operator, number.seqno(), &mut room)? {
-                    Updated::Done => return Ok(None),
-                    Updated::NeedsRoom { bytes } => {
-                        bytes_max = bytes;
-                        continue;
+            let mut room = reserve(self.engine, &Demand::Update { key, bytes_max })?;
+            let shared = self.locks.share(key);
+            let number = self.sequence.begin();
+            let updated = updates.try_update(key, operator, number.seqno(), &mut room)?;
+            drop((number, shared, room));
+            match updated {
+                Updated::Done => return Ok(None),
+                Updated::NeedsRoom { bytes } => bytes_max = bytes,
+                Updated::NeedsRead => {
+                    let looked_up = self.engine.lookup(key, At::ForUpdate, &mut Vec::new())?;
+                    // Otherwise another thread has brought the value to memory.
+                    if let Lookup::Pending(lookup) = looked_up {
+                        return Ok(Some(lookup));
                     }
-                    Updated::NeedsRead => {}
                 }
-            }
-            let mut old = Vec::new();
-            match self.engine.lookup(key, At::ForUpdate, &mut old)? {
-                Lookup::Pending(lookup) => return Ok(Some(lookup)),
-                // Another thread has brought it to memory.
-                Lookup::Found | Lookup::Absent => {}
             }
         }
     }
 
     /// Begins the updates again whose old value was not the newest.
-    fn begin_again(&mut self, each: &mut EachCompleted<'_>) -> Result<usize> {
+    fn begin_again(&mut self, each: &mut EachCompleted<'_>) -> usize {
         let mut count = 0;
         for mut pending in std::mem::take(&mut self.again) {
             let Some(operator) = &mut pending.operator else { continue };
@@ -276,7 +279,7 @@ impl<'e> Session<'e> {
                 }
             }
         }
-        Ok(count)
+        count
     }
 
     fn complete_some(&mut self, waits: bool, each: &mut EachCompleted<'_>) -> usize {
@@ -288,9 +291,13 @@ impl<'e> Session<'e> {
                 return each(pending.ticket, value.map(Completed::Value));
             };
             let is_done = done.value.and_then(|old| {
-                let change = operator.update(old.map(|old| old.as_slice()));
                 let is_newest = || done.lookup.is_newest();
-                write(*engine, sequence, locks.of(&pending.key), &pending.key, &change, &is_newest)
+                let update = |operator: &mut dyn Operator| {
+                    operator.update(old.as_ref().map(|old| old.as_slice()))
+                };
+                let mut update = || update(&mut **operator);
+                let key = &*pending.key;
+                write_newest((*engine, sequence), locks.of(key), key, &mut update, &is_newest)
             });
             match is_done {
                 Ok(true) => each(pending.ticket, Ok(Completed::Updated)),
@@ -302,33 +309,41 @@ impl<'e> Session<'e> {
     }
 }
 
+/// Reserves room for a write, and waits for it.
+fn reserve<'e>(engine: &'e dyn Engine, demand: &Demand<'_>) -> Result<Reservation<'e>> {
+    Ok(engine.reserve(demand, Wait::Yes)?.unwrap_or_else(Reservation::uncounted))
+}
+
 /// Writes the result of an update, if its old value is the newest. Returns whether it was.
-fn write(
-    engine: &dyn Engine,
-    sequence: &Sequence,
-    lock: &Mutex<()>,
+fn write_newest(
+    (engine, sequence): (&dyn Engine, &Sequence),
+    lock: &RwLock<()>,
     key: &[u8],
-    change: &Change,
+    update: &mut dyn FnMut() -> Change,
     is_newest: &dyn Fn() -> bool,
 ) -> Result<bool> {
-    let op = match change {
-        Change::Put(value) => Op::Put { key, value },
-        Change::Delete => Op::Delete { key },
-        Change::Keep => {
-            let _locked = lock.lock();
-            return Ok(is_newest());
+    let mut bytes_max = VALUE_BYTES_GUESSED;
+    loop {
+        let mut room = reserve(engine, &Demand::Update { key, bytes_max })?;
+        let _locked = lock.write();
+        if !is_newest() {
+            return Ok(false);
         }
-    };
-    let ops = [op];
-    let room = engine.reserve(&Demand::Ops(&ops), Wait::Yes)?;
-    let mut room = room.unwrap_or_else(Reservation::uncounted);
-    let _locked = lock.lock();
-    if !is_newest() {
-        return Ok(false);
+        let change = update();
+        let op = match &change {
+            Change::Put(value) => Op::Put { key, value },
+            Change::Delete => Op::Delete { key },
+            Change::Keep => return Ok(true),
+        };
+        let bytes = op.value().map_or(0, |value| value.len() as u64);
+        if bytes > bytes_max {
+            bytes_max = bytes;
+            continue;
+        }
+        let number = sequence.begin();
+        engine.apply(&[op], number.seqno(), &mut room)?;
+        return Ok(true);
     }
-    let number = sequence.begin();
-    engine.apply(&ops, number.seqno(), &mut room)?;
-    Ok(true)
 }
 
 impl fmt::Debug for Session<'_> {

@@ -11,12 +11,15 @@ use engine::Engine;
 
 use super::stores::{Add, Bench, count, key, value};
 use super::two_logs::{KEYS, push_out, small_cold, small_hot};
+use sync::planted::must_fail;
+
 use crate::check;
 use crate::planted::meanwhile_before_link;
 
 /// D4: in the reference a checkpoint with two sessions spins for ever. Here sessions do nothing
 /// while checkpoints are made at the same time, and all checkpoints end within `limit`.
-pub(super) fn checkpoints_end_beside_sessions(limit: Duration) {
+/// If they are `protected`, each is protected by the epochs meanwhile, which is the defect.
+fn checkpoints_end_beside_sessions(limit: Duration, protected: bool) {
     const SESSIONS: u64 = 5;
     const CHECKPOINTS: usize = 3;
     let bench = Bench::loaded(KEYS, small_cold());
@@ -28,6 +31,8 @@ pub(super) fn checkpoints_end_beside_sessions(limit: Duration) {
         // The get is pending if its key is on disk.
         session.get(&key(KEYS / 2 + number), &mut into).expect("the get begins");
     }
+    let participant = bench.store.shared.epochs.join();
+    let mut guard = protected.then(|| participant.protect());
     let before = bench.store.newest_checkpoint();
     let (tell, told) = std::sync::mpsc::channel();
     let have_ended = std::thread::scope(|scope| {
@@ -44,6 +49,7 @@ pub(super) fn checkpoints_end_beside_sessions(limit: Duration) {
         let have_ended = (0..CHECKPOINTS).all(|_| told.recv_timeout(limit).is_ok());
         // A checkpoint that waits for the sessions ends now.
         sessions.clear();
+        drop(guard.take());
         have_ended
     });
     assert!(have_ended, "a checkpoint waits for sessions that do nothing");
@@ -53,7 +59,14 @@ pub(super) fn checkpoints_end_beside_sessions(limit: Duration) {
 #[test]
 fn d4_a_checkpoint_waits_for_no_session() {
     // Far longer than the checkpoints take.
-    checkpoints_end_beside_sessions(Duration::from_secs(60));
+    checkpoints_end_beside_sessions(Duration::from_secs(60), false);
+}
+
+#[test]
+fn a_session_that_is_protected_is_found() {
+    must_fail("a protected session", "waits for sessions", || {
+        checkpoints_end_beside_sessions(Duration::from_secs(2), true);
+    });
 }
 
 /// The same while all writers count up, and copies are opened.

@@ -136,7 +136,7 @@ impl<'a> Load<'a> {
         }
         for number in &step.counters {
             let name = counter(*number);
-            let _locked = self.open.locks.lock(&name);
+            let _shared = self.open.locks.share(&name);
             let ticket = self.open.sequence.begin();
             let mut count_up = CountUp(self.thread());
             self.open.store.rmw(&name, &mut count_up, ticket.seqno()).unwrap();
@@ -213,7 +213,7 @@ impl<'a> Load<'a> {
                     self.done.pending_updates.fetch_add(1, SeqCst);
                 }
             };
-        session.complete_pending(wait, &mut told).unwrap();
+        session.complete_pending(wait, &mut told);
     }
 
     fn read_in_flight(&self, keys: &[usize]) {

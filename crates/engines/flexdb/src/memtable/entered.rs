@@ -2,7 +2,6 @@
 
 use codec::SeqNo;
 use engine::{Op, Reservation};
-use memtable::Gate;
 
 use super::{IsSeen, Memtable};
 use crate::planted::{Planted, is_planted};
@@ -10,14 +9,14 @@ use crate::planted::{Planted, is_planted};
 /// The right to write to a memtable, which is not sealed meanwhile.
 pub(crate) struct Entered<'a> {
     memtable: &'a Memtable,
-    _gate: Gate<'a>,
+    versions: memtable::Entered<'a>,
 }
 
 impl Memtable {
     /// The right to write, unless it is sealed.
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
-        let gate = self.try_enter(is_planted(Planted::SealedEntered))?;
-        Some(Entered { memtable: self, _gate: gate })
+        let versions = self.try_enter(is_planted(Planted::SealedEntered))?;
+        Some(Entered { memtable: self, versions })
     }
 }
 
@@ -39,9 +38,8 @@ impl Entered<'_> {
         is_seen: IsSeen<'_>,
         room: &mut Reservation<'_>,
     ) {
-        let memtable = self.memtable;
-        memtable.filter.add(op.key());
+        self.memtable.filter.add(op.key());
         let is_unseen = |older| !is_seen(SeqNo::new(older), seqno);
-        memtable.versions.put(op, seqno, is_unseen, room);
+        self.versions.put(op, seqno, is_unseen, room);
     }
 }

@@ -27,12 +27,12 @@ fn fill() -> Arc<dyn Device> {
 }
 
 fn salvaged(device: &Arc<dyn Device>) -> (Salvaged, salvaged::Found) {
-    salvaged::salvaged(device, salvage)
+    salvaged::salvaged(device, salvage, false)
 }
 
 #[test]
 fn all_of_a_whole_store_is_salvaged() {
-    salvaged::check_whole(&fill(), salvage, KEYS, expected);
+    salvaged::check_whole(&fill(), salvage, (KEYS, expected), false);
 }
 
 #[test]

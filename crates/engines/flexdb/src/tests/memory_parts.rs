@@ -69,7 +69,7 @@ fn what_memtables_do_not_use_is_lent_to_the_cache() {
     assert!(bench.budget.used() <= limit, "{} bytes", bench.budget.used());
 }
 
-/// What is not back yet is told of.
+/// The needs report memory that is not released yet.
 #[test]
 fn a_memtable_that_is_not_committed_yet_is_not_given_back() {
     let bench = loaded(8 * MIB, 3_000);

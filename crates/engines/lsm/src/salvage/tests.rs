@@ -1,7 +1,5 @@
 //! The content that salvage finds in damaged stores.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use conformance::salvaged;
@@ -31,14 +29,8 @@ fn fill() -> Arc<dyn Device> {
     bench.0.end()
 }
 
-fn salvaged(device: &Arc<dyn Device>) -> (Salvaged, BTreeMap<Vec<u8>, Vec<u8>>) {
-    let mut told = BTreeMap::new();
-    let salvaged = salvage(device, &mut |op| {
-        let Op::Put { key, value } = op else { panic!("{op:?}") };
-        assert_eq!(told.insert(key.to_vec(), value.to_vec()), None, "a key is told once");
-        ControlFlow::Continue(())
-    });
-    (salvaged.unwrap(), told)
+fn salvaged(device: &Arc<dyn Device>) -> (Salvaged, salvaged::Found) {
+    salvaged::salvaged(device, salvage, true)
 }
 
 fn flip(device: &Arc<dyn Device>, name: &str, at: u64) {
@@ -55,7 +47,7 @@ fn tables(device: &Arc<dyn Device>) -> Vec<String> {
 
 #[test]
 fn all_of_a_whole_store_is_salvaged() {
-    salvaged::check_whole(&fill(), salvage, KEYS, expected);
+    salvaged::check_whole(&fill(), salvage, (KEYS, expected), true);
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn what_memtables_leave_serves_reads_until_it_is_written_to() {
     assert!(cached() <= of_cache, "{} of {of_cache}", cached());
 }
 
-/// What is not back yet is told of.
+/// The needs report memory that is not released yet.
 #[test]
 fn a_memtable_that_is_not_flushed_yet_is_not_given_back() {
     let opened =

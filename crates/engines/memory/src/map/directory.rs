@@ -135,20 +135,11 @@ impl Directory {
     }
 
     /// Every leaf, one chunk after the other.
+    #[cfg(test)]
     pub(super) fn for_each(&self, mut visit: impl FnMut(Entry)) {
         for cell in &self.root.load_full().cells {
             cell.chunk.load_full().entries.iter().copied().for_each(&mut visit);
         }
-    }
-
-    /// Bytes of memory, about: the root's list and its chunks'. Walks the root.
-    pub(super) fn memory(&self) -> usize {
-        let root = self.root.load();
-        let chunk = |cell: &Arc<Cell>| {
-            let chunk = cell.chunk.load();
-            chunk.separators.memory() + chunk.entries.len() * size_of::<Entry>() + CELL_BYTES
-        };
-        root.separators.memory() + root.cells.iter().map(chunk).sum::<usize>()
     }
 
     /// Prepares a change around the leaf that holds `key`.
@@ -160,11 +151,6 @@ impl Directory {
         Change { directory: self, root, cell, chunk, index }
     }
 }
-
-/// Bytes that a cell and its chunk take besides the lists: the two structs, their counts, the
-/// pointer.
-const CELL_BYTES: usize =
-    size_of::<Chunk>() + size_of::<Cell>() + 4 * size_of::<usize>() + size_of::<Arc<Cell>>();
 
 fn cell(chunk: Chunk) -> Arc<Cell> {
     Arc::new(Cell { chunk: ArcSwap::from_pointee(chunk) })

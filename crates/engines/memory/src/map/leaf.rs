@@ -216,6 +216,7 @@ impl Leaf {
     }
 
     /// Old versions and tombstones.
+    #[cfg(test)]
     pub(crate) fn superseded(&self) -> usize {
         let extra = |slot: &Slot| match slot {
             Slot::Plain { .. } => 0,

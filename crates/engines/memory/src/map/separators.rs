@@ -43,11 +43,6 @@ impl Separators {
         self.ends.len()
     }
 
-    /// Bytes of memory beyond the struct itself.
-    pub(super) fn memory(&self) -> usize {
-        self.shared.len() + self.heads.len() * 8 + self.ends.len() * 4 + self.bytes.len()
-    }
-
     /// String `index`.
     pub(super) fn get(&self, index: usize) -> &[u8] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };

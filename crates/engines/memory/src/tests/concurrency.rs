@@ -194,4 +194,6 @@ fn threads_that_fill_and_empty_the_same_ranges_lose_no_key() {
     assert!(pairs.iter().zip(0..).all(|((found, _), number)| *found == key(number)));
     assert_eq!(pairs.len() as u64, KEYS * THREADS);
     assert!(bench.detail("merges") > 0, "leaves were to be merged on the way");
+    // `stats` counts the leaves from its counters; the walk is the exact count.
+    assert_eq!(bench.detail("leaves"), bench.store.shared.map.walk_leaves());
 }

@@ -93,11 +93,11 @@ fn what_a_view_held_back_goes_with_it() {
         bench.delete(&key(number));
     }
     // However often a key is written, one view holds back one version.
-    assert_eq!(bench.detail("superseded_versions"), 300 + 100);
+    assert_eq!(bench.store.shared.map.superseded(), 300 + 100);
     drop(view);
     bench.clock.advance(std::time::Duration::from_secs(2));
     bench.crank.run_all();
-    assert_eq!(bench.detail("superseded_versions"), 0);
+    assert_eq!(bench.store.shared.map.superseded(), 0);
     assert_eq!(bench.store.stats().live_keys, Some(200));
     assert_eq!(bench.pairs().len(), 200);
 }
@@ -112,12 +112,12 @@ fn writes_prune_what_a_view_held_back() {
     for number in 0..3000 {
         bench.delete(&key(number));
     }
-    assert_eq!(bench.detail("superseded_versions"), 6000);
+    assert_eq!(bench.store.shared.map.superseded(), 6000);
     drop(view);
     for number in 0..3000 {
         bench.put(&key(number + 9000), b"two");
     }
-    assert_eq!(bench.detail("superseded_versions"), 0);
+    assert_eq!(bench.store.shared.map.superseded(), 0);
 }
 
 #[test]

@@ -41,6 +41,8 @@ impl Shared {
             if reads.is_empty() {
                 return Ok(());
             }
+            // Other threads may write the keys while the lookups are pending.
+            std::thread::yield_now();
             let mut wrong = Ok(());
             let count = reads.complete(true, &mut |at: usize, done| {
                 let (key, operator) = &mut updates[at];
