@@ -20,6 +20,11 @@ use crate::small_parts;
 /// One step.
 pub type Step = [u8; 4];
 
+/// Bits of a shape; the lower ones are of the engines' journals.
+const VALUES_END: u8 = 1 << 6;
+const SETTINGS: u8 = 1 << 7;
+const _: () = assert!(EngineKind::ALL.len() <= 6, "each engine has a bit of a shape");
+
 const KEYS: u8 = 24;
 /// Bytes above which values do not grow further.
 const BYTES_MAX: usize = 6000;
@@ -123,11 +128,8 @@ fn settings(engine: EngineKind) -> Option<Settings> {
             Some(options.into())
         }
         EngineKind::FlexDb => {
-            let options = flexdb::Options {
-                interval_pairs: 2,
-                interval_bytes: 512,
-                ..Default::default()
-            };
+            let options =
+                flexdb::Options { interval_pairs: 2, interval_bytes: 512, ..Default::default() };
             Some(options.into())
         }
         _ => None,
@@ -146,9 +148,9 @@ impl Work {
                 engine,
                 journaled: shape & (1 << at) != 0,
                 memory_bytes: (engine != EngineKind::Memory).then_some(2 << 20),
-                values_end: shape & 0x10 != 0,
+                values_end: shape & VALUES_END != 0,
                 merge: Some(merge_name()),
-                settings: settings(engine).filter(|_| shape & 0x20 != 0),
+                settings: settings(engine).filter(|_| shape & SETTINGS != 0),
             },
             keyspace: None,
             stored: Stored::new(),

@@ -107,7 +107,7 @@ struct Whole {
 
 impl Whole {
     /// Returns the description of this backup.
-    fn tell(&self) -> Result<Backup> {
+    fn describe(&self) -> Result<Backup> {
         let Manifest { made_at_ms, newest, shared_bytes, files, .. } = &self.manifest;
         Ok(Backup {
             number: self.number,
@@ -196,7 +196,7 @@ impl Backups {
     /// # Errors
     /// Those of the device.
     pub fn list(&self) -> Result<Vec<Backup>> {
-        Ok(self.told()?.into_iter().filter_map(|(_, told)| told.ok()).collect())
+        Ok(self.described()?.into_iter().filter_map(|(_, described)| described.ok()).collect())
     }
 
     /// Returns the backups whose manifests are damaged, by their numbers, and the damage with its
@@ -205,16 +205,16 @@ impl Backups {
     /// # Errors
     /// Those of the device.
     pub fn damaged(&self) -> Result<Vec<(u64, Error)>> {
-        let told = self.told()?.into_iter();
-        Ok(told.filter_map(|(number, told)| Some((number, told.err()?))).collect())
+        let described = self.described()?.into_iter();
+        Ok(described.filter_map(|(number, described)| Some((number, described.err()?))).collect())
     }
 
     /// Returns the description in every manifest, or its damage.
-    fn told(&self) -> Result<Vec<(u64, Result<Backup>)>> {
+    fn described(&self) -> Result<Vec<(u64, Result<Backup>)>> {
         let mut all = Vec::new();
         for number in self.numbers()? {
-            match self.load(number).and_then(|whole| whole.map(|one| one.tell()).transpose()) {
-                Ok(told) => all.extend(told.map(|told| (number, Ok(told)))),
+            match self.load(number).and_then(|whole| whole.map(|one| one.describe()).transpose()) {
+                Ok(described) => all.extend(described.map(|described| (number, Ok(described)))),
                 Err(error) if error.corruption().is_some() => all.push((number, Err(error))),
                 Err(error) => return Err(error),
             }
@@ -234,7 +234,7 @@ impl Backups {
             let found = files::sum(&*self.device, &whole.dir, &known.name, progress);
             files::compare(found, known, &whole.dir)?;
         }
-        whole.tell()
+        whole.describe()
     }
 
     /// Removes all backups older than the newest `count` whole ones, and returns the number of

@@ -1,4 +1,4 @@
-//! The engines. This list and the manifest are all that a new engine changes outside its crate.
+//! The list of engines. `docs/new-engine.md` has the other lines that a new engine adds.
 
 #[cfg(test)]
 mod tests;

@@ -47,7 +47,8 @@ impl Keyspace {
         Self { durability, ..self.clone() }
     }
 
-    /// Returns the key's present value. Costs at most one read of a record from the device.
+    /// Returns the key's present value. Reads nothing from the device if memory has the pair.
+    /// Otherwise the number of reads depends on the engine: see its page in `docs/`.
     ///
     /// # Errors
     /// [`engine::Error::Corruption`] if stored bytes are damaged; device errors.
@@ -363,7 +364,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// [`engine::Error::Unordered`] for a part of the keys of a keyspace of `f2`; otherwise as
+    /// [`engine::Error::Unordered`] for a part of the keys of a keyspace of `f2`;
+    /// [`engine::Error::NoRanges`] from an engine that has no compaction on demand; otherwise as
     /// [`Keyspace::flush`]. An error leaves the files that were rewritten before it.
     pub fn compact_range(&self, range: &KeyRange) -> Result<()> {
         self.inner.check_writable()?;
@@ -427,6 +429,6 @@ impl Keyspace {
 fn ranges(engine: &dyn Engine) -> Result<&dyn Ranges> {
     engine.ranges().ok_or_else(|| {
         let engine = engine.capabilities().name;
-        engine::Error::Unordered { engine, asked: InOrder::PartOfKeys }.into()
+        engine::Error::NoRanges { engine }.into()
     })
 }

@@ -284,7 +284,7 @@ impl Generation {
 
     /// Returns an outcome of the engine's lookups, cursors and ingestions, with a failure
     /// that names files by their paths in the database. The engine itself does so in its calls
-    /// ([`crate::placed`]).
+    /// (`engine::opened`).
     #[inline]
     pub(crate) fn placed<T>(&self, outcome: engine::Result<T>) -> engine::Result<T> {
         outcome.map_err(|error| error.in_dir(&self.dir))

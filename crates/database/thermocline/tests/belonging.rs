@@ -12,9 +12,6 @@ use thermocline::{
     Progress, Salvage, Way, check_on, salvage_on,
 };
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
-
 fn options() -> Options {
     Options { memory_bytes: 64 << 20, ..Options::default() }
 }
@@ -126,7 +123,7 @@ fn closed(engine: EngineKind) -> Arc<dyn Device> {
 
 #[test]
 fn a_lost_segment_of_a_closed_database_is_reported() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let device = closed(engine);
         let names = segments(&*device);
         assert!(names.len() > 3, "{engine}: {names:?}");
@@ -154,7 +151,7 @@ fn a_lost_segment_of_a_closed_database_is_reported() {
 
 #[test]
 fn a_lost_newest_segment_is_reported_after_a_kill() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         for is_flushed in [false, true] {
             let device = closed(engine);
             let db = open(&device).unwrap();
@@ -177,7 +174,7 @@ fn a_lost_newest_segment_is_reported_after_a_kill() {
 /// database.
 #[test]
 fn a_copy_whose_journal_is_older_than_its_keyspaces_is_refused() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let device = device::memory();
         let db = open(&device).unwrap();
         let a = db.keyspace("a", of(engine)).unwrap();
@@ -203,10 +200,10 @@ fn a_copy_whose_journal_is_older_than_its_keyspaces_is_refused() {
 /// Unjournaled writes take numbers that no journal has.
 #[test]
 fn numbers_that_no_journal_has_are_not_wanted_of_it() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let device = device::memory();
         let loose = KeyspaceOptions { journaled: false, ..of(engine) };
-        for (round, other) in ENGINES.into_iter().take(3).enumerate() {
+        for (round, &other) in EngineKind::ALL.iter().take(3).enumerate() {
             let db = open(&device).unwrap();
             let space = db.keyspace("loose", loose).unwrap();
             put_all(&space, b"1");
@@ -234,7 +231,7 @@ fn numbers_that_no_journal_has_are_not_wanted_of_it() {
 
 #[test]
 fn copies_of_a_database_whose_journal_was_trimmed_are_whole() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let device = device::memory();
         let db = open(&device).unwrap();
         let (a, b) = (db.keyspace("a", of(engine)).unwrap(), db.keyspace("b", of(engine)).unwrap());
@@ -289,7 +286,7 @@ fn with_older_catalog(engine: EngineKind) -> (Arc<dyn Device>, Vec<u8>) {
 
 #[test]
 fn an_older_catalog_is_refused_and_nothing_is_changed() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let (device, newer) = with_older_catalog(engine);
         let before = everything(&*device);
         let refusal = open(&device).unwrap_err();
@@ -408,7 +405,7 @@ fn files_of_another_keyspace_are_refused() {
 /// what these have persisted.
 #[test]
 fn the_journal_of_another_database_is_refused() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let device = closed(engine);
         let other = device::memory();
         let db = open(&other).unwrap();

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use device::Device;
 use thermocline::{Db, EngineKind, Error, KeyRange, KeyspaceOptions, Options};
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 const VALUE_BYTES: usize = 1000;
 /// Keys whose journal is far more than a close leaves.
 const MANY: u32 = 16_000;
@@ -53,7 +51,7 @@ fn must_have(db: &Db, engines: &[EngineKind], keys: u32) {
 
 /// Each engine, and all of them in one database.
 fn mixes() -> impl Iterator<Item = &'static [EngineKind]> {
-    ENGINES.chunks(1).chain([&ENGINES[..]])
+    EngineKind::ALL.chunks(1).chain([EngineKind::ALL])
 }
 
 #[test]
@@ -115,7 +113,7 @@ fn a_close_does_not_write_much_data_anew_for_less_journal() {
 /// An error ends a scan: it is returned once, also where the database is closed in the middle.
 #[test]
 fn a_scan_of_a_closed_database_ends() {
-    for engine in ENGINES.into_iter().filter(|engine| engine.is_ordered()) {
+    for &engine in EngineKind::ALL.iter().filter(|engine| engine.is_ordered()) {
         let device = device::memory();
         let db = open(&device);
         write(&db, &[engine], 0..FEW);

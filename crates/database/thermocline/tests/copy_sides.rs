@@ -10,9 +10,6 @@ use thermocline::{
     Backups, CopySide, Db, EngineKind, Error, KeyspaceOptions, Options, Progress, salvage_on,
 };
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
-
 fn options() -> Options {
     Options { memory_bytes: 64 << 20, ..Options::default() }
 }
@@ -20,7 +17,7 @@ fn options() -> Options {
 /// A database with a keyspace of each engine, and a journal that a copy has to take over.
 fn filled(device: &Arc<dyn Device>) -> Db {
     let db = Db::open_on(Arc::clone(device), "source", options()).unwrap();
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let options = KeyspaceOptions { engine, ..KeyspaceOptions::default() };
         let keyspace = db.keyspace(engine.name(), options).unwrap();
         for key in 0..60_u8 {

@@ -16,7 +16,6 @@ use thermocline::{
 use crate::small_parts::with_small_parts;
 
 const KEYS: u32 = 3000;
-const ENGINES: [EngineKind; 3] = [EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 /// One byte in each of these is changed.
 const DAMAGE_EVERY: u64 = 512;
 
@@ -132,16 +131,7 @@ fn every_call_names_the_file(engine: EngineKind) {
 }
 
 #[test]
-fn damage_of_f2_names_the_file_in_the_database() {
-    every_call_names_the_file(ENGINES[0]);
-}
-
-#[test]
-fn damage_of_lsm_names_the_file_in_the_database() {
-    every_call_names_the_file(ENGINES[1]);
-}
-
-#[test]
-fn damage_of_flexdb_names_the_file_in_the_database() {
-    every_call_names_the_file(ENGINES[2]);
+fn damage_names_the_file_in_the_database() {
+    let larger_than_memory = EngineKind::ALL.iter().filter(|engine| engine.driver().has_share());
+    larger_than_memory.copied().for_each(every_call_names_the_file);
 }

@@ -18,8 +18,6 @@ use thermocline::{
 const KEYS: u32 = 3000;
 /// Written after the flush, so that the journal alone has them, where there is one.
 const LATE: std::ops::Range<u32> = 100..116;
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 
 fn options() -> Options {
     Options { memory_bytes: 64 << 20, ..Options::default() }
@@ -200,7 +198,7 @@ fn open(device: &Arc<dyn Device>, case: &str) -> Db {
 
 #[test]
 fn the_others_open_and_the_damaged_one_is_refused_by_its_name_and_place() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let mut refusals = 0;
         for (case, device) in damages(&fill(engine, true)) {
             let case = format!("{engine}: {case}");
@@ -310,7 +308,7 @@ fn salvage(device: &Arc<dyn Device>, case: &str) -> (Salvage, u32) {
 
 #[test]
 fn what_is_sound_of_it_is_salvaged_and_what_is_lost_is_named() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         // Damage that leaves some, and damage that leaves all.
         let (mut some, mut all) = (0, 0);
         for (case, device) in damages(&fill(engine, true)) {
@@ -340,7 +338,7 @@ fn what_is_sound_of_it_is_salvaged_and_what_is_lost_is_named() {
 #[test]
 fn the_journal_is_kept_for_a_damaged_keyspace() {
     for (engine, is_sound_journaled) in
-        ENGINES.into_iter().flat_map(|one| [(one, true), (one, false)])
+        EngineKind::ALL.iter().flat_map(|&one| [(one, true), (one, false)])
     {
         let device = fill(engine, is_sound_journaled);
         let superblock = files(&device).into_iter().find(|name| name.ends_with("superblock"));
@@ -373,7 +371,7 @@ fn the_journal_is_kept_for_a_damaged_keyspace() {
 /// A new journal in its place would say that nothing was written beyond the keyspaces' own files.
 #[test]
 fn a_database_without_its_journal_is_refused_and_salvaged() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         for is_dir_removed in [false, true] {
             let device = fill(engine, true);
             match is_dir_removed {
@@ -410,7 +408,7 @@ fn a_database_without_its_journal_is_refused_and_salvaged() {
 /// A check reports the same damage as an opening, and salvage does not pass over it.
 #[test]
 fn a_journal_without_its_oldest_segment_is_damaged() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let device = device::memory();
         for number in 0..4 {
             let db = open(&device, "live");
@@ -454,7 +452,7 @@ fn keyspaces_that_are_not_journaled_want_no_journal() {
 /// the damage before the engine could use its other files.
 #[test]
 fn a_keyspace_without_its_superblock_is_damaged() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let device = fill(engine, true);
         let named = files(&device).into_iter().find(|name| name.ends_with("superblock")).unwrap();
         Damage::Remove.do_to(&device, &named);
@@ -559,7 +557,7 @@ fn failure_to_read(device: &Arc<dyn Device>, case: &str) -> Option<Error> {
 /// A file that is longer than it was written, or whose last block is short.
 #[test]
 fn check_reads_and_salvage_agree_on_a_file_of_another_length() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let whole = in_many_files(engine);
         assert_eq!(failure_to_read(&copy_of(&whole), "whole"), None, "{engine}");
         let mut wrong = Vec::new();
@@ -589,7 +587,7 @@ fn check_reads_and_salvage_agree_on_a_file_of_another_length() {
 /// One of many files is lost: a table, a segment of a log, a part of an index.
 #[test]
 fn the_loss_of_any_file_is_reported() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let whole = in_many_files(engine);
         let mut wrong = Vec::new();
         for name in some_of_each_kind(files(&whole)) {

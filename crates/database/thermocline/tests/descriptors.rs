@@ -11,9 +11,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 use thermocline::{Backups, Db, Durability, EngineKind, Error, Keyspace, KeyspaceOptions, Options};
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::Lsm, EngineKind::F2, EngineKind::FlexDb];
-
 /// Says that a process is the one that a test started.
 const CHILD: &str = "THERMOCLINE_TEST_OF_DESCRIPTORS";
 
@@ -127,7 +124,7 @@ fn a_thousand_keyspaces_of_lsm_open_within_the_usual_limit() {
 #[test]
 fn what_is_accepted_works_with_few_descriptors() {
     in_child("what_is_accepted_works_with_few_descriptors", 64, || {
-        for engine in ENGINES {
+        for &engine in EngineKind::ALL {
             few_descriptors(engine);
         }
     });
@@ -182,7 +179,7 @@ fn few_descriptors(engine: EngineKind) {
 #[test]
 fn a_process_without_descriptors_goes_on_when_there_are_some() {
     in_child("a_process_without_descriptors_goes_on_when_there_are_some", 256, || {
-        for engine in ENGINES {
+        for &engine in EngineKind::ALL {
             without_descriptors(engine);
         }
     });

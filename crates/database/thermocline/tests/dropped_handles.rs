@@ -8,8 +8,6 @@ use std::path::Path;
 
 use thermocline::{Db, EngineKind, Error, KeyRange, Keyspace, KeyspaceOptions, Options};
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 /// Keyspaces that are made and dropped in turn: more than have room at the same time.
 const ROUNDS: usize = 24;
 
@@ -84,5 +82,5 @@ fn handles_hold_nothing(engine: EngineKind) {
 
 #[test]
 fn handles_of_dropped_keyspaces_hold_nothing() {
-    ENGINES.into_iter().for_each(handles_hold_nothing);
+    EngineKind::ALL.iter().copied().for_each(handles_hold_nothing);
 }

@@ -10,9 +10,6 @@ use thermocline::{Db, EngineKind, KeyspaceOptions, Options};
 
 use crate::belonging::copy_of;
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
-
 fn open(device: Arc<dyn Device>) -> Db {
     let options = Options { memory_bytes: 64 << 20, sync_interval: None, ..Options::default() };
     Db::open_on(device, "db", options).unwrap()
@@ -20,7 +17,7 @@ fn open(device: Arc<dyn Device>) -> Db {
 
 #[test]
 fn a_missing_descriptor_at_the_first_flush_after_an_opening_passes() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let device = device::memory();
         let db = open(Arc::clone(&device));
         let options = KeyspaceOptions { engine, ..KeyspaceOptions::default() };

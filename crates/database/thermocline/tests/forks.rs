@@ -15,8 +15,6 @@ use thermocline::{
     KeyspaceOptions, MergeName, MergeOperators, Options, Progress, Result, check,
 };
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 /// Writes that the parent makes before the fork, and again during the child's life.
 const WRITES: u32 = 100;
 
@@ -380,7 +378,7 @@ fn read(space: &Keyspace, value: &str, number: u32) -> bool {
 /// the standard library's lock for that, held, can start no thread.
 #[test]
 fn forks() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         a_child_is_refused_and_changes_nothing(engine);
         the_last_handle_goes_in_a_child(engine);
         a_daemon_opens_the_database_again(engine);

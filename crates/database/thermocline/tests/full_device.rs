@@ -66,8 +66,6 @@ fn a_full_device_is_read_and_opens_once_there_is_room() {
     }
 }
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 /// Keys that are written before the device is full; an engine in memory has room for them, too.
 const BEFORE: u32 = 4000;
 
@@ -145,7 +143,7 @@ impl Full {
 
 #[test]
 fn a_journaled_keyspace_goes_on_once_there_is_room() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let mut full = Full::new(engine, true);
         let durable = full.taken.clone();
         full.device.fill();
@@ -178,7 +176,7 @@ fn a_journaled_keyspace_goes_on_once_there_is_room() {
 /// Without a journal it is the engine itself that has no room.
 #[test]
 fn a_keyspace_without_a_journal_goes_on_once_there_is_room() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let mut full = Full::new(engine, false);
         let durable = full.taken.clone();
         full.device.fill();
@@ -221,7 +219,7 @@ fn a_keyspace_without_a_journal_goes_on_once_there_is_room() {
 /// If there is no room for the flushes of a close, the journal has all the data.
 #[test]
 fn a_close_without_room_loses_nothing() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let full = Full::new(engine, true);
         // Enough to end the journal.
         full.device.fill();
@@ -273,7 +271,7 @@ fn a_handle_that_was_closed_without_room_writes_nothing_any_more() {
 /// or says how much room is enough and takes none.
 #[test]
 fn an_opening_without_room_says_how_much_is_enough() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let mut full = Full::new(engine, true);
         (0..BEFORE).for_each(|_| full.put().unwrap());
         full.db.sync().unwrap();
@@ -376,7 +374,7 @@ fn a_small_device_that_was_filled_goes_on_and_opens_again() {
 /// and writes continue.
 #[test]
 fn a_full_journal_is_flushed_and_trimmed() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         // The journal alone would not ask for a flush.
         let options = || Options { memory_bytes: 32 << 20, ..options() };
         let device = RoomDevice::new(device::memory(), 96 << 20).unwrap();

@@ -10,8 +10,6 @@ use thermocline::{
     Batch, Db, Durability, EngineKind, Environment, Error, Keyspace, KeyspaceOptions, Options,
 };
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 /// Bytes of the value of a key.
 const VALUE_BYTES: usize = 1000;
 /// Bytes that the next opening needs: for the journal, and for one keyspace.
@@ -55,7 +53,7 @@ fn holds_all(db: &Db, engine: EngineKind) {
 /// flushes nor the close spend the part for the next opening on it.
 #[test]
 fn a_record_that_never_fits_leaves_the_room_for_the_next_opening() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let (device, db, space) = full(engine);
         let mut batch = Batch::new();
         for key in 0..12_u32 {
@@ -86,7 +84,7 @@ fn a_record_that_never_fits_leaves_the_room_for_the_next_opening() {
 /// The held room is enough for a record of more than half of it.
 #[test]
 fn a_long_record_is_written_by_a_close() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let (_device, db, space) = full(engine);
         let mut batch = Batch::new();
         for key in 0..7_u32 {
@@ -103,7 +101,7 @@ fn a_long_record_is_written_by_a_close() {
 /// times.)
 #[test]
 fn a_close_holds_again_what_it_has_not_used() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let spent: Vec<u64> = (0..10).map(|_| spent_by_a_close(engine)).collect();
         assert!(spent.iter().any(|spent| *spent < 128 << 10), "{engine}: {spent:?}");
     }

@@ -8,9 +8,6 @@ use std::sync::Arc;
 use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
 use thermocline::{Db, Durability, EngineKind, Error, KeyspaceOptions, Options};
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
-
 /// The failure of a flush whose `nth` sync fails, if it has that number of syncs.
 fn failure_of_flush(engine: EngineKind, nth: u64) -> Option<Error> {
     let faulty = FaultDevice::new(device::memory());
@@ -34,7 +31,7 @@ fn failure_of_flush(engine: EngineKind, nth: u64) -> Option<Error> {
 
 #[test]
 fn a_flush_that_the_journal_stops_keeps_the_cause() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let failures: Vec<Error> = (1..).map_while(|nth| failure_of_flush(engine, nth)).collect();
         let is_of_journal =
             |error: &&Error| matches!(error, Error::Engine(engine::Error::Journal { .. }));

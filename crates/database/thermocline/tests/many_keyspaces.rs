@@ -10,9 +10,6 @@ use thermocline::{Db, Durability, EngineKind, KeyspaceOptions, Options};
 /// Syncs of an opening after an orderly close, whatever the number of keyspaces.
 const SYNCS_MAX: u64 = 10;
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Lsm, EngineKind::F2, EngineKind::FlexDb, EngineKind::Memory];
-
 fn open_with(device: &Arc<dyn Device>, memory_bytes: u64) -> Db {
     let durability = Durability::Buffered;
     let options = Options { memory_bytes, durability, ..Options::default() };
@@ -71,7 +68,7 @@ fn a_thousand_keyspaces_of_lsm_open_with_few_syncs() {
 #[test]
 fn keyspaces_of_every_engine_open_with_few_syncs() {
     const KEYSPACES: u32 = 30;
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let device = device::memory();
         fill(&open(&device), engine, KEYSPACES);
         for _ in 0..2 {
@@ -90,7 +87,7 @@ fn keyspaces_of_every_engine_open_with_few_syncs() {
 #[test]
 fn a_close_settles_the_files_that_an_opening_after_a_kill_has_found() {
     const KEYSPACES: u32 = 10;
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let device = device::memory();
         fill(&open(&device), engine, KEYSPACES);
         open(&device).close().unwrap();
@@ -126,7 +123,8 @@ fn a_mark_of_a_close_that_has_bytes_is_not_trusted() {
 #[test]
 fn nothing_is_trimmed_because_of_what_the_page_cache_alone_has() {
     use device::{Faults, SimulatedDisk};
-    for (seed, engine) in (0..20).flat_map(|seed| ENGINES.map(|engine| (seed, engine))) {
+    let runs = EngineKind::ALL.iter().flat_map(|&engine| (0..20).map(move |seed| (seed, engine)));
+    for (seed, engine) in runs {
         let disk = SimulatedDisk::new(seed, Faults::none());
         let device: Arc<dyn Device> = disk.clone();
         let db = open(&device);

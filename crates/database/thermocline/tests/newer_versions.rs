@@ -19,8 +19,6 @@ use thermocline::{
 
 use crate::small_parts::with_small_parts;
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 const KEYS: u32 = 4000;
 /// Bytes of a header.
 const HEADER_BYTES: usize = 16;
@@ -171,22 +169,22 @@ fn every_kind_is_refused(engine: EngineKind, kinds: &[&str]) {
 #[test]
 fn newer_files_of_memory_are_refused() {
     let kinds = ["TCMEMSNP", "TCSUPERB", "TCJOURNL", "TCJOUEND", "THERMOCL", "TCKEYSPC"];
-    every_kind_is_refused(ENGINES[0], &kinds);
+    every_kind_is_refused(EngineKind::Memory, &kinds);
 }
 
 #[test]
 fn newer_files_of_f2_are_refused() {
-    every_kind_is_refused(ENGINES[1], &["TCF2LOGS", "TCF2DIRS", "TCSUPERB"]);
+    every_kind_is_refused(EngineKind::F2, &["TCF2LOGS", "TCF2DIRS", "TCSUPERB"]);
 }
 
 #[test]
 fn newer_files_of_lsm_are_refused() {
-    every_kind_is_refused(ENGINES[2], &["TCLSMTAB", "TCLSMMAN", "TCSUPERB"]);
+    every_kind_is_refused(EngineKind::Lsm, &["TCLSMTAB", "TCLSMMAN", "TCSUPERB"]);
 }
 
 #[test]
 fn newer_files_of_flexdb_are_refused() {
-    every_kind_is_refused(ENGINES[3], &["TCFLXLOG", "TCFLEXIX", "TCSUPERB"]);
+    every_kind_is_refused(EngineKind::FlexDb, &["TCFLXLOG", "TCFLEXIX", "TCSUPERB"]);
 }
 
 /// The keyspaces in front of the refused one would be changed by their opening: each has a file
@@ -196,7 +194,7 @@ fn no_keyspace_is_changed_because_of_the_order_of_opening() {
     let whole = {
         let device = device::memory();
         let db = Db::open_on(Arc::clone(&device), "whole", options()).unwrap();
-        for engine in ENGINES {
+        for &engine in EngineKind::ALL {
             for name in ["a", "z"] {
                 let keyspace = KeyspaceOptions { engine, ..KeyspaceOptions::default() };
                 let space = db.keyspace(&format!("{name}-{engine}"), keyspace).unwrap();
@@ -244,7 +242,7 @@ fn no_keyspace_is_changed_because_of_the_order_of_opening() {
 fn a_newer_header_in_the_space_of_flexdb_changes_nothing() {
     let device = fill(EngineKind::FlexDb);
     let db = Db::open_on(Arc::clone(&device), "whole", options()).unwrap();
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let keyspace = KeyspaceOptions { engine, ..KeyspaceOptions::default() };
         db.keyspace(&format!("a-{engine}"), keyspace).unwrap().put(b"key", b"value").unwrap();
     }
@@ -268,8 +266,8 @@ fn a_newer_header_in_the_space_of_flexdb_changes_nothing() {
 fn with_work(engine: EngineKind) -> (Arc<dyn Device>, String) {
     let device = device::memory();
     let db = Db::open_on(Arc::clone(&device), "worked", options()).unwrap();
-    let named = ENGINES.map(|engine| (format!("a-{engine}"), engine));
-    for (name, engine) in named.into_iter().chain([("space".to_owned(), engine)]) {
+    let named = EngineKind::ALL.iter().map(|&engine| (format!("a-{engine}"), engine));
+    for (name, engine) in named.chain([("space".to_owned(), engine)]) {
         let space = db.keyspace(&name, KeyspaceOptions { engine, ..Default::default() }).unwrap();
         for round in 0..3_u8 {
             for number in 0..KEYS {
@@ -327,7 +325,7 @@ fn background_tasks_change_nothing_before_a_slow_opening_refuses_a_newer_file() 
 fn background_tasks_change_nothing_before_a_slow_opening_fails() {
     // Openings hold room in a ballast.
     let is_engines = |name: &str| name.starts_with("keyspaces/") && !name.ends_with("/ballast");
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let (device, dir) = with_work(engine);
         let files_of = |device| {
             let mut files = files_of(device);
@@ -359,7 +357,7 @@ fn background_tasks_change_nothing_before_a_slow_opening_fails() {
 #[test]
 fn newer_files_in_a_backup_are_refused() {
     let target = device::memory();
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let db = Db::open_on(fill(engine), "whole", options()).unwrap();
         let place = target.subdevice(&engine.to_string()).unwrap();
         let backups = Backups::open_on(place, "backups").unwrap();
@@ -390,7 +388,7 @@ fn newer_files_in_a_backup_are_refused() {
 fn foreign_files_that_cannot_be_read_refuse_no_opening() {
     let dir = tempfile::tempdir().unwrap();
     let fill = |db: &Db, round: u8| {
-        for engine in ENGINES {
+        for &engine in EngineKind::ALL {
             let keyspace = KeyspaceOptions { engine, ..KeyspaceOptions::default() };
             let space = db.keyspace(&engine.to_string(), keyspace).unwrap();
             for number in 0..KEYS / 8 {
@@ -403,7 +401,7 @@ fn foreign_files_that_cannot_be_read_refuse_no_opening() {
     fill(&db, 1);
     db.close().unwrap();
     let mut places = ["", "journal", "keyspaces"].map(|name| dir.path().join(name)).to_vec();
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let place = dir.path().join("keyspaces").join(engine.to_string());
         let generations: Vec<_> = std::fs::read_dir(place).unwrap().collect();
         places.push(generations[0].as_ref().unwrap().path());
@@ -418,7 +416,7 @@ fn foreign_files_that_cannot_be_read_refuse_no_opening() {
     }
     for round in 1..3 {
         let db = Db::open(dir.path(), options()).unwrap();
-        for engine in ENGINES {
+        for &engine in EngineKind::ALL {
             let space = db.keyspace(&engine.to_string(), KeyspaceOptions::default()).unwrap();
             for number in 0..KEYS / 8 {
                 let value = space.get(&number.to_be_bytes()).unwrap();

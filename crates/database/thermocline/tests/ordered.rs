@@ -147,7 +147,7 @@ fn a_copy_opens_by_itself() {
 #[test]
 fn a_scan_that_does_not_wait_has_the_same_pairs() {
     const PAIRS: u64 = 60_000;
-    for engine in [EngineKind::Memory, EngineKind::Lsm, EngineKind::FlexDb] {
+    for &engine in EngineKind::ALL.iter().filter(|engine| engine.is_ordered()) {
         let dir = TempDir::new().unwrap();
         let db = open(&dir, if engine == EngineKind::Memory { 64 } else { 16 } * MIB);
         let space = db.keyspace("large", of(engine, false)).unwrap();

@@ -25,8 +25,6 @@ use thermocline::{
     Batch, Change, Db, Durability, EngineKind, Keyspace, KeyspaceOptions, Options, SeqNo,
 };
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 const THREADS: u64 = 4;
 /// Writes of each thread, and of how many one waits for the device: threads that wait meet seldom.
 const WRITES: u64 = 600;
@@ -37,12 +35,12 @@ const CUTS: u64 = 40;
 /// Bytes of memory of each keyspace of an engine on disk.
 const MEMORY_BYTES: u64 = 2 << 20;
 
-/// The values that a write gives keys of keyspaces, by the keyspaces' places in [`ENGINES`].
+/// The values that a write gives keys of keyspaces, by the places of their engines.
 type Steps = Vec<(usize, Vec<u8>, Value)>;
 /// None where there is nothing.
 type Value = Option<Vec<u8>>;
 /// The pairs of each keyspace.
-type State = [BTreeMap<Vec<u8>, Vec<u8>>; ENGINES.len()];
+type State = [BTreeMap<Vec<u8>, Vec<u8>>; EngineKind::ALL.len()];
 
 /// A write, and how many operations the disk had done when it was acknowledged, if it was as
 /// synced.
@@ -68,7 +66,7 @@ fn open(disk: &Arc<SimulatedDisk>) -> (Db, Vec<Keyspace>) {
         let options = KeyspaceOptions { engine: *engine, memory_bytes, ..Default::default() };
         db.keyspace(engine.name(), options).unwrap()
     };
-    let spaces = ENGINES.iter().map(space).collect();
+    let spaces = EngineKind::ALL.iter().map(space).collect();
     (db, spaces)
 }
 

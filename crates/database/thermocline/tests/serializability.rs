@@ -346,18 +346,21 @@ fn histories_are_serializable(test: &str, cast: &Cast<'_>) {
     assert!(all_conflicts > 0, "nobody was in anybody's way");
 }
 
-const ALL: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::Lsm, EngineKind::F2, EngineKind::FlexDb];
-
 #[test]
 fn transactions_beside_each_other() {
-    let cast = Cast { engines: &ALL, journaled: true, transactors: TRANSACTORS, writers: 0 };
+    let cast =
+        Cast { engines: EngineKind::ALL, journaled: true, transactors: TRANSACTORS, writers: 0 };
     histories_are_serializable("transactions_beside_each_other", &cast);
 }
 
 #[test]
 fn transactions_beside_plain_writers() {
-    let cast = Cast { engines: &ALL, journaled: true, transactors: TRANSACTORS, writers: WRITERS };
+    let cast = Cast {
+        engines: EngineKind::ALL,
+        journaled: true,
+        transactors: TRANSACTORS,
+        writers: WRITERS,
+    };
     histories_are_serializable("transactions_beside_plain_writers", &cast);
 }
 
@@ -377,7 +380,7 @@ fn transactions_over_f2() {
 
 #[test]
 fn transactions_over_what_no_journal_holds() {
-    for engine in ALL {
+    for &engine in EngineKind::ALL {
         let engines = &[engine];
         let cast = Cast { engines, journaled: false, transactors: TRANSACTORS, writers: WRITERS };
         histories_are_serializable("transactions_over_what_no_journal_holds", &cast);
@@ -415,7 +418,7 @@ fn unjournaled_counters_lose_nothing_beside_transactions() {
     let count = |value: &Value| {
         value.as_deref().map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().unwrap()))
     };
-    for engine in ALL {
+    for &engine in EngineKind::ALL {
         let dir = TempDir::new().unwrap();
         let options = Options { memory_bytes: 64 * MIB, ..Options::default() };
         let db = Db::open(dir.path(), options).unwrap();

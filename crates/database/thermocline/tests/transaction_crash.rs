@@ -19,8 +19,6 @@ use thermocline::{
     Db, Durability, EngineKind, Environment, Error, Keyspace, KeyspaceOptions, Options, Transaction,
 };
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::Lsm, EngineKind::F2, EngineKind::FlexDb];
 /// Transactions of one run.
 const STEPS: u64 = 60;
 /// Runs unless `THERMOCLINE_CASES` says otherwise.
@@ -47,7 +45,7 @@ fn spaces(db: &Db) -> Result<Vec<Keyspace>, Error> {
             KeyspaceOptions { engine: *engine, memory_bytes: Some(4 << 20), ..Default::default() };
         db.keyspace(engine.name(), options)
     };
-    ENGINES.iter().map(open).collect()
+    EngineKind::ALL.iter().map(open).collect()
 }
 
 fn number(tx: &Transaction, space: &Keyspace, key: &[u8]) -> Result<Option<u64>, Error> {
@@ -64,7 +62,7 @@ fn read(tx: &Transaction, spaces: &[Keyspace]) -> Result<(u64, Vec<u64>), Error>
     }
     assert!(steps.iter().all(|step| *step == steps[0]), "half a transaction: steps {steps:?}");
     let sum: u64 = balances.iter().sum();
-    assert_eq!(sum, BALANCE * ENGINES.len() as u64, "balances {balances:?}");
+    assert_eq!(sum, BALANCE * EngineKind::ALL.len() as u64, "balances {balances:?}");
     Ok((steps[0], balances))
 }
 
@@ -140,13 +138,13 @@ fn every_power_cut_leaves_whole_transactions() {
             let all = [Durability::Buffered, Durability::Flushed, Durability::Synced];
             let durability = all[random.random_range(0..3)];
             let amount = [1, 500, 3000][random.random_range(0..3)];
-            let payer = random.random_range(0..ENGINES.len());
+            let payer = random.random_range(0..EngineKind::ALL.len());
             let done = step(&db.durability(durability), &keyspaces, payer, amount);
             assert_eq!(done, Ok(index));
             let is_durable = durability == Durability::Synced;
             moments.push(Moment { returned_at: disk.operations(), is_durable });
             if random.random_range(0..4) == 0 {
-                keyspaces[random.random_range(0..ENGINES.len())].flush().unwrap();
+                keyspaces[random.random_range(0..EngineKind::ALL.len())].flush().unwrap();
             }
         }
         let history = disk.history();

@@ -15,8 +15,6 @@ use thermocline::{
 };
 
 const MIB: u64 = 1 << 20;
-const ALL: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::Lsm, EngineKind::F2, EngineKind::FlexDb];
 /// Engines that delete ranges.
 const ABLE: [EngineKind; 2] = [EngineKind::Memory, EngineKind::Lsm];
 
@@ -158,7 +156,7 @@ fn an_engine_that_cannot_refuses_at_once_and_nothing_is_written() {
 
 #[test]
 fn many_keys_are_read_as_of_the_moment_and_remembered() {
-    on_each(&ALL, |db, space| {
+    on_each(EngineKind::ALL, |db, space| {
         let tx = db.begin().unwrap();
         tx.put(space, b"b", b"own").unwrap();
         tx.delete(space, b"c").unwrap();

@@ -16,9 +16,10 @@ use thermocline::{
 };
 
 const MIB: u64 = 1 << 20;
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::Lsm, EngineKind::F2, EngineKind::FlexDb];
-const ORDERED: [EngineKind; 3] = [EngineKind::Memory, EngineKind::Lsm, EngineKind::FlexDb];
+
+fn ordered() -> Vec<EngineKind> {
+    EngineKind::ALL.iter().copied().filter(|engine| engine.is_ordered()).collect()
+}
 
 fn open(dir: &TempDir) -> Db {
     Db::open(dir.path(), Options { memory_bytes: 64 * MIB, ..Options::default() }).unwrap()
@@ -60,7 +61,7 @@ fn scanned(tx: &Transaction, space: &Keyspace, range: KeyRange) -> Vec<(Vec<u8>,
 
 #[test]
 fn its_writes_show_to_itself_at_once_and_to_others_when_it_commits() {
-    on_every_kind(&ENGINES, |db, space| {
+    on_every_kind(EngineKind::ALL, |db, space| {
         space.put(b"a", b"old").unwrap();
         space.put(b"b", b"old").unwrap();
         let tx = db.begin().unwrap();
@@ -86,7 +87,7 @@ fn its_writes_show_to_itself_at_once_and_to_others_when_it_commits() {
 
 #[test]
 fn a_rollback_an_error_and_a_drop_leave_nothing() {
-    on_every_kind(&ENGINES, |db, space| {
+    on_every_kind(EngineKind::ALL, |db, space| {
         let before = db.last();
         let tx = db.begin().unwrap();
         tx.put(space, b"k", b"v").unwrap();
@@ -104,7 +105,7 @@ fn a_rollback_an_error_and_a_drop_leave_nothing() {
 
 #[test]
 fn a_lost_update_is_a_conflict() {
-    on_every_kind(&ENGINES, |db, space| {
+    on_every_kind(EngineKind::ALL, |db, space| {
         space.put(b"n", b"1").unwrap();
         let (one, other) = (db.begin().unwrap(), db.begin().unwrap());
         for tx in [&one, &other] {
@@ -118,7 +119,7 @@ fn a_lost_update_is_a_conflict() {
 
 #[test]
 fn write_skew_is_a_conflict() {
-    on_every_kind(&ENGINES, |db, space| {
+    on_every_kind(EngineKind::ALL, |db, space| {
         space.put(b"ada", b"on call").unwrap();
         space.put(b"bob", b"on call").unwrap();
         let (one, other) = (db.begin().unwrap(), db.begin().unwrap());
@@ -135,7 +136,7 @@ fn write_skew_is_a_conflict() {
 /// A key that was not there was read as well.
 #[test]
 fn what_was_absent_and_comes_is_a_conflict() {
-    on_every_kind(&ENGINES, |db, space| {
+    on_every_kind(EngineKind::ALL, |db, space| {
         let tx = db.begin().unwrap();
         assert_eq!(tx.get(space, b"unique").unwrap(), None);
         tx.put(space, b"unique", b"mine").unwrap();
@@ -147,7 +148,7 @@ fn what_was_absent_and_comes_is_a_conflict() {
 
 #[test]
 fn a_phantom_is_a_conflict() {
-    on_every_kind(&ORDERED, |db, space| {
+    on_every_kind(&ordered(), |db, space| {
         for key in [b"a1", b"a3", b"b1"] {
             space.put(key, b"v").unwrap();
         }
@@ -175,7 +176,7 @@ fn a_phantom_is_a_conflict() {
 /// Queues take from the front while others add at the back.
 #[test]
 fn what_a_scan_has_not_come_to_is_no_conflict() {
-    on_every_kind(&ORDERED, |db, space| {
+    on_every_kind(&ordered(), |db, space| {
         for key in b'b'..b'z' {
             space.put(&[key], b"v").unwrap();
         }
@@ -219,7 +220,7 @@ fn scans_are_merged_with_its_own_writes() {
     let seed = std::env::var("THERMOCLINE_SEED").ok().and_then(|text| text.parse().ok());
     let seed: u64 = seed.unwrap_or(1);
     println!("THERMOCLINE_SEED={seed}");
-    on_every_kind(&ORDERED, |db, space| {
+    on_every_kind(&ordered(), |db, space| {
         let mut random = Environment::seeded(seed).random(space.name());
         for _ in 0..20 {
             let mut map = BTreeMap::new();
@@ -325,7 +326,7 @@ fn every_way_of_writing_is_seen() {
         }),
         ("transaction", |db, space, key| db.transaction(|tx| tx.put(space, key, b"2")).unwrap()),
     ];
-    on_every_kind(&ENGINES, |db, space| {
+    on_every_kind(EngineKind::ALL, |db, space| {
         for (index, (name, way)) in ways.into_iter().enumerate() {
             let key = [b'k', index as u8];
             space.put(&key, b"1").unwrap();
@@ -348,7 +349,7 @@ fn every_way_of_writing_is_seen() {
 
 #[test]
 fn what_it_has_not_read_is_no_conflict() {
-    on_every_kind(&ENGINES, |db, space| {
+    on_every_kind(EngineKind::ALL, |db, space| {
         space.put(b"read", b"1").unwrap();
         let tx = db.begin().unwrap();
         tx.get(space, b"read").unwrap();
@@ -370,7 +371,7 @@ fn what_it_has_not_read_is_no_conflict() {
 
 #[test]
 fn one_that_only_reads_shows_one_moment_and_always_commits() {
-    on_every_kind(&ORDERED, |db, space| {
+    on_every_kind(&ordered(), |db, space| {
         space.put(b"a", b"1").unwrap();
         let tx = db.begin().unwrap();
         space.put(b"a", b"2").unwrap();
@@ -412,7 +413,7 @@ fn without_an_order_a_read_of_what_was_written_since_is_the_conflict() {
 fn it_goes_over_keyspaces_of_all_engines_at_once() {
     let dir = TempDir::new().unwrap();
     let db = open(&dir);
-    let spaces: Vec<_> = ENGINES.iter().map(|engine| space(&db, *engine, true)).collect();
+    let spaces: Vec<_> = EngineKind::ALL.iter().map(|engine| space(&db, *engine, true)).collect();
     let sum = |tx: &Transaction| -> Result<u8, Error> {
         let mut sum = 0;
         for space in &spaces {
@@ -437,7 +438,7 @@ fn it_goes_over_keyspaces_of_all_engines_at_once() {
     drop(spaces);
     db.close().unwrap();
     let db = open(&dir);
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         assert_eq!(space(&db, engine, true).get(b"n").unwrap(), Some(vec![20]), "{engine}");
     }
 }
@@ -546,7 +547,7 @@ fn what_it_cannot_write_is_refused_when_it_is_told() {
 
 #[test]
 fn a_swap_is_done_or_tells_what_was_there() {
-    on_every_kind(&ENGINES, |db, space| {
+    on_every_kind(EngineKind::ALL, |db, space| {
         let present = |value: &[u8]| Swap::Refused { present: Some(value.to_vec()) };
         let swap = |expected: Option<&[u8]>, new: Option<&[u8]>| {
             space.compare_and_swap(b"k", expected, new).unwrap()

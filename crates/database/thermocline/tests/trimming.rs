@@ -10,8 +10,6 @@ use thermocline::{Db, Durability, EngineKind, Keyspace, KeyspaceOptions, Options
 
 use crate::belonging::copy_of;
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 const CLOSED: &str = "CLOSED";
 /// Pairs of each keyspace, of a KiB: fewer bytes than those of journal from which on it is
 /// maintained, and several segments.
@@ -60,7 +58,7 @@ fn killed(sick: EngineKind, well: EngineKind) -> (Arc<dyn Device>, String) {
 fn a_keyspace_that_cannot_be_made_durable_keeps_the_journal_and_stops_no_other() {
     // Engines whose opening makes nothing durable by itself.
     for sick in [EngineKind::Memory, EngineKind::Lsm] {
-        for well in ENGINES {
+        for &well in EngineKind::ALL {
             let case = format!("{sick}, {well}");
             let (device, dir) = killed(sick, well);
             let faulty = FaultDevice::new(Arc::clone(&device));
@@ -98,7 +96,7 @@ fn a_keyspace_that_cannot_be_made_durable_keeps_the_journal_and_stops_no_other()
 
 #[test]
 fn the_only_background_thread_trims_after_an_opening_without_a_mark() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let (device, _) = killed(engine, engine);
         let db = open(device, Options { background_threads: 1, ..options() });
         let keyspace = db.existing_keyspace("sick").unwrap();
@@ -114,7 +112,7 @@ fn the_only_background_thread_trims_after_an_opening_without_a_mark() {
 
 #[test]
 fn a_close_leaves_no_mark_over_a_damaged_keyspace() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let (device, dir) = killed(engine, EngineKind::Memory);
         for entry in device.list(&dir).unwrap() {
             if !entry.is_dir {

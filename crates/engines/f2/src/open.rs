@@ -317,7 +317,7 @@ impl Store {
             persisted: AtomicU64::new(standing.persisted.get()),
             frontier: Frontier::default(),
             marks: Marks::default(),
-            recovered: told(&standing),
+            recovered: reported_checkpoint(&standing),
             recovery: Recovery {
                 time: host.environment.now() - begun,
                 hot_log_time,
@@ -344,7 +344,7 @@ fn dead_bytes(tombstones: u64, index: &HashIndex, standing: &Standing) -> DeadBy
 }
 
 /// Returns the checkpoint that the store reports as the one it was opened from.
-fn told(standing: &Standing) -> Checkpoint {
+fn reported_checkpoint(standing: &Standing) -> Checkpoint {
     match is_planted(Planted::RecoveredUntold) {
         true => Checkpoint::default(),
         false => standing.checkpoint(),

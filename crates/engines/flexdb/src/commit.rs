@@ -237,7 +237,7 @@ impl Shared {
         let floor = self.open_state()?.floor_without(None);
         if floor <= self.persisted() {
             // The opening may have found it in the page cache alone.
-            return self.told(self.space.begin());
+            return self.noted(self.space.begin());
         }
         let persisted = self.host.barrier.reach(floor)?.min(floor).max(self.persisted());
         self.with_room(&mut committer, |space, _| self.put_header(space, persisted))?;
@@ -274,7 +274,7 @@ impl Shared {
         drop(state);
         if is_planted(Planted::PersistedEarly) {
             self.with_room(&mut committer, |space, _| self.put_header(space, persisted))?;
-            self.told(self.space.sync())?;
+            self.noted(self.space.sync())?;
         }
         let work = Work { batch: &batch, cuts, persisted };
         let put =
@@ -359,8 +359,8 @@ impl Shared {
     /// Returns the space's result, with its error as an engine error. A failure stops all later
     /// writes. A refusal for lack of room does not, and neither does a temporary failure: both
     /// change nothing.
-    fn told<T>(&self, answer: std::result::Result<T, space::Error>) -> Result<T> {
-        answer.map_err(|error| {
+    fn noted<T>(&self, outcome: std::result::Result<T, space::Error>) -> Result<T> {
+        outcome.map_err(|error| {
             let is_refused = is_refused(&error) || error.is_retryable();
             let error = from_space(error);
             if !is_refused && error != Error::Closed {
@@ -382,7 +382,7 @@ impl Shared {
             let is_done = match self.space.together(|space| Ok(work(space, committer))) {
                 // It was refused before it began.
                 Err(error) if is_refused(&error) => false,
-                answer => self.told(answer).flatten()?,
+                outcome => self.noted(outcome).flatten()?,
             };
             if is_done {
                 return Ok(());
@@ -427,7 +427,7 @@ impl Shared {
         let header = StoreHeader { persisted }.encode();
         match space.splice(0, StoreHeader::BYTES as u64, &header, 0) {
             Err(error) if is_refused(&error) => Ok(false),
-            written => self.told(written).map(|()| true),
+            written => self.noted(written).map(|()| true),
         }
     }
 
@@ -439,7 +439,7 @@ impl Shared {
     fn make_room(&self, committer: &mut Committer) -> Result<bool> {
         self.renew_base(committer)?;
         self.counts.room_made.fetch_add(1, Relaxed);
-        let done = self.told(self.space.collect())?;
+        let done = self.noted(self.space.collect())?;
         self.count_collected(&done);
         Ok(done.segments > 0)
     }
@@ -463,7 +463,7 @@ impl Shared {
     /// Makes the content of the space durable, which has everything up to `persisted`.
     fn make_durable(&self, persisted: SeqNo) -> Result<()> {
         if !is_planted(Planted::CommitUnsynced) {
-            self.told(self.space.sync())?;
+            self.noted(self.space.sync())?;
         }
         self.persisted.fetch_max(persisted.get(), Release);
         Ok(())

@@ -1,5 +1,5 @@
-//! Reading one key: memtables from the youngest, Level 0 from the youngest, one table of each other
-//! level.
+//! The first part of a lookup: memtables from the youngest, and the cached pairs. The search of
+//! tables (`search.rs`) follows: Level 0 from the youngest table, then one table of each level.
 //!
 //! The first version found at or below the requested number is the newest one: versions further
 //! down are older (M2, V1, V3). If the lookup index knows better, one memtable or one table is
@@ -51,7 +51,8 @@ impl Shared {
             false => state.deletes.all.newest(to.key, seqno),
         };
         let hint = self.lookup_index.load().get(hash(to.key));
-        // Nor is a hint used if an ingested table may have brought a newer version than the hint's.
+        // An ingested table may have brought a newer version than the hint's: then the hint is not
+        // used.
         let known_from = match is_planted(Planted::OldHintBelieved) {
             true => SeqNo::ZERO,
             false => state.version.newest_ingested(),

@@ -1,4 +1,5 @@
-//! The trait that `Db`, the server, the benchmark and the conformance suite know an engine by.
+//! The trait that an engine implements. The database and the conformance suite call nothing else
+//! of an open engine.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -27,8 +28,8 @@ pub struct Capabilities {
     /// Whether it removes ranges of keys ([`Op::DeleteRange`]).
     pub deletes_ranges: bool,
     /// Whether it puts concurrent writes to one key in an order of its own. Then the host need not
-    /// keep [`Engine::apply`] of one step and [`Updates::try_update`] apart (law L6) if no journal must
-    /// agree with that order.
+    /// keep [`Engine::apply`] of one step and [`Updates::try_update`] apart (law L6) if no journal
+    /// must agree with that order.
     pub orders_writes: bool,
     /// Whether a flush writes all data again. A host that flushes to trim a journal then waits
     /// until the journal has grown by that number of bytes. If a flush writes only new data,
@@ -283,8 +284,10 @@ pub trait Engine: FoundState + Send + Sync {
         None
     }
 
-    /// Makes everything applied before the call durable in the engine's own files. If nothing was
-    /// applied since the last flush this only moves [`Engine::persisted`], at the cost of a sync.
+    /// Makes everything applied before the call durable in the engine's own files. Afterwards
+    /// [`Engine::persisted`] is at least the number up to which all writes had finished before the
+    /// call ([`sequence::Sequence::visible`]), also if none of them was a write to this engine. If
+    /// nothing was applied since the last flush, the call costs a sync.
     fn flush(&self) -> Result<()>;
 
     /// Writes a whole, openable copy of all writes that were applied before the call to `into`,
@@ -297,8 +300,9 @@ pub trait Engine: FoundState + Send + Sync {
     /// Nothing has changed here.
     fn checkpoint(&self, into: Arc<dyn device::Device>, go_on: &GoOn<'_>) -> Result<()>;
 
-    /// Returns the number up to which every write is in the engine's own files. The journal may
-    /// forget these writes, after [`FoundState::make_durable`] has returned `true` once.
+    /// Returns the number up to which every write is in the engine's own files:
+    /// [`SeqNo::ZERO`] for a new store. It never falls. The journal may forget these writes, after
+    /// [`FoundState::make_durable`] has returned `true` once.
     fn persisted(&self) -> SeqNo;
 
     /// Figures about itself. May visit all that is in memory, so it is not for a hot path.

@@ -68,16 +68,20 @@ pub enum Error {
         asked: InOrder,
     },
     /// The engine keeps an order, and cannot remove a range nevertheless.
-    #[error(
-        "engine {engine} cannot delete a range: delete its keys one by one; memory and lsm can"
-    )]
+    #[error("engine {engine} cannot delete a range: delete its keys one by one")]
     NoRangeDeletes {
         /// The engine that was asked.
         engine: &'static str,
     },
     /// The engine takes pairs by writes alone.
-    #[error("engine {engine} ingests nothing: put the pairs one by one, or in batches; lsm can")]
+    #[error("engine {engine} ingests nothing: put the pairs one by one, or in batches")]
     NoIngestion {
+        /// The engine that was asked.
+        engine: &'static str,
+    },
+    /// The engine neither compacts on demand nor measures ranges.
+    #[error("engine {engine} does not compact on demand, and does not measure its files")]
+    NoRanges {
         /// The engine that was asked.
         engine: &'static str,
     },
@@ -205,17 +209,17 @@ impl fmt::Display for InOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Scan => {
-                "cannot scan: walk over all its pairs, in an order of its own (`Keyspace::walk`); memory, \
-                 lsm and flexdb can"
+                "cannot scan: walk over all its pairs, in an order of its own (`Keyspace::walk`); an \
+                 ordered engine can"
             }
             Self::Snapshot => {
-                "shows no snapshots: get reads what is there now; memory, lsm and flexdb show them"
+                "shows no snapshots: get reads the present value; an ordered engine shows them"
             }
             Self::RangeDelete => {
-                "cannot delete a range: delete its keys one by one; memory and lsm can"
+                "cannot delete a range: delete its keys one by one"
             }
             Self::PartOfKeys => {
-                "compacts and measures only the whole keyspace: give no range; memory, lsm and flexdb take one"
+                "compacts and measures only the whole keyspace: give no range; an ordered engine takes one"
             }
         })
     }
@@ -233,6 +237,7 @@ impl Error {
                 | Self::Unordered { .. }
                 | Self::NoRangeDeletes { .. }
                 | Self::NoIngestion { .. }
+                | Self::NoRanges { .. }
                 | Self::NotAscending { .. }
                 | Self::OutOfMemory { .. }
                 | Self::WriteTooLarge { .. }

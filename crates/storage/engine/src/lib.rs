@@ -1,7 +1,7 @@
 //! The contract that every storage engine fulfils.
 //!
 //! ```text
-//!   Db, conformance suite, bench          know an engine only through
+//!   Db, conformance suite                 know an open engine only through
 //!        |  lookup · scan · reserve · apply · flush · checkpoint · persisted · stats · close
 //!      dyn Engine                          opened with a
 //!        |

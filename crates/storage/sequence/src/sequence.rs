@@ -21,13 +21,12 @@
 //! - I3. `horizon()` never exceeds the number of a pin that is held, nor that of a later one.
 //!
 //! # Concurrency
-//! A write may wait for the background with its ticket open: for a flush, if there is no memory. A
-//! flush makes the journal durable up to its writes (law L3). So a thread that waits here, in
-//! `begin`, in [`Sequence::wait_for_room`] or for a pin, must hold nothing that the background or
-//! the journal needs. This covers the journal's lock and a thread of the pool that flushes need.
-//! Under the journal's lock numbers are taken by `try_begin`, which never waits: if it takes none,
-//! the caller unlocks and waits for room. Then no thread that waits for the oldest open ticket
-//! keeps it from its end, and so all of them end.
+//! A write with an open ticket waits for no device and no background work (law L8 of `engine`); it
+//! takes locks of its engine. So a thread that waits here, in `begin`, in
+//! [`Sequence::wait_for_room`] or for a pin, must hold no such lock. Under the journal's lock
+//! numbers are taken by `try_begin`, which never waits: if it takes none, the caller unlocks and
+//! waits for room. Then no thread that waits for the oldest open ticket keeps it from its end, and
+//! so all of them end.
 //!
 //! A thread that waits for long is parked. Finishing a number, moving `visible` and reading
 //! `waiting` happen in that order; a waiting thread counts itself in `waiting` and then reads

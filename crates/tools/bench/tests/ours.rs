@@ -77,7 +77,7 @@ fn what_overlaps_is_answered_rightly() {
 /// Each engine is loaded, closed, and opened from a copy, and every read is of the version loaded.
 #[test]
 fn every_engine_begins_from_a_copy_of_its_load() {
-    for engine in ["memory", "f2", "lsm", "flexdb"] {
+    for &engine in Ours.names() {
         for durability in [Durability::None, Durability::Buffered] {
             let dir = tempfile::tempdir().expect("a scratch directory");
             let loads = dir.path().join("loads");
@@ -116,7 +116,7 @@ fn an_engine_that_does_not_exist_is_refused_by_name() {
 
 #[test]
 fn every_engine_but_memory_obeys_the_size_of_its_cache() {
-    for engine in ["memory", "f2", "lsm", "flexdb"] {
+    for &engine in Ours.names() {
         assert_eq!(Ours.sizes_cache(engine), engine != "memory", "{engine}");
         let dir = tempfile::tempdir().expect("a scratch directory");
         let config = config(1, engine, "ycsb-c", Durability::None);

@@ -4,7 +4,7 @@ use flexspace::space::{Error, FlexSpace, Together};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::refusal::Answer;
+use crate::refusal::Outcome;
 use crate::shift::Shift;
 
 /// The longest file: offsets are numbers with a sign.
@@ -38,7 +38,7 @@ impl SpaceFile {
     }
 
     /// Up to `length` bytes at `offset`: fewer before the end.
-    pub(crate) fn read(&self, offset: u64, length: u64) -> Answer<Vec<u8>> {
+    pub(crate) fn read(&self, offset: u64, length: u64) -> Outcome<Vec<u8>> {
         let snapshot = self.space.snapshot()?;
         let length = length.min(snapshot.len().saturating_sub(offset));
         Ok(if length == 0 { Vec::new() } else { snapshot.read(offset, length)? })
@@ -46,7 +46,7 @@ impl SpaceFile {
 
     /// Writes `data` over the bytes at `offset` and behind the end; the range between the end and
     /// the offset becomes a hole. Without an offset, appends `data` at the end.
-    pub(crate) fn write(&self, offset: Option<u64>, data: &[u8]) -> Answer<()> {
+    pub(crate) fn write(&self, offset: Option<u64>, data: &[u8]) -> Outcome<()> {
         let length = data.len() as u64;
         if offset.is_some_and(|offset| offset.saturating_add(length) > LEN_MAX) {
             return Err(Errno::FBIG.into());
@@ -71,7 +71,7 @@ impl SpaceFile {
     }
 
     /// Takes bytes off the end, or adds zeros there, which take no room.
-    pub(crate) fn set_len(&self, wanted: u64) -> Answer<()> {
+    pub(crate) fn set_len(&self, wanted: u64) -> Outcome<()> {
         if wanted > LEN_MAX {
             return Err(Errno::FBIG.into());
         }
@@ -87,7 +87,7 @@ impl SpaceFile {
 
     /// Does the requests of `fallocate` that the kernel passes on. No room is reserved: the next
     /// write needs new room wherever it is.
-    pub(crate) fn allocate(&self, offset: u64, length: u64, mode: FallocateFlags) -> Answer<()> {
+    pub(crate) fn allocate(&self, offset: u64, length: u64, mode: FallocateFlags) -> Outcome<()> {
         const KEEP_SIZE: FallocateFlags = FallocateFlags::KEEP_SIZE;
         const PUNCH: FallocateFlags = FallocateFlags::PUNCH_HOLE;
         const ZERO: FallocateFlags = FallocateFlags::ZERO_RANGE;
@@ -119,7 +119,7 @@ impl SpaceFile {
     }
 
     /// Moves the bytes behind an offset back or up.
-    pub(crate) fn shift(&self, shift: Shift<'_>) -> Answer<()> {
+    pub(crate) fn shift(&self, shift: Shift<'_>) -> Outcome<()> {
         self.change(|space| match shift {
             Shift::Insert { offset, bytes } => space.splice(offset, 0, bytes, 0),
             Shift::InsertZeros { offset, length } => space.splice_hole(offset, 0, length),
@@ -129,7 +129,7 @@ impl SpaceFile {
 
     /// Returns the first offset from `offset` on where there is data, or a hole; behind the last
     /// byte is one.
-    pub(crate) fn seek(&self, offset: u64, sought: Sought) -> Answer<u64> {
+    pub(crate) fn seek(&self, offset: u64, sought: Sought) -> Outcome<u64> {
         let snapshot = self.space.snapshot()?;
         let len = snapshot.len();
         if offset >= len {
@@ -145,13 +145,13 @@ impl SpaceFile {
     }
 
     /// Makes all that was done durable.
-    pub(crate) fn sync(&self) -> Answer<()> {
+    pub(crate) fn sync(&self) -> Outcome<()> {
         Ok(self.space.sync()?)
     }
 
     /// Releases room that the space does not need any more. Bytes that cannot be read stay where
     /// they are, and are reported.
-    pub(crate) fn tidy(&self) -> Answer<()> {
+    pub(crate) fn tidy(&self) -> Outcome<()> {
         let mut damage = None;
         loop {
             let done = self.space.collect()?;
@@ -163,17 +163,17 @@ impl SpaceFile {
     }
 
     /// Stores all that was done; no call is taken any more.
-    pub(crate) fn close(&self) -> Answer<()> {
+    pub(crate) fn close(&self) -> Outcome<()> {
         Ok(self.space.close()?)
     }
 
     /// The same, but without room to store it the space stays open, with all that was done.
-    pub(crate) fn try_close(&self) -> Answer<()> {
+    pub(crate) fn try_close(&self) -> Outcome<()> {
         Ok(self.space.try_close()?)
     }
 
     /// Makes a change as a whole, and runs the collector as long as that is all it lacks.
-    fn change(&self, mut make: impl FnMut(&mut Together<'_>) -> Result<(), Error>) -> Answer<()> {
+    fn change(&self, mut make: impl FnMut(&mut Together<'_>) -> Result<(), Error>) -> Outcome<()> {
         loop {
             match self.space.together(&mut make) {
                 Err(Error::Uncollected) => {

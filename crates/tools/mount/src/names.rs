@@ -17,7 +17,7 @@ use sync::Mutex;
 use crate::attributes;
 use crate::mounted::Report;
 use crate::node::{self, Node};
-use crate::refusal::{Answer, Refusal};
+use crate::refusal::{Outcome, Refusal};
 use crate::source::Source;
 
 /// The number of the directory itself.
@@ -104,7 +104,7 @@ impl Names {
         name: &OsStr,
         permissions: u16,
         (uid, gid): (u32, u32),
-    ) -> Answer<Arc<Node>> {
+    ) -> Outcome<Arc<Node>> {
         let mut table = self.table.lock();
         if table.has_ended {
             return Err(Errno::IO.into());
@@ -125,7 +125,7 @@ impl Names {
     }
 
     /// Takes a name away; the file is removed with its last handle.
-    pub(crate) fn remove(&self, name: &OsStr) -> Answer<()> {
+    pub(crate) fn remove(&self, name: &OsStr) -> Outcome<()> {
         let mut table = self.table.lock();
         let node = self.find_in(&mut table, name)?;
         let hidden = self.source.hide(&node.dir())?;
@@ -137,7 +137,7 @@ impl Names {
     }
 
     /// Gives a file another name. A file that had that name is removed, or gets the first one's.
-    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr, flags: RenameFlags) -> Answer<()> {
+    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr, flags: RenameFlags) -> Outcome<()> {
         self.store_what_replaces(from, to, flags)?;
         let mut table = self.table.lock();
         let node = self.find_in(&mut table, from)?;
@@ -174,7 +174,7 @@ impl Names {
     /// crash the name has the old bytes or the new ones, also if no program has asked for an
     /// `fsync` (M5). This runs without the table's lock, because it writes bytes; data that is
     /// written to the file meanwhile waits for the next sync, as usual.
-    fn store_what_replaces(&self, from: &OsStr, to: &OsStr, flags: RenameFlags) -> Answer<()> {
+    fn store_what_replaces(&self, from: &OsStr, to: &OsStr, flags: RenameFlags) -> Outcome<()> {
         let mut nodes = {
             let mut table = self.table.lock();
             let (node, other) =
@@ -185,11 +185,11 @@ impl Names {
             let other = flags.contains(RenameFlags::EXCHANGE).then_some(other);
             std::iter::once(node).chain(other)
         };
-        nodes.try_for_each(|node| self.told(&node.dir(), node.sync()))
+        nodes.try_for_each(|node| self.reported(&node.dir(), node.sync()))
     }
 
     /// Opens a file for a handle; the caller gets the error if that fails.
-    pub(crate) fn open(&self, node: &Node) -> Answer<()> {
+    pub(crate) fn open(&self, node: &Node) -> Outcome<()> {
         node.opened()?;
         node.open().inspect_err(|_| {
             let _ = self.release(node);
@@ -197,7 +197,7 @@ impl Names {
     }
 
     /// Releases a handle of a file.
-    pub(crate) fn release(&self, node: &Node) -> Answer<()> {
+    pub(crate) fn release(&self, node: &Node) -> Outcome<()> {
         if node.released() {
             return self.drop_space(&mut self.table.lock(), node);
         }
@@ -242,32 +242,32 @@ impl Names {
         }
     }
 
-    fn close_one(&self, node: &Node) -> Answer<()> {
-        self.told_by_itself(node, node.close_if_idle())
+    fn close_one(&self, node: &Node) -> Outcome<()> {
+        self.reported_later(node, node.close_if_idle())
     }
 
     /// Does the periodic work of all files.
     pub(crate) fn tidy(&self) {
         for node in self.nodes() {
             // The next call that needs it gets the error, too.
-            let _ = self.told_by_itself(&node, node.tidy());
+            let _ = self.reported_later(&node, node.tidy());
         }
     }
 
     /// Stores everything; no more calls are accepted. Returns the first failure.
-    pub(crate) fn close(&self) -> Answer<()> {
+    pub(crate) fn close(&self) -> Outcome<()> {
         self.table.lock().has_ended = true;
         let mut first = Ok(());
         for node in self.nodes() {
-            let closed = self.told_by_itself(&node, node.close());
+            let closed = self.reported_later(&node, node.close());
             first = first.and(closed);
         }
         first
     }
 
     /// Passes on a call's result, and reports a failure to the operator of the mount.
-    pub(crate) fn told<T>(&self, what: &Path, answer: Answer<T>) -> Answer<T> {
-        answer.inspect_err(|refusal| {
+    pub(crate) fn reported<T>(&self, what: &Path, outcome: Outcome<T>) -> Outcome<T> {
+        outcome.inspect_err(|refusal| {
             if refusal.is_failure() {
                 (self.report)(&format!("{}: {refusal}", what.display()));
             }
@@ -277,13 +277,13 @@ impl Names {
     /// Passes on the result of work that no caller has asked for, and reports every kind of failure
     /// to the operator of the mount: the writer had got a success. A failure that repeats is
     /// reported once.
-    fn told_by_itself(&self, node: &Node, answer: Answer<()>) -> Answer<()> {
-        if node.is_news(&answer)
-            && let Err(refusal) = &answer
+    fn reported_later(&self, node: &Node, outcome: Outcome<()>) -> Outcome<()> {
+        if node.is_news(&outcome)
+            && let Err(refusal) = &outcome
         {
             (self.report)(&format!("{}: {refusal}", node.dir().display()));
         }
-        answer
+        outcome
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {
@@ -291,7 +291,7 @@ impl Names {
     }
 
     /// Removes the space of a file that has no name and no handle.
-    fn drop_space(&self, table: &mut Table, node: &Node) -> Answer<()> {
+    fn drop_space(&self, table: &mut Table, node: &Node) -> Outcome<()> {
         node.abandon();
         table.by_number.remove(&node.number);
         node::remove(&node.dir()).map_err(Refusal::from)

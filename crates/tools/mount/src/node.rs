@@ -16,7 +16,7 @@ use sync::Mutex;
 
 use crate::attributes::{self, Attributes};
 use crate::file::SpaceFile;
-use crate::refusal::{Answer, Refusal};
+use crate::refusal::{Outcome, Refusal};
 use crate::source::{device_of, stored_at};
 
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl Node {
     }
 
     /// Opens the space for a caller, which gets the error if that fails.
-    pub(crate) fn open(&self) -> Answer<()> {
+    pub(crate) fn open(&self) -> Outcome<()> {
         self.tell_lost()?;
         self.with(|_| Ok(()))
     }
@@ -158,7 +158,7 @@ impl Node {
     }
 
     /// Does something with the open space.
-    pub(crate) fn with<T>(&self, mut work: impl FnMut(&SpaceFile) -> Answer<T>) -> Answer<T> {
+    pub(crate) fn with<T>(&self, mut work: impl FnMut(&SpaceFile) -> Outcome<T>) -> Outcome<T> {
         loop {
             match work(&*self.file()?) {
                 // It was closed because it seemed idle.
@@ -172,8 +172,8 @@ impl Node {
     pub(crate) fn change<T>(
         &self,
         environment: &Environment,
-        work: impl FnMut(&SpaceFile) -> Answer<T>,
-    ) -> Answer<T> {
+        work: impl FnMut(&SpaceFile) -> Outcome<T>,
+    ) -> Outcome<T> {
         let done = self.with(work)?;
         let mut standing = self.standing.lock();
         standing.modified = Some(SystemTime::UNIX_EPOCH + environment.wall());
@@ -183,18 +183,18 @@ impl Node {
 
     /// Makes all changes durable, and the time of the last one. Returns, once, that closing the
     /// space has lost changes.
-    pub(crate) fn sync(&self) -> Answer<()> {
+    pub(crate) fn sync(&self) -> Outcome<()> {
         let synced = self.store();
         self.tell_lost()?;
         synced
     }
 
     /// Reports to the next caller that closing the space has lost changes.
-    fn tell_lost(&self) -> Answer<()> {
+    fn tell_lost(&self) -> Outcome<()> {
         self.standing.lock().lost.take().map_or(Ok(()), Err)
     }
 
-    fn store(&self) -> Answer<()> {
+    fn store(&self) -> Outcome<()> {
         // Later changes may be durable, or not.
         self.standing.lock().is_changed = false;
         let stored = self.store_bytes();
@@ -205,7 +205,7 @@ impl Node {
         Ok(self.keep_time()?)
     }
 
-    fn store_bytes(&self) -> Answer<()> {
+    fn store_bytes(&self) -> Outcome<()> {
         loop {
             let file = match &*self.space.lock() {
                 Open::Yes(file) => file.clone(),
@@ -222,7 +222,7 @@ impl Node {
     }
 
     /// Does the periodic work of the background thread: makes changes durable and releases room.
-    pub(crate) fn tidy(&self) -> Answer<()> {
+    pub(crate) fn tidy(&self) -> Outcome<()> {
         if !self.standing.lock().is_changed {
             return Ok(());
         }
@@ -238,7 +238,7 @@ impl Node {
 
     /// Closes the space, if it is open and idle. Without room to store the changes it stays open.
     /// After another failure the next sync or open returns that changes were lost.
-    pub(crate) fn close_if_idle(&self) -> Answer<()> {
+    pub(crate) fn close_if_idle(&self) -> Outcome<()> {
         let mut space = self.space.lock();
         // A caller that opens it counts its handle first, and then waits here.
         if !self.is_idle() {
@@ -265,7 +265,7 @@ impl Node {
     }
 
     /// Closes the space for good.
-    pub(crate) fn close(&self) -> Answer<()> {
+    pub(crate) fn close(&self) -> Outcome<()> {
         let mut space = self.space.lock();
         let (closed, then) = match &*space {
             Open::Yes(file) => match file.close() {
@@ -291,8 +291,8 @@ impl Node {
 
     /// Returns whether a failure of work that no caller has asked for differs from the last one, so
     /// that it should be reported. After a success each failure is.
-    pub(crate) fn is_news<T>(&self, answer: &Answer<T>) -> bool {
-        let found = answer.as_ref().err().map(Refusal::errno);
+    pub(crate) fn is_news<T>(&self, outcome: &Outcome<T>) -> bool {
+        let found = outcome.as_ref().err().map(Refusal::errno);
         let last = std::mem::replace(&mut self.standing.lock().reported, found);
         found.is_some() && found != last
     }
@@ -303,7 +303,7 @@ impl Node {
     }
 
     /// Returns length, stored bytes, and the attributes of the directory. Opens no space.
-    pub(crate) fn stat(&self) -> Answer<(u64, u64, Attributes)> {
+    pub(crate) fn stat(&self) -> Outcome<(u64, u64, Attributes)> {
         let lengths = {
             let mut space = self.space.lock();
             match &*space {
@@ -342,7 +342,7 @@ impl Node {
     }
 
     /// Returns the open space, which is opened if it is not.
-    fn file(&self) -> Answer<Arc<SpaceFile>> {
+    fn file(&self) -> Outcome<Arc<SpaceFile>> {
         let mut space = self.space.lock();
         match &*space {
             Open::Yes(file) => return Ok(file.clone()),
@@ -371,7 +371,7 @@ impl Node {
 }
 
 /// Returns the lengths of a space that is not open, from its files.
-fn lengths_of(dir: &Path, stored_at: SystemTime) -> Answer<Lengths> {
+fn lengths_of(dir: &Path, stored_at: SystemTime) -> Outcome<Lengths> {
     let found = Offline::open(&*device_of(dir)?)?;
     let extents = found.extents(0..found.len());
     let stored = extents.filter(|piece| !piece.extent.is_hole());

@@ -16,7 +16,7 @@ pub(crate) enum Refusal {
 }
 
 /// The result of a call.
-pub(crate) type Answer<T> = Result<T, Refusal>;
+pub(crate) type Outcome<T> = Result<T, Refusal>;
 
 impl Refusal {
     /// Returns the error number that the caller gets.

@@ -18,7 +18,7 @@ use crate::file::Sought;
 use crate::listings::Listings;
 use crate::names::{Names, ROOT};
 use crate::node::Node;
-use crate::refusal::{Answer, Refusal};
+use crate::refusal::{Outcome, Refusal};
 use crate::shift::Shift;
 use crate::source::NAME_BYTES_MAX;
 
@@ -54,21 +54,21 @@ impl Requests {
     fn of<T>(
         &self,
         ino: INodeNo,
-        work: impl FnOnce(&Node) -> Answer<T>,
+        work: impl FnOnce(&Node) -> Outcome<T>,
     ) -> Result<T, fuser::Errno> {
         let done = self.names.node(ino.0).map_err(Refusal::from).and_then(|node| {
-            let answer = work(&node);
+            let outcome = work(&node);
             // Its directory is looked up for failures alone.
-            if answer.as_ref().is_err_and(Refusal::is_failure) {
-                self.names.told(&node.dir(), answer)
+            if outcome.as_ref().is_err_and(Refusal::is_failure) {
+                self.names.reported(&node.dir(), outcome)
             } else {
-                answer
+                outcome
             }
         });
         done.map_err(|refusal| number(refusal.errno()))
     }
 
-    fn stat(&self, node: &Node) -> Answer<FileAttr> {
+    fn stat(&self, node: &Node) -> Outcome<FileAttr> {
         let (len, stored, attributes) = node.stat()?;
         let time = attributes.modified;
         Ok(FileAttr {
@@ -90,7 +90,7 @@ impl Requests {
         })
     }
 
-    fn stat_root(&self) -> Answer<FileAttr> {
+    fn stat_root(&self) -> Outcome<FileAttr> {
         let attributes = attributes::read(self.names.source().root())?;
         let time = attributes.modified;
         let perm = if self.names.source().is_one_space() { 0o555 } else { 0o755 };
@@ -114,14 +114,14 @@ impl Requests {
         })
     }
 
-    fn find(&self, name: &OsStr) -> Answer<FileAttr> {
+    fn find(&self, name: &OsStr) -> Outcome<FileAttr> {
         let node = self.names.look_up(name)?;
-        let found = self.names.told(&node.dir(), self.stat(&node));
+        let found = self.names.reported(&node.dir(), self.stat(&node));
         // The kernel does not get this lookup.
         found.inspect_err(|_| self.names.forget(node.number, 1))
     }
 
-    fn set(&self, node: &Node, asked: &Asked) -> Answer<FileAttr> {
+    fn set(&self, node: &Node, asked: &Asked) -> Outcome<FileAttr> {
         if let Some(size) = asked.size {
             node.change(&self.names.environment, |file| file.set_len(size))?;
         }
@@ -142,7 +142,7 @@ impl Requests {
         self.stat(node)
     }
 
-    fn create(&self, request: &Request, name: &OsStr, permissions: u32) -> Answer<FileAttr> {
+    fn create(&self, request: &Request, name: &OsStr, permissions: u32) -> Outcome<FileAttr> {
         let permissions = (permissions & 0o7777) as u16;
         let node = self.names.create(name, permissions, (request.uid(), request.gid()))?;
         self.names.open(&node)?;
@@ -167,7 +167,7 @@ fn number(errno: Errno) -> fuser::Errno {
     fuser::Errno::from_i32(errno.raw_os_error())
 }
 
-fn told(refusal: &Refusal) -> fuser::Errno {
+fn errno_of(refusal: &Refusal) -> fuser::Errno {
     number(refusal.errno())
 }
 
@@ -175,7 +175,7 @@ impl Filesystem for Requests {
     fn lookup(&self, _: &Request, _parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.find(name) {
             Ok(attr) => reply.entry_with_ttls(&LENGTHS_FOR, &NAMES_FOR, &attr, GENERATION),
-            Err(refusal) => reply.error(told(&refusal)),
+            Err(refusal) => reply.error(errno_of(&refusal)),
         }
     }
 
@@ -185,7 +185,7 @@ impl Filesystem for Requests {
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let found = if ino.0 == ROOT {
-            self.stat_root().map_err(|refusal| told(&refusal))
+            self.stat_root().map_err(|refusal| errno_of(&refusal))
         } else {
             self.of(ino, |node| self.stat(node))
         };
@@ -243,7 +243,7 @@ impl Filesystem for Requests {
     }
 
     fn unlink(&self, _: &Request, _parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer(reply, self.names.remove(name).map_err(|refusal| told(&refusal)));
+        reply_with(reply, self.names.remove(name).map_err(|refusal| errno_of(&refusal)));
     }
 
     fn rename(
@@ -258,7 +258,7 @@ impl Filesystem for Requests {
     ) {
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
         let done = self.names.rename(name, newname, flags);
-        answer(reply, done.map_err(|refusal| told(&refusal)));
+        reply_with(reply, done.map_err(|refusal| errno_of(&refusal)));
     }
 
     fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -280,12 +280,12 @@ impl Filesystem for Requests {
         reply: ReplyCreate,
     ) {
         let made = Requests::create(self, request, name, mode & !umask);
-        match self.names.told(self.names.source().root(), made) {
+        match self.names.reported(self.names.source().root(), made) {
             Ok(attr) => {
                 let flags = FopenFlags::FOPEN_DIRECT_IO;
                 reply.created(&LENGTHS_FOR, &attr, GENERATION, FileHandle(0), flags);
             }
-            Err(refusal) => reply.error(told(&refusal)),
+            Err(refusal) => reply.error(errno_of(&refusal)),
         }
     }
 
@@ -345,11 +345,11 @@ impl Filesystem for Requests {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        answer(reply, self.of(ino, |node| self.names.release(node)));
+        reply_with(reply, self.of(ino, |node| self.names.release(node)));
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        answer(reply, self.of(ino, Node::sync));
+        reply_with(reply, self.of(ino, Node::sync));
     }
 
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -394,7 +394,7 @@ impl Filesystem for Requests {
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        answer(reply, self.names.source().sync_names().map_err(number));
+        reply_with(reply, self.names.source().sync_names().map_err(number));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
@@ -423,7 +423,7 @@ impl Filesystem for Requests {
             Err(errno) => return reply.error(number(errno)),
         };
         let environment = &self.names.environment;
-        answer(reply, self.of(ino, |node| node.change(environment, |file| file.shift(shift))));
+        reply_with(reply, self.of(ino, |node| node.change(environment, |file| file.shift(shift))));
     }
 
     fn fallocate(
@@ -440,7 +440,7 @@ impl Filesystem for Requests {
         let environment = &self.names.environment;
         let work =
             |node: &Node| node.change(environment, |file| file.allocate(offset, length, mode));
-        answer(reply, self.of(ino, work));
+        reply_with(reply, self.of(ino, work));
     }
 
     fn lseek(
@@ -465,7 +465,7 @@ impl Filesystem for Requests {
     }
 }
 
-fn answer(reply: ReplyEmpty, done: Result<(), fuser::Errno>) {
+fn reply_with(reply: ReplyEmpty, done: Result<(), fuser::Errno>) {
     match done {
         Ok(()) => reply.ok(),
         Err(errno) => reply.error(errno),

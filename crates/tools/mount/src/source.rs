@@ -17,7 +17,7 @@ use flexspace::space::{FlexSpace, Options as SpaceOptions};
 use rustix::fs::{self, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::refusal::{Answer, Refusal};
+use crate::refusal::{Outcome, Refusal};
 
 /// The file that makes a directory a space.
 const SUPERBLOCK: &str = "superblock";
@@ -94,7 +94,7 @@ impl Source {
     }
 
     /// Makes an empty space of a name that none has.
-    pub(crate) fn create(&self, name: &OsStr) -> Answer<(PathBuf, FlexSpace)> {
+    pub(crate) fn create(&self, name: &OsStr) -> Outcome<(PathBuf, FlexSpace)> {
         self.check_new(name)?;
         let (hidden, dir) = (self.hidden(), self.root.join(name));
         std::fs::create_dir(&hidden).map_err(|error| number_of(&error))?;
@@ -116,7 +116,7 @@ impl Source {
 
     /// Gives a space another name. Returns its new directory, and the hidden directory of the space
     /// that had the name.
-    pub(crate) fn rename(&self, dir: &Path, name: &OsStr) -> Answer<(PathBuf, Option<PathBuf>)> {
+    pub(crate) fn rename(&self, dir: &Path, name: &OsStr) -> Outcome<(PathBuf, Option<PathBuf>)> {
         let to = self.root.join(name);
         if !is_space(&to) {
             self.check_new(name)?;
@@ -137,13 +137,13 @@ impl Source {
     }
 
     /// Lets two spaces change names.
-    pub(crate) fn exchange(&self, one: &Path, other: &Path) -> Answer<()> {
+    pub(crate) fn exchange(&self, one: &Path, other: &Path) -> Outcome<()> {
         self.check_may_name()?;
         Ok(self.change_name(one, other, RenameFlags::EXCHANGE)?)
     }
 
     /// Takes a space's name away, and says where its directory is now.
-    pub(crate) fn hide(&self, dir: &Path) -> Answer<PathBuf> {
+    pub(crate) fn hide(&self, dir: &Path) -> Outcome<PathBuf> {
         self.check_may_name()?;
         let hidden = self.hidden();
         self.change_name(dir, &hidden, RenameFlags::NOREPLACE)?;
@@ -232,7 +232,7 @@ pub(crate) fn stored_at(dir: &Path) -> Result<SystemTime, Errno> {
 }
 
 /// Returns the device of a space's directory.
-pub(crate) fn device_of(dir: &Path) -> Answer<Arc<dyn Device>> {
+pub(crate) fn device_of(dir: &Path) -> Outcome<Arc<dyn Device>> {
     let device = device::open(dir, device::Options::default());
     device.map_err(|error| Refusal::Space(error.into()))
 }

@@ -4,7 +4,8 @@
 //! 2. A path in backquotes that begins with a folder of the root must exist.
 //! 3. A page below `docs/` is linked from a README in or above its folder, so that a reader finds
 //!    it.
-//! 4. A function named as `` `path/file.rs`: `name` `` must be defined in that file.
+//! 4. A function named as `` `path/file.rs`: `name` `` must be defined in that file, and so must
+//!    further names after it ("`name`, `other`, then `third`").
 
 use crate::Findings;
 use crate::sources::{self, Source};
@@ -21,15 +22,24 @@ pub(crate) fn check() -> Findings {
     for source in &pages {
         let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let mut fenced = false;
+        let (mut paragraph, mut begin) = (String::new(), 1);
         for (index, line) in source.text.lines().enumerate() {
             let place = format!("{}:{}", source.path, index + 1);
-            if line.trim_start().starts_with("```") {
+            let is_fence = line.trim_start().starts_with("```");
+            if is_fence || fenced || begins_paragraph(line) {
+                check_quoted(&paragraph, &format!("{}:{begin}", source.path), &mut findings);
+                paragraph.clear();
+                begin = index + 1;
+            }
+            if is_fence {
                 fenced = !fenced;
             } else if !fenced {
                 check_links(line, folder, &place, &mut findings);
-                check_quoted(line, &place, &mut findings);
+                paragraph.push_str(line);
+                paragraph.push(' ');
             }
         }
+        check_quoted(&paragraph, &format!("{}:{begin}", source.path), &mut findings);
     }
     Ok(findings)
 }
@@ -63,14 +73,22 @@ fn check_links(line: &str, folder: &str, place: &str, findings: &mut Vec<String>
     }
 }
 
-fn check_quoted(line: &str, place: &str, findings: &mut Vec<String>) {
+/// Returns whether the text before `line` has ended: a name belongs to a path in its paragraph.
+fn begins_paragraph(line: &str) -> bool {
+    let text = line.trim_start();
+    let is_numbered =
+        text.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+    text.is_empty() || text.starts_with(['|', '#']) || text.starts_with("- ") || is_numbered
+}
+
+fn check_quoted(text: &str, place: &str, findings: &mut Vec<String>) {
     // Odd pieces are those between backquotes.
-    let pieces: Vec<&str> = line.split('`').collect();
+    let pieces: Vec<&str> = text.split('`').collect();
     let mut file: Option<String> = None;
     for (index, piece) in pieces.iter().enumerate() {
         if index % 2 == 0 {
-            // A function belongs to the file before it only across a colon or a comma.
-            if !matches!(piece.trim(), ":" | "," | "and") {
+            // A function belongs to the file before it only across a colon, or a list of names.
+            if !matches!(piece.trim(), ":" | "," | "and" | "or" | "then" | ", then" | ", and") {
                 file = None;
             }
             continue;
@@ -79,7 +97,15 @@ fn check_quoted(line: &str, place: &str, findings: &mut Vec<String>) {
             check_path(piece, place, findings);
             file = piece.ends_with(".rs").then(|| (*piece).to_owned());
         } else if let Some(path) = &file {
-            check_function(path, piece, place, findings);
+            if piece.ends_with(".rs") {
+                // A file in the folder of the one before it.
+                let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+                let beside = format!("{folder}/{piece}");
+                check_path(&beside, place, findings);
+                file = Some(beside);
+            } else {
+                check_function(path, piece, place, findings);
+            }
         }
     }
 }

@@ -162,9 +162,9 @@ impl Backups {
         if !is_planted(Planted::ManifestUnnamed) {
             self.device.sync_dir(&whole.dir)?;
         }
-        let told = whole.tell()?;
+        let described = whole.describe()?;
         self.device.rename_synced(&whole.dir, &dir_name(whole.number))?;
-        Ok(told)
+        Ok(described)
     }
 
     /// Has the file in `dir` take no space of its own, if its bytes are those of the backup before.

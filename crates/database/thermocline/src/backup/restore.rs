@@ -70,7 +70,7 @@ impl Backups {
         let observed = CopyTarget::new(Arc::clone(target), place);
         let written = self.write(&whole, (&observed.device(), place), progress);
         match observed.attribute(written, &self.place) {
-            Ok(()) => whole.tell(),
+            Ok(()) => whole.describe(),
             Err(error) => {
                 // The first failure is the one to report; files that stay are no database.
                 let _ = clear(&**target, &whole);

@@ -10,8 +10,6 @@ use super::*;
 use crate::drivers::EngineKind;
 use crate::options::{KeyspaceOptions, Options};
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 const VALUE_BYTES: u64 = 1000;
 const KEYS: u64 = 16_000;
 
@@ -34,7 +32,7 @@ fn filled(engine: EngineKind) -> Db {
 
 #[test]
 fn a_close_waits_for_no_copy() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let db = filled(engine);
         let target = FaultDevice::new(device::memory());
         // In the midst of the copy, from another thread. The write continues when the close waits

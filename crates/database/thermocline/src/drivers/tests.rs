@@ -6,7 +6,7 @@ use device::Device;
 use engine::KeyRange;
 
 use super::EngineKind;
-use crate::{Batch, Change, Db, KeyspaceOptions, Options, check_on, salvage_on};
+use crate::{Batch, Change, Db, Error, KeyspaceOptions, Options, check_on, salvage_on};
 
 fn open(device: &Arc<dyn Device>) -> Db {
     let options = Options { sync_interval: None, background_threads: 1, ..Options::default() };
@@ -46,6 +46,8 @@ fn an_engine_of_one_line_does_all_that_a_database_does() {
     assert_eq!(space.get(&[7]).expect("is read"), None);
     assert_eq!(space.get(&[8]).expect("is read"), Some(vec![8; 18]));
     assert_eq!(space.get(b"journal").expect("is read"), Some(b"alone".to_vec()));
+    let refused = space.compact().expect_err("the engine has no compaction on demand");
+    assert_eq!(refused, Error::Engine(engine::Error::NoRanges { engine: "reference" }));
     let stats = again.stats();
     assert!(stats.keyspaces[0].memory_share_bytes.is_some(), "it has a share of the memory");
     again.close().expect("closes");

@@ -130,6 +130,7 @@ fn of_engine(error: &Engine) -> ErrorKind {
         Engine::Unordered { .. }
         | Engine::NoRangeDeletes { .. }
         | Engine::NoIngestion { .. }
+        | Engine::NoRanges { .. }
         | Engine::NewerVersion(_) => ErrorKind::Unsupported,
         Engine::OutOfMemory { .. } => ErrorKind::OutOfMemory,
         Engine::WouldWait => ErrorKind::Unavailable,

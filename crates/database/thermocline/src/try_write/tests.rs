@@ -164,7 +164,7 @@ fn no_call_and_no_poll_waits_for_a_shorter_journal() {
         db.inner.upkeep.begin_for_test();
         LongJournal(db.clone())
     };
-    for engine in [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb] {
+    for &engine in EngineKind::ALL {
         assert_gives_up("a long journal", &ways, || open(engine, true), block);
         // Without a journal there is nothing to wait for.
         let (db, space) = open(engine, false);

@@ -11,7 +11,7 @@ use thermocline::{
     MergeOperators, Options,
 };
 
-use super::{ENGINES, Held, add_one, key, number, open_on, options, poll, read, value};
+use super::{Held, add_one, key, number, open_on, options, poll, read, value};
 
 /// A keyspace of each engine, some of them journaled.
 fn open_all(device: &Arc<dyn Device>, journaled: bool) -> (Db, Vec<Keyspace>) {
@@ -34,7 +34,7 @@ fn open_all(device: &Arc<dyn Device>, journaled: bool) -> (Db, Vec<Keyspace>) {
         };
         db.keyspace(&engine.to_string(), options).unwrap()
     };
-    let spaces = ENGINES.iter().map(make).collect();
+    let spaces = EngineKind::ALL.iter().map(make).collect();
     (db, spaces)
 }
 

@@ -9,7 +9,7 @@ use futures::executor::block_on;
 use futures::stream::FuturesUnordered;
 use thermocline::{Durability, EngineKind, Keyspace};
 
-use super::{ENGINES, KEYS, add_one, key, open_on, options, poll, read, value};
+use super::{KEYS, add_one, key, open_on, options, poll, read, value};
 
 /// Counters that all of them add to, while other keys push these out of memory.
 const COUNTERS: u64 = 12;
@@ -83,7 +83,7 @@ fn count_by_both(engine: EngineKind, journaled: bool) -> usize {
 
 #[test]
 fn no_update_is_lost_beside_others_and_blocking_ones() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         for journaled in [false, true] {
             // A read of the device may end before the future that waits for it is polled first.
             let never_waits = engine == EngineKind::Memory;
@@ -96,7 +96,7 @@ fn no_update_is_lost_beside_others_and_blocking_ones() {
 /// Puts of one task that are awaited one by one take place in that order.
 #[test]
 fn who_awaits_one_before_the_next_sees_them_in_that_order() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let (_db, space) = open_on(&device::memory(), options(), engine, true);
         let synced = space.durability(Durability::Flushed);
         block_on(async {

@@ -18,7 +18,7 @@ use thermocline::{
     Batch, Db, Durability, EngineKind, Environment, Keyspace, Options, Result, SeqNo,
 };
 
-use super::{ENGINES, add_one, key, open_on, options, read, value};
+use super::{add_one, key, open_on, options, read, value};
 
 const COUNTERS: u64 = 1_500;
 const WRITES: usize = 900;
@@ -150,7 +150,7 @@ fn crash(seed: u64, engine: EngineKind) {
 fn a_power_cut_leaves_what_was_acknowledged() {
     let setting = std::env::var("THERMOCLINE_SEED").ok().and_then(|text| text.parse().ok());
     let seed: u64 = setting.unwrap_or(3);
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         crash(seed, engine);
     }
 }

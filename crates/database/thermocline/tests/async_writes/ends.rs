@@ -15,8 +15,8 @@ use thermocline::{
 };
 
 use super::{
-    ENGINES, Held, KEYS, PATIENCE, add_one, filled, key, number, open_on, options, pending, poll,
-    read, value,
+    Held, KEYS, PATIENCE, add_one, filled, key, number, open_on, options, pending, poll, read,
+    value,
 };
 
 /// A keyspace on a device that a test may hold up.
@@ -127,7 +127,7 @@ fn what_is_under_way_while_the_database_is_closed_is_done_or_told_so() {
 /// Writes of every kind that wait for a durability, with the database closed behind them.
 #[test]
 fn every_future_is_answered_when_the_database_is_closed() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         for journaled in [false, true] {
             let (db, space) = open_on(&device::memory(), options(), engine, journaled);
             let synced = space.durability(Durability::Synced);
@@ -159,7 +159,7 @@ fn counted(alive: &Arc<()>) -> impl Operator + Send + 'static {
 
 #[test]
 fn who_was_never_polled_has_done_nothing() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let (_db, space) = open_on(&device::memory(), options(), engine, false);
         let alive = Arc::new(());
         drop(space.put_async(b"p", b"v"));
@@ -336,7 +336,7 @@ impl Polls {
 /// device for more.
 #[test]
 fn what_memory_knows_is_done_by_the_poll() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         for journaled in [false, true] {
             let (_db, space) = open_on(&device::memory(), options(), engine, journaled);
             let mut polls = Polls::default();

@@ -7,7 +7,7 @@ use futures::executor::block_on;
 use futures::future::join_all;
 use thermocline::{Batch, Durability, EngineKind, Error};
 
-use super::{ENGINES, add_one, filled, key, open_on, options, pending, read, value};
+use super::{add_one, filled, key, open_on, options, pending, read, value};
 
 /// Has the third read from now on fail while updates are under way. Returns how many of them
 /// failed.
@@ -46,7 +46,7 @@ fn a_read_that_fails_is_told_to_its_future_alone() {
 /// refused.
 #[test]
 fn a_sync_that_fails_is_told_to_all_who_wait_for_it() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let device = FaultDevice::new(device::memory());
         let on = Arc::clone(&device) as Arc<dyn Device>;
         let (db, space) = open_on(&on, options(), engine, true);

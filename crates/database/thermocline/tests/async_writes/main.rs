@@ -30,9 +30,6 @@ use thermocline::{
     AsyncUpdate, Db, Durability, EngineKind, Environment, Keyspace, KeyspaceOptions, Options, f2,
 };
 
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
-
 /// Keys that do not fit into the memory of a keyspace of `f2`.
 const KEYS: u64 = 3_000;
 

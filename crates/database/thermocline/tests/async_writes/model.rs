@@ -11,7 +11,7 @@ use thermocline::{
     KeyspaceOptions, MergeName, MergeOperators, Options, SeqNo, Swap, WithEnd,
 };
 
-use super::{ENGINES, Held, options};
+use super::{Held, options};
 
 const KEYS: u64 = 40;
 const STEPS: usize = 400;
@@ -264,7 +264,7 @@ fn compare(seed: u64, kind_of: KeyspaceOptions, durability: Durability) {
 fn futures_come_to_what_blocking_calls_come_to() {
     let setting = std::env::var("THERMOCLINE_SEED").ok().and_then(|text| text.parse().ok());
     let seed: u64 = setting.unwrap_or(5);
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         for (journaled, values_end) in [(true, false), (false, false), (true, true)] {
             for durability in [Durability::Buffered, Durability::Flushed, Durability::Synced] {
                 let merge = Some(merge_name());

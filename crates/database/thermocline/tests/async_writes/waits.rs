@@ -9,7 +9,7 @@ use thermocline::{
     AsyncUpdate, AsyncWrite, Db, Durability, EngineKind, Error, Keyspace, KeyspaceOptions, Options,
 };
 
-use super::{ENGINES, Held, add_one, key, number, open_on, options, poll};
+use super::{Held, add_one, key, number, open_on, options, poll};
 
 /// Polls `count` puts, deletes and updates each.
 fn polled(space: &Keyspace, count: u64) -> (Vec<AsyncWrite>, Vec<AsyncUpdate>) {
@@ -25,7 +25,7 @@ fn polled(space: &Keyspace, count: u64) -> (Vec<AsyncWrite>, Vec<AsyncUpdate>) {
 
 #[test]
 fn no_poll_waits_for_a_sync() {
-    for engine in ENGINES {
+    for &engine in EngineKind::ALL {
         let device = FaultDevice::new(device::memory());
         let (_db, space) =
             open_on(&(Arc::clone(&device) as Arc<dyn Device>), options(), engine, true);
@@ -61,7 +61,7 @@ fn no_poll_waits_for_a_sync() {
 fn no_poll_waits_for_room_in_memory() {
     const VALUE_BYTES: usize = 4000;
     const PUTS: u64 = 8_000;
-    for engine in [EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb] {
+    for &engine in EngineKind::ALL.iter().filter(|engine| engine.driver().has_share()) {
         let device = FaultDevice::new(device::memory());
         let (_db, space) =
             open_on(&(Arc::clone(&device) as Arc<dyn Device>), options(), engine, false);

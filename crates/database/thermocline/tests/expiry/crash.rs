@@ -21,8 +21,6 @@ use super::database::Bench;
 const STEPS: usize = 40;
 /// Power cuts of a run.
 const CUTS: u64 = 60;
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::Lsm, EngineKind::FlexDb, EngineKind::F2];
 
 type Content = BTreeMap<(EngineName, Vec<u8>), (Vec<u8>, Option<u64>)>;
 type EngineName = &'static str;
@@ -64,7 +62,7 @@ impl Run {
         let bench = Bench::new(seed);
         bench.disk.keep_history();
         let spaces: Vec<Keyspace> =
-            ENGINES.iter().map(|engine| bench.space(*engine, true)).collect();
+            EngineKind::ALL.iter().map(|engine| bench.space(*engine, true)).collect();
         bench.db.sync().unwrap();
         let random = Environment::seeded(seed).random("expiry crash run");
         let (content, moments) = Default::default();

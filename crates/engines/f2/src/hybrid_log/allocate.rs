@@ -94,7 +94,7 @@ impl HybridLog {
 
     /// Turns from a full page to the next, unless another thread has, if there is memory for it.
     /// The caller is protected. Returns `false` if there is none yet, see
-    /// [`HybridLog::wait_for_room`].
+    /// [`HybridLog::wait_for_page`].
     pub(crate) fn turn(self: &Arc<Self>, PageFull(page): PageFull, held: &Reservation<'_>) -> bool {
         let next = page + 1;
         if self.geometry.is_last(page) || !self.may_turn(page, held) {
@@ -160,7 +160,7 @@ impl HybridLog {
             let turned = self.turn(full, held);
             drop(guard);
             if !turned {
-                self.wait_for_room(full, held)?;
+                self.wait_for_page(full, held)?;
             }
         }
     }
@@ -170,7 +170,7 @@ impl HybridLog {
     ///
     /// # Errors
     /// The store is closed, a flush failed, or the log's addresses are used up.
-    pub(crate) fn wait_for_room(
+    pub(crate) fn wait_for_page(
         self: &Arc<Self>,
         PageFull(page): PageFull,
         held: &Reservation<'_>,

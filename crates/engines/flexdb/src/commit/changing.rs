@@ -268,7 +268,7 @@ impl<'a, 'b> Changing<'a, 'b> {
                     // Otherwise only tags were removed, and the interval has the pairs that it had.
                     return Ok(false);
                 }
-                made => return self.shared.told(made).map(|()| false),
+                made => return self.shared.noted(made).map(|()| false),
             }
         }
         let tree = &mut self.committer.index;

@@ -36,9 +36,9 @@ impl Shared {
             next = self.write_slice_of(&from, end.as_deref(), tries)?;
             tries = if next.as_ref() == Some(&from) { tries + 1 } else { 0 };
         }
-        self.told(self.space.sync())?;
+        self.noted(self.space.sync())?;
         loop {
-            let done = self.told(self.space.collect_all())?;
+            let done = self.noted(self.space.collect_all())?;
             self.count_collected(&done);
             let mut committer = self.committer.lock();
             self.health.check_writable()?;

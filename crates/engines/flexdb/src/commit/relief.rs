@@ -58,7 +58,7 @@ impl Shared {
         let taken = self.space.together(|space| {
             Ok(self.take_out(space, committer, &before, &pins, &memtables, newest))
         });
-        let pairs = self.told(taken).flatten()?;
+        let pairs = self.noted(taken).flatten()?;
         committer.relieved = Some(moment);
         if pairs == 0 {
             return Ok(false);

@@ -69,7 +69,7 @@ impl Shared {
         let written = match written {
             // Before it began.
             Err(error) if is_refused(&error) => return Ok(Written::default()),
-            written => self.told(written).flatten()?,
+            written => self.noted(written).flatten()?,
         };
         self.fragmented.note_unsynced();
         self.renew_base(committer)?;
@@ -83,7 +83,7 @@ impl Shared {
         if !self.fragmented.take_unsynced() {
             return Ok(());
         }
-        self.told(self.space.sync())
+        self.noted(self.space.sync())
     }
 
     /// Steps 1 and 2.

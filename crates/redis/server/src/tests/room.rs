@@ -273,7 +273,7 @@ fn hold_key(db: &Db, key: &'static [u8]) -> (Sender<()>, JoinHandle<()>) {
 /// The program that serves its own database holds the lock of a key.
 #[test]
 fn a_write_that_waits_for_a_lock_of_a_real_database_holds_up_no_other_client() {
-    for engine in [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb] {
+    for &engine in EngineKind::ALL {
         for (lines, expected) in [
             ("SET n 7; GET n", "\"7\""),
             ("INCR n", ":2"),

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use thermocline::EngineKind;
+
 use crate::program::{Said, Small, finish, on};
 
 fn put(db: &Path, keyspace: &str, engine: &str, value: &str) {
@@ -97,7 +99,7 @@ fn a_backup_is_made_of_a_database_where_nothing_can_be_written() {
     std::fs::create_dir(&mount).unwrap();
     let Some(_small) = Small::mount(&mount, "64m") else { return };
     let db = mount.join("db");
-    for engine in ["memory", "f2", "lsm", "flexdb"] {
+    for engine in EngineKind::ALL.iter().map(|engine| engine.name()) {
         put(&db, engine, engine, "value");
     }
     let mut remount = std::process::Command::new("mount");
@@ -106,7 +108,7 @@ fn a_backup_is_made_of_a_database_where_nothing_can_be_written() {
     let said = backup(&db, &copies, &[]);
     assert_eq!(said.code, 0, "{said:?}");
     assert_eq!(restore(&copy, &copies, &[]).code, 0);
-    for engine in ["memory", "f2", "lsm", "flexdb"] {
+    for engine in EngineKind::ALL.iter().map(|engine| engine.name()) {
         assert_eq!(get(&copy, engine), "value\n");
     }
 }

@@ -133,7 +133,7 @@ fn a_tuning_stays_with_its_engine() {
     }
     made.close().unwrap();
     let bytes = dump(&db);
-    for engine in [EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb, EngineKind::Memory] {
+    for &engine in EngineKind::ALL {
         let copy = dir.path().join(engine.name());
         let said =
             finish(command().arg("load").arg(&copy).args(["--engine", engine.name()]), &bytes);

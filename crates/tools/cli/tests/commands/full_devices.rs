@@ -5,10 +5,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
+use thermocline::EngineKind;
+
 use crate::program::Small;
 use crate::serving::Served;
 
-const ENGINES: [&str; 4] = ["memory", "f2", "lsm", "flexdb"];
 /// SETs in a transaction, and the length of each value.
 const SETS: usize = 8;
 const VALUE_BYTES: usize = 4000;
@@ -97,7 +98,7 @@ fn with_filler(mount: &Path) -> Option<Small> {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "removes a file that is no part of a database")]
 fn writes_continue_once_there_is_room_again() {
-    for engine in ENGINES {
+    for engine in EngineKind::ALL.iter().map(|engine| engine.name()) {
         let dir = tempfile::tempdir().unwrap();
         let mount = dir.path().join("mount");
         let Some(_small) = with_filler(&mount) else { return };

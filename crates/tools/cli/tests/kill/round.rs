@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use environment::{Random, Seed};
 use rand::RngExt;
+use thermocline::EngineKind;
 
 use crate::embedded::Beside;
 use crate::{embedded, served};
@@ -105,7 +106,7 @@ impl Round {
             lives_ms: (0..lives).map(|_| life_ms(random, 5..=2_000)).collect(),
             acknowledged_first: random.random_range(0..3) > 0,
             bug: Bug::None,
-            engine: one_of(random, &["memory", "f2", "lsm", "flexdb"]),
+            engine: one_of(random, EngineKind::ALL).name(),
             engines: "db",
             is_small: false,
         }

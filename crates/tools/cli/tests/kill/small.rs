@@ -7,7 +7,7 @@ use thermocline::{EngineKind, EngineSettings, Options, f2, flexdb, lsm};
 
 /// Engines that a round may have a keyspace of each of, by a name for them.
 pub(crate) const ENGINES: [(&str, &[EngineKind]); 4] = [
-    ("db", &[EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb]),
+    ("db", EngineKind::ALL),
     ("f2", &[EngineKind::F2]),
     ("lsm", &[EngineKind::Lsm]),
     ("flexdb", &[EngineKind::FlexDb]),

@@ -15,13 +15,15 @@ use std::sync::Arc;
 
 use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
 use device::{Device, Mode, SyncKind};
-use engine::Result;
+use engine::{GoOn, Result};
 
 use super::superblock::Commit;
 use super::versions::Pair;
 
 pub(super) const SNAPSHOT: Format = Format::new(*b"TCREFSNP", 1, 0);
 
+/// Bytes of one write, and between two calls of [`GoOn`].
+const WRITE_BYTES: usize = 1 << 20;
 /// A pair takes at least its two lengths.
 const PAIR_BYTES_MIN: usize = 2;
 
@@ -39,11 +41,16 @@ pub(super) fn write(
     generation: u64,
     persisted: u64,
     bytes: &[u8],
+    go_on: &GoOn<'_>,
 ) -> Result<Commit> {
     // A crash before the commit leaves a file of this name behind.
     let file = device.open(&name(generation), Mode::Create)?;
     file.set_len(0)?;
-    file.write_at(0, bytes)?;
+    for (index, piece) in bytes.chunks(WRITE_BYTES).enumerate() {
+        go_on()?;
+        file.write_at((index * WRITE_BYTES) as u64, piece)?;
+    }
+    go_on()?;
     file.sync(SyncKind::All)?;
     device.sync_dir("")?;
     Ok(Commit { generation, persisted, bytes: bytes.len() as u64 })

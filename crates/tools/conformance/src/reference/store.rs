@@ -111,11 +111,16 @@ impl Reference {
         (pin, upto)
     }
 
-    fn write_snapshot(&self, device: &Arc<dyn Device>, generation: u64) -> Result<Commit> {
+    fn write_snapshot(
+        &self,
+        device: &Arc<dyn Device>,
+        generation: u64,
+        go_on: &GoOn<'_>,
+    ) -> Result<Commit> {
         let (_pin, upto) = self.moment();
         self.host.barrier.reach(SeqNo::new(upto))?;
         let bytes = snapshot::encode(generation, upto, self.versions.read().live(upto));
-        snapshot::write(device, generation, upto, &bytes)
+        snapshot::write(device, generation, upto, &bytes, go_on)
     }
 }
 
@@ -206,7 +211,7 @@ impl Engine for Reference {
         let mut committed = self.committed.lock();
         let before = *committed;
         let flushed = self
-            .write_snapshot(&self.host.device, before.generation + 1)
+            .write_snapshot(&self.host.device, before.generation + 1, &engine::go_on)
             .and_then(|commit| self.superblock.commit(commit).map(|()| commit));
         *committed = flushed.map_err(|error| self.fail(error))?;
         self.persisted.store(committed.persisted, SeqCst);
@@ -226,9 +231,8 @@ impl Engine for Reference {
 
     fn checkpoint(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         self.check_open()?;
-        go_on()?;
         let (superblock, before) = Superblock::open(&into)?;
-        let commit = self.write_snapshot(&into, before.generation + 1)?;
+        let commit = self.write_snapshot(&into, before.generation + 1, go_on)?;
         superblock.commit(commit)
     }
 

@@ -1,5 +1,5 @@
-//! Reservations: writers that wait for memory, concurrently with flushes, pins, a caller that does
-//! not wait, and a close.
+//! Reservations: writers that wait for memory, concurrently with flushes, pins, a section, a caller
+//! that does not wait, and a close.
 //!
 //! A writer whose wake-up is lost never ends, and shuttle reports a schedule that is too long.
 
@@ -18,6 +18,8 @@ const MEMORY_BYTES: u64 = 64 << 10;
 /// Bytes of a value: two of them do not fit.
 const VALUE_BYTES: usize = 9_000;
 const WRITES: u64 = 3;
+/// Keys that a section writes together, one in each Drange.
+const PAIR: [&[u8]; 2] = [b"d", b"q"];
 /// How often a writer has waited for room, in all schedules of a model so far.
 static STALLS: AtomicU64 = AtomicU64::new(0);
 static STALLS_BESIDE_CLOSE: AtomicU64 = AtomicU64::new(0);
@@ -41,12 +43,25 @@ fn or_closed<T>(result: Result<T>) -> Option<T> {
     }
 }
 
+/// Returns a value that has `number` in its first bytes.
+fn value_of(number: u64, bytes: usize) -> Vec<u8> {
+    let mut value = number.to_le_bytes().to_vec();
+    value.resize(bytes, 7);
+    value
+}
+
+/// Returns the number in the value that a scan has found for `key`, or 0.
+fn shown(pairs: &[(Vec<u8>, Vec<u8>)], key: &[u8]) -> u64 {
+    let found = pairs.iter().find(|(found, _)| found == key);
+    found.map_or(0, |(_, value)| number_of(value[..8].to_vec()))
+}
+
 impl Model {
-    fn new() -> Arc<Self> {
+    fn new(writers: u64) -> Arc<Self> {
         let opened =
             Bench::with_options(device::memory(), Arc::new(NoJournal), MEMORY_BYTES, small());
         let (acknowledged, locks) = Default::default();
-        let (bench, writers) = (opened.expect("opens"), AtomicU64::new(2));
+        let (bench, writers) = (opened.expect("opens"), AtomicU64::new(writers));
         Arc::new(Self { bench, acknowledged, locks, writers })
     }
 
@@ -64,8 +79,7 @@ impl Model {
         let mut room = granted.expect("it waits for room");
         let _held = self.locks[at].lock();
         let number = self.acknowledged[at].load(SeqCst) + 1;
-        let mut value = number.to_le_bytes().to_vec();
-        value.resize(VALUE_BYTES, 7);
+        let value = value_of(number, VALUE_BYTES);
         let ticket = self.bench.sequence.begin();
         let op = [Op::Put { key: KEYS[at], value: &value }];
         let is_written =
@@ -84,7 +98,43 @@ impl Model {
         })
     }
 
-    /// A thread of the pool. It works until both writers have ended.
+    /// Puts `number` for both keys of the pair as one write, with all keys locked. If there is no
+    /// room, unlocks the keys, waits for room, and begins again with it. Returns whether the store
+    /// is open.
+    fn write_pair(&self, number: u64) -> bool {
+        let value = value_of(number, VALUE_BYTES / 2);
+        let ops = PAIR.map(|key| Op::Put { key, value: &value });
+        let demand = Demand::Ops(&ops);
+        let mut granted = None;
+        loop {
+            let held: Vec<_> = self.locks.iter().map(Mutex::lock).collect();
+            if granted.is_none() {
+                match or_closed(self.bench.store.reserve(&demand, Wait::No)) {
+                    Some(room) => granted = room,
+                    None => return false,
+                }
+            }
+            if let Some(mut room) = granted {
+                let ticket = self.bench.sequence.begin();
+                return or_closed(self.bench.store.apply(&ops, ticket.seqno(), &mut room))
+                    .is_some();
+            }
+            drop(held);
+            match or_closed(self.bench.store.reserve(&demand, Wait::Yes)) {
+                Some(room) => granted = room,
+                None => return false,
+            }
+        }
+    }
+
+    fn section(self: &Arc<Self>) -> JoinHandle<()> {
+        self.does(|model| {
+            (1..=2).take_while(|number| model.write_pair(*number)).for_each(drop);
+            model.writers.fetch_sub(1, SeqCst);
+        })
+    }
+
+    /// A thread of the pool. It works until all writers have ended.
     fn worker(self: &Arc<Self>) -> JoinHandle<()> {
         self.does(|model| {
             while model.writers.load(SeqCst) > 0 {
@@ -120,10 +170,10 @@ impl Model {
             yield_now();
             assert_eq!(scan(&view, KeyRange::all(), Direction::Forward), once, "a pin has moved");
             for (key, least) in KEYS.iter().zip(least) {
-                let found = once.iter().find(|(found, _)| found == key);
-                let found = found.map_or(0, |(_, value)| number_of(value[..8].to_vec()));
+                let found = shown(&once, key);
                 assert!(found >= least, "{found} at a pin, {least} was acknowledged");
             }
+            assert_eq!(shown(&once, PAIR[0]), shown(&once, PAIR[1]), "half of a write is shown");
         })
     }
 
@@ -136,27 +186,29 @@ impl Model {
 }
 
 fn reserve_beside_flush_and_pin() {
-    let model = Model::new();
+    let model = Model::new(3);
     let threads = vec![
         model.writer(0),
         model.writer(1),
+        model.section(),
         model.worker(),
         model.flusher(),
         model.taster(),
         model.pinner(),
     ];
     model.join(threads, &STALLS);
-    for (key, number) in KEYS.iter().zip(&model.acknowledged).take(2) {
-        let found = model.bench.get(key).map(|value| number_of(value[..8].to_vec()));
-        assert_eq!(found, Some(number.load(SeqCst)));
+    let last = scan(&model.bench.view(), KeyRange::all(), Direction::Forward);
+    for (key, number) in KEYS.iter().zip(&model.acknowledged) {
+        assert_eq!(shown(&last, key), number.load(SeqCst));
     }
+    assert_eq!(PAIR.map(|key| shown(&last, key)), [2, 2]);
 }
 
 fn reserve_beside_close() {
-    let model = Model::new();
+    let model = Model::new(3);
     let closer = |model: &Model| model.bench.store.close().expect("closes");
     let threads =
-        vec![model.writer(0), model.writer(1), model.worker(), model.taster(), model.does(closer)];
+        vec![model.writer(0), model.writer(1), model.section(), model.worker(), model.does(closer)];
     model.join(threads, &STALLS_BESIDE_CLOSE);
     assert_eq!(model.bench.store.shared.family.memory().bytes(), 0, "a closed store has memory");
 }
