@@ -238,7 +238,8 @@ fn pieces_outlive_their_pool() {
     assert_eq!(left, 0, "{left} bytes are told to be resident");
 }
 
-/// Threads take pieces, hand them to others, which look at them and drop them; one releases pages.
+/// Threads take pieces, and hand them to others, which look at them and drop them. All of them
+/// release pages.
 #[test]
 fn threads_hand_pieces_to_each_other() {
     let told = Arc::new(Told::default());

@@ -59,8 +59,8 @@ impl FaultDevice {
         Arc::new(Self { inner, plan: Arc::default(), plans_of_dirs: Arc::default() })
     }
 
-    /// Makes an operation fail on subdevices of `dir` that are made from now on. Their operations
-    /// are counted apart from those of this device, from 1 on.
+    /// Makes an operation fail on subdevices of `dir` that are made after the first such call.
+    /// Their operations are counted apart from those of this device, from 1 on.
     pub fn fail_in(&self, dir: &str, fault: Fault) {
         self.plans_of_dirs.lock().entry(dir.to_owned()).or_default().add(fault);
     }

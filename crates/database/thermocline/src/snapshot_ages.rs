@@ -1,9 +1,9 @@
 //! Ages of snapshots and scans, at no cost to the threads that take them.
 //!
-//! At regular intervals a look collects the pinned numbers. A number is as old as the first look
-//! that met it, if each look since then has met it too. So an age is too small by the time between
-//! two looks at most. While there are no writes, snapshots that follow each other at one number
-//! count as one; they hold nothing back.
+//! At regular intervals, and when figures are read, a look collects the pinned numbers. A number is
+//! as old as the first look that met it, if each look since then has met it too. So an age is too
+//! small by the time between two looks at most. While there are no writes, snapshots that follow
+//! each other at one number count as one; they hold nothing back.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -15,8 +15,9 @@ use thermocline::{Db, EngineKind, Environment, KeyspaceOptions, Options, f2};
 
 const KEYS: u32 = 16_000;
 const VALUE_BYTES: usize = 1000;
-/// Writes before the kill, for which there is room, and after it.
+/// Writes before the kill, for which there is room.
 const BEFORE: u32 = 7_500;
+/// All writes.
 const WRITES: u32 = BEFORE + 4_000;
 /// Writes between two syncs.
 const SYNC_EVERY: u32 = 100;

@@ -41,8 +41,8 @@ fn filled(device: &Arc<FaultDevice>, journaled: bool) -> (Db, Keyspace) {
     (db, space)
 }
 
-/// While the read of its old value is parked, other threads write more than the numbers that may be
-/// open. They also flush, take a snapshot, and lock the key itself.
+/// While the read of its old value is parked, another thread writes more often than numbers
+/// may be open. It also flushes, takes a snapshot, and locks the key itself.
 #[test]
 fn who_waits_for_the_device_holds_nobody_up() {
     for journaled in [false, true] {
@@ -100,7 +100,7 @@ fn a_read_that_fails_is_an_error_of_the_call_alone() {
     }
 }
 
-/// Old values of many keys, by more threads than seats are kept for.
+/// Old values of many keys, by more threads than tables are kept for.
 #[test]
 fn many_who_wait_all_count() {
     const THREADS: u64 = 12;

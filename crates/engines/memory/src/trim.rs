@@ -13,7 +13,8 @@
 //! 3. While half of the budget is free nothing is done: then there is room for free pieces too.
 //!
 //! # Concurrency
-//! One task at a time. Threads that allocate wait while the allocator looks for free pages.
+//! One task returns pages at a time. Threads that allocate wait while the allocator looks for free
+//! pages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

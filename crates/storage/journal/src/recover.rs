@@ -1,6 +1,6 @@
 //! Recovery: from whatever a crash left to records that can no longer be lost.
 //!
-//! 1. List the segments; their indices must follow one another. Read the file `END` (`end.rs`).
+//! 1. Read the file `END` (`end.rs`). List the segments; their indices must follow one another.
 //! 2. Read the headers. Segments whose records are all at or below `after` are not read further.
 //! 3. Verify the others, from the oldest to the newest, whole. The journal must reach as far as
 //!    `END` says, and as far as the caller knows.
@@ -13,9 +13,10 @@
 //!    reference to the one before it, or each opening would leave a file behind.
 //! 5. Replay.
 //!
-//! No found segment is ever written to, so a crash at any point leaves a state that step 1 can
-//! start from again: the same as before, or the same with the new segment, whole. A segment whose
-//! place was taken is found either unchanged or as the new one; both say the same.
+//! No found segment is ever written to, and `END` only says what is already durable (E1, E3 of
+//! `end.rs`). So a crash at any point leaves a state that step 1 can start from again: the same as
+//! before, or the same with the new segment, whole. A segment whose place was taken is found either
+//! unchanged or as the new one; both say the same.
 //!
 //! # Why records are carried over
 //! Records beyond the watermark can be read, but that does not make them durable. They may be in
@@ -65,10 +66,11 @@ pub(crate) struct Recovered {
 pub(crate) struct Known {
     /// Records up to this one are not needed.
     pub(crate) after: SeqNo,
-    /// This record was in the journal.
+    /// A record with this number was in the journal, so it has to reach at least that far; 0 if the
+    /// caller knows of none.
     pub(crate) reached: SeqNo,
-    /// The journal's id, and that of a new one. Without it any journal is opened, and a new one
-    /// gets a random id.
+    /// The id that the journal must have; a new journal gets it. If `None`, any journal is opened,
+    /// and a new one gets a random id.
     pub(crate) id: Option<u64>,
 }
 
@@ -216,7 +218,8 @@ pub fn id(device: &dyn Device, dir: &str) -> Result<Option<u64>, OpenError> {
 }
 
 /// Refuses a journal in the directory `dir` whose newest segments are lost, as opening does,
-/// without reading more than the headers of segments. A journal that was never opened has none.
+/// without reading more than the headers of segments. A journal that was never opened has lost
+/// none.
 ///
 /// # Errors
 /// [`OpenError::Missing`]; damage to a header or to the file `END`; the storage's.

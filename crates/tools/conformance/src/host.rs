@@ -15,7 +15,7 @@ use crate::Fixture;
 /// Threads of the pool, where there are any.
 const POOL_THREADS: usize = 2;
 
-/// An open engine, and its host's parts.
+/// An open engine, and the parts of its host that the suite needs.
 pub(crate) struct Opened {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) sequence: Arc<Sequence>,

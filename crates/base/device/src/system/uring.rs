@@ -49,7 +49,7 @@ pub(super) struct UringQueue {
     ring: IoUring,
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
-    /// Completions that did not go over the ring, or that came while none could be handed over.
+    /// Completions that did not go over the ring.
     ready: Vec<Completion>,
     depth: usize,
     /// Rung by the kernel for each completion, and by this queue for completions that do not pass
@@ -69,7 +69,8 @@ enum Action {
         buffer: Buffer,
         transfer: Transfer,
     },
-    /// A read that is not aligned, by way of a buffer that is: the bytes begin `before` its start.
+    /// A read that is not aligned. It goes through an aligned window, in which its bytes begin at
+    /// `before`.
     Bounced {
         buffer: Buffer,
         window: Buffer,

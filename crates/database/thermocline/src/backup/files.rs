@@ -42,7 +42,7 @@ pub(super) fn under(dir: &str, name: &str) -> String {
     if name.is_empty() { dir.to_owned() } else { device::join(dir, name) }
 }
 
-/// Returns memory for each piece of a file of `len` bytes.
+/// Returns a buffer that is large enough for any piece of a file of `len` bytes.
 fn piece_of(len: u64) -> Vec<u8> {
     vec![0; PIECE_BYTES.min(usize::try_from(len).unwrap_or(PIECE_BYTES))]
 }
@@ -79,7 +79,7 @@ pub(super) fn sum(
     Ok(FileSum { name: name.to_owned(), bytes, sum })
 }
 
-/// Judges the findings in the place of a file of the backup in `dir`.
+/// Compares the file that is now in the place of a file of the backup in `dir` with the manifest.
 pub(super) fn compare(found: Result<FileSum>, known: &FileSum, dir: &str) -> Result<()> {
     let what = match found {
         Ok(found) if found == *known => return Ok(()),
@@ -118,8 +118,7 @@ pub(super) fn copy(
     Ok(FileSum { name: name.to_owned(), bytes, sum })
 }
 
-/// Returns whether two files hold the same bytes. Nothing writes to them meanwhile; a file that
-/// grows nevertheless counts as another one.
+/// Returns whether two files hold the same bytes. Nothing writes to them meanwhile.
 pub(super) fn same(device: &dyn Device, one: &str, other: &str) -> Result<bool> {
     let (one, other) = (device.open(one, Mode::Read)?, device.open(other, Mode::Read)?);
     let len = one.len()?;
@@ -130,6 +129,7 @@ pub(super) fn same(device: &dyn Device, one: &str, other: &str) -> Result<bool> 
     let mut same = true;
     each_piece(&*one, |offset, piece| {
         same = same
+            // A file that has grown counts as another one.
             && match beside.get_mut(..piece.len()) {
                 Some(beside) => {
                     other.read_at(offset, beside)?;

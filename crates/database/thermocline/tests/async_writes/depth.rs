@@ -69,7 +69,9 @@ fn updates_of_cold_keys_have_their_reads_under_way_together() {
             assert_eq!(read(&space, at), at + 1);
         }
         let reads = faults.count(Some(OperationKind::Read)) - before;
-        assert_eq!(reads, UPDATES as u64, "one for each");
+        // An update may begin again although its key was not written, and then reads again.
+        let again = reads - UPDATES as u64;
+        assert!(again <= UPDATES as u64 / 10, "{again} more than one for each");
         let most = most.load(SeqCst);
         // The updates that the thread had already taken, or all the others.
         assert!(most >= UPDATES / 2, "{most} at once at most");

@@ -35,8 +35,8 @@ struct Doubt {
 /// continue.
 const BYTES: u64 = (size_of::<Doubt>() + 2 * size_of::<Wanted<u32>>() + size_of::<u32>()) as u64;
 
-/// Greatest memory that is reserved for them: of a log of some gigabytes, each piece that the
-/// device reads has one then.
+/// Greatest memory that is reserved for doubts. This many suffice for one doubt in each piece that
+/// the device reads of a log of some gigabytes.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// Some of them.
@@ -47,7 +47,8 @@ pub(super) struct Doubts {
 }
 
 impl Doubts {
-    /// Makes an empty list of doubts that take `bytes_max` at most, and [`BYTES_MAX`].
+    /// Makes an empty list of doubts that take at most the smaller of `bytes_max` and
+    /// [`BYTES_MAX`].
     pub(super) fn within(bytes_max: u64) -> Self {
         Self { doubts: Vec::new(), keys: Vec::new(), bytes_max: bytes_max.min(BYTES_MAX) }
     }

@@ -46,7 +46,9 @@ impl CompactionFigures {
         self.work
     }
 
-    /// Returns the bytes that users have ever appended: all appended bytes less the copied ones.
+    /// Returns the appended bytes less the bytes that compactions have copied since the opening.
+    /// Only a difference of two results has a meaning: the bytes that users have appended in
+    /// between.
     fn appended_in_all(&self, tail: LogAddress) -> u64 {
         tail.get().saturating_sub(self.bytes_live.load(Relaxed))
     }
@@ -61,7 +63,7 @@ impl CompactionFigures {
         tail.get().saturating_sub(self.opened_at)
     }
 
-    /// Notes that a round begins which compacts the part between these.
+    /// Notes that a round begins, which compacts the log from `from` to `until`.
     pub(super) fn begin_round(&self, from: LogAddress, until: LogAddress) {
         for (place, address) in self.round.iter().zip([from, from, until]) {
             place.store(address.get(), Relaxed);

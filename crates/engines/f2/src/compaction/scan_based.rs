@@ -3,8 +3,8 @@
 //!
 //! 1. The part is read, and the newest record of each of its keys is put into a table in memory.
 //! 2. The rest of the log on disk is read, and every key that is met leaves the table.
-//! 3. The rest of the table is appended, unless the part of its chain that was not read has a
-//!    record of the key.
+//! 3. Each candidate that is left in the table is appended, unless the unread part of its chain
+//!    has a record of its key.
 //!
 //! # Memory
 //! The table holds every key and value of the part at the same time: the bytes of the part, and
@@ -22,7 +22,7 @@ use crate::ops::Found;
 use crate::record::Shape;
 use crate::store::Shared;
 
-/// The newest value of each key of the part, while no newer one was met.
+/// The newest value of each key of the part, as long as no newer record of the key was met.
 type Candidates = HashMap<Box<[u8]>, Box<[u8]>>;
 
 /// How an attempt to append a candidate ended.

@@ -12,7 +12,7 @@ use crate::index::{Lie, Tail};
 
 pub(crate) const FORMAT: Format = Format::new(*b"TCFLEXIX", 1, 0);
 
-/// Bits that say which properties of an interval follow.
+/// Flags of an interval: two optional fields that follow, and two properties.
 const HAS_FIRST: u8 = 1;
 const HAS_TAIL: u8 = 2;
 const HAS_INNER_TAGS: u8 = 4;

@@ -117,8 +117,8 @@ fn an_old_value_is_the_newest_until_it_is_written() {
     }
 }
 
-/// A writer holds the lock of its key (law L6), and a lookup does not (law L7). So the writer may have
-/// entered a memtable that another one has replaced since.
+/// A writer holds the lock of its key (law L6), and a lookup does not (law L7). So the writer may
+/// have entered a memtable that another one has replaced since.
 #[test]
 fn an_old_value_is_not_the_newest_if_a_slow_writer_has_put_another_one() {
     let bench = cold();

@@ -1,4 +1,5 @@
-//! The order of byte strings, decided by eight bytes at a time where that is enough.
+//! The order of byte strings: the first eight bytes are compared as a number, the rest only if
+//! those are equal.
 
 /// How many bytes of a key its head holds.
 pub(crate) const HEAD_BYTES: usize = 8;

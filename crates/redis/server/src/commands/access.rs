@@ -105,9 +105,9 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Removes `key` if it has expired. A store that cannot, or not without the device, is left
-    /// unchanged: the key stays invisible. So does one that a transaction meets, since reading is
-    /// to write nothing there, and any key while a command is alone.
+    /// Removes `key` if it has expired. If the store cannot remove it without the device, the key
+    /// stays, and stays invisible. Transactions and commands on threads remove no such key, since
+    /// their reads write nothing. Nor does any command while another one is alone.
     pub(crate) fn reap(&mut self, key: &[u8]) {
         if matches!(self.means, Means::Blocking) || !self.shared.gate.is_open() {
             return;

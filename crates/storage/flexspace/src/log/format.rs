@@ -65,8 +65,8 @@ impl LogHead {
     }
 }
 
-/// Encodes the head before the `records` of a frame that follows one with the checksum `previous`;
-/// returns also the frame's own checksum.
+/// Encodes the head of a frame with these `records`, which follows a frame with the checksum
+/// `previous`. Also returns the frame's own checksum.
 pub(crate) fn encode_frame_head(
     salt: u64,
     sequence: u64,
@@ -85,7 +85,8 @@ pub(crate) fn encode_frame_head(
     (head, checksum)
 }
 
-/// The head of a frame, before its records are read.
+/// The head of a frame. Nothing in it is verified before the records are read
+/// ([`Self::verifies`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHead {
     pub(crate) checksum: u32,
@@ -120,7 +121,7 @@ pub(crate) struct Piece {
     pub(crate) length: u32,
 }
 
-/// One change of a space.
+/// One atomic change of a space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// `removed` bytes at `offset` are removed, and those of `pieces` are inserted; the first

@@ -2,15 +2,15 @@
 //!
 //! # Invariants
 //! - L1: the first partial offset is 0, they ascend strictly, and all are below the span. Entries
-//!   are contiguous, so an entry's length is the difference of its offset and the next.
-//! - L2: slots that hold nothing have the largest offset and the default entry.
+//!   are contiguous, so an entry's length is the difference between its offset and the next.
+//! - L2: unused slots have the largest offset and the default entry.
 //! - L3: the span fits 32 bits, and so does each partial offset.
 
 use super::entry::Entry;
 use super::node::{Ledger, Node, NodeId, Total, Weight};
 use super::search::last_at_most;
 
-/// The value of unused slots; no byte of a leaf has it as its offset (L1, L3).
+/// The offset in unused slots; no byte of a leaf has it (L1, L3).
 const NOTHING: u32 = u32::MAX;
 
 /// Neighbouring entries with partial offsets, at most `C`.

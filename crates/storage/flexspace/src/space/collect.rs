@@ -2,11 +2,11 @@
 //!
 //! 1. Choose victims for whose bytes there is room (`plan.rs`), and take a snapshot. From here on
 //!    changes are noted.
-//! 2. Walk the snapshot: bytes in victims are added to a *trail*, a tree as long as the space in
-//!    which all other bytes are a hole. The changes noted meanwhile are made to it, too; then every
-//!    later change is made to it immediately. So the trail always says where in the space the
-//!    victims' bytes are. If more changes were made than are noted, as by a writer that keeps its
-//!    lock for long, writers wait for another walk.
+//! 2. Walk the snapshot: bytes in victims are added to a *trail*: a tree of the length of the
+//!    space, in which all other bytes are a hole. The changes noted meanwhile are made to it, too;
+//!    then every later change is made to it immediately. So the trail always says where in the
+//!    space the victims' bytes are. If more changes were made than are noted, as by a writer that
+//!    keeps its lock for long, writers wait for another walk.
 //! 3. Copy them to segments of the reserve, in the order of the space, without any lock.
 //! 4. Under the writers' lock, some hundred extents at a time: remap the extents that the trail
 //!    still has.
@@ -74,26 +74,29 @@ impl FlexSpace {
     /// if nothing was worth it.
     ///
     /// # Errors
-    /// As [`Self::sync`].
+    /// As [`Self::sync`]. If the read of a victim fails with a retryable error, the call changes
+    /// nothing.
     pub fn collect(&self) -> Result<Collected, Error> {
         self.shared.collect(Pace::AtEase, &|| false)
     }
 
     /// Does the same while writes are so frequent that they empty segments. A collection then moves
     /// fewer bytes for the room that it wins, because it leaves more dead bytes: up to two fifths
-    /// instead of a quarter. If room is short, it is as urgent as otherwise.
+    /// of the bytes in closed segments instead of a quarter. If room is short, it is as urgent as
+    /// otherwise.
     ///
     /// # Errors
-    /// As [`Self::sync`].
+    /// As [`Self::collect`].
     pub fn collect_beside_writes(&self) -> Result<Collected, Error> {
         self.shared.collect(Pace::BesideWrites, &|| false)
     }
 
-    /// The same on demand: moves live bytes together as long as they fit in a segment less, however
-    /// few bytes are dead.
+    /// The same on demand: moves live bytes together as long as that frees a segment, whatever the
+    /// share of dead bytes in the space. A segment is moved if at least one part in 32 of it is
+    /// dead. One call takes at most 64 segments.
     ///
     /// # Errors
-    /// As [`Self::sync`].
+    /// As [`Self::collect`].
     pub fn collect_all(&self) -> Result<Collected, Error> {
         self.shared.collect(Pace::Thorough, &|| false)
     }
@@ -106,8 +109,8 @@ impl FlexSpace {
         let shared = std::sync::Arc::downgrade(&self.shared);
         group.every(Class::Collect, "flexspace collect", interval, move |stop: &StopToken| {
             if let Some(shared) = shared.upgrade() {
-                // A write that fails makes the space read-only, and the next writer gets the error;
-                // the next reader of unreadable bytes gets theirs.
+                // A write that fails makes the space read-only, and the next writer gets the error.
+                // A reader of unreadable bytes gets the error of that read.
                 let collect = || shared.collect(Pace::AtEase, &|| stop.is_stopping());
                 while collect().is_ok_and(|done| done.segments > 0) {}
             }
@@ -123,7 +126,7 @@ impl Shared {
     ) -> Result<Collected, Error> {
         let _one = self.collector.lock();
         if !self.has_begun() && plan(&self.view(&self.writer.lock(), pace)).is_empty() {
-            // An opening without a change so far stays without one.
+            // If this opening has changed nothing yet, it begins no life for this.
             return Ok(Collected::default());
         }
         let (view, victims, snapshot) = {
@@ -167,8 +170,8 @@ impl Shared {
         SegmentView { is_beside_writes, is_thorough, ..view }
     }
 
-    /// Plans with the segments that can really be begun, also if the device is full before the
-    /// capacity is: makes sure of room for all copies, or for some of them.
+    /// Plans victims, and secures room for their copies. If the device has too little room for all
+    /// copies, which can happen below the capacity too, the plan gets fewer victims.
     fn victims_with_room(&self, writer: &mut Writer, pace: Pace) -> Result<Vec<u32>, Error> {
         let view = self.view(writer, pace);
         let victims = plan(&view);
@@ -332,7 +335,7 @@ struct Copying<'a> {
     /// they would seem to have no live bytes.
     full: Vec<u32>,
     moves: Moves,
-    /// Victims that have damaged bytes, and the first failure.
+    /// Victims with bytes that could not be read, and the first failure.
     unreadable: BTreeSet<u32>,
     damage: Option<Error>,
     windows: Windows,

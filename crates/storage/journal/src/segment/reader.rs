@@ -91,8 +91,8 @@ impl<'a> SegmentReader<'a> {
         Ok(Ok(Frame { kind, number, payload, offset, end, checksum }))
     }
 
-    /// Returns whether all is there, right or not, that one write put from `start` to the file's
-    /// end: a sector that was never written would be missing, or zeros.
+    /// Returns whether the first and the last sector from `start` to the file's end are there and
+    /// have a byte that is not zero. A sector that was never written is missing, or zeros.
     fn is_written(&mut self, start: u64) -> device::Result<bool> {
         let last = self.len.saturating_sub(SECTOR_BYTES as u64).max(start);
         for sector in [start, last] {
@@ -224,9 +224,9 @@ impl Scanned {
 /// `visit`.
 ///
 /// With `until`, the segment is one that another follows, and must hold whole frames right up to
-/// that offset. Without, it is the newest: it ends at the first place without a whole frame. If a
-/// mark further on proves that this place had been synced, or only a close can be there, that is
-/// damage.
+/// that offset. Without, it is the newest: it ends at the first place without a whole frame. It is
+/// damage if a mark further on proves that this place had been synced, or if only a close can be
+/// there and its sectors were written.
 pub(crate) fn scan<E>(
     reader: &mut SegmentReader<'_>,
     header: &SegmentHeader,
@@ -286,7 +286,7 @@ pub(crate) fn scan<E>(
         );
         return Err(Fault::Damaged(Corruption::new(what, scanned.end)));
     }
-    // Sectors are written wholly or not at all, and these but once, with the close.
+    // A sector is written as a whole or not at all, and only the close writes these.
     if let (None, false, Some(closing)) = (until, scanned.closed, scanned.closing)
         && reader.is_written(closing)?
     {
@@ -300,8 +300,10 @@ pub(crate) fn scan<E>(
 /// whole frames end. Never panics, whatever the bytes; memory is bounded by their length.
 ///
 /// # Errors
-/// The header is no header of that segment, a frame cannot follow the one before, or a later mark
-/// proves that bytes which are not whole had been synced.
+/// - The header is no header of that segment, or of a version that this release does not read.
+/// - A frame cannot follow the frame before it.
+/// - A later mark proves that bytes which are not whole had been synced.
+/// - A mark of a close is damaged.
 pub fn decode_segment(
     index: u64,
     bytes: &[u8],

@@ -70,7 +70,8 @@ impl Catalog for Ours {
         let options = KeyspaceOptions {
             engine,
             journaled,
-            // All of it, also if the database is opened with another budget than it was made with.
+            // All of it, since it is the only keyspace; also if the database is opened with another
+            // budget than it was made with.
             memory_bytes: Some(u64::MAX),
             ..KeyspaceOptions::default()
         };
@@ -127,7 +128,8 @@ impl Store for Thermocline {
         Some(self.memory_bytes)
     }
 
-    /// An engine that reports no work may find that it is idle, and then begin some.
+    /// Never [`Background::AtRest`]: an engine without work may notice that it is idle, and then
+    /// begin some.
     fn background(&self) -> Background {
         let figures = self.figures();
         let figure = |name: &&str| figures.get(*name).copied().unwrap_or(0);
@@ -150,7 +152,7 @@ struct Handle<'a> {
 
 struct Overlapped {
     seat: Seat,
-    /// Results of read-modify-writes, by their tags; kept to be used again.
+    /// The new and the old values of read-modify-writes, by their tags; kept to be used again.
     exchanges: Vec<Arc<Mutex<Exchanged>>>,
 }
 

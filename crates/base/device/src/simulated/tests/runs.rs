@@ -115,8 +115,8 @@ fn a_cut_run_ends_as_its_replay_does() {
     }
 }
 
-/// Every file of every image agrees with the syncs: the bytes of each sector are the ones that it
-/// had at the last sync or at some moment after it.
+/// Every file of every image agrees with the syncs: each byte is one that its place had at the last
+/// sync or at some moment after it, or zero.
 #[test]
 fn every_sector_of_an_image_is_of_some_moment_since_its_sync() {
     for seed in 0..RUNS / 4 {

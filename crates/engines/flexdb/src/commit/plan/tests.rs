@@ -1,4 +1,4 @@
-//! The places at which images are cut, and the fates of pairs.
+//! The places at which images are cut, and when an interval is rewritten.
 
 use super::*;
 
