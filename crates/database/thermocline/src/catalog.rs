@@ -25,7 +25,7 @@ pub(crate) const FILE: &str = "THERMOCLINE";
 /// The name under which its successor is written.
 pub(crate) const FILE_NEXT: &str = "THERMOCLINE.next";
 /// The file in a keyspace's directory from which every engine begins.
-const SUPERBLOCK: &str = "superblock";
+const SUPERBLOCK: &str = engine::Superblock::NAME;
 /// The first bytes of the file.
 const FORMAT: Format = Format::new(*b"THERMOCL", VERSION, 0);
 /// The version that is written.

@@ -17,9 +17,10 @@ use std::collections::BTreeMap;
 
 use codec::SeqNo;
 use device::Device;
-use engine::{At, MemoryUse};
+use engine::{At, MemoryUse, PairFootprint};
 
 use crate::catalog::Catalog;
+use crate::drivers::EngineKind;
 use crate::error::{Error, Result};
 use crate::memory_needed::{self, Present, Snapshots};
 use crate::memory_shares::MemoryShares;
@@ -62,7 +63,8 @@ pub(crate) fn check_known(
     }
     let mut snapshots = Snapshots::new(limit);
     for entry in catalog.keyspaces.iter().filter(|entry| is_replayed_into_memory(entry.options)) {
-        snapshots.add(entry.id, &*device.subdevice(&entry.dir())?)?;
+        let files = device.subdevice(&entry.dir())?;
+        snapshots.add(entry.id, entry.options.engine.driver(), &files)?;
     }
     Err(too_small(device, limit, known, snapshots.persisted_by_all().next(), &snapshots))
 }
@@ -96,17 +98,29 @@ pub(crate) fn check_used(
 pub(crate) type Journaled<'a> = BTreeMap<u32, &'a Generation>;
 
 impl Present for Journaled<'_> {
-    fn wants(&self, keyspace: u32, _seqno: SeqNo) -> bool {
-        self.get(&keyspace).is_some_and(|generation| generation.share.is_none())
+    fn wants(&self, keyspace: u32, _seqno: SeqNo) -> Option<PairFootprint> {
+        pair_footprint(self.get(&keyspace)?)
     }
 
     fn bytes(&self, keyspace: u32, key: &[u8]) -> u64 {
         let (mut value, generation) = (Vec::new(), self.get(&keyspace));
         let found = generation.map(|generation| generation.get_stored(key, At::Newest, &mut value));
         match found {
-            Some(Ok(true)) => memory::pair_footprint(key.len(), value.len()),
+            Some(Ok(true)) => {
+                let footprint = generation.and_then(|generation| pair_footprint(generation));
+                footprint.map_or(0, |footprint| footprint(key.len(), value.len()))
+            }
             _ => 0,
         }
+    }
+}
+
+/// Returns the footprint of pairs of an engine that has all data in memory.
+fn pair_footprint(generation: &Generation) -> Option<PairFootprint> {
+    let kind: EngineKind = generation.engine.capabilities().name.parse().ok()?;
+    match kind.driver().memory {
+        MemoryUse::Data { pair_footprint, .. } => Some(pair_footprint),
+        MemoryUse::Share { .. } => None,
     }
 }
 

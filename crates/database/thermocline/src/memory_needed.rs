@@ -7,10 +7,11 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use codec::SeqNo;
 use device::Device;
-use engine::Op;
+use engine::{Driver, MemoryUse, Op, PairFootprint};
 
 use crate::error::{Error, Result};
 use crate::open::JOURNAL_DIR;
@@ -29,8 +30,9 @@ fn hash(keyspace: u32, key: &[u8]) -> u64 {
 
 /// Selects the keyspaces whose records count, and gives the bytes of keys that are already present.
 pub(crate) trait Present {
-    /// Returns whether write `seqno` goes to a keyspace in memory that does not have it yet.
-    fn wants(&self, keyspace: u32, seqno: SeqNo) -> bool;
+    /// Returns the footprint of pairs, if write `seqno` goes to a keyspace in memory that does not
+    /// have it yet.
+    fn wants(&self, keyspace: u32, seqno: SeqNo) -> Option<PairFootprint>;
     /// Returns the bytes that a key takes now; zero if it is not there.
     fn bytes(&self, keyspace: u32, key: &[u8]) -> u64;
 }
@@ -43,8 +45,8 @@ pub(crate) fn growth(device: &dyn Device, from: SeqNo, limit: u64, present: &dyn
     let mut sum = Sum { present, keys_max, keys: HashMap::new(), bytes: 0, most: 0 };
     let read = journal::read(device, JOURNAL_DIR, from, &mut |seqno, payload| {
         for (keyspace, op) in record::decode(payload).map_err(Error::from)? {
-            if present.wants(keyspace, seqno) {
-                sum.add(keyspace, &op);
+            if let Some(footprint) = present.wants(keyspace, seqno) {
+                sum.add(keyspace, &op, footprint);
             }
         }
         Ok(())
@@ -64,9 +66,9 @@ struct Sum<'a> {
 }
 
 impl Sum<'_> {
-    fn add(&mut self, keyspace: u32, op: &Op<'_>) {
+    fn add(&mut self, keyspace: u32, op: &Op<'_>, footprint: PairFootprint) {
         let (key, bytes) = match op {
-            Op::Put { key, value } => (*key, memory::pair_footprint(key.len(), value.len())),
+            Op::Put { key, value } => (*key, footprint(key.len(), value.len())),
             Op::Delete { key } => (*key, 0),
             Op::DeleteRange { .. } => return,
         };
@@ -81,10 +83,11 @@ impl Sum<'_> {
     }
 }
 
-/// The snapshots of keyspaces that are not open yet: the number up to which each has everything,
-/// and the bytes that its keys take, as far as there is room for these.
+/// The snapshots of keyspaces that are not open yet.
 pub(crate) struct Snapshots {
-    persisted: HashMap<u32, SeqNo>,
+    /// The number up to which each has everything, and the footprint of its pairs.
+    persisted: HashMap<u32, (SeqNo, PairFootprint)>,
+    /// The bytes that keys take, by the keys' hashes, as far as there is room to remember them.
     keys: HashMap<u64, u64>,
     keys_max: usize,
 }
@@ -96,12 +99,19 @@ impl Snapshots {
         Self { persisted, keys, keys_max: keys_within(limit) }
     }
 
-    /// Reads the snapshot of a keyspace, damaged or not.
-    pub(crate) fn add(&mut self, keyspace: u32, files: &dyn Device) -> Result<()> {
-        self.persisted.insert(keyspace, memory::footprint(files)?.persisted);
-        memory::salvage(files, &mut |op| {
+    /// Reads the snapshot of a keyspace whose data are in memory, damaged or not. Does nothing with
+    /// another keyspace.
+    pub(crate) fn add(
+        &mut self,
+        keyspace: u32,
+        driver: &Driver,
+        files: &Arc<dyn Device>,
+    ) -> Result<()> {
+        let MemoryUse::Data { footprint, pair_footprint } = driver.memory else { return Ok(()) };
+        self.persisted.insert(keyspace, (footprint(&**files)?.persisted, pair_footprint));
+        (driver.salvage)(files, &mut |op| {
             if let Op::Put { key, value } = op {
-                let bytes = memory::pair_footprint(key.len(), value.len());
+                let bytes = pair_footprint(key.len(), value.len());
                 self.keys.insert(hash(keyspace, key), bytes);
             }
             match self.keys.len() < self.keys_max {
@@ -114,13 +124,15 @@ impl Snapshots {
 
     /// Returns the number up to which every write is in all of them.
     pub(crate) fn persisted_by_all(&self) -> SeqNo {
-        self.persisted.values().min().copied().unwrap_or(SeqNo::ZERO)
+        let persisted = self.persisted.values().map(|(persisted, _)| *persisted);
+        persisted.min().unwrap_or(SeqNo::ZERO)
     }
 }
 
 impl Present for Snapshots {
-    fn wants(&self, keyspace: u32, seqno: SeqNo) -> bool {
-        self.persisted.get(&keyspace).is_some_and(|persisted| seqno > *persisted)
+    fn wants(&self, keyspace: u32, seqno: SeqNo) -> Option<PairFootprint> {
+        let (persisted, footprint) = self.persisted.get(&keyspace)?;
+        (seqno > *persisted).then_some(*footprint)
     }
 
     fn bytes(&self, keyspace: u32, key: &[u8]) -> u64 {

@@ -11,7 +11,7 @@
 //! 4. *Commit*: the engines reserve room for the writes. The stripes of all keys that were written
 //!    or read are locked, or every stripe if a range was read or is deleted. The notes show whether
 //!    any key that was read was written since the moment. If none was, the writes are one batch
-//!    like any other (steps 3 to 5 of [`crate::write`]). A transaction without writes has nothing
+//!    like any other (steps 4 to 6 of [`crate::write`]). A transaction without writes has nothing
 //!    to commit.
 //!
 //! # Invariants

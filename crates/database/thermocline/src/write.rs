@@ -1,22 +1,25 @@
 //! The write path: reserve room, lock keys, journal, apply, unlock, wait.
 //!
-//! 1. Keys and values are checked. A writer waits here if the journal is far too long and is being
-//!    shortened (`background.rs`). Then each engine reserves room for its steps; nothing was
-//!    written yet, so a refusal is clean. An engine may slow the writer down, so the writer holds
-//!    no lock that others wait for [I4].
-//! 2. The keys' stripes are locked ([`crate::key_locks`]): shared, for one step to a keyspace that
+//! The numbers are those of `ARCHITECTURE.md`.
+//!
+//! 1. The call checks keys and values. A writer waits here if the journal is far too long and is
+//!    being shortened (`background.rs`).
+//! 2. Each engine reserves room for its steps; nothing was written yet, so a refusal is clean. An
+//!    engine may slow the writer down, so the writer holds no lock that others wait for [I4].
+//! 3. The keys' stripes are locked ([`crate::key_locks`]): shared, for one step to a keyspace that
 //!    is not journaled and whose engine orders writes itself; all of them, for a range that is
 //!    deleted.
-//! 3. Under the journal's lock the write takes its number and is appended as one record.
-//! 4. If a transaction is open, the keys are noted for it ([`engine::RecentWrites`]); otherwise
+//! 4. Under the journal's lock the write takes its number and is appended as one record. A write
+//!    to keyspaces that are not journaled only takes a number.
+//! 5. If a transaction is open, the keys are noted for it ([`engine::RecentWrites`]); otherwise
 //!    that costs one load. Each engine applies its steps under the number; the ticket is finished,
 //!    and the keys are unlocked.
-//! 5. The writer waits for the durability it asked for, together with all other waiting writers.
+//! 6. The writer waits for the durability it asked for, together with all other waiting writers.
 //!
 //! # Invariants
-//! - I1. A failure in 3 to 5 stops all later writes ([`Error::ReadOnly`]): the journal and the
+//! - I1. A failure in 4 to 6 stops all later writes ([`Error::ReadOnly`]): the journal and the
 //!   engines may differ, and only recovery can find out by which writes.
-//! - I2. The ticket outlives 4, so no snapshot is between a write's journaling and its application,
+//! - I2. The ticket outlives 5, so no snapshot is between a write's journaling and its application,
 //!   nor in the middle of a batch.
 //! - I3. No writer waits for a number under the journal's lock. A flush may wait for the journal
 //!   while another write with a number waits for the journal's lock. Under the lock a writer takes
@@ -170,7 +173,7 @@ impl Inner {
         }
     }
 
-    /// Does steps 3 and 4 of a write for which room is reserved, for keys that the caller has
+    /// Does steps 4 and 5 of a write for which room is reserved, for keys that the caller has
     /// checked and locked.
     pub(crate) fn commit_reserved(&self, parts: &mut [Part<'_>]) -> Result<SeqNo> {
         if parts.len() > 1 && is_planted(Planted::RecordOfEachPart) {
@@ -198,7 +201,7 @@ impl Inner {
         ticket.map(|ticket| self.apply_numbered(parts, ticket)).transpose()
     }
 
-    /// Step 4.
+    /// Step 5.
     fn apply_numbered(&self, parts: &mut [Part<'_>], ticket: Ticket<'_>) -> Result<SeqNo> {
         let seqno = ticket.seqno();
         let noted_late = self.planted.has(Planted::NotedLate);
@@ -223,7 +226,7 @@ impl Inner {
         Ok(seqno)
     }
 
-    /// Step 3: the write's number; if it is journaled, `encode` writes the record. [I3]
+    /// Step 4: the write's number; if it is journaled, `encode` writes the record. [I3]
     pub(crate) fn number(
         &self,
         journaled: bool,
@@ -295,7 +298,7 @@ impl Inner {
         }
     }
 
-    /// Step 5.
+    /// Step 6.
     pub(crate) fn settle(
         &self,
         seqno: SeqNo,
@@ -311,7 +314,7 @@ impl Inner {
 }
 
 impl Inner {
-    /// Steps 1 to 4 of a batch; none if there is nothing to write. `has_room` is called once room
+    /// Steps 2 to 5 of a batch; none if there is nothing to write. `has_room` is called once room
     /// is reserved.
     pub(crate) fn write_batch(
         &self,
@@ -367,7 +370,7 @@ impl Inner {
         }
     }
 
-    /// Does steps 3 and 4 of a write whose keys the caller has checked and locked. Returns `None`,
+    /// Does steps 4 and 5 of a write whose keys the caller has checked and locked. Returns `None`,
     /// and nothing was written, if the reserved room does not suffice and there is no more.
     pub(crate) fn commit_in(
         &self,
@@ -405,7 +408,7 @@ fn expected_op(step: &Step, moment: Moment) -> Op<'_> {
     }
 }
 
-/// Does step 1 of a batch. The values of its merges are not known yet.
+/// Does step 2 of a batch. The values of its merges are not known yet.
 fn reserve_for_steps<'g>(
     generations: &'g [Arc<Generation>],
     steps: &[Step],
@@ -426,7 +429,7 @@ fn reserve_for_steps<'g>(
 }
 
 impl Inner {
-    /// Makes the merges of a batch into puts and deletes, and does steps 3 and 4 if there is room;
+    /// Makes the merges of a batch into puts and deletes, and does steps 4 and 5 if there is room;
     /// all keys are locked.
     fn commit_merges(
         &self,

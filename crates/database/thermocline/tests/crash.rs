@@ -59,12 +59,6 @@ const BESIDE: [(EngineKind, &str); 4] = [
 type Spaces = Vec<(&'static str, EngineKind, Option<Settings>)>;
 const IN_MEMORY: [(&str, EngineKind); 3] =
     [("a", EngineKind::Memory), ("b", EngineKind::Memory), ("c", EngineKind::Memory)];
-const OF_EACH_ENGINE: [(&str, EngineKind); 4] = [
-    ("memory", EngineKind::Memory),
-    ("f2", EngineKind::F2),
-    ("lsm", EngineKind::Lsm),
-    ("flexdb", EngineKind::FlexDb),
-];
 /// For a keyspace of an engine on disk.
 const MEMORY_BYTES: u64 = 2 << 20;
 
@@ -80,6 +74,11 @@ struct Moment {
     durable: bool,
 }
 
+/// Returns a keyspace of each engine.
+fn of_each_engine() -> Vec<(&'static str, EngineKind)> {
+    EngineKind::ALL.iter().map(|kind| (kind.name(), *kind)).collect()
+}
+
 /// As the database's options say.
 fn untuned(spaces: &[(&'static str, EngineKind)]) -> Spaces {
     spaces.iter().map(|(name, engine)| (*name, *engine, None)).collect()
@@ -89,10 +88,10 @@ fn untuned(spaces: &[(&'static str, EngineKind)]) -> Spaces {
 fn tuned_in_every_way() -> Vec<Spaces> {
     let all = tunings::all();
     let ways = |engine| all.iter().filter(move |one| tunings::engine(**one) == engine).copied();
-    let most = OF_EACH_ENGINE.iter().map(|(_, engine)| ways(*engine).count()).max().unwrap();
+    let most = EngineKind::ALL.iter().map(|engine| ways(*engine).count()).max().unwrap();
     let tuned = |at: usize| {
-        let of = |&(name, engine)| (name, engine, ways(engine).cycle().nth(at));
-        OF_EACH_ENGINE.iter().map(of).collect()
+        let of = |(name, engine)| (name, engine, ways(engine).cycle().nth(at));
+        of_each_engine().into_iter().map(of).collect()
     };
     (0..most).map(tuned).collect()
 }
@@ -404,7 +403,7 @@ fn power_cuts_over_memory(first: u64, runs: u64) {
 
 #[test]
 fn every_power_cut_leaves_batches_over_engines_whole() {
-    for run in runs(&untuned(&OF_EACH_ENGINE), Parts::Usual, 1, STEPS / 2) {
+    for run in runs(&untuned(&of_each_engine()), Parts::Usual, 1, STEPS / 2) {
         run.judge_all(&run.all_cuts());
     }
 }
@@ -412,7 +411,7 @@ fn every_power_cut_leaves_batches_over_engines_whole() {
 #[test]
 fn power_cuts_beside_work_of_small_parts_leave_batches_whole() {
     let (mut count, mut crashes) = (0, 0);
-    for mut run in runs(&untuned(&OF_EACH_ENGINE), Parts::Small, 1, STEPS_OVER_SMALL) {
+    for mut run in runs(&untuned(&of_each_engine()), Parts::Small, 1, STEPS_OVER_SMALL) {
         assert_not_idle(run.seed, run.beside);
         let cuts = run.drawn_cuts(CUTS_OVER_SMALL);
         crashes += run.judge_all(&cuts);

@@ -14,14 +14,11 @@ use thermocline::{
     check_on, salvage_on,
 };
 
-/// Every kind of keyspace.
-const SPACES: [(&str, EngineKind, bool); 5] = [
-    ("checkpointed", EngineKind::F2, false),
-    ("f2", EngineKind::F2, true),
-    ("flexdb", EngineKind::FlexDb, true),
-    ("lsm", EngineKind::Lsm, true),
-    ("memory", EngineKind::Memory, true),
-];
+/// Returns a journaled keyspace of each engine, and one that is checkpointed.
+fn spaces() -> Vec<(&'static str, EngineKind, bool)> {
+    let journaled = EngineKind::ALL.iter().map(|kind| (kind.name(), *kind, true));
+    [("checkpointed", EngineKind::F2, false)].into_iter().chain(journaled).collect()
+}
 
 type Content = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
@@ -31,7 +28,7 @@ fn options() -> Options {
 
 /// Writes pairs that are flushed in part, and more than one memtable takes.
 fn fill(db: &Db) {
-    for (name, engine, journaled) in SPACES {
+    for (name, engine, journaled) in spaces() {
         let options = KeyspaceOptions { engine, journaled, ..Default::default() };
         let space = db.keyspace(name, options).unwrap();
         for key in 0..3000_u32 {

@@ -15,8 +15,12 @@ use thermocline::{
 };
 
 const MIB: u64 = 1 << 20;
-/// Engines that delete ranges.
-const ABLE: [EngineKind; 2] = [EngineKind::Memory, EngineKind::Lsm];
+
+/// Returns the engines whose capability to delete ranges is `delete_ranges`.
+fn engines(delete_ranges: bool) -> Vec<EngineKind> {
+    let deletes = |kind: &EngineKind| kind.driver().capabilities.deletes_ranges;
+    EngineKind::ALL.iter().copied().filter(|kind| deletes(kind) == delete_ranges).collect()
+}
 
 fn open(dir: &TempDir) -> Db {
     Db::open(dir.path(), Options { memory_bytes: 64 * MIB, ..Options::default() }).unwrap()
@@ -60,7 +64,7 @@ fn is_conflict<T: std::fmt::Debug>(outcome: Result<T, Error>, space: &Keyspace, 
 
 #[test]
 fn a_range_that_it_deletes_is_gone_for_itself_at_once_and_for_others_when_it_commits() {
-    on_each(&ABLE, |db, space| {
+    on_each(&engines(true), |db, space| {
         let tx = db.begin().unwrap();
         tx.put(space, b"b2", b"own").unwrap();
         tx.put(space, b"e2", b"own").unwrap();
@@ -86,7 +90,7 @@ fn a_range_that_it_deletes_is_gone_for_itself_at_once_and_for_others_when_it_com
 /// It reads nothing, so others' writes in the range meanwhile are no conflict, and are deleted too.
 #[test]
 fn a_range_that_is_deleted_was_not_read() {
-    on_each(&ABLE, |db, space| {
+    on_each(&engines(true), |db, space| {
         let tx = db.begin().unwrap();
         tx.delete_range(space, &range(b"b", b"e")).unwrap();
         // Its own absence is no read of others' writes.
@@ -100,7 +104,7 @@ fn a_range_that_is_deleted_was_not_read() {
 
 #[test]
 fn who_has_read_of_a_range_that_another_one_deletes_meets_a_conflict() {
-    on_each(&ABLE, |db, space| {
+    on_each(&engines(true), |db, space| {
         for reads in 0..4 {
             space.put(b"c", b"c").unwrap();
             let reader = db.begin().unwrap();
@@ -129,7 +133,7 @@ fn who_has_read_of_a_range_that_another_one_deletes_meets_a_conflict() {
 
 #[test]
 fn an_engine_that_cannot_refuses_at_once_and_nothing_is_written() {
-    on_each(&[EngineKind::F2, EngineKind::FlexDb], |db, space| {
+    on_each(&engines(false), |db, space| {
         let tx = db.begin().unwrap();
         let refused = tx.delete_range(space, &KeyRange::all()).unwrap_err();
         assert!(
@@ -144,7 +148,7 @@ fn an_engine_that_cannot_refuses_at_once_and_nothing_is_written() {
         assert_eq!(tx.get(space, b"c").unwrap().as_deref(), Some(&b"c"[..]));
         assert_eq!(tx.commit(), Ok(None));
     });
-    on_each(&ABLE, |db, space| {
+    on_each(&engines(true), |db, space| {
         let tx = db.begin().unwrap();
         tx.delete_range(space, &range(b"d", b"d")).unwrap();
         let long = vec![b'x'; thermocline::KEY_BYTES_MAX + 2];
@@ -199,7 +203,7 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 #[test]
 fn random_transactions_are_as_the_model() {
     let seed = std::env::var("THERMOCLINE_SEED").map_or(1, |text| text.parse().unwrap());
-    for engine in ABLE {
+    for engine in engines(true) {
         let mut random = Environment::seeded(seed).random("transaction ranges");
         let dir = TempDir::new().unwrap();
         let mut db = open(&dir);

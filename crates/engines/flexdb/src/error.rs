@@ -10,7 +10,7 @@ use flexspace::space;
 pub(crate) const DATA: &str = "data";
 
 /// The file without which there is no space.
-pub(crate) const SUPERBLOCK: &str = "superblock";
+pub(crate) const SUPERBLOCK: &str = engine::Superblock::NAME;
 
 /// The same failure in the engines' words.
 pub(crate) fn from_space(error: space::Error) -> Error {

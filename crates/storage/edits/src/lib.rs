@@ -42,7 +42,7 @@ pub use chain::{Chain, Contents, read, stored_bytes};
 pub use format::{Committed, decode_committed};
 
 /// The superblock's name.
-pub const SUPERBLOCK: &str = "superblock";
+pub const SUPERBLOCK: &str = engine::Superblock::NAME;
 
 /// A change of a store's contents.
 pub trait Edit: Clone + Default {

@@ -319,6 +319,7 @@ pub trait Engine: FoundState + Send + Sync {
     }
 
     /// Stops its background work and releases its files, without flushing. Later calls get
-    /// [`crate::Error::Closed`].
+    /// [`crate::Error::Closed`], also those of cursors, ingestions and pending lookups that are
+    /// still there.
     fn close(&self) -> Result<()>;
 }

@@ -20,6 +20,9 @@ use crate::settings::{Setting, Settings};
 /// engine is returned as [`opened`] returns it.
 pub type OpenEngine = fn(host: Host, settings: &Settings, dir: &str) -> Result<Box<dyn Engine>>;
 
+/// Returns the bytes of memory of a pair whose key and value have these lengths.
+pub type PairFootprint = fn(usize, usize) -> u64;
+
 /// An entry in the list of engines: all that a host knows of an engine before it is open.
 pub struct Driver {
     /// The capabilities of its stores, and its name.
@@ -31,7 +34,10 @@ pub struct Driver {
     /// Returns the defaults of the settings, in their order; none where the default follows from
     /// the memory.
     pub defaults: fn() -> Vec<Option<u64>>,
-    /// Opens a store, or makes one.
+    /// Opens a store, or makes one. The new store is durable when this returns, with a file
+    /// [`Superblock::NAME`]: a directory of a keyspace without that file is damaged.
+    ///
+    /// [`Superblock::NAME`]: crate::Superblock::NAME
     pub open: OpenEngine,
     /// The formats of its files. A host refuses files that a newer release wrote by these, before
     /// it opens any store.
@@ -73,7 +79,7 @@ pub enum MemoryUse {
         /// Returns the footprint of a store that is there. Reads a few blocks.
         footprint: fn(&dyn Device) -> Result<Footprint>,
         /// Returns the bytes of memory of a pair whose key and value have these lengths.
-        pair_footprint: fn(usize, usize) -> u64,
+        pair_footprint: PairFootprint,
     },
 }
 

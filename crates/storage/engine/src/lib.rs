@@ -64,7 +64,7 @@ pub use contract::{
     Capabilities, Change, Cursor, Engine, FoundState, GoOn, Operator, TryNext, Updated, Updates,
     Visit, go_on, walk_in_order,
 };
-pub use driver::{CheckReport, Driver, Footprint, MemoryUse, OpenEngine, opened};
+pub use driver::{CheckReport, Driver, Footprint, MemoryUse, OpenEngine, PairFootprint, opened};
 pub use entry_key::{AsTarget, EntryKey, Target};
 pub use error::{Error, InOrder, Result};
 pub use health::Health;

@@ -60,6 +60,9 @@ struct Slot {
 }
 
 impl Superblock {
+    /// The name of the file in the directory of each store. A keyspace without it is damaged.
+    pub const NAME: &'static str = "superblock";
+
     /// Bytes of the file on the device.
     pub const FILE_BYTES: u64 = FILE_BYTES as u64;
 

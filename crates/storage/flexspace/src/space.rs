@@ -72,6 +72,7 @@ pub use options::Options;
 use pins::Pins;
 pub use read::{ExtentBytes, Snapshot};
 pub use reading::{Reading, Wanted};
+pub use recover::SUPERBLOCK;
 pub use stats::Stats;
 pub use stream::Stream;
 pub use together::Together;

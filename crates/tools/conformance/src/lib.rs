@@ -1,7 +1,7 @@
 //! The conformance suite, generic over engines.
 //!
 //! An engine's author says how to open the engine and how to check its files, and gets every test
-//! that the other engines have. In `tests/conformance.rs` of the engine's crate:
+//! that the other engines have. In a test file of the engine's crate:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -25,12 +25,15 @@
 //! |---|---|
 //! | `model` | a map of all versions, over random operations that print, replay and shrink |
 //! | `budget` | the same, with little memory: a refusal changes nothing |
+//! | `reservations` | room that is reserved: none is spent beyond it, and none is left over |
+//! | `waits` | each device operation held up in turn: `lookup` and `apply` return |
 //! | `registers` | linearizability of each key, with several threads and a concurrent flush |
 //! | `counters` | read-modify-writes that add up |
 //! | `snapshots` | views of whole batches, none missed, however often they are asked |
 //! | `crashes` | prefix recovery on a simulated disk, with power cuts also during recovery |
 //! | `crowd` | the same after several threads wrote and flushed concurrently |
 //! | `errors` | every I/O of a workload failing, once and for good |
+//! | `out_of_files` | a process that may open no more files, at each operation |
 //! | `unavailable` | the place of every read that cannot be reached: no store stops for good |
 //! | `damage` | every sector flipped or zeroed: right data, or an error with the place |
 //! | `determinism` | one seed, one trace |

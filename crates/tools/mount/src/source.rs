@@ -13,14 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use device::Device;
-use flexspace::space::{FlexSpace, Options as SpaceOptions};
+use flexspace::space::{FlexSpace, Options as SpaceOptions, SUPERBLOCK};
 use rustix::fs::{self, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::refusal::{Outcome, Refusal};
-
-/// The file that makes a directory a space.
-const SUPERBLOCK: &str = "superblock";
 /// How names begin that are not shown.
 const HIDDEN: &str = ".thermocline-";
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

@@ -17,7 +17,7 @@ const END_MAX: u64 = 1 << 47;
 /// Kind of the superblock: of a store of `f2`.
 pub(crate) const SUPERBLOCK_KIND: [u8; 8] = *b"f2\0\0\0\0\0\0";
 /// The superblock's file.
-pub(crate) const SUPERBLOCK: &str = "superblock";
+pub(crate) const SUPERBLOCK: &str = engine::Superblock::NAME;
 
 /// Units of a log's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

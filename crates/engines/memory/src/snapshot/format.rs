@@ -12,7 +12,7 @@ pub(crate) const FORMAT: Format = Format::new(*b"TCMEMSNP", 1, 0);
 /// The kind of the superblock: it belongs to this engine.
 pub(crate) const SUPERBLOCK_KIND: [u8; 8] = *b"memory\0\0";
 /// The superblock's file.
-pub(crate) const SUPERBLOCK: &str = "superblock";
+pub(crate) const SUPERBLOCK: &str = engine::Superblock::NAME;
 /// The prefix of the names of snapshot files.
 const NAME_PREFIX: &str = "snapshot-";
 

@@ -15,8 +15,8 @@ use crate::nodes::{NodeFile, Root, TREE};
 use crate::shift_tree::{NodeId, RestoreError};
 use crate::{FlexSnapshot, FlexTree};
 
-/// The superblock's name, and whose it is.
-pub(super) const SUPERBLOCK: &str = "superblock";
+/// The superblock's name: the file that makes a directory a space.
+pub const SUPERBLOCK: &str = engine::Superblock::NAME;
 pub(super) const SUPERBLOCK_KIND: [u8; 8] = *b"flexspac";
 
 /// The content of the superblock: see `docs/formats/flexspace.md`.

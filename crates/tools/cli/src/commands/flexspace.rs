@@ -22,14 +22,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use device::Device;
-use flexspace::space::{Error, FlexSpace, Options};
+use flexspace::space::{Error, FlexSpace, Options, SUPERBLOCK};
 
 use super::Context;
 use crate::failure::{Failure, Kind, Outcome};
 use arguments::FlexspaceCommand;
-
-/// The file that makes a directory a space: without another one it is damaged.
-const SUPERBLOCK: &str = "superblock";
 
 /// Bytes that are read, written or shown in one step.
 const PIECE_BYTES: u64 = 1 << 20;

@@ -95,11 +95,20 @@ impl Reference {
         error
     }
 
-    fn apply_locked(&self, versions: &mut Versions, ops: &[Op<'_>], seqno: SeqNo) {
+    fn apply_locked(
+        &self,
+        versions: &mut Versions,
+        ops: &[Op<'_>],
+        seqno: SeqNo,
+        room: &mut Reservation<'_>,
+    ) {
         let persisted = self.persisted.load(SeqCst);
         let horizon = self.host.sequence.horizon().get();
         let (added, dropped) = versions.apply(ops, seqno.get(), horizon, persisted);
-        self.host.memory.charge_anyway(added);
+        // The budget has these bytes already.
+        let spent = room.spend(added);
+        self.reserved.fetch_sub(spent, SeqCst);
+        self.host.memory.charge_anyway(added - spent);
         self.host.memory.release(dropped);
     }
 
@@ -193,11 +202,11 @@ impl Engine for Reference {
         Ok(Some(Reservation::new(self, bytes, 0)))
     }
 
-    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo, _: &mut Reservation<'_>) -> Result<()> {
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo, room: &mut Reservation<'_>) -> Result<()> {
         self.check_writable()?;
         ops.iter().try_for_each(Op::check)?;
         if seqno > self.persisted() {
-            self.apply_locked(&mut self.versions.write(), ops, seqno);
+            self.apply_locked(&mut self.versions.write(), ops, seqno, room);
         }
         Ok(())
     }
