@@ -31,7 +31,7 @@ use sync::Mutex;
 use workers::Class;
 
 use crate::memory_split::JOBS_MAX;
-use crate::store::{Shared, stops_writes};
+use crate::store::Shared;
 use flush::Wanted;
 use idle::Idle;
 use lsm_tree::plan::compaction::{Claim, Job, group_tables, plan};
@@ -243,7 +243,7 @@ impl Shared {
                 claims.failure.get_or_insert(error);
                 self.schedule_beside(&mut claims);
             }
-            Err(error) if stops_writes(&error) => self.health.fail(&error),
+            Err(error) if error.stops_writes() => self.health.fail(&error),
             Err(error) => passing = Err(error),
         }
         drop(claims);

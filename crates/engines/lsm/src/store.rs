@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use arc_swap::ArcSwap;
 use codec::SeqNo;
-use engine::{Error, Health, Host, ReadSource, Result};
+use engine::{Health, Host, ReadSource, Result};
 use memtable::Family;
 use reads::ReadPool;
 use sync::Mutex;
@@ -94,10 +94,4 @@ impl Shared {
     pub(crate) fn persisted(&self) -> SeqNo {
         SeqNo::new(self.persisted.load(Acquire))
     }
-}
-
-/// Returns whether an error of a background task stops writes. A failure of the journal and a close
-/// say nothing about these files. A lack of space or too many open files may end later.
-pub(crate) fn stops_writes(error: &Error) -> bool {
-    !matches!(error, Error::Journal { .. } | Error::Closed) && !error.is_retryable()
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use codec::SeqNo;
 use engine::{Error, Op, Reservation, Result, last_of_each_key};
 
+use crate::contract::Store;
 use crate::memtable::Memtable;
 use crate::state::State;
 use crate::store::Shared;
@@ -140,5 +141,16 @@ impl Shared {
         replaced.iter().for_each(|active| active.seal());
         self.schedule_flush();
         next
+    }
+}
+
+impl Store {
+    /// Returns whether a write with this number would change nothing: it was applied before, and
+    /// comes a second time from a journal.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn was_applied(&self, seqno: SeqNo) -> Result<bool> {
+        self.shared.was_applied(seqno)
     }
 }

@@ -258,6 +258,13 @@ impl Error {
         }
     }
 
+    /// Returns whether this error of a write to a store's files stops later writes (law L5). A
+    /// failure of the journal and a close say nothing about these files, and a retryable error may
+    /// pass.
+    pub fn stops_writes(&self) -> bool {
+        !matches!(self, Self::Journal { .. } | Self::Closed) && !self.is_retryable()
+    }
+
     /// Returns the same failure of a store in `dir`, a directory of the database: files are named
     /// by their paths there.
     #[must_use]

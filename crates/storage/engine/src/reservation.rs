@@ -68,18 +68,31 @@ pub struct Reservation<'a> {
     room: Option<&'a dyn Room>,
     bytes: u64,
     slot: u32,
+    inner: Option<Box<Reservation<'a>>>,
 }
 
 impl<'a> Reservation<'a> {
     /// Returns a reservation of `bytes`, counted by the engine in its own unit. `slot` says where
     /// they were counted.
     pub fn new(room: &'a dyn Room, bytes: u64, slot: u32) -> Self {
-        Self { room: Some(room), bytes, slot }
+        Self { room: Some(room), bytes, slot, inner: None }
     }
 
     /// Returns a reservation of which the engine counts nothing.
     pub fn uncounted() -> Self {
-        Self { room: None, bytes: 0, slot: 0 }
+        Self { room: None, bytes: 0, slot: 0, inner: None }
+    }
+
+    /// Returns this reservation together with `inner`: room of another kind for the same write, as
+    /// of a store that the engine keeps within its own. Dropping the one returns both.
+    pub fn with(mut self, inner: Self) -> Self {
+        self.inner = Some(Box::new(inner));
+        self
+    }
+
+    /// Returns the reservation that this one was put together with.
+    pub fn inner(&mut self) -> Option<&mut Self> {
+        self.inner.as_deref_mut()
     }
 
     /// Returns the bytes that are left.

@@ -79,14 +79,15 @@ impl MemtableMemory {
     }
 
     /// From now on counts `bytes` of the reservation as a memtable's. Bytes beyond it are charged.
-    pub(crate) fn fill(&self, bytes: u64, room: &mut Reservation<'_>) {
+    pub fn fill(&self, bytes: u64, room: &mut Reservation<'_>) {
         let lacking = bytes - room.spend(bytes);
         if lacking > 0 {
             self.account.add(lacking);
         }
     }
 
-    pub(crate) fn release(&self, bytes: u64) {
+    /// Takes back bytes that were counted as a memtable's.
+    pub fn release(&self, bytes: u64) {
         self.account.release(bytes);
     }
 }

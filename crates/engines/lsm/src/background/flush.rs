@@ -37,7 +37,7 @@ use super::merge_memtables::walk;
 use crate::memtable::Memtable;
 use crate::planted::{Planted, is_planted};
 use crate::state::State;
-use crate::store::{Shared, stops_writes};
+use crate::store::Shared;
 use lsm_tree::compaction::CHECK_EVERY;
 use lsm_tree::edit::Edit;
 use lsm_tree::entry::{Entry, EntryCursor, Target};
@@ -180,7 +180,7 @@ impl Shared {
     /// Stops all later writes if this failed because of the store's own files.
     pub(crate) fn stopping<T>(&self, done: Result<T>) -> Result<T> {
         if let Err(error) = &done
-            && stops_writes(error)
+            && error.stops_writes()
         {
             self.health.fail(error);
         }

@@ -1,0 +1,171 @@
+//! Admission of writes: their memory in write buffers, and their room in the index.
+//!
+//! 1. A write reserves the bytes of its records in write buffers. If buffers and reservations would
+//!    be above their share then, it waits for a flush of the buffers. A write of any size is
+//!    granted once no other write has a reservation and no buffer has a record.
+//! 2. Then it reserves room in the index, with the longest handles in the place of values. The
+//!    index may have it wait for flushes, which need no write buffer.
+//! 3. If flushes fail for want of room on the device, a write that finds no memory is refused.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use admission::{Admits, Attempts, Pace, Parts, WriteController};
+use engine::{BackgroundErrors, Demand, Op, Reservation, Result, Room, Wait};
+
+use crate::index_value::HANDLE_BYTES_MAX;
+use crate::options::Options;
+use crate::segment::record::record_bytes;
+use crate::store::Shared;
+use crate::write::check_ranges;
+
+/// The work of flushes, as background errors name it.
+pub(crate) const FLUSH: &str = "the flush of write buffers";
+/// Nothing slows writers down but the index, which does so itself.
+const PACE: Pace = Pace { debt_min: Duration::MAX, payment_max: Duration::ZERO, turn_max: None };
+
+/// The longest index value. A reservation needs only the number of its bytes.
+static ZEROS: [u8; Options::SEPARATION_BYTES_MAX as usize + 1] =
+    [0; Options::SEPARATION_BYTES_MAX as usize + 1];
+
+/// The waits of writers, and the work that they wait for.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    pub(crate) writers: WriteController,
+    pub(crate) errors: BackgroundErrors,
+    pub(crate) flushes: Attempts,
+    /// Whether a flush of write buffers is queued or running.
+    pub(crate) is_flush_queued: AtomicBool,
+}
+
+impl Admission {
+    pub(crate) fn new() -> Self {
+        let (errors, flushes, is_flush_queued) = Default::default();
+        Self { writers: WriteController::new(PACE), errors, flushes, is_flush_queued }
+    }
+}
+
+/// Returns whether the value of a pair gets a record of its own.
+pub(crate) fn has_value_of_its_own(key: &[u8], value: &[u8], separation_bytes: u32) -> bool {
+    key.len() + value.len() >= separation_bytes as usize
+}
+
+impl Shared {
+    /// Reserves room for a write in write buffers, and in the index.
+    pub(crate) fn reserve(
+        self: &Arc<Self>,
+        demand: &Demand<'_>,
+        wait: Wait,
+    ) -> Result<Option<Reservation<'_>>> {
+        if let Demand::Ops(ops) = demand {
+            check_ranges(ops)?;
+        }
+        let Some(buffers) = Admits::reserve(self, demand, wait)? else { return Ok(None) };
+        let index = match demand {
+            Demand::Ops(ops) => {
+                let ops: Vec<_> = ops.iter().map(|op| self.index_op(op)).collect();
+                self.index.reserve(&Demand::Ops(&ops), wait)?
+            }
+            Demand::Update { key, bytes_max } => {
+                let bytes_max = self.index_value_bytes(key.len(), *bytes_max);
+                self.index.reserve(&Demand::Update { key, bytes_max }, wait)?
+            }
+            Demand::Ingestion => self.index.reserve(demand, wait)?,
+        };
+        Ok(index.map(|index| buffers.with(index)))
+    }
+
+    /// Returns the longest step that the index may get for this one.
+    fn index_op<'a>(&self, op: &Op<'a>) -> Op<'a> {
+        match op {
+            Op::Put { key, value } => {
+                let bytes = self.index_value_bytes(key.len(), value.len() as u64);
+                Op::Put { key, value: ZEROS.get(..bytes as usize).unwrap_or(&ZEROS) }
+            }
+            other => *other,
+        }
+    }
+
+    /// Returns the bytes of the longest index value for a value of up to `bytes_max` bytes.
+    fn index_value_bytes(&self, key_bytes: usize, bytes_max: u64) -> u64 {
+        let inline_max = (self.options.separation_bytes as usize).saturating_sub(key_bytes) as u64;
+        (bytes_max.min(inline_max) + 1).max(HANDLE_BYTES_MAX as u64)
+    }
+
+    /// Returns the bytes of the record of a step.
+    fn record_bytes(&self, key: &[u8], value: Option<&[u8]>) -> u64 {
+        let value = value.filter(|it| has_value_of_its_own(key, it, self.options.separation_bytes));
+        record_bytes(key.len(), value.map_or(0, <[u8]>::len)) as u64
+    }
+}
+
+impl Admits for Shared {
+    /// Bytes of its records.
+    type Size = u64;
+    /// The number of flushes.
+    type Since = u64;
+    const WAITS_FOR: &'static str = "what waits in memory for a flush";
+
+    fn parts(&self) -> Parts<'_> {
+        let Self { admission, group, health, values, host, .. } = self;
+        let (writers, memory, limit) = (&admission.writers, &*values.buffers, host.memory.limit());
+        Parts { writers, group, health, memory, limit }
+    }
+
+    fn size_of(self: &Arc<Self>, demand: &Demand<'_>, _wait: Wait) -> Result<u64> {
+        Ok(match demand {
+            Demand::Ops(ops) => ops.iter().map(|op| self.record_bytes(op.key(), op.value())).sum(),
+            Demand::Update { key, bytes_max } => {
+                record_bytes(key.len(), *bytes_max as usize) as u64
+            }
+            Demand::Ingestion => 0,
+        })
+    }
+
+    fn memory_of(size: u64) -> u64 {
+        size
+    }
+
+    fn memory_max(&self, _size: u64) -> u64 {
+        self.memory_split().buffer_bytes
+    }
+
+    fn grant(self: &Arc<Self>, size: u64, _wait: Wait) -> Option<Reservation<'_>> {
+        let room = self.try_reserve(size);
+        if room.is_some() {
+            return room;
+        }
+        let has_others = self.values.buffers.has_reservations();
+        let is_idle = !has_others && self.values.buffered() == 0;
+        is_idle.then(|| self.reserve_anyway(size))
+    }
+
+    fn make_room(self: &Arc<Self>, _size: u64) -> bool {
+        let has_work = self.values.buffered() > 0;
+        if has_work {
+            self.schedule_flush();
+        }
+        has_work
+    }
+
+    fn begin_wait(&self, size: u64) -> Result<u64> {
+        match self.admission.errors.pausing(FLUSH, &self.host.environment) {
+            Some(cause) => Err(self.refusal(size, cause)),
+            None => Ok(self.admission.flushes.begun()),
+        }
+    }
+
+    fn check_memory(&self, size: u64, begun: &u64) -> Result<()> {
+        match self.admission.flushes.failure_after(*begun) {
+            Some(cause) => Err(self.refusal(size, cause)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Room for Shared {
+    fn give_back(&self, bytes: u64, _slot: u32) {
+        self.return_room(bytes);
+    }
+}

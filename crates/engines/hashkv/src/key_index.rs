@@ -1,0 +1,20 @@
+//! The ordered index, which maps each key to a small value or to the handle of a record.
+
+use codec::SeqNo;
+use engine::{Engine, Result};
+
+/// An ordered store that is the index of another one.
+pub(crate) trait KeyIndex: Engine {
+    /// Returns whether a write with this number would change nothing: it was applied before, and
+    /// comes a second time from a journal.
+    ///
+    /// # Errors
+    /// [`engine::Error::Closed`].
+    fn was_applied(&self, seqno: SeqNo) -> Result<bool>;
+}
+
+impl KeyIndex for lsm::Store {
+    fn was_applied(&self, seqno: SeqNo) -> Result<bool> {
+        Self::was_applied(self, seqno)
+    }
+}

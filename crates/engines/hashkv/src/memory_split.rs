@@ -1,0 +1,76 @@
+//! How a store shares out its memory: write buffers, and the index.
+//!
+//! A quarter is for write buffers, at most [`Options::buffer_bytes_max`]. All else is the index's,
+//! which shares it out to memtables and its cache.
+
+use crate::options::Options;
+
+/// Part of the memory that write buffers may take.
+const BUFFER_PARTS: u64 = 4;
+/// Segments that fit the memory, at least.
+const SEGMENTS_MIN: u64 = 64;
+/// Bytes of the smallest segment.
+const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+
+/// The shares, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemorySplit {
+    /// Bytes of write buffers above which they are flushed.
+    pub(crate) flush_bytes: u64,
+    /// Bytes of write buffers and reservations before writers wait for flushes.
+    pub(crate) buffer_bytes: u64,
+    /// The budget of the index.
+    pub(crate) index_bytes: u64,
+}
+
+impl MemorySplit {
+    /// The shares of a budget.
+    pub(crate) fn of(limit: u64, options: &Options) -> Self {
+        let buffer_bytes = (limit / BUFFER_PARTS).min(options.buffer_bytes_max);
+        let index_bytes = limit.saturating_sub(buffer_bytes);
+        Self { flush_bytes: buffer_bytes / 2, buffer_bytes, index_bytes }
+    }
+}
+
+/// Returns the bytes of a segment of a new store with this memory.
+pub(crate) fn segment_bytes(limit: u64, options: &Options) -> u32 {
+    let part = (limit / SEGMENTS_MIN).max(SEGMENT_BYTES_MIN);
+    let part = u64::MAX.checked_shl(part.ilog2()).map_or(part, |mask| part & mask);
+    part.min(u64::from(options.segment_bytes_max)) as u32
+}
+
+/// Returns the bits of the groups' numbers in a new store with this memory.
+pub(crate) fn group_bits(limit: u64, options: &Options) -> u8 {
+    let fit = limit / BUFFER_PARTS / u64::from(segment_bytes(limit, options));
+    let groups = fit.clamp(1, u64::from(options.groups_max.max(1)));
+    groups.ilog2() as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn segments_and_groups_follow_the_memory() {
+        let of = |limit| {
+            let options = Options::default();
+            (segment_bytes(limit, &options), 1 << group_bits(limit, &options))
+        };
+        assert_eq!(of(0), (64 << 10, 1));
+        assert_eq!(of(4 * MIB), (64 << 10, 16));
+        assert_eq!(of(24 * MIB), (256 << 10, 16));
+        assert_eq!(of(64 * MIB), (1 << 20, 16));
+        assert_eq!(of(1024 * MIB), (1 << 20, 64));
+    }
+
+    #[test]
+    fn the_shares_are_the_budget() {
+        for limit in [0, 4 * MIB, 100 * MIB, 10_000 * MIB] {
+            let split = MemorySplit::of(limit, &Options::default());
+            assert_eq!(split.buffer_bytes + split.index_bytes, limit);
+            assert!(split.flush_bytes <= split.buffer_bytes && split.buffer_bytes <= 256 * MIB);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Opening: prove what is on the device, examine the last segments, begin.
+//!
+//! 1. The segment table is read, and the headers of the volumes that it names. If the store is new,
+//!    its geometry is committed.
+//! 2. The index is opened, with the value store as its barrier.
+//! 3. Segments that may have records which the index does not have are examined (`examine.rs`).
+//! 4. Places that no segment has are returned to the device.
+//! 5. The host replays its journal above `persisted`. New records go to new segments.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use device::Device;
+use edits::Chain;
+use engine::{Barrier, DeviceReads, Error, Health, Host, Result};
+use rand::RngExt as _;
+use reads::ReadPool;
+
+use crate::INDEX_DIR;
+use crate::admission::Admission;
+use crate::contract::Store;
+use crate::key_hash::Secret;
+use crate::key_index::KeyIndex;
+use crate::memory_parts::Shares;
+use crate::memory_split::{group_bits, segment_bytes};
+use crate::options::Options;
+use crate::segment_table::{All, Edit, Geometry, Range};
+use crate::store::Shared;
+use crate::values::{Table, Values};
+use crate::volumes::{self, Volumes};
+
+/// The group of its background tasks.
+const GROUP: &str = "hashkv";
+
+impl Store {
+    /// Opens the store in the host's directory, and makes it if there is none. Reads the segments
+    /// that were not sealed, and the index as [`lsm::Store::open`] does.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if anything that was read is not what was written; then no file is
+    /// changed.
+    pub fn open(host: Host, options: Options) -> Result<Self> {
+        Self::open_with(host, options, lsm::Options::default())
+    }
+
+    /// Opens the store with an index that has these options. Its routing is always
+    /// [`lsm::Routing::One`]: each flush of the index empties all write buffers, so there are few
+    /// of them.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_with(host: Host, options: Options, index: lsm::Options) -> Result<Self> {
+        let health: Arc<Health> = Arc::default();
+        let values = Arc::new(open_values(&host, &options, &health)?);
+        let memory = Shares::of(&host.memory, &options);
+        let index = open_index(&host, index, &values, &memory)?;
+        let shared = Arc::new(Shared {
+            index,
+            values,
+            options,
+            admission: Admission::new(),
+            source: Arc::new(DeviceReads(Arc::clone(&host.device))),
+            reads: ReadPool::new(&host.memory),
+            memory,
+            group: host.tasks(GROUP, &health),
+            health,
+            host,
+        });
+        if let Err(error) = shared.examine().and_then(|()| shared.values.discard_unknown()) {
+            // The store may be opened again immediately.
+            let _ = shared.close();
+            return Err(error);
+        }
+        Ok(Self { shared })
+    }
+}
+
+/// Opens the value store.
+fn open_values(host: &Host, options: &Options, health: &Arc<Health>) -> Result<Values> {
+    let device = &host.device;
+    let found = edits::read::<Edit>(&**device)?;
+    let mut all = All::default();
+    if let Some((_, contents)) = &found {
+        edits::Edit::apply(contents.edit.clone(), &mut all).map_err(of_table)?;
+        let numbers: BTreeSet<u32> = all.segments.values().map(|it| it.place.volume).collect();
+        volumes::check_headers(&**device, numbers.into_iter())?;
+        check_index(&**device, &all)?;
+    }
+    let (chain, _) = Chain::begin(device, found, options.table_bytes)?;
+    // A crash may have left a chain without a geometry, and nothing else.
+    let is_new = all.geometry.is_none();
+    let geometry = all.geometry.unwrap_or_else(|| new_geometry(host, options));
+    let volumes = Volumes::new(Arc::clone(device), geometry.segment_bytes);
+    all.segments.values().try_for_each(|segment| volumes.claim(segment.place))?;
+    let mut table = Table::new(chain, all);
+    if is_new {
+        table.begin(geometry, Range::all(group_bits(host.memory.limit(), options)))?;
+    }
+    Ok(Values::new(table, geometry, volumes, &host.memory, health, &host.barrier))
+}
+
+fn of_table(damage: codec::Corruption) -> Error {
+    damage.at(edits::SUPERBLOCK, 0).into()
+}
+
+/// Checks that there is an index if the segment table names segments.
+fn check_index(device: &dyn Device, all: &All) -> Result<()> {
+    let superblock = format!("{INDEX_DIR}/{}", edits::SUPERBLOCK);
+    if all.segments.is_empty() || device.exists(&superblock)? {
+        return Ok(());
+    }
+    let what = "the index is missing beside the segments of the store";
+    Err(codec::Corruption::new(what, 0).at(&superblock, 0).into())
+}
+
+fn new_geometry(host: &Host, options: &Options) -> Geometry {
+    let mut random = host.environment.random("hashkv");
+    let secret = Secret([random.random(), random.random()]);
+    let segment_bytes = segment_bytes(host.memory.limit(), options);
+    Geometry { store: random.random(), secret, segment_bytes }
+}
+
+/// Opens the index, in its directory.
+fn open_index(
+    host: &Host,
+    options: lsm::Options,
+    values: &Arc<Values>,
+    memory: &Shares,
+) -> Result<Arc<dyn KeyIndex>> {
+    let inner = Host {
+        device: host.device.subdevice(INDEX_DIR)?,
+        barrier: Arc::clone(values) as Arc<dyn Barrier>,
+        memory: Arc::clone(&memory.index),
+        ..host.clone()
+    };
+    let options = lsm::Options { routing: lsm::Routing::One, ..options };
+    let index = lsm::Store::open(inner, options).map_err(|error| error.in_dir(INDEX_DIR))?;
+    Ok(Arc::new(index))
+}

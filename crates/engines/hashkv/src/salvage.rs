@@ -1,0 +1,105 @@
+//! Reads all sound content of a store, damaged or not, as writes that rebuild it; nothing is
+//! changed.
+//!
+//! The index is salvaged, and each handle is resolved. A value that cannot be read is lost, and its
+//! key is named.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use codec::Corruption;
+use device::Device;
+use engine::{Error, LostKeys, Op, Result, Salvaged, TakeSound, as_damage};
+
+use crate::INDEX_DIR;
+use crate::index_value::{Handle, IndexValue};
+use crate::segment_table::{All, Edit, Geometry};
+use crate::volumes::{Volumes, file_name};
+
+/// Passes on the newest sound version of each key of the store on `device`, in the order of keys.
+/// Reads each value by itself.
+///
+/// # Errors
+/// The storage's. Damage is in the result.
+pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Salvaged> {
+    let mut salvaged = Salvaged::default();
+    let contents = salvaged.sound(edits::read::<Edit>(&**device), || None)?;
+    let mut all = All::default();
+    if let Some(Some((_, contents))) = contents {
+        let applied = edits::Edit::apply(contents.edit, &mut all);
+        salvaged.sound(applied.map_err(|it| it.at(edits::SUPERBLOCK, 0).into()), || None)?;
+    }
+    let geometry = all.geometry;
+    let volumes = geometry.map(|it| Volumes::to_read(Arc::clone(device), it.segment_bytes));
+    if let Some(volumes) = &volumes {
+        for segment in all.segments.values() {
+            salvaged.sound(volumes.claim(segment.place), || None)?;
+        }
+    }
+    let values = Sound { all, volumes, geometry };
+    let mut failure = None;
+    let index = device.subdevice(INDEX_DIR)?;
+    let mut lost = Salvaged::default();
+    let found = lsm::salvage(&index, &mut |op| {
+        let (key, Some(value)) = (op.key(), op.value()) else { return ControlFlow::Continue(()) };
+        let keys = || Some(LostKeys { from: key.to_vec(), to: Some(key.to_vec()) });
+        match lost.sound(values.resolve(key, value), keys) {
+            Ok(Some(value)) => take(Op::Put { key, value: &value }),
+            Ok(None) => ControlFlow::Continue(()),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    salvaged.persisted = found.persisted;
+    salvaged.may_be_outdated |= found.may_be_outdated;
+    salvaged.further_lost += found.further_lost + lost.further_lost;
+    let of_index = found.lost.into_iter().map(|lost| (lost.damage.in_dir(INDEX_DIR), lost.keys));
+    let of_values = lost.lost.into_iter().map(|lost| (lost.damage, lost.keys));
+    of_index.chain(of_values).for_each(|(damage, keys)| salvaged.lose(damage, keys));
+    Ok(salvaged)
+}
+
+/// The values of a store that is not open.
+struct Sound {
+    all: All,
+    volumes: Option<Volumes>,
+    geometry: Option<Geometry>,
+}
+
+impl Sound {
+    /// Returns the value of an index value.
+    fn resolve(&self, key: &[u8], value: &[u8]) -> Result<Vec<u8>> {
+        let value = IndexValue::decode(value);
+        match value.map_err(|damage| Error::from(damage.at(INDEX_DIR, 0)))? {
+            IndexValue::Inline(value) => Ok(value.to_vec()),
+            IndexValue::Handle(handle) => self.read(key, handle).map_err(as_damage),
+        }
+    }
+
+    fn read(&self, key: &[u8], handle: Handle) -> Result<Vec<u8>> {
+        let segment = self.all.segments.get(&handle.segment);
+        let (Some(segment), Some(volumes), Some(geometry)) =
+            (segment, &self.volumes, self.geometry)
+        else {
+            let what = format!("segment {} is missing", handle.segment);
+            return Err(Corruption::new(what, 0).at(edits::SUPERBLOCK, 0).into());
+        };
+        let offset = u64::from(handle.offset);
+        let damaged = |what: &str| {
+            let base = volumes.offset(segment.place);
+            Error::from(Corruption::new(what, offset).at(&file_name(segment.place.volume), base))
+        };
+        let end = handle.offset as usize + handle.bytes as usize;
+        if end > segment.place.count as usize * geometry.segment_bytes as usize {
+            return Err(damaged("a handle is longer than its segment"));
+        }
+        let bytes = volumes.read(segment.place, offset, handle.bytes as usize)?;
+        let record = handle.record_in(&bytes, geometry.store, key);
+        Ok(record.map_err(|damage| damaged(&damage.what))?.value.to_vec())
+    }
+}

@@ -1,0 +1,44 @@
+//! Figures of a store.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use engine::Stats;
+
+use crate::contract::Store;
+
+impl Store {
+    pub(crate) fn figures(&self) -> Stats {
+        let shared = &self.shared;
+        let index = shared.index.stats();
+        let values = &shared.values;
+        let volume_bytes = values.volumes.taken_bytes();
+        let counts = values.counts();
+        let detail = vec![
+            ("segments", values.segment_count()),
+            ("groups", values.groups.len() as u64),
+            ("volume_bytes", volume_bytes),
+            ("buffered_bytes", values.buffered()),
+            ("buffer_flushes", counts.flushes.load(Relaxed)),
+            ("flushed_bytes", counts.flushed_bytes.load(Relaxed)),
+            ("sealed_segments", counts.sealed.load(Relaxed)),
+            ("footer_bytes", counts.footer_bytes.load(Relaxed)),
+            ("index_bytes", index.disk_bytes),
+            ("index_memory_bytes", index.memory_bytes),
+        ];
+        Stats {
+            live_keys: None,
+            live_bytes: None,
+            memory_bytes: index.memory_bytes + values.buffers.bytes() + values.entries_bytes(),
+            disk_bytes: index.disk_bytes + volume_bytes,
+            reserved: index.reserved + values.buffers.reservations(),
+            detail,
+            running: &[
+                "buffered_bytes",
+                "buffer_flushes",
+                "flushed_bytes",
+                "sealed_segments",
+                "footer_bytes",
+            ],
+        }
+    }
+}

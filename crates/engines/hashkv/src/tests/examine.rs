@@ -1,0 +1,147 @@
+//! The examination of segments that a crash may have left with void records.
+
+use device::{Faults, Mode, SimulatedDisk};
+use engine::{Barrier, Engine, Error, SeqNo};
+
+use super::stores::{Bench, key};
+use crate::segment_table::{Described, State};
+
+fn segments(bench: &Bench) -> Vec<Described> {
+    let all = bench.store.shared.values.with_table(|table| Ok(table.all.segments.clone()));
+    all.expect("the store is open").into_values().collect()
+}
+
+/// The state after the barrier of the index, and before the index has a table.
+fn left_behind_the_index() -> Bench {
+    let bench = Bench::new();
+    for number in 0..4 {
+        bench.put(&key(number), &[1; 400]);
+    }
+    bench.put(b"inline", b"v");
+    let reached = bench.store.shared.values.reach(SeqNo::new(5)).expect("memory takes it");
+    assert_eq!(reached, SeqNo::new(5));
+    assert!(!segments(&bench).is_empty());
+    bench
+}
+
+/// Case C3: all records are void. The numbers of their writes do not come again.
+#[test]
+fn void_records_are_dropped_and_their_numbers_stay_used() {
+    let bench = left_behind_the_index();
+    let before = segments(&bench);
+    let bench = bench.reopen();
+    assert_eq!(segments(&bench), []);
+    assert_eq!(bench.detail("volume_bytes"), 0);
+    assert!((0..4).all(|number| bench.get(&key(number)).is_none()));
+    assert!(bench.put(&key(1), &[2; 400]) > SeqNo::new(5));
+    // A segment's number is used once.
+    bench.write_buffers().expect("memory takes it");
+    let after = segments(&bench);
+    let largest = before.iter().map(|segment| segment.number).max();
+    assert!(after.iter().all(|segment| Some(segment.number) > largest), "{after:?}");
+    bench.end_sound();
+}
+
+/// The records that the index knows are kept, also in a segment with void records.
+#[test]
+fn records_that_the_index_has_stay() {
+    let bench = Bench::new();
+    for number in 0..4 {
+        bench.put(&key(number), &[1; 400]);
+    }
+    bench.store.flush().expect("memory takes it");
+    for number in 2..6 {
+        bench.put(&key(number), &[2; 400]);
+    }
+    bench.store.shared.values.reach(SeqNo::new(8)).expect("memory takes it");
+    let bench = bench.reopen();
+    let sealed = segments(&bench);
+    assert!(sealed.iter().all(|segment| matches!(segment.state, State::Sealed { .. })));
+    let entries: u32 = sealed
+        .iter()
+        .map(|segment| match segment.state {
+            State::Sealed { entries, .. } => entries,
+            State::Open { .. } => 0,
+        })
+        .sum();
+    assert_eq!(entries, 4);
+    for number in 0..6 {
+        assert_eq!(bench.get(&key(number)), (number < 4).then(|| vec![1; 400]), "key {number}");
+    }
+    bench.end_sound();
+}
+
+/// An opening that finds everything sealed writes no segment and no table.
+#[test]
+fn a_second_opening_finds_nothing_to_do() {
+    let bench = Bench::new();
+    for number in 0..40 {
+        bench.put(&key(number), &[1; 400]);
+    }
+    let bench = Bench::on(bench.end_sound()).expect("opens again");
+    let first = segments(&bench);
+    let bench = bench.reopen();
+    assert_eq!(segments(&bench), first);
+    assert_eq!(bench.detail("sealed_segments"), 0);
+    bench.end_sound();
+}
+
+/// A segment with damage before the end of its durable bytes is left unchanged. So no durable
+/// record is dropped.
+#[test]
+fn a_damaged_segment_stays_open() {
+    let disk = SimulatedDisk::new(1, Faults::none());
+    let bench = Bench::on(disk.clone()).expect("an empty device opens");
+    for number in 0..30 {
+        bench.put(&key(number), &[1; 400]);
+    }
+    bench.store.flush().expect("an honest disk");
+    let open =
+        segments(&bench).into_iter().find(|segment| matches!(segment.state, State::Open { .. }));
+    let open = open.expect("the last one of a group");
+    let at = bench.store.shared.values.volumes.offset(open.place) + 100;
+    let device = bench.0.end();
+    disk.flip_bit("volume-0", at, 3).expect("it is there");
+    let bench = Bench::on(device.clone()).expect("opens all the same");
+    let found = segments(&bench).into_iter().find(|segment| segment.number == open.number);
+    assert_eq!(found, Some(open));
+    let mut value = Vec::new();
+    let outcomes: Vec<_> = (0..30).map(|number| engine_get(&bench, number, &mut value)).collect();
+    let damaged = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+    assert_eq!(damaged, 1, "{outcomes:?}");
+    assert!(outcomes.iter().flatten().all(|found| *found));
+    bench.store.close().expect("closes");
+    let report = crate::check(&device).expect("the disk reads");
+    assert!(!report.is_sound());
+    assert_eq!(report.damage[0].file, "volume-0");
+}
+
+fn engine_get(bench: &Bench, number: u64, value: &mut Vec<u8>) -> Result<bool, Error> {
+    reads::BlockingReads::get(&bench.store, &key(number), value)
+}
+
+/// Without the index the values have no keys: the store is not opened, and nothing is changed.
+#[test]
+fn a_store_without_its_index_is_damaged() {
+    let bench = Bench::new();
+    bench.put(b"k", &[1; 400]);
+    let device = bench.end_sound();
+    device.remove_dir("index").expect("memory removes it");
+    let before = device.list("").expect("memory lists");
+    let refused = Bench::on(device.clone()).err();
+    assert!(matches!(refused, Some(Error::Corruption(_))), "{refused:?}");
+    assert_eq!(device.list("").expect("memory lists"), before);
+}
+
+#[test]
+fn a_missing_volume_is_damage() {
+    let bench = Bench::new();
+    bench.put(b"k", &[1; 400]);
+    let device = bench.end_sound();
+    device.remove("volume-0").expect("memory removes it");
+    let refused = Bench::on(device.clone()).err();
+    assert!(matches!(refused, Some(Error::Corruption(_))), "{refused:?}");
+    let report = crate::check(&device).expect("memory reads");
+    assert_eq!(report.damage[0].file, "volume-0");
+    assert!(device.open("volume-0", Mode::Read).is_err(), "nothing was made");
+}

@@ -1,0 +1,126 @@
+//! Reads of records: in a write buffer, or on the device.
+
+use std::sync::Arc;
+
+use codec::Corruption;
+use device::{Buffer, File};
+use engine::{Error, ReadRequest, ReadSource, Result};
+
+use super::{Segment, Values};
+use crate::index_value::Handle;
+use crate::key_hash::KeyHash;
+use crate::segment::record::{BLOCK_BYTES, Record};
+
+/// The blocks of the device that have a record.
+pub(crate) struct Span {
+    segment: Arc<Segment>,
+    file: Arc<dyn File>,
+    offset: u64,
+    len: usize,
+    /// Bytes before the record.
+    skipped: usize,
+}
+
+impl Values {
+    /// Passes the value of a record to `take` if the record is in memory. Never waits for the
+    /// device.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`].
+    pub(crate) fn try_read(
+        &self,
+        key: &[u8],
+        handle: Handle,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<()>> {
+        let position = self.hash(key).position();
+        let found = self.in_memory(handle, position, |bytes| {
+            handle.record_in(bytes, self.geometry.store, key).map(|record| take(record.value))
+        });
+        found.transpose().map_err(|damage| self.damage_of(handle, damage))
+    }
+
+    /// Returns the blocks that have a record on the device.
+    ///
+    /// # Errors
+    /// There is no such segment: the handle is damaged.
+    pub(crate) fn span(&self, handle: Handle) -> Result<Span> {
+        let segment = self.segment(handle.segment);
+        let segment = segment.ok_or_else(|| self.damage_of(handle, missing(handle)))?;
+        let capacity = u64::from(segment.place.count) * u64::from(self.geometry.segment_bytes);
+        let (begin, bytes) = (u64::from(handle.offset), u64::from(handle.bytes));
+        if begin + bytes > capacity || bytes == 0 {
+            return Err(self.damage(&segment, "a handle is longer than its segment", begin));
+        }
+        let block = BLOCK_BYTES as u64;
+        let first = begin / block * block;
+        let end = (begin + bytes).next_multiple_of(block);
+        let file = self.volumes.file(segment.place.volume)? as Arc<dyn File>;
+        let offset = self.volumes.offset(segment.place) + first;
+        let (len, skipped) = ((end - first) as usize, (begin - first) as usize);
+        Ok(Span { segment, file, offset, len, skipped })
+    }
+
+    /// Returns the record of a handle in the blocks that were read.
+    ///
+    /// # Errors
+    /// Damage, with its place.
+    pub(crate) fn record_in<'b>(
+        &self,
+        span: &Span,
+        blocks: &'b [u8],
+        key: &[u8],
+        handle: Handle,
+    ) -> Result<Record<'b>> {
+        let offset = u64::from(handle.offset);
+        let damaged = |what: &str| self.damage(&span.segment, what, offset);
+        let end = span.skipped + handle.bytes as usize;
+        let bytes = blocks.get(span.skipped..end).unwrap_or_default();
+        let record = handle.record_in(bytes, self.geometry.store, key);
+        record.map_err(|damage| damaged(&damage.what))
+    }
+
+    /// Passes the value of a record to `take`. Waits for the device if the record is there.
+    ///
+    /// # Errors
+    /// Damage; the device's.
+    pub(crate) fn read(
+        &self,
+        key: &[u8],
+        handle: Handle,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
+        if self.try_read(key, handle, take)?.is_some() {
+            return Ok(());
+        }
+        let span = self.span(handle)?;
+        let mut blocks = Buffer::zeroed(span.len);
+        span.file.read_at(span.offset, &mut blocks)?;
+        take(self.record_in(&span, &blocks, key, handle)?.value);
+        Ok(())
+    }
+
+    /// Returns the hash of a key.
+    pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
+        self.geometry.secret.hash(key)
+    }
+
+    fn damage_of(&self, handle: Handle, damage: Corruption) -> Error {
+        match self.segment(handle.segment) {
+            Some(segment) => self.damage(&segment, &damage.what, u64::from(handle.offset)),
+            None => damage.at(crate::INDEX_DIR, 0).into(),
+        }
+    }
+}
+
+impl Span {
+    /// Returns the read of these blocks.
+    pub(crate) fn request(&self, source: &Arc<dyn ReadSource>) -> ReadRequest {
+        let (source, file) = (Arc::clone(source), Arc::clone(&self.file));
+        ReadRequest { source, file, offset: self.offset, len: self.len }
+    }
+}
+
+fn missing(handle: Handle) -> Corruption {
+    Corruption::new(format!("a handle names segment {}, which is missing", handle.segment), 0)
+}
