@@ -8,22 +8,25 @@
 //! 3. If flushes fail for want of room on the device, a write that finds no memory is refused.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use admission::{Admits, Attempts, Pace, Parts, WriteController};
-use engine::{BackgroundErrors, Demand, Op, Reservation, Result, Room, Wait};
+use engine::{Demand, Error, Op, Reservation, Result, Room, Wait};
 
 use crate::index_value::HANDLE_BYTES_MAX;
 use crate::options::Options;
 use crate::segment::record::record_bytes;
 use crate::store::Shared;
+use crate::values::failures::FLUSH;
 use crate::write::check_ranges;
 
-/// The work of flushes, as background errors name it.
-pub(crate) const FLUSH: &str = "the flush of write buffers";
-/// Nothing slows writers down but the index, which does so itself.
-const PACE: Pace = Pace { debt_min: Duration::MAX, payment_max: Duration::ZERO, turn_max: None };
+/// The index slows writers down by itself.
+const PACE: Pace = Pace {
+    debt_min: Duration::from_millis(1),
+    payment_max: Duration::from_secs(1),
+    turn_max: None,
+};
 
 /// The longest index value. A reservation needs only the number of its bytes.
 static ZEROS: [u8; Options::SEPARATION_BYTES_MAX as usize + 1] =
@@ -33,16 +36,20 @@ static ZEROS: [u8; Options::SEPARATION_BYTES_MAX as usize + 1] =
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) writers: WriteController,
-    pub(crate) errors: BackgroundErrors,
     pub(crate) flushes: Attempts,
     /// Whether a flush of write buffers is queued or running.
     pub(crate) is_flush_queued: AtomicBool,
+    /// Whether a job is queued or running.
+    pub(crate) is_collect_queued: AtomicBool,
+    /// The nanoseconds that a write owes for each KiB, since garbage is above its upper mark.
+    pub(crate) delay: AtomicU64,
 }
 
 impl Admission {
     pub(crate) fn new() -> Self {
-        let (errors, flushes, is_flush_queued) = Default::default();
-        Self { writers: WriteController::new(PACE), errors, flushes, is_flush_queued }
+        let writers = WriteController::new(PACE);
+        let (flushes, is_flush_queued, is_collect_queued, delay) = Default::default();
+        Self { writers, flushes, is_flush_queued, is_collect_queued, delay }
     }
 }
 
@@ -62,17 +69,19 @@ impl Shared {
             check_ranges(ops)?;
         }
         let Some(buffers) = Admits::reserve(self, demand, wait)? else { return Ok(None) };
-        let index = match demand {
+        let reserved = match demand {
             Demand::Ops(ops) => {
                 let ops: Vec<_> = ops.iter().map(|op| self.index_op(op)).collect();
-                self.index.reserve(&Demand::Ops(&ops), wait)?
+                self.index.reserve(&Demand::Ops(&ops), wait)
             }
             Demand::Update { key, bytes_max } => {
                 let bytes_max = self.index_value_bytes(key.len(), *bytes_max);
-                self.index.reserve(&Demand::Update { key, bytes_max }, wait)?
+                self.index.reserve(&Demand::Update { key, bytes_max }, wait)
             }
-            Demand::Ingestion => self.index.reserve(demand, wait)?,
+            Demand::Ingestion => self.index.reserve(demand, wait),
         };
+        let placed = |error| self.values.failures.placed(in_units_of(demand, error));
+        let index = reserved.map_err(placed)?;
         Ok(index.map(|index| buffers.with(index)))
     }
 
@@ -100,6 +109,14 @@ impl Shared {
     }
 }
 
+/// Returns the refusal of a write that is too large for the index in bytes of the write itself.
+fn in_units_of(demand: &Demand<'_>, error: Error) -> Error {
+    let Error::WriteTooLarge { bytes, limit } = error else { return error };
+    let whole = u128::from(demand.bytes());
+    let limit = u128::from(limit) * whole / u128::from(bytes.max(1));
+    Error::WriteTooLarge { bytes: demand.bytes(), limit: limit as u64 }
+}
+
 impl Admits for Shared {
     /// Bytes of its records.
     type Size = u64;
@@ -109,7 +126,8 @@ impl Admits for Shared {
 
     fn parts(&self) -> Parts<'_> {
         let Self { admission, group, health, values, host, .. } = self;
-        let (writers, memory, limit) = (&admission.writers, &*values.buffers, host.memory.limit());
+        let (writers, memory, limit) =
+            (&admission.writers, &*values.accounts.buffers, host.memory.limit());
         Parts { writers, group, health, memory, limit }
     }
 
@@ -131,18 +149,29 @@ impl Admits for Shared {
         self.memory_split().buffer_bytes
     }
 
+    fn delay(&self) -> u64 {
+        self.admission.delay.load(Relaxed)
+    }
+
+    /// Entries of footers have a limit as well: twice the mark above which segments are sealed.
+    fn try_reserve(&self, size: u64) -> Option<Reservation<'_>> {
+        let is_within = self.values.entry_bytes() <= 2 * self.memory_split().entry_bytes;
+        if is_within { self.try_reserve_memory(size) } else { None }
+    }
+
     fn grant(self: &Arc<Self>, size: u64, _wait: Wait) -> Option<Reservation<'_>> {
         let room = self.try_reserve(size);
         if room.is_some() {
             return room;
         }
-        let has_others = self.values.buffers.has_reservations();
+        let has_others = self.values.accounts.buffers.has_reservations();
         let is_idle = !has_others && self.values.buffered() == 0;
         is_idle.then(|| self.reserve_anyway(size))
     }
 
     fn make_room(self: &Arc<Self>, _size: u64) -> bool {
-        let has_work = self.values.buffered() > 0;
+        let is_above = self.values.entry_bytes() > self.memory_split().entry_bytes;
+        let has_work = self.values.buffered() > 0 || is_above;
         if has_work {
             self.schedule_flush();
         }
@@ -150,7 +179,7 @@ impl Admits for Shared {
     }
 
     fn begin_wait(&self, size: u64) -> Result<u64> {
-        match self.admission.errors.pausing(FLUSH, &self.host.environment) {
+        match self.values.failures.pausing(FLUSH) {
             Some(cause) => Err(self.refusal(size, cause)),
             None => Ok(self.admission.flushes.begun()),
         }

@@ -9,10 +9,12 @@ use device::Device;
 use engine::{Error, Result, as_damage};
 
 use crate::INDEX_DIR;
-use crate::examine::durable_end;
+use crate::examine::read_records;
 use crate::index_value::{Handle, IndexValue};
+use crate::key_hash::KeyHash;
+use crate::open::check_index;
 use crate::segment::footer::{self, Entry, footer_bytes};
-use crate::segment::record::{Found, Walk};
+use crate::segment::record::value_bytes;
 use crate::segment_table::{All, Described, Edit, Geometry, State};
 use crate::volumes::{self, Volumes, file_name};
 
@@ -48,8 +50,14 @@ impl Report {
     }
 }
 
-/// The records of all segments, by segment and offset.
-type Records = HashMap<(u64, u32), Entry>;
+/// The records of all segments.
+#[derive(Default)]
+struct Records {
+    /// By segment and offset.
+    by_place: HashMap<(u64, u32), Entry>,
+    /// The bytes of those of base segments.
+    moved: HashMap<(KeyHash, SeqNo), u32>,
+}
 
 /// Reads every file of the store in `device` and verifies every checksum, and that each handle of
 /// the index leads to its record. Changes nothing. The store must not be open. Takes memory for
@@ -75,6 +83,10 @@ pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
         Err(error) => return Err(error),
     }
     let Some(geometry) = all.geometry else { return Ok(report) };
+    report.note(check_index(&**device, &all))?;
+    if !device.exists(INDEX_DIR)? {
+        return Ok(report);
+    }
     let index = device.subdevice(INDEX_DIR)?;
     let found = lsm::check(&index)?;
     report.damage.extend(found.damage.into_iter().map(|damage| damage.in_dir(INDEX_DIR)));
@@ -93,7 +105,7 @@ fn check_segments(
     all: &All,
     report: &mut Report,
 ) -> Result<Records> {
-    let mut records = Records::new();
+    let mut records = Records::default();
     let numbers: BTreeSet<u32> = all.segments.values().map(|it| it.place.volume).collect();
     let mut sound = BTreeSet::new();
     for number in numbers {
@@ -125,76 +137,32 @@ fn examine(
     let base = volumes.offset(described.place);
     let damaged =
         |damage: Corruption| Error::Corruption(damage.at(&file_name(described.place.volume), base));
-    let capacity = described.place.count as usize * geometry.segment_bytes as usize;
-    let (records_bytes, footer) = match described.state {
-        State::Open { .. } => (capacity, None),
-        State::Sealed { records_bytes, entries, newest } => {
-            let (offset, count) = (records_bytes as usize, entries as usize);
-            if offset + footer_bytes(count) > capacity {
-                return Err(damaged(Corruption::new("a segment is longer than its place", 0)));
-            }
-            (offset, Some((count, newest)))
-        }
-    };
-    let whole = records_bytes + footer.map_or(0, |(count, _)| footer_bytes(count));
-    let bytes = volumes.read(described.place, 0, whole)?;
-    let (content, tail) = bytes.split_at(records_bytes);
-    let found = walk(content, geometry, described);
-    let found = match described.state {
-        // Behind the last durable write before a crash anything may be.
-        State::Open { durable_bytes } => match found {
-            Err((_, damage)) if damage.offset < u64::from(durable_bytes) => {
-                return Err(damaged(damage));
-            }
-            found => found.unwrap_or_else(|(entries, _)| entries),
-        },
-        State::Sealed { .. } => found.map_err(|(_, damage)| damaged(damage))?,
-    };
-    let mut newest = SeqNo::ZERO;
-    for entry in &found {
-        newest = newest.max(entry.number);
-        records.insert((described.number, entry.offset), *entry);
+    let found = read_records(volumes, &geometry, described)?;
+    if let Some(damage) = found.damage {
+        return Err(damaged(damage));
     }
-    if let Some((count, expected)) = footer {
-        let number = described.number;
-        let entries = footer::decode(tail, count, number, records_bytes, geometry.store);
+    let number = described.number;
+    let mut largest = SeqNo::ZERO;
+    for (entry, _) in found.all {
+        largest = largest.max(entry.number);
+        records.by_place.insert((number, entry.offset), entry);
+        if let State::Sealed { is_base: true, .. } = described.state {
+            records.moved.insert((entry.hash, entry.number), entry.bytes);
+        }
+    }
+    if let State::Sealed { records_bytes, entries, newest, .. } = described.state {
+        let (offset, count) = (records_bytes as usize, entries as usize);
+        let pages = volumes.read(described.place, offset as u64, footer_bytes(count))?;
+        let entries = footer::decode(&pages, count, number, offset, geometry.store);
         let entries = entries.map_err(damaged)?;
-        let is_there = |entry: &Entry| records.get(&(number, entry.offset)) == Some(entry);
-        let largest = entries.iter().map(|entry| entry.number).max().unwrap_or(SeqNo::ZERO);
-        if !entries.iter().all(is_there) || largest != expected {
+        let is_there = |entry: &Entry| records.by_place.get(&(number, entry.offset)) == Some(entry);
+        let expected = entries.iter().map(|entry| entry.number).max().unwrap_or(SeqNo::ZERO);
+        if !entries.iter().all(is_there) || newest != expected {
             let what = "a footer does not agree with the records";
-            return Err(damaged(Corruption::new(what, records_bytes as u64)));
+            return Err(damaged(Corruption::new(what, offset as u64)));
         }
     }
-    Ok(newest)
-}
-
-/// Returns the records of a segment; with the damage, those before it.
-fn walk(
-    bytes: &[u8],
-    geometry: Geometry,
-    described: &Described,
-) -> std::result::Result<Vec<Entry>, (Vec<Entry>, Corruption)> {
-    let mut entries = Vec::new();
-    let mut walk = Walk::new(bytes, described.number, geometry.store);
-    loop {
-        match walk.next() {
-            Ok(Found::Record(offset, record)) => {
-                let hash = geometry.secret.hash(record.key);
-                entries.push(record.entry(hash, offset as u32));
-                if !described.range.contains(hash.position()) {
-                    let what = "a record is in the segment of another group";
-                    return Err((entries, Corruption::new(what, offset as u64)));
-                }
-            }
-            Ok(Found::End) if walk.offset() < durable_end(described) => {
-                let what = "the records of a segment end too soon";
-                return Err((entries, Corruption::new(what, walk.offset() as u64)));
-            }
-            Ok(Found::End) => return Ok(entries),
-            Err(damage) => return Err((entries, damage)),
-        }
-    }
+    Ok(largest)
 }
 
 /// Verifies that each handle of the index leads to its record.
@@ -210,8 +178,9 @@ fn check_handles(
         report.pairs += 1;
         let bytes = match IndexValue::decode(value) {
             Ok(IndexValue::Inline(value)) => key.len() + value.len(),
-            Ok(IndexValue::Handle(handle)) => match leads_to(records, geometry, key, handle) {
-                true => handle.bytes as usize,
+            Ok(IndexValue::Handle(handle)) => match leads_to(records, geometry, all, (key, handle))
+            {
+                true => key.len() + value_bytes(key.len(), handle.bytes as usize),
                 false => {
                     let file = all.segments.get(&handle.segment);
                     let file = file.map_or(0, |segment| segment.place.volume);
@@ -234,9 +203,20 @@ fn check_handles(
     Ok(())
 }
 
-fn leads_to(records: &Records, geometry: Geometry, key: &[u8], handle: Handle) -> bool {
-    records.get(&(handle.segment, handle.offset)).is_some_and(|entry| {
-        entry.hash == geometry.secret.hash(key)
-            && (entry.number, entry.bytes) == (handle.number, handle.bytes)
-    })
+/// Returns whether a handle leads to its record: where it was appended, or where a job has moved
+/// it.
+fn leads_to(
+    records: &Records,
+    geometry: Geometry,
+    all: &All,
+    (key, handle): (&[u8], Handle),
+) -> bool {
+    let hash = geometry.secret.hash(key);
+    if all.segments.contains_key(&handle.segment) {
+        let found = records.by_place.get(&(handle.segment, handle.offset));
+        return found.is_some_and(|entry| {
+            (entry.hash, entry.number, entry.bytes) == (hash, handle.number, handle.bytes)
+        });
+    }
+    records.moved.get(&(hash, handle.number)) == Some(&handle.bytes)
 }

@@ -1,8 +1,10 @@
 //! A whole copy of the store in another directory, while it runs.
 //!
+//! No job exchanges segments meanwhile: it could drop a record that the copy of the index names.
+//!
 //! 1. The index is copied. Its barrier flushes the write buffers, so each record that the copy
 //!    names is on the device then.
-//! 2. All written bytes of the segments in the segment table are copied. Records that are newer
+//! 2. The bytes of the segments that the segment table names are copied. Records that are newer
 //!    than the copy of the index are void in the copy.
 //! 3. The copy gets a segment table. From this moment it is a store.
 
@@ -15,8 +17,7 @@ use edits::Chain;
 use engine::{GoOn, Result};
 
 use crate::INDEX_DIR;
-use crate::segment::footer::footer_bytes;
-use crate::segment_table::{Described, Edit, State};
+use crate::segment_table::{Described, Edit};
 use crate::store::Shared;
 use crate::volumes::Volumes;
 
@@ -27,9 +28,11 @@ impl Shared {
     /// Writes an openable copy of all writes that were applied before the call to `into`, which has
     /// no store yet.
     pub(crate) fn checkpoint(&self, into: &Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
-        self.health.check_open()?;
+        self.health.check_writable()?;
         Chain::<Edit>::check_absent(&**into)?;
-        self.index.checkpoint(into.subdevice(INDEX_DIR)?, go_on)?;
+        let _exchanges = self.values.exchanges.lock();
+        let copied = self.index.checkpoint(into.subdevice(INDEX_DIR)?, go_on);
+        copied.map_err(|error| self.values.failures.placed(error))?;
         let contents = self.values.with_table(|table| Ok(table.all.as_edit()))?;
         let segment_bytes = self.values.geometry.segment_bytes;
         let volumes = Volumes::new(Arc::clone(into), segment_bytes);
@@ -48,24 +51,14 @@ impl Shared {
     /// Copies a segment to the same place of other volumes.
     fn copy(&self, described: &Described, into: &Volumes, go_on: &GoOn<'_>) -> Result<()> {
         let place = described.place;
-        let bytes = match described.state {
-            State::Open { .. } => {
-                u64::from(place.count) * u64::from(self.values.geometry.segment_bytes)
-            }
-            State::Sealed { records_bytes, entries, .. } => {
-                u64::from(records_bytes) + footer_bytes(entries as usize) as u64
-            }
-        };
+        let bytes = described.end() as u64;
         let mut offset = 0;
         while offset < bytes {
             go_on()?;
             self.health.check_open()?;
             let len = (bytes - offset).min(COPY_BYTES);
             let piece = self.values.volumes.read(place, offset, len as usize)?;
-            // Nothing was written to a block of zeros.
-            if piece.iter().any(|byte| *byte != 0) {
-                into.write(place, offset, &piece)?;
-            }
+            into.write(place, offset, &piece)?;
             offset += len;
         }
         Ok(())

@@ -12,6 +12,7 @@ use engine::{
 
 use crate::driver::DRIVER;
 use crate::store::Shared;
+use crate::values::failures::FLUSH;
 
 /// Values in segments that are grouped by the hashes of their keys, and an ordered index of the
 /// keys. Open it with [`Store::open`], use it through [`Engine`].
@@ -62,7 +63,8 @@ impl Engine for Store {
     }
 
     fn flush(&self) -> Result<()> {
-        self.shared.index.flush()
+        self.shared.health.check_writable()?;
+        self.shared.index.flush().map_err(|error| self.shared.values.failures.placed(error))
     }
 
     fn checkpoint(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
@@ -78,8 +80,12 @@ impl Engine for Store {
     }
 
     fn background_errors(&self) -> Vec<BackgroundError> {
+        let failures = &self.shared.values.failures;
         let mut errors = self.shared.index.background_errors();
-        errors.extend(self.shared.admission.errors.report(|_, _| true));
+        for error in &mut errors {
+            error.cause = failures.placed(error.cause.clone());
+        }
+        errors.extend(failures.errors.report(|work, _| work == FLUSH));
         errors
     }
 

@@ -10,6 +10,9 @@ use crate::segment_table::Edit;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
+/// The names of [`crate::options::Policy`], in the order of its values.
+const POLICIES: &[&str] = &["cost-benefit", "greedy", "greedy-random", "group"];
+
 engine::settings! {
     Options, DRIVER;
     separation_bytes: SettingKind::Number(0, 64 * KIB), "at most 64 KiB", Scope::Keyspace(0),
@@ -21,6 +24,10 @@ engine::settings! {
         Scope::Database, "Groups, at most; fixed when the store is made.";
     buffer_bytes_max: SettingKind::Number(64 * KIB, 1 << 40), "between 64 KiB and 1 TiB",
         Scope::Database, "Bytes of the write buffers, at most.";
+    reserve_percent: SettingKind::Number(0, 400), "at most 400", Scope::Keyspace(1),
+        "Space for garbage, in percent of the live bytes.";
+    policy: SettingKind::Word(POLICIES), "cost-benefit, greedy, greedy-random or group",
+        Scope::Experiment, "Which segments are collected.";
     table_bytes: SettingKind::Number(KIB, 1 << 30), "between 1 KiB and 1 GiB", Scope::Database,
         "Bytes of the segment table's file after which it is rewritten.";
 }

@@ -5,63 +5,85 @@
 //! lost. A void record that counted would let the collector drop a live record before it.
 //!
 //! 1. Each segment that is open in the table, or that has a record above that number, is read
-//!    record by record.
+//!    record by record, up to the end of its durable bytes. The index names no record behind them.
 //! 2. For each record above that number the index is looked up. The record of a value counts if
 //!    the key's handle names its place or its number: a write that was replayed has two equal
 //!    records, and a handle of each may be in the index. A tombstone counts if the key is absent,
 //!    and an inline marker if the value is in the index.
-//! 3. Each segment gets a footer of the records that count, and is sealed. A segment without any is
-//!    removed, once no table names it.
+//! 3. Once all segments are judged, each gets a footer of the records that count, and is sealed. A
+//!    segment without any is removed, once no table names it.
 //!
-//! If a crash breaks this off, the next opening examines the same segments again.
+//! A retryable failure of step 3, for example of a full device, is ignored. The next opening
+//! examines the remaining segments again.
 
-use codec::SeqNo;
+use codec::{Corruption, SeqNo};
 use engine::{At, Result};
 
 use crate::index_value::IndexValue;
+use crate::key_index::of_index;
 use crate::segment::footer::Entry;
-use crate::segment::record::{BLOCK_BYTES, Found, Kind, Walk};
-use crate::segment_table::{Described, State};
+use crate::segment::record::{Found, Kind, Walk};
+use crate::segment_table::{Described, Geometry, State};
 use crate::store::Shared;
 use crate::values::Values;
+use crate::volumes::{Volumes, file_name};
 
-/// The records of a segment.
+/// The durable records of a segment.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     /// Each record, and its key.
-    all: Vec<(Entry, Vec<u8>)>,
-    /// The first offset at which there is no record.
-    hole: Option<usize>,
+    pub(crate) all: Vec<(Entry, Vec<u8>)>,
+    /// The first damage.
+    pub(crate) damage: Option<Corruption>,
 }
 
-/// Reads the records of a segment of `capacity` bytes.
+/// The outcome of an examination of one segment.
+struct Verdict {
+    described: Described,
+    /// The entries of the records that count.
+    entries: Vec<Entry>,
+}
+
+/// Reads the durable records of a segment. Continues behind damage with the next block.
 ///
 /// # Errors
-/// The device's. Bytes that are no records are in the result: behind the last write before a crash
-/// there may be some.
-pub(crate) fn read_records(values: &Values, described: &Described) -> Result<Records> {
-    let geometry = &values.geometry;
-    let end = match described.state {
-        State::Sealed { records_bytes, .. } => records_bytes as usize,
-        State::Open { .. } => described.place.count as usize * geometry.segment_bytes as usize,
-    };
-    let bytes = values.volumes.read(described.place, 0, end)?;
+/// The device's; [`engine::Error::Corruption`] if the table gives the segment more bytes than its
+/// place has.
+pub(crate) fn read_records(
+    volumes: &Volumes,
+    geometry: &Geometry,
+    described: &Described,
+) -> Result<Records> {
+    if described.end() > described.place.count as usize * geometry.segment_bytes as usize {
+        let what = "a segment is longer than its place";
+        let base = volumes.offset(described.place);
+        return Err(Corruption::new(what, 0).at(&file_name(described.place.volume), base).into());
+    }
+    let bytes = volumes.read(described.place, 0, described.records_end())?;
     let mut records = Records::default();
     let mut walk = Walk::new(&bytes, described.number, geometry.store);
     loop {
-        match walk.next() {
+        let damage = match walk.next() {
             Ok(Found::Record(offset, record)) => {
-                let entry = record.entry(geometry.secret.hash(record.key), offset as u32);
-                records.all.push((entry, record.key.to_vec()));
+                let hash = geometry.secret.hash(record.key);
+                records.all.push((record.entry(hash, offset as u32), record.key.to_vec()));
+                if described.range.contains(hash.position()) {
+                    continue;
+                }
+                let what = "a record is in the segment of another group";
+                records.damage.get_or_insert(Corruption::new(what, offset as u64));
+                continue;
             }
             Ok(Found::End) if walk.offset() >= bytes.len() => return Ok(records),
-            _ => {
-                records.hole.get_or_insert(walk.offset());
-                // A write that a crash has cut short may have left later blocks.
-                if !walk.skip_to_next_block() {
-                    return Ok(records);
-                }
+            Ok(Found::End) => {
+                let what = "the records of a segment end too soon";
+                Corruption::new(what, walk.offset() as u64)
             }
+            Err(damage) => damage,
+        };
+        records.damage.get_or_insert(damage);
+        if !walk.skip_to_next_block() {
+            return Ok(records);
         }
     }
 }
@@ -78,34 +100,44 @@ impl Shared {
             Ok(table.all.segments.values().filter(is_doubtful).copied().collect::<Vec<_>>())
         })?;
         let mut newest = SeqNo::ZERO;
-        let mut empty = Vec::new();
+        let (mut verdicts, mut damaged) = (Vec::new(), Vec::new());
         for described in doubtful {
-            let records = read_records(&self.values, &described)?;
-            // A damaged segment is left unchanged. A lookup finds its sound records by their
-            // places, and returns the damage of the others.
-            let hole = records.hole.unwrap_or(usize::MAX);
-            if hole < durable_end(&described) {
-                continue;
-            }
+            let records = read_records(&self.values.volumes, &self.values.geometry, &described)?;
             newest = records.all.iter().map(|(entry, _)| entry.number).fold(newest, SeqNo::max);
-            let kept = self.without_void(described.number, &records, persisted)?;
-            let end = end_of(&described, &records, &kept);
-            // A record that counts was durable, and so were the bytes before it.
-            if hole < end {
+            if let State::Sealed { newest: known, .. } = described.state {
+                newest = newest.max(known);
+            }
+            // Until its void records are dropped.
+            self.values.bar(&described, true);
+            // A damaged segment is left unchanged, and its group is not collected: it may have void
+            // records. A lookup finds its sound records by their places, and returns the damage of
+            // the others.
+            if records.damage.is_some() {
+                damaged.push(described);
                 continue;
             }
-            match kept.is_empty() {
-                true => empty.push(described),
-                false => self.values.seal_examined(&described, end, &kept)?,
-            }
+            let entries = self.without_void(described.number, &records, persisted)?;
+            verdicts.push(Verdict { described, entries });
         }
-        self.values.remove_examined(&empty)?;
+        tolerated(self.carry_out(&verdicts, &damaged))?;
         if newest > persisted {
             match self.host.barrier.is_journaled() {
                 true => self.host.barrier.holds(newest),
                 false => self.host.sequence.found(newest),
             }
         }
+        tolerated(self.values.discard_unknown())
+    }
+
+    /// Seals and removes segments, and lets jobs collect their groups.
+    fn carry_out(&self, verdicts: &[Verdict], damaged: &[Described]) -> Result<()> {
+        if verdicts.iter().any(Verdict::is_change) {
+            // The verdicts depend on the state of the index, which may not be durable yet.
+            self.index.make_durable().map_err(of_index)?;
+        }
+        self.values.carry_out(verdicts)?;
+        verdicts.iter().for_each(|verdict| self.values.bar(&verdict.described, false));
+        damaged.iter().for_each(|described| self.values.bar(described, true));
         Ok(())
     }
 
@@ -120,21 +152,23 @@ impl Shared {
             records.all.iter().partition(|(entry, _)| entry.number <= persisted);
         let keys: Vec<&[u8]> = doubtful.iter().map(|(_, key)| key.as_slice()).collect();
         let mut counts = vec![false; keys.len()];
-        self.reads.multi_get(&*self.index, &keys, At::Newest, &mut |number, value| {
-            let Some((entry, _)) = doubtful.get(number) else { return };
-            let is_confirmed = match (entry.kind, value.map(IndexValue::decode)) {
-                (Kind::Value, Some(Ok(IndexValue::Handle(handle)))) => {
-                    let place = (handle.segment, handle.offset);
-                    place == (segment, entry.offset) || handle.number == entry.number
+        let looked_up =
+            self.reads.multi_get(&*self.index, &keys, At::Newest, &mut |number, value| {
+                let Some((entry, _)) = doubtful.get(number) else { return };
+                let is_confirmed = match (entry.kind, value.map(IndexValue::decode)) {
+                    (Kind::Value, Some(Ok(IndexValue::Handle(handle)))) => {
+                        let place = (handle.segment, handle.offset);
+                        place == (segment, entry.offset) || handle.number == entry.number
+                    }
+                    (Kind::Tombstone, None) => true,
+                    (Kind::InlineMarker, Some(Ok(IndexValue::Inline(_)))) => true,
+                    _ => false,
+                };
+                if let Some(counts) = counts.get_mut(number) {
+                    *counts = is_confirmed;
                 }
-                (Kind::Tombstone, None) => true,
-                (Kind::InlineMarker, Some(Ok(IndexValue::Inline(_)))) => true,
-                _ => false,
-            };
-            if let Some(counts) = counts.get_mut(number) {
-                *counts = is_confirmed;
-            }
-        })?;
+            });
+        looked_up.map_err(of_index)?;
         let confirmed = doubtful.iter().zip(counts).filter(|(_, counts)| *counts);
         kept.extend(confirmed.map(|(record, _)| *record));
         let mut entries: Vec<Entry> = kept.into_iter().map(|(entry, _)| *entry).collect();
@@ -143,48 +177,71 @@ impl Shared {
     }
 }
 
-/// Returns the end of the bytes that were durable, as the table says.
-pub(crate) fn durable_end(described: &Described) -> usize {
-    match described.state {
-        State::Open { durable_bytes } => durable_bytes as usize,
-        State::Sealed { records_bytes, .. } => records_bytes as usize,
+/// Ignores a retryable failure: the next opening does the rest.
+fn tolerated(done: Result<()>) -> Result<()> {
+    match done {
+        Err(error) if error.is_retryable() => Ok(()),
+        done => done,
     }
-}
-
-/// Returns the end of the records of a segment without void records at its end. Void records of a
-/// write with a record that counts are whole, too.
-fn end_of(described: &Described, records: &Records, kept: &[Entry]) -> usize {
-    let end = |entry: &Entry| ((entry.offset + entry.bytes) as usize).next_multiple_of(BLOCK_BYTES);
-    let kept = kept.iter().map(end).max().unwrap_or(0).max(durable_end(described));
-    records.all.iter().fold(kept, |until, (entry, _)| match (entry.offset as usize) < until {
-        true => until.max(end(entry)),
-        false => until,
-    })
 }
 
 impl Values {
-    /// Seals a segment with these entries, which an examination has found.
-    fn seal_examined(&self, described: &Described, end: usize, entries: &[Entry]) -> Result<()> {
-        let Some(segment) = self.segment(described.number) else { return Ok(()) };
-        let newest = entries.iter().map(|entry| entry.number).max().unwrap_or(SeqNo::ZERO);
-        let (records_bytes, count) = (end as u32, entries.len() as u32);
-        if described.state == (State::Sealed { records_bytes, entries: count, newest }) {
-            return Ok(());
+    /// Seals each segment with the entries that an examination has found, and removes segments
+    /// without any.
+    fn carry_out(&self, verdicts: &[Verdict]) -> Result<()> {
+        let (empty, kept): (Vec<_>, Vec<_>) =
+            verdicts.iter().partition(|verdict| verdict.entries.is_empty());
+        let changed: Vec<_> = kept.into_iter().filter(|verdict| verdict.is_change()).collect();
+        self.unseal(&changed)?;
+        for Verdict { described, entries } in changed {
+            let Some(segment) = self.segment(described.number) else { continue };
+            let newest = newest(entries);
+            let end = described.records_end() as u32;
+            let sealed = self.write_footer(&segment, end, entries, newest, false)?;
+            self.note_sealed(sealed)?;
         }
-        self.write_footer(&segment, records_bytes, entries, newest)
-    }
-
-    /// Commits what an examination has found, and removes segments without records.
-    fn remove_examined(&self, empty: &[Described]) -> Result<()> {
         self.with_table(|table| {
-            empty.iter().for_each(|described| table.remove(described.number));
+            empty.iter().for_each(|verdict| table.remove(verdict.described.number));
             Ok(())
         })?;
         self.sync_and_commit()?;
-        for described in empty {
+        for Verdict { described, .. } in empty {
             self.forget(described.number);
             self.volumes.release(described.place)?;
         }
         Ok(())
     }
+
+    /// Notes durably that segments have no footer, before theirs are written again. So each footer
+    /// that the table names is whole.
+    fn unseal(&self, changed: &[&Verdict]) -> Result<()> {
+        self.with_table(|table| {
+            for Verdict { described, .. } in changed {
+                if let State::Sealed { records_bytes, .. } = described.state {
+                    let state = State::Open { durable_bytes: records_bytes };
+                    table.put(Described { state, ..*described });
+                }
+            }
+            Ok(())
+        })?;
+        self.sync_and_commit()
+    }
+}
+
+impl Verdict {
+    /// Returns whether the segment does not have this footer yet.
+    fn is_change(&self) -> bool {
+        let Self { described, entries } = self;
+        let count = entries.len() as u32;
+        match described.state {
+            State::Open { .. } => true,
+            State::Sealed { entries, .. } if entries != count => true,
+            State::Sealed { .. } => false,
+        }
+    }
+}
+
+/// Returns the largest number of a record.
+fn newest(entries: &[Entry]) -> SeqNo {
+    entries.iter().map(|entry| entry.number).max().unwrap_or(SeqNo::ZERO)
 }

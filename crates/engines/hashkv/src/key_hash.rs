@@ -22,6 +22,11 @@ impl KeyHash {
         (self.0 >> 64) as u64
     }
 
+    /// Returns bits that do not select the group.
+    pub(crate) fn low(self) -> u64 {
+        self.0 as u64
+    }
+
     /// Returns the bytes, in whose order the hashes are, too.
     pub(crate) fn to_bytes(self) -> [u8; HASH_BYTES] {
         self.0.to_be_bytes()

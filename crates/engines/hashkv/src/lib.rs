@@ -23,6 +23,7 @@
 //! - a get: `lookup::Shared::lookup`, then `values::Values::try_read` or
 //!   `values::Values::record_in`;
 //! - a scan: `scan::Walk::advance`;
+//! - a collection: `collect::Shared::collect_if_due`, then `collect::Shared::collect`;
 //! - a flush of write buffers: `background::Shared::schedule_flush`, then
 //!   `values::Values::flush_down_to`; for the index, `values::Values::reach`;
 //! - recovery: `open::Store::open`, then `examine::Shared::examine`.
@@ -31,7 +32,9 @@ mod admission;
 mod background;
 mod check;
 mod checkpoint;
+mod collect;
 mod contract;
+mod directories;
 mod driver;
 mod examine;
 mod fuzzing;
@@ -65,5 +68,5 @@ pub use check::{Report, check};
 pub use contract::Store;
 pub use driver::DRIVER;
 pub use fuzzing::{decode_edits, decode_footer, decode_index_value, decode_record};
-pub use options::Options;
+pub use options::{Options, Policy};
 pub use salvage::salvage;

@@ -3,7 +3,10 @@
 //!
 //! 1. The index is looked up. While that lookup is pending, so is this one, with the same reads.
 //! 2. A small value is in the index. Otherwise the index has a handle. The record is in a write
-//!    buffer, or the lookup is pending, with the read of the record's blocks.
+//!    buffer, or the lookup is pending, with the reads of the record (`values/fetch.rs`).
+//! 3. If no segment has the record, a newer write has superseded it since step 1, and a job has
+//!    dropped it. Then the lookup begins again. A snapshot keeps the records that it sees, so this
+//!    does not happen to a lookup at a pin.
 
 use std::sync::Arc;
 
@@ -11,32 +14,47 @@ use codec::SeqNo;
 use engine::{At, EachLookup, LookedUp, Lookup, PendingLookup, Progress, ReadRequest, Result};
 
 use crate::index_value::{Handle, IndexValue};
+use crate::key_index::of_index;
 use crate::store::Shared;
-use crate::values::read::Span;
+use crate::values::fetch::{Fetch, Fetched};
+use crate::values::read::missing;
 
 /// A lookup that waits for the device.
 struct Pending {
     shared: Arc<Shared>,
     key: Vec<u8>,
+    moment: Moment,
     /// The lookup of the index, if it was pending.
     index: Option<Box<dyn PendingLookup>>,
     /// The value that it waits for, once the index has returned a handle.
-    value: Option<Wanted>,
-    is_update: bool,
+    value: Option<Fetch>,
+    /// The handle whose record was nowhere before.
+    missed: Option<Handle>,
 }
 
-/// A value that a lookup waits for.
-struct Wanted {
-    handle: Handle,
-    span: Span,
-    read: [ReadRequest; 1],
+/// The moment whose value a lookup returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    Newest,
+    ForUpdate,
+    Pin,
 }
 
 /// The value that the index has led to.
 enum Resolved {
     /// It replaced the content of the caller's buffer.
     Found,
-    Waits(Wanted),
+    Waits(Fetch),
+}
+
+impl Moment {
+    fn of(at: At<'_>) -> Self {
+        match at {
+            At::Newest => Self::Newest,
+            At::ForUpdate => Self::ForUpdate,
+            At::Pin(_) => Self::Pin,
+        }
+    }
 }
 
 impl Shared {
@@ -47,16 +65,35 @@ impl Shared {
         at: At<'_>,
         into: &mut Vec<u8>,
     ) -> Result<Lookup> {
-        let is_update = matches!(at, At::ForUpdate);
-        let (index, value) = match self.index.lookup(key, at, into)? {
-            Lookup::Absent => return Ok(Lookup::Absent),
-            Lookup::Found => match self.resolve(key, into)? {
-                Resolved::Found => return Ok(Lookup::Found),
-                Resolved::Waits(wanted) => (None, Some(wanted)),
-            },
-            Lookup::Pending(index) => (Some(index), None),
-        };
-        Ok(Lookup::Pending(self.pending(key, index, value, is_update)))
+        let moment = Moment::of(at);
+        let mut missed = None;
+        loop {
+            let (index, value) = match self.index.lookup(key, at, into).map_err(of_index)? {
+                Lookup::Absent => return Ok(Lookup::Absent),
+                Lookup::Found => match self.resolve(key, into)? {
+                    Resolved::Found => return Ok(Lookup::Found),
+                    Resolved::Waits(fetch) if fetch.reads().is_empty() => {
+                        self.note_miss(&mut missed, fetch.handle(), moment)?;
+                        continue;
+                    }
+                    Resolved::Waits(fetch) => (None, Some(fetch)),
+                },
+                Lookup::Pending(index) => (Some(index), None),
+            };
+            return Ok(Lookup::Pending(self.pending(key, index, value, moment)));
+        }
+    }
+
+    /// Notes that the record of a handle is nowhere.
+    ///
+    /// # Errors
+    /// A snapshot sees the record, or the index has returned the same handle before: damage.
+    fn note_miss(&self, missed: &mut Option<Handle>, handle: Handle, at: Moment) -> Result<()> {
+        let is_again = missed.replace(handle) == Some(handle);
+        match is_again || at == Moment::Pin {
+            true => Err(self.values.damage_of(handle, missing(handle))),
+            false => Ok(()),
+        }
     }
 
     /// Looks many keys up.
@@ -66,9 +103,9 @@ impl Shared {
         at: At<'_>,
         each: &mut EachLookup<'_>,
     ) -> Result<()> {
-        let is_update = matches!(at, At::ForUpdate);
-        let mut value = Vec::new();
-        self.index.lookup_many(keys, at, &mut |number, found| {
+        let moment = Moment::of(at);
+        let (mut value, mut own) = (Vec::new(), None);
+        let mut found = |number: usize, found: LookedUp<'_>| {
             let key = *keys.get(number).unwrap_or(&&[][..]);
             let (index, wanted) = match found {
                 LookedUp::Absent => return each(number, LookedUp::Absent),
@@ -77,28 +114,42 @@ impl Shared {
                     value.extend_from_slice(found);
                     match self.resolve(key, &mut value)? {
                         Resolved::Found => return each(number, LookedUp::Found(&value)),
-                        Resolved::Waits(wanted) => (None, Some(wanted)),
+                        Resolved::Waits(fetch) if fetch.reads().is_empty() => {
+                            return match self.lookup(key, at, &mut value)? {
+                                Lookup::Absent => each(number, LookedUp::Absent),
+                                Lookup::Found => each(number, LookedUp::Found(&value)),
+                                Lookup::Pending(pending) => {
+                                    each(number, LookedUp::Pending(pending))
+                                }
+                            };
+                        }
+                        Resolved::Waits(fetch) => (None, Some(fetch)),
                     }
                 }
                 LookedUp::Pending(index) => (Some(index), None),
             };
-            each(number, LookedUp::Pending(self.pending(key, index, wanted, is_update)))
-        })
+            each(number, LookedUp::Pending(self.pending(key, index, wanted, moment)))
+        };
+        let done = self.index.lookup_many(keys, at, &mut |number, pair| {
+            found(number, pair).inspect_err(|error| own = Some(error.clone()))
+        });
+        // The index passes an error of `each` on.
+        done.map_err(|error| own.unwrap_or_else(|| of_index(error)))
     }
 
     fn pending(
         self: &Arc<Self>,
         key: &[u8],
         index: Option<Box<dyn PendingLookup>>,
-        value: Option<Wanted>,
-        is_update: bool,
+        value: Option<Fetch>,
+        moment: Moment,
     ) -> Box<dyn PendingLookup> {
         let shared = Arc::clone(self);
-        Box::new(Pending { shared, key: key.to_vec(), index, value, is_update })
+        Box::new(Pending { shared, key: key.to_vec(), moment, index, value, missed: None })
     }
 
     /// Replaces a value of the index by the key's value, or returns where that is.
-    fn resolve(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Resolved> {
+    fn resolve(self: &Arc<Self>, key: &[u8], into: &mut Vec<u8>) -> Result<Resolved> {
         let handle = match self.decode(into)? {
             IndexValue::Inline(value) => {
                 let bytes = value.len();
@@ -114,9 +165,11 @@ impl Shared {
         if self.values.try_read(key, handle, &mut take)?.is_some() {
             return Ok(Resolved::Found);
         }
-        let span = self.values.span(handle)?;
-        let read = [span.request(&self.source)];
-        Ok(Resolved::Waits(Wanted { handle, span, read }))
+        let fetch = self.values.fetch(key, handle, &self.source)?;
+        if fetch.searches_footers() {
+            self.load_directory(key);
+        }
+        Ok(Resolved::Waits(fetch))
     }
 
     /// Decodes a value of the index.
@@ -136,6 +189,40 @@ impl Shared {
     }
 }
 
+impl Pending {
+    /// Begins again at the index, after the record of `handle` was nowhere.
+    fn restart(&mut self, handle: Handle, into: &mut Vec<u8>) -> Result<Progress> {
+        self.shared.note_miss(&mut self.missed, handle, self.moment)?;
+        let at = match self.moment {
+            Moment::ForUpdate => At::ForUpdate,
+            Moment::Newest | Moment::Pin => At::Newest,
+        };
+        (self.index, self.value) = (None, None);
+        match self.shared.index.lookup(&self.key, at, into).map_err(of_index)? {
+            Lookup::Absent => Ok(Progress::Absent),
+            Lookup::Found => self.found_in_index(into),
+            Lookup::Pending(index) => {
+                self.index = Some(index);
+                Ok(Progress::NextRound)
+            }
+        }
+    }
+
+    /// Continues with a value of the index.
+    fn found_in_index(&mut self, into: &mut Vec<u8>) -> Result<Progress> {
+        match self.shared.resolve(&self.key, into)? {
+            Resolved::Found => Ok(Progress::Found),
+            Resolved::Waits(fetch) if fetch.reads().is_empty() => {
+                self.restart(fetch.handle(), into)
+            }
+            Resolved::Waits(fetch) => {
+                self.value = Some(fetch);
+                Ok(Progress::NextRound)
+            }
+        }
+    }
+}
+
 impl PendingLookup for Pending {
     fn key(&self) -> &[u8] {
         &self.key
@@ -143,7 +230,7 @@ impl PendingLookup for Pending {
 
     fn reads(&self) -> &[ReadRequest] {
         match (&self.value, &self.index) {
-            (Some(wanted), _) => &wanted.read,
+            (Some(fetch), _) => fetch.reads(),
             (None, Some(index)) => index.reads(),
             (None, None) => &[],
         }
@@ -156,34 +243,33 @@ impl PendingLookup for Pending {
         into: &mut Vec<u8>,
     ) -> Result<Progress> {
         let Self { shared, key, index, value, .. } = self;
-        if let Some(Wanted { handle, span, .. }) = value {
-            let blocks = bytes?;
+        if let Some(fetch) = value {
             shared.health.check_open()?;
-            let record = shared.values.record_in(span, blocks, key, *handle)?;
-            into.clear();
-            into.extend_from_slice(record.value);
-            return Ok(Progress::Found);
+            let fetched = fetch.resume(&shared.values, key, (read, bytes), &shared.source, into)?;
+            return match fetched {
+                Fetched::Value => Ok(Progress::Found),
+                Fetched::Waiting => Ok(Progress::Waiting),
+                Fetched::NextRound => Ok(Progress::NextRound),
+                Fetched::Gone => {
+                    let handle = fetch.handle();
+                    self.restart(handle, into)
+                }
+            };
         }
         let Some(index) = index else { return Ok(Progress::Absent) };
-        Ok(match index.resume(read, bytes, into)? {
-            Progress::Found => match shared.resolve(key, into)? {
-                Resolved::Found => Progress::Found,
-                Resolved::Waits(wanted) => {
-                    *value = Some(wanted);
-                    Progress::NextRound
-                }
-            },
-            progress => progress,
-        })
+        match index.resume(read, bytes, into).map_err(of_index)? {
+            Progress::Found => self.found_in_index(into),
+            progress => Ok(progress),
+        }
     }
 
     fn is_newest(&self) -> bool {
-        if !self.is_update {
+        if self.moment != Moment::ForUpdate {
             return false;
         }
         match (&self.index, &self.value) {
             (Some(index), _) => index.is_newest(),
-            (None, Some(wanted)) => self.shared.has_still(&self.key, wanted.handle.number),
+            (None, Some(fetch)) => self.shared.has_still(&self.key, fetch.handle().number),
             (None, None) => false,
         }
     }

@@ -6,25 +6,30 @@ use std::sync::Arc;
 
 use engine::{MemoryParts, Result};
 use memory_budget::{Account, MemoryBudget, MemoryGain};
+use sync::locks::Mutex;
 
 use crate::contract::Store;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
+use crate::store::Shared;
 
 /// The budget of the index, and its part of the store's budget.
 #[derive(Debug)]
 pub(crate) struct Shares {
     pub(crate) index: Arc<MemoryBudget>,
     counted: Account,
+    /// Held by the thread that resizes the index.
+    fitting: Mutex<()>,
 }
 
 impl Shares {
-    /// Returns the shares of a budget.
-    pub(crate) fn of(budget: &Arc<MemoryBudget>, options: &Options) -> Self {
-        let bytes = MemorySplit::of(budget.limit(), options).index_bytes;
+    /// Returns the shares of a budget in a store with this number of segments.
+    pub(crate) fn of(budget: &Arc<MemoryBudget>, options: &Options, segments: u64) -> Self {
+        let limit = budget.limit();
+        let bytes = MemorySplit::of(limit, options).index_bytes(limit, segments);
         let counted = Account::new(budget);
         counted.set(bytes);
-        Self { index: Arc::new(MemoryBudget::new(bytes)), counted }
+        Self { index: Arc::new(MemoryBudget::new(bytes)), counted, fitting: Mutex::default() }
     }
 
     /// Counts the present budget of the index.
@@ -40,13 +45,19 @@ impl MemoryParts for Store {
 
     fn bytes_min(&self) -> u64 {
         let index = self.shared.index.memory().map_or(0, |index| index.needs().least_bytes);
-        Options::MEMORY_BYTES_MIN.max(index.saturating_mul(4).div_ceil(3))
+        Options::MEMORY_BYTES_MIN.max(index.saturating_mul(8).div_ceil(3))
     }
 
     fn are_within_shares(&self) -> bool {
         let shared = &self.shared;
         let index = shared.index.memory().is_none_or(|index| index.needs().is_within_limit);
-        index && shared.values.buffers.bytes() <= shared.memory_split().buffer_bytes
+        let split = shared.memory_split();
+        // A flush that failed is tried again.
+        shared.flush_if_due();
+        index
+            && shared.values.accounts.buffers.bytes() <= split.buffer_bytes
+            && shared.values.entry_bytes() <= split.entry_bytes
+            && shared.values.directory_bytes() <= split.directory_bytes
     }
 
     fn gain(&self) -> MemoryGain {
@@ -59,12 +70,24 @@ impl MemoryParts for Store {
 
     fn fit(&self) {
         let shared = &self.shared;
-        let wanted = shared.memory_split().index_bytes;
-        if let Some(index) = shared.index.memory() {
+        shared.fit_index(0);
+        shared.values.drop_directories(shared.memory_split().directory_bytes);
+        shared.flush_if_due();
+    }
+}
+
+impl Shared {
+    /// Gives the index all memory that other parts do not take, if its budget is more than
+    /// `tolerance` bytes off.
+    pub(crate) fn fit_index(&self, tolerance: u64) {
+        let _fitting = self.memory.fitting.lock();
+        let limit = self.host.memory.limit();
+        let wanted = self.memory_split().index_bytes(limit, self.values.segment_count());
+        let Some(index) = self.index.memory() else { return };
+        if wanted.abs_diff(self.memory.index.limit()) > tolerance {
             // A store that is closed has no memory to share.
             let _ = index.resize(wanted);
+            self.memory.count();
         }
-        shared.memory.count();
-        shared.flush_if_due();
     }
 }

@@ -1,12 +1,26 @@
-//! How a store shares out its memory: write buffers, and the index.
+//! How a store shares out its memory: write buffers, directories, footers, and the index.
 //!
-//! A quarter is for write buffers, at most [`Options::buffer_bytes_max`]. All else is the index's,
-//! which shares it out to memtables and its cache.
+//! A quarter is for write buffers, at most [`Options::buffer_bytes_max`], and a quarter for
+//! directories. An eighth is for the
+//! footers of segments that are not sealed, the spare capacity of buffers, the copy of a part that
+//! is being written, and the segment table. All else is the index's, which shares it out to
+//! memtables and its cache.
 
 use crate::options::Options;
 
 /// Part of the memory that write buffers may take.
 const BUFFER_PARTS: u64 = 4;
+/// Part of the memory for directories.
+const DIRECTORY_PARTS: u64 = 4;
+/// Part of the memory for footers, spare capacity, and a copy.
+const OTHER_PARTS: u64 = 8;
+/// Part of the memory that the entries of footers may take before segments are sealed early.
+const ENTRY_PARTS: u64 = 16;
+/// Part of the memory that the maps of segments take out of that for footers. All beyond is taken
+/// from the index.
+const MAP_PARTS: u64 = 64;
+/// Memory for each segment: its entries in the maps of readers and of the segment table.
+const BYTES_PER_SEGMENT: u64 = 256;
 /// Segments that fit the memory, at least.
 const SEGMENTS_MIN: u64 = 64;
 /// Bytes of the smallest segment.
@@ -19,16 +33,25 @@ pub(crate) struct MemorySplit {
     pub(crate) flush_bytes: u64,
     /// Bytes of write buffers and reservations before writers wait for flushes.
     pub(crate) buffer_bytes: u64,
-    /// The budget of the index.
-    pub(crate) index_bytes: u64,
+    /// Bytes of the entries of footers before segments are sealed early.
+    pub(crate) entry_bytes: u64,
+    /// Bytes of directories before some are dropped.
+    pub(crate) directory_bytes: u64,
 }
 
 impl MemorySplit {
     /// The shares of a budget.
     pub(crate) fn of(limit: u64, options: &Options) -> Self {
         let buffer_bytes = (limit / BUFFER_PARTS).min(options.buffer_bytes_max);
-        let index_bytes = limit.saturating_sub(buffer_bytes);
-        Self { flush_bytes: buffer_bytes / 2, buffer_bytes, index_bytes }
+        let (entry_bytes, directory_bytes) = (limit / ENTRY_PARTS, limit / DIRECTORY_PARTS);
+        Self { flush_bytes: buffer_bytes / 2, buffer_bytes, entry_bytes, directory_bytes }
+    }
+
+    /// Returns the budget of the index in a store with this number of segments.
+    pub(crate) fn index_bytes(&self, limit: u64, segments: u64) -> u64 {
+        let maps = segments.saturating_mul(BYTES_PER_SEGMENT).saturating_sub(limit / MAP_PARTS);
+        let others = self.buffer_bytes + self.directory_bytes + limit / OTHER_PARTS;
+        limit.saturating_sub(others).saturating_sub(maps)
     }
 }
 
@@ -69,7 +92,10 @@ mod tests {
     fn the_shares_are_the_budget() {
         for limit in [0, 4 * MIB, 100 * MIB, 10_000 * MIB] {
             let split = MemorySplit::of(limit, &Options::default());
-            assert_eq!(split.buffer_bytes + split.index_bytes, limit);
+            let index = split.index_bytes(limit, 0);
+            assert_eq!(split.buffer_bytes + limit / 4 + limit / 8 + index, limit);
+            let many = limit / BYTES_PER_SEGMENT / 2;
+            assert!(split.index_bytes(limit, many) <= index - index.min(limit / 4));
             assert!(split.flush_bytes <= split.buffer_bytes && split.buffer_bytes <= 256 * MIB);
         }
     }

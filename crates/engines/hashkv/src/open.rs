@@ -37,8 +37,8 @@ impl Store {
     /// that were not sealed, and the index as [`lsm::Store::open`] does.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if anything that was read is not what was written; then no file is
-    /// changed.
+    /// [`Error::BadOption`]. [`Error::Corruption`] if anything that was read is not what was
+    /// written; no file is changed then, unless the damage is in the index.
     pub fn open(host: Host, options: Options) -> Result<Self> {
         Self::open_with(host, options, lsm::Options::default())
     }
@@ -50,9 +50,10 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_with(host: Host, options: Options, index: lsm::Options) -> Result<Self> {
+        options.check()?;
         let health: Arc<Health> = Arc::default();
         let values = Arc::new(open_values(&host, &options, &health)?);
-        let memory = Shares::of(&host.memory, &options);
+        let memory = Shares::of(&host.memory, &options, values.segment_count());
         let index = open_index(&host, index, &values, &memory)?;
         let shared = Arc::new(Shared {
             index,
@@ -66,7 +67,7 @@ impl Store {
             health,
             host,
         });
-        if let Err(error) = shared.examine().and_then(|()| shared.values.discard_unknown()) {
+        if let Err(error) = shared.examine() {
             // The store may be opened again immediately.
             let _ = shared.close();
             return Err(error);
@@ -86,31 +87,48 @@ fn open_values(host: &Host, options: &Options, health: &Arc<Health>) -> Result<V
         volumes::check_headers(&**device, numbers.into_iter())?;
         check_index(&**device, &all)?;
     }
-    let (chain, _) = Chain::begin(device, found, options.table_bytes)?;
     // A crash may have left a chain without a geometry, and nothing else.
     let is_new = all.geometry.is_none();
     let geometry = all.geometry.unwrap_or_else(|| new_geometry(host, options));
     let volumes = Volumes::new(Arc::clone(device), geometry.segment_bytes);
     all.segments.values().try_for_each(|segment| volumes.claim(segment.place))?;
+    let (chain, _) = Chain::begin(device, found, options.table_bytes)?;
     let mut table = Table::new(chain, all);
     if is_new {
         table.begin(geometry, Range::all(group_bits(host.memory.limit(), options)))?;
     }
-    Ok(Values::new(table, geometry, volumes, &host.memory, health, &host.barrier))
+    Ok(Values::new(table, geometry, volumes, host, health))
 }
 
 fn of_table(damage: codec::Corruption) -> Error {
     damage.at(edits::SUPERBLOCK, 0).into()
 }
 
-/// Checks that there is an index if the segment table names segments.
-fn check_index(device: &dyn Device, all: &All) -> Result<()> {
-    let superblock = format!("{INDEX_DIR}/{}", edits::SUPERBLOCK);
-    if all.segments.is_empty() || device.exists(&superblock)? {
+/// Returns the name of the index's superblock, in the directory of the store.
+fn superblock_of_index() -> String {
+    format!("{INDEX_DIR}/{}", edits::SUPERBLOCK)
+}
+
+/// Returns whether the index has its superblock.
+///
+/// # Errors
+/// The device's.
+fn has_index(device: &dyn Device) -> Result<bool> {
+    Ok(device.exists(&superblock_of_index())?)
+}
+
+/// Checks that there is an index if the segment table has a segment, or has had one that a job has
+/// removed. A new store has its segment table before its index.
+///
+/// # Errors
+/// [`Error::Corruption`] if there is none; the device's.
+pub(crate) fn check_index(device: &dyn Device, all: &All) -> Result<()> {
+    let may_be_new = all.segments.is_empty() && !all.has_index;
+    if may_be_new || has_index(device)? {
         return Ok(());
     }
-    let what = "the index is missing beside the segments of the store";
-    Err(codec::Corruption::new(what, 0).at(&superblock, 0).into())
+    let what = "the index of the store is missing";
+    Err(codec::Corruption::new(what, 0).at(&superblock_of_index(), 0).into())
 }
 
 fn new_geometry(host: &Host, options: &Options) -> Geometry {

@@ -1,5 +1,9 @@
 //! The options of a store.
 
+use engine::{Error, Result};
+
+use crate::driver::CAPABILITIES;
+
 /// Options of a [`crate::Store`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -15,10 +19,47 @@ pub struct Options {
     /// Bytes of the write buffers, at most. With less than four times this memory it is a quarter
     /// of the memory. Default: 256 MiB.
     pub buffer_bytes_max: u64,
+    /// Space for garbage, in percent of the live bytes. More of it means fewer bytes copied by the
+    /// collector. At most 400. Default: 30.
+    pub reserve_percent: u32,
+    /// The choice of segments that are collected. Default: [`Policy::CostBenefit`].
+    pub policy: Policy,
     /// Bytes of the segment table's file after which it is rewritten, if that makes it shorter by
     /// half. Default: 1 MiB.
     pub table_bytes: u64,
 }
+
+/// The choice of the segments of a group that are collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Those with the most free bytes times age for the bytes that are read and written.
+    CostBenefit,
+    /// Those with the fewest live bytes.
+    Greedy,
+    /// The one with the fewest live bytes of a few that are drawn, again and again.
+    GreedyRandom,
+    /// All of the group, as in the paper (HashKV 3.2).
+    Group,
+}
+
+impl Policy {
+    /// All of them, in the order of their names.
+    pub const ALL: [Self; 4] = [Self::CostBenefit, Self::Greedy, Self::GreedyRandom, Self::Group];
+
+    /// Returns its name in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CostBenefit => "cost-benefit",
+            Self::Greedy => "greedy",
+            Self::GreedyRandom => "greedy-random",
+            Self::Group => "group",
+        }
+    }
+}
+
+engine::setting_words!(
+    Policy: Self::CostBenefit, Self::Greedy, Self::GreedyRandom, Self::Group
+);
 
 impl Default for Options {
     fn default() -> Self {
@@ -27,6 +68,8 @@ impl Default for Options {
             segment_bytes_max: 1 << 20,
             groups_max: 64,
             buffer_bytes_max: 256 << 20,
+            reserve_percent: 30,
+            policy: Policy::CostBenefit,
             table_bytes: 1 << 20,
         }
     }
@@ -37,4 +80,34 @@ impl Options {
     pub const MEMORY_BYTES_MIN: u64 = 4 << 20;
     /// The largest [`Options::separation_bytes`].
     pub const SEPARATION_BYTES_MAX: u32 = 64 << 10;
+
+    /// Checks that each option has an allowed value.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`].
+    pub(crate) fn check(&self) -> Result<()> {
+        let segment_bytes = self.segment_bytes_max;
+        let rules = [
+            (
+                self.separation_bytes <= Self::SEPARATION_BYTES_MAX,
+                "separation_bytes",
+                "at most 64 KiB",
+            ),
+            (
+                segment_bytes.is_power_of_two() && (8 << 10..=64 << 20).contains(&segment_bytes),
+                "segment_bytes_max",
+                "a power of two, from 8 KiB to 64 MiB",
+            ),
+            (
+                self.groups_max.is_power_of_two() && self.groups_max <= 4096,
+                "groups_max",
+                "a power of two, at most 4096",
+            ),
+            (self.reserve_percent <= 400, "reserve_percent", "at most 400"),
+        ];
+        rules.into_iter().try_for_each(|(is_met, option, allowed)| match is_met {
+            true => Ok(()),
+            false => Err(Error::BadOption { engine: CAPABILITIES.name, option, allowed }),
+        })
+    }
 }

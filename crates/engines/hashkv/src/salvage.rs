@@ -1,19 +1,26 @@
 //! Reads all sound content of a store, damaged or not, as writes that rebuild it; nothing is
 //! changed.
 //!
-//! The index is salvaged, and each handle is resolved. A value that cannot be read is lost, and its
-//! key is named.
+//! The index is salvaged, and each handle is resolved: to the record where it was appended, or
+//! where a job has moved it. A value that cannot be read is lost, and its key is named. Without an
+//! index the newest sound record of each key is taken, and pairs that only the index had are lost.
 
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use codec::Corruption;
+use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::{Error, LostKeys, Op, Result, Salvaged, TakeSound, as_damage};
 
 use crate::INDEX_DIR;
+use crate::examine::read_records;
 use crate::index_value::{Handle, IndexValue};
-use crate::segment_table::{All, Edit, Geometry};
+use crate::key_hash::KeyHash;
+use crate::open::check_index;
+use crate::segment::footer::Entry;
+use crate::segment::record::Kind;
+use crate::segment_table::{All, Edit, Geometry, State};
 use crate::volumes::{Volumes, file_name};
 
 /// Passes on the newest sound version of each key of the store on `device`, in the order of keys.
@@ -36,7 +43,12 @@ pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Sal
             salvaged.sound(volumes.claim(segment.place), || None)?;
         }
     }
-    let values = Sound { all, volumes, geometry };
+    salvaged.sound(check_index(&**device, &all), || None)?;
+    let mut values = Sound { all, volumes, geometry, moved: HashMap::new() };
+    if !device.exists(INDEX_DIR)? {
+        return salvage_records(&values, salvaged, take);
+    }
+    values.note_moved()?;
     let mut failure = None;
     let index = device.subdevice(INDEX_DIR)?;
     let mut lost = Salvaged::default();
@@ -64,20 +76,99 @@ pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Sal
     Ok(salvaged)
 }
 
+/// Passes on the newest sound record of each key, in the order of keys. Takes memory for each key.
+fn salvage_records(
+    values: &Sound,
+    mut salvaged: Salvaged,
+    take: &mut TakeSound<'_>,
+) -> Result<Salvaged> {
+    salvaged.may_be_outdated = true;
+    let (Some(volumes), Some(geometry)) = (&values.volumes, values.geometry) else {
+        return Ok(salvaged);
+    };
+    let mut newest: BTreeMap<Vec<u8>, (u64, Entry)> = BTreeMap::new();
+    for described in values.all.segments.values() {
+        let read = read_records(volumes, &geometry, described);
+        let Some(records) = salvaged.sound(read, || None)? else { continue };
+        let base = volumes.offset(described.place);
+        if let Some(damage) = records.damage {
+            let damage = damage.at(&file_name(described.place.volume), base);
+            salvaged.sound::<()>(Err(damage.into()), || None)?;
+        }
+        for (entry, key) in records.all {
+            let known = newest.get(&key).map(|(_, known)| known.number);
+            if known.is_none_or(|known| known < entry.number) {
+                newest.insert(key, (described.number, entry));
+            }
+        }
+    }
+    for (key, (segment, entry)) in newest {
+        let Entry { number, offset, bytes, kind, .. } = entry;
+        let handle = Handle { segment, offset, bytes, number };
+        // A tombstone has no pair, and that of an inline marker was in the index.
+        if kind != Kind::Value {
+            continue;
+        }
+        let keys = || Some(LostKeys { from: key.clone(), to: Some(key.clone()) });
+        let read = values.read(&key, handle).map_err(as_damage);
+        let Some(value) = salvaged.sound(read, keys)? else { continue };
+        if take(Op::Put { key: &key, value: &value }).is_break() {
+            break;
+        }
+    }
+    Ok(salvaged)
+}
+
 /// The values of a store that is not open.
 struct Sound {
     all: All,
     volumes: Option<Volumes>,
     geometry: Option<Geometry>,
+    /// The places of the records that jobs have moved: segment and offset.
+    moved: HashMap<(KeyHash, SeqNo), (u64, u32)>,
 }
 
 impl Sound {
+    /// Notes the sound records of base segments.
+    fn note_moved(&mut self) -> Result<()> {
+        let (Some(volumes), Some(geometry)) = (&self.volumes, self.geometry) else { return Ok(()) };
+        for described in self.all.segments.values() {
+            let State::Sealed { is_base: true, .. } = described.state else { continue };
+            let records = match read_records(volumes, &geometry, described).map_err(as_damage) {
+                // Its records are lost with their keys.
+                Err(Error::Corruption(_)) => continue,
+                read => read?,
+            };
+            for (entry, _) in records.all {
+                let place = (described.number, entry.offset);
+                self.moved.insert((entry.hash, entry.number), place);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the handle of a record where it is now.
+    fn place_of(&self, key: &[u8], handle: Handle) -> Handle {
+        let Some(geometry) = self.geometry else { return handle };
+        if self.all.segments.contains_key(&handle.segment) {
+            return handle;
+        }
+        let moved = self.moved.get(&(geometry.secret.hash(key), handle.number));
+        moved.map_or(handle, |(segment, offset)| Handle {
+            segment: *segment,
+            offset: *offset,
+            ..handle
+        })
+    }
+
     /// Returns the value of an index value.
     fn resolve(&self, key: &[u8], value: &[u8]) -> Result<Vec<u8>> {
         let value = IndexValue::decode(value);
         match value.map_err(|damage| Error::from(damage.at(INDEX_DIR, 0)))? {
             IndexValue::Inline(value) => Ok(value.to_vec()),
-            IndexValue::Handle(handle) => self.read(key, handle).map_err(as_damage),
+            IndexValue::Handle(handle) => {
+                self.read(key, self.place_of(key, handle)).map_err(as_damage)
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use engine::{Cursor, Direction, KeyRange, Pin, Result, TryNext};
 
 use crate::index_value::{Handle, IndexValue};
+use crate::key_index::of_index;
 use crate::store::Shared;
 
 /// A walk over the pairs of a snapshot.
@@ -36,7 +37,7 @@ impl Shared {
         direction: Direction,
         pin: Arc<Pin>,
     ) -> Result<Box<dyn Cursor>> {
-        let index = self.index.scan(range, direction, pin)?;
+        let index = self.index.scan(range, direction, pin).map_err(of_index)?;
         let shared = Arc::clone(self);
         let (key, value) = Default::default();
         Ok(Box::new(Walk { shared, index, held: None, key, value, has_failed: false }))
@@ -53,10 +54,10 @@ impl Walk {
             Some(handle) => handle,
             None => {
                 let found = match may_read {
-                    true => TryNext::known(index.next()?),
-                    false => index.try_next()?,
+                    true => index.next().map(TryNext::known),
+                    false => index.try_next(),
                 };
-                let (found, stored) = match found {
+                let (found, stored) = match found.map_err(of_index)? {
                     TryNext::Pair(found, stored) => (found, stored),
                     TryNext::End => return Ok(Step::End),
                     TryNext::WouldBlock => return Ok(Step::WouldBlock),
@@ -78,7 +79,7 @@ impl Walk {
             value.extend_from_slice(found);
         };
         if may_read {
-            shared.values.read(key, handle, &mut take)?;
+            shared.values.read(key, handle, &shared.source, &mut take)?;
         } else if shared.values.try_read(key, handle, &mut take)?.is_none() {
             *held = Some(handle);
             return Ok(Step::WouldBlock);

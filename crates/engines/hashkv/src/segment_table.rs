@@ -2,14 +2,16 @@
 //!
 //! # Format
 //! `docs/formats/hashkv-table.md`. An edit begins with a byte of flags. The flags say whether the
-//! geometry, the floor of segment numbers and the ranges of groups follow. Then come a list of
+//! geometry, the floor of segment numbers and the ranges of groups follow, and whether the index is
+//! durable. Then come a list of
 //! segments that are removed, and a list of segments that are added or changed.
 //!
 //! # Invariants
 //! - T1. Two segments have no place in common.
 //! - T2. All segments have numbers below the floor. It is raised far ahead of use, and an opening
 //!   begins at it: a segment whose edit a crash has lost leaves its number unused.
-//! - T3. The ranges of groups cover all positions, each once.
+//! - T3. The ranges of groups cover all positions, each once, and have the same number of bits.
+//! - T4. A segment begins at the first place of its volume, or ends within [`PLACES`].
 
 use std::collections::BTreeMap;
 
@@ -17,6 +19,8 @@ use codec::{Corruption, Format, Reader, SeqNo, Writer};
 use edits::Kind;
 
 use crate::key_hash::Secret;
+use crate::segment::footer::footer_bytes;
+use crate::segment::record::BLOCK_BYTES;
 use crate::volumes::{self, PLACES, Place};
 
 /// The header of the chain's file.
@@ -25,8 +29,13 @@ pub(crate) const FORMAT: Format = Format::new(*b"TCHKVTAB", 1, 0);
 const HAS_GEOMETRY: u8 = 1;
 const HAS_FLOOR: u8 = 2;
 const HAS_RANGES: u8 = 4;
-const FLAGS: u8 = HAS_GEOMETRY | HAS_FLOOR | HAS_RANGES;
-/// The fewest bytes of a segment, and of a range.
+const HAS_INDEX: u8 = 8;
+const FLAGS: u8 = HAS_GEOMETRY | HAS_FLOOR | HAS_RANGES | HAS_INDEX;
+/// Bytes of a segment of one place, at most.
+const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of a segment, at most: of one with the longest value.
+const BYTES_MAX: u64 = 1 << 30;
+/// The fewest bytes of a segment's description, and of a range.
 const SEGMENT_BYTES_MIN: usize = 8;
 const RANGE_BYTES_MIN: usize = 2;
 
@@ -83,6 +92,8 @@ pub(crate) enum State {
         entries: u32,
         /// The largest number of a record.
         newest: SeqNo,
+        /// Whether a job has filled it, and not writes.
+        is_base: bool,
     },
 }
 
@@ -97,8 +108,29 @@ pub(crate) struct Described {
 }
 
 impl Described {
-    /// Returns whether an edit may replace this by `next`: a segment grows, is sealed, or loses
-    /// void records.
+    /// Returns the end of its records that are durable.
+    pub(crate) fn records_end(&self) -> usize {
+        match self.state {
+            State::Open { durable_bytes } => durable_bytes as usize,
+            State::Sealed { records_bytes, .. } => records_bytes as usize,
+        }
+    }
+
+    /// Returns the number of entries of its footer; 0 without one.
+    pub(crate) fn entries(&self) -> u32 {
+        match self.state {
+            State::Open { .. } => 0,
+            State::Sealed { entries, .. } => entries,
+        }
+    }
+
+    /// Returns the end of its bytes that are durable: of its footer, if it has one.
+    pub(crate) fn end(&self) -> usize {
+        self.records_end() + footer_bytes(self.entries() as usize)
+    }
+
+    /// Returns whether an edit may replace this by `next`: a segment grows, is sealed, or loses its
+    /// footer, which an opening writes again without void records.
     fn may_become(self, next: Self) -> bool {
         let is_same = Self { state: next.state, ..self } == next;
         is_same
@@ -109,11 +141,10 @@ impl Described {
                 (State::Open { durable_bytes }, State::Sealed { records_bytes, .. }) => {
                     durable_bytes <= records_bytes
                 }
-                (
-                    State::Sealed { records_bytes: now, entries: many, .. },
-                    State::Sealed { records_bytes: then, entries: fewer, .. },
-                ) => now == then && fewer < many,
-                (State::Sealed { .. }, State::Open { .. }) => false,
+                (State::Sealed { records_bytes, .. }, State::Open { durable_bytes }) => {
+                    records_bytes == durable_bytes
+                }
+                (State::Sealed { .. }, State::Sealed { .. }) => false,
             }
     }
 }
@@ -126,6 +157,8 @@ pub(crate) struct Edit {
     pub(crate) floor: Option<u64>,
     /// The ranges of all groups.
     pub(crate) ranges: Option<Vec<Range>>,
+    /// Whether the index is durable: a job has dropped records that it does not need.
+    pub(crate) has_index: bool,
     pub(crate) removed: Vec<u64>,
     /// Segments that come, or are sealed.
     pub(crate) put: Vec<Described>,
@@ -137,6 +170,7 @@ pub(crate) struct All {
     pub(crate) geometry: Option<Geometry>,
     pub(crate) floor: u64,
     pub(crate) ranges: Vec<Range>,
+    pub(crate) has_index: bool,
     pub(crate) segments: BTreeMap<u64, Described>,
 }
 
@@ -161,7 +195,8 @@ impl edits::Edit for Edit {
         out.put_u8(
             flag(self.geometry.is_some(), HAS_GEOMETRY)
                 | flag(self.floor.is_some(), HAS_FLOOR)
-                | flag(self.ranges.is_some(), HAS_RANGES),
+                | flag(self.ranges.is_some(), HAS_RANGES)
+                | flag(self.has_index, HAS_INDEX),
         );
         if let Some(geometry) = &self.geometry {
             out.put_u64(geometry.store);
@@ -188,7 +223,7 @@ impl edits::Edit for Edit {
         if flags & !FLAGS != 0 {
             return Err(reader.corruption(format!("flags {flags:#x} of an edit")));
         }
-        let mut edit = Self::default();
+        let mut edit = Self { has_index: flags & HAS_INDEX != 0, ..Self::default() };
         if flags & HAS_GEOMETRY != 0 {
             let store = reader.take_u64()?;
             let secret = Secret([reader.take_u64()?, reader.take_u64()?]);
@@ -229,6 +264,7 @@ impl All {
             floor: Some(self.floor),
             // A store that a crash has left before its geometry has none.
             ranges: (!self.ranges.is_empty()).then(|| self.ranges.clone()),
+            has_index: self.has_index,
             removed: Vec::new(),
             put: self.segments.values().copied().collect(),
         }
@@ -241,6 +277,9 @@ impl All {
                 return damage("the geometry of a store changes".to_owned());
             }
             self.geometry = edit.geometry;
+            if edit.ranges.is_none() {
+                return damage("a geometry comes without ranges".to_owned());
+            }
         }
         if let Some(floor) = edit.floor {
             if floor < self.floor {
@@ -252,6 +291,7 @@ impl All {
             check_ranges(&ranges)?;
             self.ranges = ranges;
         }
+        self.has_index |= edit.has_index;
         for number in edit.removed {
             if self.segments.remove(&number).is_none() {
                 return damage(format!("segment {number} goes, and is not there"));
@@ -259,6 +299,7 @@ impl All {
         }
         for segment in edit.put {
             let number = segment.number;
+            self.check_segment(&segment)?;
             if number >= self.floor {
                 return damage(format!("segment {number} is not below the floor {}", self.floor));
             }
@@ -271,11 +312,31 @@ impl All {
     }
 }
 
-/// [T3]
+impl All {
+    /// Checks that a segment fits the geometry and the groups.
+    fn check_segment(&self, segment: &Described) -> Result<(), Corruption> {
+        let Described { number, range, place, .. } = *segment;
+        let segment_bytes = self.geometry.map_or(0, |geometry| u64::from(geometry.segment_bytes));
+        let bytes = u64::from(place.count) * segment_bytes;
+        let is_sound = segment_bytes.is_power_of_two()
+            && (BLOCK_BYTES as u64..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
+            && bytes <= BYTES_MAX
+            && segment.end() as u64 <= bytes
+            && place.volume < u32::MAX
+            && self.ranges.binary_search(&range).is_ok();
+        match is_sound {
+            true => Ok(()),
+            false => Err(Corruption::new(format!("segment {number} does not fit the store"), 0)),
+        }
+    }
+}
+
+/// Checks invariant T3.
 fn check_ranges(ranges: &[Range]) -> Result<(), Corruption> {
     let mut next = Some(0);
+    let bits = ranges.first().map_or(0, |range| range.bits);
     for range in ranges {
-        if next != Some(range.first) {
+        if next != Some(range.first) || range.bits != bits {
             return Err(Corruption::new("the ranges of groups do not follow one another", 0));
         }
         next = range.last().checked_add(1);
@@ -315,8 +376,8 @@ fn put_segment(out: &mut Writer<'_>, segment: &Described) {
             out.put_u8(0);
             out.put_varint(u64::from(durable_bytes));
         }
-        State::Sealed { records_bytes, entries, newest } => {
-            out.put_u8(1);
+        State::Sealed { records_bytes, entries, newest, is_base } => {
+            out.put_u8(if is_base { 2 } else { 1 });
             out.put_varint(u64::from(records_bytes));
             out.put_varint(u64::from(entries));
             out.put_varint(newest.get());
@@ -337,10 +398,11 @@ fn take_segment(reader: &mut Reader<'_>) -> Result<Described, Corruption> {
     }
     let state = match reader.take_u8()? {
         0 => State::Open { durable_bytes: reader.take_varint_u32()? },
-        1 => State::Sealed {
+        kind @ (1 | 2) => State::Sealed {
             records_bytes: reader.take_varint_u32()?,
             entries: reader.take_varint_u32()?,
             newest: SeqNo::new(reader.take_varint_u64()?),
+            is_base: kind == 2,
         },
         state => return Err(reader.corruption(format!("a segment has no state {state}"))),
     };

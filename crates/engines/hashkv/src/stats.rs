@@ -13,6 +13,7 @@ impl Store {
         let values = &shared.values;
         let volume_bytes = values.volumes.taken_bytes();
         let counts = values.counts();
+        let space = shared.space();
         let detail = vec![
             ("segments", values.segment_count()),
             ("groups", values.groups.len() as u64),
@@ -22,15 +23,27 @@ impl Store {
             ("flushed_bytes", counts.flushed_bytes.load(Relaxed)),
             ("sealed_segments", counts.sealed.load(Relaxed)),
             ("footer_bytes", counts.footer_bytes.load(Relaxed)),
+            ("live_bytes", space.live),
+            ("garbage_bytes", space.garbage),
+            ("pending_bytes", space.pending),
+            ("held_bytes", space.held),
+            ("collections", counts.collections.load(Relaxed)),
+            ("collected_segments", counts.collected.load(Relaxed)),
+            ("copied_bytes", counts.copied_bytes.load(Relaxed)),
+            ("directory_bytes", values.directory_bytes()),
+            ("collector_wait_nanos", shared.admission.writers.slowed_nanos()),
             ("index_bytes", index.disk_bytes),
             ("index_memory_bytes", index.memory_bytes),
         ];
         Stats {
             live_keys: None,
             live_bytes: None,
-            memory_bytes: index.memory_bytes + values.buffers.bytes() + values.entries_bytes(),
+            memory_bytes: index.memory_bytes
+                + values.accounts.buffers.bytes()
+                + values.entry_bytes()
+                + values.directory_bytes(),
             disk_bytes: index.disk_bytes + volume_bytes,
-            reserved: index.reserved + values.buffers.reservations(),
+            reserved: index.reserved + values.accounts.buffers.reservations(),
             detail,
             running: &[
                 "buffered_bytes",
@@ -38,6 +51,10 @@ impl Store {
                 "flushed_bytes",
                 "sealed_segments",
                 "footer_bytes",
+                "collections",
+                "collected_segments",
+                "copied_bytes",
+                "collector_wait_nanos",
             ],
         }
     }

@@ -1,8 +1,10 @@
 //! Tests of whole stores.
 
 mod barrier;
+mod collect;
 mod crash;
 mod examine;
+mod failures;
 mod reads;
 mod stores;
 mod unjournaled;

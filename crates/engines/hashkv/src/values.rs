@@ -17,28 +17,34 @@
 //!   does not find it in the first two, under the group's lock, finds it on the device.
 //!
 //! # Concurrency
-//! Lock order: `flusher`, then `table`, then a group. A writer takes only a group's lock. No lock
-//! but `flusher` and `table` is held during I/O.
+//! Lock order: `exchanges`, `flusher`, `table`, then a group, then `segments`. A writer takes only
+//! the last two. No lock but the first three is held during I/O.
 
+pub(crate) mod directory;
+pub(crate) mod failures;
+pub(crate) mod fetch;
 pub(crate) mod flush;
 pub(crate) mod group;
+pub(crate) mod ledger;
 pub(crate) mod open_segment;
 pub(crate) mod read;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use codec::{Corruption, SeqNo};
 use edits::Chain;
-use engine::{Barrier, Error, Health, Result};
-use memory_budget::{Account, MemoryBudget};
+use engine::{Barrier, Error, Health, Host, Result};
+use memory_budget::Account;
 use memtable::MemtableMemory;
 use sync::locks::{Mutex, RwLock};
 
-use crate::segment_table::{All, Described, Edit, Geometry, Range};
+use crate::segment_table::{All, Described, Edit, Geometry, Range, State};
 use crate::volumes::{Place, Volumes, file_name};
+use failures::Failures;
 use group::Group;
+use ledger::{Moment, Space};
 
 /// Segment numbers that are reserved at a time.
 pub(crate) const NUMBERS_AHEAD: u64 = 1 << 20;
@@ -58,6 +64,8 @@ pub(crate) struct Table {
     pending: Edit,
     /// All contents, with the pending changes.
     pub(crate) all: All,
+    /// The numbers of the segments that the chain has, without pending removals.
+    committed: BTreeSet<u64>,
     /// Numbers below this are reserved, durably. (G2)
     floor: u64,
 }
@@ -73,16 +81,26 @@ pub(crate) struct Values {
     next: AtomicU64,
     /// `None` once the store is closed.
     table: Mutex<Option<Table>>,
-    /// Held by the thread that writes buffers.
-    flusher: Mutex<()>,
-    /// The write buffers, and reservations of their memory.
-    pub(crate) buffers: Arc<MemtableMemory>,
+    /// Held by the thread that writes buffers, or that commits an exchange of a job.
+    pub(crate) flusher: Mutex<()>,
+    /// Held by a job, and by a checkpoint while it copies segments.
+    pub(crate) exchanges: Mutex<()>,
     counts: Counts,
-    /// The footers of segments that are not sealed.
-    entries: Account,
-    health: Arc<Health>,
+    pub(crate) accounts: Accounts,
+    pub(crate) failures: Failures,
     /// The host's.
     barrier: Arc<dyn Barrier>,
+}
+
+/// Memory of the value store.
+#[derive(Debug)]
+pub(crate) struct Accounts {
+    /// The write buffers, and reservations of their memory.
+    pub(crate) buffers: Arc<MemtableMemory>,
+    /// The footers of segments that are not sealed.
+    entries: Account,
+    /// The directories of groups.
+    pub(crate) directories: Account,
 }
 
 /// Counts of work.
@@ -96,13 +114,18 @@ pub(crate) struct Counts {
     /// Segments that got their footers, and the bytes of these.
     pub(crate) sealed: AtomicU64,
     pub(crate) footer_bytes: AtomicU64,
+    /// Jobs, the segments that they collected, and the bytes that they copied.
+    pub(crate) collections: AtomicU64,
+    pub(crate) collected: AtomicU64,
+    pub(crate) copied_bytes: AtomicU64,
 }
 
 impl Table {
     /// Returns the table that a chain has.
     pub(crate) fn new(chain: Chain<Edit>, all: All) -> Self {
         let floor = all.floor;
-        Self { chain, pending: Edit::default(), all, floor }
+        let committed = all.segments.keys().copied().collect();
+        Self { chain, pending: Edit::default(), all, committed, floor }
     }
 
     /// Notes a segment for the next commit.
@@ -114,13 +137,36 @@ impl Table {
 
     /// Removes a segment with the next commit.
     pub(crate) fn remove(&mut self, number: u64) {
-        let before = self.pending.put.len();
         self.pending.put.retain(|pending| pending.number != number);
-        let was_pending = self.pending.put.len() < before;
         self.all.segments.remove(&number);
-        if !was_pending {
+        if self.committed.remove(&number) {
             self.pending.removed.push(number);
         }
+    }
+
+    /// Commits an edit that adds segments and removes others. All earlier changes are committed.
+    ///
+    /// # Errors
+    /// The device's. Then nothing has changed.
+    pub(crate) fn exchange(&mut self, added: Vec<Described>, removed: &[Described]) -> Result<()> {
+        // A job needs an index that is durable.
+        let had_index = self.all.has_index;
+        (self.pending.has_index, self.all.has_index) = (!had_index, true);
+        added.iter().for_each(|described| self.put(*described));
+        removed.iter().for_each(|described| self.remove(described.number));
+        let committed = self.commit();
+        if committed.is_err() {
+            self.pending = Edit::default();
+            self.all.has_index = had_index;
+            for described in added {
+                self.all.segments.remove(&described.number);
+            }
+            self.committed.extend(removed.iter().map(|described| described.number));
+            self.all
+                .segments
+                .extend(removed.iter().map(|described| (described.number, *described)));
+        }
+        committed
     }
 
     /// Commits the geometry and the groups of a new store.
@@ -140,7 +186,8 @@ impl Table {
             return Ok(());
         }
         self.chain.commit(&self.pending, SeqNo::ZERO, || self.all.as_edit())?;
-        self.pending = Edit::default();
+        let committed = std::mem::take(&mut self.pending);
+        self.committed.extend(committed.put.iter().map(|segment| segment.number));
         self.floor = self.all.floor;
         Ok(())
     }
@@ -152,35 +199,44 @@ impl Values {
         table: Table,
         geometry: Geometry,
         volumes: Volumes,
-        budget: &Arc<MemoryBudget>,
+        host: &Host,
         health: &Arc<Health>,
-        barrier: &Arc<dyn Barrier>,
     ) -> Self {
         let segment = |described: &Described| {
             let Described { number, range, place, .. } = *described;
             (number, Arc::new(Segment { number, range, place }))
         };
+        let groups: Vec<_> = table.all.ranges.iter().map(|range| Group::new(*range)).collect();
+        for described in table.all.segments.values() {
+            if let State::Sealed { .. } = described.state {
+                let group = &groups[group_index(groups.len(), described.range.first)];
+                let bytes = u64::from(described.place.count) * u64::from(geometry.segment_bytes);
+                group.state.lock().note_found(*described, bytes);
+            }
+        }
         Self {
             geometry,
-            groups: table.all.ranges.iter().map(|range| Group::new(*range)).collect(),
+            groups,
             segments: RwLock::new(table.all.segments.values().map(segment).collect()),
             volumes,
             next: AtomicU64::new(table.all.floor),
             table: Mutex::new(Some(table)),
             flusher: Mutex::default(),
-            buffers: Arc::new(MemtableMemory::new(budget)),
+            exchanges: Mutex::default(),
             counts: Counts::default(),
-            entries: Account::new(budget),
-            health: Arc::clone(health),
-            barrier: Arc::clone(barrier),
+            accounts: Accounts {
+                buffers: Arc::new(MemtableMemory::new(&host.memory)),
+                entries: Account::new(&host.memory),
+                directories: Account::new(&host.memory),
+            },
+            failures: Failures::new(health, &host.environment),
+            barrier: Arc::clone(&host.barrier),
         }
     }
 
     /// Returns the group of a position.
     pub(crate) fn group(&self, position: u64) -> &Arc<Group> {
-        let bits = self.groups.len().trailing_zeros();
-        let index = position.checked_shr(u64::BITS - bits).unwrap_or(0);
-        &self.groups[index as usize]
+        &self.groups[group_index(self.groups.len(), position)]
     }
 
     /// Returns a segment by its number.
@@ -203,9 +259,20 @@ impl Values {
         &self.counts
     }
 
-    /// Returns the bytes of the footers of segments that are not sealed.
-    pub(crate) fn entries_bytes(&self) -> u64 {
-        self.entries.bytes()
+    /// Returns the bytes of memory of the footers of segments that are not sealed.
+    pub(crate) fn entry_bytes(&self) -> u64 {
+        self.accounts.entries.bytes()
+    }
+
+    /// Returns the bytes of memory of the directories.
+    pub(crate) fn directory_bytes(&self) -> u64 {
+        self.accounts.directories.bytes()
+    }
+
+    /// Returns damage of a segment of the table, at the offset that it has.
+    pub(crate) fn damage_in(&self, described: &Described, damage: Corruption) -> Error {
+        let place = described.place;
+        damage.at(&file_name(place.volume), self.volumes.offset(place)).into()
     }
 
     /// Returns damage at an offset of a segment.
@@ -224,7 +291,66 @@ impl Values {
 
     /// Removes a segment that no table names, for readers.
     pub(crate) fn forget(&self, number: u64) {
-        self.segments.write().remove(&number);
+        let removed = self.segments.write().remove(&number);
+        if let Some(segment) = removed {
+            self.group(segment.range.first).state.lock().sealed.remove(&number);
+        }
+    }
+
+    /// Notes a segment that has its footer, for the next commit and for jobs.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(crate) fn note_sealed(&self, sealed: Described) -> Result<()> {
+        self.with_table(|table| {
+            table.put(sealed);
+            Ok(())
+        })?;
+        let bytes = u64::from(sealed.place.count) * u64::from(self.geometry.segment_bytes);
+        self.group(sealed.range.first).state.lock().note_sealed(sealed, bytes);
+        Ok(())
+    }
+
+    /// Keeps jobs from the group of a segment that may have void records or damage, or ends that.
+    pub(crate) fn bar(&self, described: &Described, is_barred: bool) {
+        self.group(described.range.first).state.lock().is_barred = is_barred;
+    }
+
+    /// Returns the bytes of all groups.
+    pub(crate) fn count_space(&self, moment: Moment) -> Space {
+        let mut space = Space::default();
+        for group in &self.groups {
+            space.add(group.state.lock().ledger.space(moment));
+        }
+        space
+    }
+
+    /// Returns the group with the most garbage, if that has at least `bytes` bytes.
+    pub(crate) fn dirtiest(&self, moment: Moment, bytes: u64) -> Option<Arc<Group>> {
+        let garbage = |group: &&Arc<Group>| {
+            let state = group.state.lock();
+            let space = state.ledger.space(moment);
+            if state.is_barred { 0 } else { space.garbage + space.found }
+        };
+        let found = self.groups.iter().map(|group| (garbage(&group), group));
+        let (most, group) = found.max_by_key(|(garbage, _)| *garbage)?;
+        (most >= bytes).then(|| Arc::clone(group))
+    }
+
+    /// Drops directories of groups that were not used lately, until all directories together have at
+    /// most `bytes_max` bytes.
+    pub(crate) fn drop_directories(&self, bytes_max: u64) {
+        // Each group gets a second chance.
+        for group in self.groups.iter().chain(&self.groups) {
+            if self.directory_bytes() <= bytes_max {
+                return;
+            }
+            if !group.is_used.swap(false, Relaxed) {
+                let mut state = group.state.lock();
+                self.accounts.directories.release(state.directory_bytes());
+                state.directory = None;
+            }
+        }
     }
 
     /// Returns the room of all places that no segment has to the device: a crash may have left
@@ -234,7 +360,7 @@ impl Values {
     /// The device's.
     pub(crate) fn discard_unknown(&self) -> Result<()> {
         self.make_durable()?;
-        self.noted(self.volumes.discard_unknown())
+        self.failures.noted(self.volumes.discard_unknown())
     }
 
     /// Makes the segment table that an opening has found durable. The segments that it names are
@@ -243,7 +369,8 @@ impl Values {
     /// # Errors
     /// The device's.
     pub(crate) fn make_durable(&self) -> Result<()> {
-        self.noted(self.with_table(|table| table.chain.make_durable()))
+        self.failures.health.check_writable()?;
+        self.failures.noted(self.with_table(|table| table.chain.make_durable()))
     }
 
     /// Syncs the volumes, and commits the segment table.
@@ -255,10 +382,21 @@ impl Values {
         self.with_table(Table::commit)
     }
 
-    /// Reserves more segment numbers, durably, if `number` is not reserved. (G2)
-    fn reserve_number(&self, number: u64) -> Result<()> {
-        let is_reserved = self.with_table(|table| Ok(number < table.floor))?;
-        if is_reserved {
+    /// Returns whether a segment with this number may be written. (G2)
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(crate) fn is_reserved(&self, number: u64) -> Result<bool> {
+        self.with_table(|table| Ok(number < table.floor))
+    }
+
+    /// Reserves more segment numbers, durably, if `number` is not reserved. The caller has the
+    /// flusher's lock. (G2)
+    ///
+    /// # Errors
+    /// The device's; [`Error::Closed`].
+    pub(crate) fn reserve_number(&self, number: u64) -> Result<()> {
+        if self.is_reserved(number)? {
             return Ok(());
         }
         // A pending change may say that a segment is sealed, and so its footer has to be durable.
@@ -270,21 +408,18 @@ impl Values {
         })
     }
 
-    /// Ends all changes: the store is closed.
+    /// Ends all changes, and closes the files: the store is closed.
     pub(crate) fn close(&self) {
         let _flusher = self.flusher.lock();
         *self.table.lock() = None;
+        self.volumes.close();
     }
+}
 
-    /// A failure that does not pass stops later writes (law L5).
-    fn noted<T>(&self, done: Result<T>) -> Result<T> {
-        if let Err(error) = &done
-            && error.stops_writes()
-        {
-            self.health.fail(error);
-        }
-        done
-    }
+/// Returns the number of the group that has a position.
+fn group_index(groups: usize, position: u64) -> usize {
+    let bits = groups.trailing_zeros();
+    position.checked_shr(u64::BITS - bits).unwrap_or(0) as usize
 }
 
 impl std::fmt::Debug for Values {

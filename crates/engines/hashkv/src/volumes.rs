@@ -1,7 +1,8 @@
 //! Volumes: files with places for segments.
 //!
-//! A volume has a header and [`PLACES`] places of equal length. A segment takes one place; a longer
-//! one takes several that follow one another, or a volume of its own.
+//! A volume has a header and [`PLACES`] places of equal length. A segment takes one place. A longer
+//! one takes several that follow one another. A segment that is longer than a volume has a volume
+//! of its own, whose places beyond the first [`PLACES`] no other segment gets.
 //!
 //! # Invariants
 //! - V1. A place is taken before anything is written to it, and released after no table names it.
@@ -11,10 +12,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use codec::{Corruption, Format};
 use device::{Buffer, Device, File, Mode, OnDemandFile, SyncKind};
-use engine::Result;
+use engine::{Error, Result};
 use sync::locks::Mutex;
 
 use crate::segment::record::BLOCK_BYTES;
@@ -26,6 +28,8 @@ pub(crate) const PLACES: u32 = 256;
 /// The header's block.
 const HEADER_BYTES: u64 = BLOCK_BYTES as u64;
 const PREFIX: &str = "volume-";
+/// Bytes that are written at a time.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// Places of a volume that follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +67,8 @@ pub(crate) struct Volumes {
     /// [`Mode::Read`] if no file may be made.
     mode: Mode,
     place_bytes: u64,
+    /// Changes while the volumes are locked.
+    is_closed: AtomicBool,
     /// By number. Held for moments only: nothing is read or written under it.
     volumes: Mutex<BTreeMap<u32, Volume>>,
 }
@@ -74,10 +80,11 @@ impl Volume {
         Self { file: Arc::new(file), taken, is_made: false, is_dirty: false }
     }
 
-    /// Returns the first of `count` free places that follow one another.
+    /// Returns the first of `count` free places that follow one another, among the first
+    /// [`PLACES`].
     fn free_run(&self, count: usize) -> Option<usize> {
         let mut begin = 0;
-        for (at, is_taken) in self.taken.iter().enumerate() {
+        for (at, is_taken) in self.taken.iter().take(PLACES as usize).enumerate() {
             if *is_taken {
                 begin = at + 1;
             } else if at + 1 - begin == count {
@@ -117,7 +124,9 @@ impl Volumes {
     }
 
     fn with_mode(device: Arc<dyn Device>, mode: Mode, place_bytes: u32) -> Self {
-        Self { device, mode, place_bytes: u64::from(place_bytes), volumes: Mutex::default() }
+        let (place_bytes, is_closed, volumes) =
+            (u64::from(place_bytes), false.into(), Mutex::default());
+        Self { device, mode, place_bytes, is_closed, volumes }
     }
 
     /// Takes the place of a segment that the table names.
@@ -168,6 +177,7 @@ impl Volumes {
         let file = self.file(place.volume)?;
         file.punch(self.offset(place), u64::from(place.count) * self.place_bytes)?;
         if let Some(volume) = self.volumes.lock().get_mut(&place.volume) {
+            volume.is_dirty = true;
             volume.places(place).fill(false);
         }
         Ok(())
@@ -179,8 +189,20 @@ impl Volumes {
     /// The device's. The same bytes may be written again.
     pub(crate) fn write(&self, place: Place, offset: u64, bytes: &[u8]) -> Result<()> {
         let file = self.file_to_write(place.volume)?;
-        file.write_at(self.offset(place) + offset, &Buffer::copy_of(bytes))?;
+        let mut at = self.offset(place) + offset;
+        for part in bytes.chunks(WRITE_BYTES) {
+            file.write_at(at, &Buffer::copy_of(part))?;
+            at += part.len() as u64;
+        }
+        // A sync that began meanwhile may have missed the write.
+        self.note_dirty(place.volume);
         Ok(())
+    }
+
+    fn note_dirty(&self, number: u32) {
+        if let Some(volume) = self.volumes.lock().get_mut(&number) {
+            volume.is_dirty = true;
+        }
     }
 
     /// Returns `len` bytes of a place, from `offset` of it on. Bytes that were never written are
@@ -209,15 +231,19 @@ impl Volumes {
                 self.device.remove(&entry.name)?;
             }
         }
-        let free = |volume: &Volume| (Arc::clone(&volume.file), volume.free_runs());
-        let volumes: Vec<_> = self.volumes.lock().values().map(free).collect();
-        for (file, runs) in volumes {
+        let free = |(number, volume): (&u32, &Volume)| {
+            (*number, Arc::clone(&volume.file), volume.free_runs(), volume.taken.len())
+        };
+        let volumes: Vec<_> = self.volumes.lock().iter().map(free).collect();
+        for (number, file, runs, places) in volumes {
             let len = file.len()?;
-            for run in runs {
-                let [begin, end] = [run.start, run.end]
-                    .map(|place| len.min(HEADER_BYTES + place as u64 * self.place_bytes));
+            let end_of = |place: usize| len.min(HEADER_BYTES + place as u64 * self.place_bytes);
+            let runs = runs.iter().map(|run| (end_of(run.start), end_of(run.end)));
+            // A longer segment may have been here.
+            for (begin, end) in runs.chain([(end_of(places), len)]) {
                 if begin < end {
                     file.punch(begin, end - begin)?;
+                    self.note_dirty(number);
                 }
             }
         }
@@ -229,12 +255,22 @@ impl Volumes {
         HEADER_BYTES + u64::from(place.first) * self.place_bytes
     }
 
+    /// Closes all files, except for those of reads that have begun.
+    pub(crate) fn close(&self) {
+        let mut volumes = self.volumes.lock();
+        self.is_closed.store(true, Relaxed);
+        volumes.clear();
+    }
+
     /// Returns the file of a volume.
     ///
     /// # Errors
-    /// There is no such volume.
+    /// There is no such volume; [`Error::Closed`].
     pub(crate) fn file(&self, number: u32) -> Result<Arc<OnDemandFile>> {
         let volumes = self.volumes.lock();
+        if self.is_closed.load(Relaxed) {
+            return Err(Error::Closed);
+        }
         let volume = volumes.get(&number).ok_or_else(|| {
             Corruption::new("a volume that the segment table names is missing", 0)
                 .at(&file_name(number), 0)
@@ -269,7 +305,7 @@ impl Volumes {
         Ok(file)
     }
 
-    /// Makes durable all writes before the call, and the names of new volumes. [V2]
+    /// Makes durable all writes before the call, and the names of new volumes. (V2)
     ///
     /// # Errors
     /// The device's.

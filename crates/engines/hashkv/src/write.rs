@@ -18,6 +18,7 @@ use engine::{Error, Op, Reservation, Result, last_of_each_key};
 
 use crate::admission::has_value_of_its_own;
 use crate::index_value::{HANDLE_BYTES_MAX, INLINE};
+use crate::key_index::of_index;
 use crate::segment::record::{Kind, Record};
 use crate::store::Shared;
 
@@ -40,7 +41,7 @@ impl Shared {
         self.health.check_writable()?;
         ops.iter().try_for_each(Op::check)?;
         check_ranges(ops)?;
-        if ops.is_empty() || self.index.was_applied(seqno)? {
+        if ops.is_empty() || self.index.was_applied(seqno).map_err(of_index)? {
             return Ok(());
         }
         let mut values = IndexValues::default();
@@ -49,7 +50,10 @@ impl Shared {
         }
         let steps = values.ops();
         let mut uncounted = Reservation::uncounted();
-        self.index.apply(&steps, seqno, room.inner().unwrap_or(&mut uncounted))?;
+        let applied = self.index.apply(&steps, seqno, room.inner().unwrap_or(&mut uncounted));
+        // Without its handle the record would later count as the newest of its key.
+        let applied = applied.map_err(|error| self.values.failures.placed(error));
+        applied.inspect_err(|error| self.health.fail(error))?;
         self.flush_if_due();
         Ok(())
     }

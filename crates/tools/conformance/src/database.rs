@@ -13,7 +13,7 @@ mod record;
 use std::sync::{Arc, OnceLock};
 
 use device::Device;
-use engine::{Barrier, BlockingWrites, Demand, Op, Reservation, SeqNo, Ticket, Wait};
+use engine::{Barrier, BlockingWrites, Demand, Error, Op, Reservation, SeqNo, Ticket, Wait};
 use environment::Environment;
 use journal::{Durability, Journal};
 
@@ -136,6 +136,13 @@ impl Database {
         self.opened.turn();
         self.journal.wait(seqno, durability)?;
         Ok(seqno.get())
+    }
+
+    /// Returns whether the engine refuses a write for its length alone.
+    pub(crate) fn refuses(&self, steps: &[Step]) -> bool {
+        let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
+        let reserved = self.opened.engine.reserve(&Demand::Ops(&ops), Wait::No);
+        matches!(reserved, Err(Error::WriteTooLarge { .. }))
     }
 
     /// Takes the write's number and journals it. No thread waits for a number under the journal's

@@ -16,7 +16,7 @@
 //! the place of a kind begins a *padding*: zeros up to the end of the block. A block never begins
 //! with a padding, so zeros at its beginning are the end of the records.
 
-use codec::{Corruption, Place, Reader, SeqNo, Writer, varint_len};
+use codec::{Corruption, Place, Reader, SeqNo, VARINT_U32_BYTES_MAX, Writer, varint_len};
 
 use super::footer::Entry;
 use crate::key_hash::KeyHash;
@@ -71,6 +71,17 @@ pub(crate) struct Record<'a> {
 pub(crate) fn record_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     let lengths = varint_len(key_bytes as u64) + varint_len(value_bytes as u64);
     FIXED_BYTES + lengths + key_bytes + value_bytes + CHECKSUM_BYTES
+}
+
+/// Returns the bytes of the value in a record of `bytes` bytes.
+pub(crate) fn value_bytes(key_bytes: usize, bytes: usize) -> usize {
+    let others = record_bytes(key_bytes, 0) - varint_len(0);
+    let of_value = bytes.saturating_sub(others);
+    // The length and the value.
+    (1..=VARINT_U32_BYTES_MAX)
+        .map(|of_length| of_value.saturating_sub(of_length))
+        .find(|value| value + varint_len(*value as u64) == of_value)
+        .unwrap_or(0)
 }
 
 impl Record<'_> {

@@ -3,7 +3,9 @@
 use codec::SeqNo;
 
 use super::footer::{self, Entry, PAGE_ENTRIES, footer_bytes};
-use super::record::{BLOCK_BYTES, Found, Kind, Record, Walk, decode, place};
+use super::record::{
+    BLOCK_BYTES, Found, Kind, Record, Walk, decode, place, record_bytes, value_bytes,
+};
 use crate::key_hash::{KeyHash, Secret};
 
 const STORE: u64 = 7;
@@ -94,7 +96,8 @@ fn a_walk_continues_behind_a_block_that_was_never_written() {
     assert!(walk.skip_to_next_block());
     let found = walk.next();
     assert!(matches!(found, Ok(Found::Record(at, record)) if at == 8192 && record.key == b"c"));
-    assert!(!walk.skip_to_next_block() || walk.next() == Ok(Found::End));
+    assert_eq!(walk.next(), Ok(Found::End));
+    assert!(!walk.skip_to_next_block());
     // A padding has zeros alone.
     let mut bad = bytes;
     bad[BLOCK_BYTES - 1] = 1;
@@ -144,4 +147,13 @@ fn damage_of_a_footer_has_its_place() {
     swapped.reverse();
     let bytes = footer::encode(&swapped, 4, 0, STORE);
     assert!(footer::decode(&bytes, 2, 4, 0, STORE).is_err());
+}
+
+#[test]
+fn the_bytes_of_a_value_follow_from_those_of_its_record() {
+    for value in [0, 1, 126, 127, 128, 129, 16_383, 16_384, 2_097_151, 2_097_152] {
+        for key in [0, 1, 127, 128, 60_000] {
+            assert_eq!(value_bytes(key, record_bytes(key, value)), value, "beside {key} bytes");
+        }
+    }
 }

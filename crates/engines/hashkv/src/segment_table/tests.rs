@@ -23,7 +23,7 @@ fn open(number: u64, first: u32) -> Described {
 
 fn sealed(number: u64, first: u32) -> Described {
     let newest = SeqNo::new(300);
-    let state = State::Sealed { records_bytes: 8192, entries: 200, newest };
+    let state = State::Sealed { records_bytes: 8192, entries: 200, newest, is_base: false };
     Described { state, ..segment(number, first) }
 }
 
@@ -32,6 +32,7 @@ fn first_edit() -> Edit {
         geometry: Some(geometry()),
         floor: Some(1000),
         ranges: Some(Range::all(1)),
+        has_index: false,
         removed: Vec::new(),
         put: vec![segment(7, 0), sealed(8, 1)],
     }
@@ -46,7 +47,14 @@ fn after(edits: impl IntoIterator<Item = Edit>) -> Result<All, codec::Corruption
 #[test]
 fn an_edit_comes_back_as_it_went() {
     let change = Edit { removed: vec![8], put: vec![sealed(7, 0)], ..Edit::default() };
-    for edit in [Edit::default(), first_edit(), change] {
+    let base = match sealed(9, 3) {
+        Described { state: State::Sealed { records_bytes, entries, newest, .. }, .. } => {
+            let state = State::Sealed { records_bytes, entries, newest, is_base: true };
+            Edit { put: vec![Described { state, ..sealed(9, 3) }], ..Edit::default() }
+        }
+        other => panic!("{other:?}"),
+    };
+    for edit in [Edit::default(), first_edit(), change, base] {
         let bytes = edit.encode();
         assert_eq!(Edit::decode(&bytes), Ok(edit));
         for end in 0..bytes.len() {
@@ -60,11 +68,13 @@ fn an_edit_comes_back_as_it_went() {
 
 #[test]
 fn edits_add_up_and_so_does_one_of_all() {
-    let change = Edit { removed: vec![8], put: vec![sealed(7, 0)], ..Edit::default() };
+    let change =
+        Edit { removed: vec![8], put: vec![sealed(7, 0)], has_index: true, ..Edit::default() };
     let all = after([first_edit(), change]).expect("they fit");
     assert_eq!(all.segments.values().copied().collect::<Vec<_>>(), [sealed(7, 0)]);
     assert_eq!((all.geometry, all.floor), (Some(geometry()), 1000));
     let again = after([all.as_edit()]).expect("it fits");
+    assert!(all.has_index && again.has_index);
     assert_eq!((again.segments, again.ranges), (all.segments, all.ranges));
     // A store that a crash has left before its geometry.
     assert!(after([All::default().as_edit()]).is_ok());
@@ -73,12 +83,15 @@ fn edits_add_up_and_so_does_one_of_all() {
 #[test]
 fn an_edit_that_does_not_fit_is_damage() {
     let put = |put: Described| Edit { put: vec![put], ..Edit::default() };
+    let newest = SeqNo::new(300);
+    let fewer = State::Sealed { records_bytes: 8192, entries: 199, newest, is_base: false };
     let bad = [
         Edit { removed: vec![9], ..Edit::default() },
-        // Twice, unsealed, sealed twice, elsewhere, shorter, and above the floor.
+        // Twice, open with other bytes, sealed twice, elsewhere, shorter, and above the floor.
         put(segment(7, 0)),
         put(segment(8, 1)),
         put(sealed(8, 1)),
+        put(Described { state: fewer, ..sealed(8, 1) }),
         put(open(7, 0)),
         put(sealed(7, 5)),
         put(segment(1000, 5)),
@@ -92,9 +105,9 @@ fn an_edit_that_does_not_fit_is_damage() {
     }
     let state = State::Open { durable_bytes: 8192 };
     let longer = Described { state, ..segment(7, 0) };
-    let state = State::Sealed { records_bytes: 8192, entries: 199, newest: SeqNo::new(300) };
-    let with_less = Described { state, ..sealed(8, 1) };
-    for good in [sealed(7, 0), longer, with_less] {
+    let state = State::Open { durable_bytes: 8192 };
+    let without_footer = Described { state, ..sealed(8, 1) };
+    for good in [sealed(7, 0), longer, without_footer] {
         assert!(after([first_edit(), put(good)]).is_ok(), "{good:?}");
     }
 }

@@ -1,6 +1,5 @@
-//! Law H2 without a collector: power cuts at every operation of a run. The run flushes buffers,
-//! seals segments, flushes and compacts the index, rewrites the segment table, and opens the store
-//! again.
+//! Law H2: power cuts at every operation of a run. The run flushes buffers, seals and collects
+//! segments, flushes and compacts the index, rewrites the segment table, and opens the store again.
 //!
 //! 1. A store on a simulated disk that keeps its history takes writes, all of which a journal has.
 //!    After each step the test notes how far the disk was.
@@ -8,8 +7,8 @@
 //!    unsynced writes are lost, kept or torn. On every other image the power is cut again while the
 //!    store is opened, or while it writes afterwards.
 //! 3. Each key has a value that it had at some moment from the persisted number on. The journal's
-//!    writes are applied again: everything is as in a map then, also after a flush, and the files
-//!    are sound.
+//!    writes are applied again: everything is as in a map then, also after a flush and a collection
+//!    of all garbage, and the files are sound.
 //!
 //! `THERMOCLINE_SEED` chooses the operations and the data that the disk keeps, `THERMOCLINE_CASES`
 //! the number of seeds.
@@ -83,7 +82,7 @@ impl Run {
         let mut run = Self::default();
         let mut bench = open(disk).expect("an honest disk");
         for _ in 0..STEPS {
-            match random.random_range(0..20) {
+            match random.random_range(0..23) {
                 0..11 => {
                     for _ in 0..random.random_range(1..25) {
                         // Lengths on both sides of the separation; a few records are longer than
@@ -105,6 +104,7 @@ impl Run {
                 13..17 => drop(bench.crank.run_one()),
                 17 => drop(bench.crank.run_all()),
                 18 => bench.store.flush().expect("an honest disk"),
+                19..22 => bench.collect_once().map(|_| ()).expect("an honest disk"),
                 _ => {
                     // Without the journal's replay only what is persisted is there again.
                     bench.store.flush().expect("an honest disk");
@@ -155,13 +155,18 @@ impl Run {
         self.judge_as_found(&bench, persisted, made)?;
         self.replay(&bench, persisted, made)?;
         let expected = self.after(made);
-        for flushes in [false, true] {
-            if flushes {
-                bench.store.flush().map_err(|error| format!("flushing: {error}"))?;
+        for step in ["", "a flush", "a collection"] {
+            match step {
+                "a flush" => bench.store.flush().map_err(|error| format!("flushing: {error}"))?,
+                "a collection" => {
+                    bench.end_segments();
+                    bench.collect_all();
+                }
+                _ => {}
             }
             let found = numbers_of(&bench)?;
             if found != expected {
-                return Err(format!("{found:?} instead of {expected:?}, flushed: {flushes}"));
+                return Err(format!("{found:?} instead of {expected:?}, after {step}"));
             }
         }
         let last = bench.sequence.visible();
@@ -193,6 +198,7 @@ impl Run {
         let persisted = bench.store.persisted().get() as usize;
         if self.replay(&bench, persisted, made).is_ok() {
             let _ = bench.store.flush();
+            let _ = bench.collect_once();
             bench.crank.run_all();
         }
     }

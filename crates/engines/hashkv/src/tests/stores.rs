@@ -7,6 +7,7 @@ use conformance::Cranked;
 pub(super) use conformance::{key, scan};
 use device::Device;
 use engine::{Barrier, Engine, NoJournal, Result};
+use workers::StopToken;
 
 use crate::{Options, Store};
 
@@ -32,6 +33,7 @@ pub(super) fn small() -> Options {
         groups_max: 2,
         buffer_bytes_max: 32 << 10,
         table_bytes: 2 << 10,
+        ..Options::default()
     }
 }
 
@@ -99,8 +101,27 @@ impl Bench {
         device
     }
 
+    /// Has each segment of the write buffers end, and makes all writes durable in the index.
+    pub(super) fn end_segments(&self) {
+        for group in &self.store.shared.values.groups {
+            group.state.lock().end_open();
+        }
+        self.store.flush().expect("memory takes it");
+    }
+
+    /// Collects one group, whatever garbage there is. Returns whether there may be more.
+    pub(super) fn collect_once(&self) -> Result<bool> {
+        self.store.shared.collect_down_to(&|_| 0, 1, &StopToken::default())
+    }
+
+    /// Collects group by group until nothing is left to free.
+    pub(super) fn collect_all(&self) {
+        let goes_on = |_: &u32| self.collect_once().expect("memory takes it");
+        assert!((0..200).take_while(goes_on).count() < 200, "collecting does not end");
+    }
+
     /// The bytes of write buffers are written to volumes, and nothing is synced.
     pub(super) fn write_buffers(&self) -> Result<()> {
-        self.store.shared.values.flush_down_to(0)
+        self.store.shared.values.flush_down_to(0, u64::MAX)
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! 1. Each group's buffers are cut, under the group's lock.
 //! 2. The host's barrier is called with the largest cut number (law L3).
-//! 3. The cut parts are written. A part whose write failed stays cut, and is written by the next
-//!    flush with the same bytes.
+//! 3. The cut parts are written. A part whose write failed stays cut. The next flush writes it
+//!    first, with the same bytes, and cuts no further part before.
 //! 4. Segments without room get their footers, and are sealed in the segment table.
 //!
 //! The barrier of the index then syncs the volumes and commits the segment table. It waits for I/O
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use codec::SeqNo;
 use engine::{Barrier, Result};
 
-use super::group::Group;
+use super::group::{Group, GroupState};
 use super::open_segment::{Frozen, OpenSegment};
 use super::{Segment, Values};
 use crate::segment::footer;
@@ -30,53 +30,68 @@ struct Cut {
 }
 
 impl Values {
-    /// Writes the buffers of the fullest groups, until at most `bytes` are left.
+    /// Writes the buffers of the fullest groups, until at most `bytes` are left. Then seals the
+    /// segments with the most entries, until these take at most `entry_bytes` of memory.
     ///
     /// # Errors
     /// The journal's, the device's. The parts that were not written stay in memory.
-    pub(crate) fn flush_down_to(&self, bytes: u64) -> Result<()> {
-        let buffered = |group: &Arc<Group>| (group.state.lock().buffered(), Arc::clone(group));
-        let mut groups: Vec<_> = self.groups.iter().map(buffered).collect();
-        groups.sort_unstable_by_key(|(buffered, _)| Reverse(*buffered));
-        let mut left = groups.iter().map(|(buffered, _)| buffered).sum::<u64>();
-        let fullest = groups.into_iter().take_while(|(buffered, _)| {
-            let is_wanted = left > bytes;
-            left -= buffered;
+    pub(crate) fn flush_down_to(&self, bytes: u64, entry_bytes: u64) -> Result<()> {
+        let _flusher = self.flusher.lock();
+        let fullest = self.fullest(bytes, GroupState::buffered);
+        self.failures.noted(self.flush_locked(&fullest, SeqNo::ZERO))?;
+        if self.entry_bytes() <= entry_bytes {
+            return Ok(());
+        }
+        let fullest = self.fullest(entry_bytes, GroupState::entry_bytes);
+        fullest.iter().for_each(|group| group.state.lock().end_open());
+        self.failures.noted(self.flush_locked(&fullest, SeqNo::ZERO)).map(|_| ())
+    }
+
+    /// Returns the groups with the most bytes, without which at most `left` bytes remain.
+    fn fullest(&self, left: u64, bytes: impl Fn(&GroupState) -> u64) -> Vec<Arc<Group>> {
+        let mut groups: Vec<_> =
+            self.groups.iter().map(|group| (bytes(&group.state.lock()), group)).collect();
+        groups.sort_unstable_by_key(|(bytes, _)| Reverse(*bytes));
+        let mut all = groups.iter().map(|(bytes, _)| bytes).sum::<u64>();
+        let fullest = groups.into_iter().take_while(|(bytes, _)| {
+            let is_wanted = all > left;
+            all -= bytes;
             is_wanted
         });
-        let fullest: Vec<_> = fullest.map(|(_, group)| group).collect();
-        let _flusher = self.flusher.lock();
-        self.noted(self.flush_locked(&fullest, SeqNo::ZERO)).map(|_| ())
+        fullest.map(|(_, group)| Arc::clone(group)).collect()
     }
 
     /// Writes the buffers of these groups. `number` is the number that the journal must reach at
     /// least. Returns the number that it has reached. The caller has the flusher's lock.
     fn flush_locked(&self, groups: &[Arc<Group>], number: SeqNo) -> Result<SeqNo> {
-        let mut cuts = Vec::new();
-        for group in groups {
-            for unsealed in group.state.lock().unsealed() {
-                let segment = Arc::clone(&unsealed.segment);
-                cuts.extend(unsealed.freeze().map(|frozen| {
-                    let (group, segment) = (Arc::clone(group), Arc::clone(&segment));
-                    Cut { group, segment, frozen }
-                }));
-            }
+        self.failures.health.check_writable()?;
+        let failed = cut_parts(groups, |_| {});
+        if !failed.is_empty() {
+            self.write_parts(&failed, SeqNo::ZERO)?;
         }
+        let cuts = cut_parts(groups, OpenSegment::cut);
+        let reached = self.write_parts(&cuts, number)?;
+        if !cuts.is_empty() {
+            self.counts.flushes.fetch_add(1, Relaxed);
+        }
+        groups.iter().try_for_each(|group| self.seal_full(group))?;
+        Ok(reached)
+    }
+
+    /// Writes parts, once the journal has reached their numbers and `number`. Returns the number
+    /// that it has reached.
+    fn write_parts(&self, cuts: &[Cut], number: SeqNo) -> Result<SeqNo> {
         let newest = cuts.iter().map(|cut| cut.frozen.newest).max().unwrap_or(SeqNo::ZERO);
         let reached = self.barrier.reach(number.max(newest))?;
         if let Some(largest) = cuts.iter().map(|cut| cut.segment.number).max() {
             self.reserve_number(largest)?;
         }
-        for cut in &cuts {
+        for cut in cuts {
             self.volumes.write(cut.segment.place, cut.frozen.begin as u64, &cut.frozen.bytes)?;
             self.note_end(&cut.segment, cut.frozen.begin + cut.frozen.bytes.len())?;
             self.counts.flushed_bytes.fetch_add(cut.frozen.bytes.len() as u64, Relaxed);
             self.note_written(cut);
         }
-        if !cuts.is_empty() {
-            self.counts.flushes.fetch_add(1, Relaxed);
-        }
-        groups.iter().try_for_each(|group| self.seal_full(group))?;
         Ok(reached)
     }
 
@@ -96,7 +111,7 @@ impl Values {
         let found = state.unsealed().find(|one| one.segment.number == cut.segment.number);
         let counted = found.map_or(0, OpenSegment::note_written);
         drop(state);
-        self.buffers.release(counted);
+        self.accounts.buffers.release(counted);
         self.counts.buffered.fetch_sub(counted, Relaxed);
     }
 
@@ -104,27 +119,26 @@ impl Values {
     fn seal_full(&self, group: &Group) -> Result<()> {
         loop {
             let mut state = group.state.lock();
-            let Some(at) = state.full.iter().position(OpenSegment::is_written) else {
+            let Some(full) = state.full.iter_mut().find(|full| full.is_written()) else {
                 return Ok(());
             };
-            let mut full = state.full.remove(at);
+            // A job finds the entries here until the segment is sealed.
+            let (segment, newest) = (Arc::clone(&full.segment), full.newest());
+            let (offset, entries) = full.sorted_entries();
+            let entries = entries.to_vec();
             drop(state);
-            if let Err(error) = self.seal(&mut full) {
-                group.state.lock().full.insert(0, full);
-                return Err(error);
-            }
-            self.entries.release(full.entries_bytes());
+            let sealed = self.write_footer(&segment, offset as u32, &entries, newest, false)?;
+            self.note_sealed(sealed)?;
+            let mut state = group.state.lock();
+            let at = state.full.iter().position(|full| full.segment.number == segment.number);
+            let released = at.map_or(0, |at| state.full.remove(at).entry_bytes());
+            drop(state);
+            self.accounts.entries.release(released);
         }
     }
 
-    /// Writes the footer of a segment, whose records are on the device, and notes it as sealed.
-    fn seal(&self, full: &mut OpenSegment) -> Result<()> {
-        let (segment, newest) = (Arc::clone(&full.segment), full.newest());
-        let (offset, entries) = full.sorted_entries();
-        self.write_footer(&segment, offset as u32, entries, newest)
-    }
-
-    /// Writes a footer behind `records_bytes` bytes of records, and notes the segment as sealed.
+    /// Writes a footer behind `records_bytes` bytes of records, which are on the device. Returns
+    /// the sealed segment.
     ///
     /// # Errors
     /// The device's.
@@ -134,19 +148,33 @@ impl Values {
         records_bytes: u32,
         entries: &[footer::Entry],
         newest: SeqNo,
-    ) -> Result<()> {
+        is_base: bool,
+    ) -> Result<Described> {
         let count = entries.len() as u32;
         let Segment { number, range, place } = *segment;
         let bytes = footer::encode(entries, number, records_bytes as usize, self.geometry.store);
         self.volumes.write(place, u64::from(records_bytes), &bytes)?;
         self.counts.sealed.fetch_add(1, Relaxed);
         self.counts.footer_bytes.fetch_add(bytes.len() as u64, Relaxed);
-        let state = State::Sealed { records_bytes, entries: count, newest };
-        self.with_table(|table| {
-            table.put(Described { number, range, place, state });
-            Ok(())
-        })
+        let state = State::Sealed { records_bytes, entries: count, newest, is_base };
+        Ok(Described { number, range, place, state })
     }
+}
+
+/// Returns the parts of these groups that are cut, once `cut` was called for each segment.
+fn cut_parts(groups: &[Arc<Group>], cut: impl Fn(&mut OpenSegment)) -> Vec<Cut> {
+    let mut cuts = Vec::new();
+    for group in groups {
+        for unsealed in group.state.lock().unsealed() {
+            cut(unsealed);
+            let segment = &unsealed.segment;
+            cuts.extend(unsealed.frozen().map(|frozen| {
+                let (group, segment) = (Arc::clone(group), Arc::clone(segment));
+                Cut { group, segment, frozen: frozen.clone() }
+            }));
+        }
+    }
+    cuts
 }
 
 /// The barrier of the index.
@@ -155,7 +183,10 @@ impl Barrier for Values {
         let _flusher = self.flusher.lock();
         let reached = self.flush_locked(&self.groups, number);
         let reached = reached.and_then(|reached| self.sync_and_commit().map(|()| reached));
-        Ok(number.min(self.noted(reached)?))
+        let reached = self.failures.noted(reached);
+        let reached = reached.inspect_err(|error| self.failures.note_barrier(error))?;
+        self.failures.forget_flush();
+        Ok(number.min(reached))
     }
 
     fn is_journaled(&self) -> bool {

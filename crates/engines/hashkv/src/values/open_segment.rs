@@ -5,7 +5,6 @@
 //!  | on the device | being written  | the buffer         |
 //! ```
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use codec::SeqNo;
@@ -16,8 +15,11 @@ use crate::key_hash::KeyHash;
 use crate::segment::footer::{Entry, footer_bytes};
 use crate::segment::record::{BLOCK_BYTES, Record, place};
 
-/// Bytes by which a buffer grows.
-const GROWTH_BYTES: usize = 16 << 10;
+/// Bytes by which a buffer grows, at least ...
+const GROWTH_BYTES: usize = 4 << 10;
+/// ... and entries of a footer. A longer one grows by this part of it.
+const GROWTH_ENTRIES: usize = 16;
+const GROWTH_PARTS: usize = 8;
 /// Bytes of a segment for each of its records, at least: with more records it is full. The entries
 /// of its footer take memory until it is sealed.
 const BYTES_PER_ENTRY_MIN: usize = 256;
@@ -41,8 +43,8 @@ pub(crate) struct OpenSegment {
     pub(crate) segment: Arc<Segment>,
     /// Bytes of the segment on the device.
     capacity: usize,
-    /// From the oldest on. There are several only if writing one has failed.
-    frozen: VecDeque<Frozen>,
+    /// The part that is being written, or whose write has failed.
+    frozen: Option<Frozen>,
     /// The records behind the frozen part, and the offset of the first one.
     buffer: Vec<u8>,
     begin: usize,
@@ -57,7 +59,7 @@ impl OpenSegment {
         Self {
             segment,
             capacity,
-            frozen: VecDeque::new(),
+            frozen: None,
             buffer: Vec::new(),
             begin: 0,
             newest_in_buffer: SeqNo::ZERO,
@@ -83,7 +85,11 @@ impl OpenSegment {
         let (segment, offset) = (self.segment.number, self.end());
         let bytes = record.bytes();
         if self.buffer.capacity() - self.buffer.len() < bytes {
-            self.buffer.reserve_exact(bytes.next_multiple_of(GROWTH_BYTES));
+            let growth = bytes.max(self.buffer.len() / GROWTH_PARTS);
+            self.buffer.reserve_exact(growth.next_multiple_of(GROWTH_BYTES));
+        }
+        if self.entries.len() == self.entries.capacity() {
+            self.entries.reserve_exact((self.entries.len() / GROWTH_PARTS).max(GROWTH_ENTRIES));
         }
         record.encode(place(segment, offset as u64, store), &mut self.buffer);
         let (offset, bytes, number) = (offset as u32, bytes as u32, record.number);
@@ -93,35 +99,39 @@ impl OpenSegment {
         Handle { segment, offset, bytes, number }
     }
 
-    /// Cuts the buffer, and returns all parts that are to be written.
-    pub(crate) fn freeze(&mut self) -> impl Iterator<Item = Frozen> {
-        if !self.buffer.is_empty() {
-            let mut bytes = std::mem::take(&mut self.buffer);
-            let counted = bytes.len() as u64;
-            // A padding, unless the last record ends with a block.
-            bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
-            let begin = self.begin;
-            self.begin += bytes.len();
-            let newest = std::mem::replace(&mut self.newest_in_buffer, SeqNo::ZERO);
-            self.frozen.push_back(Frozen { begin, bytes: Arc::new(bytes), newest, counted });
+    /// Cuts the buffer: its records are a part that is to be written. No part is cut before.
+    pub(crate) fn cut(&mut self) {
+        if self.buffer.is_empty() {
+            return;
         }
-        self.frozen.iter().cloned()
+        let mut bytes = std::mem::take(&mut self.buffer);
+        let counted = bytes.len() as u64;
+        // A padding, unless the last record ends with a block.
+        bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
+        let begin = self.begin;
+        self.begin += bytes.len();
+        let newest = std::mem::replace(&mut self.newest_in_buffer, SeqNo::ZERO);
+        self.frozen = Some(Frozen { begin, bytes: Arc::new(bytes), newest, counted });
     }
 
-    /// Notes that the oldest frozen part is on the device. Returns the bytes of its records.
+    /// Returns the part that is to be written.
+    pub(crate) fn frozen(&self) -> Option<&Frozen> {
+        self.frozen.as_ref()
+    }
+
+    /// Notes that the cut part is on the device. Returns the bytes of its records.
     pub(crate) fn note_written(&mut self) -> u64 {
-        self.frozen.pop_front().map_or(0, |frozen| frozen.counted)
+        self.frozen.take().map_or(0, |frozen| frozen.counted)
     }
 
     /// Returns whether all records are on the device.
     pub(crate) fn is_written(&self) -> bool {
-        self.frozen.is_empty() && self.buffer.is_empty()
+        self.frozen.is_none() && self.buffer.is_empty()
     }
 
     /// Returns the bytes of records that are not on the device.
     pub(crate) fn buffered(&self) -> u64 {
-        let frozen: u64 = self.frozen.iter().map(|frozen| frozen.counted).sum();
-        frozen + self.buffer.len() as u64
+        self.frozen.as_ref().map_or(0, |frozen| frozen.counted) + self.buffer.len() as u64
     }
 
     /// Returns the bytes of a record that is not on the device, or `None` if it is.
@@ -129,9 +139,14 @@ impl OpenSegment {
         if let Some(at) = offset.checked_sub(self.begin) {
             return self.buffer.get(at..at + bytes);
         }
-        let frozen = self.frozen.iter().rfind(|frozen| frozen.begin <= offset)?;
-        let at = offset - frozen.begin;
+        let frozen = self.frozen.as_ref()?;
+        let at = offset.checked_sub(frozen.begin)?;
         frozen.bytes.get(at..at + bytes)
+    }
+
+    /// Returns the entries.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
     }
 
     /// Returns the offset of the footer, and the entries in their order. All records are on the
@@ -147,7 +162,7 @@ impl OpenSegment {
     }
 
     /// Returns the bytes of memory that are counted for its entries.
-    pub(crate) fn entries_bytes(&self) -> u64 {
+    pub(crate) fn entry_bytes(&self) -> u64 {
         (self.entries.len() * size_of::<Entry>()) as u64
     }
 }

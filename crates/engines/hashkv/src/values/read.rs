@@ -6,6 +6,7 @@ use codec::Corruption;
 use device::{Buffer, File};
 use engine::{Error, ReadRequest, ReadSource, Result};
 
+use super::fetch::Fetched;
 use super::{Segment, Values};
 use crate::index_value::Handle;
 use crate::key_hash::KeyHash;
@@ -40,17 +41,15 @@ impl Values {
         found.transpose().map_err(|damage| self.damage_of(handle, damage))
     }
 
-    /// Returns the blocks that have a record on the device.
+    /// Returns the blocks of the device that have the record of a handle in a segment.
     ///
     /// # Errors
-    /// There is no such segment: the handle is damaged.
-    pub(crate) fn span(&self, handle: Handle) -> Result<Span> {
-        let segment = self.segment(handle.segment);
-        let segment = segment.ok_or_else(|| self.damage_of(handle, missing(handle)))?;
+    /// The handle is longer than the segment.
+    pub(crate) fn span(&self, segment: &Arc<Segment>, handle: Handle) -> Result<Span> {
         let capacity = u64::from(segment.place.count) * u64::from(self.geometry.segment_bytes);
         let (begin, bytes) = (u64::from(handle.offset), u64::from(handle.bytes));
         if begin + bytes > capacity || bytes == 0 {
-            return Err(self.damage(&segment, "a handle is longer than its segment", begin));
+            return Err(self.damage(segment, "a handle is longer than its segment", begin));
         }
         let block = BLOCK_BYTES as u64;
         let first = begin / block * block;
@@ -58,7 +57,7 @@ impl Values {
         let file = self.volumes.file(segment.place.volume)? as Arc<dyn File>;
         let offset = self.volumes.offset(segment.place) + first;
         let (len, skipped) = ((end - first) as usize, (begin - first) as usize);
-        Ok(Span { segment, file, offset, len, skipped })
+        Ok(Span { segment: Arc::clone(segment), file, offset, len, skipped })
     }
 
     /// Returns the record of a handle in the blocks that were read.
@@ -80,7 +79,8 @@ impl Values {
         record.map_err(|damage| damaged(&damage.what))
     }
 
-    /// Passes the value of a record to `take`. Waits for the device if the record is there.
+    /// Passes the value of a record to `take`. Waits for the device if the record is there. A
+    /// snapshot sees the record.
     ///
     /// # Errors
     /// Damage; the device's.
@@ -88,16 +88,31 @@ impl Values {
         &self,
         key: &[u8],
         handle: Handle,
+        source: &Arc<dyn ReadSource>,
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<()> {
         if self.try_read(key, handle, take)?.is_some() {
             return Ok(());
         }
-        let span = self.span(handle)?;
-        let mut blocks = Buffer::zeroed(span.len);
-        span.file.read_at(span.offset, &mut blocks)?;
-        take(self.record_in(&span, &blocks, key, handle)?.value);
-        Ok(())
+        let mut fetch = self.fetch(key, handle, source)?;
+        let mut value = Vec::new();
+        loop {
+            let mut fetched = Fetched::Gone;
+            for (number, read) in fetch.reads().to_vec().into_iter().enumerate() {
+                let mut blocks = Buffer::zeroed(read.len);
+                let done = read.file.read_at(read.offset, &mut blocks);
+                let done = done.map(|()| &*blocks).map_err(Error::from);
+                fetched = fetch.resume(self, key, (number, done), source, &mut value)?;
+            }
+            match fetched {
+                Fetched::Value => {
+                    take(&value);
+                    return Ok(());
+                }
+                Fetched::Gone => return Err(self.damage_of(handle, missing(handle))),
+                Fetched::Waiting | Fetched::NextRound => {}
+            }
+        }
     }
 
     /// Returns the hash of a key.
@@ -105,7 +120,8 @@ impl Values {
         self.geometry.secret.hash(key)
     }
 
-    fn damage_of(&self, handle: Handle, damage: Corruption) -> Error {
+    /// Returns damage of the record of a handle.
+    pub(crate) fn damage_of(&self, handle: Handle, damage: Corruption) -> Error {
         match self.segment(handle.segment) {
             Some(segment) => self.damage(&segment, &damage.what, u64::from(handle.offset)),
             None => damage.at(crate::INDEX_DIR, 0).into(),
@@ -121,6 +137,8 @@ impl Span {
     }
 }
 
-fn missing(handle: Handle) -> Corruption {
-    Corruption::new(format!("a handle names segment {}, which is missing", handle.segment), 0)
+/// Returns the damage of a handle whose record is nowhere.
+pub(crate) fn missing(handle: Handle) -> Corruption {
+    let Handle { segment, number, .. } = handle;
+    Corruption::new(format!("the record of write {number} of segment {segment} is missing"), 0)
 }

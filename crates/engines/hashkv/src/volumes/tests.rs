@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use device::{Device, Mode};
+use device::{Device, Faults, Mode, SimulatedDisk};
 
 use super::{HEADER_BYTES, PLACES, Place, Volumes, check_headers, file_name, file_number};
 
@@ -28,6 +28,39 @@ fn a_place_is_taken_once_until_it_is_released() {
     assert_eq!(volumes.take(4), Place { volume: 1, first: 1, count: 4 });
     assert_eq!(volumes.take(3), Place { volume: 0, first: 3, count: 3 });
     assert_eq!(volumes.take(PLACES + 1), Place { volume: 2, first: 0, count: PLACES + 1 });
+}
+
+/// The table refuses a segment that begins beyond the first place and ends beyond the last one.
+#[test]
+fn places_of_a_longer_volume_are_reused_within_the_limit() {
+    let volumes = volumes(&device::memory());
+    let long = volumes.take(2 * PLACES);
+    volumes.write(long, 0, &[1; 4096]).expect("memory takes it");
+    volumes.release(long).expect("punches");
+    let again: Vec<Place> = (0..2 * PLACES).map(|_| volumes.take(1)).collect();
+    assert!(again.iter().all(|place| place.first < PLACES), "{again:?}");
+    assert_eq!(again.iter().filter(|place| place.volume == long.volume).count(), PLACES as usize);
+}
+
+/// A crash after a later commit must not bring the bytes of a released place back.
+#[test]
+fn a_released_place_is_synced() {
+    let disk = SimulatedDisk::new(1, Faults::none());
+    disk.keep_history();
+    let device: Arc<dyn Device> = Arc::<SimulatedDisk>::clone(&disk);
+    let volumes = volumes(&device);
+    let place = volumes.take(1);
+    volumes.write(place, 0, &[1; 4096]).expect("an honest disk");
+    volumes.sync().expect("an honest disk");
+    volumes.release(place).expect("punches");
+    volumes.sync().expect("an honest disk");
+    let history = disk.history();
+    let mut replay = history.replay();
+    replay.advance_to(history.last_operation());
+    let after: Arc<dyn Device> = replay.crash_losing_all();
+    let volumes = Volumes::new(after, PLACE_BYTES);
+    volumes.claim(place).expect("it is free");
+    assert_eq!(volumes.read(place, 0, 1).expect("reads")[0], 0);
 }
 
 #[test]

@@ -11,15 +11,17 @@ use crate::crates::suite::Fixture;
 
 pub(crate) struct HashKvFixture;
 
-/// Small parts, so that what little the suite writes takes many segments, and pairs on both sides
-/// of the separation.
+/// Small parts, so that the little data of the suite takes many segments, has pairs on both sides
+/// of the separation, and fills the reserve for garbage.
 pub(crate) fn options() -> Options {
     Options {
         separation_bytes: 24,
-        segment_bytes_max: 64 << 10,
+        segment_bytes_max: 8 << 10,
         groups_max: 4,
         buffer_bytes_max: 64 << 10,
+        reserve_percent: 0,
         table_bytes: 1 << 10,
+        ..Options::default()
     }
 }
 

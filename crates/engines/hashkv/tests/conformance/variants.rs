@@ -5,7 +5,7 @@ use std::sync::Arc;
 use conformance::{Check, Suite};
 use device::Device;
 use engine::{Engine, Host, Result};
-use thermocline_hashkv::{Options, Store};
+use thermocline_hashkv::{Options, Policy, Store};
 
 use crate::crates::suite::Fixture;
 use crate::fixture::{HashKvFixture, index_options, options};
@@ -72,4 +72,5 @@ variants! {
     with_all_values_apart: Options { separation_bytes: 0, ..options() };
     with_all_values_in_the_index: Options { separation_bytes: 64 << 10, ..options() };
     with_one_group: Options { groups_max: 1, ..options() };
+    with_whole_groups_collected: Options { policy: Policy::Group, ..options() };
 }

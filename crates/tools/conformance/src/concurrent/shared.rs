@@ -12,6 +12,7 @@ use reads::{BlockingReads, ReadPool};
 use sync::locks::{Mutex, MutexGuard};
 
 use crate::Fixture;
+use crate::bench::Journaled;
 use crate::failure::catch;
 use crate::host::{self, Opened};
 use crate::operation::Step;
@@ -38,15 +39,19 @@ pub(super) fn failed(error: engine::Error) -> String {
     error.to_string()
 }
 
-fn open(fixture: &dyn Fixture, device: &Arc<dyn Device>) -> Result<Opened, String> {
-    host::open_threaded(fixture, device, Arc::new(NoJournal), 0).map_err(failed)
+fn open(
+    fixture: &dyn Fixture,
+    device: &Arc<dyn Device>,
+    barrier: Arc<dyn engine::Barrier>,
+) -> Result<Opened, String> {
+    host::open_threaded(fixture, device, barrier, 0).map_err(failed)
 }
 
 impl Shared {
     /// Returns a fresh store for this many threads that matter.
     pub(super) fn open(fixture: &dyn Fixture, threads: usize) -> Result<Arc<Self>, String> {
         let device = device::memory();
-        let opened = open(fixture, &device)?;
+        let opened = open(fixture, &device, Arc::new(NoJournal))?;
         let locks = (0..STRIPES).map(|_| Mutex::new(())).collect();
         let journal = Mutex::default();
         let start = Barrier::new(threads);
@@ -141,7 +146,8 @@ impl Shared {
         let persisted = self.opened.engine.persisted();
         self.opened.engine.close().map_err(failed)?;
         fixture.check(&self.device).map_err(|error| format!("the offline check: {error}"))?;
-        let again = open(fixture, &self.device)?;
+        // Without a journal an engine may take the numbers that it finds for used.
+        let again = open(fixture, &self.device, Arc::new(Journaled))?;
         let engine = &again.engine;
         if engine.persisted() < persisted {
             return Err(format!("persisted() fell from {persisted} to {}", engine.persisted()));

@@ -79,7 +79,11 @@ impl Life {
                 _ => Durability::Synced,
             };
             let seqno = database.opened.sequence.last().get() + 1;
-            let steps = generator.write();
+            let mut steps = generator.write();
+            // A store of few pages refuses a batch that is longer than its memory.
+            while steps.len() > 1 && database.refuses(&steps) {
+                steps.pop();
+            }
             // Before it is issued: a write that was cut off may be there nevertheless.
             model.apply(&steps, seqno);
             let lines: Vec<String> = steps.iter().map(ToString::to_string).collect();

@@ -1,0 +1,354 @@
+//! Collection: jobs that free the space of records which newer ones have superseded.
+//!
+//! A job takes one group. A group has one job at a time, and a store as well.
+//!
+//! 1. The footers of the group's sealed segments are merged with the entries of segments in memory
+//!    (`collect/judge.rs`). The index is not looked up.
+//! 2. A planner chooses the victims (`collect/plan.rs`): sealed segments without a record above the
+//!    durable number of the index. So base segments never have a record that a crash could make
+//!    void.
+//! 3. The records of the victims that are not dead are copied to new base segments, each with its
+//!    number. No lock is held.
+//! 4. The volumes are synced. One edit of the segment table adds the new segments and removes the
+//!    victims. (`collect/exchange.rs`)
+//! 5. Readers get the new segments, and lose the victims. The places of the victims are free.
+//!
+//! The index is never written. A reader finds a moved record by its hash and number
+//! (`values/fetch.rs`).
+//!
+//! A crash before the edit of step 4 leaves places that no segment has, and the victims whole. A
+//! crash after it leaves free places with old bytes. An opening returns both to the device.
+//!
+//! # Marks
+//! The *reserve* is a part of the live bytes and 16 segments. A job begins once garbage is above
+//! three quarters of it. From seven eighths on, each write waits in proportion. Earlier marks waste
+//! the reserve: the less garbage a victim has, the more bytes are copied for each byte that is
+//! freed.
+
+mod exchange;
+mod judge;
+mod plan;
+mod sources;
+
+pub(crate) use judge::Entries;
+pub(crate) use sources::FooterEntries;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use engine::{Error, Result};
+use rand::RngExt as _;
+use workers::{Class, StopToken};
+
+use crate::segment_table::{Described, State};
+use crate::store::Shared;
+use crate::values::group::Group;
+use crate::values::ledger::{Moment, Space};
+use exchange::{Outputs, Victim};
+use judge::Judgement;
+use plan::{Candidate, plan};
+
+/// The work of collections, as background errors name it.
+pub(crate) const COLLECT: &str = "the collection of values";
+/// The same of groups that cannot be collected. It stays until the store is closed.
+const DAMAGED: &str = "the collection of a damaged group of values";
+/// Segments of the reserve, besides a part of the live bytes.
+const SEGMENTS: u64 = 16;
+/// Bytes that are copied before the victims so far are exchanged.
+const COPY_BYTES: u64 = 8 << 20;
+/// Nanoseconds that a write owes for each KiB when the reserve is full: 10 MB/s.
+const NANOS_PER_KIB: u64 = 100_000;
+
+/// The marks of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// Garbage below this is left.
+    pub(crate) target: u64,
+    /// Garbage above this begins a job.
+    pub(crate) lower: u64,
+    /// Garbage above this slows writers down.
+    pub(crate) upper: u64,
+    pub(crate) reserve: u64,
+}
+
+impl Marks {
+    /// Returns the marks of a store with `live` bytes of live records.
+    pub(crate) fn of(live: u64, percent: u32, segment_bytes: u32) -> Self {
+        let part = u128::from(live) * u128::from(percent) / 100;
+        let part = u64::try_from(part).unwrap_or(u64::MAX);
+        let reserve = part.saturating_add(SEGMENTS * u64::from(segment_bytes));
+        let eighth = reserve / 8;
+        Self { target: eighth * 5, lower: eighth * 6, upper: eighth * 7, reserve }
+    }
+
+    /// Returns the nanoseconds that a write owes for each KiB while there are `garbage` bytes of
+    /// garbage.
+    pub(crate) fn delay(&self, garbage: u64) -> u64 {
+        let above = garbage.saturating_sub(self.upper).min(self.reserve - self.upper);
+        let part = u128::from(NANOS_PER_KIB) * u128::from(above);
+        (part / u128::from((self.reserve - self.upper).max(1))) as u64
+    }
+}
+
+impl Shared {
+    /// Returns how far writes are durable in the index, and which snapshots there may be.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { durable: self.index.persisted(), oldest: self.host.sequence.horizon() }
+    }
+
+    /// Returns the known bytes of live records and of garbage.
+    pub(crate) fn space(&self) -> Space {
+        self.values.count_space(self.moment())
+    }
+
+    fn marks(&self, space: &Space) -> Marks {
+        Marks::of(
+            space.live + space.found,
+            self.options.reserve_percent,
+            self.values.geometry.segment_bytes,
+        )
+    }
+
+    /// Has a group collected, soon, if there is more garbage than the lower mark.
+    pub(crate) fn collect_if_due(self: &Arc<Self>) {
+        let space = self.set_pace();
+        let is_pausing = self.values.failures.pausing(COLLECT).is_some();
+        if space.garbage + space.found > self.marks(&space).lower && !is_pausing {
+            self.schedule_collect();
+        }
+    }
+
+    /// Sets the wait that writes owe now.
+    fn set_pace(&self) -> Space {
+        let space = self.space();
+        self.admission.delay.store(self.marks(&space).delay(space.garbage), Relaxed);
+        space
+    }
+
+    fn schedule_collect(self: &Arc<Self>) {
+        if self.admission.is_collect_queued.swap(true, SeqCst) {
+            return;
+        }
+        let shared = Arc::downgrade(self);
+        let task = move |stop: &StopToken| {
+            let Some(shared) = shared.upgrade() else { return };
+            let collected = shared.collect(stop);
+            shared.values.failures.note(COLLECT, &collected);
+            shared.admission.is_collect_queued.store(false, SeqCst);
+            shared.set_pace();
+            if collected == Ok(true) && !stop.is_stopping() {
+                shared.collect_if_due();
+            }
+        };
+        // A pool that is stopping runs nothing more.
+        if self.group.submit(Class::Compact, "collect", task).is_err() {
+            self.admission.is_collect_queued.store(false, SeqCst);
+        }
+    }
+
+    /// Collects the group with the most garbage, until garbage is below its target. Returns whether
+    /// another job may free more.
+    ///
+    /// # Errors
+    /// The device's; damage of a segment.
+    pub(crate) fn collect(&self, stop: &StopToken) -> Result<bool> {
+        let target = |space: &Space| self.marks(space).target;
+        self.collect_down_to(&target, u64::from(self.values.geometry.segment_bytes), stop)
+    }
+
+    /// Collects the group with the most garbage, if that has at least `least` bytes, until there is
+    /// as little as `target` returns.
+    pub(crate) fn collect_down_to(
+        &self,
+        target: &dyn Fn(&Space) -> u64,
+        least: u64,
+        stop: &StopToken,
+    ) -> Result<bool> {
+        self.health.check_writable()?;
+        // A checkpoint copies the segments that the table names.
+        let Some(_gate) = self.values.exchanges.try_lock() else { return Ok(false) };
+        let moment = self.moment();
+        let before = self.values.count_space(moment);
+        // Records that wait for the index cannot be dropped: it is flushed before they fill the
+        // reserve.
+        if before.pending > self.marks(&before).reserve / 4 {
+            self.index.flush().map_err(|error| self.values.failures.placed(error))?;
+        }
+        let moment = Moment { durable: self.index.persisted(), ..moment };
+        let Some(group) = self.values.dirtiest(moment, least) else { return Ok(false) };
+        let freed = self.judge_group(&group, moment).and_then(|job| {
+            // The judgement has changed what is known of the garbage.
+            let space = self.space();
+            let wanted = space.garbage.saturating_sub(target(&space));
+            self.free(&group, &job, wanted, stop)
+        });
+        let freed = match freed {
+            Err(error @ Error::Corruption(_)) => {
+                group.state.lock().is_barred = true;
+                self.values.failures.note_damage(DAMAGED, &error);
+                // Other groups may have garbage.
+                return Ok(true);
+            }
+            freed => freed?,
+        };
+        self.values.counts().collections.fetch_add(1, Relaxed);
+        let after = self.space();
+        Ok(freed > 0 || after.garbage + after.found < before.garbage + before.found)
+    }
+
+    /// Judges the records of a group, and notes what is known of its bytes then.
+    pub(crate) fn judge_group(&self, group: &Group, moment: Moment) -> Result<Job> {
+        let (sealed, mut sources, unknown) = self.values.sources_of(group);
+        let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
+        let judgement = judge::judge(&mut sources, moment.durable, &is_seen)?;
+        let mut job = Job { sealed, judgement, durable: moment.durable };
+        job.note(group, moment, unknown);
+        Ok(job)
+    }
+
+    /// Collects victims of a group until `wanted` bytes are free. Returns the bytes that it freed.
+    fn free(&self, group: &Group, job: &Job, wanted: u64, stop: &StopToken) -> Result<u64> {
+        let place_bytes = u64::from(self.values.geometry.segment_bytes);
+        let mut random = self.host.environment.random("hashkv collection");
+        let mut below = |below: u64| random.random_range(0..below.max(1));
+        let order = plan(self.options.policy, &job.candidates(place_bytes), &mut below);
+        let (mut freed, mut gone) = (0, vec![false; job.judgement.segments.len()]);
+        let mut order = order.into_iter().peekable();
+        while freed < wanted && order.peek().is_some() && !stop.is_stopping() {
+            self.health.check_writable()?;
+            let (mut batch, mut copied, mut freed_by_batch) = (Vec::new(), 0, 0);
+            while copied < COPY_BYTES && freed + freed_by_batch < wanted {
+                let Some(number) = order.next() else { break };
+                let Some(source) = job.source(number) else { continue };
+                copied += job.copied(source);
+                freed_by_batch += job.dead(source);
+                if let Some(gone) = gone.get_mut(source) {
+                    *gone = true;
+                }
+                batch.push(source);
+            }
+            let mut outputs = Outputs::new(&self.values, group);
+            let victims: Vec<Victim<'_>> =
+                batch.iter().filter_map(|source| job.victim(*source, &gone)).collect();
+            let exchanged = outputs.copy(&victims).and_then(|()| outputs.exchange(&victims));
+            self.values.drop_directories(self.memory_split().directory_bytes);
+            if let Err(error) = exchanged {
+                // After another failure the table may name the outputs. The next opening returns
+                // the places that it does not name.
+                if error.is_retryable() || matches!(error, Error::Corruption(_)) {
+                    outputs.discard();
+                }
+                return Err(error);
+            }
+            freed += freed_by_batch;
+            let mut state = group.state.lock();
+            state.ledger.dead = state.ledger.dead.saturating_sub(freed_by_batch);
+        }
+        // Markers whose older records were removed are dead for the next job.
+        let is_gone = |source: usize| gone.get(source).copied().unwrap_or(false);
+        let lone = job.judgement.lone_marker_bytes(is_gone);
+        if freed > 0 {
+            group.state.lock().ledger.unknown += lone;
+        }
+        Ok(freed)
+    }
+}
+
+/// The judgement of a group, and its segments.
+pub(crate) struct Job {
+    /// The sealed segments: the first sources of the judgement, in its order.
+    sealed: Vec<Described>,
+    judgement: Judgement,
+    durable: codec::SeqNo,
+}
+
+impl Job {
+    /// Notes what is known of the group's bytes. `unknown` bytes were so before.
+    fn note(&mut self, group: &Group, moment: Moment, unknown: u64) {
+        let (mut live, mut dead, mut pending, mut held) = (0, 0, 0, 0);
+        let mut until = self.judgement.pending_until;
+        for (at, judged) in self.judgement.segments.iter().enumerate() {
+            let Some(described) = self.sealed.get(at) else { continue };
+            live += judged.live_bytes;
+            held += judged.held_bytes;
+            pending += judged.pending_bytes;
+            // A segment above the durable number is no victim yet.
+            match newest(described) > self.durable {
+                true => {
+                    pending += judged.dead_bytes;
+                    until = until.max(newest(described));
+                }
+                false => dead += judged.dead_bytes,
+            }
+        }
+        let mut state = group.state.lock();
+        let ledger = &mut state.ledger;
+        (ledger.live, ledger.dead) = (live, dead);
+        (ledger.pending, ledger.held) = ((pending, until), (held, moment.oldest));
+        ledger.unknown = ledger.unknown.saturating_sub(unknown);
+        ledger.found = 0;
+    }
+
+    /// Returns the segments that the job may collect.
+    fn candidates(&self, place_bytes: u64) -> Vec<Candidate> {
+        let candidate = |(at, described): (usize, &Described)| Candidate {
+            number: described.number,
+            bytes: u64::from(described.place.count) * place_bytes,
+            copied: self.copied(at),
+            dead: self.dead(at),
+            age: self.durable.get().saturating_sub(newest(described).get()),
+        };
+        let sealed = self.sealed.iter().enumerate();
+        sealed.filter(|(_, it)| newest(it) <= self.durable).map(candidate).collect()
+    }
+
+    fn source(&self, number: u64) -> Option<usize> {
+        self.sealed.iter().position(|described| described.number == number)
+    }
+
+    /// Returns the bytes that collecting a segment copies.
+    fn copied(&self, source: usize) -> u64 {
+        let judged = self.judgement.segments.get(source);
+        judged.map_or(0, |it| it.live_bytes + it.pending_bytes + it.held_bytes)
+    }
+
+    fn dead(&self, source: usize) -> u64 {
+        self.judgement.segments.get(source).map_or(0, |judged| judged.dead_bytes)
+    }
+
+    /// Returns a victim. `gone` are all segments that the job removes.
+    fn victim(&self, source: usize, gone: &[bool]) -> Option<Victim<'_>> {
+        let described = self.sealed.get(source)?;
+        let judged = self.judgement.segments.get(source)?;
+        let is_gone = |other: usize| gone.get(other).copied().unwrap_or(false);
+        let markers = self.judgement.markers_without(source, is_gone);
+        Some(Victim { described, judged, markers })
+    }
+}
+
+/// Returns the largest number of a record.
+fn newest(described: &Described) -> codec::SeqNo {
+    match described.state {
+        State::Sealed { newest, .. } => newest,
+        State::Open { .. } => codec::SeqNo::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_slow_down_above_the_upper_mark() {
+        let marks = Marks::of(100 << 20, 30, 1 << 20);
+        assert_eq!(marks.reserve, (30 + 16) << 20);
+        assert!(marks.target < marks.lower && marks.lower < marks.upper);
+        assert_eq!(marks.delay(marks.upper), 0);
+        let half = marks.delay((marks.upper + marks.reserve) / 2);
+        assert!((NANOS_PER_KIB / 2).abs_diff(half) < 1000, "{half}");
+        assert_eq!(marks.delay(marks.reserve * 2), NANOS_PER_KIB);
+        // Without live bytes there are 16 segments.
+        assert_eq!(Marks::of(0, 30, 64 << 10).reserve, 1 << 20);
+        assert_eq!(Marks::of(u64::MAX, 400, 64 << 10).reserve, u64::MAX);
+    }
+}

@@ -1,0 +1,79 @@
+//! Directories of groups that are not in memory: they are read in the background.
+//!
+//! A job makes the directory of a group whose records it moves first. An opening has none, and
+//! memory may not suffice for all of them. A lookup that needs one which is not in memory searches
+//! footers, and has the directory read.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use engine::Result;
+use workers::{Class, StopToken};
+
+use crate::collect::Entries as _;
+use crate::collect::FooterEntries;
+use crate::segment_table::{Described, State};
+use crate::store::Shared;
+use crate::values::directory::Directory;
+use crate::values::group::Group;
+
+impl Shared {
+    /// Has the directory of a key's group read, soon.
+    pub(crate) fn load_directory(self: &Arc<Self>, key: &[u8]) {
+        let group = Arc::clone(self.values.group(self.values.hash(key).position()));
+        if group.is_loading.swap(true, SeqCst) {
+            return;
+        }
+        let shared = Arc::downgrade(self);
+        let of = Arc::clone(&group);
+        let task = move |stop: &StopToken| {
+            let Some(shared) = shared.upgrade() else { return };
+            // Lookups search footers if it fails.
+            let _ = shared.read_directory(&of, stop);
+            of.is_loading.store(false, SeqCst);
+        };
+        if self.group.submit(Class::Collect, "read a directory", task).is_err() {
+            group.is_loading.store(false, SeqCst);
+        }
+    }
+
+    /// Reads the directory of a group, unless a job changes its base segments meanwhile.
+    fn read_directory(&self, group: &Group, stop: &StopToken) -> Result<()> {
+        let state = group.state.lock();
+        let version = state.version;
+        let bases: Vec<Described> = state.sealed.values().copied().filter(is_base).collect();
+        drop(state);
+        let entries: usize = bases.iter().map(|base| base.entries() as usize).sum();
+        let mut directory = Directory::with_room(entries);
+        let share = self.memory_split().directory_bytes;
+        if directory.bytes() > share {
+            return Ok(());
+        }
+        for base in bases {
+            self.health.check_open()?;
+            if stop.is_stopping() {
+                return Ok(());
+            }
+            let mut footer = FooterEntries::new(&self.values, base);
+            let mut records = Vec::with_capacity(base.entries() as usize);
+            while let Some(entry) = footer.next()? {
+                records.push((entry.hash, entry.offset));
+            }
+            if !directory.add(base.number, records) {
+                return Ok(());
+            }
+        }
+        let mut state = group.state.lock();
+        if state.version == version && state.directory.is_none() {
+            self.values.accounts.directories.add(directory.bytes());
+            state.directory = Some(directory);
+        }
+        drop(state);
+        self.values.drop_directories(share);
+        Ok(())
+    }
+}
+
+fn is_base(described: &Described) -> bool {
+    matches!(described.state, State::Sealed { is_base: true, .. })
+}
