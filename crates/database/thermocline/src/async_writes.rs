@@ -1,17 +1,20 @@
-//! Writes as futures, for any executor: of one key here, [swaps](swap) and [batches](batch) beside it.
+//! Writes as futures, for any executor. This file has the writes of one key; [`swap`] has the
+//! compare-and-swaps, and [`batch`] the batches.
 //!
-//! 1. Polled first, a future writes itself, if that waits for nobody: its durability needs no wait, the
-//!    key's lock is free, memory knows the old value, and engine and journal have room ([`crate::try_write`]).
-//! 2. Otherwise it is handed in at its keyspace's desk ([`desk`]), a batch at that of one of its keyspaces, and a thread does it together with others
-//!    ([`serve`]): old values on disk are looked up beside each other, and all that one turn has done share a
-//!    wait for the journal. Then the future is told, and its waker woken.
+//! 1. The first poll does the write, if it need not wait ([`crate::try_write`]). For that, the
+//!    durability needs no wait, the key's lock is free, memory knows the old value, and the engine
+//!    and the journal have room.
+//! 2. Otherwise the poll hands the write in at the desk of its keyspace ([`desk`]), and a batch at
+//!    the desk of one of its keyspaces. A thread does it together with other writes ([`serve`]).
+//!    The lookups of old values on disk overlap, and the writes of one turn share a wait for the
+//!    journal. Then the thread stores the result for the future and calls its waker.
 //!
 //! # Invariants
-//! - F1. Before it is polled a future has done nothing.
-//! - F2. A poll waits for no device, no flush and no compaction, nor for a lock that is held while anybody
-//!   waits for these.
-//! - F3. One that was handed in and is dropped is either done or not done, as a whole; which of the two
-//!   is open until the thread has come to it, or the database is closed.
+//! - F1. A future has done nothing before its first poll.
+//! - F2. A poll waits for no device, no flush and no compaction. It also waits for no lock that
+//!   another thread holds while it waits for one of these.
+//! - F3. A future that was handed in and is dropped takes place as a whole or not at all. Which of
+//!   the two is open until the thread begins it, or the database is closed.
 
 mod batch;
 pub(crate) mod desk;
@@ -53,7 +56,7 @@ pub struct AsyncWrite(Writing);
 #[must_use = "a future does nothing unless it is polled"]
 pub struct AsyncUpdate(Writing);
 
-/// What either is.
+/// A write of one key under way: the content of the futures.
 struct Writing {
     keyspace: Keyspace,
     state: State,
@@ -70,7 +73,7 @@ enum State {
     Over,
 }
 
-/// What is to be written, as its user knows it.
+/// The change that the caller asked for. A value has its stored form.
 enum What {
     Put(Vec<u8>),
     Delete,
@@ -118,25 +121,29 @@ where
 }
 
 impl Keyspace {
-    /// [`Keyspace::put`] as a future, which needs no particular executor. What it answers, and what it has
-    /// reached by then, is as there.
+    /// [`Keyspace::put`] as a future, which needs no particular executor. Its output is the same,
+    /// and when it is ready the write has reached the same durability.
     ///
     /// # When it takes place
-    /// It does nothing before it is polled. Where that waits for nobody, the first poll does it: in a
-    /// keyspace without a journal, or by a handle whose durability is [`crate::Durability::Buffered`], as long
-    /// as the engine has room. Otherwise a thread of the database, one a keyspace, which is started when it
-    /// is first needed, does it, and wakes whoever polled last. No poll waits for the device, for a flush or
-    /// a compaction, or for the journal; where an engine slows writers down it is that thread which waits.
+    /// It does nothing before it is polled. The first poll does the write in a keyspace without a
+    /// journal, or by a handle whose durability is [`crate::Durability::Buffered`]. It does so if
+    /// the engine and the journal have room, no other thread has locked the key, and key and value
+    /// have at most 64 KiB. Otherwise a thread of the database does the write and wakes the task
+    /// that polled last. Each keyspace has one such thread, which is started when it is first
+    /// needed. No poll waits for the device, for a flush or a compaction, or for the journal. If an
+    /// engine slows writers down, that thread waits.
     ///
-    /// Of two futures of one key the second takes place after the first if it is polled first after the
-    /// first was ready. Those that are under way beside each other take place in any order, whatever order
-    /// they were made or polled in, also those of one task.
+    /// Of two futures of one key, the second takes place after the first if its first poll comes
+    /// after the first was ready. Futures that are under way at the same time take place in any
+    /// order, whatever the order in which they were made or polled. This also holds for the futures
+    /// of one task.
     ///
     /// # When it is dropped
-    /// One that was never polled has done nothing and never will, and one that was ready has taken place.
-    /// One that was polled and is dropped before it was ready may or may not take place, as a whole: soon, if it
-    /// does, and not after [`crate::Db::close`] has returned. Whoever has to know keeps polling it, or
-    /// reads. It is in nobody's way.
+    /// A future that was never polled has done nothing and never will. A future that was ready has
+    /// taken place. A future that was polled and is dropped before it was ready may or may not take
+    /// place, as a whole. If it does, that is soon, and not after [`crate::Db::close`] has
+    /// returned. A caller that has to know polls until it is ready, or reads the key. A dropped
+    /// future blocks no other operation.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -153,7 +160,7 @@ impl Keyspace {
     /// };
     /// block_on(async {
     ///     hits.put_async(b"home", &6_u64.to_le_bytes()).await?;
-    ///     // Beside each other: what has to be read from disk is read at once.
+    ///     // Concurrently: the reads from disk overlap.
     ///     let pages: [&[u8]; 3] = [b"home", b"news", b"home"];
     ///     try_join_all(pages.map(|page| hits.rmw_async(page, add_one))).await?;
     ///     let counts = hits.multi_get_async(&[b"home", b"news", b"shop"]).await?;
@@ -168,16 +175,16 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// As [`Keyspace::put`]. [`Error::Closed`] also if the database is closed meanwhile, and nothing was
-    /// written then; or if the thread ends in a panic, which is a mistake of the database, and then it may
-    /// have been.
+    /// As [`Keyspace::put`]. [`Error::Closed`] also if the database is closed meanwhile; then
+    /// nothing was written. [`Error::Closed`] as well if the thread ends in a panic, which is a
+    /// defect of the database; then the value may have been written.
     pub fn put_async(&self, key: &[u8], value: &[u8]) -> AsyncWrite {
         let what = self.stored(value).map(|stored| What::Put(stored.into_owned()));
         AsyncWrite(self.writing(key, what))
     }
 
-    /// [`Keyspace::put_until`] as a future. When it takes place, and what it means to drop it, is as in
-    /// [`Keyspace::put_async`]; whether the end is past is told when it is polled first.
+    /// [`Keyspace::put_until`] as a future. It takes place, and can be dropped, as
+    /// [`Keyspace::put_async`] says. The first poll decides whether the end is past.
     ///
     /// # Errors
     /// As [`Keyspace::put_until`]; [`Error::Closed`] as [`Keyspace::put_async`].
@@ -193,8 +200,8 @@ impl Keyspace {
         self.put_until_async(key, value, self.end_after(time))
     }
 
-    /// [`Keyspace::delete`] as a future. When it takes place, and what it means to drop it, is as in
-    /// [`Keyspace::put_async`].
+    /// [`Keyspace::delete`] as a future. It takes place, and can be dropped, as
+    /// [`Keyspace::put_async`] says.
     ///
     /// # Errors
     /// As [`Keyspace::put_async`].
@@ -202,13 +209,15 @@ impl Keyspace {
         AsyncWrite(self.writing(key, Ok(What::Delete)))
     }
 
-    /// [`Keyspace::rmw`] as a future: atomic beside all other writes of the key. Where the old value has to be
-    /// read from the device, that is done beside the reads of others, up to 128 at once. When it takes place,
-    /// and what it means to drop it, is as in [`Keyspace::put_async`]; one that is dropped does not ask
-    /// `update` any more once its drop has returned, unless it was being asked.
+    /// [`Keyspace::rmw`] as a future, atomic with respect to all other writes of the key. If the
+    /// old value has to be read from the device, the read overlaps with the reads of other futures
+    /// of the keyspace, up to 128 in all. It takes place, and can be dropped, as
+    /// [`Keyspace::put_async`] says. Once the drop has returned, `update` is not called again. A
+    /// call that has begun before ends later.
     ///
-    /// `update` may be asked by the thread that polls or by another one, several times; the last answer counts.
-    /// It must not use the database. If it panics, the poll does, and nothing has changed.
+    /// The polling thread calls `update`, or another thread does, possibly several times. The last
+    /// result counts. `update` must not use the database. If it panics, the poll panics, and
+    /// nothing has changed.
     ///
     /// # Errors
     /// As [`Keyspace::rmw`]; [`Error::Closed`] as [`Keyspace::put_async`].
@@ -220,8 +229,8 @@ impl Keyspace {
         self.rmw_with_async(key, update)
     }
 
-    /// The same with an [`Operator`], which may also change a value where it lies. (If it panics in the middle
-    /// of that, the value is left as it was by then.)
+    /// The same with an [`Operator`], which may also change a value in place. If it panics in the
+    /// middle of that, the value is unchanged: an engine lets it change a copy.
     ///
     /// # Errors
     /// As [`Keyspace::rmw_async`].
@@ -348,7 +357,7 @@ impl Writing {
     }
 }
 
-/// What the first poll has come to.
+/// The result of the first poll.
 enum Begun {
     Done(Option<SeqNo>),
     Asked(Arc<Promise>),

@@ -429,7 +429,7 @@ impl Inner {
     }
 }
 
-/// What an operator makes of the value that the key has, if it has one.
+/// Returns the change that an operator decides on, given the key's value if it has one.
 pub(crate) fn decide(operator: &mut dyn Operator, had_value: bool, mut value: Vec<u8>) -> Change {
     if had_value && operator.update_in_place(&mut value) {
         return Change::Put(value);
@@ -437,7 +437,8 @@ pub(crate) fn decide(operator: &mut dyn Operator, had_value: bool, mut value: Ve
     operator.update(had_value.then_some(value.as_slice()))
 }
 
-/// The step that such a decision takes, if any: no tombstone for what is not there.
+/// Returns the step that makes this change, if there is one. A delete of a key without a value
+/// writes no tombstone.
 pub(crate) fn op_of<'a>(change: &'a Change, key: &'a [u8], had_value: bool) -> Option<Op<'a>> {
     match change {
         Change::Put(value) => Some(Op::Put { key, value }),
@@ -473,7 +474,7 @@ impl Operator for Witness<'_> {
 
     fn update(&mut self, value: Option<&[u8]>) -> Change {
         let change = match self.operator.update(value) {
-            // No tombstone for what is not there.
+            // A key without a value gets no tombstone.
             Change::Delete if value.is_none() => Change::Keep,
             change => change,
         };

@@ -2,10 +2,10 @@
 //!
 //! They follow [`crate::write`] and [`crate::rmw`] without each step that may wait. A write is
 //! abandoned before it has changed anything in these cases:
-//! - The journal is far too long, and a flush is making it shorter (`background.rs`).
-//! - The engine has no room now, or slows writers down ([`engine::Wait::No`]).
-//! - Another thread holds the lock of a key for longer than a write in memory takes.
-//! - There is no number, or the group of the journal is full.
+//! 1. The journal is far too long, and a flush is making it shorter (`background.rs`).
+//! 2. The engine has no room now, or slows writers down ([`engine::Wait::No`]).
+//! 3. Another thread holds the lock of a key for longer than a write in memory takes.
+//! 4. There is no number, or the group of the journal is full.
 //!
 //! Then a thread that may wait has to do it: the keyspace's thread for a future
 //! ([`crate::async_writes`]), a thread of the caller for [`Keyspace::try_put`].

@@ -2,7 +2,7 @@
 //!
 //! A record of the cold log lives if a chunk names it, and is dead otherwise. An address below the
 //! log's beginning means that the chunk which named it is no longer the present one: the key is
-//! looked up again. So absence is never concluded from a truncation (ADR 0009).
+//! looked up again. So absence is never concluded from a truncation (`docs/design/f2.md`).
 
 mod live_bytes;
 

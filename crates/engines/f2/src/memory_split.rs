@@ -1,6 +1,6 @@
 //! How memory is split between the hot log, the read cache and the digests of chunks, while the
 //! store runs (the F2 paper tunes it by hand; why it is built like this:
-//! `docs/adr/0012-f2-memory.md`).
+//! `docs/design/f2.md`).
 //!
 //! 1. Hot log and read cache count the reads and appends that more memory would have saved them
 //!    (`ghosts` of the hybrid log and of the read cache). For digests this is calculated: cold keys

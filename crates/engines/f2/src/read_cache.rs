@@ -1,5 +1,5 @@
 //! The read cache: copies, in memory, of records that were read from a device (section 7 of the
-//! F2 paper; why it is built like this: `docs/adr/0010-f2-read-cache.md`).
+//! F2 paper; why it is built like this: `docs/design/f2.md`).
 //!
 //! ```text
 //!  entry -> cached record -> log head -> ... the chain in the log

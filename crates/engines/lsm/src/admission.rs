@@ -8,9 +8,9 @@
 //!    the write waits for flushes of all memtables that wait for one. Then memtables that are
 //!    written to are flushed as well. A write of any size is granted once no other write has a
 //!    reservation and nothing else can be flushed for it.
-//! 3. *Refusal.* If flushes fail for want of room on the device, a write that finds no memory is
-//!    refused. Flushes are tried again after pauses that grow, by the next writers. A write that is
-//!    replayed is granted in any case.
+//! 3. *Refusal.* Flushes may fail for lack of room on the device. A write that then finds no memory
+//!    is refused. The next writers try the flushes again, after pauses that grow. A replayed write
+//!    is granted even then.
 //!
 //! [`Version::level0_weight`]: lsm_tree::version::Version::level0_weight
 

@@ -23,8 +23,8 @@
 //!   `range_index`, X1).
 //! - Persisted writes are in durable tables that a durable manifest names (`memtable`, M1;
 //!   [`edits`], N1).
-//! - Flushes and compactions keep the versions that a pin shows (`lsm_tree::retention`, R1, R2).
-//! - Jobs that run at the same time are disjoint (`lsm_tree::plan::compaction`, P1, P2).
+//! - Flushes and compactions keep the versions that a pin shows (`lsm_tree::retention`: R1 and R2).
+//! - Jobs that run at the same time are disjoint (`lsm_tree::plan::compaction`: P1 and P2).
 //! - Every byte from the device was verified before it is used (`lsm_tree::table`, T1; [`edits`],
 //!   N2).
 //!

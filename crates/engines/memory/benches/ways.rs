@@ -1,4 +1,4 @@
-//! Compares the map with two other designs for `docs/adr/0005-memory-map.md`.
+//! Compares the map with two other designs for `docs/design/memory-engine.md`.
 //!
 //! The other two are a lock-free skip list, and shards of `BTreeMap`s behind locks. Loads, then
 //! times gets and overwrites on one and on two threads, scans, and counts bytes of the process per

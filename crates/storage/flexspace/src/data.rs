@@ -1,7 +1,8 @@
 //! The data file: segments of blocks that verify themselves, and their addresses.
 //!
 //! A segment is written from its beginning to its end, a block at most once in a life of the
-//! segment, and then as a whole never again until nothing refers to it (ADR 0017).
+//! segment, and then as a whole never again until nothing refers to it
+//! (`docs/design/flexspace.md`).
 
 mod buffer;
 pub(crate) mod format;

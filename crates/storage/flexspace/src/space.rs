@@ -14,7 +14,7 @@
 //!   that no commit has made durable.
 //! - F2. A segment is written again only if neither the state that recovery may find, nor a living
 //!   snapshot, refers to it. Its last byte was removed by a durable commit, and no pin is of a
-//!   state between its first byte and its last one (ADR 0017).
+//!   state between its first byte and its last one (`docs/design/flexspace.md`).
 //! - F3. After a failed write or sync nothing is written until the space is opened again.
 //!
 //! # Concurrency

@@ -3,8 +3,8 @@
 //! # Format
 //! | offset | size | field |
 //! |---|---|---|
-//! | 0 | 4 | version, little-endian, xor the low half of the key's hash |
-//! | 4 | 4 | check over key hash, version and length |
+//! | 0 | 4 | version: [`u32`], little-endian, xor the low half of the key's hash |
+//! | 4 | 4 | check: [`u32`] over key hash, version and length |
 //! | 8 | rest | pseudo-random stream seeded by key hash, version and length |
 //!
 //! The stream makes values incompressible and makes any mixture of two versions visible.

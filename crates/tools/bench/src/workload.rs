@@ -1,28 +1,32 @@
 //! The work of a run: workloads by name, their mixes, and the stream of operations of each thread.
 //!
-//! | name | operations |
-//! |---|---|
-//! | `ycsb-a` | 50 read, 50 update |
-//! | `ycsb-b` | 95 read, 5 update |
-//! | `ycsb-c` | 100 read |
-//! | `ycsb-d` | 95 read of the latest, 5 insert |
-//! | `ycsb-e` | 95 scan of 1 to 100, 5 insert |
-//! | `ycsb-f` | 50 read, 50 read-modify-write |
-//! | `ycsb-w` | 5 read, 95 update (F2's) |
-//! | `mixgraph-all`, `mixgraph-prefix` | 83 read, 14 update, 3 seek and scan |
-//! | `mixgraph-all-points`, `mixgraph-prefix-points` | 86 read, 14 update: the seeks are reads |
-//! | `hashkv-p0` | insert all keys |
-//! | `hashkv-p1` to `hashkv-p3` | one update a key on average, after the phases before |
-//! | `r100` | 100 read (Nova-LSM's, as the next three) |
-//! | `rw50` | 50 read, 50 update |
-//! | `sw50` | 50 scan of 10, 50 update |
-//! | `w100` | 100 update |
-//! | `s100` | 100 scan of 50 |
-//! | `flexdb-put` | one put a key into an empty store, new and known keys (FlexDB's; next 2, too) |
-//! | `flexdb-get` | 100 read, of keys loaded in order, then updates, a sixteenth in number |
-//! | `flexdb-scan` | 100 scan of 50, of the same |
-//! | `load` | insert all keys |
-//! | `trace:FILE` | what the file says |
+//! ```text
+//! name                    operations
+//! ycsb-a                  50 read, 50 update
+//! ycsb-b                  95 read, 5 update
+//! ycsb-c                  100 read
+//! ycsb-d                  95 read of the latest, 5 insert
+//! ycsb-e                  95 scan of 1 to 100, 5 insert
+//! ycsb-f                  50 read, 50 read-modify-write
+//! ycsb-w                  5 read, 95 update (F2's)
+//! mixgraph-all            83 read, 14 update, 3 seek and scan
+//! mixgraph-prefix         83 read, 14 update, 3 seek and scan
+//! mixgraph-all-points     86 read, 14 update: the seeks are reads
+//! mixgraph-prefix-points  86 read, 14 update: the seeks are reads
+//! hashkv-p0               insert all keys
+//! hashkv-p1 to hashkv-p3  one update a key on average, after the phases before
+//! r100                    100 read (Nova-LSM's, as the next three)
+//! rw50                    50 read, 50 update
+//! sw50                    50 scan of 10, 50 update
+//! w100                    100 update
+//! s100                    100 scan of 50
+//! flexdb-put              one put a key into an empty store, new and known keys
+//!                         (FlexDB's; the next two, too)
+//! flexdb-get              100 read, of keys loaded in order, then updates, a sixteenth in number
+//! flexdb-scan             100 scan of 50, of the same keys
+//! load                    insert all keys
+//! trace:FILE              the operations of the file
+//! ```
 
 mod names;
 mod stream;

@@ -96,7 +96,7 @@ pub(crate) enum Command {
     Compact(With<Compact>),
     /// Verify every byte of a database that is not open, or of backups; changes nothing
     Check(With<Check>),
-    /// Make a new database of what is sound in a damaged one, which is not changed
+    /// Make a new database of the sound parts of a damaged one, which is not changed
     Salvage(With<Salvage>),
     /// Drop a keyspace and everything in it, also one that is damaged
     Drop(With<DropKeyspace>),
@@ -131,11 +131,12 @@ pub(crate) struct Place {
     /// The keyspace
     #[arg(long, short, value_name = "NAME", default_value = "default")]
     pub(crate) keyspace: String,
-    /// How keys and values stand in arguments and in what is printed
+    /// Form of keys and values in arguments and in the output
     #[arg(long, short, value_enum, default_value_t)]
     pub(crate) encoding: Encoding,
-    /// In keyspaces whose values may end, as in redis-0 to redis-15, which `serve` answers Redis
-    /// clients from: values as they are stored, with their ends, also those that have ended
+    /// Use values in their stored form, which has their ends, also values that have ended. This is
+    /// for keyspaces whose values may end, as redis-0 to redis-15, which `serve` keeps for Redis
+    /// clients
     #[arg(long)]
     pub(crate) as_stored: bool,
 }
@@ -237,7 +238,7 @@ pub(crate) struct Check {
 pub(crate) struct Salvage {
     #[command(flatten)]
     pub(crate) database: Database,
-    /// Where the new database goes: a directory that is empty, or not there yet
+    /// Directory of the new database, which must be empty if it is there
     #[arg(value_name = "INTO")]
     pub(crate) into: PathBuf,
 }
@@ -303,7 +304,7 @@ pub(crate) struct Restore {
 pub(crate) struct Dump {
     #[command(flatten)]
     pub(crate) database: Database,
-    /// Where to; standard output unless given. A file that exists is not overwritten
+    /// The file to write; standard output unless given. A file that exists is not overwritten
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Only these keyspaces
@@ -335,7 +336,7 @@ pub(crate) struct Serve {
     /// The database's directory; made if it is not there
     #[arg(long, value_name = "DIR", default_value = "./data")]
     pub(crate) dir: PathBuf,
-    /// Where the port is taken, use the next one that is free, and say so
+    /// If the port is taken, use the next one that is free, and print it
     #[arg(long)]
     pub(crate) next_free_port: bool,
     /// Say how to connect and what to try

@@ -1,10 +1,10 @@
 //! The configuration: a TOML file, then the environment, then flags, later ones winning.
 //!
-//! - `settings.rs`: the one table that flags, variables, file keys and `--print-config` come from.
-//! - `values.rs`: texts to values, each with a message that names the allowed ones.
-//! - `allowed_memory.rs`: the memory that the machine or a control group lets the process use.
-//! - `layers.rs`: which layer a value came from; unknown keys are errors.
-//! - `flags.rs`: the table as command-line flags.
+//! - `settings.rs`: The one table that flags, variables, file keys and `--print-config` come from.
+//! - `values.rs`: Conversion of texts to values, each with a message that names the allowed ones.
+//! - `allowed_memory.rs`: The memory that the machine or a control group lets the process use.
+//! - `layers.rs`: The layers, and which one each value came from. Unknown keys are errors.
+//! - `flags.rs`: The table as command-line flags.
 
 mod allowed_memory;
 mod flags;

@@ -8,11 +8,11 @@
 //! ```
 //!
 //! # Invariants
-//! - An unknown setting is an error in every layer; none is ignored.
-//! - Results go to standard output and everything else to standard error, so that `--json` output
-//!   is JSON and a dump is a dump.
-//! - The exit code says what kind of failure it was (`failure.rs`), the one line on standard error
-//!   says the mistake and the allowed values.
+//! 1. An unknown setting is an error in every layer; none is ignored.
+//! 2. Results go to standard output and everything else to standard error, so that `--json` output
+//!    is JSON and a dump is a dump.
+//! 3. The exit code says what kind of failure it was (`failure.rs`). The one line on standard error
+//!    says the mistake and the allowed values.
 
 mod arguments;
 mod byte_string;

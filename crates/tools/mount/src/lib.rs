@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A mounted directory of spaces is a directory with a file for each; a mounted space is a
-//! directory with that one file (ADR 0029).
+//! directory with that one file (`docs/design/flexspace.md`).
 //!
 //! # Invariants
 //! - M1. Each call sees the effects of all calls before it, of whatever process. The kernel keeps

@@ -2,18 +2,23 @@
 //!
 //! `./dev` calls this program. Each subcommand is one file:
 //!
-//! | command | file | does |
-//! |---|---|---|
-//! | `style [--write]` | `style.rs`, `test_files.rs`, `exports.rs`, `ratchets.rs` | file headers, lengths, names, forbidden words, test files that no program compiles, types that `thermocline` does not export, counts that may not rise |
-//! | `style --list CRATE NAME` | `ratchets.rs` | the places that one count is made of |
-//! | `style --report` | `report.rs`, `similar.rs` | counts that describe the code base |
-//! | `facts BASE` | `facts.rs` | labels and numbers of comments that the change since BASE loses |
-//! | `links` | `links.rs` | every path and function that a document names exists |
-//! | `figures` | `figures.rs` | README quotes no figure that a page of benchmarks does not have |
-//! | `unsafe [--write]` | `unsafety.rs` | unsafe blocks per file against the committed allowance |
-//! | `policy` | `policy.rs` | licences, sources and bans of `deny.toml` over `cargo metadata` |
-//! | `soak MINUTES` | `soak.rs` | crash harnesses in turn; appends to the ledger |
-//! | `suite STEP... [-- STEP... [-- STEP...]]` | `suite.rs` | runs test commands, and reports the count and each failed test |
+//! - `style [--write]` (`style.rs`, `test_files.rs`, `exports.rs`, `ratchets.rs`): Checks file
+//!   headers, lengths, names and forbidden words. Reports test files that no program compiles,
+//!   types that `thermocline` does not export, and counts that have risen.
+//! - `style --list CRATE NAME` (`ratchets.rs`): Lists the places that one count is made of.
+//! - `style --report` (`report.rs`, `similar.rs`): Prints counts that describe the code base.
+//! - `facts BASE` (`facts.rs`): Lists labels and numbers of comments that the change since BASE
+//!   loses.
+//! - `links` (`links.rs`): Checks that every path and function that a document names exists.
+//! - `figures` (`figures.rs`): Checks that README quotes no figure that a page of benchmarks does
+//!   not have.
+//! - `unsafe [--write]` (`unsafety.rs`): Checks the unsafe blocks of each file against the
+//!   committed allowance.
+//! - `policy` (`policy.rs`): Checks `cargo metadata` against the licences, sources and bans of
+//!   `deny.toml`.
+//! - `soak MINUTES` (`soak.rs`): Runs crash harnesses in turn, and appends to the ledger.
+//! - `suite STEP... [-- STEP... [-- STEP...]]` (`suite.rs`): Runs test commands, and reports the
+//!   count and each failed test.
 
 mod exports;
 mod facts;

@@ -5,7 +5,7 @@
 use crate::sources::{self, Source};
 use crate::{Findings, exports, ratchets, report, similar, test_files};
 
-/// Lines a production file may have; tests may have twice as many.
+/// Lines that a production file may have; a test file may have twice this number.
 const FILE_LINES_MAX: usize = 550;
 
 /// Names that say nothing about what is inside.

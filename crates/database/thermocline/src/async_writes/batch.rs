@@ -1,5 +1,6 @@
-//! A batch as a future. One that has to wait is handed in at the desk of one of its keyspaces, a journaled one if there
-//! is any: so the wait for the journal that the thread has for that keyspace is one for the batch, too.
+//! A batch as a future. A batch that has to wait is handed in at the desk of one of its keyspaces,
+//! a journaled one if there is any. So the wait for the journal that the desk's thread makes for
+//! that keyspace covers the batch, too.
 
 use std::fmt;
 use std::future::Future;
@@ -33,13 +34,14 @@ enum State {
 }
 
 impl Db {
-    /// [`Db::write`] as a future, which needs no particular executor: all of the batch or nothing, and it has reached
-    /// this handle's durability when it is ready.
+    /// [`Db::write`] as a future, which needs no particular executor. It writes all of the batch or
+    /// nothing, and the batch has reached this handle's durability when the future is ready.
     ///
-    /// When it takes place, and what it means to drop it, is as in [`crate::Keyspace::put_async`]. The first poll does
-    /// short batches of up to 128 puts and deletes, where that waits for nobody; the others a thread of one of the
-    /// keyspaces does, and where several of its writes wait for the journal they share that. Merges of a batch are
-    /// asked there; if an operator panics, the poll does, and nothing was written.
+    /// It takes place, and can be dropped, as [`crate::Keyspace::put_async`] says. The first poll
+    /// writes a short batch of up to 128 puts and deletes, if it need not wait. A thread of one of
+    /// the keyspaces writes any other batch. If several writes of that thread wait for the journal,
+    /// they share the wait. That thread also calls the operators of merges. If an operator panics,
+    /// the poll panics, and nothing was written.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -79,7 +81,8 @@ impl AsyncBatch {
     }
 }
 
-/// Whose thread writes a batch; nobody's, if it is empty.
+/// Returns the keyspace whose thread writes a batch, the first journaled one if there is any;
+/// `None` for an empty batch.
 fn desk_of(batch: &Batch) -> Option<Arc<Slot>> {
     let mut slots = batch.steps().iter().map(|step| &step.keyspace.slot);
     let first = slots.next()?;

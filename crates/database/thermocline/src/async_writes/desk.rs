@@ -1,19 +1,22 @@
-//! Where writes of futures are handed in, and how the threads that do them begin and end.
+//! The desks at which futures hand writes in, and the start and the end of the threads that do
+//! these writes.
 //!
-//! 1. A future that must not write itself, since that might wait, hands a [`Request`] in. The first one of
-//!    a keyspace starts its thread, which goes on as [`super::serve`] says.
-//! 2. With nothing asked and nothing pending the thread sleeps.
-//! 3. It ends when its keyspace is dropped or the database closed, once it has answered all. If it ends in a
-//!    panic, which is a mistake of ours, the next request starts another.
+//! 1. A future whose poll would have to wait hands a [`Request`] in. The first request of a
+//!    keyspace starts its thread, which continues as [`super::serve`] says.
+//! 2. With nothing requested and nothing pending the thread sleeps.
+//! 3. The thread ends when its keyspace is dropped or the database is closed, once every request
+//!    has its result. If it ends in a panic, which is a defect of the database, the next request
+//!    starts another thread.
 //!
 //! # Invariants
-//! - R1. Every request is answered, whatever happens: one that is dropped unanswered says that the database is
-//!   closed.
-//! - R2. No lock is held while a waker runs, which may do anything, also drop the database's last handle: so
-//!   the thread may be the one that closes the database, and then does not wait for itself.
-//! - R3. Whoever clears or drops a keyspace has all keys locked, and tells the desk without waiting for its
-//!   thread, which may wait for a key. The threads are waited for when the database is closed, with nothing
-//!   locked.
+//! - R1. Every request gets a result, whatever happens: one that is dropped without a result gets
+//!   the error that the database is closed.
+//! - R2. No lock is held while a waker runs. A waker may do anything, also drop the database's last
+//!   handle: so the thread may be the one that closes the database, and then does not wait for
+//!   itself.
+//! - R3. A thread that clears or drops a keyspace has all keys locked. It notifies the desk without
+//!   waiting for the desk's thread, which may wait for a key. A close of the database waits for the
+//!   threads, with nothing locked.
 //!
 //! # Concurrency
 //! Lock order: a desk's state, then the list of threads.
@@ -42,22 +45,22 @@ use crate::expiry::Form;
 use crate::seat::desk::Answer;
 use crate::slot::Slot;
 
-/// Whatever a panic carries.
+/// The payload of a panic.
 pub(super) type Panic = Box<dyn Any + Send>;
 
-/// What a write has come to.
+/// The outcome of a write.
 enum Told {
     Done(Result<Option<SeqNo>>),
     /// Its operator has panicked, and the write has changed nothing.
     Panicked(Panic),
 }
 
-/// What a future and its request share.
+/// The state that a future and its request share.
 #[derive(Default)]
 pub(super) struct Promise {
     answer: Answer<Told>,
     is_given_up: AtomicBool,
-    /// What the operator has come to instead of a change, when it was asked last.
+    /// The outcome of the operator's last call, if that was an error or a panic.
     instead: Mutex<Option<Instead>>,
 }
 
@@ -86,10 +89,11 @@ impl Promise {
         *self.instead.lock() = instead;
     }
 
-    /// What the write has come to, for who polls its future.
+    /// Returns the outcome of the write, if it is there; otherwise the waker of `context` will be
+    /// woken.
     ///
     /// # Panics
-    /// If its operator has.
+    /// If the operator has panicked.
     pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Result<Option<SeqNo>>> {
         match self.answer.take(context.waker()) {
             Some(Told::Done(outcome)) => Poll::Ready(outcome),
@@ -111,7 +115,7 @@ impl Promise {
     }
 }
 
-/// Who waits for a write, and for which durability of it.
+/// The future that waits for a write, and the durability that it waits for.
 pub(super) struct Waiting {
     /// None once it is answered.
     promise: Option<Arc<Promise>>,
@@ -151,7 +155,7 @@ impl Drop for Waiting {
     }
 }
 
-/// What is to be written.
+/// The change that a request asks for.
 pub(super) enum Work {
     Put { key: Vec<u8>, stored: Vec<u8> },
     Delete { key: Vec<u8> },
@@ -166,7 +170,7 @@ pub(super) struct Update {
     pub(super) operator: Box<dyn Operator + Send>,
 }
 
-/// A write that somebody waits for.
+/// A write that a future waits for.
 pub(super) struct Request {
     pub(super) work: Work,
     pub(super) waiting: Waiting,
@@ -257,7 +261,7 @@ impl Shared {
     }
 }
 
-/// Says, however a thread ends, that it does, and answers what it will not look at any more.
+/// Notes the end of a thread, whatever its cause, and drops the requests that it leaves [R1].
 pub(super) struct Leaving<'a>(pub(super) &'a Shared);
 
 impl Drop for Leaving<'_> {
@@ -307,7 +311,7 @@ impl Inner {
         for thread in threads {
             // [R2]
             if thread.thread().id() != std::thread::current().id() {
-                // If it panicked, whoever waited has been answered [R1].
+                // If it panicked, its requests have got their results [R1].
                 let _ = thread.join();
             }
         }

@@ -1,18 +1,23 @@
 //! The thread that writes for the futures of one keyspace.
 //!
-//! Turn by turn it
-//! 1. takes what was handed in, and leaves out what was given up meanwhile. Puts, deletes and batches are done as
-//!    a blocking call does them, which waits where an engine has no room;
-//! 2. begins updates on a seat. What memory knows is done, and old values on disk are looked up beside each
-//!    other, up to [`DEPTH`] of them; with more than that it takes nothing new;
-//! 3. goes on with those whose old values have come, and waits for the first one if it has done nothing else;
-//! 4. waits for the durability of all that it has done, once for each that somebody wants, the weakest first,
-//!    and answers.
+//! A turn has these steps:
+//! 1. The thread takes the requests that were handed in, and skips each one whose future was
+//!    dropped. It does puts, deletes and batches as a blocking call does them, which waits if an
+//!    engine has no room.
+//! 2. It begins updates on a seat. If memory knows the old value, the update is done immediately.
+//!    The lookups of old values on disk overlap, up to [`DEPTH`] of them. If the seat has no room
+//!    for an update, that request and the ones after it wait for another turn, and the thread takes
+//!    no new ones.
+//! 3. It continues the updates whose old values have arrived. If the turn has done nothing yet, it
+//!    waits for the first of them.
+//! 4. It waits for the durability of everything that it has done: once for each durability that a
+//!    future wants, the weakest first. After each wait it completes the futures that wanted it.
 //!
 //! # Invariants
-//! - S1. What is pending has changed nothing. What was done is answered in the same turn.
-//! - S2. An operator that panics is asked no more, and changes nothing: its future panics, and nobody else. A
-//!   waker that panics has nobody else wait longer.
+//! - S1. A pending update has changed nothing. A write that was done gets its result in the same
+//!   turn.
+//! - S2. An operator that panics is not called again, and changes nothing: its future panics, and
+//!   no other one does. A waker that panics makes no other future wait longer.
 //! - S3. With nothing pending the thread holds no engine (T4 of [`crate::seat`]).
 
 use std::collections::{HashMap, VecDeque};
@@ -33,12 +38,12 @@ use crate::expiry::Form;
 use crate::seat::{BegunRmw, Completed, Seat, Target};
 use crate::slot::Slot;
 
-/// Look-ups of old values under way at once.
+/// Lookups of old values that are under way at the same time.
 const DEPTH: usize = 128;
-/// Requests of one turn: so many share a wait for the journal.
+/// Requests that the thread takes at most for one turn. They share a wait for the journal.
 const TURN_MAX: usize = 1024;
 
-/// What the thread of a desk does.
+/// Does the work of a desk's thread, until the desk is dismissed.
 pub(super) fn serve(shared: &Shared, inner: Arc<Inner>, slot: Arc<Slot>) {
     let _leaving = Leaving(shared);
     // It waits for durabilities itself.
@@ -49,13 +54,13 @@ pub(super) fn serve(shared: &Shared, inner: Arc<Inner>, slot: Arc<Slot>) {
     }
 }
 
-/// What the thread has in hand.
+/// The state of the thread: the requests that it has taken, and the seat for their lookups.
 struct Thread {
     target: Target,
     /// None until it is needed.
     seat: Option<Seat>,
     tags: RangeFrom<u64>,
-    /// Whose old values are looked up, by their tags.
+    /// The futures of the updates whose old values are looked up, by their tags.
     pending: HashMap<u64, Waiting>,
     /// Not begun yet.
     taken: VecDeque<Request>,
@@ -163,7 +168,8 @@ impl Thread {
             over.push((waiting, updated));
         });
         if let Err(error) = completed {
-            // Its queue has failed, and nothing more comes of it. What was done was told before.
+            // The seat cannot complete any more lookups. The updates that it had completed are in
+            // `over`.
             over.extend(pending.drain().map(|(_, waiting)| (waiting, Err(error.clone()))));
             self.seat = None;
         }
@@ -182,7 +188,8 @@ impl Thread {
                     Err(error) if matches!(done, Ok(Some(_))) => Err(error.clone()),
                     _ => done,
                 };
-                // The panic of a waker has been told by its hook, and is nobody else's [S2].
+                // The panic hook has reported the panic of a waker, which concerns no other future
+                // [S2].
                 let _ = catch_unwind(AssertUnwindSafe(|| waiting.answer(done)));
             }
         }

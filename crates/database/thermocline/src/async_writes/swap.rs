@@ -1,4 +1,5 @@
-//! A compare-and-swap as a future: an update whose operator leaves what it found instead of what was expected.
+//! A compare-and-swap as a future: an update whose operator notes the value that it found, if that
+//! is not the expected one.
 
 use std::fmt;
 use std::future::Future;
@@ -14,20 +15,21 @@ use crate::error::Result;
 use crate::expiry::ChangeWithEnd;
 use crate::keyspace::Keyspace;
 
-/// A compare-and-swap under way: what it has come to. See [`Keyspace::compare_and_swap_async`].
+/// A compare-and-swap under way: its outcome. See [`Keyspace::compare_and_swap_async`].
 #[must_use = "a future does nothing unless it is polled"]
 pub struct AsyncSwap {
     update: Writing,
-    /// What the operator has found that is not what was expected, when it was asked last.
+    /// The value that the last call of the operator found, if that is not the expected one.
     other: Other,
 }
 
-/// See there: none if it was what was expected.
+/// The value that an operator found instead of the expected one. The outer `None` means that it
+/// found the expected one, the inner `None` that the key has no value.
 pub(crate) type Other = Arc<Mutex<Option<Option<Vec<u8>>>>>;
 
 impl Keyspace {
-    /// [`Keyspace::compare_and_swap`] as a future. It costs, and takes place, as [`Keyspace::rmw_async`]; what it
-    /// means to drop it is as in [`Keyspace::put_async`].
+    /// [`Keyspace::compare_and_swap`] as a future. It costs, and takes place, as
+    /// [`Keyspace::rmw_async`], and can be dropped as [`Keyspace::put_async`] says.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

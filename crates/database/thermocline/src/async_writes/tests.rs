@@ -1,4 +1,4 @@
-//! Polls beside who has all keys locked, or waits in an engine.
+//! Polls while another thread has all keys locked, or waits in an engine.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::options::{KeyspaceOptions, Options};
 use crate::stand_in::{NoQueue, OneRead, StandIn, stand_in};
 use crate::{AsyncBatch, AsyncSwap, AsyncUpdate, AsyncWrite, Batch, Error};
 
-/// What takes longer than this never ends.
+/// A wait that takes longer than this is taken to be endless.
 const LONG: Duration = Duration::from_secs(20);
 
 fn open() -> Db {
@@ -32,7 +32,7 @@ fn open() -> Db {
     Db::open_on(device::memory(), "memory", options).unwrap()
 }
 
-/// Has another thread do it; a failure of the test waits for nobody.
+/// Runs `work` on another thread. If the test fails, it does not wait for that thread.
 fn beside<T: Send + 'static>(db: &Db, work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (tell, told) = channel();
     let environment = db.inner.options.environment.clone();
@@ -63,7 +63,7 @@ struct Each {
 }
 
 impl Each {
-    /// Those that all have something to write.
+    /// Returns futures that all have something to write.
     fn of(db: &Db, space: &Keyspace) -> Self {
         let mut batch = Batch::new();
         batch.put(space, b"k", b"v").delete(space, b"other");
@@ -76,7 +76,7 @@ impl Each {
         }
     }
 
-    /// Polled on a thread beside; all are to be pending.
+    /// Polls each on another thread, and checks that all are pending.
     fn polled(mut self, db: &Db) -> Self {
         let polled = beside(db, move || {
             let are_pending = [
@@ -100,7 +100,7 @@ impl Each {
     }
 }
 
-/// As whoever clears a keyspace has them, who waits for a sync with them.
+/// All keys are locked, as by a thread that clears a keyspace and waits for a sync meanwhile.
 #[test]
 fn no_poll_waits_for_the_lock_of_its_key() {
     for (engine, journaled) in
@@ -170,7 +170,7 @@ fn every_update_gets_the_failure_of_the_queue_that_it_needs() {
         for round in 1..3 {
             let mut updates: Vec<AsyncUpdate> =
                 (0..20).map(|_| space.rmw_async(b"k", |_| Change::Put(b"v".to_vec()))).collect();
-            // Several are handed in before the first is waited for.
+            // Several are handed in before the test waits for the first one.
             let polled: Vec<_> = updates.iter_mut().map(poll).collect();
             for (first, update) in polled.into_iter().zip(updates) {
                 let outcome = match first {
@@ -188,7 +188,8 @@ fn every_update_gets_the_failure_of_the_queue_that_it_needs() {
     }
 }
 
-/// A mistake of ours: whoever waits for the thread is answered, and another one does what comes later.
+/// The panic is a defect of the database. Each future that waits for the thread gets a result, and
+/// another thread does later writes.
 #[test]
 fn whoever_waits_for_a_thread_that_panics_is_answered() {
     let db = open();
@@ -209,7 +210,7 @@ fn whoever_waits_for_a_thread_that_panics_is_answered() {
     for put in puts {
         assert_eq!(wait(put), Err(Error::Closed));
     }
-    // While the first thread has not gone it may still take some with it.
+    // Until the first thread has ended, it may still take some requests with it.
     let put = || wait(space.put_async(b"k", b"v"));
     let written = (0..1_000_000).map(|_| put()).find(|put| *put != Err(Error::Closed));
     assert!(matches!(written, Some(Ok(_))), "{written:?}");

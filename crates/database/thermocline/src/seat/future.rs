@@ -19,24 +19,24 @@ use crate::slot::Generation;
 pub struct AsyncGet {
     keyspace: Keyspace,
     key: Vec<u8>,
-    /// Where the answer will be, once the device was asked: the value as it is stored.
+    /// The place of the answer, the value in its stored form, once the lookup was handed in.
     answer: Option<Arc<Answer>>,
-    /// Who was asked. Not held: a future that nobody polls would keep the files of a keyspace that was
-    /// cleared.
+    /// The engine that was asked. The reference is weak: otherwise a future that is not polled
+    /// would keep the files of a keyspace that was cleared.
     asked: Weak<Generation>,
     /// The clock when it was asked, if the answer depends on it.
     moment: Option<Moment>,
 }
 
 impl Keyspace {
-    /// The key's value, as a future that needs no particular executor. Polled first it answers at
-    /// once what is in memory; otherwise a thread of the database, one a keyspace, which is started
-    /// when it is first needed, reads it together with what others ask for, and wakes whoever polled
-    /// last. One that is handed in while that thread waits for the device is begun with the next
-    /// completion.
+    /// The key's value, as a future that needs no particular executor. If memory knows the value,
+    /// the first poll returns it. Otherwise a thread of the database reads it together with the
+    /// values that other futures ask for, and wakes the task that polled last. Each keyspace has
+    /// one such thread, which is started when it is first needed. A lookup that is handed in while
+    /// that thread waits for the device is begun with the next completion.
     ///
-    /// A future that is dropped gives its read up. One that is under way while the keyspace is cleared
-    /// answers what it had before or has after.
+    /// A future that is dropped cancels its read. A future that is under way while the keyspace is
+    /// cleared returns the value from before or from after the clear.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -106,13 +106,13 @@ impl AsyncGet {
         Ok(Poll::Pending)
     }
 
-    /// Whether another engine fills the keyspace now than who was asked.
+    /// Returns whether the engine that was asked does not fill the keyspace any more.
     fn is_outdated(&self) -> bool {
         let current = self.keyspace.slot.current();
         !current.is_ok_and(|current| std::ptr::eq(Arc::as_ptr(&current), self.asked.as_ptr()))
     }
 
-    /// What is seen of the value that is stored so.
+    /// Returns the value without its end, or none if it has ended; `stored` is its stored form.
     fn shown(&self, stored: Option<Vec<u8>>) -> Outcome {
         let Some(moment) = self.moment else { return Ok(stored) };
         let Some(mut value) = stored else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! An old value that a seat has looked up for its user, who updates the key with it.
+//! An old value that a seat has looked up, with which the caller updates the key.
 
 use std::fmt;
 

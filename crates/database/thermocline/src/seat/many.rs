@@ -14,20 +14,22 @@ use crate::keyspace::Keyspace;
 /// Many gets under way; see [`Keyspace::multi_get_async`].
 #[must_use = "a future does nothing unless it is polled"]
 pub struct AsyncMultiGet {
-    /// Those that have no answer yet, with the places of their keys. The first one wakes.
+    /// The gets that have no answer yet, with the places of their keys. The first one wakes the
+    /// task.
     left: VecDeque<(usize, AsyncGet)>,
     values: Vec<Option<Vec<u8>>>,
     is_begun: bool,
 }
 
 impl Keyspace {
-    /// [`Keyspace::multi_get`] as a future: the keys' values in the order of the keys. All gets are begun when
-    /// it is polled first, and each is one as [`Keyspace::get_async`] makes it: what memory knows is read
-    /// then, and the reads of the others overlap. It is ready when all are, and wakes as few times as it can.
+    /// [`Keyspace::multi_get`] as a future: the keys' values in the order of the keys. The first
+    /// poll begins all gets, each as [`Keyspace::get_async`] does. It reads the values that memory
+    /// knows, and the reads of the other ones overlap. The future is ready when all gets are, and
+    /// wakes its task as few times as it can.
     ///
     /// # Errors
-    /// As [`Keyspace::get_async`], of any of them; the others are given up then, as they are when it is
-    /// dropped.
+    /// As [`Keyspace::get_async`], of any of them. The other gets are cancelled then, and so they
+    /// are when the future is dropped.
     pub fn multi_get_async(&self, keys: &[&[u8]]) -> AsyncMultiGet {
         let left = keys.iter().map(|key| self.get_async(key)).enumerate().collect();
         AsyncMultiGet { left, values: vec![None; keys.len()], is_begun: false }
@@ -36,7 +38,7 @@ impl Keyspace {
 
 impl AsyncMultiGet {
     fn begin(&mut self) -> Result<()> {
-        // Nobody is woken for one that another one is waited for before.
+        // No waker yet: the task waits for one get at a time, in the order of the keys.
         let mut context = Context::from_waker(Waker::noop());
         for (at, mut get) in mem::take(&mut self.left) {
             match Pin::new(&mut get).poll(&mut context) {

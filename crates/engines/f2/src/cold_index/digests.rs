@@ -1,6 +1,6 @@
 //! Digests of chunks in memory: the part of a chunk that a lookup needs, in about four bytes an
 //! entry, so that a cold key costs one read of the device instead of two (why:
-//! `docs/adr/0036-f2-chunk-digests.md`).
+//! `docs/design/f2.md`).
 //!
 //! ```text
 //!  word of the directory --> chunk log: a chunk of 8 bytes an entry

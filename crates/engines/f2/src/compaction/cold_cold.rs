@@ -6,11 +6,11 @@
 //!    chunk once. A record that no entry names is dead. One with entries of the same bits in front
 //!    of it is in doubt: they may be of its key.
 //! 2. The records in front of one in doubt are read, and their keys compared. If one is of the same
-//!    key, the record is dead, and its entry is to be removed ([X2] of ADR 0009). A record that
-//!    cannot be read decides nothing: the record in doubt is copied. That brings no old value back.
-//!    An entry that is changed keeps its place [K1 of `cold_index/chunk`], so a lookup of the key
-//!    finds the damaged record first, and returns an error. If the damaged record can be read
-//!    again, a later round finds the copy dead.
+//!    key, the record is dead, and its entry is to be removed ([X2] of `docs/design/f2.md`). A
+//!    record that cannot be read decides nothing: the record in doubt is copied. That brings no old
+//!    value back. An entry that is changed keeps its place [K1 of `cold_index/chunk`], so a lookup
+//!    of the key finds the damaged record first, and returns an error. If the damaged record can be
+//!    read again, a later round finds the copy dead.
 //! 3. The piece is read again, by several threads, each with a page of its own. Live records are
 //!    appended, and the entry of each is to be changed to the copy ([X3]); if the entry was removed
 //!    meanwhile, the copy is dead too. The order of copies means nothing. At most one record of

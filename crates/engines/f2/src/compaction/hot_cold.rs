@@ -6,8 +6,8 @@
 //! 2. Whenever the notes fill the memory for them, the same threads apply them to the cold index,
 //!    each chunk once. Values get entries, and tombstones remove the entries of their key. Until
 //!    then cold-to-cold compaction does not touch the appended records.
-//! 3. When they are applied the hot log begins behind the pages that were read ([X1] of ADR 0009);
-//!    if one could not be moved, before that one.
+//! 3. When they are applied the hot log begins behind the pages that were read ([X1] of
+//!    `docs/design/f2.md`); if one could not be moved, before that one.
 //!
 //! A tombstone stays if its entries are unknown because a record that may be of its key cannot be
 //! read. It is appended to the hot log's tail again, if it still is the newest of its key, and

@@ -8,8 +8,8 @@
 //! 1. A thread that puts an entry has its tag settled if the tag now has `CROWDED`
 //!    (`cold_index/apply`) entries, or a multiple of that.
 //! 2. The key of the newest record is read, and then the records behind it. The entries of records
-//!    with the same key are removed ([X2] of ADR 0009): entries of one key are in the order in
-//!    which they were put.
+//!    with the same key are removed ([X2] of `docs/design/f2.md`): entries of one key are in the
+//!    order in which they were put.
 //! 3. The same is done with the remaining records, of [`KEYS_MAX`] keys. Entries of further keys
 //!    stay. Entries of a record that cannot be read, or no longer exists, stay too: it was copied,
 //!    and the copy is met the next time.

@@ -1,6 +1,6 @@
-//! Power cuts at every operation of a run that does everything that changes files: flushes, merges
-//! and compactions, tables that are only moved or removed, ingestions, reorganisations, range
-//! deletes, edits of the manifest and rewrites of the manifest.
+//! Power cuts at every operation of a run that does everything that changes files. The run has
+//! flushes, merges, compactions, ingestions, reorganisations and range deletes. It also moves and
+//! removes whole tables, and edits and rewrites the manifest.
 //!
 //! 1. A store on a simulated disk that keeps its history takes writes, all of which a journal has.
 //!    After each step the test notes how far the disk was, and which events the store had met.

@@ -73,12 +73,14 @@ fn a_memtable_that_is_not_flushed_yet_is_not_given_back() {
     assert_eq!(bench.get(&key(number - 1)), Some(value(number - 1)));
 }
 
-/// Data a little larger than the cache are worth more memory; what is far larger or read once is not.
+/// Data that are a little larger than the cache are worth more memory. Data that are far larger, or
+/// read only once, are not.
 #[test]
 fn what_is_read_again_and_again_gains() {
     let gain = |pairs: u64, turns: u64, are_kept: bool| {
-        // Small memtables, and tables for each: or the metadata of some share a clock of the cache that has
-        // room for few of them, and what is read again is mostly metadata.
+        // Small memtables, each with tables of its own. Otherwise the metadata of some tables share
+        // a clock of the cache that has room for few of them, and most repeated reads are of
+        // metadata.
         let options =
             Options { pairs: are_kept, memtable_bytes_max: MIB / 4, ..Options::default() };
         let opened = Bench::with_options(device::memory(), Arc::new(NoJournal), 4 * MIB, options);

@@ -1,7 +1,7 @@
-//! Look-ups of one database that wait for the device, many beside each other.
+//! Lookups of one database that wait for the device, many at the same time.
 //!
-//! A command that memory cannot answer has its key looked up on a seat. Told of what was found, the
-//! command runs again, and has it.
+//! If memory cannot answer a command, a seat looks its key up. When the lookup has ended, the
+//! command runs again and gets the value that was found.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use thermocline::{Begun as BegunGet, BegunOld, Completed, Doorbell, Keyspace, Tr
 
 use super::{Change, StoreError};
 
-/// What a key is looked up for.
+/// The reason why a command continues later. `Read` and `Update` look its key up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Read,
@@ -32,25 +32,26 @@ impl Purpose {
     }
 }
 
-/// How a look-up began.
+/// The result of [`Seat::begin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begun {
-    /// A read's value is known by now, and replaces what was in the buffer; `false` if there is none.
+    /// Memory knows a read's value, which replaced the content of the buffer; `false` if the key
+    /// has no value.
     Known(bool),
-    /// An update needs no device by now ([`super::Store::try_update`]).
+    /// An update needs no device ([`super::Store::try_update`]).
     AtOnce,
-    /// [`Seat::complete`] will tell.
+    /// [`Seat::complete`] will report the result.
     Pending,
-    /// As much is under way as may be: nothing was begun.
+    /// There is no room for another lookup: nothing was begun.
     Full,
 }
 
-/// What a look-up has found.
+/// The result of a lookup.
 #[derive(Clone, Copy)]
 pub(crate) enum Looked<'a> {
     /// A read's value, if there is one.
     Value(Option<&'a [u8]>),
-    /// What an update is to change.
+    /// The old value that an update changes.
     Old(&'a dyn OldValue),
 }
 
@@ -64,10 +65,10 @@ pub(crate) trait OldValue {
     ) -> Result<Option<SeqNo>, StoreError>;
 }
 
-/// Told of each look-up that has ended, by its tag.
+/// The callback that is called for each lookup that has ended, with its tag.
 pub(crate) type Told<'a> = dyn FnMut(u64, Result<Looked<'_>, StoreError>) + 'a;
 
-/// One thread's look-ups of one database. Dropping it gives them up.
+/// One thread's lookups of one database. Dropping it cancels them.
 pub(crate) trait Seat: Send {
     /// Looks `key` up. Never waits for the device.
     fn begin(
@@ -78,10 +79,10 @@ pub(crate) trait Seat: Send {
         into: &mut Vec<u8>,
     ) -> Result<Begun, StoreError>;
 
-    /// Goes on with what is under way, without waiting, and tells of what has ended.
+    /// Continues the lookups under way without waiting, and calls `told` for each that has ended.
     ///
     /// # Errors
-    /// The seat is of no use any more, and what is pending is not told.
+    /// The seat cannot be used any more, and reports none of its pending lookups.
     fn complete(&mut self, told: &mut Told<'_>) -> Result<(), StoreError>;
 
     /// How many are under way.
@@ -92,7 +93,7 @@ pub(crate) trait Seat: Send {
 pub(super) struct KeyspaceSeat(thermocline::Seat);
 
 impl KeyspaceSeat {
-    /// A seat for `depth` look-ups that rings `bell` when there is something to complete.
+    /// A seat for `depth` lookups that rings `bell` when there is something to complete.
     pub(super) fn new(
         keyspace: &Keyspace,
         depth: usize,

@@ -1,4 +1,5 @@
-//! The collector: empties the emptiest segments by moving their live bytes (Flex 4.2, ADR 0016).
+//! The collector: empties the emptiest segments by moving their live bytes (Flex 4.2).
+//! The reasons are in `docs/design/flexspace.md`.
 //!
 //! 1. Choose victims for whose bytes there is room (`plan.rs`), and take a snapshot. From here on
 //!    changes are noted.

@@ -59,7 +59,7 @@ pub struct WorkArgs {
     /// keys drawn uniformly
     #[arg(long, default_value_t = 0)]
     pub aged: u32,
-    /// End the measured phase after so many operations, as 100k
+    /// End the measured phase after this number of operations, as 100k
     #[arg(long, value_parser = parse_count)]
     pub ops: Option<u64>,
     /// Operations a second in all, in an open loop: latency then counts from when each was due
@@ -71,10 +71,11 @@ pub struct WorkArgs {
     /// Pairs a scan [default: the workload's]
     #[arg(long)]
     pub scan_length: Option<u32>,
-    /// Where to put the data [default: the system's scratch directory]
+    /// Directory for the data [default: the system's scratch directory]
     #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// What acknowledged writes survive: none, buffered (the process; also flushed) or synced
+    /// Durability of acknowledged writes: none, buffered (they survive the process; also flushed)
+    /// or synced
     #[arg(long, default_value = "buffered")]
     pub durability: Durability,
     /// How the store does I/O, where it has the choice: direct or buffered

@@ -16,7 +16,7 @@ use crate::record::Recorder;
 /// A proxy that writes a trace.
 #[derive(Args, Clone, Debug)]
 pub struct RecordArgs {
-    /// Where clients connect to
+    /// Address that clients connect to
     #[arg(long, default_value = "127.0.0.1:6380")]
     pub listen: String,
     /// The server
@@ -25,7 +25,7 @@ pub struct RecordArgs {
     /// The trace file to write
     #[arg(long)]
     pub out: PathBuf,
-    /// Stop after so many seconds; without it, when the process is interrupted
+    /// Stop after this number of seconds; without it, when the process is interrupted
     #[arg(long, value_parser = seconds)]
     pub seconds: Option<Duration>,
 }

@@ -32,11 +32,11 @@ pub struct RunArgs {
     /// The seed of the operations: the same seed does the same
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Where `prepare` puts loads, and a run begins from a copy of the one that was made for runs
-    /// like it; it loads again if there is none. Below it each has a folder of its own, named by a
-    /// hash of all that shapes it (store, keys, shape, memory, durability, I/O, threads, the order
-    /// of the load): `data` with the store's files, `versions`, and `about.json`, which tells what
-    /// it is. Remove a folder to be rid of it
+    /// Directory in which `prepare` puts loads. A run begins from a copy of the load that was made
+    /// for runs like it; if there is none, the run loads again. Each load has a folder of its own,
+    /// named by a hash of all that shapes it (store, keys, shape, memory, durability, I/O, threads,
+    /// the order of the load). The folder has `data` with the store's files, `versions`, and
+    /// `about.json`, which describes the load. Remove a folder to remove its load
     #[arg(long)]
     pub loads: Option<PathBuf>,
     /// Open the load in --loads where it lies, with no copy, and leave there what the run makes of

@@ -3,9 +3,9 @@
 //! # Format
 //! Text, one operation a line: `get|put|del|rmw|scan KEY [size|count]`, fields parted by spaces.
 //! `#` starts a comment line. A key is its bytes; a space, `%`, a control byte or a byte above 126
-//! in it is written `%XX`. The number is a value's size in bytes for `get`, `put` and `rmw` (for a
-//! get, of the value it found; 0 if it found nothing), and a count of pairs for `scan` (1 if left
-//! out).
+//! in it is written `%XX`. The number is a count of pairs for `scan` (1 if left out), and a value's
+//! size in bytes for `get`, `put` and `rmw`. For a `get` it is the size of the value that was
+//! found, or 0 if there was none.
 //!
 //! Keys that the trace reads before it writes them existed before it: they are loaded first, with
 //! the size that the line names or else the shape's, unless a `get` says 0.

@@ -6,7 +6,7 @@
 //! | offset in frame | size | field | protects against |
 //! |---:|---:|---|---|
 //! | 0 | 1 | kind | |
-//! | 1 | 4 | payload length n, at most [`FRAME_PAYLOAD_BYTES_MAX`] | |
+//! | 1 | 4 | payload length n: [`FRAME_PAYLOAD_BYTES_MAX`] at most | |
 //! | 5 | n | payload | |
 //! | 5+n | 4 | [`codec::chain`] of kind, length, payload | damage; a frame lost, doubled or moved |
 //!
@@ -18,8 +18,9 @@
 //!   with their length: its engine's differences from a database's options, in the form of
 //!   [`Settings::to_bytes`], and the name of its merge operator, empty for none. The pairs that
 //!   follow belong to it.
-//! - 2, pairs: key and value, each prefixed with its length as a varint, again and again.
-//! - 3, end: keyspaces and pairs in the whole dump, 8 bytes each. Without it a dump is cut short.
+//! - 2, pairs: The key and the value of each pair, each prefixed with its length as a varint.
+//! - 3, end: The numbers of keyspaces and of pairs in the whole dump, 8 bytes each. Without it a
+//!   dump is cut short.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use codec::{Corruption, Format, Reader, Writer};

@@ -1,10 +1,10 @@
 //! A stream to keyspaces and pairs.
 //!
 //! # Invariants
-//! - Nothing of a frame is shown before its checksum was verified.
-//! - Memory grows with the bytes that were received, never with a length that was declared.
-//! - A dump is whole only if it ended with an end frame whose counts match the pairs that were
-//!   shown; a stream that just stops is damage, not success.
+//! 1. Nothing of a frame is shown before its checksum was verified.
+//! 2. Memory grows with the bytes that were received, never with a length that was declared.
+//! 3. A dump is whole only if it ended with an end frame whose counts match the keyspaces and pairs
+//!    that were shown. A stream that just stops is damage, not success.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! What a future makes of the answer that whoever was asked is closed.
+//! The result of a future whose answer is that the engine which was asked is closed.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use crate::seat::desk::{Answer, Outcome, Request};
 use crate::stand_in::OneRead;
 use crate::{AsyncGet, Db, Keyspace, KeyspaceOptions, Options};
 
-/// A get that the engine which fills the keyspace now was asked for, and dropped.
+/// Returns a get whose request was handed to the engine that fills the keyspace now, and dropped
+/// there.
 fn dropped(space: &Keyspace) -> AsyncGet {
     let answer = Arc::new(Answer::default());
     drop(Request::new(Box::new(OneRead::default()), Arc::clone(&answer)));

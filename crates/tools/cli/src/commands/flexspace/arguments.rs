@@ -18,7 +18,7 @@ pub(crate) enum FlexspaceCommand {
     Cat(With<Cat>),
     /// Print figures of spaces
     Stat(With<Stat>),
-    /// Write scattered bytes anew, one behind the other, and give room back
+    /// Rewrite scattered bytes so that they are contiguous, and free the unused space
     Defrag(With<Defrag>),
     /// Verify every byte of spaces that are not open; changes nothing
     Check(With<Check>),
@@ -60,7 +60,7 @@ pub(crate) struct Insert {
     /// The space
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Where: bytes from the beginning, like 4096 or 10mb, or end
+    /// Offset in bytes from the beginning, like 4096 or 10mb, or end
     #[arg(value_name = "OFFSET", value_parser = place)]
     pub(crate) offset: Place,
     /// The bytes; standard input unless given
@@ -127,7 +127,7 @@ pub(crate) struct Mount {
     /// Let other users in; takes root, or user_allow_other in /etc/fuse.conf
     #[arg(long)]
     pub(crate) allow_other: bool,
-    /// Let nobody change anything
+    /// Allow no changes
     #[arg(long)]
     pub(crate) read_only: bool,
 }
