@@ -30,7 +30,6 @@ pub(crate) enum Planted {
     AlikeBelieved,
     /// A writer is refused because of a commit that failed before it came.
     OldFailureTold,
-    /// A writer waits for a commit that is not due, since there is now room without one in the
     /// Writers may fill all room that is left immediately when a commit begins.
     Unpaced,
     /// If the index takes too much, the present intervals stay unchanged.

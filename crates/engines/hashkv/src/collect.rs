@@ -56,8 +56,11 @@ const DAMAGED: &str = "the collection of a damaged group of values";
 const SEGMENTS: u64 = 16;
 /// Bytes that are copied before the victims so far are exchanged.
 const COPY_BYTES: u64 = 8 << 20;
-/// Nanoseconds that a write owes for each KiB when the reserve is full: 10 MB/s.
-const NANOS_PER_KIB: u64 = 100_000;
+/// Nanoseconds that a write owes for each KiB, for each eighth of the reserve that garbage is above
+/// the upper mark: 50 MB/s when the reserve is full.
+const NANOS_PER_KIB: u64 = 20_000;
+/// The most that a write owes for each KiB: 10 MB/s.
+const NANOS_PER_KIB_MAX: u64 = 100_000;
 
 /// The marks of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,9 +87,9 @@ impl Marks {
     /// Returns the nanoseconds that a write owes for each KiB while there are `garbage` bytes of
     /// garbage.
     pub(crate) fn delay(&self, garbage: u64) -> u64 {
-        let above = garbage.saturating_sub(self.upper).min(self.reserve - self.upper);
-        let part = u128::from(NANOS_PER_KIB) * u128::from(above);
-        (part / u128::from((self.reserve - self.upper).max(1))) as u64
+        let above = u128::from(garbage.saturating_sub(self.upper));
+        let eighths = u128::from(NANOS_PER_KIB) * above / u128::from((self.reserve / 8).max(1));
+        eighths.min(u128::from(NANOS_PER_KIB_MAX)) as u64
     }
 }
 
@@ -146,8 +149,8 @@ impl Shared {
         }
     }
 
-    /// Collects the group with the most garbage, until garbage is below its target. Returns whether
-    /// another job may free more.
+    /// Collects the group with the most garbage, until it has its part of the target. Returns
+    /// whether another job may free more.
     ///
     /// # Errors
     /// The device's; damage of a segment.
@@ -156,8 +159,8 @@ impl Shared {
         self.collect_down_to(&target, u64::from(self.values.geometry.segment_bytes), stop)
     }
 
-    /// Collects the group with the most garbage, if that has at least `least` bytes, until there is
-    /// as little as `target` returns.
+    /// Collects the group with the most garbage, if that has at least `least` bytes, until it has
+    /// its part of the garbage that `target` returns.
     pub(crate) fn collect_down_to(
         &self,
         target: &dyn Fn(&Space) -> u64,
@@ -178,8 +181,11 @@ impl Shared {
         let Some(group) = self.values.dirtiest(moment, least) else { return Ok(false) };
         let freed = self.judge_group(&group, moment).and_then(|job| {
             // The judgement has changed what is known of the garbage.
-            let space = self.space();
-            let wanted = space.garbage.saturating_sub(target(&space));
+            let (space, own) = (self.space(), group.state.lock().ledger.space(moment));
+            // The group keeps its part of the target: what it has beyond that is cheap to free.
+            let part = u128::from(target(&space)) * u128::from(own.live);
+            let part = (part / u128::from(space.live.max(1))) as u64;
+            let wanted = own.garbage.saturating_sub(part);
             self.free(&group, &job, wanted, stop)
         });
         let freed = match freed {
@@ -208,10 +214,9 @@ impl Shared {
 
     /// Collects victims of a group until `wanted` bytes are free. Returns the bytes that it freed.
     fn free(&self, group: &Group, job: &Job, wanted: u64, stop: &StopToken) -> Result<u64> {
-        let place_bytes = u64::from(self.values.geometry.segment_bytes);
         let mut random = self.host.environment.random("hashkv collection");
         let mut below = |below: u64| random.random_range(0..below.max(1));
-        let order = plan(self.options.policy, &job.candidates(place_bytes), &mut below);
+        let order = plan(self.options.policy, &job.candidates(), &mut below);
         let (mut freed, mut gone) = (0, vec![false; job.judgement.segments.len()]);
         let mut order = order.into_iter().peekable();
         while freed < wanted && order.peek().is_some() && !stop.is_stopping() {
@@ -290,10 +295,10 @@ impl Job {
     }
 
     /// Returns the segments that the job may collect.
-    fn candidates(&self, place_bytes: u64) -> Vec<Candidate> {
+    fn candidates(&self) -> Vec<Candidate> {
         let candidate = |(at, described): (usize, &Described)| Candidate {
             number: described.number,
-            bytes: u64::from(described.place.count) * place_bytes,
+            bytes: described.end() as u64,
             copied: self.copied(at),
             dead: self.dead(at),
             age: self.durable.get().saturating_sub(newest(described).get()),
@@ -344,9 +349,9 @@ mod tests {
         assert_eq!(marks.reserve, (30 + 16) << 20);
         assert!(marks.target < marks.lower && marks.lower < marks.upper);
         assert_eq!(marks.delay(marks.upper), 0);
-        let half = marks.delay((marks.upper + marks.reserve) / 2);
-        assert!((NANOS_PER_KIB / 2).abs_diff(half) < 1000, "{half}");
-        assert_eq!(marks.delay(marks.reserve * 2), NANOS_PER_KIB);
+        let full = marks.delay(marks.reserve);
+        assert!(NANOS_PER_KIB.abs_diff(full) < 1000, "{full}");
+        assert_eq!(marks.delay(marks.reserve * 2), NANOS_PER_KIB_MAX);
         // Without live bytes there are 16 segments.
         assert_eq!(Marks::of(0, 30, 64 << 10).reserve, 1 << 20);
         assert_eq!(Marks::of(u64::MAX, 400, 64 << 10).reserve, u64::MAX);

@@ -11,7 +11,7 @@ impl Store {
         let shared = &self.shared;
         let index = shared.index.stats();
         let values = &shared.values;
-        let volume_bytes = values.volumes.taken_bytes();
+        let volume_bytes = values.disk_bytes();
         let counts = values.counts();
         let space = shared.space();
         let detail = vec![

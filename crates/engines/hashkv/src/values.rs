@@ -210,8 +210,7 @@ impl Values {
         for described in table.all.segments.values() {
             if let State::Sealed { .. } = described.state {
                 let group = &groups[group_index(groups.len(), described.range.first)];
-                let bytes = u64::from(described.place.count) * u64::from(geometry.segment_bytes);
-                group.state.lock().note_found(*described, bytes);
+                group.state.lock().note_found(*described);
             }
         }
         Self {
@@ -306,14 +305,27 @@ impl Values {
             table.put(sealed);
             Ok(())
         })?;
-        let bytes = u64::from(sealed.place.count) * u64::from(self.geometry.segment_bytes);
-        self.group(sealed.range.first).state.lock().note_sealed(sealed, bytes);
+        self.group(sealed.range.first).state.lock().note_sealed(sealed);
         Ok(())
     }
 
     /// Keeps jobs from the group of a segment that may have void records or damage, or ends that.
     pub(crate) fn bar(&self, described: &Described, is_barred: bool) {
         self.group(described.range.first).state.lock().is_barred = is_barred;
+    }
+
+    /// Returns the bytes of the device that segments take: those of a sealed one up to the end of
+    /// its footer, behind which nothing was written, and the whole place of another one.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        let mut unused = 0;
+        for group in &self.groups {
+            let state = group.state.lock();
+            for sealed in state.sealed.values() {
+                let place_bytes = u64::from(self.geometry.segment_bytes);
+                unused += u64::from(sealed.place.count) * place_bytes - sealed.end() as u64;
+            }
+        }
+        self.volumes.taken_bytes().saturating_sub(unused)
     }
 
     /// Returns the bytes of all groups.
@@ -337,8 +349,8 @@ impl Values {
         (most >= bytes).then(|| Arc::clone(group))
     }
 
-    /// Drops directories of groups that were not used lately, until all directories together have at
-    /// most `bytes_max` bytes.
+    /// Drops directories of groups that were not used lately, until all directories together have
+    /// at most `bytes_max` bytes.
     pub(crate) fn drop_directories(&self, bytes_max: u64) {
         // Each group gets a second chance.
         for group in self.groups.iter().chain(&self.groups) {

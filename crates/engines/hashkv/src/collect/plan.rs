@@ -9,7 +9,7 @@ use crate::options::Policy;
 pub(super) struct Candidate {
     /// Its number.
     pub(super) number: u64,
-    /// Bytes of its place, which collecting it frees.
+    /// Bytes of the device that collecting it frees.
     pub(super) bytes: u64,
     /// Bytes that collecting it copies.
     pub(super) copied: u64,

@@ -79,17 +79,17 @@ impl GroupState {
         self.full.iter().chain(&self.open).map(|one| one.entries().to_vec()).collect()
     }
 
-    /// Notes a segment that has its footer, and takes `bytes` bytes of the device.
-    pub(crate) fn note_sealed(&mut self, sealed: Described, bytes: u64) {
+    /// Notes a segment that has its footer.
+    pub(crate) fn note_sealed(&mut self, sealed: Described) {
         if self.sealed.insert(sealed.number, sealed).is_none() {
-            self.ledger.unknown += bytes;
+            self.ledger.unknown += sealed.end() as u64;
         }
     }
 
     /// The same for a segment that an opening has found.
-    pub(crate) fn note_found(&mut self, sealed: Described, bytes: u64) {
+    pub(crate) fn note_found(&mut self, sealed: Described) {
         self.sealed.insert(sealed.number, sealed);
-        self.ledger.found += bytes;
+        self.ledger.found += sealed.end() as u64;
     }
 
     /// Returns whether a job has filled a segment.
