@@ -2,11 +2,14 @@
 //!
 //! ```text
 //! cargo run --release -p thermocline-hashkv --example updates -- \
-//!     DIR KEYS SECONDS [MEMORY_MIB [VALUE_BYTES [RESERVE_PERCENT [POLICY]]]]
+//!     DIR KEYS SECONDS [MEMORY_MIB [VALUE_BYTES [RESERVE_PERCENT [POLICY [DISK_MIB]]]]]
 //! ```
 //!
-//! Keys of 24 bytes. Prints the speed each second, and the figures of the store after each phase.
+//! Keys of 24 bytes. Prints the speed and the bytes of the volumes on the device each second, and
+//! the figures of the store after each phase. With DISK_MIB values take at most that space, and
+//! writes that are refused are counted.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,13 +48,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         memory: Arc::new(MemoryBudget::new(memory)),
     };
     let policy = policy.ok_or("a policy: cost-benefit, greedy, greedy-random or group")?;
-    let options = Options { reserve_percent: reserve, policy, ..Options::default() };
+    let disk_bytes_max = Some(number(7, 0)? << 20).filter(|bytes| *bytes > 0);
+    let options =
+        Options { reserve_percent: reserve, policy, disk_bytes_max, ..Options::default() };
     let store = Store::open(host, options)?;
     sequence.recover_to(store.persisted());
     let value = vec![7; value_bytes];
-    let write = |key: u64| {
+    let mut refused = 0_u64;
+    let mut write = |key: u64| {
         let key = format!("{key:024}").into_bytes();
-        store.write_next(&[Op::Put { key: &key, value: &value }], &sequence)
+        match store.write_next(&[Op::Put { key: &key, value: &value }], &sequence) {
+            Err(engine::Error::NoSpace { .. }) => refused += 1,
+            written => return written.map(|_| ()),
+        }
+        Ok(())
     };
     let began = environment.now();
     for key in 0..keys {
@@ -70,11 +80,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         done += STEP;
         if environment.now() - began >= Duration::from_secs(second) {
-            println!("{second} s: {:.1} k/s", (done - printed) as f64 / 1e3);
+            let (speed, bytes) = ((done - printed) as f64 / 1e3, volume_bytes(dir)?);
+            println!("{second} s: {speed:.1} k/s, {:.1} MiB", bytes as f64 / 1048576.0);
             (printed, second) = (done, second + 1);
         }
     }
     println!("updates: {:.1} k/s", done as f64 / (environment.now() - began).as_secs_f64() / 1e3);
+    println!("refused {refused}");
     print(&store);
     Ok(store.close()?)
 }
@@ -82,6 +94,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// Returns another key for each rank: the prime divides no number of keys that is of use.
 fn scattered(rank: u64, keys: u64) -> u64 {
     rank * 2_654_435_761 % keys
+}
+
+/// Returns the bytes that volumes take on the device.
+fn volume_bytes(dir: &str) -> std::io::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with("volume-") {
+            bytes += entry.metadata()?.blocks() * 512;
+        }
+    }
+    Ok(bytes)
 }
 
 fn print(store: &Store) {

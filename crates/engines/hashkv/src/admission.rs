@@ -1,11 +1,13 @@
-//! Admission of writes: their memory in write buffers, and their room in the index.
+//! Admission of writes: their space on the device, their memory in write buffers, and their room in
+//! the index.
 //!
-//! 1. A write reserves the bytes of its records in write buffers. If buffers and reservations would
+//! 1. A write reserves the space of its records on the device (`space.rs`).
+//! 2. Then it reserves the bytes of its records in write buffers. If buffers and reservations would
 //!    be above their share then, it waits for a flush of the buffers. A write of any size is
 //!    granted once no other write has a reservation and no buffer has a record.
-//! 2. Then it reserves room in the index, with the longest handles in the place of values. The
+//! 3. Then it reserves room in the index, with the longest handles in the place of values. The
 //!    index may have it wait for flushes, which need no write buffer.
-//! 3. If flushes fail for want of room on the device, a write that finds no memory is refused.
+//! 4. If flushes fail for want of room on the device, a write that finds no memory is refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -41,15 +43,36 @@ pub(crate) struct Admission {
     pub(crate) is_flush_queued: AtomicBool,
     /// Whether a job is queued or running.
     pub(crate) is_collect_queued: AtomicBool,
+    pub(crate) collections: Attempts,
+    /// The writers that wait for space on the device.
+    pub(crate) space_writers: WriteController,
+    /// Whether the next job is to free space for them.
+    pub(crate) is_space_wanted: AtomicBool,
+    /// Whether the last such job freed nothing.
+    pub(crate) is_futile: AtomicBool,
+    /// A bound that follows the live bytes is not below this.
+    pub(crate) limit_min: AtomicU64,
     /// The nanoseconds that a write owes for each KiB, since garbage is above its upper mark.
     pub(crate) delay: AtomicU64,
 }
 
 impl Admission {
     pub(crate) fn new() -> Self {
-        let writers = WriteController::new(PACE);
+        let (writers, space_writers) = (WriteController::new(PACE), WriteController::new(PACE));
         let (flushes, is_flush_queued, is_collect_queued, delay) = Default::default();
-        Self { writers, flushes, is_flush_queued, is_collect_queued, delay }
+        let (collections, is_space_wanted, is_futile, limit_min) = Default::default();
+        Self {
+            writers,
+            flushes,
+            is_flush_queued,
+            is_collect_queued,
+            collections,
+            space_writers,
+            is_space_wanted,
+            is_futile,
+            limit_min,
+            delay,
+        }
     }
 }
 
@@ -68,6 +91,7 @@ impl Shared {
         if let Demand::Ops(ops) = demand {
             check_ranges(ops)?;
         }
+        let Some(space) = self.reserve_space(demand, wait)? else { return Ok(None) };
         let Some(buffers) = Admits::reserve(self, demand, wait)? else { return Ok(None) };
         let reserved = match demand {
             Demand::Ops(ops) => {
@@ -82,7 +106,7 @@ impl Shared {
         };
         let placed = |error| self.values.failures.placed(in_units_of(demand, error));
         let index = reserved.map_err(placed)?;
-        Ok(index.map(|index| buffers.with(index)))
+        Ok(index.map(|index| buffers.with(index.with(space))))
     }
 
     /// Returns the longest step that the index may get for this one.
@@ -194,7 +218,10 @@ impl Admits for Shared {
 }
 
 impl Room for Shared {
-    fn give_back(&self, bytes: u64, _slot: u32) {
-        self.return_room(bytes);
+    fn give_back(&self, bytes: u64, slot: u32) {
+        match slot {
+            0 => self.return_room(bytes),
+            slot => self.return_space(bytes, slot),
+        }
     }
 }

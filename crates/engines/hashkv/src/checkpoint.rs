@@ -10,6 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 use codec::SeqNo;
 use device::Device;
@@ -30,7 +31,18 @@ impl Shared {
     pub(crate) fn checkpoint(&self, into: &Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         self.health.check_writable()?;
         Chain::<Edit>::check_absent(&**into)?;
-        let _exchanges = self.values.exchanges.lock();
+        let gate = self.values.gates.exchanges.lock();
+        self.values.gates.has_checkpoint.store(true, SeqCst);
+        let copied = self.copy_all(into, go_on);
+        self.values.gates.has_checkpoint.store(false, SeqCst);
+        drop(gate);
+        // Writers may wait for a job.
+        self.group.note_progress();
+        copied
+    }
+
+    /// Copies the index, the segments that the table names then, and the table.
+    fn copy_all(&self, into: &Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         let copied = self.index.checkpoint(into.subdevice(INDEX_DIR)?, go_on);
         copied.map_err(|error| self.values.failures.placed(error))?;
         let contents = self.values.with_table(|table| Ok(table.all.as_edit()))?;

@@ -20,10 +20,11 @@
 //! crash after it leaves free places with old bytes. An opening returns both to the device.
 //!
 //! # Marks
-//! The *reserve* is a part of the live bytes and 16 segments. A job begins once garbage is above
-//! three quarters of it. From seven eighths on, each write waits in proportion. Earlier marks waste
-//! the reserve: the less garbage a victim has, the more bytes are copied for each byte that is
-//! freed.
+//! The *reserve* is the space that the bound leaves for garbage ([`crate::values::bound`]). Without
+//! a fixed bound it is a part of the live bytes, and 16 segments. A job begins once garbage is
+//! above three quarters of it. From seven eighths on, each write waits in proportion. Earlier marks
+//! waste the reserve: the less garbage a victim has, the more bytes are copied for each byte that
+//! is freed.
 
 mod exchange;
 mod judge;
@@ -42,6 +43,7 @@ use workers::{Class, StopToken};
 
 use crate::segment_table::{Described, State};
 use crate::store::Shared;
+use crate::values::bound::{ROUNDING_BYTES, SEGMENTS};
 use crate::values::group::Group;
 use crate::values::ledger::{Moment, Space};
 use exchange::{Outputs, Victim};
@@ -52,8 +54,6 @@ use plan::{Candidate, plan};
 pub(crate) const COLLECT: &str = "the collection of values";
 /// The same of groups that cannot be collected. It stays until the store is closed.
 const DAMAGED: &str = "the collection of a damaged group of values";
-/// Segments of the reserve, besides a part of the live bytes.
-const SEGMENTS: u64 = 16;
 /// Bytes that are copied before the victims so far are exchanged.
 const COPY_BYTES: u64 = 8 << 20;
 /// Nanoseconds that a write owes for each KiB, for each eighth of the reserve that garbage is above
@@ -75,11 +75,8 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Returns the marks of a store with `live` bytes of live records.
-    pub(crate) fn of(live: u64, percent: u32, segment_bytes: u32) -> Self {
-        let part = u128::from(live) * u128::from(percent) / 100;
-        let part = u64::try_from(part).unwrap_or(u64::MAX);
-        let reserve = part.saturating_add(SEGMENTS * u64::from(segment_bytes));
+    /// Returns the marks of a store with this reserve.
+    pub(crate) fn of(reserve: u64) -> Self {
         let eighth = reserve / 8;
         Self { target: eighth * 5, lower: eighth * 6, upper: eighth * 7, reserve }
     }
@@ -104,12 +101,23 @@ impl Shared {
         self.values.count_space(self.moment())
     }
 
+    /// Returns the bytes of the device that segments take at most.
+    fn limit(&self, space: &Space) -> u64 {
+        let segment_bytes = u64::from(self.values.geometry.segment_bytes);
+        self.options.disk_bytes_max.unwrap_or_else(|| {
+            let live = space.live.saturating_add(space.found);
+            let part = u128::from(live) * u128::from(self.options.reserve_percent) / 100;
+            let part = u64::try_from(part).unwrap_or(u64::MAX);
+            let fixed = SEGMENTS * segment_bytes + self.values.bound.fixed_bytes();
+            let limit = live.saturating_add(part).saturating_add(fixed);
+            limit.max(self.admission.limit_min.load(Relaxed))
+        })
+    }
+
     fn marks(&self, space: &Space) -> Marks {
-        Marks::of(
-            space.live + space.found,
-            self.options.reserve_percent,
-            self.values.geometry.segment_bytes,
-        )
+        let taken = self.values.bound.fixed_bytes().saturating_add(space.live + space.found);
+        let reserve = self.limit(space).saturating_sub(taken);
+        Marks::of(reserve.max(u64::from(self.values.geometry.segment_bytes)))
     }
 
     /// Has a group collected, soon, if there is more garbage than the lower mark.
@@ -121,11 +129,21 @@ impl Shared {
         }
     }
 
-    /// Sets the wait that writes owe now.
-    fn set_pace(&self) -> Space {
+    /// Sets the limit of the bound, and the wait that writes owe now.
+    pub(crate) fn set_pace(&self) -> Space {
         let space = self.space();
+        self.values.bound.set_limit(self.limit(&space));
         self.admission.delay.store(self.marks(&space).delay(space.garbage), Relaxed);
         space
+    }
+
+    /// Has space freed, soon, for writers that wait for it.
+    pub(crate) fn schedule_collect_for_writers(self: &Arc<Self>) {
+        self.admission.is_space_wanted.store(true, SeqCst);
+        // The end of the checkpoint has the writers look again.
+        if !self.values.gates.has_checkpoint.load(SeqCst) {
+            self.schedule_collect();
+        }
     }
 
     fn schedule_collect(self: &Arc<Self>) {
@@ -135,8 +153,14 @@ impl Shared {
         let shared = Arc::downgrade(self);
         let task = move |stop: &StopToken| {
             let Some(shared) = shared.upgrade() else { return };
-            let collected = shared.collect(stop);
+            let number = shared.admission.collections.begin();
+            let is_space_wanted = shared.admission.is_space_wanted.swap(false, SeqCst);
+            let collected = match is_space_wanted {
+                true => shared.collect_for_writers(stop),
+                false => shared.collect(stop),
+            };
             shared.values.failures.note(COLLECT, &collected);
+            shared.admission.collections.end(number, &collected.clone().map(|_| ()));
             shared.admission.is_collect_queued.store(false, SeqCst);
             shared.set_pace();
             if collected == Ok(true) && !stop.is_stopping() {
@@ -159,6 +183,78 @@ impl Shared {
         self.collect_down_to(&target, u64::from(self.values.geometry.segment_bytes), stop)
     }
 
+    /// Frees space for writers that wait for it: makes all finished writes durable in the index,
+    /// judges each group that has changed, and collects the groups with garbage until some space is
+    /// free. Returns whether there is.
+    ///
+    /// # Errors
+    /// The device's.
+    fn collect_for_writers(&self, stop: &StopToken) -> Result<bool> {
+        self.health.check_writable()?;
+        let Some(_gate) = self.values.gates.exchanges.try_lock() else { return Ok(false) };
+        self.index.flush().map_err(|error| self.values.failures.placed(error))?;
+        let moment = self.moment();
+        let before = self.values.bound.allocated();
+        let mut dirty = Vec::new();
+        for group in &self.values.groups {
+            if stop.is_stopping() {
+                return Ok(false);
+            }
+            let is_judged = group.state.lock().is_judged(moment);
+            if !is_judged {
+                self.tolerate_damage(group, self.judge_group(group, moment).map(|_| ()))?;
+            }
+            let state = group.state.lock();
+            if !state.is_barred && state.ledger.dead > 0 {
+                dirty.push((state.ledger.dead, group));
+            }
+        }
+        // The live bytes of all groups are known now.
+        self.set_pace();
+        dirty.sort_by_key(|(dead, _)| std::cmp::Reverse(*dead));
+        for (_, group) in dirty {
+            let collected = self.judge_group(group, moment).and_then(|job| {
+                let wanted = self.beyond_target(group, moment);
+                self.free(group, &job, wanted, stop).map(|_| ())
+            });
+            self.tolerate_damage(group, collected)?;
+            if self.values.bound.allocated() < before || stop.is_stopping() {
+                break;
+            }
+        }
+        self.values.counts().collections.fetch_add(1, Relaxed);
+        let after = self.values.bound.allocated();
+        let has_freed = after < before;
+        self.admission.is_futile.store(!has_freed, Relaxed);
+        // A bound that follows the live bytes grows if there is no garbage, so that the next job
+        // follows only once there may be some.
+        let more = 4 * u64::from(self.values.geometry.segment_bytes) + self.space().live / 16;
+        let limit_min = if has_freed { 0 } else { after + self.values.bound.fixed_bytes() + more };
+        self.admission.limit_min.store(limit_min, Relaxed);
+        Ok(has_freed)
+    }
+
+    /// Returns the garbage of a group beyond its part of the target, and at least some of it.
+    fn beyond_target(&self, group: &Group, moment: Moment) -> u64 {
+        let (space, own) = (self.space(), group.state.lock().ledger.space(moment));
+        let part = share_of(self.marks(&space).target, own.live, space.live);
+        let least = 2 * u64::from(self.values.geometry.segment_bytes);
+        own.garbage.saturating_sub(part).max(own.garbage.min(least))
+    }
+
+    /// Keeps jobs from a group in which one has found damage.
+    ///
+    /// # Errors
+    /// Those of `done`, if it is no damage.
+    fn tolerate_damage(&self, group: &Group, done: Result<()>) -> Result<()> {
+        if let Err(error @ Error::Corruption(_)) = &done {
+            group.state.lock().is_barred = true;
+            self.values.failures.note_damage(DAMAGED, error);
+            return Ok(());
+        }
+        done
+    }
+
     /// Collects the group with the most garbage, if that has at least `least` bytes, until it has
     /// its part of the garbage that `target` returns.
     pub(crate) fn collect_down_to(
@@ -169,7 +265,7 @@ impl Shared {
     ) -> Result<bool> {
         self.health.check_writable()?;
         // A checkpoint copies the segments that the table names.
-        let Some(_gate) = self.values.exchanges.try_lock() else { return Ok(false) };
+        let Some(_gate) = self.values.gates.exchanges.try_lock() else { return Ok(false) };
         let moment = self.moment();
         let before = self.values.count_space(moment);
         // Records that wait for the index cannot be dropped: it is flushed before they fill the
@@ -183,19 +279,14 @@ impl Shared {
             // The judgement has changed what is known of the garbage.
             let (space, own) = (self.space(), group.state.lock().ledger.space(moment));
             // The group keeps its part of the target: what it has beyond that is cheap to free.
-            let part = u128::from(target(&space)) * u128::from(own.live);
-            let part = (part / u128::from(space.live.max(1))) as u64;
+            let part = share_of(target(&space), own.live, space.live);
             let wanted = own.garbage.saturating_sub(part);
             self.free(&group, &job, wanted, stop)
         });
-        let freed = match freed {
-            Err(error @ Error::Corruption(_)) => {
-                group.state.lock().is_barred = true;
-                self.values.failures.note_damage(DAMAGED, &error);
-                // Other groups may have garbage.
-                return Ok(true);
-            }
-            freed => freed?,
+        let Ok(freed) = freed else {
+            self.tolerate_damage(&group, freed.map(|_| ()))?;
+            // Other groups may have garbage.
+            return Ok(true);
         };
         self.values.counts().collections.fetch_add(1, Relaxed);
         let after = self.space();
@@ -206,7 +297,8 @@ impl Shared {
     pub(crate) fn judge_group(&self, group: &Group, moment: Moment) -> Result<Job> {
         let (sealed, mut sources, unknown) = self.values.sources_of(group);
         let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
-        let judgement = judge::judge(&mut sources, moment.durable, &is_seen)?;
+        let judgement = judge::judge(&mut sources, moment.durable, &is_seen);
+        let judgement = judgement.inspect_err(|_| group.state.lock().is_changed = true)?;
         let mut job = Job { sealed, judgement, durable: moment.durable };
         job.note(group, moment, unknown);
         Ok(job)
@@ -222,17 +314,21 @@ impl Shared {
         while freed < wanted && order.peek().is_some() && !stop.is_stopping() {
             self.health.check_writable()?;
             let (mut batch, mut copied, mut freed_by_batch) = (Vec::new(), 0, 0);
-            while copied < COPY_BYTES && freed + freed_by_batch < wanted {
+            let segment_bytes = u64::from(self.values.geometry.segment_bytes);
+            let taken = self.values.bound.take_for_job(COPY_BYTES.div_ceil(segment_bytes));
+            let mut begun = 0;
+            while copied < COPY_BYTES && freed + freed_by_batch < wanted && begun < taken {
                 let Some(number) = order.next() else { break };
                 let Some(source) = job.source(number) else { continue };
                 copied += job.copied(source);
+                begun += u64::from(job.copied(source) > 0);
                 freed_by_batch += job.dead(source);
                 if let Some(gone) = gone.get_mut(source) {
                     *gone = true;
                 }
                 batch.push(source);
             }
-            let mut outputs = Outputs::new(&self.values, group);
+            let mut outputs = Outputs::new(&self.values, group, taken);
             let victims: Vec<Victim<'_>> =
                 batch.iter().filter_map(|source| job.victim(*source, &gone)).collect();
             let exchanged = outputs.copy(&victims).and_then(|()| outputs.exchange(&victims));
@@ -270,25 +366,28 @@ pub(crate) struct Job {
 impl Job {
     /// Notes what is known of the group's bytes. `unknown` bytes were so before.
     fn note(&mut self, group: &Group, moment: Moment, unknown: u64) {
-        let (mut live, mut dead, mut pending, mut held) = (0, 0, 0, 0);
+        let (mut live, mut rounding, mut dead, mut pending, mut held) = (0, 0, 0, 0, 0);
         let mut until = self.judgement.pending_until;
         for (at, judged) in self.judgement.segments.iter().enumerate() {
             let Some(described) = self.sealed.get(at) else { continue };
+            let known = judged.live_bytes + judged.held_bytes + judged.pending_bytes;
+            let rest = (described.end() as u64).saturating_sub(known + judged.dead_bytes);
+            rounding += rest.min(ROUNDING_BYTES);
             live += judged.live_bytes;
             held += judged.held_bytes;
             pending += judged.pending_bytes;
             // A segment above the durable number is no victim yet.
             match newest(described) > self.durable {
                 true => {
-                    pending += judged.dead_bytes;
+                    pending += self.dead(at);
                     until = until.max(newest(described));
                 }
-                false => dead += judged.dead_bytes,
+                false => dead += self.dead(at),
             }
         }
         let mut state = group.state.lock();
         let ledger = &mut state.ledger;
-        (ledger.live, ledger.dead) = (live, dead);
+        (ledger.live, ledger.rounding, ledger.dead) = (live, rounding, dead);
         (ledger.pending, ledger.held) = ((pending, until), (held, moment.oldest));
         ledger.unknown = ledger.unknown.saturating_sub(unknown);
         ledger.found = 0;
@@ -304,7 +403,12 @@ impl Job {
             age: self.durable.get().saturating_sub(newest(described).get()),
         };
         let sealed = self.sealed.iter().enumerate();
-        sealed.filter(|(_, it)| newest(it) <= self.durable).map(candidate).collect()
+        // A record with several places of its own is never copied.
+        let may_go = |(at, described): &(usize, &Described)| {
+            newest(described) <= self.durable
+                && (described.place.count == 1 || self.copied(*at) == 0)
+        };
+        sealed.filter(may_go).map(candidate).collect()
     }
 
     fn source(&self, number: u64) -> Option<usize> {
@@ -317,8 +421,16 @@ impl Job {
         judged.map_or(0, |it| it.live_bytes + it.pending_bytes + it.held_bytes)
     }
 
+    /// Returns the bytes that collecting a segment frees: records, and paddings.
     fn dead(&self, source: usize) -> u64 {
-        self.judgement.segments.get(source).map_or(0, |judged| judged.dead_bytes)
+        let (Some(judged), Some(described)) =
+            (self.judgement.segments.get(source), self.sealed.get(source))
+        else {
+            return 0;
+        };
+        let known = judged.dead_bytes + self.copied(source);
+        let rest = (described.end() as u64).saturating_sub(known);
+        judged.dead_bytes + rest.saturating_sub(ROUNDING_BYTES)
     }
 
     /// Returns a victim. `gone` are all segments that the job removes.
@@ -329,6 +441,11 @@ impl Job {
         let markers = self.judgement.markers_without(source, is_gone);
         Some(Victim { described, judged, markers })
     }
+}
+
+/// Returns the part of `bytes` that `own` has of `all`.
+fn share_of(bytes: u64, own: u64, all: u64) -> u64 {
+    (u128::from(bytes) * u128::from(own) / u128::from(all.max(1))) as u64
 }
 
 /// Returns the largest number of a record.
@@ -345,15 +462,11 @@ mod tests {
 
     #[test]
     fn writers_slow_down_above_the_upper_mark() {
-        let marks = Marks::of(100 << 20, 30, 1 << 20);
-        assert_eq!(marks.reserve, (30 + 16) << 20);
+        let marks = Marks::of(46 << 20);
         assert!(marks.target < marks.lower && marks.lower < marks.upper);
         assert_eq!(marks.delay(marks.upper), 0);
         let full = marks.delay(marks.reserve);
         assert!(NANOS_PER_KIB.abs_diff(full) < 1000, "{full}");
         assert_eq!(marks.delay(marks.reserve * 2), NANOS_PER_KIB_MAX);
-        // Without live bytes there are 16 segments.
-        assert_eq!(Marks::of(0, 30, 64 << 10).reserve, 1 << 20);
-        assert_eq!(Marks::of(u64::MAX, 400, 64 << 10).reserve, u64::MAX);
     }
 }

@@ -198,6 +198,8 @@ impl Values {
             let newest = newest(entries);
             let end = described.records_end() as u32;
             let sealed = self.write_footer(&segment, end, entries, newest, false)?;
+            // A crash may have left bytes behind it.
+            self.volumes.trim(sealed.place, sealed.end())?;
             self.note_sealed(sealed)?;
         }
         self.with_table(|table| {
@@ -206,8 +208,7 @@ impl Values {
         })?;
         self.sync_and_commit()?;
         for Verdict { described, .. } in empty {
-            self.forget(described.number);
-            self.volumes.release(described.place)?;
+            self.remove(described.number)?;
         }
         Ok(())
     }

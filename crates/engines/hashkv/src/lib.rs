@@ -50,6 +50,7 @@ mod salvage;
 mod scan;
 mod segment;
 mod segment_table;
+mod space;
 mod stats;
 mod store;
 #[cfg(test)]

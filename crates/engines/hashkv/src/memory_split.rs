@@ -7,6 +7,7 @@
 //! memtables and its cache.
 
 use crate::options::Options;
+use crate::values::bound::fixed_segments;
 
 /// Part of the memory that write buffers may take.
 const BUFFER_PARTS: u64 = 4;
@@ -59,12 +60,20 @@ impl MemorySplit {
 pub(crate) fn segment_bytes(limit: u64, options: &Options) -> u32 {
     let part = (limit / SEGMENTS_MIN).max(SEGMENT_BYTES_MIN);
     let part = u64::MAX.checked_shl(part.ilog2()).map_or(part, |mask| part & mask);
-    part.min(u64::from(options.segment_bytes_max)) as u32
+    let part = part.min(u64::from(options.segment_bytes_max));
+    // Of a small bound, too, there are enough.
+    let fit = options.disk_bytes_max.unwrap_or(u64::MAX) / SEGMENTS_MIN;
+    let fit = fit.checked_ilog2().map_or(1, |bits| 1 << bits);
+    part.min(fit.max(SEGMENT_BYTES_MIN)) as u32
 }
 
 /// Returns the bits of the groups' numbers in a new store with this memory.
 pub(crate) fn group_bits(limit: u64, options: &Options) -> u8 {
-    let fit = limit / BUFFER_PARTS / u64::from(segment_bytes(limit, options));
+    let segment_bytes = u64::from(segment_bytes(limit, options));
+    let fit = limit / BUFFER_PARTS / segment_bytes;
+    // Segments that are open or kept take half of a bound at most.
+    let bound = options.disk_bytes_max.unwrap_or(u64::MAX) / 2 / segment_bytes;
+    let fit = fit.min(bound.saturating_sub(fixed_segments(0)) / 2);
     let groups = fit.clamp(1, u64::from(options.groups_max.max(1)));
     groups.ilog2() as u8
 }
@@ -86,6 +95,13 @@ mod tests {
         assert_eq!(of(24 * MIB), (256 << 10, 16));
         assert_eq!(of(64 * MIB), (1 << 20, 16));
         assert_eq!(of(1024 * MIB), (1 << 20, 64));
+        let bounded = |disk_bytes_max| {
+            let options = Options { disk_bytes_max: Some(disk_bytes_max), ..Options::default() };
+            (segment_bytes(1024 * MIB, &options), 1 << group_bits(1024 * MIB, &options))
+        };
+        assert_eq!(bounded(MIB), (64 << 10, 2));
+        assert_eq!(bounded(64 * MIB), (1 << 20, 8));
+        assert_eq!(bounded(10_000 * MIB), (1 << 20, 64));
     }
 
     #[test]

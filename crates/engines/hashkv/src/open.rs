@@ -19,6 +19,7 @@ use reads::ReadPool;
 use crate::INDEX_DIR;
 use crate::admission::Admission;
 use crate::contract::Store;
+use crate::driver::CAPABILITIES;
 use crate::key_hash::Secret;
 use crate::key_index::KeyIndex;
 use crate::memory_parts::Shares;
@@ -26,6 +27,7 @@ use crate::memory_split::{group_bits, segment_bytes};
 use crate::options::Options;
 use crate::segment_table::{All, Edit, Geometry, Range};
 use crate::store::Shared;
+use crate::values::bound::SEGMENTS;
 use crate::values::{Table, Values};
 use crate::volumes::{self, Volumes};
 
@@ -72,6 +74,7 @@ impl Store {
             let _ = shared.close();
             return Err(error);
         }
+        shared.set_pace();
         Ok(Self { shared })
     }
 }
@@ -90,6 +93,7 @@ fn open_values(host: &Host, options: &Options, health: &Arc<Health>) -> Result<V
     // A crash may have left a chain without a geometry, and nothing else.
     let is_new = all.geometry.is_none();
     let geometry = all.geometry.unwrap_or_else(|| new_geometry(host, options));
+    check_bound(options, &geometry)?;
     let volumes = Volumes::new(Arc::clone(device), geometry.segment_bytes);
     all.segments.values().try_for_each(|segment| volumes.claim(segment.place))?;
     let (chain, _) = Chain::begin(device, found, options.table_bytes)?;
@@ -98,6 +102,22 @@ fn open_values(host: &Host, options: &Options, health: &Arc<Health>) -> Result<V
         table.begin(geometry, Range::all(group_bits(host.memory.limit(), options)))?;
     }
     Ok(Values::new(table, geometry, volumes, host, health))
+}
+
+/// Checks that the bound has room for segments of this geometry.
+///
+/// # Errors
+/// [`Error::BadOption`].
+fn check_bound(options: &Options, geometry: &Geometry) -> Result<()> {
+    let least = SEGMENTS * u64::from(geometry.segment_bytes);
+    match options.disk_bytes_max {
+        Some(most) if most < least => Err(Error::BadOption {
+            engine: CAPABILITIES.name,
+            option: "disk_bytes_max",
+            allowed: "at least 16 segments of the store",
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn of_table(damage: codec::Corruption) -> Error {

@@ -19,8 +19,16 @@ pub struct Options {
     /// Bytes of the write buffers, at most. With less than four times this memory it is a quarter
     /// of the memory. Default: 256 MiB.
     pub buffer_bytes_max: u64,
-    /// Space for garbage, in percent of the live bytes. More of it means fewer bytes copied by the
-    /// collector. At most 400. Default: 30.
+    /// Bytes of the device that values take at most. A write that would pass it waits for the
+    /// collection of garbage, and is refused if there is none. The index is not counted. At least
+    /// 16 segments.
+    ///
+    /// With `None` no write is refused. Writes wait while values take more than this sum: the live
+    /// bytes, [`Options::reserve_percent`] of them, 20 segments, and two segments for each group.
+    /// Default: `None`.
+    pub disk_bytes_max: Option<u64>,
+    /// Space for garbage, in percent of the live bytes, without [`Options::disk_bytes_max`]. More
+    /// of it means fewer bytes copied by the collector. At most 400. Default: 30.
     pub reserve_percent: u32,
     /// The choice of segments that are collected. Default: [`Policy::CostBenefit`].
     pub policy: Policy,
@@ -68,6 +76,7 @@ impl Default for Options {
             segment_bytes_max: 1 << 20,
             groups_max: 64,
             buffer_bytes_max: 256 << 20,
+            disk_bytes_max: None,
             reserve_percent: 30,
             policy: Policy::CostBenefit,
             table_bytes: 1 << 20,

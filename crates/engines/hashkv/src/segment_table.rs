@@ -129,6 +129,15 @@ impl Described {
         self.records_end() + footer_bytes(self.entries() as usize)
     }
 
+    /// Returns the bytes of the device that it takes: up to the end of its footer, or the whole
+    /// place without one.
+    pub(crate) fn disk_bytes(&self, segment_bytes: u32) -> u64 {
+        match self.state {
+            State::Open { .. } => u64::from(self.place.count) * u64::from(segment_bytes),
+            State::Sealed { .. } => self.end() as u64,
+        }
+    }
+
     /// Returns whether an edit may replace this by `next`: a segment grows, is sealed, or loses its
     /// footer, which an opening writes again without void records.
     fn may_become(self, next: Self) -> bool {

@@ -5,19 +5,22 @@ use std::sync::atomic::Ordering::Relaxed;
 use engine::Stats;
 
 use crate::contract::Store;
+use crate::volumes::HEADER_BYTES;
 
 impl Store {
     pub(crate) fn figures(&self) -> Stats {
         let shared = &self.shared;
         let index = shared.index.stats();
         let values = &shared.values;
-        let volume_bytes = values.disk_bytes();
+        let volume_bytes = values.bound.allocated() - HEADER_BYTES;
         let counts = values.counts();
         let space = shared.space();
         let detail = vec![
             ("segments", values.segment_count()),
             ("groups", values.groups.len() as u64),
             ("volume_bytes", volume_bytes),
+            ("limit_bytes", values.bound.limit()),
+            ("promised_bytes", values.bound.promised()),
             ("buffered_bytes", values.buffered()),
             ("buffer_flushes", counts.flushes.load(Relaxed)),
             ("flushed_bytes", counts.flushed_bytes.load(Relaxed)),
@@ -31,6 +34,7 @@ impl Store {
             ("collected_segments", counts.collected.load(Relaxed)),
             ("copied_bytes", counts.copied_bytes.load(Relaxed)),
             ("directory_bytes", values.directory_bytes()),
+            ("space_stalls", shared.admission.space_writers.stalls()),
             ("collector_wait_nanos", shared.admission.writers.slowed_nanos()),
             ("index_bytes", index.disk_bytes),
             ("index_memory_bytes", index.memory_bytes),
@@ -54,6 +58,7 @@ impl Store {
                 "collections",
                 "collected_segments",
                 "copied_bytes",
+                "space_stalls",
                 "collector_wait_nanos",
             ],
         }

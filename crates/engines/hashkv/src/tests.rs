@@ -1,6 +1,7 @@
 //! Tests of whole stores.
 
 mod barrier;
+mod bound;
 mod collect;
 mod crash;
 mod examine;

@@ -20,6 +20,7 @@
 //! Lock order: `exchanges`, `flusher`, `table`, then a group, then `segments`. A writer takes only
 //! the last two. No lock but the first three is held during I/O.
 
+pub(crate) mod bound;
 pub(crate) mod directory;
 pub(crate) mod failures;
 pub(crate) mod fetch;
@@ -31,7 +32,7 @@ pub(crate) mod read;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use codec::{Corruption, SeqNo};
 use edits::Chain;
@@ -41,7 +42,8 @@ use memtable::MemtableMemory;
 use sync::locks::{Mutex, RwLock};
 
 use crate::segment_table::{All, Described, Edit, Geometry, Range, State};
-use crate::volumes::{Place, Volumes, file_name};
+use crate::volumes::{HEADER_BYTES, Place, Volumes, file_name};
+use bound::Bound;
 use failures::Failures;
 use group::Group;
 use ledger::{Moment, Space};
@@ -55,6 +57,8 @@ pub(crate) struct Segment {
     pub(crate) number: u64,
     pub(crate) range: Range,
     pub(crate) place: Place,
+    /// The bytes that the bound counts for it.
+    disk_bytes: AtomicU64,
 }
 
 /// The chain of edits of the segment table, and the changes that it does not have yet.
@@ -77,19 +81,28 @@ pub(crate) struct Values {
     pub(crate) groups: Vec<Arc<Group>>,
     segments: RwLock<HashMap<u64, Arc<Segment>>>,
     pub(crate) volumes: Volumes,
+    pub(crate) bound: Bound,
     /// The number of the next segment.
     next: AtomicU64,
     /// `None` once the store is closed.
     table: Mutex<Option<Table>>,
-    /// Held by the thread that writes buffers, or that commits an exchange of a job.
-    pub(crate) flusher: Mutex<()>,
-    /// Held by a job, and by a checkpoint while it copies segments.
-    pub(crate) exchanges: Mutex<()>,
+    pub(crate) gates: Gates,
     counts: Counts,
     pub(crate) accounts: Accounts,
     pub(crate) failures: Failures,
     /// The host's.
     barrier: Arc<dyn Barrier>,
+}
+
+/// Work that only one thread does at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Gates {
+    /// Held by the thread that writes buffers, or that commits an exchange of a job.
+    pub(crate) flusher: Mutex<()>,
+    /// Held by a job, and by a checkpoint while it copies segments.
+    pub(crate) exchanges: Mutex<()>,
+    /// Whether a checkpoint holds it.
+    pub(crate) has_checkpoint: AtomicBool,
 }
 
 /// Memory of the value store.
@@ -202,9 +215,13 @@ impl Values {
         host: &Host,
         health: &Arc<Health>,
     ) -> Self {
+        let bound = Bound::new(geometry.segment_bytes, table.all.ranges.len());
+        bound.take((volumes.count() as u64 + 1) * HEADER_BYTES);
         let segment = |described: &Described| {
             let Described { number, range, place, .. } = *described;
-            (number, Arc::new(Segment { number, range, place }))
+            let bytes = described.disk_bytes(geometry.segment_bytes);
+            bound.take(bytes);
+            (number, Arc::new(Segment { number, range, place, disk_bytes: bytes.into() }))
         };
         let groups: Vec<_> = table.all.ranges.iter().map(|range| Group::new(*range)).collect();
         for described in table.all.segments.values() {
@@ -213,15 +230,16 @@ impl Values {
                 group.state.lock().note_found(*described);
             }
         }
+        let segments = RwLock::new(table.all.segments.values().map(segment).collect());
         Self {
             geometry,
             groups,
-            segments: RwLock::new(table.all.segments.values().map(segment).collect()),
+            segments,
             volumes,
+            bound,
             next: AtomicU64::new(table.all.floor),
             table: Mutex::new(Some(table)),
-            flusher: Mutex::default(),
-            exchanges: Mutex::default(),
+            gates: Gates::default(),
             counts: Counts::default(),
             accounts: Accounts {
                 buffers: Arc::new(MemtableMemory::new(&host.memory)),
@@ -235,7 +253,12 @@ impl Values {
 
     /// Returns the group of a position.
     pub(crate) fn group(&self, position: u64) -> &Arc<Group> {
-        &self.groups[group_index(self.groups.len(), position)]
+        &self.groups[self.group_number(position)]
+    }
+
+    /// Returns the number of the group of a position.
+    pub(crate) fn group_number(&self, position: u64) -> usize {
+        group_index(self.groups.len(), position)
     }
 
     /// Returns a segment by its number.
@@ -288,12 +311,17 @@ impl Values {
         work(self.table.lock().as_mut().ok_or(Error::Closed)?)
     }
 
-    /// Removes a segment that no table names, for readers.
-    pub(crate) fn forget(&self, number: u64) {
+    /// Removes a segment that no table names, and returns its room to the device.
+    ///
+    /// # Errors
+    /// The device's. The place stays taken then, and counts.
+    pub(crate) fn remove(&self, number: u64) -> Result<()> {
         let removed = self.segments.write().remove(&number);
-        if let Some(segment) = removed {
-            self.group(segment.range.first).state.lock().sealed.remove(&number);
-        }
+        let Some(segment) = removed else { return Ok(()) };
+        self.group(segment.range.first).state.lock().sealed.remove(&number);
+        self.volumes.release(segment.place)?;
+        self.bound.give_back(segment.disk_bytes.swap(0, Relaxed));
+        Ok(())
     }
 
     /// Notes a segment that has its footer, for the next commit and for jobs.
@@ -305,27 +333,23 @@ impl Values {
             table.put(sealed);
             Ok(())
         })?;
+        self.count_sealed(&sealed);
         self.group(sealed.range.first).state.lock().note_sealed(sealed);
         Ok(())
+    }
+
+    /// Counts a segment that has its footer: nothing is behind that.
+    pub(crate) fn count_sealed(&self, sealed: &Described) {
+        let Some(segment) = self.segment(sealed.number) else { return };
+        let bytes = sealed.disk_bytes(self.geometry.segment_bytes);
+        let before = segment.disk_bytes.swap(bytes, Relaxed);
+        self.bound.take(bytes);
+        self.bound.give_back(before);
     }
 
     /// Keeps jobs from the group of a segment that may have void records or damage, or ends that.
     pub(crate) fn bar(&self, described: &Described, is_barred: bool) {
         self.group(described.range.first).state.lock().is_barred = is_barred;
-    }
-
-    /// Returns the bytes of the device that segments take: those of a sealed one up to the end of
-    /// its footer, behind which nothing was written, and the whole place of another one.
-    pub(crate) fn disk_bytes(&self) -> u64 {
-        let mut unused = 0;
-        for group in &self.groups {
-            let state = group.state.lock();
-            for sealed in state.sealed.values() {
-                let place_bytes = u64::from(self.geometry.segment_bytes);
-                unused += u64::from(sealed.place.count) * place_bytes - sealed.end() as u64;
-            }
-        }
-        self.volumes.taken_bytes().saturating_sub(unused)
     }
 
     /// Returns the bytes of all groups.
@@ -422,7 +446,7 @@ impl Values {
 
     /// Ends all changes, and closes the files: the store is closed.
     pub(crate) fn close(&self) {
-        let _flusher = self.flusher.lock();
+        let _flusher = self.gates.flusher.lock();
         *self.table.lock() = None;
         self.volumes.close();
     }

@@ -26,7 +26,7 @@ pub(crate) const FORMAT: Format = Format::new(*b"TCHKVVOL", 1, 0);
 /// Places of a volume, unless it has a single longer segment.
 pub(crate) const PLACES: u32 = 256;
 /// The header's block.
-const HEADER_BYTES: u64 = BLOCK_BYTES as u64;
+pub(crate) const HEADER_BYTES: u64 = BLOCK_BYTES as u64;
 const PREFIX: &str = "volume-";
 /// Bytes that are written at a time.
 const WRITE_BYTES: usize = 1 << 20;
@@ -150,13 +150,14 @@ impl Volumes {
         Ok(())
     }
 
-    /// Takes `count` free places that follow one another. Does no I/O: a new volume is made by the
-    /// first write to it.
-    pub(crate) fn take(&self, count: u32) -> Place {
+    /// Takes `count` free places that follow one another, and returns whether their volume is new.
+    /// Does no I/O: a new volume is made by the first write to it.
+    pub(crate) fn take(&self, count: u32) -> (Place, bool) {
         let mut volumes = self.volumes.lock();
         let found = volumes.iter().find_map(|(number, volume)| {
             Some(Place { volume: *number, first: volume.free_run(count as usize)? as u32, count })
         });
+        let is_new = found.is_none();
         let place = found.unwrap_or_else(|| {
             let volume = volumes.keys().last().map_or(0, |last| last + 1);
             let places = count.max(PLACES);
@@ -166,7 +167,7 @@ impl Volumes {
         if let Some(volume) = volumes.get_mut(&place.volume) {
             volume.places(place).fill(true);
         }
-        place
+        (place, is_new)
     }
 
     /// Returns the room of a place to the device, and then the place to later segments.
@@ -180,6 +181,18 @@ impl Volumes {
             volume.is_dirty = true;
             volume.places(place).fill(false);
         }
+        Ok(())
+    }
+
+    /// Returns the room of a place behind `end` to the device.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn trim(&self, place: Place, end: usize) -> Result<()> {
+        let (bytes, end) = (u64::from(place.count) * self.place_bytes, end as u64);
+        let file = self.file(place.volume)?;
+        file.punch(self.offset(place) + end, bytes.saturating_sub(end))?;
+        self.note_dirty(place.volume);
         Ok(())
     }
 
@@ -329,11 +342,9 @@ impl Volumes {
         Ok(synced?)
     }
 
-    /// Returns the bytes of the places that are taken.
-    pub(crate) fn taken_bytes(&self) -> u64 {
-        let volumes = self.volumes.lock();
-        let taken = volumes.values().flat_map(|volume| &volume.taken);
-        taken.filter(|is_taken| **is_taken).count() as u64 * self.place_bytes
+    /// Returns the number of volumes.
+    pub(crate) fn count(&self) -> usize {
+        self.volumes.lock().len()
     }
 }
 

@@ -135,6 +135,23 @@ pub enum Error {
         /// Why it cannot give it back.
         cause: Arc<Error>,
     },
+    /// The bound on space is reached, and no garbage can be collected. The write has changed
+    /// nothing. Reads and deletes still work, and a later write may be accepted.
+    #[error(
+        "no space: {live_bytes} bytes of at most {limit_bytes} are live and snapshots hold \
+             {held_bytes}, so {more_bytes} are missing: delete something, end snapshots, or raise \
+             disk_bytes_max"
+    )]
+    NoSpace {
+        /// Bytes of live records.
+        live_bytes: u64,
+        /// Bytes of older records that snapshots hold.
+        held_bytes: u64,
+        /// The bound.
+        limit_bytes: u64,
+        /// Bytes that are missing for the write.
+        more_bytes: u64,
+    },
     /// Stored bytes are not the bytes that were written.
     #[error("damaged data: {0}")]
     Corruption(Corruption),
@@ -242,6 +259,7 @@ impl Error {
                 | Self::OutOfMemory { .. }
                 | Self::WriteTooLarge { .. }
                 | Self::SpaceUsedUp { .. }
+                | Self::NoSpace { .. }
         )
     }
 
@@ -251,9 +269,10 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Device(error) => error.is_retryable(),
-            Self::OutOfMemory { .. } | Self::SpaceUsedUp { .. } | Self::NoRoomForJournal { .. } => {
-                true
-            }
+            Self::OutOfMemory { .. }
+            | Self::SpaceUsedUp { .. }
+            | Self::NoSpace { .. }
+            | Self::NoRoomForJournal { .. } => true,
             _ => false,
         }
     }

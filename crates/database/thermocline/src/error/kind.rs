@@ -133,6 +133,7 @@ fn of_engine(error: &Engine) -> ErrorKind {
         | Engine::NoRanges { .. }
         | Engine::NewerVersion(_) => ErrorKind::Unsupported,
         Engine::OutOfMemory { .. } => ErrorKind::OutOfMemory,
+        Engine::NoSpace { .. } => ErrorKind::NoSpace,
         Engine::WouldWait => ErrorKind::Unavailable,
         Engine::Corruption(_) => ErrorKind::Corruption,
         Engine::Device(error) | Engine::NoRoomForJournal { cause: error } => of_device(error),

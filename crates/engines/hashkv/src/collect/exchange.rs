@@ -35,11 +35,15 @@ pub(super) struct Outputs<'v> {
     group: &'v Group,
     open: Option<OpenSegment>,
     sealed: Vec<Output>,
+    /// Segments that were taken from the bound, and that no output has.
+    taken: u64,
 }
 
 impl<'v> Outputs<'v> {
-    pub(super) fn new(values: &'v Values, group: &'v Group) -> Self {
-        Self { values, group, open: None, sealed: Vec::new() }
+    /// Returns no outputs, with space for `taken` segments. A victim begins one of them at most:
+    /// its records have room in one segment.
+    pub(super) fn new(values: &'v Values, group: &'v Group, taken: u64) -> Self {
+        Self { values, group, open: None, sealed: Vec::new(), taken }
     }
 
     /// Copies the records of victims that stay.
@@ -85,7 +89,16 @@ impl<'v> Outputs<'v> {
             self.seal()?;
         }
         let (values, range) = (self.values, self.group.range());
-        let open = self.open.get_or_insert_with(|| values.begin_segment(range, bytes));
+        let open = match &mut self.open {
+            Some(open) => open,
+            none => {
+                match self.taken.checked_sub(1) {
+                    Some(taken) => self.taken = taken,
+                    None => values.bound.take(u64::from(values.geometry.segment_bytes)),
+                }
+                none.insert(values.begin_segment(range, bytes))
+            }
+        };
         open.append(record, entry.hash, values.geometry.store);
         Ok(())
     }
@@ -96,7 +109,7 @@ impl<'v> Outputs<'v> {
         let values = self.values;
         open.cut();
         if !values.is_reserved(open.segment.number)? {
-            let _flusher = values.flusher.lock();
+            let _flusher = values.gates.flusher.lock();
             values.reserve_number(open.segment.number)?;
         }
         if let Some(part) = open.frozen() {
@@ -107,6 +120,7 @@ impl<'v> Outputs<'v> {
         let newest = open.newest();
         let (offset, entries) = open.sorted_entries();
         let described = values.write_footer(&segment, offset as u32, entries, newest, true)?;
+        values.count_sealed(&described);
         let entries = entries.to_vec();
         self.sealed.push(Output { described, entries });
         self.open = None;
@@ -114,14 +128,12 @@ impl<'v> Outputs<'v> {
     }
 
     /// Removes all segments that were written: no table names them.
-    pub(super) fn discard(self) {
-        let sealed = self.sealed.into_iter().map(|output| output.described);
-        let open = self.open.map(|open| (open.segment.number, open.segment.place));
-        let all = sealed.map(|described| (described.number, described.place)).chain(open);
-        for (number, place) in all {
-            self.values.forget(number);
+    pub(super) fn discard(mut self) {
+        let sealed = std::mem::take(&mut self.sealed);
+        let open = self.open.take().map(|open| open.segment.number);
+        for number in sealed.iter().map(|output| output.described.number).chain(open) {
             // The next opening returns a place that cannot be released now.
-            let _ = self.values.volumes.release(place);
+            let _ = self.values.remove(number);
         }
     }
 
@@ -144,10 +156,16 @@ impl<'v> Outputs<'v> {
         self.sealed = Vec::new();
         let mut released = Ok(());
         for victim in &victims {
-            self.values.forget(victim.number);
-            released = released.and(self.values.volumes.release(victim.place));
+            released = released.and(self.values.remove(victim.number));
         }
         self.values.failures.noted(released)
+    }
+}
+
+impl Drop for Outputs<'_> {
+    fn drop(&mut self) {
+        let segment_bytes = u64::from(self.values.geometry.segment_bytes);
+        self.values.bound.give_back(self.taken * segment_bytes);
     }
 }
 
@@ -159,7 +177,7 @@ impl Values {
         victims: &[Described],
     ) -> Result<()> {
         // No flush notes bytes as durable between the sync and the commit.
-        let _flusher = self.flusher.lock();
+        let _flusher = self.gates.flusher.lock();
         self.failures.health.check_writable()?;
         let committed = self
             .sync_and_commit()

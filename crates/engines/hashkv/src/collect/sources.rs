@@ -60,16 +60,17 @@ impl Entries for InMemory {
 }
 
 /// The sealed segments of a group, the entries of all its segments, and the bytes that its ledger
-/// does not know.
+/// does not know. The group counts as unchanged since.
 pub(super) type Sources<'v> = (Vec<Described>, Vec<Box<dyn Entries + 'v>>, u64);
 
 impl Values {
     /// Returns the sources of a judgement: sealed segments first, then those in memory.
     pub(super) fn sources_of(&self, group: &Group) -> Sources<'_> {
-        let state = group.state.lock();
+        let mut state = group.state.lock();
         let sealed: Vec<Described> = state.sealed.values().copied().collect();
         let mut in_memory = state.entries();
         let unknown = state.ledger.unknown;
+        state.is_changed = false;
         drop(state);
         in_memory.iter_mut().for_each(|entries| entries.sort_unstable());
         let of_footer = |described: &Described| {

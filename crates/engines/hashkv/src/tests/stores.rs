@@ -104,7 +104,7 @@ impl Bench {
     /// Has each segment of the write buffers end, and makes all writes durable in the index.
     pub(super) fn end_segments(&self) {
         for group in &self.store.shared.values.groups {
-            group.state.lock().end_open();
+            self.store.shared.values.try_end_open(group);
         }
         self.store.flush().expect("memory takes it");
     }

@@ -36,14 +36,14 @@ impl Values {
     /// # Errors
     /// The journal's, the device's. The parts that were not written stay in memory.
     pub(crate) fn flush_down_to(&self, bytes: u64, entry_bytes: u64) -> Result<()> {
-        let _flusher = self.flusher.lock();
+        let _flusher = self.gates.flusher.lock();
         let fullest = self.fullest(bytes, GroupState::buffered);
         self.failures.noted(self.flush_locked(&fullest, SeqNo::ZERO))?;
         if self.entry_bytes() <= entry_bytes {
             return Ok(());
         }
         let fullest = self.fullest(entry_bytes, GroupState::entry_bytes);
-        fullest.iter().for_each(|group| group.state.lock().end_open());
+        fullest.iter().for_each(|group| self.try_end_open(group));
         self.failures.noted(self.flush_locked(&fullest, SeqNo::ZERO)).map(|_| ())
     }
 
@@ -98,7 +98,7 @@ impl Values {
     /// Notes that a segment is written up to `end`, for the next commit of the table, which follows
     /// a sync.
     fn note_end(&self, segment: &Segment, end: usize) -> Result<()> {
-        let Segment { number, range, place } = *segment;
+        let Segment { number, range, place, .. } = *segment;
         let state = State::Open { durable_bytes: end as u32 };
         self.with_table(|table| {
             table.put(Described { number, range, place, state });
@@ -151,7 +151,7 @@ impl Values {
         is_base: bool,
     ) -> Result<Described> {
         let count = entries.len() as u32;
-        let Segment { number, range, place } = *segment;
+        let Segment { number, range, place, .. } = *segment;
         let bytes = footer::encode(entries, number, records_bytes as usize, self.geometry.store);
         self.volumes.write(place, u64::from(records_bytes), &bytes)?;
         self.counts.sealed.fetch_add(1, Relaxed);
@@ -180,7 +180,7 @@ fn cut_parts(groups: &[Arc<Group>], cut: impl Fn(&mut OpenSegment)) -> Vec<Cut> 
 /// The barrier of the index.
 impl Barrier for Values {
     fn reach(&self, number: SeqNo) -> Result<SeqNo> {
-        let _flusher = self.flusher.lock();
+        let _flusher = self.gates.flusher.lock();
         let reached = self.flush_locked(&self.groups, number);
         let reached = reached.and_then(|reached| self.sync_and_commit().map(|()| reached));
         let reached = self.failures.noted(reached);

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use engine::Reservation;
 use sync::locks::Mutex;
 
+use super::bound::{User, charge, segments_for};
 use super::directory::Directory;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Moment};
 use super::open_segment::OpenSegment;
 use super::{Segment, Values};
 use crate::index_value::Handle;
@@ -16,6 +17,8 @@ use crate::key_hash::KeyHash;
 use crate::segment::footer::{Entry, footer_bytes};
 use crate::segment::record::{BLOCK_BYTES, Record};
 use crate::segment_table::{Described, Range, State};
+use crate::space::{Need, spend};
+use crate::volumes::HEADER_BYTES;
 
 /// A group.
 #[derive(Debug)]
@@ -44,6 +47,21 @@ pub(crate) struct GroupState {
     pub(crate) ledger: Ledger,
     /// Whether a segment may have void records, or has damage: no job may judge the group then.
     pub(crate) is_barred: bool,
+    /// Whether records were appended since the last judgement.
+    pub(crate) is_changed: bool,
+    /// The reservations of writes.
+    pub(crate) reserved: Reserved,
+}
+
+/// Space that writes of a group have reserved, and not taken yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reserved {
+    /// Charges of records that share segments.
+    pub(crate) shared: u64,
+    /// Bytes of the places of longer records.
+    pub(crate) long: u64,
+    /// Bytes that the bound counts for them.
+    pub(crate) promised: u64,
 }
 
 impl Group {
@@ -104,9 +122,21 @@ impl GroupState {
         self.directory.as_ref().map_or(0, Directory::bytes)
     }
 
-    /// Ends the segment that records go to.
-    pub(crate) fn end_open(&mut self) {
-        self.full.extend(self.open.take());
+    /// Returns whether the ledger knows all bytes of the sealed segments, and there are no others
+    /// that a flush seals.
+    pub(crate) fn is_judged(&self, moment: Moment) -> bool {
+        let space = self.ledger.space(moment);
+        !self.is_changed
+            && self.full.is_empty()
+            && space.pending == 0
+            && space.found == 0
+            && space.garbage == self.ledger.dead
+    }
+
+    /// Returns the bytes of segments that reserved records may begin.
+    fn needed(&self, reserved: Reserved, segment_bytes: u64) -> u64 {
+        let free = self.open.as_ref().map_or(0, OpenSegment::free);
+        segments_for(reserved.shared, free, segment_bytes) * segment_bytes + reserved.long
     }
 
     /// Returns the bytes of a record that is not on the device.
@@ -118,8 +148,8 @@ impl GroupState {
 }
 
 impl Values {
-    /// Appends a record to its group, and returns its place. Takes memory out of `room`. Does no
-    /// I/O.
+    /// Appends a record to its group, and returns its place. Takes memory and space out of `room`.
+    /// Does no I/O.
     pub(crate) fn append(
         &self,
         record: &Record<'_>,
@@ -132,34 +162,109 @@ impl Values {
         self.counts.buffered.fetch_add(bytes as u64, Relaxed);
         self.accounts.entries.add(size_of::<Entry>() as u64);
         let store = self.geometry.store;
-        let group = self.group(hash.position());
+        let number = self.group_number(hash.position());
+        let group = &self.groups[number];
         let mut state = group.state.lock();
-        if bytes > self.geometry.segment_bytes as usize / 2 {
+        state.is_changed = true;
+        let mut reserved = state.reserved;
+        let handle = if self.is_long(bytes) {
+            self.bound.take(self.long_bytes(bytes));
             let mut long = self.begin_segment(group.range, bytes);
             let handle = long.append(record, hash, store);
             state.full.push(long);
-            return handle;
-        }
-        let open = match state.open.take() {
-            Some(open) if open.has_room(bytes) => state.open.insert(open),
-            full => {
-                state.full.extend(full);
-                state.open.insert(self.begin_segment(group.range, bytes))
-            }
+            reserved.long -= spend(room, number, true, self.long_bytes(bytes));
+            handle
+        } else {
+            let open = match state.open.take() {
+                Some(open) if open.has_room(bytes) => state.open.insert(open),
+                full => {
+                    state.full.extend(full);
+                    self.bound.take(u64::from(self.geometry.segment_bytes));
+                    state.open.insert(self.begin_segment(group.range, bytes))
+                }
+            };
+            let handle = open.append(record, hash, store);
+            reserved.shared -= spend(room, number, false, charge(bytes));
+            handle
         };
-        open.append(record, hash, store)
+        // Not more than before, unless the record was not reserved. (B2)
+        let _ = self.promise(&mut state, reserved, None);
+        handle
     }
 
-    /// Begins a segment of a group, with room for a record of `bytes` bytes.
+    /// Returns whether a record gets a segment of its own.
+    pub(crate) fn is_long(&self, bytes: usize) -> bool {
+        bytes > self.geometry.segment_bytes as usize / 2
+    }
+
+    /// Returns the places of a segment with room for a record of `bytes` bytes.
+    fn places(&self, bytes: usize) -> usize {
+        let least = bytes.next_multiple_of(BLOCK_BYTES) + footer_bytes(1);
+        least.div_ceil(self.geometry.segment_bytes as usize).max(1)
+    }
+
+    /// Returns the bytes of the segment of a long record.
+    pub(crate) fn long_bytes(&self, bytes: usize) -> u64 {
+        self.places(bytes) as u64 * u64::from(self.geometry.segment_bytes)
+    }
+
+    /// Begins a segment of a group, with room for a record of `bytes` bytes. The caller has counted
+    /// its bytes.
     pub(crate) fn begin_segment(&self, range: Range, bytes: usize) -> OpenSegment {
         let place_bytes = self.geometry.segment_bytes as usize;
-        let least = bytes.next_multiple_of(BLOCK_BYTES) + footer_bytes(1);
-        let count = least.div_ceil(place_bytes).max(1);
-        let place = self.volumes.take(count as u32);
+        let count = self.places(bytes);
+        let (place, is_new_volume) = self.volumes.take(count as u32);
+        if is_new_volume {
+            // Of the next volume: that of this one was counted before.
+            self.bound.take(HEADER_BYTES);
+        }
         let number = self.next.fetch_add(1, Relaxed);
-        let segment = Arc::new(Segment { number, range, place });
+        let bytes = (count * place_bytes) as u64;
+        let segment = Arc::new(Segment { number, range, place, disk_bytes: bytes.into() });
         self.segments.write().insert(number, Arc::clone(&segment));
         OpenSegment::new(segment, count * place_bytes)
+    }
+
+    /// Reserves space for records of a group, or withdraws reservations. `user` is `None` if the
+    /// limit does not matter. Returns whether there was space.
+    fn promise(&self, state: &mut GroupState, mut reserved: Reserved, user: Option<User>) -> bool {
+        let before = state.reserved.promised;
+        reserved.promised = state.needed(reserved, u64::from(self.geometry.segment_bytes));
+        let is_promised = self.bound.promise(before, reserved.promised, user);
+        if is_promised {
+            state.reserved = reserved;
+        }
+        is_promised
+    }
+
+    /// Reserves space for records of a group. Returns whether there was space.
+    pub(crate) fn reserve_space(&self, group: usize, need: &Need, user: Option<User>) -> bool {
+        let mut state = self.groups[group].state.lock();
+        let mut reserved = state.reserved;
+        reserved.shared += need.shared;
+        reserved.long += need.long;
+        self.promise(&mut state, reserved, user)
+    }
+
+    /// Withdraws a reservation.
+    pub(crate) fn return_space(&self, group: usize, need: &Need) {
+        let mut state = self.groups[group].state.lock();
+        let mut reserved = state.reserved;
+        reserved.shared = reserved.shared.saturating_sub(need.shared);
+        reserved.long = reserved.long.saturating_sub(need.long);
+        let _ = self.promise(&mut state, reserved, None);
+    }
+
+    /// Ends the segment that records of a group go to, if there is space for another one.
+    pub(crate) fn try_end_open(&self, group: &Group) {
+        let mut state = group.state.lock();
+        let open = state.open.take();
+        let reserved = state.reserved;
+        if self.promise(&mut state, reserved, Some(User::Replaces)) {
+            state.full.extend(open);
+        } else {
+            state.open = open;
+        }
     }
 
     /// Passes the bytes of a record to `take`, if they are in memory.

@@ -11,7 +11,9 @@ use codec::SeqNo;
 pub(crate) struct Ledger {
     /// Bytes of live records.
     pub(crate) live: u64,
-    /// Bytes of records that can be dropped.
+    /// Bytes that collecting does not free: the rests of last blocks and pages.
+    pub(crate) rounding: u64,
+    /// Bytes of records that can be dropped, and of paddings.
     pub(crate) dead: u64,
     /// Bytes of segments that were sealed since the last judgement.
     pub(crate) unknown: u64,
@@ -27,6 +29,7 @@ pub(crate) struct Ledger {
 /// The bytes of all groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Space {
+    /// With the bytes that collecting does not free.
     pub(crate) live: u64,
     /// The most that collecting may free, without `found`.
     pub(crate) garbage: u64,
@@ -53,7 +56,7 @@ impl Ledger {
         let held = if moment.oldest <= self.held.1 { self.held.0 } else { 0 };
         let changed = self.pending.0 - pending + self.held.0 - held;
         let garbage = self.dead + self.unknown + changed;
-        Space { live: self.live, garbage, found: self.found, pending, held }
+        Space { live: self.live + self.rounding, garbage, found: self.found, pending, held }
     }
 }
 
@@ -74,9 +77,10 @@ mod tests {
     #[test]
     fn bytes_that_waited_count_as_garbage_once_the_wait_is_over() {
         let of = SeqNo::new;
-        let (live, dead, unknown, found) = (1000, 100, 10, 40);
+        let (live, rounding, dead, unknown, found) = (900, 100, 100, 10, 40);
         let (pending, held) = ((5, of(7)), (3, of(4)));
-        let ledger = Ledger { live, dead, unknown, found, pending, held };
+        let ledger = Ledger { live, rounding, dead, unknown, found, pending, held };
+        let live = live + rounding;
         let space =
             |durable, oldest| ledger.space(Moment { durable: of(durable), oldest: of(oldest) });
         assert_eq!(space(6, 4), Space { live, garbage: 110, found, pending: 5, held: 3 });

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use codec::SeqNo;
 
 use super::Segment;
+use super::bound::charge;
 use crate::index_value::Handle;
 use crate::key_hash::KeyHash;
 use crate::segment::footer::{Entry, footer_bytes};
@@ -78,6 +79,14 @@ impl OpenSegment {
         let entries = self.entries.len() + 1;
         entries <= self.capacity / BYTES_PER_ENTRY_MIN
             && records + footer_bytes(entries) <= self.capacity
+    }
+
+    /// Returns the bytes of charges for which there is always room ([`super::bound`]). A cut
+    /// does not change it, and a record takes its charge of it at most.
+    pub(crate) fn free(&self) -> u64 {
+        let used = self.end().next_multiple_of(BLOCK_BYTES) + footer_bytes(self.entries.len());
+        let entries = (self.capacity / BYTES_PER_ENTRY_MIN).saturating_sub(self.entries.len());
+        (self.capacity.saturating_sub(used) as u64).min(entries as u64 * charge(1))
     }
 
     /// Appends a record, for which there is room.

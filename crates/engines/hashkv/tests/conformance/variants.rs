@@ -72,5 +72,6 @@ variants! {
     with_all_values_apart: Options { separation_bytes: 0, ..options() };
     with_all_values_in_the_index: Options { separation_bytes: 64 << 10, ..options() };
     with_one_group: Options { groups_max: 1, ..options() };
+    with_a_bound: Options { disk_bytes_max: Some(2 << 20), ..options() };
     with_whole_groups_collected: Options { policy: Policy::Group, ..options() };
 }

@@ -1,12 +1,22 @@
-"""Deselects the upstream tests that redis-py.txt names, each with its reason.
+"""Deselects the upstream tests that redis-py.txt names, each with its reason, and keeps tests apart.
 
 A pattern that no longer matches any test is an error: the list must not outlive its reasons.
+
+Some tests look for their own clients in CLIENT LIST. A thread of the server may still list a client
+whose connection the test before has closed. So each test begins when no such client is left.
 """
 
 import fnmatch
 import os
+import time
 
 import pytest
+
+# How long a test waits for the clients of earlier tests. A client that stays longer is not waited for again.
+SECONDS_TO_CLOSE = 5
+
+probe = None
+lingering = set()
 
 
 def rules():
@@ -31,3 +41,21 @@ def pytest_collection_modifyitems(config, items):
         raise pytest.UsageError(f"no test matches {idle} in redis-py.txt")
     config.hook.pytest_deselected(items=dropped)
     items[:] = kept
+
+
+def pytest_runtest_setup(item):
+    global probe
+    if probe is None:
+        import redis
+
+        probe = redis.Redis.from_url(item.config.getoption("--redis-url"), single_connection_client=True)
+    end = time.monotonic() + SECONDS_TO_CLOSE
+    while True:
+        own = str(probe.client_id())
+        others = {client["id"] for client in probe.client_list()} - {own} - lingering
+        if not others:
+            return
+        if time.monotonic() > end:
+            lingering.update(others)
+            return
+        time.sleep(0.001)
