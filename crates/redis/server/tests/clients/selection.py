@@ -15,6 +15,7 @@ import pytest
 # How long a test waits for the clients of earlier tests. A client that stays longer is not waited for again.
 SECONDS_TO_CLOSE = 5
 
+url = None
 probe = None
 lingering = set()
 
@@ -43,19 +44,32 @@ def pytest_collection_modifyitems(config, items):
     items[:] = kept
 
 
-def pytest_runtest_setup(item):
-    global probe
-    if probe is None:
-        import redis
+def others():
+    """Returns the ids of all other clients. A test may have closed the connection of this one."""
+    import redis
 
-        probe = redis.Redis.from_url(item.config.getoption("--redis-url"), single_connection_client=True)
+    global probe
+    for is_last in (False, True):
+        try:
+            if probe is None:
+                probe = redis.Redis.from_url(url, single_connection_client=True)
+            own = str(probe.client_id())
+            return {client["id"] for client in probe.client_list()} - {own}
+        except redis.ConnectionError:
+            probe = None
+            if is_last:
+                raise
+
+
+def pytest_configure(config):
+    global url
+    url = config.getoption("--redis-url")
+
+
+def pytest_runtest_setup(item):
     end = time.monotonic() + SECONDS_TO_CLOSE
-    while True:
-        own = str(probe.client_id())
-        others = {client["id"] for client in probe.client_list()} - {own} - lingering
-        if not others:
-            return
+    while left := others() - lingering:
         if time.monotonic() > end:
-            lingering.update(others)
+            lingering.update(left)
             return
         time.sleep(0.001)
