@@ -183,18 +183,27 @@ impl Shared {
         self.collect_down_to(&target, u64::from(self.values.geometry.segment_bytes), stop)
     }
 
-    /// Frees space for writers that wait for it: makes all finished writes durable in the index,
-    /// judges each group that has changed, and collects the groups with garbage until some space is
-    /// free. Returns whether there is.
+    /// Frees space for writers that wait for it. If half of the reserve may be garbage, collects the
+    /// group with the most of it. If that frees nothing, makes all finished writes durable in the
+    /// index, judges each group that has changed, and collects groups until some space is free.
+    /// Returns whether there is.
     ///
     /// # Errors
     /// The device's.
     fn collect_for_writers(&self, stop: &StopToken) -> Result<bool> {
         self.health.check_writable()?;
         let Some(_gate) = self.values.gates.exchanges.try_lock() else { return Ok(false) };
+        let (moment, before) = (self.moment(), self.values.bound.allocated());
+        let space = self.values.count_space(moment);
+        let has_much = space.garbage > self.marks(&space).reserve / 2;
+        if has_much && let Some(group) = self.values.dirtiest(moment, 1) {
+            self.collect_group(&group, moment, stop)?;
+            if self.values.bound.allocated() < before || stop.is_stopping() {
+                return Ok(true);
+            }
+        }
         self.index.flush().map_err(|error| self.values.failures.placed(error))?;
         let moment = self.moment();
-        let before = self.values.bound.allocated();
         let mut dirty = Vec::new();
         for group in &self.values.groups {
             if stop.is_stopping() {
@@ -213,16 +222,11 @@ impl Shared {
         self.set_pace();
         dirty.sort_by_key(|(dead, _)| std::cmp::Reverse(*dead));
         for (_, group) in dirty {
-            let collected = self.judge_group(group, moment).and_then(|job| {
-                let wanted = self.beyond_target(group, moment);
-                self.free(group, &job, wanted, stop).map(|_| ())
-            });
-            self.tolerate_damage(group, collected)?;
+            self.collect_group(group, moment, stop)?;
             if self.values.bound.allocated() < before || stop.is_stopping() {
                 break;
             }
         }
-        self.values.counts().collections.fetch_add(1, Relaxed);
         let after = self.values.bound.allocated();
         let has_freed = after < before;
         self.admission.is_futile.store(!has_freed, Relaxed);
@@ -232,6 +236,16 @@ impl Shared {
         let limit_min = if has_freed { 0 } else { after + self.values.bound.fixed_bytes() + more };
         self.admission.limit_min.store(limit_min, Relaxed);
         Ok(has_freed)
+    }
+
+    /// Collects a group for writers that wait for space.
+    fn collect_group(&self, group: &Group, moment: Moment, stop: &StopToken) -> Result<()> {
+        let collected = self.judge_group(group, moment).and_then(|job| {
+            let wanted = self.beyond_target(group, moment);
+            self.free(group, &job, wanted, stop).map(|_| ())
+        });
+        self.values.counts().collections.fetch_add(1, Relaxed);
+        self.tolerate_damage(group, collected)
     }
 
     /// Returns the garbage of a group beyond its part of the target, and at least some of it.
