@@ -28,7 +28,11 @@ const COPY_BYTES: u64 = 1 << 20;
 impl Shared {
     /// Writes an openable copy of all writes that were applied before the call to `into`, which has
     /// no store yet.
-    pub(crate) fn checkpoint(&self, into: &Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
+    pub(crate) fn checkpoint(
+        self: &Arc<Self>,
+        into: &Arc<dyn Device>,
+        go_on: &GoOn<'_>,
+    ) -> Result<()> {
         self.health.check_writable()?;
         Chain::<Edit>::check_absent(&**into)?;
         let gate = self.values.gates.exchanges.lock();
@@ -38,6 +42,7 @@ impl Shared {
         drop(gate);
         // Writers may wait for a job.
         self.group.note_progress();
+        self.collect_if_due();
         copied
     }
 

@@ -41,6 +41,7 @@ use engine::{Error, Result};
 use rand::RngExt as _;
 use workers::{Class, StopToken};
 
+use crate::key_index::of_index;
 use crate::segment_table::{Described, State};
 use crate::store::Shared;
 use crate::values::bound::{ROUNDING_BYTES, SEGMENTS};
@@ -93,12 +94,12 @@ impl Marks {
 impl Shared {
     /// Returns how far writes are durable in the index, and which snapshots there may be.
     pub(crate) fn moment(&self) -> Moment {
-        Moment { durable: self.index.persisted(), oldest: self.host.sequence.horizon() }
+        Moment { durable: self.index.persisted(), pins: self.host.sequence.pins() }
     }
 
     /// Returns the known bytes of live records and of garbage.
     pub(crate) fn space(&self) -> Space {
-        self.values.count_space(self.moment())
+        self.values.count_space(&self.moment())
     }
 
     /// Returns the bytes of the device that segments take at most.
@@ -183,9 +184,9 @@ impl Shared {
         self.collect_down_to(&target, u64::from(self.values.geometry.segment_bytes), stop)
     }
 
-    /// Frees space for writers that wait for it. If half of the reserve may be garbage, collects the
-    /// group with the most of it. If that frees nothing, makes all finished writes durable in the
-    /// index, judges each group that has changed, and collects groups until some space is free.
+    /// Frees space for writers that wait for it. If half of the reserve may be garbage, collects
+    /// the group with the most of it. If that frees nothing, makes all finished writes durable in
+    /// the index, judges each group that has changed, and collects groups until some space is free.
     /// Returns whether there is.
     ///
     /// # Errors
@@ -194,24 +195,31 @@ impl Shared {
         self.health.check_writable()?;
         let Some(_gate) = self.values.gates.exchanges.try_lock() else { return Ok(false) };
         let (moment, before) = (self.moment(), self.values.bound.allocated());
-        let space = self.values.count_space(moment);
+        let space = self.values.count_space(&moment);
         let has_much = space.garbage > self.marks(&space).reserve / 2;
-        if has_much && let Some(group) = self.values.dirtiest(moment, 1) {
-            self.collect_group(&group, moment, stop)?;
-            if self.values.bound.allocated() < before || stop.is_stopping() {
+        if has_much
+            && self.is_index_durable()?
+            && let Some(group) = self.values.dirtiest(&moment, 1)
+        {
+            let freed = self.collect_group(&group, &moment, stop)?;
+            if freed > 0 || stop.is_stopping() {
+                self.admission.is_futile.store(false, Relaxed);
                 return Ok(true);
             }
         }
         self.index.flush().map_err(|error| self.values.failures.placed(error))?;
-        let moment = self.moment();
+        if !self.is_index_durable()? {
+            return Ok(false);
+        }
+        let (moment, mut freed) = (self.moment(), 0);
         let mut dirty = Vec::new();
         for group in &self.values.groups {
             if stop.is_stopping() {
                 return Ok(false);
             }
-            let is_judged = group.state.lock().is_judged(moment);
+            let is_judged = group.state.lock().is_judged(&moment);
             if !is_judged {
-                self.tolerate_damage(group, self.judge_group(group, moment).map(|_| ()))?;
+                self.tolerate_damage(group, self.judge_group(group, &moment).map(|_| 0))?;
             }
             let state = group.state.lock();
             if !state.is_barred && state.ledger.dead > 0 {
@@ -222,13 +230,14 @@ impl Shared {
         self.set_pace();
         dirty.sort_by_key(|(dead, _)| std::cmp::Reverse(*dead));
         for (_, group) in dirty {
-            self.collect_group(group, moment, stop)?;
-            if self.values.bound.allocated() < before || stop.is_stopping() {
+            freed += self.collect_group(group, &moment, stop)?;
+            if freed > 0 || stop.is_stopping() {
                 break;
             }
         }
+        // The flush has sealed segments.
         let after = self.values.bound.allocated();
-        let has_freed = after < before;
+        let has_freed = freed > 0 || after < before;
         self.admission.is_futile.store(!has_freed, Relaxed);
         // A bound that follows the live bytes grows if there is no garbage, so that the next job
         // follows only once there may be some.
@@ -238,35 +247,46 @@ impl Shared {
         Ok(has_freed)
     }
 
-    /// Collects a group for writers that wait for space.
-    fn collect_group(&self, group: &Group, moment: Moment, stop: &StopToken) -> Result<()> {
+    /// Returns whether the index is durable up to [`engine::Engine::persisted`]: an opening may
+    /// have found it so in the page cache alone, and a job drops records by this number.
+    ///
+    /// # Errors
+    /// The device's.
+    fn is_index_durable(&self) -> Result<bool> {
+        self.index.make_durable().map_err(of_index)
+    }
+
+    /// Collects a group for writers that wait for space. Returns the bytes that it freed.
+    fn collect_group(&self, group: &Group, moment: &Moment, stop: &StopToken) -> Result<u64> {
         let collected = self.judge_group(group, moment).and_then(|job| {
             let wanted = self.beyond_target(group, moment);
-            self.free(group, &job, wanted, stop).map(|_| ())
+            self.free(group, &job, wanted, stop)
         });
         self.values.counts().collections.fetch_add(1, Relaxed);
         self.tolerate_damage(group, collected)
     }
 
     /// Returns the garbage of a group beyond its part of the target, and at least some of it.
-    fn beyond_target(&self, group: &Group, moment: Moment) -> u64 {
+    fn beyond_target(&self, group: &Group, moment: &Moment) -> u64 {
         let (space, own) = (self.space(), group.state.lock().ledger.space(moment));
         let part = share_of(self.marks(&space).target, own.live, space.live);
         let least = 2 * u64::from(self.values.geometry.segment_bytes);
         own.garbage.saturating_sub(part).max(own.garbage.min(least))
     }
 
-    /// Keeps jobs from a group in which one has found damage.
+    /// Keeps jobs from a group with damage, or with bytes that cannot be read.
     ///
     /// # Errors
-    /// Those of `done`, if it is no damage.
-    fn tolerate_damage(&self, group: &Group, done: Result<()>) -> Result<()> {
-        if let Err(error @ Error::Corruption(_)) = &done {
-            group.state.lock().is_barred = true;
-            self.values.failures.note_damage(DAMAGED, error);
-            return Ok(());
+    /// Those of `done`, if they may pass, or have stopped writes.
+    fn tolerate_damage(&self, group: &Group, done: Result<u64>) -> Result<u64> {
+        let Err(error) = &done else { return done };
+        let may_pass = error.is_retryable() || *error == Error::Closed;
+        if may_pass || self.health.check_writable().is_err() {
+            return done;
         }
-        done
+        group.state.lock().is_barred = true;
+        self.values.failures.note_damage(DAMAGED, error);
+        Ok(0)
     }
 
     /// Collects the group with the most garbage, if that has at least `least` bytes, until it has
@@ -280,25 +300,28 @@ impl Shared {
         self.health.check_writable()?;
         // A checkpoint copies the segments that the table names.
         let Some(_gate) = self.values.gates.exchanges.try_lock() else { return Ok(false) };
+        if !self.is_index_durable()? {
+            return Ok(false);
+        }
         let moment = self.moment();
-        let before = self.values.count_space(moment);
+        let before = self.values.count_space(&moment);
         // Records that wait for the index cannot be dropped: it is flushed before they fill the
         // reserve.
         if before.pending > self.marks(&before).reserve / 4 {
             self.index.flush().map_err(|error| self.values.failures.placed(error))?;
         }
         let moment = Moment { durable: self.index.persisted(), ..moment };
-        let Some(group) = self.values.dirtiest(moment, least) else { return Ok(false) };
-        let freed = self.judge_group(&group, moment).and_then(|job| {
+        let Some(group) = self.values.dirtiest(&moment, least) else { return Ok(false) };
+        let freed = self.judge_group(&group, &moment).and_then(|job| {
             // The judgement has changed what is known of the garbage.
-            let (space, own) = (self.space(), group.state.lock().ledger.space(moment));
+            let (space, own) = (self.space(), group.state.lock().ledger.space(&moment));
             // The group keeps its part of the target: what it has beyond that is cheap to free.
             let part = share_of(target(&space), own.live, space.live);
             let wanted = own.garbage.saturating_sub(part);
             self.free(&group, &job, wanted, stop)
         });
         let Ok(freed) = freed else {
-            self.tolerate_damage(&group, freed.map(|_| ()))?;
+            self.tolerate_damage(&group, freed)?;
             // Other groups may have garbage.
             return Ok(true);
         };
@@ -308,22 +331,25 @@ impl Shared {
     }
 
     /// Judges the records of a group, and notes what is known of its bytes then.
-    pub(crate) fn judge_group(&self, group: &Group, moment: Moment) -> Result<Job> {
+    pub(crate) fn judge_group(&self, group: &Group, moment: &Moment) -> Result<Job> {
         let (sealed, mut sources, unknown) = self.values.sources_of(group);
         let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
         let judgement = judge::judge(&mut sources, moment.durable, &is_seen);
         let judgement = judgement.inspect_err(|_| group.state.lock().is_changed = true)?;
-        let mut job = Job { sealed, judgement, durable: moment.durable };
+        let segment_bytes = u64::from(self.values.geometry.segment_bytes);
+        let mut job = Job { sealed, judgement, durable: moment.durable, segment_bytes };
         job.note(group, moment, unknown);
         Ok(job)
     }
 
-    /// Collects victims of a group until `wanted` bytes are free. Returns the bytes that it freed.
+    /// Collects victims of a group until `wanted` bytes of records are dropped. Returns the bytes
+    /// of the device that it freed.
     fn free(&self, group: &Group, job: &Job, wanted: u64, stop: &StopToken) -> Result<u64> {
         let mut random = self.host.environment.random("hashkv collection");
         let mut below = |below: u64| random.random_range(0..below.max(1));
         let order = plan(self.options.policy, &job.candidates(), &mut below);
         let (mut freed, mut gone) = (0, vec![false; job.judgement.segments.len()]);
+        let mut returned = 0;
         let mut order = order.into_iter().peekable();
         while freed < wanted && order.peek().is_some() && !stop.is_stopping() {
             self.health.check_writable()?;
@@ -332,8 +358,13 @@ impl Shared {
             let taken = self.values.bound.take_for_job(COPY_BYTES.div_ceil(segment_bytes));
             let mut begun = 0;
             while copied < COPY_BYTES && freed + freed_by_batch < wanted && begun < taken {
-                let Some(number) = order.next() else { break };
-                let Some(source) = job.source(number) else { continue };
+                let Some(number) = order.peek() else { break };
+                let source = job.source(*number).filter(|source| {
+                    // Victims without a copy go first, also on a full device.
+                    batch.is_empty() || begun > 0 || job.copied(*source) == 0
+                });
+                let Some(source) = source else { break };
+                order.next();
                 copied += job.copied(source);
                 begun += u64::from(job.copied(source) > 0);
                 freed_by_batch += job.dead(source);
@@ -348,14 +379,15 @@ impl Shared {
             let exchanged = outputs.copy(&victims).and_then(|()| outputs.exchange(&victims));
             self.values.drop_directories(self.memory_split().directory_bytes);
             if let Err(error) = exchanged {
-                // After another failure the table may name the outputs. The next opening returns
+                // After a failed commit the table may name the outputs. The next opening returns
                 // the places that it does not name.
-                if error.is_retryable() || matches!(error, Error::Corruption(_)) {
+                if error.is_retryable() || !outputs.is_committing() {
                     outputs.discard();
                 }
                 return Err(error);
             }
             freed += freed_by_batch;
+            returned += outputs.returned_bytes();
             let mut state = group.state.lock();
             state.ledger.dead = state.ledger.dead.saturating_sub(freed_by_batch);
         }
@@ -365,7 +397,7 @@ impl Shared {
         if freed > 0 {
             group.state.lock().ledger.unknown += lone;
         }
-        Ok(freed)
+        Ok(returned)
     }
 }
 
@@ -375,19 +407,22 @@ pub(crate) struct Job {
     sealed: Vec<Described>,
     judgement: Judgement,
     durable: codec::SeqNo,
+    segment_bytes: u64,
 }
 
 impl Job {
     /// Notes what is known of the group's bytes. `unknown` bytes were so before.
-    fn note(&mut self, group: &Group, moment: Moment, unknown: u64) {
+    fn note(&mut self, group: &Group, moment: &Moment, unknown: u64) {
+        let mut records = 0;
         let (mut live, mut rounding, mut dead, mut pending, mut held) = (0, 0, 0, 0, 0);
         let mut until = self.judgement.pending_until;
         for (at, judged) in self.judgement.segments.iter().enumerate() {
             let Some(described) = self.sealed.get(at) else { continue };
             let known = judged.live_bytes + judged.held_bytes + judged.pending_bytes;
             let rest = (described.end() as u64).saturating_sub(known + judged.dead_bytes);
-            rounding += rest.min(ROUNDING_BYTES);
+            rounding += rest.min(self.rounding(described));
             live += judged.live_bytes;
+            records += judged.live_records;
             held += judged.held_bytes;
             pending += judged.pending_bytes;
             // A segment above the durable number is no victim yet.
@@ -402,7 +437,8 @@ impl Job {
         let mut state = group.state.lock();
         let ledger = &mut state.ledger;
         (ledger.live, ledger.rounding, ledger.dead) = (live, rounding, dead);
-        (ledger.pending, ledger.held) = ((pending, until), (held, moment.oldest));
+        (ledger.pending, ledger.held) = ((pending, until), held);
+        (ledger.live_records, ledger.pins) = (records, moment.pins.clone());
         ledger.unknown = ledger.unknown.saturating_sub(unknown);
         ledger.found = 0;
     }
@@ -444,7 +480,17 @@ impl Job {
         };
         let known = judged.dead_bytes + self.copied(source);
         let rest = (described.end() as u64).saturating_sub(known);
-        judged.dead_bytes + rest.saturating_sub(ROUNDING_BYTES)
+        judged.dead_bytes + rest.saturating_sub(self.rounding(described))
+    }
+
+    /// Returns the bytes of a segment beyond records and entries that collecting does not free. A
+    /// segment that is half empty can be put together with others.
+    fn rounding(&self, described: &Described) -> u64 {
+        let end = described.end() as u64;
+        match end > self.segment_bytes / 2 {
+            true => ROUNDING_BYTES,
+            false => ROUNDING_BYTES.min(end / 8),
+        }
     }
 
     /// Returns a victim. `gone` are all segments that the job removes.

@@ -64,7 +64,10 @@ impl Engine for Store {
 
     fn flush(&self) -> Result<()> {
         self.shared.health.check_writable()?;
-        self.shared.index.flush().map_err(|error| self.shared.values.failures.placed(error))
+        let flushed = self.shared.index.flush();
+        flushed.map_err(|error| self.shared.values.failures.placed(error))?;
+        self.shared.collect_if_due();
+        Ok(())
     }
 
     fn checkpoint(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {

@@ -54,6 +54,8 @@ impl MemoryParts for Store {
         let split = shared.memory_split();
         // A flush that failed is tried again.
         shared.flush_if_due();
+        // A snapshot may have ended.
+        shared.collect_if_due();
         index
             && shared.values.accounts.buffers.bytes() <= split.buffer_bytes
             && shared.values.entry_bytes() <= split.entry_bytes

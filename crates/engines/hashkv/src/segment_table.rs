@@ -286,6 +286,10 @@ impl All {
                 return damage("the geometry of a store changes".to_owned());
             }
             self.geometry = edit.geometry;
+            let segment_bytes = edit.geometry.map_or(0, |geometry| geometry.segment_bytes);
+            if !is_segment_length(u64::from(segment_bytes)) {
+                return damage(format!("a store has segments of {segment_bytes} bytes"));
+            }
             if edit.ranges.is_none() {
                 return damage("a geometry comes without ranges".to_owned());
             }
@@ -327,8 +331,7 @@ impl All {
         let Described { number, range, place, .. } = *segment;
         let segment_bytes = self.geometry.map_or(0, |geometry| u64::from(geometry.segment_bytes));
         let bytes = u64::from(place.count) * segment_bytes;
-        let is_sound = segment_bytes.is_power_of_two()
-            && (BLOCK_BYTES as u64..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
+        let is_sound = is_segment_length(segment_bytes)
             && bytes <= BYTES_MAX
             && segment.end() as u64 <= bytes
             && place.volume < u32::MAX
@@ -338,6 +341,11 @@ impl All {
             false => Err(Corruption::new(format!("segment {number} does not fit the store"), 0)),
         }
     }
+}
+
+/// Returns whether segments of a store may have this length.
+fn is_segment_length(bytes: u64) -> bool {
+    bytes.is_power_of_two() && (BLOCK_BYTES as u64..=SEGMENT_BYTES_MAX).contains(&bytes)
 }
 
 /// Checks invariant T3.

@@ -246,7 +246,7 @@ impl Shared {
         self.values.groups.iter().any(|group| {
             let state = group.state.lock();
             let has_dead = state.ledger.dead > 0 && !is_futile;
-            !state.is_barred && (has_dead || !state.is_judged(moment))
+            !state.is_barred && (has_dead || !state.is_judged(&moment))
         })
     }
 

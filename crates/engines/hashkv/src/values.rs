@@ -353,16 +353,18 @@ impl Values {
     }
 
     /// Returns the bytes of all groups.
-    pub(crate) fn count_space(&self, moment: Moment) -> Space {
+    pub(crate) fn count_space(&self, moment: &Moment) -> Space {
         let mut space = Space::default();
         for group in &self.groups {
-            space.add(group.state.lock().ledger.space(moment));
+            let state = group.state.lock();
+            let own = state.ledger.space(moment);
+            space.add(if state.is_barred { own.of_barred() } else { own });
         }
         space
     }
 
     /// Returns the group with the most garbage, if that has at least `bytes` bytes.
-    pub(crate) fn dirtiest(&self, moment: Moment, bytes: u64) -> Option<Arc<Group>> {
+    pub(crate) fn dirtiest(&self, moment: &Moment, bytes: u64) -> Option<Arc<Group>> {
         let garbage = |group: &&Arc<Group>| {
             let state = group.state.lock();
             let space = state.ledger.space(moment);

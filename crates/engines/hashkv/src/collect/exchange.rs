@@ -37,13 +37,35 @@ pub(super) struct Outputs<'v> {
     sealed: Vec<Output>,
     /// Segments that were taken from the bound, and that no output has.
     taken: u64,
+    /// Whether the table may name the outputs.
+    is_committing: bool,
+    /// Bytes of the device that the victims had, without those of the outputs.
+    returned_bytes: u64,
 }
 
 impl<'v> Outputs<'v> {
     /// Returns no outputs, with space for `taken` segments. A victim begins one of them at most:
     /// its records have room in one segment.
     pub(super) fn new(values: &'v Values, group: &'v Group, taken: u64) -> Self {
-        Self { values, group, open: None, sealed: Vec::new(), taken }
+        Self {
+            values,
+            group,
+            open: None,
+            sealed: Vec::new(),
+            taken,
+            is_committing: false,
+            returned_bytes: 0,
+        }
+    }
+
+    /// Returns whether the table may name the outputs.
+    pub(super) fn is_committing(&self) -> bool {
+        self.is_committing
+    }
+
+    /// Returns the bytes of the device that the exchange has freed.
+    pub(super) fn returned_bytes(&self) -> u64 {
+        self.returned_bytes
     }
 
     /// Copies the records of victims that stay.
@@ -103,8 +125,13 @@ impl<'v> Outputs<'v> {
         Ok(())
     }
 
-    /// Writes the open segment with its footer.
+    /// Writes the open segment with its footer. A failure that does not pass stops writes (law L5).
     fn seal(&mut self) -> Result<()> {
+        let written = self.write_open();
+        self.values.failures.noted(written)
+    }
+
+    fn write_open(&mut self) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let values = self.values;
         open.cut();
@@ -146,12 +173,15 @@ impl<'v> Outputs<'v> {
         let outputs = &self.sealed;
         let victims: Vec<Described> = victims.iter().map(|victim| *victim.described).collect();
         let numbers: Vec<u64> = victims.iter().map(|victim| victim.number).collect();
+        self.is_committing = true;
         self.values.commit_exchange(outputs.iter().map(|output| output.described), &victims)?;
         self.values.show_exchange(self.group, outputs, &numbers);
         let copied: u64 = outputs.iter().map(|output| output.described.end() as u64).sum();
         let counts = self.values.counts();
         counts.copied_bytes.fetch_add(copied, Relaxed);
         counts.collected.fetch_add(victims.len() as u64, Relaxed);
+        let victim_bytes: u64 = victims.iter().map(|victim| victim.end() as u64).sum();
+        self.returned_bytes = victim_bytes.saturating_sub(copied);
         // They belong to the store from now on.
         self.sealed = Vec::new();
         let mut released = Ok(());
@@ -191,11 +221,11 @@ impl Values {
         for number in victims {
             state.sealed.remove(number);
         }
+        let before = state.directory_bytes();
         let had_none = state.directory.is_none() && !state.has_base_segments();
         if had_none {
             state.directory = Some(Directory::with_room(0));
         }
-        let before = state.directory_bytes();
         for output in outputs {
             state.sealed.insert(output.described.number, output.described);
             let records = output.entries.iter().map(|entry| (entry.hash, entry.offset));

@@ -39,6 +39,7 @@ pub(super) struct Judged {
     pub(super) dead: Bits,
     /// Bytes of records, and of their entries in the footer.
     pub(super) live_bytes: u64,
+    pub(super) live_records: u64,
     pub(super) dead_bytes: u64,
     pub(super) pending_bytes: u64,
     pub(super) held_bytes: u64,
@@ -185,6 +186,7 @@ impl Judgement {
                     judged.dead_bytes += bytes;
                 } else {
                     judged.live_bytes += bytes;
+                    judged.live_records += 1;
                 }
                 continue;
             };

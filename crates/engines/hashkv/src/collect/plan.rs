@@ -34,6 +34,8 @@ pub(super) fn plan(
         // All segments of the group, in the order in which they were filled.
         Policy::Group => left = candidates.to_vec(),
     }
+    // On a full device nothing can be copied.
+    left.sort_by_key(|one| one.copied > 0);
     left.iter().map(|one| one.number).collect()
 }
 

@@ -206,6 +206,24 @@ fn a_snapshot_holds_space() {
     bench.end_sound();
 }
 
+/// Space that a newer snapshot has held is free once that one ends, while an older one stays.
+#[test]
+fn the_end_of_a_newer_snapshot_frees_space() {
+    let bench = open(bounded(LIMIT));
+    let _oldest = bench.view();
+    for number in 0..1200 {
+        bench.try_put(&key(number), &[1; 700]).expect("there is space");
+    }
+    let newer = bench.view();
+    let refusal = (0..2000).find_map(|number| bench.try_put(&key(number % 1200), &[2; 700]).err());
+    assert!(matches!(refusal, Some(Error::NoSpace { .. })), "{refusal:?}");
+    drop(newer);
+    for number in 0..1200 {
+        bench.try_put(&key(number), &[3; 700]).expect("the space is free again");
+    }
+    bench.end_sound();
+}
+
 /// A write that was admitted and never comes returns its space.
 #[test]
 fn dropped_reservations_return_their_space() {

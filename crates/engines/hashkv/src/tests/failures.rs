@@ -214,6 +214,44 @@ fn damage_keeps_no_other_group_from_being_collected() {
     }
 }
 
+/// Bytes of a footer or a record that cannot be read are like damage. The outputs of the job are
+/// removed, and its group is not collected any more. Other groups are, and writes are not slowed
+/// down.
+#[test]
+fn unreadable_bytes_keep_no_other_group_from_being_collected() {
+    for later in 1..8 {
+        let faults = FaultDevice::new(device::memory());
+        let bench = bench_on(&faults);
+        for round in 0..3_u8 {
+            for number in 0..120 {
+                if round == 0 || number % 3 != 0 {
+                    bench.put(&key(number), &[round; 700]);
+                }
+            }
+            bench.end_segments();
+        }
+        let nth = faults.count(Some(OperationKind::Read)) + later;
+        let (kind, failure) = (Some(OperationKind::Read), Failure::Io);
+        faults.fail(Fault { kind, nth, failure, lasting: Lasting::Once });
+        let before = bench.detail("segments");
+        assert!(bench.collect_once().expect("a read is no reason to stop"), "read {later}");
+        if faults.failed() == 0 {
+            assert!(later > 4, "a job reads footers and records");
+            return;
+        }
+        assert!(bench.detail("segments") <= before, "read {later}: outputs are left");
+        bench.collect_all();
+        assert!(bench.detail("collected_segments") > 0, "read {later}");
+        assert_eq!(bench.store.background_errors().len(), 1, "read {later}");
+        assert_eq!(bench.detail("garbage_bytes"), 0, "read {later}: of a group that is left");
+        for number in 0..120 {
+            let round = if number % 3 == 0 { 0 } else { 2 };
+            assert_eq!(bench.get(&key(number)), Some(vec![round; 700]));
+        }
+        bench.end_sound();
+    }
+}
+
 /// A job whose edit fails leaves nothing behind that a table may name, and nothing is lost.
 #[test]
 fn a_job_that_fails_loses_nothing() {

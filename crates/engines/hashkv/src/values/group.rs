@@ -100,7 +100,7 @@ impl GroupState {
     /// Notes a segment that has its footer.
     pub(crate) fn note_sealed(&mut self, sealed: Described) {
         if self.sealed.insert(sealed.number, sealed).is_none() {
-            self.ledger.unknown += sealed.end() as u64;
+            self.ledger.note_sealed(sealed.end() as u64, sealed.entries());
         }
     }
 
@@ -124,7 +124,7 @@ impl GroupState {
 
     /// Returns whether the ledger knows all bytes of the sealed segments, and there are no others
     /// that a flush seals.
-    pub(crate) fn is_judged(&self, moment: Moment) -> bool {
+    pub(crate) fn is_judged(&self, moment: &Moment) -> bool {
         let space = self.ledger.space(moment);
         !self.is_changed
             && self.full.is_empty()
