@@ -39,6 +39,7 @@ impl Shared {
             let is_above = shared.values.buffered() > split.flush_bytes
                 || shared.values.entry_bytes() > split.entry_bytes;
             let kept = if is_above { split.flush_bytes / 2 } else { 0 };
+            let before = shared.values.entry_bytes();
             let flushed = shared.values.flush_down_to(kept, split.entry_bytes / 2);
             shared.values.failures.note(FLUSH, &flushed);
             shared.admission.flushes.end(number, &flushed);
@@ -47,7 +48,12 @@ impl Shared {
             if flushed.is_ok() {
                 // The maps of segments have grown.
                 shared.fit_index(shared.host.memory.limit() / FIT_PARTS);
-                shared.flush_if_due();
+                let is_stuck = shared.values.entry_bytes() >= before.max(split.entry_bytes);
+                match is_stuck && shared.values.buffered() <= split.flush_bytes {
+                    // No segment can end before another one has space.
+                    true => shared.schedule_collect_for_writers(),
+                    false => shared.flush_if_due(),
+                }
                 shared.collect_if_due();
             }
         };

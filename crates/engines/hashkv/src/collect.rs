@@ -208,6 +208,7 @@ impl Shared {
             }
         }
         self.index.flush().map_err(|error| self.values.failures.placed(error))?;
+        self.values.retry_releases()?;
         if !self.is_index_durable()? {
             return Ok(false);
         }
@@ -217,8 +218,10 @@ impl Shared {
             if stop.is_stopping() {
                 return Ok(false);
             }
-            let is_judged = group.state.lock().is_judged(&moment);
-            if !is_judged {
+            let state = group.state.lock();
+            let (is_barred, is_judged) = (state.is_barred, state.is_judged(&moment));
+            drop(state);
+            if !is_barred && !is_judged {
                 self.tolerate_damage(group, self.judge_group(group, &moment).map(|_| 0))?;
             }
             let state = group.state.lock();
@@ -300,6 +303,7 @@ impl Shared {
         self.health.check_writable()?;
         // A checkpoint copies the segments that the table names.
         let Some(_gate) = self.values.gates.exchanges.try_lock() else { return Ok(false) };
+        self.values.retry_releases()?;
         if !self.is_index_durable()? {
             return Ok(false);
         }
@@ -310,8 +314,10 @@ impl Shared {
         if before.pending > self.marks(&before).reserve / 4 {
             self.index.flush().map_err(|error| self.values.failures.placed(error))?;
         }
-        let moment = Moment { durable: self.index.persisted(), ..moment };
+        let moment = self.moment();
         let Some(group) = self.values.dirtiest(&moment, least) else { return Ok(false) };
+        // A writer may need the garbage that this job leaves.
+        self.admission.is_futile.store(false, Relaxed);
         let freed = self.judge_group(&group, &moment).and_then(|job| {
             // The judgement has changed what is known of the garbage.
             let (space, own) = (self.space(), group.state.lock().ledger.space(&moment));
@@ -373,7 +379,8 @@ impl Shared {
                 }
                 batch.push(source);
             }
-            let mut outputs = Outputs::new(&self.values, group, taken);
+            self.values.bound.give_back((taken - begun) * segment_bytes);
+            let mut outputs = Outputs::new(&self.values, group, begun);
             let victims: Vec<Victim<'_>> =
                 batch.iter().filter_map(|source| job.victim(*source, &gone)).collect();
             let exchanged = outputs.copy(&victims).and_then(|()| outputs.exchange(&victims));
@@ -384,6 +391,7 @@ impl Shared {
                 if error.is_retryable() || !outputs.is_committing() {
                     outputs.discard();
                 }
+                group.state.lock().is_changed = true;
                 return Err(error);
             }
             freed += freed_by_batch;

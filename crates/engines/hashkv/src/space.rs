@@ -12,7 +12,7 @@
 //!    the live bytes grows with the write.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use codec::SeqNo;
 use engine::{At, Demand, Error, Op, Reservation, Result, Wait};
@@ -221,6 +221,10 @@ impl Shared {
             let (bytes, limit) = (self.values.bound.allocated(), self.values.bound.limit());
             let (what, cause) = ("the volumes of values", Arc::new(cause));
             return Err(Error::SpaceUsedUp { what, bytes, limit, cause });
+        }
+        // It may judge a group, or free space, now. Its end has the write look again.
+        if self.admission.is_collect_queued.load(SeqCst) {
+            return Ok(None);
         }
         let bytes = self.values.space_needed(needs);
         let is_possible = !is_fixed || self.values.bound.holds_when_empty(bytes, user);

@@ -103,6 +103,8 @@ pub(crate) struct Gates {
     pub(crate) exchanges: Mutex<()>,
     /// Whether a checkpoint holds it.
     pub(crate) has_checkpoint: AtomicBool,
+    /// Removed segments whose room the device still has.
+    unreleased: Mutex<Vec<Arc<Segment>>>,
 }
 
 /// Memory of the value store.
@@ -319,9 +321,28 @@ impl Values {
         let removed = self.segments.write().remove(&number);
         let Some(segment) = removed else { return Ok(()) };
         self.group(segment.range.first).state.lock().sealed.remove(&number);
-        self.volumes.release(segment.place)?;
+        self.release(segment)
+    }
+
+    fn release(&self, segment: Arc<Segment>) -> Result<()> {
+        if let Err(error) = self.volumes.release(segment.place) {
+            self.gates.unreleased.lock().push(segment);
+            return Err(error);
+        }
         self.bound.give_back(segment.disk_bytes.swap(0, Relaxed));
         Ok(())
+    }
+
+    /// Returns the room of segments to the device that could not be returned when they were
+    /// removed.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn retry_releases(&self) -> Result<()> {
+        let segments = std::mem::take(&mut *self.gates.unreleased.lock());
+        // Each is tried, and none is forgotten.
+        let released = segments.into_iter().map(|segment| self.release(segment));
+        self.failures.noted(released.fold(Ok(()), Result::and))
     }
 
     /// Notes a segment that has its footer, for the next commit and for jobs.
@@ -343,8 +364,8 @@ impl Values {
         let Some(segment) = self.segment(sealed.number) else { return };
         let bytes = sealed.disk_bytes(self.geometry.segment_bytes);
         let before = segment.disk_bytes.swap(bytes, Relaxed);
-        self.bound.take(bytes);
-        self.bound.give_back(before);
+        self.bound.take(bytes.saturating_sub(before));
+        self.bound.give_back(before.saturating_sub(bytes));
     }
 
     /// Keeps jobs from the group of a segment that may have void records or damage, or ends that.

@@ -180,6 +180,13 @@ impl Judgement {
                     let older = older.iter().map(|older| older.source).collect();
                     self.markers.push(Marker { source, entry: place, bytes, older });
                 }
+                // A lone marker goes once it is durable.
+                let is_pending = entry.kind != Kind::Value && entry.number > durable && at == 0;
+                if is_pending {
+                    self.pending_until = self.pending_until.max(entry.number);
+                    self.count(source).pending_bytes += bytes;
+                    continue;
+                }
                 let judged = self.count(source);
                 if may_go && at == 0 {
                     judged.dead.insert(place);

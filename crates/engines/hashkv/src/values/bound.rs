@@ -75,9 +75,9 @@ impl Bound {
     /// Returns the bytes that segments and headers take, and the header of a volume that is not
     /// made yet.
     pub(crate) fn allocated(&self) -> u64 {
-        // A promise that becomes a segment counts twice for a moment.
-        let promised = self.promised.load(SeqCst);
-        self.used.load(SeqCst).saturating_sub(promised)
+        // In this order: a promise that becomes a segment does not count twice.
+        let used = self.used.load(SeqCst);
+        used.saturating_sub(self.promised.load(SeqCst))
     }
 
     /// Returns the bytes that are promised to writes.
@@ -151,9 +151,9 @@ impl Bound {
                 None => self.take(more),
             }
             self.promised.fetch_add(more, SeqCst);
-        } else {
-            self.promised.fetch_sub(before - after, SeqCst);
+        } else if after < before {
             self.used.fetch_sub(before - after, SeqCst);
+            self.promised.fetch_sub(before - after, SeqCst);
         }
         true
     }

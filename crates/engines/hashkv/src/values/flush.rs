@@ -42,9 +42,17 @@ impl Values {
         if self.entry_bytes() <= entry_bytes {
             return Ok(());
         }
-        let fullest = self.fullest(entry_bytes, GroupState::entry_bytes);
-        fullest.iter().for_each(|group| self.try_end_open(group));
-        self.failures.noted(self.flush_locked(&fullest, SeqNo::ZERO)).map(|_| ())
+        // A group is left if there is no space for its next segment.
+        let fullest = self.fullest(0, GroupState::entry_bytes);
+        let (mut left, mut ended) = (self.entry_bytes(), Vec::new());
+        for group in fullest {
+            if left <= entry_bytes {
+                break;
+            }
+            left = left.saturating_sub(self.try_end_open(&group));
+            ended.push(group);
+        }
+        self.failures.noted(self.flush_locked(&ended, SeqNo::ZERO)).map(|_| ())
     }
 
     /// Returns the groups with the most bytes, without which at most `left` bytes remain.

@@ -136,7 +136,9 @@ impl GroupState {
     /// Returns the bytes of segments that reserved records may begin.
     fn needed(&self, reserved: Reserved, segment_bytes: u64) -> u64 {
         let free = self.open.as_ref().map_or(0, OpenSegment::free);
-        segments_for(reserved.shared, free, segment_bytes) * segment_bytes + reserved.long
+        // A long record may begin a volume.
+        let headers = reserved.long / segment_bytes * HEADER_BYTES;
+        segments_for(reserved.shared, free, segment_bytes) * segment_bytes + reserved.long + headers
     }
 
     /// Returns the bytes of a record that is not on the device.
@@ -255,16 +257,19 @@ impl Values {
         let _ = self.promise(&mut state, reserved, None);
     }
 
-    /// Ends the segment that records of a group go to, if there is space for another one.
-    pub(crate) fn try_end_open(&self, group: &Group) {
+    /// Ends the segment that records of a group go to, if there is space for another one. Returns
+    /// the bytes of its entries then.
+    pub(crate) fn try_end_open(&self, group: &Group) -> u64 {
         let mut state = group.state.lock();
         let open = state.open.take();
         let reserved = state.reserved;
-        if self.promise(&mut state, reserved, Some(User::Replaces)) {
-            state.full.extend(open);
-        } else {
+        if !self.promise(&mut state, reserved, Some(User::Replaces)) {
             state.open = open;
+            return 0;
         }
+        let ended = open.as_ref().map_or(0, OpenSegment::entry_bytes);
+        state.full.extend(open);
+        ended
     }
 
     /// Passes the bytes of a record to `take`, if they are in memory.

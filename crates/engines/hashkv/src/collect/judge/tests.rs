@@ -94,7 +94,10 @@ fn a_marker_goes_with_the_last_older_record() {
     // A marker without any older record.
     let segments: [&[Record]; 1] = [&[(1, 3, Tombstone)]];
     assert_eq!(counts(&judged(&segments, 3, &[])), [[0, 1, 0, 0]]);
-    assert_eq!(counts(&judged(&segments, 2, &[])), [[1, 0, 0, 0]]);
+    // It goes once it is durable.
+    let judgement = judged(&segments, 2, &[]);
+    assert_eq!(counts(&judgement), [[0, 0, 1, 0]]);
+    assert_eq!(judgement.pending_until, SeqNo::new(3));
 }
 
 /// No handle leads to a marker, so no snapshot holds one.
