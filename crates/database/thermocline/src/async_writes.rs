@@ -307,8 +307,8 @@ impl Writing {
     /// The first poll.
     fn begin(&self, key: Vec<u8>, mut what: What) -> Result<Begun> {
         check_key(&key)?;
-        if self.keyspace.settles_at_once()
-            && let Some(done) = self.try_at_once(&key, &mut what)?
+        if self.keyspace.settles_without_wait()
+            && let Some(done) = self.try_now(&key, &mut what)?
         {
             return Ok(Begun::Done(done));
         }
@@ -334,7 +334,7 @@ impl Writing {
     }
 
     /// None if it would have to wait.
-    fn try_at_once(&self, key: &[u8], what: &mut What) -> Result<Option<Option<SeqNo>>> {
+    fn try_now(&self, key: &[u8], what: &mut What) -> Result<Option<Option<SeqNo>>> {
         let Keyspace { inner, slot, .. } = &self.keyspace;
         match what {
             What::Put(stored) => {

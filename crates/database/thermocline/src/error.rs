@@ -290,7 +290,7 @@ pub enum Error {
     /// unchanged: it can still be committed or rolled back.
     #[error(
         "the transaction would hold {bytes} bytes, more than is left of the memory budget of {limit} bytes: commit \
-             less at once, or raise it"
+             in smaller parts, or raise it"
     )]
     TransactionTooLarge {
         /// Bytes that it would hold.

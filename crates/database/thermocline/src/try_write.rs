@@ -92,7 +92,7 @@ impl Keyspace {
     }
 
     /// Returns whether a write has reached the handle's durability when it becomes visible.
-    pub(crate) fn settles_at_once(&self) -> bool {
+    pub(crate) fn settles_without_wait(&self) -> bool {
         !self.slot.options.journaled || self.durability == journal::Durability::Buffered
     }
 }

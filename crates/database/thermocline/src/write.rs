@@ -238,7 +238,7 @@ impl Inner {
         loop {
             let mut taken = None;
             let number = || Some(taken.insert(self.sequence.try_begin()?).seqno());
-            let appended = self.journal.try_append(number, |_, record| encode(record));
+            let appended = self.journal.append_numbered(number, |_, record| encode(record));
             appended.map_err(|error| self.fail(error.into()))?;
             match taken {
                 Some(ticket) => {
@@ -261,7 +261,7 @@ impl Inner {
         }
         let mut taken = None;
         let number = || Some(taken.insert(self.sequence.try_begin()?).seqno());
-        let appended = self.journal.append_at_once(number, |_, record| encode(record));
+        let appended = self.journal.try_append(number, |_, record| encode(record));
         appended.map_err(|error| self.fail(error.into()))?;
         self.look_at_journal();
         Ok(taken)

@@ -43,7 +43,7 @@ impl Shared {
     /// Waits for no reader or writer.
     fn space_stats(&self) -> space::Stats {
         // If the space is busy, the figures are the last known ones.
-        let now = self.space.stats_at_once();
+        let now = self.space.try_stats();
         let mut known = self.space_stats.lock();
         *known = now.unwrap_or(*known);
         *known

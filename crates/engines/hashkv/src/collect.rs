@@ -14,7 +14,7 @@
 //! 5. Readers get the new segments, and lose the victims. The places of the victims are free.
 //!
 //! The index is never written. A reader finds a moved record by its hash and number
-//! (`values/fetch.rs`).
+//! (`values/pending_record.rs`).
 //!
 //! A crash before the edit of step 4 leaves places that no segment has, and the victims whole. A
 //! crash after it leaves free places with old bytes. An opening returns both to the device.

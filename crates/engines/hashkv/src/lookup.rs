@@ -3,7 +3,7 @@
 //!
 //! 1. The index is looked up. While that lookup is pending, so is this one, with the same reads.
 //! 2. A small value is in the index. Otherwise the index has a handle. The record is in a write
-//!    buffer, or the lookup is pending, with the reads of the record (`values/fetch.rs`).
+//!    buffer, or the lookup is pending, with the reads of the record (`values/pending_record.rs`).
 //! 3. If no segment has the record, a newer write has superseded it since step 1, and a job has
 //!    dropped it. Then the lookup begins again. A snapshot keeps the records that it sees, so this
 //!    does not happen to a lookup at a pin.
@@ -16,7 +16,7 @@ use engine::{At, EachLookup, LookedUp, Lookup, PendingLookup, Progress, ReadRequ
 use crate::index_value::{Handle, IndexValue};
 use crate::key_index::of_index;
 use crate::store::Shared;
-use crate::values::fetch::{Fetch, Fetched};
+use crate::values::pending_record::{PendingRecord, RecordProgress};
 use crate::values::read::missing;
 
 /// A lookup that waits for the device.
@@ -27,7 +27,7 @@ struct Pending {
     /// The lookup of the index, if it was pending.
     index: Option<Box<dyn PendingLookup>>,
     /// The value that it waits for, once the index has returned a handle.
-    value: Option<Fetch>,
+    value: Option<PendingRecord>,
     /// The handle whose record was nowhere before.
     missed: Option<Handle>,
 }
@@ -44,7 +44,7 @@ enum Moment {
 enum Resolved {
     /// It replaced the content of the caller's buffer.
     Found,
-    Waits(Fetch),
+    Waits(PendingRecord),
 }
 
 impl Moment {
@@ -72,11 +72,11 @@ impl Shared {
                 Lookup::Absent => return Ok(Lookup::Absent),
                 Lookup::Found => match self.resolve(key, into)? {
                     Resolved::Found => return Ok(Lookup::Found),
-                    Resolved::Waits(fetch) if fetch.reads().is_empty() => {
-                        self.note_miss(&mut missed, fetch.handle(), moment)?;
+                    Resolved::Waits(pending) if pending.reads().is_empty() => {
+                        self.note_miss(&mut missed, pending.handle(), moment)?;
                         continue;
                     }
-                    Resolved::Waits(fetch) => (None, Some(fetch)),
+                    Resolved::Waits(pending) => (None, Some(pending)),
                 },
                 Lookup::Pending(index) => (Some(index), None),
             };
@@ -114,7 +114,7 @@ impl Shared {
                     value.extend_from_slice(found);
                     match self.resolve(key, &mut value)? {
                         Resolved::Found => return each(number, LookedUp::Found(&value)),
-                        Resolved::Waits(fetch) if fetch.reads().is_empty() => {
+                        Resolved::Waits(pending) if pending.reads().is_empty() => {
                             return match self.lookup(key, at, &mut value)? {
                                 Lookup::Absent => each(number, LookedUp::Absent),
                                 Lookup::Found => each(number, LookedUp::Found(&value)),
@@ -123,7 +123,7 @@ impl Shared {
                                 }
                             };
                         }
-                        Resolved::Waits(fetch) => (None, Some(fetch)),
+                        Resolved::Waits(pending) => (None, Some(pending)),
                     }
                 }
                 LookedUp::Pending(index) => (Some(index), None),
@@ -141,7 +141,7 @@ impl Shared {
         self: &Arc<Self>,
         key: &[u8],
         index: Option<Box<dyn PendingLookup>>,
-        value: Option<Fetch>,
+        value: Option<PendingRecord>,
         moment: Moment,
     ) -> Box<dyn PendingLookup> {
         let shared = Arc::clone(self);
@@ -165,11 +165,11 @@ impl Shared {
         if self.values.try_read(key, handle, &mut take)?.is_some() {
             return Ok(Resolved::Found);
         }
-        let fetch = self.values.fetch(key, handle, &self.source)?;
-        if fetch.searches_footers() {
+        let pending = self.values.begin_read(key, handle, &self.source)?;
+        if pending.searches_footers() {
             self.load_directory(key);
         }
-        Ok(Resolved::Waits(fetch))
+        Ok(Resolved::Waits(pending))
     }
 
     /// Decodes a value of the index.
@@ -212,11 +212,11 @@ impl Pending {
     fn found_in_index(&mut self, into: &mut Vec<u8>) -> Result<Progress> {
         match self.shared.resolve(&self.key, into)? {
             Resolved::Found => Ok(Progress::Found),
-            Resolved::Waits(fetch) if fetch.reads().is_empty() => {
-                self.restart(fetch.handle(), into)
+            Resolved::Waits(pending) if pending.reads().is_empty() => {
+                self.restart(pending.handle(), into)
             }
-            Resolved::Waits(fetch) => {
-                self.value = Some(fetch);
+            Resolved::Waits(pending) => {
+                self.value = Some(pending);
                 Ok(Progress::NextRound)
             }
         }
@@ -230,7 +230,7 @@ impl PendingLookup for Pending {
 
     fn reads(&self) -> &[ReadRequest] {
         match (&self.value, &self.index) {
-            (Some(fetch), _) => fetch.reads(),
+            (Some(pending), _) => pending.reads(),
             (None, Some(index)) => index.reads(),
             (None, None) => &[],
         }
@@ -243,15 +243,16 @@ impl PendingLookup for Pending {
         into: &mut Vec<u8>,
     ) -> Result<Progress> {
         let Self { shared, key, index, value, .. } = self;
-        if let Some(fetch) = value {
+        if let Some(pending) = value {
             shared.health.check_open()?;
-            let fetched = fetch.resume(&shared.values, key, (read, bytes), &shared.source, into)?;
-            return match fetched {
-                Fetched::Value => Ok(Progress::Found),
-                Fetched::Waiting => Ok(Progress::Waiting),
-                Fetched::NextRound => Ok(Progress::NextRound),
-                Fetched::Gone => {
-                    let handle = fetch.handle();
+            let progress =
+                pending.resume(&shared.values, key, (read, bytes), &shared.source, into)?;
+            return match progress {
+                RecordProgress::Value => Ok(Progress::Found),
+                RecordProgress::Waiting => Ok(Progress::Waiting),
+                RecordProgress::NextRound => Ok(Progress::NextRound),
+                RecordProgress::Gone => {
+                    let handle = pending.handle();
                     self.restart(handle, into)
                 }
             };
@@ -269,7 +270,7 @@ impl PendingLookup for Pending {
         }
         match (&self.index, &self.value) {
             (Some(index), _) => index.is_newest(),
-            (None, Some(fetch)) => self.shared.has_still(&self.key, fetch.handle().number),
+            (None, Some(pending)) => self.shared.has_still(&self.key, pending.handle().number),
             (None, None) => false,
         }
     }

@@ -23,11 +23,11 @@
 pub(crate) mod bound;
 pub(crate) mod directory;
 pub(crate) mod failures;
-pub(crate) mod fetch;
 pub(crate) mod flush;
 pub(crate) mod group;
 pub(crate) mod ledger;
 pub(crate) mod open_segment;
+pub(crate) mod pending_record;
 pub(crate) mod read;
 
 use std::collections::{BTreeSet, HashMap};
@@ -116,6 +116,8 @@ pub(crate) struct Accounts {
     entries: Account,
     /// The directories of groups.
     pub(crate) directories: Account,
+    /// Steps over groups to drop their directories.
+    hand: AtomicU64,
 }
 
 /// Counts of work.
@@ -247,6 +249,7 @@ impl Values {
                 buffers: Arc::new(MemtableMemory::new(&host.memory)),
                 entries: Account::new(&host.memory),
                 directories: Account::new(&host.memory),
+                hand: AtomicU64::new(0),
             },
             failures: Failures::new(health, &host.environment),
             barrier: Arc::clone(&host.barrier),
@@ -399,11 +402,13 @@ impl Values {
     /// Drops directories of groups that were not used lately, until all directories together have
     /// at most `bytes_max` bytes.
     pub(crate) fn drop_directories(&self, bytes_max: u64) {
-        // Each group gets a second chance.
-        for group in self.groups.iter().chain(&self.groups) {
+        // Each group gets a second chance, and the next call begins with the next group.
+        for _ in 0..2 * self.groups.len() {
             if self.directory_bytes() <= bytes_max {
                 return;
             }
+            let at = self.accounts.hand.fetch_add(1, Relaxed) as usize;
+            let group = &self.groups[at % self.groups.len()];
             if !group.is_used.swap(false, Relaxed) {
                 let mut state = group.state.lock();
                 self.accounts.directories.release(state.directory_bytes());

@@ -9,9 +9,9 @@ use crate::store::Shared;
 use lsm_tree::cache::PieceCache;
 use lsm_tree::table::{Missing, Piece, Table};
 
-/// Pieces that are read at once.
+/// Pieces that are read together.
 const DEPTH: usize = 32;
-/// Bytes that are read at once, or one piece that is longer.
+/// Bytes that are read together, or one piece that is longer.
 const BYTES_MAX: usize = 1 << 20;
 
 /// A piece that is read into the cache.

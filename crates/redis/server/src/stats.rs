@@ -166,7 +166,10 @@ impl Stats {
             output_bytes: total("output_bytes_total", "Bytes sent to clients."),
             hits: total("keyspace_hits_total", "Reads that found a key."),
             misses: total("keyspace_misses_total", "Reads that found no key."),
-            expired: total("expired_keys_total", "Expired keys removed by who met them."),
+            expired: total(
+                "expired_keys_total",
+                "Expired keys removed by commands that found them.",
+            ),
             removed: Total::new(
                 &registry,
                 "removed_keys_total",

@@ -13,7 +13,7 @@ pub enum Error {
     },
     /// Offsets would not fit 64 bits, or these are more bytes than one operation adds
     /// ([`FlexTree::GROWTH_MAX`](crate::FlexTree::GROWTH_MAX)).
-    #[error("{more} bytes are too many to be added to a space of {len} at once")]
+    #[error("{more} bytes are too many to be added to a space of {len} by one operation")]
     TooLong {
         /// How many bytes there are.
         len: u64,

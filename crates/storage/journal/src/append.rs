@@ -45,7 +45,7 @@ impl Journal {
     ///
     /// # Panics
     /// If `write` takes bytes away.
-    pub fn try_append(
+    pub fn append_numbered(
         &self,
         number: impl FnOnce() -> Option<SeqNo>,
         write: impl FnOnce(SeqNo, &mut Vec<u8>),
@@ -59,7 +59,7 @@ impl Journal {
     ///
     /// # Errors
     /// As [`Journal::append`].
-    pub fn append_at_once(
+    pub fn try_append(
         &self,
         number: impl FnOnce() -> Option<SeqNo>,
         write: impl FnOnce(SeqNo, &mut Vec<u8>),

@@ -53,10 +53,10 @@ fn without_a_number_nothing_is_appended() {
     let (journal, _, _) = open(&device::memory(), &small(), 0).unwrap();
     append(&journal, 1);
     let before = journal.stats();
-    let appended = journal.try_append(|| None, |_, _| unreachable!("there is no record"));
+    let appended = journal.append_numbered(|| None, |_, _| unreachable!("there is no record"));
     assert_eq!(appended, Ok(None));
     assert_eq!((journal.last(), journal.stats()), (SeqNo::new(1), before));
-    let appended = journal.try_append(|| Some(SeqNo::new(2)), |_, bytes| bytes.push(2));
+    let appended = journal.append_numbered(|| Some(SeqNo::new(2)), |_, bytes| bytes.push(2));
     assert_eq!(appended, Ok(Some(SeqNo::new(2))));
     assert_eq!(journal.last(), SeqNo::new(2));
 }
@@ -66,8 +66,8 @@ fn who_must_not_wait_is_told_where_the_group_is_full() {
     let (journal, _, _) = open(&device::memory(), &small(), 0).unwrap();
     let mut number = 0;
     let mut append = |journal: &Journal| {
-        let appended = journal
-            .append_at_once(|| Some(SeqNo::new(number + 1)), |_, bytes| bytes.extend([7; 100]));
+        let appended =
+            journal.try_append(|| Some(SeqNo::new(number + 1)), |_, bytes| bytes.extend([7; 100]));
         number += u64::from(appended.as_ref().unwrap().is_some());
         appended.unwrap()
     };
@@ -81,7 +81,7 @@ fn who_must_not_wait_is_told_where_the_group_is_full() {
     let last = journal.last();
     journal.wait(last, Durability::Flushed).unwrap();
     assert_eq!(append(&journal), Some(last.next()), "there is room again");
-    let none = journal.append_at_once(|| None, |_, _| unreachable!("there is no record"));
+    let none = journal.try_append(|| None, |_, _| unreachable!("there is no record"));
     assert_eq!((none, journal.last()), (Ok(None), last.next()));
 }
 

@@ -152,7 +152,7 @@ impl Database {
         loop {
             let mut taken = None;
             let number = || Some(taken.insert(sequence.try_begin()?).seqno());
-            self.journal.try_append(number, |_, bytes| record::encode(steps, bytes))?;
+            self.journal.append_numbered(number, |_, bytes| record::encode(steps, bytes))?;
             match taken {
                 Some(ticket) => return Ok(ticket),
                 None => sequence.wait_for_room(),

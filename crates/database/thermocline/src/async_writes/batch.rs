@@ -67,8 +67,8 @@ impl AsyncBatch {
     /// The first poll.
     fn begin(&self, batch: Batch) -> Result<Begun> {
         let Db { inner, durability } = &self.db;
-        let settles_at_once = *durability == Durability::Buffered || !batch.is_journaled();
-        if settles_at_once && let Some(seqno) = inner.try_write_batch(&batch, Limits::POLL)? {
+        let settles_without_wait = *durability == Durability::Buffered || !batch.is_journaled();
+        if settles_without_wait && let Some(seqno) = inner.try_write_batch(&batch, Limits::POLL)? {
             return Ok(Begun::Done(Some(seqno)));
         }
         inner.check_steps(batch.steps())?;

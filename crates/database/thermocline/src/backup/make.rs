@@ -101,7 +101,7 @@ impl Inner {
 
 impl Backups {
     /// Returns the newest whole backup, which must be of the database `id`. One whose manifest is
-    /// damaged is passed over: it has nothing to share, and is no reason to make no further one.
+    /// damaged is passed over: it has nothing to share, and a further backup can still be made.
     fn newest_of(&self, id: [u8; 16]) -> Result<Option<Whole>> {
         for number in self.numbers()?.into_iter().rev() {
             let loaded = self

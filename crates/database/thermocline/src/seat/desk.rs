@@ -7,7 +7,7 @@
 //! 3. With nothing requested and nothing pending it sleeps.
 //!
 //! # Invariants
-//! - A1. Every request gets an answer: one that is dropped without an answer gets the error that the
+//! - A1. Every request gets a result: one that is dropped without a result gets the error that the
 //!   database is closed.
 //! - A2. No lock is held while a waker runs. A waker may do anything, also drop the database's last
 //!   handle: so the thread may be the one that stops the desk, and then does not wait for itself.

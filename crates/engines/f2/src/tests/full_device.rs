@@ -1,5 +1,6 @@
 //! A device without room for the pages that have to leave memory.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
@@ -131,6 +132,64 @@ fn racing_writers_of_a_full_device_leave_the_store_writable() {
         assert!(has(writer, *refused, true));
     }
     bench.store.flush().expect("the store stayed writable");
+}
+
+/// Readers never see a part of a finished batch, and nothing of a batch that a full device refuses.
+#[test]
+fn readers_of_a_full_device_see_whole_batches() {
+    const WRITERS: u64 = 4;
+    const VALUE: [u8; 200] = [8; 200];
+    let (bench, device) = store();
+    hold_room(&bench);
+    take_ballast(&device);
+    let keys =
+        |writer: u64, count: u64| [0, 1, 2].map(|step| key(writer << 32 | count << 2 | step));
+    let write_until_refused = |writer: u64| {
+        let refused = (0..10_000).find(|count| {
+            let keys = keys(writer, *count);
+            let puts: Vec<_> = keys.iter().map(|key| Op::Put { key, value: &VALUE }).collect();
+            match bench.store.write_next(&puts, &bench.sequence) {
+                Ok(_) => false,
+                Err(Error::SpaceUsedUp { .. }) => true,
+                Err(other) => panic!("writer {writer}: {other}"),
+            }
+        });
+        refused.expect("the device is full")
+    };
+    let is_over = AtomicBool::new(false);
+    // Returns the last batch of which a key was there.
+    let read = |writer: u64| {
+        let (mut count, mut last_seen) = (0, None);
+        while !is_over.load(SeqCst) {
+            let are_there = |count| keys(writer, count).map(|key| bench.get(&key).is_some());
+            // The writer begins the next batch once this one is whole.
+            let has_next = are_there(count + 1).contains(&true);
+            let seen = are_there(count);
+            assert!(!has_next || seen == [true; 3], "batch {count} of {writer}: {seen:?}");
+            if seen.contains(&true) {
+                last_seen = Some(count + u64::from(has_next));
+            }
+            count += u64::from(has_next);
+        }
+        last_seen
+    };
+    let (refused, seen): (Vec<u64>, Vec<Option<u64>>) = std::thread::scope(|scope| {
+        let readers: Vec<_> =
+            (0..WRITERS).map(|writer| scope.spawn(move || read(writer))).collect();
+        let writers: Vec<_> =
+            (0..WRITERS).map(|writer| scope.spawn(move || write_until_refused(writer))).collect();
+        let refused = writers.into_iter().map(|one| one.join().expect("a writer ends")).collect();
+        // Readers look at the refused batches for a while.
+        Environment::real().sleep(Duration::from_millis(20));
+        is_over.store(true, SeqCst);
+        (refused, readers.into_iter().map(|one| one.join().expect("a reader ends")).collect())
+    });
+    for (writer, (refused, seen)) in (0..).zip(refused.iter().zip(&seen)) {
+        assert!(seen.is_none_or(|seen| seen < *refused), "writer {writer}: {seen:?}, {refused}");
+        let is_whole = |count| keys(writer, count).iter().all(|key| bench.get(key).is_some());
+        assert!((0..*refused).all(is_whole), "writer {writer}");
+    }
+    assert!(seen.iter().any(Option::is_some), "the readers saw nothing");
 }
 
 /// A write that does not wait and is longer than the room that is held ahead gets its room later.

@@ -18,7 +18,7 @@ const KEYS: u64 = 1499;
 const VALUE: [u8; 20] = [7; 20];
 
 /// Puts another pair, if it need not wait.
-fn put_at_once(bench: &Bench, number: u64) -> bool {
+fn try_put(bench: &Bench, number: u64) -> bool {
     let name = key(number.wrapping_mul(0x9e37_79b9) % KEYS);
     let put = [Op::Put { key: &name, value: &VALUE }];
     let granted = bench.store.reserve(&Demand::Ops(&put), Wait::No).expect("it is taken");
@@ -39,7 +39,7 @@ pub(super) fn writers_get_in_with_each_step_of_a_commit() {
     for round in 0..4 {
         let commits = bench.detail("commits");
         while bench.detail("memtables") < 4 {
-            assert!(put_at_once(&bench, next), "there is room for three");
+            assert!(try_put(&bench, next), "there is room for three");
             next += 1;
         }
         assert_eq!(bench.detail("commits"), commits, "no task has run one");
@@ -48,7 +48,7 @@ pub(super) fn writers_get_in_with_each_step_of_a_commit() {
         let mut number = next;
         at_each_step(move |_| {
             let before = number;
-            while put_at_once(&writer, number) {
+            while try_put(&writer, number) {
                 number += 1;
             }
             counts.lock().expect("no panic").push(number - before);

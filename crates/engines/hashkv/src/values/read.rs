@@ -6,7 +6,7 @@ use codec::Corruption;
 use device::{Buffer, File};
 use engine::{Error, ReadRequest, ReadSource, Result};
 
-use super::fetch::Fetched;
+use super::pending_record::RecordProgress;
 use super::{Segment, Values};
 use crate::index_value::Handle;
 use crate::key_hash::KeyHash;
@@ -94,23 +94,23 @@ impl Values {
         if self.try_read(key, handle, take)?.is_some() {
             return Ok(());
         }
-        let mut fetch = self.fetch(key, handle, source)?;
+        let mut pending = self.begin_read(key, handle, source)?;
         let mut value = Vec::new();
         loop {
-            let mut fetched = Fetched::Gone;
-            for (number, read) in fetch.reads().to_vec().into_iter().enumerate() {
+            let mut progress = RecordProgress::Gone;
+            for (number, read) in pending.reads().to_vec().into_iter().enumerate() {
                 let mut blocks = Buffer::zeroed(read.len);
                 let done = read.file.read_at(read.offset, &mut blocks);
                 let done = done.map(|()| &*blocks).map_err(Error::from);
-                fetched = fetch.resume(self, key, (number, done), source, &mut value)?;
+                progress = pending.resume(self, key, (number, done), source, &mut value)?;
             }
-            match fetched {
-                Fetched::Value => {
+            match progress {
+                RecordProgress::Value => {
                     take(&value);
                     return Ok(());
                 }
-                Fetched::Gone => return Err(self.damage_of(handle, missing(handle))),
-                Fetched::Waiting | Fetched::NextRound => {}
+                RecordProgress::Gone => return Err(self.damage_of(handle, missing(handle))),
+                RecordProgress::Waiting | RecordProgress::NextRound => {}
             }
         }
     }

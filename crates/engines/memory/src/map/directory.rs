@@ -1,4 +1,4 @@
-//! Which leaf holds which range: two levels of immutable lists, replaced as a whole at each change.
+//! The leaf of each range: two levels of immutable lists, replaced as a whole at each change.
 //!
 //! ```text
 //! root      separators of chunks      -> cells            replaced when a chunk splits or merges

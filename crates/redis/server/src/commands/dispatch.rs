@@ -309,7 +309,7 @@ fn run_short(
         return long;
     }
     let ran = pass.alone(|| {
-        if !plan.read_at_once(call.store, call.scratch)? {
+        if !plan.try_read(call.store, call.scratch)? {
             return Err(Failure::Waits(Purpose::ThreadAlone));
         }
         run_alone(call, command, Alone { known: &plan.known, reservation: None })

@@ -206,7 +206,7 @@ impl Plan {
     ///
     /// # Errors
     /// The store's.
-    pub(crate) fn read_at_once(
+    pub(crate) fn try_read(
         &mut self,
         store: &dyn Store,
         scratch: &mut Vec<u8>,

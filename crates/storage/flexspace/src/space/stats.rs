@@ -80,7 +80,7 @@ impl FlexSpace {
 
     /// Returns the same, if no thread checkpoints, commits, or changes the space at this moment;
     /// never waits.
-    pub fn stats_at_once(&self) -> Option<Stats> {
+    pub fn try_stats(&self) -> Option<Stats> {
         let shared = &self.shared;
         let checkpointer = shared.checkpointer.try_lock()?;
         let log = shared.log.try_lock()?;

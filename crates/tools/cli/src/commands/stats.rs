@@ -51,7 +51,7 @@ pub(super) fn run(context: &Context, arguments: &Stats) -> Outcome {
         figure("keyspace", keyspace.name.clone())?;
         figure("  engine", keyspace.options.engine.to_string())?;
         figure("  journaled", keyspace.options.journaled.to_string())?;
-        let ends = if keyspace.options.values_end { "yes; scan --json tells when" } else { "no" };
+        let ends = if keyspace.options.values_end { "yes; scan --json shows when" } else { "no" };
         figure("  values may end", ends.to_owned())?;
         if let Some(settings) = keyspace.options.settings {
             figure("  its own options", settings.to_string())?;

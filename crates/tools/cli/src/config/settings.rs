@@ -155,7 +155,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "clients-max",
         default: "10000",
         placeholder: "COUNT",
-        help: "Clients at once",
+        help: "Clients at a time",
         scope: Scope::Server,
         check: |text| values::count(text).map(drop),
     },

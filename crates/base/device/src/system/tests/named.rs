@@ -1,4 +1,4 @@
-//! Which names are made durable, and in which order.
+//! The names that are made durable, and their order.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

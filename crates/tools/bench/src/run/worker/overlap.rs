@@ -214,7 +214,7 @@ impl Worker {
         session.complete(waits, &mut |tag, found| {
             let ended = *ended.get_or_insert_with(|| self.env.now());
             let Some(asked) = pending.take(tag) else {
-                outcome = Err("the store told of what nobody began".into());
+                outcome = Err("the store reported an operation that was not begun".into());
                 return;
             };
             match found {

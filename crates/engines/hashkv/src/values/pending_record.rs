@@ -25,7 +25,7 @@ use crate::segment::record::BLOCK_BYTES;
 use crate::segment_table::{Described, State};
 
 /// The read of one value.
-pub(crate) struct Fetch {
+pub(crate) struct PendingRecord {
     /// As the index has it.
     handle: Handle,
     hash: KeyHash,
@@ -57,7 +57,7 @@ struct Page {
 }
 
 /// The result of a step.
-pub(crate) enum Fetched {
+pub(crate) enum RecordProgress {
     /// The value replaced the content of the caller's buffer.
     Value,
     /// Other reads of this round are missing.
@@ -72,25 +72,26 @@ impl Values {
     ///
     /// # Errors
     /// Damage of the handle.
-    pub(crate) fn fetch(
+    pub(crate) fn begin_read(
         &self,
         key: &[u8],
         handle: Handle,
         source: &Arc<dyn ReadSource>,
-    ) -> Result<Fetch> {
+    ) -> Result<PendingRecord> {
         let hash = self.hash(key);
         let (places, reads) = Default::default();
-        let mut fetch = Fetch { handle, hash, version: 0, places, step: Step::Missing, reads };
+        let mut pending =
+            PendingRecord { handle, hash, version: 0, places, step: Step::Missing, reads };
         match self.segment(handle.segment) {
-            Some(_) => fetch.places.push(handle),
-            None => fetch.search(self),
+            Some(_) => pending.places.push(handle),
+            None => pending.search(self),
         }
-        fetch.advance(self, source)?;
-        Ok(fetch)
+        pending.advance(self, source)?;
+        Ok(pending)
     }
 }
 
-impl Fetch {
+impl PendingRecord {
     /// Returns the reads of this round; none if the record is nowhere.
     pub(crate) fn reads(&self) -> &[ReadRequest] {
         &self.reads
@@ -117,22 +118,22 @@ impl Fetch {
         (read, bytes): (usize, Result<&[u8]>),
         source: &Arc<dyn ReadSource>,
         into: &mut Vec<u8>,
-    ) -> Result<Fetched> {
+    ) -> Result<RecordProgress> {
         match &mut self.step {
-            Step::Missing => return Ok(Fetched::Gone),
+            Step::Missing => return Ok(RecordProgress::Gone),
             Step::Record(handle, span) => {
                 let found = bytes.and_then(|blocks| values.record_in(span, blocks, key, *handle));
                 match found {
                     Ok(record) => {
                         into.clear();
                         into.extend_from_slice(record.value);
-                        return Ok(Fetched::Value);
+                        return Ok(RecordProgress::Value);
                     }
                     Err(error) => self.after_mismatch(values, error)?,
                 }
             }
             Step::Pages(pages) => {
-                let Some(page) = pages.get_mut(read) else { return Ok(Fetched::Waiting) };
+                let Some(page) = pages.get_mut(read) else { return Ok(RecordProgress::Waiting) };
                 let wanted = (self.hash, self.handle);
                 match bytes.and_then(|bytes| page.look(values, bytes, wanted)) {
                     Ok(found) => self.places.extend(found),
@@ -142,15 +143,15 @@ impl Fetch {
                 }
                 page.is_read = true;
                 if !pages.iter().all(|page| page.is_read) {
-                    return Ok(Fetched::Waiting);
+                    return Ok(RecordProgress::Waiting);
                 }
                 pages.retain(|page| page.first < page.end);
             }
         }
         self.advance(values, source)?;
         Ok(match self.step {
-            Step::Missing => Fetched::Gone,
-            _ => Fetched::NextRound,
+            Step::Missing => RecordProgress::Gone,
+            _ => RecordProgress::NextRound,
         })
     }
 
