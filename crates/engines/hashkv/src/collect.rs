@@ -39,6 +39,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use engine::{Error, Result};
 use rand::RngExt as _;
+use sync::locks::MutexGuard;
 use workers::{Class, StopToken};
 
 use crate::key_index::of_index;
@@ -192,26 +193,20 @@ impl Shared {
     /// # Errors
     /// The device's.
     fn collect_for_writers(&self, stop: &StopToken) -> Result<bool> {
-        self.health.check_writable()?;
-        let Some(_gate) = self.values.gates.exchanges.try_lock() else { return Ok(false) };
+        let Some(_gate) = self.begin_job()? else { return Ok(false) };
         let (moment, before) = (self.moment(), self.values.bound.allocated());
         let space = self.values.count_space(&moment);
         let has_much = space.garbage > self.marks(&space).reserve / 2;
-        if has_much
-            && self.is_index_durable()?
-            && let Some(group) = self.values.dirtiest(&moment, 1)
-        {
-            let freed = self.collect_group(&group, &moment, stop)?;
+        let target = |space: &Space| self.marks(space).target;
+        let least = 2 * u64::from(self.values.geometry.segment_bytes);
+        if has_much && let Some(group) = self.values.dirtiest(&moment, 1) {
+            let freed = self.collect_group(&group, &moment, (&target, least), stop)?;
             if freed > 0 || stop.is_stopping() {
                 self.admission.is_futile.store(false, Relaxed);
                 return Ok(true);
             }
         }
         self.index.flush().map_err(|error| self.values.failures.placed(error))?;
-        self.values.retry_releases()?;
-        if !self.is_index_durable()? {
-            return Ok(false);
-        }
         let (moment, mut freed) = (self.moment(), 0);
         let mut dirty = Vec::new();
         for group in &self.values.groups {
@@ -233,7 +228,7 @@ impl Shared {
         self.set_pace();
         dirty.sort_by_key(|(dead, _)| std::cmp::Reverse(*dead));
         for (_, group) in dirty {
-            freed += self.collect_group(group, &moment, stop)?;
+            freed += self.collect_group(group, &moment, (&target, least), stop)?;
             if freed > 0 || stop.is_stopping() {
                 break;
             }
@@ -250,31 +245,40 @@ impl Shared {
         Ok(has_freed)
     }
 
-    /// Returns whether the index is durable up to [`engine::Engine::persisted`]: an opening may
-    /// have found it so in the page cache alone, and a job drops records by this number.
+    /// Begins a job, and returns the gate that it holds; none if a checkpoint copies the segments
+    /// that the table names. The index is durable up to [`engine::Engine::persisted`] then: an
+    /// opening may have found it so in the page cache alone, and a job drops records by this
+    /// number.
     ///
     /// # Errors
     /// The device's.
-    fn is_index_durable(&self) -> Result<bool> {
-        self.index.make_durable().map_err(of_index)
+    fn begin_job(&self) -> Result<Option<MutexGuard<'_, ()>>> {
+        self.health.check_writable()?;
+        let Some(gate) = self.values.gates.exchanges.try_lock() else { return Ok(None) };
+        self.values.retry_releases()?;
+        let is_durable = self.index.make_durable().map_err(of_index)?;
+        Ok(is_durable.then_some(gate))
     }
 
-    /// Collects a group for writers that wait for space. Returns the bytes that it freed.
-    fn collect_group(&self, group: &Group, moment: &Moment, stop: &StopToken) -> Result<u64> {
-        let collected = self.judge_group(group, moment).and_then(|job| {
-            let wanted = self.beyond_target(group, moment);
+    /// Judges a group, and collects it until it has its part of the garbage that `target` returns,
+    /// or `least` bytes are dropped if that is more. Returns the bytes of the device that it freed.
+    fn collect_group(
+        &self,
+        group: &Group,
+        moment: &Moment,
+        (target, least): (&dyn Fn(&Space) -> u64, u64),
+        stop: &StopToken,
+    ) -> Result<u64> {
+        let freed = self.judge_group(group, moment).and_then(|job| {
+            // The judgement has changed what is known of the garbage.
+            let (space, own) = (self.space(), group.state.lock().ledger.space(moment));
+            // The garbage beyond the group's part is cheap to free.
+            let part = share_of(target(&space), own.live, space.live);
+            let wanted = own.garbage.saturating_sub(part).max(own.garbage.min(least));
             self.free(group, &job, wanted, stop)
         });
         self.values.counts().collections.fetch_add(1, Relaxed);
-        self.tolerate_damage(group, collected)
-    }
-
-    /// Returns the garbage of a group beyond its part of the target, and at least some of it.
-    fn beyond_target(&self, group: &Group, moment: &Moment) -> u64 {
-        let (space, own) = (self.space(), group.state.lock().ledger.space(moment));
-        let part = share_of(self.marks(&space).target, own.live, space.live);
-        let least = 2 * u64::from(self.values.geometry.segment_bytes);
-        own.garbage.saturating_sub(part).max(own.garbage.min(least))
+        self.tolerate_damage(group, freed)
     }
 
     /// Keeps jobs from a group with damage, or with bytes that cannot be read.
@@ -300,13 +304,7 @@ impl Shared {
         least: u64,
         stop: &StopToken,
     ) -> Result<bool> {
-        self.health.check_writable()?;
-        // A checkpoint copies the segments that the table names.
-        let Some(_gate) = self.values.gates.exchanges.try_lock() else { return Ok(false) };
-        self.values.retry_releases()?;
-        if !self.is_index_durable()? {
-            return Ok(false);
-        }
+        let Some(_gate) = self.begin_job()? else { return Ok(false) };
         let moment = self.moment();
         let before = self.values.count_space(&moment);
         // Records that wait for the index cannot be dropped: it is flushed before they fill the
@@ -318,20 +316,8 @@ impl Shared {
         let Some(group) = self.values.dirtiest(&moment, least) else { return Ok(false) };
         // A writer may need the garbage that this job leaves.
         self.admission.is_futile.store(false, Relaxed);
-        let freed = self.judge_group(&group, &moment).and_then(|job| {
-            // The judgement has changed what is known of the garbage.
-            let (space, own) = (self.space(), group.state.lock().ledger.space(&moment));
-            // The group keeps its part of the target: what it has beyond that is cheap to free.
-            let part = share_of(target(&space), own.live, space.live);
-            let wanted = own.garbage.saturating_sub(part);
-            self.free(&group, &job, wanted, stop)
-        });
-        let Ok(freed) = freed else {
-            self.tolerate_damage(&group, freed)?;
-            // Other groups may have garbage.
-            return Ok(true);
-        };
-        self.values.counts().collections.fetch_add(1, Relaxed);
+        let freed = self.collect_group(&group, &moment, (target, 0), stop)?;
+        // The garbage of a damaged group does not count any more, and other groups may have some.
         let after = self.space();
         Ok(freed > 0 || after.garbage + after.found < before.garbage + before.found)
     }

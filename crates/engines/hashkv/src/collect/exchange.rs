@@ -159,7 +159,7 @@ impl<'v> Outputs<'v> {
         let sealed = std::mem::take(&mut self.sealed);
         let open = self.open.take().map(|open| open.segment.number);
         for number in sealed.iter().map(|output| output.described.number).chain(open) {
-            // The next opening returns a place that cannot be released now.
+            // A later job returns a place that cannot be released now.
             let _ = self.values.remove(number);
         }
     }

@@ -30,8 +30,8 @@ pub(super) fn plan(
     match policy {
         Policy::CostBenefit => left.sort_by(|a, b| benefit(b).total_cmp(&benefit(a))),
         Policy::Greedy => left.sort_by_key(|one| one.copied),
-        Policy::GreedyRandom => return greedy_random(left, random),
-        // All segments of the group, in the order in which they were filled.
+        Policy::GreedyRandom => left = greedy_random(left, random),
+        // All segments of the group, from the oldest on.
         Policy::Group => left = candidates.to_vec(),
     }
     // On a full device nothing can be copied.
@@ -52,13 +52,13 @@ fn benefit(candidate: &Candidate) -> f64 {
 }
 
 /// Each victim is the best of a few that are drawn.
-fn greedy_random(mut left: Vec<Candidate>, random: &mut dyn FnMut(u64) -> u64) -> Vec<u64> {
+fn greedy_random(mut left: Vec<Candidate>, random: &mut dyn FnMut(u64) -> u64) -> Vec<Candidate> {
     const DRAWN: usize = 5;
     let mut victims = Vec::new();
     while !left.is_empty() {
         let drawn = (0..DRAWN).map(|_| random(left.len() as u64) as usize);
         let best = drawn.min_by_key(|at| left.get(*at).map(|one| one.copied));
-        victims.push(left.swap_remove(best.unwrap_or(0).min(left.len() - 1)).number);
+        victims.push(left.swap_remove(best.unwrap_or(0).min(left.len() - 1)));
     }
     victims
 }

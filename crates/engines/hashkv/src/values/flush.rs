@@ -44,15 +44,15 @@ impl Values {
         }
         // A group is left if there is no space for its next segment.
         let fullest = self.fullest(0, GroupState::entry_bytes);
-        let (mut left, mut ended) = (self.entry_bytes(), Vec::new());
+        let (mut left, mut chosen) = (self.entry_bytes(), Vec::new());
         for group in fullest {
             if left <= entry_bytes {
                 break;
             }
             left = left.saturating_sub(self.try_end_open(&group));
-            ended.push(group);
+            chosen.push(group);
         }
-        self.failures.noted(self.flush_locked(&ended, SeqNo::ZERO)).map(|_| ())
+        self.failures.noted(self.flush_locked(&chosen, SeqNo::ZERO)).map(|_| ())
     }
 
     /// Returns the groups with the most bytes, without which at most `left` bytes remain.

@@ -63,9 +63,7 @@ impl Ledger {
         let garbage = self.dead + self.unknown + changed;
         Space { live: self.live + self.rounding, garbage, found: self.found, pending, held }
     }
-}
 
-impl Ledger {
     /// Notes a segment that was sealed, with `bytes` bytes and this number of records.
     pub(crate) fn note_sealed(&mut self, bytes: u64, records: u32) {
         let average = self.live / self.live_records.max(1);
