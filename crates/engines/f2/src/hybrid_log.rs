@@ -81,7 +81,7 @@ use length_guess::LengthGuess;
 pub(crate) use miss_reach::ReachHits;
 pub(crate) use read::{Fetched, RecordRead};
 use read_only::ReadOnly;
-pub(crate) use read_records::{CopiedFrom, RecordCopy, Wanted};
+pub(crate) use read_records::{CopiedFrom, RecordCopy, RecordReads, Wanted};
 pub(crate) use scan::{FRAMES as SCAN_PAGES, Scan, Stretch, stretches};
 pub(crate) use segments::{FORMAT, HeldSegments, SegmentHeader, Segments};
 
@@ -104,8 +104,7 @@ pub(crate) struct HybridLog {
     record_bytes: AtomicUsize,
     /// How much to read for one.
     length_guess: Arc<LengthGuess>,
-    /// Most bytes of reads of many records in flight.
-    pub(crate) flight_bytes: u64,
+    pub(crate) record_reads: Arc<RecordReads>,
     misses: miss_reach::MissReach,
     /// The gaps: ranges of its addresses between two lives.
     pub(crate) gaps: Gaps,
@@ -124,8 +123,7 @@ pub(crate) struct StoreParts {
     pub(crate) health: Arc<Health>,
     pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) workers: Arc<Group>,
-    /// Most bytes of reads of many records in flight.
-    pub(crate) flight_bytes: u64,
+    pub(crate) record_reads: Arc<RecordReads>,
     pub(crate) ballast: Arc<Ballast>,
 }
 
@@ -156,7 +154,7 @@ impl HybridLog {
         tail: LogAddress,
         store: &StoreParts,
     ) -> Arc<Self> {
-        let StoreParts { epochs, health, memory, workers, flight_bytes, ballast } = store.clone();
+        let StoreParts { epochs, health, memory, workers, record_reads, ballast } = store.clone();
         assert_eq!(geometry.offset(tail), 0, "a log goes on at the beginning of a page");
         let at = || AtomicU64::new(tail.get());
         let log = Arc::new(Self {
@@ -178,7 +176,7 @@ impl HybridLog {
             is_flush_queued: AtomicBool::new(false),
             record_bytes: AtomicUsize::new(256),
             length_guess: Arc::default(),
-            flight_bytes,
+            record_reads,
             misses: miss_reach::MissReach::default(),
             gaps: segments.gaps(tail),
             geometry,

@@ -107,13 +107,7 @@ impl Shared {
     }
 
     fn request(&self, look_up: &LookUp) -> ReadRequest {
-        let read = look_up.read();
-        ReadRequest {
-            source: Arc::clone(&self.source),
-            file: read.file(),
-            offset: read.offset(),
-            len: read.len(),
-        }
+        look_up.read().request(&self.source)
     }
 }
 

@@ -40,7 +40,7 @@ use crate::compaction::{CompactionFigures, DeadBytes, usual_bytes};
 use crate::failing_compactions::{CHUNK, COLD, HOT};
 use crate::hash_index::{BASE_BITS_MAX, HashIndex};
 use crate::held_room::HeldRoom;
-use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
+use crate::hybrid_log::{Geometry, HybridLog, RecordReads, Segments, StoreParts};
 use crate::memory_split::MemorySplit;
 use crate::memory_use::UserBytes;
 use crate::ops::look_up::reads::LookUpReads;
@@ -236,12 +236,13 @@ fn go_on_cold(
 /// Returns the parts that the logs of a store share.
 fn parts(host: &Host, plan: &MemoryPlan, ballast: Arc<Ballast>) -> StoreParts {
     let health: Arc<Health> = Arc::default();
+    let source = Arc::new(DeviceReads(Arc::clone(&host.device)));
     StoreParts {
         epochs: Epochs::new(),
         memory: Arc::clone(&host.memory),
         workers: Arc::new(host.tasks("f2", &health)),
         health,
-        flight_bytes: plan.work().flight,
+        record_reads: Arc::new(RecordReads::new(source, plan.work().flight)),
         ballast,
     }
 }

@@ -223,7 +223,10 @@ impl Engine for Store {
         let _left: Result<()> = self.shared.leave_room();
         self.shared.checkpointer.lock().close();
         self.shared.reads.close();
-        self.shared.logs().into_iter().flatten().for_each(|log| log.segments.close());
+        for log in self.shared.logs().into_iter().flatten() {
+            log.record_reads.close();
+            log.segments.close();
+        }
         engine::stopped(panics)
     }
 }

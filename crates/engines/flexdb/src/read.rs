@@ -62,11 +62,6 @@ impl Cold {
         Self { part: Part::Whole, ..self.clone() }
     }
 
-    /// Bytes that are read.
-    pub(crate) fn bytes(&self) -> usize {
-        self.head.range(self.part, self.length).len()
-    }
-
     /// Returns the bytes of the space in which they are.
     pub(crate) fn span(&self) -> Range<u64> {
         let inside = self.head.range(self.part, self.length);
@@ -208,15 +203,11 @@ impl Shared {
 
     /// Begins to read an interval, or a part of it.
     pub(crate) fn begin_read(&self, cold: &Cold) -> Result<Reading> {
-        self.begin_read_of(cold, cold.span())
-    }
-
-    /// Begins to read the intervals of `span`, of which `cold` is one.
-    pub(crate) fn begin_read_of(&self, cold: &Cold, span: Range<u64>) -> Result<Reading> {
         if cold.is_out_of_order() {
             let what = "intervals that are damaged, or not in the order of their keys";
             return Err(Corruption::new(what, cold.begin()).at(DATA, 0).into());
         }
+        let span = cold.span();
         cold.base.space.begin_read(span.start, span.end - span.start).map_err(from_space)
     }
 

@@ -1,16 +1,15 @@
 //! Reading many intervals concurrently.
 //!
-//! A scan reads neighbours, and a run of neighbours is one read: commits append updates to them in
-//! their order, so the updates of one commit are in the same blocks.
+//! Blocks of the space that are next to each other are one read. Scans and commits read intervals
+//! that are neighbours. Commits append updates to intervals in their order, so the updates of one
+//! commit are in the same blocks.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use engine::{Error, Result};
+use engine::{ReadRequest, Result};
 use flexspace::Found as FoundEntry;
-use flexspace::space::Reading;
-use reads::InFlightReads;
+use reads::{Batch, RangeRead, RangeReader};
 
 use crate::block::Block;
 use crate::index::Interval;
@@ -18,6 +17,73 @@ use crate::read::Cold;
 use crate::space_read::SpaceRead;
 use crate::state::Base;
 use crate::store::Shared;
+
+/// Bytes of the longest read of several runs of blocks: longer reads are no faster.
+const JOINED_BYTES_MAX: usize = 256 << 10;
+/// Bytes in flight.
+const IN_FLIGHT_BYTES_MAX: usize = 4 << 20;
+const BATCH: Batch =
+    Batch { gap: 0, span_bytes_max: JOINED_BYTES_MAX, bytes_max: IN_FLIGHT_BYTES_MAX };
+
+/// The callback of [`Shared::read_many`]: called with the index of an interval, and its block.
+type WithBlock<'a> = dyn FnMut(usize, Result<Arc<Block>>) + 'a;
+
+/// The place of a run of blocks: the index of its interval, and its index among that interval's
+/// runs.
+type Run = (usize, usize);
+
+/// Intervals that are being read.
+struct Intervals<'a> {
+    shared: &'a Shared,
+    colds: &'a [Cold],
+    /// The reads that have not ended.
+    reads: Vec<Option<SpaceRead>>,
+    /// All runs, the last one in the file first.
+    runs: Vec<Run>,
+    each: &'a mut WithBlock<'a>,
+}
+
+impl Intervals<'_> {
+    fn request(&self, (index, run): Run) -> Option<&ReadRequest> {
+        self.reads.get(index)?.as_ref()?.runs().get(run)
+    }
+
+    /// Reports the end of an interval's read.
+    fn end(&mut self, index: usize, bytes: Result<Vec<u8>>) {
+        if let Some(cold) = self.colds.get(index) {
+            self.shared.cache.misses.fetch_add(1, Relaxed);
+            (self.each)(index, bytes.and_then(|bytes| self.shared.decode(cold, bytes)));
+        }
+    }
+}
+
+impl RangeReader<Run> for Intervals<'_> {
+    fn next_range(&mut self) -> Result<Option<RangeRead<Run>>> {
+        while let Some(run) = self.runs.pop() {
+            // A failed read wants no more runs.
+            if let Some(request) = self.request(run).cloned() {
+                return Ok(Some(RangeRead { request, payload: run }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_bytes(
+        &mut self,
+        (index, run): Run,
+        bytes: Result<&[u8]>,
+    ) -> Result<Option<RangeRead<Run>>> {
+        let Some(place) = self.reads.get_mut(index) else { return Ok(None) };
+        // Another run of the interval may have failed.
+        let Some(mut read) = place.take() else { return Ok(None) };
+        match read.give(run, bytes) {
+            Ok(true) => self.end(index, Ok(read.take_bytes())),
+            Ok(false) => *place = Some(read),
+            Err(error) => self.end(index, Err(error)),
+        }
+        Ok(None)
+    }
+}
 
 impl Shared {
     /// Reads the blocks of intervals that are in ascending or descending order. Intervals that
@@ -41,7 +107,7 @@ impl Shared {
         }
         self.cache.note_walked(colds.len(), self.cache_share());
         self.scanned.note_read(colds.len() as u64);
-        self.read_neighbours(&colds, &mut |at, block| {
+        self.read_many(&colds, &mut |at, block| {
             if let (Ok(block), Some(cold)) = (&block, colds.get(at)) {
                 self.cache_block(cold, block);
                 self.offer_if_fragmented(cold, block);
@@ -52,125 +118,33 @@ impl Shared {
         });
     }
 
-    /// Reads intervals in an order, neighbours as one, and caches none. Calls `each` with the index
-    /// of each interval.
-    pub(crate) fn read_neighbours(
-        &self,
-        colds: &[Cold],
-        each: &mut dyn FnMut(usize, Result<Arc<Block>>),
-    ) {
-        let runs: Vec<Range<usize>> = neighbours(colds);
-        let mut alone: Vec<usize> = Vec::new();
-        let members = |run: usize| runs.get(run).cloned().unwrap_or_default();
-        let readings = runs.iter().filter_map(|run| {
-            let first = colds.get(run.start)?;
-            Some(self.begin_read_of(first, span(colds, run.clone())))
-        });
-        self.read_all(readings, &mut |run, bytes| {
-            let mut bytes = match bytes {
-                Ok(bytes) => bytes,
-                // Some of them may be undamaged.
-                Err(Error::Corruption(_)) => return alone.extend(members(run)),
-                Err(error) => return members(run).for_each(|at| each(at, Err(error.clone()))),
-            };
-            let begin = span(colds, members(run)).start;
-            for at in members(run) {
-                let Some(cold) = colds.get(at) else { continue };
-                let inside = (cold.span().start - begin) as usize;
-                let own = match members(run).len() {
-                    1 => std::mem::take(&mut bytes),
-                    _ => bytes.get(inside..inside + cold.bytes()).unwrap_or_default().to_vec(),
-                };
-                self.cache.misses.fetch_add(1, Relaxed);
-                each(at, self.decode(cold, own));
-            }
-        });
-        let colds: Vec<&Cold> = alone.iter().filter_map(|at| colds.get(*at)).collect();
-        self.read_many(&colds, &mut |index, block| {
-            if let Some(at) = alone.get(index) {
-                each(*at, block);
-            }
-        });
-    }
-
     /// Reads intervals concurrently, and caches none. Calls `each` with the index of each interval.
-    pub(crate) fn read_many(
-        &self,
-        colds: &[&Cold],
-        each: &mut dyn FnMut(usize, Result<Arc<Block>>),
-    ) {
-        let readings = colds.iter().map(|cold| self.begin_read(cold));
-        self.read_all(readings, &mut |index, bytes| {
-            if let Some(cold) = colds.get(index) {
-                self.cache.misses.fetch_add(1, Relaxed);
-                each(index, bytes.and_then(|bytes| self.decode(cold, bytes)));
-            }
-        });
-    }
-
-    /// Does reads of the space concurrently. Calls `each` with the index of each read.
-    fn read_all(
-        &self,
-        readings: impl Iterator<Item = Result<Reading>>,
-        each: &mut dyn FnMut(usize, Result<Vec<u8>>),
-    ) {
-        let mut lent: Option<InFlightReads<usize>> = None;
-        for (index, reading) in readings.enumerate() {
-            let reading = match reading {
-                Ok(reading) if reading.missing() > 0 => reading,
+    pub(crate) fn read_many(&self, colds: &[Cold], each: &mut WithBlock<'_>) {
+        let (reads, runs) = (Vec::with_capacity(colds.len()), Vec::new());
+        let mut intervals = Intervals { shared: self, colds, reads, runs, each };
+        for (index, cold) in colds.iter().enumerate() {
+            let read = match self.begin_read(cold) {
+                Ok(reading) if reading.missing() > 0 => {
+                    let read = SpaceRead::new(reading, &self.source, &self.host.memory);
+                    intervals.runs.extend((0..read.runs().len()).map(|run| (index, run)));
+                    Some(read)
+                }
                 Ok(reading) => {
-                    each(index, Ok(reading.into_bytes()));
-                    continue;
+                    intervals.end(index, Ok(reading.into_bytes()));
+                    None
                 }
                 Err(error) => {
-                    each(index, Err(error));
-                    continue;
+                    intervals.end(index, Err(error));
+                    None
                 }
             };
-            let read = SpaceRead::new(reading, &self.source, &self.host.memory);
-            let table = lent.get_or_insert_with(|| self.reads.take());
-            let mut begun = table.start(Box::new(read), index);
-            while let Err((read, index)) = begun {
-                complete_some(table, each);
-                begun = table.start(read, index);
-            }
+            intervals.reads.push(read);
         }
-        let Some(mut table) = lent else { return };
-        while !table.is_empty() {
-            complete_some(&mut table, each);
-        }
-        self.reads.put_back(table);
+        let mut runs = std::mem::take(&mut intervals.runs);
+        let offset = |run: &Run| intervals.request(*run).map(|request| request.offset);
+        runs.sort_unstable_by_key(|run| std::cmp::Reverse(offset(run)));
+        intervals.runs = runs;
+        let read = self.reads.read_batch(BATCH, &mut intervals);
+        debug_assert!(read.is_ok(), "the intervals take every failure");
     }
-}
-
-/// Waits until some reads are complete, and calls `each` with their indices and their bytes.
-fn complete_some(table: &mut InFlightReads<usize>, each: &mut dyn FnMut(usize, Result<Vec<u8>>)) {
-    table.complete(true, &mut |index, done| {
-        each(index, done.value.map(|bytes| bytes.map(std::mem::take).unwrap_or_default()));
-    });
-}
-
-/// Returns the bytes of the space that a run of neighbours has.
-fn span(colds: &[Cold], run: Range<usize>) -> Range<u64> {
-    let mut spans = colds.get(run).unwrap_or_default().iter().map(Cold::span);
-    let first = spans.next().unwrap_or_default();
-    spans.fold(first, |all, one| all.start.min(one.start)..all.end.max(one.end))
-}
-
-/// Returns the runs of neighbours among intervals, in either direction.
-fn neighbours(colds: &[Cold]) -> Vec<Range<usize>> {
-    let is_next = |left: &Cold, right: &Cold| {
-        if left.is_out_of_order() || right.is_out_of_order() {
-            return false;
-        }
-        let (left, right) = (left.span(), right.span());
-        left.end == right.start || right.end == left.start
-    };
-    let mut begin = 0;
-    let runs = colds.chunk_by(is_next).map(|run| {
-        let range = begin..begin + run.len();
-        begin = range.end;
-        range
-    });
-    runs.collect()
 }

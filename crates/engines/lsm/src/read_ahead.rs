@@ -3,43 +3,56 @@
 
 use std::sync::Arc;
 
-use engine::{PendingLookup, Progress, ReadRequest, Result};
+use engine::{ReadRequest, Result};
+use reads::{Batch, RangeRead, RangeReader};
 
 use crate::store::Shared;
 use lsm_tree::cache::PieceCache;
-use lsm_tree::table::{Missing, Piece, Table};
+use lsm_tree::table::{Missing, Span};
 
 /// Pieces that are read together.
 const DEPTH: usize = 32;
 /// Bytes that are read together, or one piece that is longer.
 const BYTES_MAX: usize = 1 << 20;
+/// Pieces are of different tables, so no two of them are joined.
+const BATCH: Batch = Batch { gap: 0, span_bytes_max: 0, bytes_max: BYTES_MAX };
 
-/// A piece that is read into the cache.
-struct PieceRead {
-    table: Arc<Table>,
-    piece: Piece,
-    skipped: usize,
-    len: usize,
-    read: [ReadRequest; 1],
+/// The pieces that are to be read into the cache.
+struct Pieces<'a> {
+    shared: &'a Shared,
+    missing: std::slice::Iter<'a, Missing>,
+    bytes: usize,
 }
 
-impl PendingLookup for PieceRead {
-    fn key(&self) -> &[u8] {
-        &[]
+impl<'a> RangeReader<(&'a Missing, Span)> for Pieces<'a> {
+    fn next_range(&mut self) -> Result<Option<RangeRead<(&'a Missing, Span)>>> {
+        for missing in self.missing.by_ref() {
+            let Ok(span) = missing.table.span(missing.piece) else { continue };
+            if self.bytes > 0 && self.bytes + span.read_len > BYTES_MAX {
+                break;
+            }
+            self.bytes += span.read_len;
+            let source = Arc::clone(&self.shared.source);
+            let (file, offset, len) = (Arc::clone(&span.file), span.offset, span.read_len);
+            let request = ReadRequest { source, file, offset, len };
+            return Ok(Some(RangeRead { request, payload: (missing, span) }));
+        }
+        Ok(None)
     }
 
-    fn reads(&self) -> &[ReadRequest] {
-        &self.read
-    }
-
-    fn resume(&mut self, _: usize, bytes: Result<&[u8]>, _: &mut Vec<u8>) -> Result<Progress> {
-        let stored = bytes?.get(self.skipped..self.skipped + self.len).unwrap_or_default();
-        self.table.keep(self.piece, stored)?;
-        Ok(Progress::Absent)
-    }
-
-    fn is_newest(&self) -> bool {
-        false
+    fn take_bytes(
+        &mut self,
+        (Missing { table, piece }, span): (&'a Missing, Span),
+        bytes: Result<&[u8]>,
+    ) -> Result<Option<RangeRead<(&'a Missing, Span)>>> {
+        let kept = bytes.and_then(|bytes| {
+            let stored = bytes.get(span.skipped..span.skipped + span.len).unwrap_or_default();
+            table.keep(*piece, stored)
+        });
+        // The walk reads the piece alone, and reports the failure.
+        drop(kept);
+        self.shared.cache.note_walked(1);
+        Ok(None)
     }
 }
 
@@ -47,31 +60,9 @@ impl Shared {
     /// Reads pieces concurrently, so that the cache has them. A piece that cannot be read, that is
     /// damaged, or for which there is no room, is left to the walk, which reads it alone.
     pub(crate) fn read_ahead(&self, missing: &[Missing]) {
-        self.reads.with_table(|reads| {
-            let mut bytes = 0;
-            for Missing { table, piece } in missing.iter().take(DEPTH) {
-                let Ok(span) = table.span(*piece) else { continue };
-                if bytes > 0 && bytes + span.read_len > BYTES_MAX {
-                    break;
-                }
-                bytes += span.read_len;
-                let source = Arc::clone(&self.source);
-                let (file, offset, len) = (span.file, span.offset, span.read_len);
-                let read = PieceRead {
-                    table: Arc::clone(table),
-                    piece: *piece,
-                    skipped: span.skipped,
-                    len: span.len,
-                    read: [ReadRequest { source, file, offset, len }],
-                };
-                if reads.start(Box::new(read), 0).is_err() {
-                    break;
-                }
-            }
-            while !reads.is_empty() {
-                let count = reads.complete(true, &mut |_, _| {});
-                self.cache.note_walked(count as u64);
-            }
-        });
+        let missing = missing.get(..DEPTH).unwrap_or(missing).iter();
+        let mut pieces = Pieces { shared: self, missing, bytes: 0 };
+        let read = self.reads.read_batch(BATCH, &mut pieces);
+        debug_assert!(read.is_ok(), "the pieces have no failure of their own");
     }
 }

@@ -95,6 +95,8 @@ pub struct Done<'a> {
     /// The value of the key, if it has one, or the failure of the lookup. The callback may take
     /// the memory.
     pub value: Result<Option<&'a mut Vec<u8>>>,
+    /// The bytes of the read that completed last; none if the queue has failed.
+    pub bytes: &'a [u8],
 }
 
 /// The callback of [`InFlightReads::complete`]: called with the tag of a lookup that has ended, and
@@ -388,12 +390,12 @@ impl<T> InFlightReads<T> {
                 in_flight.lookup.resume(index, bytes, &mut self.value)
             }
         };
-        drop(borrowed);
         match progress {
             Err(failure) if !is_last => in_flight.failure = Some(failure),
             Ok(Progress::Waiting) if !is_last => {}
             Ok(Progress::NextRound) => {
                 debug_assert!(is_last, "a round ends with its last read");
+                drop(borrowed);
                 self.free.pop();
                 self.begin_round(slot, in_flight);
                 return false;
@@ -408,10 +410,11 @@ impl<T> InFlightReads<T> {
                         unreachable!("the last read of a round ends it")
                     }
                 };
-                done(tag, Done { lookup, value });
+                done(tag, Done { lookup, value, bytes });
                 return true;
             }
         }
+        drop(borrowed);
         self.put(slot, in_flight);
         false
     }
@@ -450,7 +453,7 @@ impl<T> InFlightReads<T> {
         let mut count = 0;
         while let Some((InFlight { lookup, tag, .. }, error)) = self.failed.pop_front() {
             count += 1;
-            done(tag, Done { lookup, value: Err(error) });
+            done(tag, Done { lookup, value: Err(error), bytes: &[] });
         }
         count
     }

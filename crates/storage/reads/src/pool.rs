@@ -98,7 +98,7 @@ impl ReadPool {
             unreachable!("the table has no other lookup");
         }
         while !table.is_empty() {
-            table.complete(true, &mut |_, Done { lookup, value }| {
+            table.complete(true, &mut |_, Done { lookup, value, .. }| {
                 ended = value.map(|value| {
                     let is_found = value.is_some();
                     if let Some(value) = value {

@@ -1,5 +1,7 @@
 //! Lookups of several rounds over a device that a test holds up, and lets fail.
 
+mod batch;
+
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

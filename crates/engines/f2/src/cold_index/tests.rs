@@ -11,7 +11,7 @@ mod threads;
 use std::sync::Arc;
 
 use device::Device;
-use engine::Health;
+use engine::{DeviceReads, Health};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use sync::epoch::Epochs;
@@ -21,7 +21,7 @@ use workers::{Pool, StopToken};
 
 use super::{CHUNKS, Change, ColdIndex, Counts, Directory, NamedSnapshot, restore};
 use crate::address::LogAddress;
-use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
+use crate::hybrid_log::{Geometry, HybridLog, RecordReads, Segments, StoreParts};
 use crate::position::Position;
 
 /// Sizes of a chunk log.
@@ -88,7 +88,10 @@ impl Bench {
         segments.remove_outside(begin, end).expect("removes");
         let tail = geometry.segment_begin(end.get().div_ceil(geometry.segment_bytes()));
         let parts = StoreParts {
-            flight_bytes: 1 << 20,
+            record_reads: Arc::new(RecordReads::new(
+                Arc::new(DeviceReads(Arc::clone(&device))),
+                1 << 20,
+            )),
             epochs: Epochs::new(),
             health: Arc::new(Health::default()),
             memory: Arc::new(MemoryBudget::new(sizes.memory_bytes)),

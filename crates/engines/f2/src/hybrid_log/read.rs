@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use codec::Corruption;
-use device::{Buffer, File};
-use engine::Result;
+use device::Buffer;
+use engine::{ReadRequest, ReadSource, Result};
 
 use super::segments::Segment;
 use super::{BLOCK_BYTES, HybridLog, LengthGuess};
@@ -92,23 +92,18 @@ impl RecordRead {
         self.address
     }
 
-    /// Whether another record is in the same segment.
-    pub(super) fn shares_segment(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.segment, &other.segment)
-    }
-
-    /// The file to read from.
-    pub(crate) fn file(&self) -> Arc<dyn File> {
-        self.segment.file()
-    }
-
-    /// The offset in the file at which to begin.
-    pub(crate) fn offset(&self) -> u64 {
-        self.segment.offset(self.first())
+    /// Returns the range of the segment's file that is to be read from `source`.
+    pub(crate) fn request(&self, source: &Arc<dyn ReadSource>) -> ReadRequest {
+        ReadRequest {
+            source: Arc::clone(source),
+            file: self.segment.file(),
+            offset: self.segment.offset(self.first()),
+            len: self.len(),
+        }
     }
 
     /// Bytes to read: whole blocks.
-    pub(crate) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         let end = (self.address.get() + self.bytes as u64).next_multiple_of(BLOCK_BYTES);
         (end - self.first().get()) as usize
     }

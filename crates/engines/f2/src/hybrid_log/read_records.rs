@@ -1,26 +1,22 @@
 //! Many records of the log in one call, with few and long reads of the device.
 //!
 //! 1. Records in memory are copied and handed over immediately.
-//! 2. The others are sorted by address. Records near each other in one segment are read together,
-//!    as a *span*, with the bytes between them.
-//! 3. Several spans are in flight on a queue of the device; each record of a completed one is
-//!    verified and handed over. A record that is longer than was guessed is read again, alone.
-//!
-//! # Memory
-//! `flight_bytes` bounds the bytes in flight, and so do [`FLIGHT_SPANS`] spans of the longest kind;
-//! but one span, or one record that is longer, is always in flight.
+//! 2. The others are sorted by address, and become a read batch (`reads::Batch`). It reads records
+//!    near each other in one segment together, with the bytes between them.
+//! 3. Each record that was read is verified and handed over. A record that is longer than was
+//!    guessed is read again, alone.
 
-use device::{Buffer, Completion, Queue, Request, Work};
-use engine::Result;
+use std::sync::Arc;
+
+use engine::{ReadSource, Result};
+use memory_budget::MemoryBudget;
+use reads::{Batch, RangeRead, RangeReader, ReadPool};
 use workers::StopToken;
 
-use super::segments::LOOKUP_DEPTH;
 use super::{Fetched, HybridLog, Place, RecordRead};
 use crate::address::LogAddress;
 use crate::record::{Header, Read, Shape, Stored};
 
-/// Reads in flight at the same time.
-const DEPTH: usize = LOOKUP_DEPTH;
 /// Longest spans in flight at the same time; more of shorter ones.
 const FLIGHT_SPANS: usize = 8;
 /// Bytes of the longest span, unless a page or the memory for reads is less: longer reads are no
@@ -29,6 +25,29 @@ const SPAN_BYTES_MAX: usize = 256 << 10;
 const SPAN_BYTES_MIN: usize = 64 << 10;
 /// Bytes that are read for nothing rather than begin another read.
 const GAP_BYTES_MAX: u64 = 32 << 10;
+
+/// The means to read many records of the logs of a store.
+pub(crate) struct RecordReads {
+    /// The bytes in flight have a budget of their own: the store charges all of them from its
+    /// opening to its close (`memory_use`).
+    pool: ReadPool,
+    source: Arc<dyn ReadSource>,
+    /// Most bytes in flight, but for a record that is longer.
+    pub(crate) bytes_max: u64,
+}
+
+impl RecordReads {
+    /// Makes the means to read from `source`, with up to `bytes_max` bytes in flight.
+    pub(crate) fn new(source: Arc<dyn ReadSource>, bytes_max: u64) -> Self {
+        let pool = ReadPool::new(&Arc::new(MemoryBudget::new(bytes_max)));
+        Self { pool, source, bytes_max }
+    }
+
+    /// Drops the queues that are not used.
+    pub(crate) fn close(&self) {
+        self.pool.close();
+    }
+}
 
 /// A record to fetch.
 #[derive(Clone, Copy, Debug)]
@@ -74,21 +93,50 @@ impl RecordCopy {
     }
 }
 
-/// Records of one segment that are read together.
-struct Span<P> {
-    first: LogAddress,
-    bytes: usize,
-    reads: Vec<(RecordRead, P)>,
+/// Records that are being read.
+struct Records<'a, P> {
+    log: &'a HybridLog,
+    /// The records that are not begun, in the order of their addresses.
+    wanted: std::slice::Iter<'a, Wanted<P>>,
+    stop: &'a StopToken,
+    /// Whether the callback is called for all.
+    is_whole: bool,
+    with: &'a mut WithRecord<'a, P>,
 }
 
-/// Spans on their way.
-struct Flight<P> {
-    queue: Box<dyn Queue>,
-    flying: Vec<Option<Span<P>>>,
-    free: Vec<usize>,
-    bytes: usize,
-    bytes_max: usize,
-    completions: Vec<Completion>,
+impl<P> Records<'_, P> {
+    /// Returns the range of a read, unless the batch was stopped.
+    fn range(&mut self, read: RecordRead, payload: P) -> Option<RangeRead<(RecordRead, P)>> {
+        if self.stop.is_stopping() {
+            self.is_whole = false;
+            return None;
+        }
+        let request = read.request(&self.log.record_reads.source);
+        Some(RangeRead { request, payload: (read, payload) })
+    }
+}
+
+impl<P: Copy> RangeReader<(RecordRead, P)> for Records<'_, P> {
+    fn next_range(&mut self) -> Result<Option<RangeRead<(RecordRead, P)>>> {
+        while let Some(Wanted { address, bytes, payload }) = self.wanted.next() {
+            match self.log.record_read_of(*address, *bytes)? {
+                Some(read) => return Ok(self.range(read, *payload)),
+                None => (self.with)(*payload, None)?,
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_bytes(
+        &mut self,
+        (mut read, payload): (RecordRead, P),
+        bytes: Result<&[u8]>,
+    ) -> Result<Option<RangeRead<(RecordRead, P)>>> {
+        match read.judge(bytes?)? {
+            Fetched::Record(stored) => (self.with)(payload, Some(&stored)).map(|()| None),
+            Fetched::Longer => Ok(self.range(read, payload)),
+        }
+    }
 }
 
 impl HybridLog {
@@ -139,158 +187,19 @@ impl HybridLog {
                 CopiedFrom::Truncated => with(wanted.payload, None)?,
             }
         }
-        if on_disk.is_empty() { Ok(true) } else { self.fetch_spans(&on_disk, stop, with) }
+        let wanted = on_disk.iter();
+        let mut records = Records { log: self, wanted, stop, is_whole: true, with };
+        self.record_reads.pool.read_batch(self.batch(), &mut records)?;
+        Ok(records.is_whole)
     }
 
-    fn fetch_spans<P: Copy>(
-        &self,
-        mut wanted: &[Wanted<P>],
-        stop: &StopToken,
-        with: &mut WithRecord<'_, P>,
-    ) -> Result<bool> {
-        let span_bytes = self.span_bytes_max();
-        let flight_bytes = (self.flight_bytes as usize).min(FLIGHT_SPANS * span_bytes);
-        let mut flight = Flight::new(self.segments.queue(DEPTH)?, flight_bytes);
-        let mut next: Option<Span<P>> = None;
-        let mut longer = Vec::new();
-        loop {
-            while !stop.is_stopping() {
-                let span = match next.take().or_else(|| longer.pop()) {
-                    Some(span) => span,
-                    None => match self.next_span(&mut wanted, span_bytes, with)? {
-                        Some(span) => span,
-                        None => break,
-                    },
-                };
-                if let Err(no_room) = flight.submit(span) {
-                    next = Some(no_room);
-                    break;
-                }
-            }
-            if !flight.wait(|span, buffer| span.hand_over(buffer, &mut longer, with))? {
-                return Ok(next.is_none() && longer.is_empty() && wanted.is_empty());
-            }
-        }
-    }
-
-    /// Takes the first wanted record and the records near it off `wanted`. Reports records that are
-    /// gone.
-    fn next_span<P: Copy>(
-        &self,
-        wanted: &mut &[Wanted<P>],
-        bytes_max: usize,
-        with: &mut WithRecord<'_, P>,
-    ) -> Result<Option<Span<P>>> {
-        let mut span: Option<Span<P>> = None;
-        while let Some((first, rest)) = wanted.split_first() {
-            let Some(read) = self.record_read_of(first.address, first.bytes)? else {
-                with(first.payload, None)?;
-                *wanted = rest;
-                continue;
-            };
-            match &mut span {
-                None => span = Some(Span::of(read, first.payload)),
-                Some(span) => {
-                    if !span.reaches(&read, bytes_max) {
-                        break;
-                    }
-                    span.bytes = span.bytes.max(span.bytes_to(&read));
-                    span.reads.push((read, first.payload));
-                }
-            }
-            *wanted = rest;
-        }
-        Ok(span)
-    }
-
-    fn span_bytes_max(&self) -> usize {
+    /// Returns the limits of a batch.
+    fn batch(&self) -> Batch {
+        let in_flight = self.record_reads.bytes_max as usize;
         // A few spans at the same time are faster than one.
-        let share = (self.flight_bytes as usize / 4).max(SPAN_BYTES_MIN);
-        SPAN_BYTES_MAX.min(share).min(self.geometry.page_bytes() as usize)
-    }
-}
-
-impl<P> Span<P> {
-    fn of(read: RecordRead, payload: P) -> Self {
-        Self { first: read.first(), bytes: read.len(), reads: vec![(read, payload)] }
-    }
-
-    /// Bytes from the span's beginning to the read's end.
-    fn bytes_to(&self, read: &RecordRead) -> usize {
-        (read.first().get() - self.first.get()) as usize + read.len()
-    }
-
-    /// Whether a read belongs to the span.
-    fn reaches(&self, read: &RecordRead, bytes_max: usize) -> bool {
-        let end = self.first.get() + self.bytes as u64;
-        let is_near = read.first().get() <= end + GAP_BYTES_MAX;
-        let is_same_segment =
-            || self.reads.last().is_some_and(|(other, _)| other.shares_segment(read));
-        is_near && self.bytes_to(read) <= bytes_max && is_same_segment()
-    }
-
-    /// Verifies every record of a span that was read, and hands it over.
-    fn hand_over(
-        self,
-        buffer: &[u8],
-        longer: &mut Vec<Self>,
-        with: &mut WithRecord<'_, P>,
-    ) -> Result<()> {
-        for (mut read, payload) in self.reads {
-            let skipped = (read.first().get() - self.first.get()) as usize;
-            match read.judge(buffer.get(skipped..).unwrap_or_default())? {
-                Fetched::Record(stored) => with(payload, Some(&stored))?,
-                Fetched::Longer => longer.push(Self::of(read, payload)),
-            }
-        }
-        Ok(())
-    }
-}
-
-impl<P> Flight<P> {
-    fn new(queue: Box<dyn Queue>, bytes_max: usize) -> Self {
-        Self {
-            queue,
-            flying: (0..DEPTH).map(|_| None).collect(),
-            free: (0..DEPTH).collect(),
-            bytes: 0,
-            bytes_max,
-            completions: Vec::new(),
-        }
-    }
-
-    /// Begins to read a span, or hands it back if there is no room for it now.
-    fn submit(&mut self, span: Span<P>) -> std::result::Result<(), Span<P>> {
-        let is_full = self.bytes > 0 && self.bytes + span.bytes > self.bytes_max;
-        let (Some(read), false) = (span.reads.first(), is_full) else { return Err(span) };
-        let Some(tag) = self.free.pop() else { return Err(span) };
-        let work = Work::Read { offset: read.0.offset(), buffer: Buffer::zeroed(span.bytes) };
-        let request = Request { tag: tag as u64, file: read.0.file(), work };
-        let submitted = self.queue.submit(request);
-        assert!(submitted.is_ok(), "no more is submitted than the queue has room for");
-        self.bytes += span.bytes;
-        self.flying[tag] = Some(span);
-        Ok(())
-    }
-
-    /// Waits for spans and hands them to `with`. Returns `false` if none is on its way.
-    fn wait(&mut self, mut with: impl FnMut(Span<P>, &[u8]) -> Result<()>) -> Result<bool> {
-        if self.free.len() == DEPTH {
-            return Ok(false);
-        }
-        let mut completions = std::mem::take(&mut self.completions);
-        self.queue.wait(1, &mut completions)?;
-        for completion in completions.drain(..) {
-            completion.result?;
-            let tag = completion.tag as usize;
-            let (Some(span), Some(buffer)) = (self.flying[tag].take(), completion.buffer) else {
-                unreachable!("a completion answers a read that was submitted")
-            };
-            self.free.push(tag);
-            self.bytes -= span.bytes;
-            with(span, &buffer)?;
-        }
-        self.completions = completions;
-        Ok(true)
+        let share = (in_flight / 4).max(SPAN_BYTES_MIN);
+        let span_bytes_max = SPAN_BYTES_MAX.min(share).min(self.geometry.page_bytes() as usize);
+        let bytes_max = in_flight.min(FLIGHT_SPANS * span_bytes_max);
+        Batch { gap: GAP_BYTES_MAX, span_bytes_max, bytes_max }
     }
 }

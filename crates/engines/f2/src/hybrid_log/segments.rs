@@ -48,9 +48,6 @@ pub(crate) struct Segments {
     written_bytes: AtomicU64,
 }
 
-/// Reads of a lookup that are in flight at the same time, at most.
-pub(super) const LOOKUP_DEPTH: usize = 32;
-
 /// Files and names that have to be synced before a checkpoint may refer to them.
 #[derive(Default)]
 struct Unsynced {

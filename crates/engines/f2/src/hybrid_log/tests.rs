@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use engine::{Error, Health, Reservation};
+use engine::{DeviceReads, Error, Health, Reservation};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use sync::epoch::Epochs;
 use telemetry::Registry;
 use workers::Pool;
 
-use super::{Geometry, HybridLog, Segments, StoreParts};
+use super::{Geometry, HybridLog, RecordReads, Segments, StoreParts};
 use crate::address::LogAddress;
 use crate::record::Shape;
 
@@ -25,7 +25,7 @@ fn log_from(tail: LogAddress) -> (Arc<HybridLog>, Pool) {
     let segments =
         Segments::open(device, "log", geometry, tail, tail, salts).expect("an empty device");
     let parts = StoreParts {
-        flight_bytes: 1 << 20,
+        record_reads: Arc::new(RecordReads::new(Arc::new(DeviceReads(device::memory())), 1 << 20)),
         epochs: Epochs::new(),
         health: Arc::new(Health::default()),
         memory: Arc::new(MemoryBudget::new(u64::MAX)),

@@ -205,7 +205,7 @@ impl Shared {
         let missing: Vec<usize> = (0..colds.len()).filter(|at| blocks[*at].is_none()).collect();
         let wanted: Vec<Cold> = missing.iter().map(|at| colds[*at].clone()).collect();
         let mut failure = None;
-        self.read_neighbours(&wanted, &mut |at, block| match block {
+        self.read_many(&wanted, &mut |at, block| match block {
             Ok(block) => blocks[missing[at]] = Some(block),
             Err(engine::Error::Corruption(_)) => {}
             Err(error) => failure = Some(error),

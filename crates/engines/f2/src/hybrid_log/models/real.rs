@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use engine::{Health, Reservation};
+use engine::{DeviceReads, Health, Reservation};
 use environment::Environment;
 use memory_budget::MemoryBudget;
 use sync::epoch::Epochs;
@@ -13,7 +13,7 @@ use sync::thread::yield_now;
 use telemetry::Registry;
 use workers::{HandCranked, Order as Tasks, Pool};
 
-use super::super::{Geometry, HybridLog, Place, Segments, StoreParts, stretches};
+use super::super::{Geometry, HybridLog, Place, RecordReads, Segments, StoreParts, stretches};
 use crate::address::LogAddress;
 use crate::checkers::{self, Order, together};
 use crate::planted::Planted;
@@ -45,7 +45,7 @@ impl Log {
             health: Arc::new(Health::default()),
             memory: Arc::new(MemoryBudget::new(u64::MAX)),
             workers: Arc::new(pool.0.group("log")),
-            flight_bytes: 1,
+            record_reads: Arc::new(RecordReads::new(Arc::new(DeviceReads(device::memory())), 1)),
             ballast: Arc::new(
                 device::Ballast::found(device::memory(), "ballast").expect("it is made"),
             ),
