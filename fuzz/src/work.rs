@@ -192,7 +192,7 @@ impl Work {
                 self.spaces[at].stored.clear();
             }
             20 => self.drop_keyspace(at),
-            21 => self.remove_ended(at),
+            21 => self.remove_expired(at),
             22 => self.compare(),
             _ => self.clock.advance(Duration::from_millis(u64::from(more))),
         }
@@ -227,7 +227,9 @@ impl Work {
         let keyspace = self.keyspace(at);
         let done = match &write {
             Write::Put(key, value, None) => keyspace.put(key, value).map(drop),
-            Write::Put(key, value, Some(end)) => keyspace.put_until(key, value, *end).map(drop),
+            Write::Put(key, value, Some(end)) => {
+                keyspace.put_with_expiry(key, value, *end).map(drop)
+            }
             Write::Delete(key) => keyspace.delete(key).map(drop),
             Write::DeleteRange(start, end) => {
                 keyspace.delete_range(&KeyRange::of(start.clone()..end.clone())).map(drop)
@@ -341,7 +343,7 @@ impl Work {
         assert!(dropped.get(b"k").is_err(), "a dropped keyspace is read");
     }
 
-    fn remove_ended(&mut self, at: usize) {
+    fn remove_expired(&mut self, at: usize) {
         if !self.spaces[at].options.values_end {
             return;
         }
@@ -350,7 +352,7 @@ impl Work {
         let before = stored.len();
         stored.retain(|_, (_, end_ms)| end_ms.is_none_or(|end_ms| end_ms > now_ms));
         let removed = (before - stored.len()) as u64;
-        assert_eq!(keyspace.remove_ended(), Ok(removed));
+        assert_eq!(keyspace.remove_expired(), Ok(removed));
     }
 
     /// Closes the database and opens it again.
@@ -442,7 +444,9 @@ fn key_of(write: &Write) -> &[u8] {
 fn add_to_batch(batch: &mut Batch, keyspace: &Keyspace, write: &Write) {
     match write {
         Write::Put(key, value, None) => batch.put(keyspace, key, value),
-        Write::Put(key, value, Some(end_ms)) => batch.put_until(keyspace, key, value, *end_ms),
+        Write::Put(key, value, Some(end_ms)) => {
+            batch.put_with_expiry(keyspace, key, value, *end_ms)
+        }
         Write::Delete(key) => batch.delete(keyspace, key),
         Write::DeleteRange(start, end) => {
             batch.delete_range(keyspace, &KeyRange::of(start.clone()..end.clone()))
@@ -455,7 +459,7 @@ fn add_to_transaction(transaction: &Transaction, keyspace: &Keyspace, write: &Wr
     let added = match write {
         Write::Put(key, value, None) => transaction.put(keyspace, key, value),
         Write::Put(key, value, Some(end_ms)) => {
-            transaction.put_until(keyspace, key, value, *end_ms)
+            transaction.put_with_expiry(keyspace, key, value, *end_ms)
         }
         Write::Delete(key) => transaction.delete(keyspace, key),
         Write::DeleteRange(start, end) => {

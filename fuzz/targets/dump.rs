@@ -78,8 +78,14 @@ fn read(bytes: &[u8]) -> bool {
                 merge,
             })) => {
                 let Ok(engine) = engine.parse::<EngineKind>() else { continue };
-                let options =
-                    KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, settings };
+                let options = KeyspaceOptions {
+                    engine,
+                    journaled,
+                    memory_bytes,
+                    values_end,
+                    merge,
+                    settings,
+                };
                 written(name, &options);
             }
             Ok(Some(Frame::End { .. })) => {}

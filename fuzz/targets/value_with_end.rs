@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use thermocline::WithEnd;
+use thermocline::Expiring;
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Ok(whole) = WithEnd::decode(bytes) {
+    if let Ok(whole) = Expiring::decode(bytes) {
         assert_eq!(whole.to_stored(), bytes, "one encoding");
-        assert_eq!(whole.has_ended(u64::MAX), whole.end_ms.is_some());
+        assert_eq!(whole.is_expired(u64::MAX), whole.end_ms.is_some());
     }
 });

@@ -3,7 +3,7 @@
 //! `peers/README.md` argues its settings.
 
 use bench::stores::{
-    DeviceCounts, Durability, Got, OpenOptions, Pairs, Session, Store, StoreError, Told,
+    DeviceCounts, Durability, Got, OpenOptions, Pairs, Session, Store, StoreError, OnRead,
 };
 use faster_c::Begun;
 
@@ -26,7 +26,7 @@ impl Faster {
 
 impl Store for Faster {
     fn session(&self) -> Result<Box<dyn Session + '_>, StoreError> {
-        Ok(Box::new(Seat { store: &self.store, session: None }))
+        Ok(Box::new(FasterSession { store: &self.store, session: None }))
     }
 
     fn flush(&self) -> Result<(), StoreError> {
@@ -49,18 +49,18 @@ impl Store for Faster {
 }
 
 /// A thread's seat, taken by the first operation: that runs on the thread that all others do.
-struct Seat<'a> {
+struct FasterSession<'a> {
     store: &'a faster_c::Store,
     session: Option<faster_c::Session<'a>>,
 }
 
-impl<'a> Seat<'a> {
+impl<'a> FasterSession<'a> {
     fn session(&mut self) -> &mut faster_c::Session<'a> {
         self.session.get_or_insert_with(|| faster_c::Session::new(self.store, 0))
     }
 }
 
-impl Session for Seat<'_> {
+impl Session for FasterSession<'_> {
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StoreError> {
         replaced(value, self.session().get(number(key)?)?)
     }
@@ -88,7 +88,7 @@ impl Session for Seat<'_> {
         got(self.session(), begun, tag, old)
     }
 
-    fn complete(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize, StoreError> {
+    fn complete(&mut self, waits: bool, told: &mut OnRead<'_>) -> Result<usize, StoreError> {
         let session = self.session();
         let done = session.complete(waits);
         for &tag in &done {

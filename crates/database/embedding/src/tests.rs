@@ -31,7 +31,7 @@ fn each_kind_has_an_error_and_an_action() {
         (Error::NoKeyspace { name: name() }, ErrorKind::NotFound, Action::MendTheCall),
         (Error::NotEmpty { path: path() }, ErrorKind::Exists, Action::MendTheCall),
         (Error::InUse { path: path() }, ErrorKind::InUse, Action::TryAgain),
-        (Error::NoEnds { keyspace: name() }, ErrorKind::Unsupported, Action::MendTheCall),
+        (Error::NotExpiring { keyspace: name() }, ErrorKind::Unsupported, Action::MendTheCall),
         (Error::TransactionTooOld { keyspace: name() }, ErrorKind::Conflict, Action::TryAgain),
         (device(full()), ErrorKind::NoSpace, Action::FreeRoom),
         (

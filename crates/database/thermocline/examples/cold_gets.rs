@@ -1,18 +1,18 @@
 //! Gets of uniform keys over ten times the memory, by each way of asking for many at the same time.
 //!
-//! `fio` runs on the same files for comparison. The ways are a seat, `multi_get`, and futures; then
-//! come updates of such keys on a seat and as futures.
+//! `fio` runs on the same files for comparison. The ways are a session, `multi_get`, and futures;
+//! then come updates of such keys on a session and as futures.
 //!
 //! ```text
 //! cargo run --release -p thermocline --example cold_gets -- DIR [KEYS [DEPTH [ROUNDS [SECONDS]]]]
 //! ```
 //!
 //! Keys of 8 bytes, values of 100, engine `f2` with a tenth of that as memory. In each round a
-//! seat, `multi_get`, futures on one thread, and `fio` (random reads of 4 KiB, direct, by io_uring)
-//! take turns, each at the depth of the seat. A cold get takes two reads of the device, the chunk
-//! and the record, so the device's reads per second are compared. `fio` has to be installed (`apt
-//! install fio`). Updates change the data on disk, and compactions read meanwhile, so these are
-//! compared with each other: updates per second, in turns as well.
+//! session, `multi_get`, futures on one thread, and `fio` (random reads of 4 KiB, direct, by
+//! io_uring) take turns, each at the depth of the session. A cold get takes two reads of the
+//! device, the chunk and the record, so the device's reads per second are compared. `fio` has to be
+//! installed (`apt install fio`). Updates change the data on disk, and compactions read meanwhile,
+//! so these are compared with each other: updates per second, in turns as well.
 #![expect(clippy::unwrap_used, reason = "a measurement that goes wrong stops")]
 
 use std::path::{Path, PathBuf};
@@ -24,17 +24,17 @@ use futures::executor::block_on;
 use futures::stream::FuturesUnordered;
 use rand::Rng;
 use thermocline::{
-    Begun, BegunRmw, Change, Completed, Db, Durability, EngineKind, Environment, Keyspace,
-    KeyspaceOptions, Operator, Options, Seat,
+    Change, Completed, Db, Durability, EngineKind, Environment, Keyspace, KeyspaceOptions,
+    Operator, Options, Session, SessionGet, SessionRmw,
 };
 
 const PAIR_BYTES: u64 = 108;
 /// Bytes that a database needs in addition to its keyspaces: the journal's buffers.
 const JOURNAL_BYTES: u64 = Options::MEMORY_BYTES_MIN;
 const WAYS: [(&str, Way); 3] =
-    [("seat", Bench::seat), ("multi_get", Bench::multi_get), ("futures", Bench::futures)];
+    [("session", Bench::session), ("multi_get", Bench::multi_get), ("futures", Bench::futures)];
 
-/// On a seat, and as futures.
+/// On a session, and as futures.
 const UPDATES: [Way; 2] = [Bench::seat_updates, Bench::future_updates];
 
 /// One turn of gets or updates, chosen by a seed.
@@ -114,25 +114,25 @@ impl Bench {
         move || scatter(random.next_u64() % keys)
     }
 
-    fn seat(&self, round: u64) -> Turn {
-        let mut next = self.keys(round, "seat");
-        let mut seat = self.keyspace.seat(self.depth).unwrap();
+    fn session(&self, round: u64) -> Turn {
+        let mut next = self.keys(round, "session");
+        let mut session = self.keyspace.session(self.depth).unwrap();
         let mut into = Vec::new();
         self.turn(|is_end| {
             let mut done = 0;
             if is_end {
-                while seat.pending() > 0 {
-                    done += complete(&mut seat);
+                while session.pending() > 0 {
+                    done += complete(&mut session);
                 }
                 return done;
             }
             let key = next();
             loop {
-                match seat.begin_get(0, &key, &mut into).unwrap() {
-                    Begun::Found => return done + 1,
-                    Begun::Pending => return done,
-                    Begun::Full => done += complete(&mut seat),
-                    Begun::Absent => panic!("a key is lost"),
+                match session.begin_get(0, &key, &mut into).unwrap() {
+                    SessionGet::Found => return done + 1,
+                    SessionGet::Pending => return done,
+                    SessionGet::Full => done += complete(&mut session),
+                    SessionGet::Absent => panic!("a key is lost"),
                 }
             }
         })
@@ -173,24 +173,24 @@ impl Bench {
     }
 
     fn seat_updates(&self, round: u64) -> Turn {
-        let mut next = self.keys(round, "seat updates");
-        let mut seat = self.keyspace.seat(self.depth).unwrap();
+        let mut next = self.keys(round, "session updates");
+        let mut session = self.keyspace.session(self.depth).unwrap();
         self.turn(|is_end| {
             let mut done = 0;
             if is_end {
-                while seat.pending() > 0 {
-                    done += complete(&mut seat);
+                while session.pending() > 0 {
+                    done += complete(&mut session);
                 }
                 return done;
             }
             let (key, mut operator) = (next(), Box::new(add_one) as Box<dyn Operator + Send>);
             loop {
-                match seat.begin_rmw(0, &key, operator).unwrap() {
-                    BegunRmw::Done(_) => return done + 1,
-                    BegunRmw::Pending => return done,
-                    BegunRmw::Full(back) => {
+                match session.begin_rmw(0, &key, operator).unwrap() {
+                    SessionRmw::Done(_) => return done + 1,
+                    SessionRmw::Pending => return done,
+                    SessionRmw::Full(back) => {
                         operator = back;
-                        done += complete(&mut seat);
+                        done += complete(&mut session);
                     }
                 }
             }
@@ -251,8 +251,8 @@ fn cold_files(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Waits for at least one of the pending operations, and returns the number of completed ones.
-fn complete(seat: &mut Seat) -> u64 {
-    let told = seat.complete(true, &mut |_, outcome| {
+fn complete(session: &mut Session) -> u64 {
+    let told = session.complete(true, &mut |_, outcome| {
         let is_there =
             matches!(outcome, Ok(Completed::Value(Some(_)) | Completed::Updated(Some(_))));
         assert!(is_there, "a key is lost");
@@ -276,9 +276,9 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Has a seat and futures take turns with updates.
+/// Has a session and futures take turns with updates.
 fn compare_updates(bench: &Bench, rounds: u64) {
-    println!("updates/s on a seat and as futures, and these by those");
+    println!("updates/s on a session and as futures, and these by those");
     let mut ratios = Vec::new();
     for round in 0..rounds {
         let mut turns = [0.0; 2];
@@ -288,7 +288,7 @@ fn compare_updates(bench: &Bench, rounds: u64) {
             turns[at] = UPDATES[at](bench, round).done_per_s;
         }
         let ratio = turns[1] / turns[0];
-        println!("seat {:.0}; futures {:.0} {ratio:.3}", turns[0], turns[1]);
+        println!("session {:.0}; futures {:.0} {ratio:.3}", turns[0], turns[1]);
         ratios.push(ratio);
     }
     println!("updates as futures: median {:.3}", median(ratios));

@@ -4,10 +4,11 @@
 //! 1. The first poll does the write, if it need not wait ([`crate::try_write`]). For that, the
 //!    durability needs no wait, the key's lock is free, memory knows the old value, and the engine
 //!    and the journal have room.
-//! 2. Otherwise the poll hands the write in at the desk of its keyspace ([`desk`]), and a batch at
-//!    the desk of one of its keyspaces. A thread does it together with other writes ([`serve`]).
-//!    The lookups of old values on disk overlap, and the writes of one turn share a wait for the
-//!    journal. Then the thread stores the result for the future and calls its waker.
+//! 2. Otherwise the poll hands the write in at the async writer of its keyspace ([`async_writer`]),
+//!    and a batch at the async writer of one of its keyspaces. A thread does it together with other
+//!    writes ([`serve`]). The lookups of old values on disk overlap, and the writes of one turn
+//!    share a wait for the journal. Then the thread stores the result for the future and calls its
+//!    waker.
 //!
 //! # Invariants
 //! - F1. A future has done nothing before its first poll.
@@ -16,8 +17,8 @@
 //! - F3. A future that was handed in and is dropped takes place as a whole or not at all. Which of
 //!   the two is open until the thread begins it, or the database is closed.
 
+pub(crate) mod async_writer;
 mod batch;
-pub(crate) mod desk;
 mod serve;
 mod swap;
 #[cfg(test)]
@@ -37,17 +38,17 @@ pub use self::batch::AsyncBatch;
 pub use self::swap::AsyncSwap;
 pub(crate) use self::swap::Other;
 
-use self::desk::{Promise, Request, Update, Waiting, Work};
+use self::async_writer::{Promise, Request, Update, Waiting, Work};
 use self::serve::Watched;
 use crate::error::{Error, Result};
-use crate::expiry::{ChangeWithEnd, Form, LaterDeciding, WithEnd};
+use crate::expiry::{Expiring, ExpiringChange, LaterDeciding, ValueForm};
 use crate::keyspace::Keyspace;
 use crate::merge::LaterMerge;
 use crate::rmw::Tried;
 use crate::try_write::Limits;
 
-/// A put or a delete under way: its number, once it is visible and has reached its handle's durability. See
-/// [`Keyspace::put_async`].
+/// A put or a delete under way: its number, once it is visible and has reached its handle's
+/// durability. See [`Keyspace::put_async`].
 #[must_use = "a future does nothing unless it is polled"]
 pub struct AsyncWrite(Writing);
 
@@ -77,7 +78,7 @@ enum State {
 enum What {
     Put(Vec<u8>),
     Delete,
-    Update(Form, Box<dyn Updating>),
+    Update(ValueForm, Box<dyn Updating>),
 }
 
 /// An operator of a future.
@@ -113,7 +114,7 @@ impl Updating for LaterMerge {
 
 impl<F> Updating for LaterDeciding<F>
 where
-    F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd + Send,
+    F: FnMut(Option<Expiring<'_>>) -> ExpiringChange + Send,
 {
     fn refusal(&mut self) -> Option<Error> {
         self.damage.take().map(Error::from)
@@ -183,11 +184,11 @@ impl Keyspace {
         AsyncWrite(self.writing(key, what))
     }
 
-    /// [`Keyspace::put_until`] as a future. It takes place, and can be dropped, as
+    /// [`Keyspace::put_with_expiry`] as a future. It takes place, and can be dropped, as
     /// [`Keyspace::put_async`] says. The first poll decides whether the end is past.
     ///
     /// # Errors
-    /// As [`Keyspace::put_until`]; [`Error::Closed`] as [`Keyspace::put_async`].
+    /// As [`Keyspace::put_with_expiry`]; [`Error::Closed`] as [`Keyspace::put_async`].
     pub fn put_until_async(&self, key: &[u8], value: &[u8], end_ms: u64) -> AsyncWrite {
         AsyncWrite(self.writing(key, self.stored_until(value, end_ms).map(What::Put)))
     }
@@ -243,18 +244,18 @@ impl Keyspace {
         AsyncUpdate(self.writing(key, Ok(what)))
     }
 
-    /// [`Keyspace::rmw_with_end`] as a future. It costs, and takes place, as [`Keyspace::rmw_async`], and `update` is
-    /// asked as there.
+    /// [`Keyspace::rmw_with_expiry`] as a future. It costs, and takes place, as
+    /// [`Keyspace::rmw_async`], and `update` is asked as there.
     ///
     /// # Errors
-    /// As [`Keyspace::rmw_with_end`]; [`Error::Closed`] as [`Keyspace::put_async`].
+    /// As [`Keyspace::rmw_with_expiry`]; [`Error::Closed`] as [`Keyspace::put_async`].
     pub fn rmw_with_end_async(
         &self,
         key: &[u8],
-        update: impl FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd + Send + 'static,
+        update: impl FnMut(Option<Expiring<'_>>) -> ExpiringChange + Send + 'static,
     ) -> AsyncUpdate {
         let later = LaterDeciding::new(&self.inner.options.environment, update);
-        let what = self.check_ends().map(|()| What::Update(Form::Stored, Box::new(later)));
+        let what = self.check_ends().map(|()| What::Update(ValueForm::Stored, Box::new(later)));
         AsyncUpdate(self.writing(key, what))
     }
 
@@ -267,7 +268,7 @@ impl Keyspace {
             check_value(operand)?;
             Ok(merging.later(key, operand))
         });
-        let what = later.map(|later| What::Update(Form::Values, Box::new(later)));
+        let what = later.map(|later| What::Update(ValueForm::Values, Box::new(later)));
         AsyncUpdate(self.writing(key, what))
     }
 
@@ -289,8 +290,8 @@ impl Writing {
         let state = std::mem::replace(&mut self.state, State::Over);
         let promise = match state {
             State::New { key, what } => match self.begin(key, what) {
-                Ok(Begun::Done(seqno)) => return Poll::Ready(Ok(seqno)),
-                Ok(Begun::Asked(promise)) => promise,
+                Ok(SessionGet::Done(seqno)) => return Poll::Ready(Ok(seqno)),
+                Ok(SessionGet::Asked(promise)) => promise,
                 Err(error) => return Poll::Ready(Err(error)),
             },
             State::Refused(error) => return Poll::Ready(Err(error)),
@@ -305,12 +306,12 @@ impl Writing {
     }
 
     /// The first poll.
-    fn begin(&self, key: Vec<u8>, mut what: What) -> Result<Begun> {
+    fn begin(&self, key: Vec<u8>, mut what: What) -> Result<SessionGet> {
         check_key(&key)?;
         if self.keyspace.settles_without_wait()
             && let Some(done) = self.try_now(&key, &mut what)?
         {
-            return Ok(Begun::Done(done));
+            return Ok(SessionGet::Done(done));
         }
         let Keyspace { inner, slot, durability, .. } = &self.keyspace;
         inner.check_writable()?;
@@ -330,7 +331,7 @@ impl Writing {
         };
         let waiting = Waiting::new(Arc::clone(&promise), *durability);
         slot.writes.ask(&inner.0, slot, Request { work, waiting })?;
-        Ok(Begun::Asked(promise))
+        Ok(SessionGet::Asked(promise))
     }
 
     /// None if it would have to wait.
@@ -358,7 +359,7 @@ impl Writing {
 }
 
 /// The result of the first poll.
-enum Begun {
+enum SessionGet {
     Done(Option<SeqNo>),
     Asked(Arc<Promise>),
 }

@@ -8,10 +8,10 @@ use engine::Op;
 
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
-use crate::expiry::Moment;
+use crate::expiry::ClockReading;
 use crate::keyspace::Keyspace;
+use crate::keyspace_entry::KeyspaceInstance;
 use crate::rooms::{Rooms, USUAL_VALUE, in_groups};
-use crate::slot::Generation;
 use crate::try_write::Limits;
 use crate::write::check_op;
 
@@ -21,9 +21,9 @@ use crate::write::check_op;
 pub struct Section<'a> {
     keys: &'a [(&'a Keyspace, &'a [u8])],
     /// By which values have ended or have not, for all of it.
-    moment: Moment,
+    moment: ClockReading,
     /// One per declared key.
-    generations: &'a [Arc<Generation>],
+    instances: &'a [Arc<KeyspaceInstance>],
     /// One per declared key: the change that the closure has made, if it has.
     writes: Vec<Option<Write>>,
     /// Whether values on the device are read.
@@ -81,17 +81,17 @@ impl Db {
         self.check_declared(keys)?;
         let mut wanted: Option<Vec<Option<Write>>> = None;
         loop {
-            let generations = generations_of(keys)?;
-            if generations.iter().any(|generation| generation.journaled) {
+            let instances = generations_of(keys)?;
+            if instances.iter().any(|instance| instance.journaled) {
                 inner.wait_for_journal();
             }
-            let rooms = reserve(keys, &generations, wanted.as_deref())?;
+            let rooms = reserve(keys, &instances, wanted.as_deref())?;
             let held = inner.locks.many(keys.iter().map(|(space, key)| (space.slot.lock_id, *key)));
             inner.check_writable()?;
-            if !are_filled_by(keys, &generations)? {
+            if !are_filled_by(keys, &instances)? {
                 continue;
             }
-            let mut section = Section::new(inner, keys, &generations, true);
+            let mut section = Section::new(inner, keys, &instances, true);
             let outcome = body(&mut section)?;
             let steps = section.steps()?;
             if steps.is_empty() {
@@ -102,7 +102,7 @@ impl Db {
                 continue;
             };
             drop(held);
-            let journaled = generations.iter().any(|generation| generation.journaled);
+            let journaled = instances.iter().any(|instance| instance.journaled);
             inner.settle(seqno, journaled, self.durability)?;
             return Ok(outcome);
         }
@@ -126,8 +126,8 @@ impl Db {
         let held = inner.locks.try_many(places, Duration::ZERO);
         let Some(_held) = held else { return Ok(TriedSection::NeedsRoom) };
         inner.check_writable()?;
-        let generations = generations_of(keys)?;
-        let mut section = Section::new(inner, keys, &generations, false);
+        let instances = generations_of(keys)?;
+        let mut section = Section::new(inner, keys, &instances, false);
         let outcome = match body(&mut section) {
             Ok(outcome) => outcome,
             Err(_) if section.needs_read => return Ok(TriedSection::NeedsRead),
@@ -156,13 +156,13 @@ impl Db {
     }
 }
 
-fn generations_of(keys: &[(&Keyspace, &[u8])]) -> Result<Vec<Arc<Generation>>> {
-    keys.iter().map(|(space, _)| space.slot.generation()).collect()
+fn generations_of(keys: &[(&Keyspace, &[u8])]) -> Result<Vec<Arc<KeyspaceInstance>>> {
+    keys.iter().map(|(space, _)| space.slot.instance()).collect()
 }
 
-fn are_filled_by(keys: &[(&Keyspace, &[u8])], generations: &[Arc<Generation>]) -> Result<bool> {
-    for ((space, _), generation) in keys.iter().zip(generations) {
-        if !space.slot.is_filled_by(generation)? {
+fn are_filled_by(keys: &[(&Keyspace, &[u8])], instances: &[Arc<KeyspaceInstance>]) -> Result<bool> {
+    for ((space, _), instance) in keys.iter().zip(instances) {
+        if !space.slot.is_filled_by(instance)? {
             return Ok(false);
         }
     }
@@ -173,16 +173,16 @@ fn are_filled_by(keys: &[(&Keyspace, &[u8])], generations: &[Arc<Generation>]) -
 /// key. If such values are refused, nothing is reserved: the closure may write something else.
 fn reserve<'g>(
     keys: &[(&Keyspace, &[u8])],
-    generations: &'g [Arc<Generation>],
+    instances: &'g [Arc<KeyspaceInstance>],
     wanted: Option<&[Option<Write>]>,
 ) -> Result<Rooms<'g>> {
-    let each = keys.iter().zip(generations).enumerate();
-    let steps = each.filter_map(|(index, ((_, key), generation))| {
+    let each = keys.iter().zip(instances).enumerate();
+    let steps = each.filter_map(|(index, ((_, key), instance))| {
         let op = match wanted {
             Some(writes) => writes.get(index)?.as_ref()?.op(key),
             None => Op::Put { key, value: &USUAL_VALUE },
         };
-        Some((&**generation, op))
+        Some((&**instance, op))
     });
     match in_groups(steps.collect(), Rooms::reserve) {
         Err(_) if wanted.is_none() => Ok(Rooms::default()),
@@ -204,12 +204,12 @@ impl<'a> Section<'a> {
     fn new(
         inner: &Inner,
         keys: &'a [(&'a Keyspace, &'a [u8])],
-        generations: &'a [Arc<Generation>],
+        instances: &'a [Arc<KeyspaceInstance>],
         may_read: bool,
     ) -> Self {
-        let moment = Moment::now(&inner.options.environment);
+        let moment = ClockReading::now(&inner.options.environment);
         let writes = keys.iter().map(|_| None).collect();
-        Self { keys, moment, generations, writes, may_read, needs_read: false }
+        Self { keys, moment, instances, writes, may_read, needs_read: false }
     }
 }
 
@@ -232,10 +232,10 @@ impl<'a> Section<'a> {
             Some(Write::Delete) => Ok(None),
             None => {
                 let (space, key) = self.keys[index];
-                let (generation, mut value) = (&self.generations[index], Vec::new());
+                let (instance, mut value) = (&self.instances[index], Vec::new());
                 let is_there = match self.may_read {
-                    true => Some(generation.get_at(space.form, self.moment, key, &mut value)?),
-                    false => generation.try_get_at(space.form, self.moment, key, &mut value)?,
+                    true => Some(instance.get_at(space.form, self.moment, key, &mut value)?),
+                    false => instance.try_get_at(space.form, self.moment, key, &mut value)?,
                 };
                 let Some(is_there) = is_there else {
                     self.needs_read = true;
@@ -256,11 +256,12 @@ impl<'a> Section<'a> {
         self.put_stored(index, stored.unwrap_or(value))
     }
 
-    /// Gives the declared key of this index a value that ends, as [`Keyspace::put_until`] does.
+    /// Gives the declared key of this index a value that ends, as [`Keyspace::put_with_expiry`]
+    /// does.
     ///
     /// # Errors
-    /// [`Error::UndeclaredKey`], [`Error::NoEnds`].
-    pub fn put_until(&mut self, index: usize, value: &[u8], end_ms: u64) -> Result<()> {
+    /// [`Error::UndeclaredKey`], [`Error::NotExpiring`].
+    pub fn put_with_expiry(&mut self, index: usize, value: &[u8], end_ms: u64) -> Result<()> {
         self.check(index)?;
         self.put_stored(index, self.keys[index].0.stored_until(value, end_ms)?)
     }
@@ -299,13 +300,13 @@ impl<'a> Section<'a> {
     }
 
     /// Returns its writes, each with its engine.
-    fn steps(&self) -> Result<Vec<(&'a Generation, Op<'_>)>> {
+    fn steps(&self) -> Result<Vec<(&'a KeyspaceInstance, Op<'_>)>> {
         let mut steps = Vec::new();
         for (index, write) in self.writes.iter().enumerate() {
             let Some(write) = write else { continue };
             let op = write.op(self.keys[index].1);
             check_op(&op)?;
-            steps.push((&*self.generations[index], op));
+            steps.push((&*self.instances[index], op));
         }
         Ok(steps)
     }

@@ -10,9 +10,9 @@
 //!
 //! # Invariants
 //! - O1. The periodic tasks of an engine run only once the opening has succeeded, or the replay has
-//!   applied a record to the engine ([`Generation::begin_background`]). One-time tasks run for a
-//!   call that waits for them. So an opening that is refused before it replays anything lets no
-//!   task change a file of an engine.
+//!   applied a record to the engine ([`KeyspaceInstance::begin_background`]). One-time tasks run
+//!   for a call that waits for them. So an opening that is refused before it replays anything lets
+//!   no task change a file of an engine.
 
 #[cfg(test)]
 mod tests;
@@ -29,11 +29,11 @@ use workers::{Class, Group, Order, Pool, StopToken, WaitError};
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::flush::FLUSH;
+use crate::keyspace_entry::KeyspaceInstance;
 use crate::memory_balance;
 use crate::open::segment_bytes;
 use crate::options::Options;
 use crate::read_only::Access;
-use crate::slot::Generation;
 
 /// Interval at which the journal is checked for a trim.
 const TRIM_INTERVAL: Duration = Duration::from_secs(1);
@@ -250,7 +250,8 @@ impl Inner {
     /// Returns the bytes of the journal above which writers wait for the flush that begins now.
     fn bytes_to_wait_at(&self) -> u64 {
         let all = self.journaled_generations();
-        let rewrites_all = |one: &Arc<Generation>| one.engine.capabilities().flush_rewrites_all;
+        let rewrites_all =
+            |one: &Arc<KeyspaceInstance>| one.engine.capabilities().flush_rewrites_all;
         let at_least = if all.iter().any(rewrites_all) { self.journal.bytes() } else { 0 };
         let usual = self.options.journal_bytes.max(at_least);
         usual.saturating_mul(2).saturating_add(segment_bytes(&self.options))

@@ -5,7 +5,7 @@ use engine::{KeyRange, Op};
 
 use crate::database::Db;
 use crate::error::Result;
-use crate::expiry::{Moment, WithEnd};
+use crate::expiry::{ClockReading, Expiring};
 use crate::keyspace::Keyspace;
 
 /// Steps that become visible and durable together or not at all. If two steps have the same key,
@@ -76,7 +76,7 @@ pub enum BatchStep<'a> {
 impl Step {
     /// Returns the op to store, with the clock at `moment`: a put of an ended value is a delete.
     /// The result of a merge is not known yet, so a merge gives a put of its operand.
-    pub(crate) fn op(&self, moment: Moment) -> Op<'_> {
+    pub(crate) fn op(&self, moment: ClockReading) -> Op<'_> {
         match &self.what {
             What::Put { key, value } | What::PutUntil { key, value } => {
                 self.keyspace.put_op_at(moment, key, value)
@@ -140,24 +140,24 @@ impl Batch {
     /// Adds a put.
     pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> &mut Self {
         let value = match keyspace.hides_ends() {
-            true => WithEnd { value, end_ms: None }.to_stored(),
+            true => Expiring { value, end_ms: None }.to_stored(),
             // A value that is not in its stored form is refused when it is written.
             false => value.to_vec(),
         };
         self.push(keyspace, What::Put { key: key.to_vec(), value })
     }
 
-    /// Adds a put of a value that ends, as [`Keyspace::put_until`] does. It is a delete if the end
-    /// is past when the batch is written. If the keyspace takes no ends, writing the batch returns
-    /// [`crate::Error::NoEnds`].
-    pub fn put_until(
+    /// Adds a put of a value that ends, as [`Keyspace::put_with_expiry`] does. It is a delete if
+    /// the end is past when the batch is written. If the keyspace takes no ends, writing the batch
+    /// returns [`crate::Error::NotExpiring`].
+    pub fn put_with_expiry(
         &mut self,
         keyspace: &Keyspace,
         key: &[u8],
         value: &[u8],
         end_ms: u64,
     ) -> &mut Self {
-        let value = WithEnd { value, end_ms: Some(end_ms) }.to_stored();
+        let value = Expiring { value, end_ms: Some(end_ms) }.to_stored();
         self.push(keyspace, What::PutUntil { key: key.to_vec(), value })
     }
 

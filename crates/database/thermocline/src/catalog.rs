@@ -127,7 +127,7 @@ impl From<Corruption> for NoEntry {
     }
 }
 
-/// Returns the directory of all generations of a keyspace.
+/// Returns the directory of all instances of a keyspace.
 pub(crate) fn keyspace_dir(name: &str) -> String {
     format!("{KEYSPACES_DIR}/{name}")
 }

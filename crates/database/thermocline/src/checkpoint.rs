@@ -26,10 +26,10 @@ use crate::copy_side::CopyTarget;
 use crate::database::{Db, Inner};
 use crate::directory::make_lock_file;
 use crate::error::{Error, Result};
+use crate::keyspace_entry::KeyspaceInstance;
 use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, journal_options};
 use crate::owner;
 use crate::planted::{Planted, is_planted};
-use crate::slot::Generation;
 
 impl Db {
     /// Writes a copy of the database, as of some moment during the call, to a new or empty
@@ -80,11 +80,11 @@ impl Inner {
         let mut oldest: Option<SeqNo> = None;
         for slot in slots {
             self.check_staying_open()?;
-            let generation = slot.generation()?;
+            let instance = slot.instance()?;
             // Before the copy, which may be newer but never older.
-            let persisted = generation.engine.persisted();
-            self.copy_engine(&generation, target, &catalog, &slot.name)?;
-            if generation.journaled {
+            let persisted = instance.engine.persisted();
+            self.copy_engine(&instance, target, &catalog, &slot.name)?;
+            if instance.journaled {
                 let older = match is_planted(Planted::CopiedFromNewest) {
                     true => SeqNo::max,
                     false => SeqNo::min,
@@ -104,15 +104,15 @@ impl Inner {
 
     fn copy_engine(
         &self,
-        generation: &Generation,
+        instance: &KeyspaceInstance,
         target: &Arc<dyn Device>,
         catalog: &Catalog,
         name: &str,
     ) -> Result<()> {
-        target.create_dir(&generation.dir)?;
+        target.create_dir(&instance.dir)?;
         let go_on = || self.check_staying_open().map_err(|_| engine::Error::Closed);
-        generation.engine.checkpoint(target.subdevice(&generation.dir)?, &go_on)?;
-        for entry in catalog.keyspaces.iter().filter(|entry| entry.id == generation.id) {
+        instance.engine.checkpoint(target.subdevice(&instance.dir)?, &go_on)?;
+        for entry in catalog.keyspaces.iter().filter(|entry| entry.id == instance.id) {
             owner::copy_to(&**target, catalog.id, entry)?;
         }
         target.sync_dir(&crate::catalog::keyspace_dir(name))?;

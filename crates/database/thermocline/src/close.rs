@@ -119,20 +119,20 @@ impl Inner {
         let slots = std::mem::take(&mut *self.slots.write());
         let mut is_settled = self.access == Access::Write && self.failure.get().is_none();
         for slot in slots.values() {
-            let generation = slot.last_generation();
+            let instance = slot.last_generation();
             // The mark of this close says that all of them are durable.
-            is_settled = is_settled && slot.damage.is_none() && generation.settle();
+            is_settled = is_settled && slot.damage.is_none() && instance.settle();
             // Data that no journal holds is lost unless the engine's own files have it.
-            let is_flushed = !generation.journaled && self.access == Access::Write;
+            let is_flushed = !instance.journaled && self.access == Access::Write;
             if is_flushed && !self.planted.has(Planted::ClosedUnflushed) {
                 let flushed = match self.failure.get() {
                     Some(failure) => Err(failure.clone()),
-                    None => generation.engine.flush().map_err(Error::from),
+                    None => instance.engine.flush().map_err(Error::from),
                 };
                 outcome = outcome.and(flushed);
             }
-            outcome = outcome.and(generation.engine.close().map_err(Error::from));
-            generation.desk.stop();
+            outcome = outcome.and(instance.engine.close().map_err(Error::from));
+            instance.async_reader.stop();
         }
         let closed = match self.nursery.barrier.room() {
             Some(room) => room.close(&self.journal),

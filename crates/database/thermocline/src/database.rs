@@ -14,21 +14,21 @@ use memory_budget::MemoryBudget;
 use sync::locks::{Mutex, RwLock};
 use telemetry::Registry;
 
-use crate::async_writes::desk::Writers;
+use crate::async_writes::async_writer::Writers;
 use crate::background::{Background, Upkeep};
 use crate::catalog::Catalog;
 use crate::close::Closing;
 use crate::error::{Error, Result};
-use crate::expiry::{Form, Removal};
+use crate::expiry::{ExpirySweep, ValueForm};
 use crate::flush::JournalLooks;
 use crate::key_locks::KeyLocks;
 use crate::keyspace::Keyspace;
+use crate::keyspace_entry::KeyspaceEntry;
 use crate::memory_balance::MemoryBalance;
-use crate::open::Nursery;
+use crate::open::EngineFactory;
 use crate::options::Options;
 use crate::planted::InDatabase;
 use crate::read_only::Access;
-use crate::slot::Slot;
 use crate::snapshot_ages::SnapshotAges;
 use crate::trim_holds::TrimHolds;
 
@@ -42,23 +42,23 @@ use crate::trim_holds::TrimHolds;
 /// afterwards. A child that is forked inside a callback of the database may only end.
 #[derive(Clone, Debug)]
 pub struct Db {
-    pub(crate) inner: Arc<Opened>,
+    pub(crate) inner: Arc<OpenGuard>,
     pub(crate) durability: Durability,
 }
 
 /// Closes the database when the last handle goes. Background tasks hold [`Inner`] without it, so
 /// that none of them can be the last holder and close the pool it runs on.
 #[derive(Debug)]
-pub(crate) struct Opened(pub(crate) Arc<Inner>);
+pub(crate) struct OpenGuard(pub(crate) Arc<Inner>);
 
-impl Deref for Opened {
+impl Deref for OpenGuard {
     type Target = Inner;
     fn deref(&self) -> &Inner {
         &self.0
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenGuard {
     fn drop(&mut self) {
         if let Err(_forked) = self.0.check_process() {
             // Nothing of it is dropped, ever: all of it belongs to the parent.
@@ -96,7 +96,7 @@ pub(crate) struct Inner {
     /// the set of keyspaces must not change.
     pub(crate) catalog: Mutex<Catalog>,
     /// Changed only while no write is under way, but where a keyspace is made.
-    pub(crate) slots: RwLock<BTreeMap<String, Arc<Slot>>>,
+    pub(crate) slots: RwLock<BTreeMap<String, Arc<KeyspaceEntry>>>,
     pub(crate) trim_holds: TrimHolds,
     /// Flushes in the background that fail for a reason that may pass.
     pub(crate) errors: BackgroundErrors,
@@ -109,11 +109,11 @@ pub(crate) struct Inner {
     /// Asks for the journal to be maintained as soon as it has grown.
     pub(crate) upkeep: Upkeep,
     /// The removal of values that have ended.
-    pub(crate) removal: Removal,
+    pub(crate) removal: ExpirySweep,
     /// The threads that do the writes of futures.
     pub(crate) writers: Writers,
     /// The resources that engines are opened with.
-    pub(crate) nursery: Nursery,
+    pub(crate) nursery: EngineFactory,
     /// The first failure of a write or a sync, as later writes report it.
     pub(crate) failure: OnceLock<Error>,
     /// The process that opened it.
@@ -195,11 +195,11 @@ impl Db {
             return Vec::new();
         }
         let slots = self.inner.slots.read();
-        let handle = |slot: &Arc<Slot>| Keyspace {
+        let handle = |slot: &Arc<KeyspaceEntry>| Keyspace {
             inner: Arc::clone(&self.inner),
             slot: Arc::clone(slot),
             durability: self.durability,
-            form: Form::Values,
+            form: ValueForm::Values,
         };
         slots.values().map(handle).collect()
     }

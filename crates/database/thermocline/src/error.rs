@@ -12,7 +12,7 @@ pub use kind::ErrorKind;
 pub use workers::TaskPanic;
 
 use codec::{Corruption, NewerVersion};
-use engine::Overtaken;
+use engine::WriteConflict;
 
 use crate::copy_side::CopySide;
 use crate::drivers::EngineKind;
@@ -236,13 +236,13 @@ pub enum Error {
         "keyspace {keyspace:?} was made without values that end, and that stays: only one that is made with them \
              takes an end"
     )]
-    NoEnds {
+    NotExpiring {
         /// Its name.
         keyspace: String,
     },
-    /// A handle that takes values in their stored form ([`crate::Keyspace::as_stored`]) got bytes
+    /// A handle that takes values in their stored form ([`crate::Keyspace::raw`]) got bytes
     /// that are no such value.
-    #[error("no value as a keyspace stores it whose values end (see `WithEnd`): {}", .0.what)]
+    #[error("no value as a keyspace stores it whose values end (see `Expiring`): {}", .0.what)]
     NotStored(Corruption),
     /// The keyspace was cleared while pairs were being ingested.
     #[error("keyspace {name:?} was cleared while pairs were ingested: none of them is there")]
@@ -485,11 +485,11 @@ impl Error {
     }
 
     /// Returns the error of a transaction that met `overtaken` in `keyspace`.
-    pub(crate) fn overtaken(keyspace: &Keyspace, overtaken: Overtaken) -> Self {
+    pub(crate) fn overtaken(keyspace: &Keyspace, overtaken: WriteConflict) -> Self {
         let keyspace = keyspace.name().to_owned();
         match overtaken {
-            Overtaken::Written { key } => Self::Conflict { keyspace, key },
-            Overtaken::Forgotten => Self::TransactionTooOld { keyspace },
+            WriteConflict::Written { key } => Self::Conflict { keyspace, key },
+            WriteConflict::Forgotten => Self::TransactionTooOld { keyspace },
         }
     }
 

@@ -6,11 +6,11 @@
 //! 2. *Writes* put the trailer on before anything is journaled, so that replay needs no clock. A
 //!    value that has already ended is written as a delete.
 //! 3. *Reads* take it off, and pass over ended values ([`reads`]). They do neither for a handle
-//!    that shows values in their stored form ([`crate::Keyspace::as_stored`]).
+//!    that shows values in their stored form ([`crate::Keyspace::raw`]).
 //! 4. *Read-modify-writes* see ended values as absent. They keep the end of others, unless they set
 //!    another one ([`operators`]).
-//! 5. *Removal* walks over such keyspaces in the background. It deletes ended values, each key by
-//!    an atomic update that checks again ([`removal`]).
+//! 5. *ExpirySweep* walks over such keyspaces in the background. It deletes ended values, each key
+//!    by an atomic update that checks again ([`removal`]).
 //!
 //! # Invariants
 //! - E1. The clock is read once for a call, before the engine is called, or while no other writer
@@ -19,24 +19,24 @@
 //!   transactions) has one reading of the clock for all of it.
 //! - E2. Stored and recovered values do not depend on the clock; only the values that reads show
 //!   do.
-//! - E3. Removal deletes only values that have ended: the key is checked again while no other write
-//!   of it can take place.
+//! - E3. ExpirySweep deletes only values that have ended: the key is checked again while no other
+//!   write of it can take place.
 
 mod format;
 mod keyspace;
 mod operators;
 mod reads;
-mod removal;
 mod stats;
+mod sweep;
 
-pub use format::WithEnd;
-pub use operators::ChangeWithEnd;
-pub use removal::{HeldRemoval, RemovalHold};
+pub use format::Expiring;
+pub use operators::ExpiringChange;
 pub use stats::ExpiryStats;
+pub use sweep::{ExpiryPause, PauseExpiry};
 
 pub(crate) use format::end_of;
-pub(crate) use keyspace::Form;
+pub(crate) use keyspace::ValueForm;
 pub(crate) use operators::{LaterDeciding, OnStored, change_living};
-pub(crate) use reads::Moment;
-pub(crate) use removal::Removal;
+pub(crate) use reads::ClockReading;
 pub(crate) use stats::Expiry;
+pub(crate) use sweep::ExpirySweep;

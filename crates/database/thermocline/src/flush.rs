@@ -20,8 +20,8 @@ use sync::locks::Mutex;
 
 use crate::database::Inner;
 use crate::error::Result;
+use crate::keyspace_entry::KeyspaceInstance;
 use crate::planted::Planted;
-use crate::slot::Generation;
 
 /// The work of flushes that trim the journal. No report names it.
 pub(crate) const FLUSH: &str = "a flush that trims the journal";
@@ -62,7 +62,7 @@ impl Inner {
             return Ok(());
         }
         let mut behind = self.journaled_generations();
-        behind.retain(|generation| !generation.is_idle());
+        behind.retain(|instance| !instance.is_idle());
         let written = behind.iter().try_fold(0_u64, |sum, one| sum.checked_add(flush_bytes(one)?));
         if written.is_none_or(|bytes| bytes.saturating_mul(DEAD_JOURNAL_TIMES) > journal_bytes) {
             return Ok(());
@@ -78,18 +78,18 @@ impl Inner {
         if journal_bytes <= self.options.journal_bytes && !self.lacks_room() {
             return Ok(());
         }
-        let mut generations = self.journaled_generations();
+        let mut instances = self.journaled_generations();
         if self.slots.read().values().any(|slot| slot.damage.is_some() && slot.options.journaled) {
             // No flush frees records that are kept for a damaged keyspace.
             return Ok(());
         }
-        generations.sort_by_key(|generation| generation.engine.persisted());
-        for generation in generations {
-            let idle = generation.is_idle();
-            if !idle && !is_worth_flushing(&generation, journal_bytes) {
+        instances.sort_by_key(|instance| instance.engine.persisted());
+        for instance in instances {
+            let idle = instance.is_idle();
+            if !idle && !is_worth_flushing(&instance, journal_bytes) {
                 return Ok(());
             }
-            self.flush_in_background(&generation)?;
+            self.flush_in_background(&instance)?;
             if !idle {
                 return Ok(());
             }
@@ -100,16 +100,16 @@ impl Inner {
     /// Returns whether the journal or a journaled keyspace has found no room on the device: a flush
     /// and a trim may free some.
     fn lacks_room(&self) -> bool {
-        let refuses = |generation: &Arc<Generation>| {
-            let errors = generation.engine.background_errors();
+        let refuses = |instance: &Arc<KeyspaceInstance>| {
+            let errors = instance.engine.background_errors();
             errors.iter().any(|error| error.refuses_writes && error.cause.is_retryable())
         };
         self.journal.has_lacked_room() || self.journaled_generations().iter().any(refuses)
     }
 
     /// Flushes it from a task of the pool, and notes a failure.
-    fn flush_in_background(&self, generation: &Generation) -> Result<()> {
-        let flushed = self.flush_with_room(generation, || generation.engine.flush());
+    fn flush_in_background(&self, instance: &KeyspaceInstance) -> Result<()> {
+        let flushed = self.flush_with_room(instance, || instance.engine.flush());
         self.errors.note(FLUSH, &flushed, &self.options.environment);
         Ok(flushed?)
     }
@@ -117,9 +117,9 @@ impl Inner {
     /// Frees the part of the journal that only idle keyspaces hold back. Costs a sync for each of
     /// them that is behind.
     pub(crate) fn release_journal(&self) -> Result<()> {
-        for generation in self.journaled_generations() {
-            if generation.is_idle() {
-                self.flush_if_possible(&generation)?;
+        for instance in self.journaled_generations() {
+            if instance.is_idle() {
+                self.flush_if_possible(&instance)?;
             }
         }
         self.trim_journal()
@@ -131,8 +131,8 @@ impl Inner {
     pub(crate) fn give_room_back(&self) {
         loop {
             let segments = self.journal.stats().segments;
-            for generation in self.journaled_generations() {
-                let _flushed = self.flush_if_possible(&generation);
+            for instance in self.journaled_generations() {
+                let _flushed = self.flush_if_possible(&instance);
             }
             let _trimmed = self.trim_journal();
             // The segments that this has freed are room for more.
@@ -156,17 +156,17 @@ impl Inner {
         if !are_many && stats.bytes <= CLOSED_JOURNAL_BYTES {
             return Ok(());
         }
-        for generation in self.journaled_generations() {
-            if are_many || generation.is_idle() || is_worth_flushing(&generation, stats.bytes) {
-                self.flush_if_possible(&generation)?;
+        for instance in self.journaled_generations() {
+            if are_many || instance.is_idle() || is_worth_flushing(&instance, stats.bytes) {
+                self.flush_if_possible(&instance)?;
             }
         }
         self.trim_journal()
     }
 
     /// Flushes it, unless there is no room for that: then the journal has all of it.
-    fn flush_if_possible(&self, generation: &Generation) -> Result<()> {
-        match self.flush_with_room(generation, || generation.engine.flush()) {
+    fn flush_if_possible(&self, instance: &KeyspaceInstance) -> Result<()> {
+        match self.flush_with_room(instance, || instance.engine.flush()) {
             Err(error) if error.is_retryable() => Ok(()),
             flushed => Ok(flushed?),
         }
@@ -177,10 +177,10 @@ impl Inner {
     /// is for the next records.
     pub(crate) fn flush_with_room<T>(
         &self,
-        generation: &Generation,
+        instance: &KeyspaceInstance,
         mut flush: impl FnMut() -> engine::Result<T>,
     ) -> engine::Result<T> {
-        let flushed = match self.nursery.barrier.room().filter(|_| generation.journaled) {
+        let flushed = match self.nursery.barrier.room().filter(|_| instance.journaled) {
             Some(room) => room.spend_on_flush(flush),
             None => flush(),
         };
@@ -191,10 +191,10 @@ impl Inner {
         flushed
     }
 
-    pub(crate) fn journaled_generations(&self) -> Vec<Arc<Generation>> {
+    pub(crate) fn journaled_generations(&self) -> Vec<Arc<KeyspaceInstance>> {
         let slots = self.slots.read();
         let all = slots.values().map(|slot| slot.last_generation());
-        all.filter(|generation| generation.journaled).collect()
+        all.filter(|instance| instance.journaled).collect()
     }
 
     /// Returns the number up to which every keyspace has the writes of the journal in its own
@@ -221,7 +221,7 @@ impl Inner {
         // A keyspace whose files cannot be made durable now keeps the journal, and stops nothing
         // else.
         if self.journal.has_useless(floor)?
-            && !self.journaled_generations().iter().all(|generation| generation.settle())
+            && !self.journaled_generations().iter().all(|instance| instance.settle())
         {
             return Ok(());
         }
@@ -244,16 +244,16 @@ impl Inner {
 
 /// Returns whether a keyspace is flushed for this length of the journal. An engine that rewrites
 /// all its data to flush is flushed only once the journal is longer than these data.
-fn is_worth_flushing(generation: &Generation, journal_bytes: u64) -> bool {
-    !generation.engine.capabilities().flush_rewrites_all
-        || journal_bytes > generation.engine.stats().disk_bytes
+fn is_worth_flushing(instance: &KeyspaceInstance, journal_bytes: u64) -> bool {
+    !instance.engine.capabilities().flush_rewrites_all
+        || journal_bytes > instance.engine.stats().disk_bytes
 }
 
 /// Returns the bytes that a flush of a keyspace writes: all its data, or its memtables. `None` if
 /// the engine does not say.
-fn flush_bytes(generation: &Generation) -> Option<u64> {
-    let stats = generation.engine.stats();
-    match generation.engine.capabilities().flush_rewrites_all {
+fn flush_bytes(instance: &KeyspaceInstance) -> Option<u64> {
+    let stats = instance.engine.stats();
+    match instance.engine.capabilities().flush_rewrites_all {
         true => stats.live_bytes,
         false => stats.detail.iter().find(|(name, _)| *name == "memtable_bytes").map(|(_, it)| *it),
     }

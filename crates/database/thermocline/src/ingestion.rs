@@ -23,14 +23,14 @@ use device::OfProcess;
 
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
+use crate::keyspace_entry::KeyspaceInstance;
 use crate::planted::{Planted, is_planted};
-use crate::slot::Generation;
 
 /// Pairs that are being ingested into a keyspace. Dropped before [`Ingestion::commit`], they leave
 /// nothing. It keeps the database open.
 pub struct Ingestion {
-    /// Dropped before the generation, whose files it writes.
-    pairs: OfProcess<(Box<dyn engine::Ingestion>, Arc<Generation>)>,
+    /// Dropped before the instance, whose files it writes.
+    pairs: OfProcess<(Box<dyn engine::Ingestion>, Arc<KeyspaceInstance>)>,
     keyspace: Keyspace,
     /// The smallest and the largest key.
     bounds: Option<(Vec<u8>, Vec<u8>)>,
@@ -79,9 +79,9 @@ impl Keyspace {
     /// As [`Keyspace::ingest`].
     pub fn ingestion(&self) -> Result<Ingestion> {
         self.inner.check_writable()?;
-        let generation = self.slot.generation()?;
-        let pairs = generation.engine.ingestion()?;
-        let pairs = OfProcess::new((pairs, generation));
+        let instance = self.slot.instance()?;
+        let pairs = instance.engine.ingestion()?;
+        let pairs = OfProcess::new((pairs, instance));
         Ok(Ingestion { pairs, keyspace: self.clone(), bounds: None })
     }
 }
@@ -97,11 +97,11 @@ impl Ingestion {
         self.push_stored(key, &stored)
     }
 
-    /// Adds a pair whose value ends, as [`Keyspace::put_until`] does. With an end that is past the
-    /// key has no value afterwards.
+    /// Adds a pair whose value ends, as [`Keyspace::put_with_expiry`] does. With an end that is
+    /// past the key has no value afterwards.
     ///
     /// # Errors
-    /// [`Error::NoEnds`]; otherwise as [`Ingestion::push`].
+    /// [`Error::NotExpiring`]; otherwise as [`Ingestion::push`].
     pub fn push_until(&mut self, key: &[u8], value: &[u8], end_ms: u64) -> Result<()> {
         let stored = self.keyspace.stored_until(value, end_ms)?;
         self.push_stored(key, &stored)
@@ -109,8 +109,8 @@ impl Ingestion {
 
     fn push_stored(&mut self, key: &[u8], stored: &[u8]) -> Result<()> {
         self.keyspace.inner.check_process()?;
-        let (pairs, generation) = &mut *self.pairs;
-        generation.placed(pairs.push(key, stored))?;
+        let (pairs, instance) = &mut *self.pairs;
+        instance.placed(pairs.push(key, stored))?;
         self.note_key(key);
         Ok(())
     }
@@ -131,29 +131,29 @@ impl Ingestion {
     /// [`Error::Cleared`]; failures of the storage and of the journal.
     pub fn commit(self) -> Result<SeqNo> {
         let Self { pairs, keyspace, bounds } = self;
-        let (mut pairs, generation) = pairs.into_inner()?;
+        let (mut pairs, instance) = pairs.into_inner()?;
         let inner = &*keyspace.inner;
         let Some((first, mut end)) = bounds else { return Ok(inner.sequence.visible()) };
         end.push(0);
         inner.check_writable()?;
-        generation.placed(pairs.finish())?;
+        instance.placed(pairs.finish())?;
         keyspace.flush()?;
 
         let _uncopied = inner.copying.write();
         let _held = inner.locks.all();
         inner.check_writable()?;
-        if !Arc::ptr_eq(&*keyspace.slot.current()?, &generation) {
+        if !Arc::ptr_eq(&*keyspace.slot.current()?, &instance) {
             return Err(Error::Cleared { name: keyspace.name().to_owned() });
         }
-        generation.placed(pairs.prepare()).map_err(|error| inner.fail(error.into()))?;
-        let ticket = inner.number(generation.journaled, |_| ())?;
+        instance.placed(pairs.prepare()).map_err(|error| inner.fail(error.into()))?;
+        let ticket = inner.number(instance.journaled, |_| ())?;
         let seqno = ticket.seqno();
         if inner.recent.is_watched() && !is_planted(Planted::IngestedUnnoted) {
-            inner.recent.note_range(generation.id, &first, Some(&end), seqno);
+            inner.recent.note_range(instance.id, &first, Some(&end), seqno);
         }
-        generation.placed(pairs.commit(seqno)).map_err(|error| inner.fail(error.into()))?;
-        generation.note_applied(seqno);
-        if let Some(expiry) = &generation.expiry {
+        instance.placed(pairs.commit(seqno)).map_err(|error| inner.fail(error.into()))?;
+        instance.note_applied(seqno);
+        if let Some(expiry) = &instance.expiry {
             expiry.note_unknown();
         }
         drop(ticket);

@@ -7,22 +7,22 @@ use codec::SeqNo;
 use engine::{Change, Direction, Engine, InOrder, KeyRange, Op, Operator, Ranges, Visit};
 use journal::Durability;
 
-use crate::database::Opened;
+use crate::database::OpenGuard;
 use crate::error::Result;
-use crate::expiry::{Form, Moment};
+use crate::expiry::{ClockReading, ValueForm};
+use crate::keyspace_entry::KeyspaceEntry;
 use crate::options::KeyspaceOptions;
 use crate::scan::Scan;
-use crate::slot::Slot;
 
 /// A keyspace: its own keys, in an engine of its own. Cheap to clone, `Send` and `Sync`; it keeps
 /// the database open.
 #[derive(Clone, Debug)]
 pub struct Keyspace {
-    pub(crate) inner: Arc<Opened>,
-    pub(crate) slot: Arc<Slot>,
+    pub(crate) inner: Arc<OpenGuard>,
+    pub(crate) slot: Arc<KeyspaceEntry>,
     pub(crate) durability: Durability,
     /// How values are shown and taken, where they may end.
-    pub(crate) form: Form,
+    pub(crate) form: ValueForm,
 }
 
 impl Keyspace {
@@ -236,13 +236,13 @@ impl Keyspace {
     /// Returns the pairs of `range` in the order of `direction`.
     pub fn scan_in(&self, range: KeyRange, direction: Direction) -> Result<Scan> {
         self.inner.check_open()?;
-        let generation = self.slot.generation()?;
+        let instance = self.slot.instance()?;
         self.check_order(InOrder::Scan)?;
         // Before the pin [E1 of `expiry`].
-        let moment = Moment::now(&self.inner.options.environment);
+        let moment = ClockReading::now(&self.inner.options.environment);
         let at = (moment, self.inner.sequence.pin());
-        let cursor = generation.scan(self.form, at, range, direction)?;
-        Ok(Scan::new(cursor, generation))
+        let cursor = instance.scan(self.form, at, range, direction)?;
+        Ok(Scan::new(cursor, instance))
     }
 
     /// Returns whether it keeps its keys in order, so that it can be scanned; any keyspace can be
@@ -313,7 +313,7 @@ impl Keyspace {
     pub fn walk_with(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
         self.inner.check_open()?;
         // A reference to keep: a long walk does not hold up a thread that clears the keyspace.
-        Ok(self.slot.generation()?.walk(self.form, from, visit)?)
+        Ok(self.slot.instance()?.walk(self.form, from, visit)?)
     }
 
     /// Returns the position of `key` in the order of [`Keyspace::walk`]: pairs come by ascending
@@ -327,8 +327,8 @@ impl Keyspace {
     /// Makes everything written so far durable in the engine's own files.
     pub fn flush(&self) -> Result<()> {
         self.inner.check_writable()?;
-        let generation = self.slot.current()?;
-        let flushed = self.inner.flush_with_room(&generation, || generation.engine.flush());
+        let instance = self.slot.current()?;
+        let flushed = self.inner.flush_with_room(&instance, || instance.engine.flush());
         flushed.map_err(|error| self.inner.fail(error.into()))
     }
 
@@ -369,8 +369,8 @@ impl Keyspace {
     /// [`Keyspace::flush`]. An error leaves the files that were rewritten before it.
     pub fn compact_range(&self, range: &KeyRange) -> Result<()> {
         self.inner.check_writable()?;
-        let generation = self.slot.generation()?;
-        let compacted = ranges(&*generation.engine)?.compact(range);
+        let instance = self.slot.instance()?;
+        let compacted = ranges(&*instance.engine)?.compact(range);
         compacted.map_err(|error| match error.is_refused() {
             true => error.into(),
             false => self.inner.fail(error.into()),
@@ -397,14 +397,14 @@ impl Keyspace {
     /// failure of the device.
     pub fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
         self.inner.check_open()?;
-        let generation = self.slot.generation()?;
-        Ok(ranges(&*generation.engine)?.approximate_bytes(range)?)
+        let instance = self.slot.instance()?;
+        Ok(ranges(&*instance.engine)?.approximate_bytes(range)?)
     }
 
     /// Removes every pair in one step, at a cost that does not depend on their number. Durable when
     /// this returns, together with everything written before. Snapshots keep their pairs. Files are
-    /// removed immediately, unless a [`crate::Seat`] or a scan keeps them; the journal's files too,
-    /// as far as no other keyspace needs them.
+    /// removed immediately, unless a [`crate::Session`] or a scan keeps them; the journal's files
+    /// too, as far as no other keyspace needs them.
     pub fn clear(&self) -> Result<()> {
         self.inner.clear(&self.slot)
     }
@@ -413,9 +413,9 @@ impl Keyspace {
     /// ended count until they are removed.
     pub fn live_keys(&self) -> Result<Option<u64>> {
         self.inner.check_process()?;
-        let generation = self.slot.current()?;
-        let counts = generation.engine.capabilities().counts_keys;
-        Ok(if counts { generation.engine.stats().live_keys } else { None })
+        let instance = self.slot.current()?;
+        let counts = instance.engine.capabilities().counts_keys;
+        Ok(if counts { instance.engine.stats().live_keys } else { None })
     }
 
     /// Returns the figures of this keyspace's engine. May visit all of the engine's data in memory.

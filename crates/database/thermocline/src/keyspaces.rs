@@ -1,6 +1,6 @@
 //! Making, changing, dropping and clearing keyspaces.
 //!
-//! The catalog file is the commit point of each. A new generation's directory is made and synced
+//! The catalog file is the commit point of each. A new instance's directory is made and synced
 //! before the catalog names it; an old one is removed after the catalog no longer does, by the
 //! last snapshot or scan that shows it. Leftovers of a crash are swept at the next open: only
 //! directories of which the file in them proves that this database made them (`owner.rs`).
@@ -17,14 +17,14 @@ use crate::catalog::{self, Catalog, Entry};
 use crate::database::{Db, Inner};
 use crate::descriptors;
 use crate::error::{Error, Result};
-use crate::expiry::Form;
+use crate::expiry::ValueForm;
 use crate::keyspace::Keyspace;
+use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
 use crate::merge::MergeName;
 use crate::open::KEYSPACES_DIR;
 use crate::options::KeyspaceOptions;
 use crate::owner::{self, Unnamed};
 use crate::planted::{Planted, is_planted};
-use crate::slot::{Generation, Slot};
 
 impl Db {
     /// Returns a handle to the keyspace `name`, which is made if there is none. Making one costs a
@@ -77,7 +77,7 @@ impl Db {
 
     /// Drops a keyspace and everything in it. Its handles get [`Error::NoKeyspace`] from then on,
     /// and hold none of its memory, files and descriptors: these are free once the operations that
-    /// were under way have ended. Snapshots, scans, transactions, ingestions and seats that were
+    /// were under way have ended. Snapshots, scans, transactions, ingestions and sessions that were
     /// begun before keep them until they end, and can still read. Durable when this returns. A
     /// keyspace that was found damaged can be dropped too.
     ///
@@ -88,22 +88,22 @@ impl Db {
         self.inner.drop_keyspace(name)
     }
 
-    fn handle(&self, slot: Arc<Slot>) -> Keyspace {
+    fn handle(&self, slot: Arc<KeyspaceEntry>) -> Keyspace {
         Keyspace {
             inner: Arc::clone(&self.inner),
             slot,
             durability: self.durability,
-            form: Form::Values,
+            form: ValueForm::Values,
         }
     }
 }
 
 impl Inner {
-    fn slot(&self, name: &str) -> Option<Arc<Slot>> {
+    fn slot(&self, name: &str) -> Option<Arc<KeyspaceEntry>> {
         self.slots.read().get(name).cloned()
     }
 
-    fn create(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<Slot>> {
+    fn create(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceEntry>> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
         if let Some(slot) = self.slot(name) {
@@ -115,7 +115,7 @@ impl Inner {
         let _untrimmed = self.trim_holds.hold();
         let entry = self.prepare(&catalog, name, options)?;
         let slot = self.nursery.open_slot(&entry, share)?;
-        self.begin_persisted(&*slot.generation()?)?;
+        self.begin_persisted(&*slot.instance()?)?;
         let mut next = catalog.clone();
         next.next_keyspace = entry.id + 1;
         next.keyspaces.push(entry.clone());
@@ -127,7 +127,7 @@ impl Inner {
     }
 
     /// Stores new settings of a keyspace that exists, if the caller gave any.
-    fn set(&self, slot: &Slot, given: Option<Settings>) -> Result<()> {
+    fn set(&self, slot: &KeyspaceEntry, given: Option<Settings>) -> Result<()> {
         let Some(given) = given else { return Ok(()) };
         let instead = |stored| {
             let fixed = |option| Error::FixedOption { keyspace: slot.name.clone(), option };
@@ -156,7 +156,7 @@ impl Inner {
     ///
     /// # Errors
     /// [`Error::OtherMergeOperator`].
-    fn name_merge(&self, slot: &Slot, told: Option<MergeName>) -> Result<()> {
+    fn name_merge(&self, slot: &KeyspaceEntry, told: Option<MergeName>) -> Result<()> {
         let Some(asked) = told else { return Ok(()) };
         let is_stored = || match slot.merge() {
             Some(stored) if stored != asked => {
@@ -183,7 +183,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes the directory of a new generation durable, before the catalog names it.
+    /// Makes the directory of a new instance durable, before the catalog names it.
     fn prepare(&self, catalog: &Catalog, name: &str, options: KeyspaceOptions) -> Result<Entry> {
         let mut entry = Entry { id: catalog.next_keyspace, name: name.to_owned(), options };
         // A crash before the catalog was stored may have left files under this id. Files that this
@@ -199,7 +199,7 @@ impl Inner {
         Ok(entry)
     }
 
-    /// Notes in a new generation's directory that the catalog names it, before it takes a write.
+    /// Notes in a new instance's directory that the catalog names it, before it takes a write.
     fn finish(&self, entry: &Entry) -> Result<()> {
         // The catalog is stored, so there is no way back.
         let finished = owner::finish(&*self.device, entry);
@@ -209,11 +209,11 @@ impl Inner {
     /// Moves an empty engine's `persisted` to the present, so that recovery does not ask for
     /// journal that was trimmed before the engine was made. Until the catalog names the engine,
     /// nothing may be trimmed.
-    fn begin_persisted(&self, generation: &Generation) -> Result<()> {
+    fn begin_persisted(&self, instance: &KeyspaceInstance) -> Result<()> {
         if is_planted(Planted::BegunAtNothing) {
             return Ok(());
         }
-        generation.engine.flush().map_err(|error| self.fail(error.into()))
+        instance.engine.flush().map_err(|error| self.fail(error.into()))
     }
 
     fn store(&self, catalog: &mut Catalog, mut next: Catalog) -> Result<()> {
@@ -233,7 +233,7 @@ impl Inner {
         self.release_journal().map_err(|error| self.fail(error))
     }
 
-    fn end_keyspace(&self, name: &str) -> Result<Arc<Generation>> {
+    fn end_keyspace(&self, name: &str) -> Result<Arc<KeyspaceInstance>> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
         let missing = || Error::NoKeyspace { name: name.to_owned() };
@@ -251,7 +251,7 @@ impl Inner {
         Ok(slot.end())
     }
 
-    pub(crate) fn clear(&self, slot: &Slot) -> Result<()> {
+    pub(crate) fn clear(&self, slot: &KeyspaceEntry) -> Result<()> {
         self.check_open()?;
         // A new engine takes little room, and the old one frees all that it has.
         let old = match self.nursery.barrier.room() {
@@ -264,14 +264,14 @@ impl Inner {
     }
 
     /// Fills the slot with a new, empty engine, and returns the previous instance.
-    fn begin_anew(&self, slot: &Slot) -> Result<Arc<Generation>> {
+    fn begin_anew(&self, slot: &KeyspaceEntry) -> Result<Arc<KeyspaceInstance>> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
         let share = slot.current()?.share.clone();
         let entry = self.prepare(&catalog, &slot.name, slot.stored_options())?;
         let _untrimmed = self.trim_holds.hold();
-        let generation = self.nursery.open(&entry, share)?;
-        self.begin_persisted(&generation)?;
+        let instance = self.nursery.open(&entry, share)?;
+        self.begin_persisted(&instance)?;
         let _held = self.locks.all();
         self.settle_everything()?;
         let mut next = catalog.clone();
@@ -281,7 +281,7 @@ impl Inner {
         self.store(&mut catalog, next)?;
         self.finish(&entry)?;
         let switching = self.slots.write();
-        let old = slot.replace(generation);
+        let old = slot.replace(instance);
         drop(switching);
         slot.last_generation().begin_background();
         Ok(old)

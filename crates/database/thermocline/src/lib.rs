@@ -39,7 +39,7 @@
 //!
 //! # Values that end
 //! In a keyspace that is made for it ([`KeyspaceOptions::values_end`]) a value may have an end
-//! ([`Keyspace::put_until`], [`Keyspace::put_for`]), from which on no read shows it.
+//! ([`Keyspace::put_with_expiry`], [`Keyspace::put_with_ttl`]), from which on no read shows it.
 //!
 //! # Many keys in one operation
 //! [`Keyspace::ingest`] puts sorted pairs into a keyspace of `lsm` as one write,
@@ -56,8 +56,8 @@
 //!
 //! # Many operations at the same time
 //! A get of a value on disk waits for the device, and so does a read-modify-write.
-//! [`Keyspace::multi_get`] overlaps the gets of its call. [`Keyspace::seat`] is a thread's seat on
-//! which gets and read-modify-writes are pending; it reports each one when it completes.
+//! [`Keyspace::multi_get`] overlaps the gets of its call. [`Keyspace::session`] is a thread's
+//! session on which gets and read-modify-writes are pending; it reports each one when it completes.
 //!
 //! Futures, for any executor, are [`Keyspace::get_async`], [`Keyspace::multi_get_async`],
 //! [`Keyspace::put_async`], [`Keyspace::delete_async`], [`Keyspace::rmw_async`],
@@ -120,6 +120,7 @@ mod ingestion;
 mod journal_barrier;
 mod key_locks;
 mod keyspace;
+mod keyspace_entry;
 mod keyspaces;
 mod memory_balance;
 mod memory_limit;
@@ -139,8 +140,7 @@ mod room_to_open;
 mod rooms;
 mod salvage;
 mod scan;
-mod seat;
-mod slot;
+mod session;
 mod snapshot;
 mod snapshot_ages;
 #[cfg(test)]
@@ -165,7 +165,7 @@ pub use copy_side::CopySide;
 pub use database::Db;
 pub use drivers::EngineKind;
 pub use error::{Error, ErrorKind, Result};
-pub use expiry::{ChangeWithEnd, ExpiryStats, HeldRemoval, RemovalHold, WithEnd};
+pub use expiry::{Expiring, ExpiringChange, ExpiryPause, ExpiryStats, PauseExpiry};
 pub use ingestion::Ingestion;
 pub use keyspace::Keyspace;
 pub use memory_balance::MemoryMoves;
@@ -176,7 +176,10 @@ pub use record::decode_write;
 pub use rmw::Tried;
 pub use salvage::{Salvage, SalvagedKeyspace, Way, salvage, salvage_on};
 pub use scan::Scan;
-pub use seat::{AsyncGet, AsyncMultiGet, Begun, BegunOld, BegunRmw, Completed, Looked, Seat, Told};
+pub use session::{
+    AsyncGet, AsyncMultiGet, Completed, LookupForUpdate, OnDone, ReadForUpdate, Session,
+    SessionGet, SessionRmw,
+};
 pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStats, Stats};
 pub use transaction::{Transaction, TransactionOptions, TransactionScan};

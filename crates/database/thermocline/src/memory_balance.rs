@@ -37,9 +37,9 @@ use sync::locks::Mutex;
 use crate::database::Inner;
 use crate::drivers::EngineKind;
 use crate::error::Result;
+use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
 use crate::memory_shares::{MemoryShare, Taken};
 use crate::options::KeyspaceOptions;
-use crate::slot::{Generation, Slot};
 
 /// Interval between looks at the shares.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -92,8 +92,8 @@ impl State {
 /// A step whose memory is not released yet.
 #[derive(Debug)]
 struct Giving {
-    from: Weak<Slot>,
-    to: Weak<Slot>,
+    from: Weak<KeyspaceEntry>,
+    to: Weak<KeyspaceEntry>,
     /// The giver's budget before.
     before: u64,
     looks_left: u32,
@@ -101,19 +101,19 @@ struct Giving {
 
 /// A keyspace whose share may move.
 struct Member {
-    slot: Arc<Slot>,
-    generation: Arc<Generation>,
+    slot: Arc<KeyspaceEntry>,
+    instance: Arc<KeyspaceInstance>,
     share: Arc<MemoryShare>,
     needs: MemoryNeeds,
 }
 
 impl Member {
     /// Returns `None` for a keyspace without a share, or with an engine that cannot resize.
-    fn of(slot: &Arc<Slot>) -> Option<Self> {
-        let generation = slot.generation().ok()?;
-        let share = generation.share.clone()?;
-        let needs = generation.engine.memory()?.needs();
-        Some(Self { slot: Arc::clone(slot), generation, share, needs })
+    fn of(slot: &Arc<KeyspaceEntry>) -> Option<Self> {
+        let instance = slot.instance().ok()?;
+        let share = instance.share.clone()?;
+        let needs = instance.engine.memory()?.needs();
+        Some(Self { slot: Arc::clone(slot), instance, share, needs })
     }
 
     fn id(&self) -> u32 {
@@ -130,7 +130,7 @@ impl Member {
 
     /// Resizes its budget, and returns the new limit; `None` if it was closed.
     fn resize(&self, limit: u64) -> Option<u64> {
-        self.generation.engine.memory()?.resize(limit).ok()
+        self.instance.engine.memory()?.resize(limit).ok()
     }
 
     /// Gives it memory that was taken from others.

@@ -22,11 +22,11 @@ use engine::{At, MemoryUse, PairFootprint};
 use crate::catalog::Catalog;
 use crate::drivers::EngineKind;
 use crate::error::{Error, Result};
+use crate::keyspace_entry::KeyspaceInstance;
 use crate::memory_needed::{self, Present, Snapshots};
 use crate::memory_shares::MemoryShares;
 use crate::options::{KeyspaceOptions, Options};
 use crate::room_to_open::segment_lengths;
-use crate::slot::Generation;
 
 /// Refuses a setting that no database could be opened with.
 pub(crate) fn check_setting(options: &Options) -> Result<()> {
@@ -95,7 +95,7 @@ pub(crate) fn check_used(
 }
 
 /// The engines that the journal's records go to, by their ids.
-pub(crate) type Journaled<'a> = BTreeMap<u32, &'a Generation>;
+pub(crate) type Journaled<'a> = BTreeMap<u32, &'a KeyspaceInstance>;
 
 impl Present for Journaled<'_> {
     fn wants(&self, keyspace: u32, _seqno: SeqNo) -> Option<PairFootprint> {
@@ -103,11 +103,11 @@ impl Present for Journaled<'_> {
     }
 
     fn bytes(&self, keyspace: u32, key: &[u8]) -> u64 {
-        let (mut value, generation) = (Vec::new(), self.get(&keyspace));
-        let found = generation.map(|generation| generation.get_stored(key, At::Newest, &mut value));
+        let (mut value, instance) = (Vec::new(), self.get(&keyspace));
+        let found = instance.map(|instance| instance.get_stored(key, At::Newest, &mut value));
         match found {
             Some(Ok(true)) => {
-                let footprint = generation.and_then(|generation| pair_footprint(generation));
+                let footprint = instance.and_then(|instance| pair_footprint(instance));
                 footprint.map_or(0, |footprint| footprint(key.len(), value.len()))
             }
             _ => 0,
@@ -116,8 +116,8 @@ impl Present for Journaled<'_> {
 }
 
 /// Returns the footprint of pairs of an engine that has all data in memory.
-fn pair_footprint(generation: &Generation) -> Option<PairFootprint> {
-    let kind: EngineKind = generation.engine.capabilities().name.parse().ok()?;
+fn pair_footprint(instance: &KeyspaceInstance) -> Option<PairFootprint> {
+    let kind: EngineKind = instance.engine.capabilities().name.parse().ok()?;
     match kind.driver().memory {
         MemoryUse::Data { pair_footprint, .. } => Some(pair_footprint),
         MemoryUse::Share { .. } => None,

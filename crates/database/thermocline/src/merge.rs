@@ -26,9 +26,9 @@ use codec::SeqNo;
 use engine::{Change, Operator, check_value};
 
 use crate::error::{Error, Result};
-use crate::expiry::{Form, Moment, change_living};
+use crate::expiry::{ClockReading, ValueForm, change_living};
 use crate::keyspace::Keyspace;
-use crate::slot::Slot;
+use crate::keyspace_entry::KeyspaceEntry;
 
 pub use name::MergeName;
 
@@ -125,7 +125,7 @@ impl fmt::Debug for MergeOperators {
 pub(crate) struct Merging<'a> {
     merge: &'a Arc<Merge>,
     name: MergeName,
-    slot: &'a Arc<Slot>,
+    slot: &'a Arc<KeyspaceEntry>,
 }
 
 impl Merging<'_> {
@@ -154,7 +154,7 @@ impl Merging<'_> {
     /// The same; the stored value is damaged.
     pub(crate) fn of_stored(
         &self,
-        moment: Moment,
+        moment: ClockReading,
         key: &[u8],
         stored: Option<&[u8]>,
         operand: &[u8],
@@ -194,7 +194,7 @@ impl Operator for Once<'_> {
 pub(crate) struct LaterMerge {
     merge: Arc<Merge>,
     name: MergeName,
-    slot: Arc<Slot>,
+    slot: Arc<KeyspaceEntry>,
     key: Vec<u8>,
     operand: Vec<u8>,
     /// Of the last call: then it has changed nothing [G2].
@@ -241,7 +241,7 @@ impl Keyspace {
         let merging = self.merging()?;
         check_value(operand)?;
         let mut once = Once { merging, key, operand, refusal: None };
-        let done = self.inner.rmw(&self.slot, Form::Values, key, &mut once, self.durability);
+        let done = self.inner.rmw(&self.slot, ValueForm::Values, key, &mut once, self.durability);
         let done = once.refusal.map_or(done, Err)?;
         self.slot.last_generation().updates.note_merge(key, operand);
         Ok(done)

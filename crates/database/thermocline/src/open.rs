@@ -34,17 +34,18 @@ use sync::locks::{Mutex, RwLock};
 use telemetry::Registry;
 use workers::Pool;
 
-use crate::async_writes::desk::Writers;
+use crate::async_writes::async_writer::Writers;
 use crate::background::{Background, Upkeep};
 use crate::catalog::{self, Catalog};
 use crate::close::Closing;
 use crate::damaged::{self, Damaged};
-use crate::database::{Db, Inner, Opened};
+use crate::database::{Db, Inner, OpenGuard};
 use crate::directory::without_closed_mark;
 use crate::error::{Error, Result};
-use crate::expiry::{Expiry, Removal};
+use crate::expiry::{Expiry, ExpirySweep};
 use crate::journal_barrier::JournalBarrier;
 use crate::key_locks::KeyLocks;
+use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
 use crate::memory_limit::{self, Journaled};
 use crate::memory_shares::{MemoryShare, MemoryShares};
 use crate::options::Options;
@@ -54,7 +55,6 @@ use crate::read_only::Access;
 use crate::record;
 use crate::refusals;
 use crate::room_to_open::{self, JournalRoom};
-use crate::slot::{Generation, Slot};
 use crate::snapshot_ages::SnapshotAges;
 use crate::trim_holds::TrimHolds;
 
@@ -143,7 +143,7 @@ impl Db {
         let memory = Arc::new(MemoryBudget::new(options.memory_bytes));
         let telemetry = Registry::default();
         let background = Background::new(&options, access, &telemetry)?;
-        let nursery = Nursery {
+        let nursery = EngineFactory {
             device: Arc::clone(&device),
             environment: options.environment.clone(),
             sequence: Arc::new(Sequence::in_recovery()),
@@ -180,7 +180,7 @@ impl Db {
             recent: Arc::new(RecentWrites::new(options.memory_bytes / RECENT_WRITES_PART)),
             memory,
             memory_balance: Default::default(),
-            removal: Removal::new(&telemetry),
+            removal: ExpirySweep::new(&telemetry),
             writers: Writers::default(),
             telemetry,
             locks: KeyLocks::new(options.environment.random("key locks").next_u64()),
@@ -204,7 +204,7 @@ impl Db {
             planted: InDatabase::here(),
             options,
         });
-        let inner = Arc::new(Opened(inner));
+        let inner = Arc::new(OpenGuard(inner));
         if access == Access::Write {
             inner.sweep_leftovers()?;
             inner.0.start_background()?;
@@ -328,7 +328,7 @@ pub(crate) fn segment_bytes(options: &Options) -> u64 {
 }
 
 /// The parts that engines are opened with, at the start and whenever a keyspace is made.
-pub(crate) struct Nursery {
+pub(crate) struct EngineFactory {
     device: Arc<dyn Device>,
     environment: Environment,
     sequence: Arc<Sequence>,
@@ -340,14 +340,14 @@ pub(crate) struct Nursery {
     engines: EngineSettings,
 }
 
-impl Nursery {
+impl EngineFactory {
     /// Opens the engine of one catalog entry, whose directory exists, with a share of the memory
     /// or on all of it.
     pub(crate) fn open(
         &self,
         entry: &catalog::Entry,
         share: Option<Arc<MemoryShare>>,
-    ) -> Result<Generation> {
+    ) -> Result<KeyspaceInstance> {
         let dir = entry.dir();
         let (workers, gate) = self.workers.behind_gate();
         let memory = share.as_ref().map_or(&self.memory, |share| &share.budget);
@@ -367,8 +367,9 @@ impl Nursery {
         let journaled = entry.options.journaled;
         let device = Arc::clone(&self.device);
         let expiry = entry.options.values_end.then(|| Expiry::new(self.environment.clone()));
-        let generation = Generation::new(entry.id, journaled, engine, dir, device, share, expiry);
-        Ok(generation.behind(gate))
+        let instance =
+            KeyspaceInstance::new(entry.id, journaled, engine, dir, device, share, expiry);
+        Ok(instance.behind(gate))
     }
 
     fn barrier_for(&self, journaled: bool) -> Arc<dyn Barrier> {
@@ -384,9 +385,9 @@ impl Nursery {
         &self,
         entry: &catalog::Entry,
         share: Option<Arc<MemoryShare>>,
-    ) -> Result<Arc<Slot>> {
-        let generation = self.open(entry, share)?;
-        Ok(Arc::new(Slot::new(&entry.name, entry.options, generation)))
+    ) -> Result<Arc<KeyspaceEntry>> {
+        let instance = self.open(entry, share)?;
+        Ok(Arc::new(KeyspaceEntry::new(&entry.name, entry.options, instance)))
     }
 
     /// Opens every keyspace that is `sound` at first sight; `needed` bytes are known to be taken by
@@ -399,7 +400,7 @@ impl Nursery {
         damaged: Vec<(catalog::Entry, Corruption)>,
         needed: u64,
         begin_to_change: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<BTreeMap<String, Arc<Slot>>> {
+    ) -> Result<BTreeMap<String, Arc<KeyspaceEntry>>> {
         let mut shares = self.shares.deal(&*self.device, sound, needed)?;
         let mut slots = BTreeMap::new();
         let changes_nothing =
@@ -426,39 +427,40 @@ impl Nursery {
         Ok(slots)
     }
 
-    fn damaged_slot(&self, entry: &catalog::Entry, damage: Corruption) -> Arc<Slot> {
+    fn damaged_slot(&self, entry: &catalog::Entry, damage: Corruption) -> Arc<KeyspaceEntry> {
         let options = entry.options;
         let since_ms = self.environment.wall_ms();
         let engine = Box::new(Damaged::new(damage.clone().into(), options.engine, since_ms));
         let device = Arc::clone(&self.device);
         let (id, dir) = (entry.id, entry.dir());
-        let generation = Generation::new(id, options.journaled, engine, dir, device, None, None);
-        Arc::new(Slot::new(&entry.name, options, generation).damaged(damage))
+        let instance =
+            KeyspaceInstance::new(id, options.journaled, engine, dir, device, None, None);
+        Arc::new(KeyspaceEntry::new(&entry.name, options, instance).damaged(damage))
     }
 }
 
 /// Step 4. Also returns the number of journal records that were applied.
 fn recover(
-    nursery: &Nursery,
-    slots: &BTreeMap<String, Arc<Slot>>,
+    nursery: &EngineFactory,
+    slots: &BTreeMap<String, Arc<KeyspaceEntry>>,
     catalog: &Catalog,
     options: &Options,
 ) -> Result<(Arc<Journal>, u64)> {
     // The journal's records for a damaged keyspace stay there.
     let sound = slots.values().filter(|slot| slot.damage.is_none());
-    let generations: Vec<Arc<Generation>> = sound.map(|slot| slot.last_generation()).collect();
-    let journaled: Journaled<'_> = generations
+    let instances: Vec<Arc<KeyspaceInstance>> = sound.map(|slot| slot.last_generation()).collect();
+    let journaled: Journaled<'_> = instances
         .iter()
-        .filter(|generation| generation.journaled)
-        .map(|generation| (generation.id, &**generation))
+        .filter(|instance| instance.journaled)
+        .map(|instance| (instance.id, &**instance))
         .collect();
-    let persisted = generations.iter().map(|generation| generation.engine.persisted());
+    let persisted = instances.iter().map(|instance| instance.engine.persisted());
     let newest = persisted.max().unwrap_or(SeqNo::ZERO).max(catalog.newest);
     let barrier = &nursery.barrier;
-    for generation in journaled.values() {
-        barrier.holds(generation.engine.persisted());
+    for instance in journaled.values() {
+        barrier.holds(instance.engine.persisted());
     }
-    let oldest = journaled.values().map(|generation| generation.engine.persisted()).min();
+    let oldest = journaled.values().map(|instance| instance.engine.persisted()).min();
     let oldest = match oldest {
         Some(oldest) => oldest,
         // No sound keyspace reads it, and only the damaged ones know the number to which it was
@@ -505,11 +507,11 @@ fn replay_record(
     }
     for run in steps.chunk_by(|(one, _), (other, _)| one == other) {
         // A keyspace that is not there was dropped or cleared after the record was written.
-        let Some(generation) = journaled.get(&run[0].0) else { continue };
+        let Some(instance) = journaled.get(&run[0].0) else { continue };
         let ops: Vec<_> = run.iter().map(|(_, op)| *op).collect();
-        generation.begin_background();
-        generation.engine.replay(&ops, seqno)?;
-        generation.note_applied(seqno);
+        instance.begin_background();
+        instance.engine.replay(&ops, seqno)?;
+        instance.note_applied(seqno);
         if is_planted(Planted::ReplayedInPart) {
             break;
         }

@@ -2,15 +2,16 @@
 //!
 //! 1. *In memory.* Under the key's lock the engine looks the old value up, as far as memory knows
 //!    it. The operator decides the new one, which is committed like any write (I4, and steps 3 and
-//!    4 of [`crate::write`]). If the engine orders writes itself, the lock is shared, and the engine
-//!    does all of it. If the device has to be read, the key is unlocked, with nothing changed.
+//!    4 of [`crate::write`]). If the engine orders writes itself, the lock is shared, and the
+//!    engine does all of it. If the device has to be read, the key is unlocked, with nothing
+//!    changed.
 //! 2. *With an old value.* The lookup is completed with no lock held. Then the key is locked
 //!    exclusively, and the lookup says whether its value still is the newest (law L7 of the engine
 //!    contract). If so, the operator decides, and the new value is committed. Otherwise the update
 //!    begins again with 1.
 //! 3. *Waiting.* A caller that waits does 1, and if the device is needed completes the lookup and
 //!    does 2, until one of them has succeeded. Others have the lookup completed on a
-//!    [`crate::Seat`].
+//!    [`crate::Session`].
 //!
 //! Both begin with a reservation of room, with the key unlocked. The bytes of the new value are
 //! known only later. If they are too many, and there is no more room without a wait, the key is
@@ -20,8 +21,8 @@
 //! # Invariants
 //! - M1. From the lookup of the key's present value until the new one is applied, no other write of
 //!   the key is applied: its lock is held, or the engine ensures it.
-//! - M2. While an update waits for a read of the device, it holds neither a lock nor a number of the
-//!   sequence. So no other write, no snapshot and no flush waits for that read.
+//! - M2. While an update waits for a read of the device, it holds neither a lock nor a number of
+//!   the sequence. So no other write, no snapshot and no flush waits for that read.
 //! - M3. It holds neither while it waits for room. While it waits for a read, it holds no room.
 //! - M4. An update that ended without a commit has changed nothing. So a read that failed is an
 //!   error of its caller alone.
@@ -40,11 +41,11 @@ use journal::Durability;
 
 use crate::database::Inner;
 use crate::error::Result;
-use crate::expiry::{Form, OnStored, end_of};
+use crate::expiry::{OnStored, ValueForm, end_of};
 use crate::key_locks::Held;
+use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
 use crate::planted::Planted;
 use crate::rooms::Granted;
-use crate::slot::{Generation, Slot};
 use crate::write::{Part, check_op};
 
 /// The result of a read-modify-write that does not wait for the device.
@@ -88,7 +89,7 @@ pub(crate) enum Advance {
 
 /// The lookup of an old value, and the engine that it reads.
 pub(crate) struct PendingOld {
-    pub(crate) generation: Arc<Generation>,
+    pub(crate) instance: Arc<KeyspaceInstance>,
     pub(crate) lookup: Box<dyn PendingLookup>,
 }
 
@@ -99,26 +100,26 @@ pub(crate) struct Old<'a> {
     /// The value, if the key had one.
     pub(crate) value: Option<&'a [u8]>,
     /// The engine that was read; none if the keyspace was cleared since.
-    pub(crate) generation: Option<&'a Arc<Generation>>,
+    pub(crate) instance: Option<&'a Arc<KeyspaceInstance>>,
     pub(crate) lookup: &'a dyn PendingLookup,
 }
 
 impl Old<'_> {
     /// Returns whether the value is the newest of the key in the engine `current`, if the caller
     /// excludes other writes of the key.
-    pub(crate) fn is_newest_in(&self, current: &Arc<Generation>) -> bool {
-        let is_current = self.generation.is_some_and(|read| Arc::ptr_eq(read, current));
+    pub(crate) fn is_newest_in(&self, current: &Arc<KeyspaceInstance>) -> bool {
+        let is_current = self.instance.is_some_and(|read| Arc::ptr_eq(read, current));
         is_current && self.lookup.is_newest()
     }
 }
 
 impl Inner {
-    /// Replaces one key's value by what `operator` makes of it. `None` if it changed nothing. Waits for
-    /// the device where the old value is there. [M2]
+    /// Replaces one key's value by what `operator` makes of it. `None` if it changed nothing. Waits
+    /// for the device where the old value is there. [M2]
     pub(crate) fn rmw(
         &self,
-        slot: &Slot,
-        form: Form,
+        slot: &KeyspaceEntry,
+        form: ValueForm,
         key: &[u8],
         operator: &mut dyn Operator,
         durability: Durability,
@@ -131,21 +132,20 @@ impl Inner {
     /// The same with values as they are stored, and not settled.
     pub(crate) fn rmw_unsettled(
         &self,
-        slot: &Slot,
+        slot: &KeyspaceEntry,
         key: &[u8],
         operator: &mut dyn Operator,
     ) -> Result<Option<SeqNo>> {
         let mut value = Vec::new();
         loop {
-            let PendingOld { generation, lookup } =
-                match self.advance_stored(slot, key, operator)? {
-                    Advance::Done(seqno) => return Ok(seqno),
-                    Advance::Pending(pending) => pending,
-                };
-            let completed = generation.reads.complete_pending(lookup, &mut value);
-            let (is_found, lookup) = generation.placed(completed)?;
+            let PendingOld { instance, lookup } = match self.advance_stored(slot, key, operator)? {
+                Advance::Done(seqno) => return Ok(seqno),
+                Advance::Pending(pending) => pending,
+            };
+            let completed = instance.reads.complete_pending(lookup, &mut value);
+            let (is_found, lookup) = instance.placed(completed)?;
             let value = is_found.then_some(value.as_slice());
-            let old = Old { key, value, generation: Some(&generation), lookup: &*lookup };
+            let old = Old { key, value, instance: Some(&instance), lookup: &*lookup };
             if let Some(seqno) = self.try_with_old(slot, &old, operator)? {
                 return Ok(seqno);
             }
@@ -155,8 +155,8 @@ impl Inner {
     /// Does a read-modify-write as far as memory knows the old value. Not settled.
     pub(crate) fn advance_rmw(
         &self,
-        slot: &Slot,
-        form: Form,
+        slot: &KeyspaceEntry,
+        form: ValueForm,
         key: &[u8],
         operator: &mut dyn Operator,
     ) -> Result<Advance> {
@@ -165,7 +165,7 @@ impl Inner {
 
     fn advance_stored(
         &self,
-        slot: &Slot,
+        slot: &KeyspaceEntry,
         key: &[u8],
         operator: &mut dyn Operator,
     ) -> Result<Advance> {
@@ -173,9 +173,9 @@ impl Inner {
         check_key(key)?;
         let mut wanted = None;
         loop {
-            let generation = slot.current()?;
-            let granted = self.reserve_to_update(slot, &generation, key, wanted.as_ref())?;
-            match self.rmw_locked(slot, &generation, key, operator, granted)? {
+            let instance = slot.current()?;
+            let granted = self.reserve_to_update(slot, &instance, key, wanted.as_ref())?;
+            match self.rmw_locked(slot, &instance, key, operator, granted)? {
                 Attempt::Done(seqno) => return Ok(Advance::Done(seqno)),
                 Attempt::NeedsRead(Some(pending)) => return Ok(Advance::Pending(pending)),
                 Attempt::NeedsRead(None) => {
@@ -189,11 +189,15 @@ impl Inner {
     }
 
     /// Begins to look an old value up, with nothing locked; none if memory knows it now.
-    pub(crate) fn look_up_old(&self, slot: &Slot, key: &[u8]) -> Result<Option<PendingOld>> {
-        let generation = slot.generation()?;
-        let lookup = generation.lookup(key, At::ForUpdate, &mut Vec::new())?;
+    pub(crate) fn look_up_old(
+        &self,
+        slot: &KeyspaceEntry,
+        key: &[u8],
+    ) -> Result<Option<PendingOld>> {
+        let instance = slot.instance()?;
+        let lookup = instance.lookup(key, At::ForUpdate, &mut Vec::new())?;
         let Lookup::Pending(lookup) = lookup else { return Ok(None) };
-        Ok(Some(PendingOld { generation, lookup }))
+        Ok(Some(PendingOld { instance, lookup }))
     }
 
     /// Reserves room for an update of the key, with nothing locked: for the change that has found
@@ -201,8 +205,8 @@ impl Inner {
     /// the operator may decide otherwise.
     fn reserve_to_update<'g>(
         &self,
-        slot: &Slot,
-        generation: &'g Generation,
+        slot: &KeyspaceEntry,
+        instance: &'g KeyspaceInstance,
         key: &[u8],
         wanted: Option<&Wanted>,
     ) -> Result<Option<Granted<'g>>> {
@@ -213,20 +217,21 @@ impl Inner {
             None => (&Change::Keep, engine::VALUE_BYTES_GUESSED),
         };
         if let Some(op) = op_of(change, key, true) {
-            return Granted::reserve(generation, std::slice::from_ref(&op)).map(Some);
+            return Granted::reserve(instance, std::slice::from_ref(&op)).map(Some);
         }
-        match Granted::reserve_for_value(generation, key, bytes_max) {
+        match Granted::reserve_for_value(instance, key, bytes_max) {
             Err(_) if wanted.is_none() && !slot.orders_writes => Ok(None),
             granted => granted.map(Some),
         }
     }
 
-    /// Has `with` work with what makes of stored values what `operator` makes of values in that form.
+    /// Has `with` work with what makes of stored values what `operator` makes of values in that
+    /// form.
     #[inline]
     pub(crate) fn on_stored<T>(
         &self,
-        slot: &Slot,
-        form: Form,
+        slot: &KeyspaceEntry,
+        form: ValueForm,
         operator: &mut dyn Operator,
         with: impl FnOnce(&mut dyn Operator) -> Result<T>,
     ) -> Result<T> {
@@ -241,41 +246,41 @@ impl Inner {
     /// Does it in memory, with the room that was reserved.
     fn rmw_locked(
         &self,
-        slot: &Slot,
-        generation: &Arc<Generation>,
+        slot: &KeyspaceEntry,
+        instance: &Arc<KeyspaceInstance>,
         key: &[u8],
         operator: &mut dyn Operator,
         granted: Option<Granted<'_>>,
     ) -> Result<Attempt> {
         if slot.orders_writes {
-            return self.rmw_in_engine(slot, generation, key, operator, granted);
+            return self.rmw_in_engine(slot, instance, key, operator, granted);
         }
         let is_locked = !self.planted.has(Planted::UpdatedUnlocked);
         let _held = is_locked.then(|| self.locks.one(slot.lock_id, key));
         // Again, since a thread that closes the database does so with everything locked.
         self.check_writable()?;
-        if !slot.is_filled_by(generation)? {
+        if !slot.is_filled_by(instance)? {
             return Ok(Attempt::NeedsRead(None));
         }
         let mut value = Vec::new();
-        let had_value = match generation.lookup(key, At::ForUpdate, &mut value)? {
+        let had_value = match instance.lookup(key, At::ForUpdate, &mut value)? {
             Lookup::Found => true,
             Lookup::Absent => false,
             Lookup::Pending(lookup) => {
-                let generation = Arc::clone(generation);
-                return Ok(Attempt::NeedsRead(Some(PendingOld { generation, lookup })));
+                let instance = Arc::clone(instance);
+                return Ok(Attempt::NeedsRead(Some(PendingOld { instance, lookup })));
             }
         };
         let change = decide(operator, had_value, value);
-        self.commit_change(generation, key, had_value, change, granted)
+        self.commit_change(instance, key, had_value, change, granted)
     }
 
     /// Continues with an old value that was looked up. Not settled. Returns none, with nothing
     /// changed, if the value is not the newest any more.
     pub(crate) fn rmw_with_old(
         &self,
-        slot: &Slot,
-        form: Form,
+        slot: &KeyspaceEntry,
+        form: ValueForm,
         old: &Old<'_>,
         operator: &mut dyn Operator,
     ) -> Result<Option<Option<SeqNo>>> {
@@ -284,16 +289,16 @@ impl Inner {
 
     fn try_with_old(
         &self,
-        slot: &Slot,
+        slot: &KeyspaceEntry,
         old: &Old<'_>,
         operator: &mut dyn Operator,
     ) -> Result<Option<Option<SeqNo>>> {
         self.check_writable()?;
         let mut wanted = None;
         loop {
-            let generation = slot.current()?;
-            let granted = self.reserve_to_update(slot, &generation, old.key, wanted.as_ref())?;
-            match self.rmw_of_stored(slot, &generation, old, operator, granted)? {
+            let instance = slot.current()?;
+            let granted = self.reserve_to_update(slot, &instance, old.key, wanted.as_ref())?;
+            match self.rmw_of_stored(slot, &instance, old, operator, granted)? {
                 Attempt::Done(seqno) => return Ok(Some(seqno)),
                 Attempt::NeedsRead(_) => return Ok(None),
                 Attempt::NeedsRoom(change) => wanted = Some(change),
@@ -304,25 +309,25 @@ impl Inner {
     /// Does it with the old value, and the room that was reserved.
     fn rmw_of_stored(
         &self,
-        slot: &Slot,
-        generation: &Arc<Generation>,
+        slot: &KeyspaceEntry,
+        instance: &Arc<KeyspaceInstance>,
         old: &Old<'_>,
         operator: &mut dyn Operator,
         granted: Option<Granted<'_>>,
     ) -> Result<Attempt> {
         let _held = self.locks.one(slot.lock_id, old.key);
         self.check_writable()?;
-        if !slot.is_filled_by(generation)? || !old.is_newest_in(generation) {
+        if !slot.is_filled_by(instance)? || !old.is_newest_in(instance) {
             return Ok(Attempt::NeedsRead(None));
         }
         let change = operator.update(old.value);
-        self.commit_change(generation, old.key, old.value.is_some(), change, granted)
+        self.commit_change(instance, old.key, old.value.is_some(), change, granted)
     }
 
     /// Waits until a read-modify-write has reached `durability`, if it changed anything.
     pub(crate) fn settle_rmw(
         &self,
-        slot: &Slot,
+        slot: &KeyspaceEntry,
         seqno: Option<SeqNo>,
         durability: Durability,
     ) -> Result<Option<SeqNo>> {
@@ -330,7 +335,7 @@ impl Inner {
     }
 
     /// How one key is locked that a single write changes.
-    pub(crate) fn lock_one(&self, slot: &Slot, key: &[u8]) -> Held<'_> {
+    pub(crate) fn lock_one(&self, slot: &KeyspaceEntry, key: &[u8]) -> Held<'_> {
         match slot.orders_writes {
             true => self.locks.shared(slot.lock_id, key),
             false => self.locks.one(slot.lock_id, key),
@@ -341,7 +346,7 @@ impl Inner {
     /// this update alone.
     fn commit_change(
         &self,
-        generation: &Generation,
+        instance: &KeyspaceInstance,
         key: &[u8],
         had_value: bool,
         change: Change,
@@ -350,19 +355,19 @@ impl Inner {
         let Some(op) = op_of(&change, key, had_value) else { return Ok(Attempt::Done(None)) };
         check_op(&op)?;
         let ops = std::slice::from_ref(&op);
-        let Some(room) = Granted::or_more(granted, generation, ops)? else {
+        let Some(room) = Granted::or_more(granted, instance, ops)? else {
             return Ok(Attempt::NeedsRoom(Wanted::Change(change)));
         };
-        let seqno = self.commit_reserved(&mut [Part { generation, ops, room }])?;
-        generation.updates.note_written(&op);
+        let seqno = self.commit_reserved(&mut [Part { instance, ops, room }])?;
+        instance.updates.note_written(&op);
         Ok(Attempt::Done(Some(seqno)))
     }
 
     /// Leaves a read-modify-write to the engine, if no journal has to agree.
     fn rmw_in_engine(
         &self,
-        slot: &Slot,
-        generation: &Arc<Generation>,
+        slot: &KeyspaceEntry,
+        instance: &Arc<KeyspaceInstance>,
         key: &[u8],
         operator: &mut dyn Operator,
         granted: Option<Granted<'_>>,
@@ -370,17 +375,17 @@ impl Inner {
         let _held = self.locks.shared(slot.lock_id, key);
         // Again, since a close of the database flushes it under all locks.
         self.check_writable()?;
-        if !slot.is_filled_by(generation)? {
+        if !slot.is_filled_by(instance)? {
             return Ok(Attempt::NeedsRead(None));
         }
         let mut room = granted.map_or_else(Reservation::uncounted, |granted| granted.room);
-        self.rmw_numbered(generation, key, operator, &mut room, self.sequence.begin())
+        self.rmw_numbered(instance, key, operator, &mut room, self.sequence.begin())
     }
 
     /// The same with its number; the key is locked, shared.
     pub(crate) fn rmw_numbered(
         &self,
-        generation: &Generation,
+        instance: &KeyspaceInstance,
         key: &[u8],
         operator: &mut dyn Operator,
         room: &mut Reservation<'_>,
@@ -388,15 +393,15 @@ impl Inner {
     ) -> Result<Attempt> {
         let mut witness = Witness {
             operator,
-            values_end: generation.expiry.is_some(),
+            values_end: instance.expiry.is_some(),
             changes: false,
             put_bytes: None,
             end_ms: None,
         };
         let seqno = ticket.seqno();
         // Whether it will change anything is not known before.
-        self.note_write(generation, &[Op::Delete { key }], seqno);
-        let Some(updates) = generation.engine.updates() else {
+        self.note_write(instance, &[Op::Delete { key }], seqno);
+        let Some(updates) = instance.engine.updates() else {
             unreachable!("an engine that orders writes has updates")
         };
         match updates.try_update(key, &mut witness, seqno, room) {
@@ -415,13 +420,13 @@ impl Inner {
         if !witness.changes {
             return Ok(Attempt::Done(None));
         }
-        generation.note_applied(seqno);
+        instance.note_applied(seqno);
         if let Some(bytes) = witness.put_bytes {
-            generation.updates.note_put(key, bytes);
+            instance.updates.note_put(key, bytes);
         }
         // Not before it is there: a pass that began in between would forget the end, and not find
         // it.
-        if let (Some(expiry), Some(end_ms)) = (&generation.expiry, witness.end_ms) {
+        if let (Some(expiry), Some(end_ms)) = (&instance.expiry, witness.end_ms) {
             expiry.note_end(end_ms);
         }
         drop(ticket);

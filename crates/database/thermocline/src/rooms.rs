@@ -6,7 +6,7 @@
 use engine::{Demand, Op, Reservation};
 
 use crate::error::Result;
-use crate::slot::Generation;
+use crate::keyspace_entry::KeyspaceInstance;
 use crate::write::Part;
 
 /// A value in place of one that is not known yet. Its length is that of most values.
@@ -15,24 +15,24 @@ pub(crate) const USUAL_VALUE: [u8; engine::VALUE_BYTES_GUESSED as usize] =
 
 /// The steps of a write that go to one engine.
 pub(crate) struct Group<'g, 'o> {
-    pub(crate) generation: &'g Generation,
+    pub(crate) instance: &'g KeyspaceInstance,
     pub(crate) ops: &'o [Op<'o>],
 }
 
 /// Hands steps over several engines to `with`, one group for each engine, in the order of their
 /// ids.
 pub(crate) fn in_groups<'g, T>(
-    mut steps: Vec<(&'g Generation, Op<'_>)>,
+    mut steps: Vec<(&'g KeyspaceInstance, Op<'_>)>,
     with: impl FnOnce(&[Group<'g, '_>]) -> T,
 ) -> T {
     // Stable, so that of two steps on one key the later one stays later.
-    steps.sort_by_key(|(generation, _)| generation.id);
+    steps.sort_by_key(|(instance, _)| instance.id);
     let ops: Vec<Op<'_>> = steps.iter().map(|(_, op)| *op).collect();
     let mut groups = Vec::new();
     let mut begin = 0;
     for run in steps.chunk_by(|(one, _), (other, _)| one.id == other.id) {
         let end = begin + run.len();
-        groups.push(Group { generation: run[0].0, ops: &ops[begin..end] });
+        groups.push(Group { instance: run[0].0, ops: &ops[begin..end] });
         begin = end;
     }
     with(&groups)
@@ -52,26 +52,26 @@ pub(crate) struct Granted<'g> {
 
 impl<'g> Granted<'g> {
     /// Reserves room for a write to one engine. Waits for it.
-    pub(crate) fn reserve(generation: &'g Generation, ops: &[Op<'_>]) -> Result<Self> {
-        let room = generation.reserve(&Demand::Ops(ops))?;
-        Ok(Self { id: generation.id, room, steps: ops.len(), bytes: bytes_of(ops) })
+    pub(crate) fn reserve(instance: &'g KeyspaceInstance, ops: &[Op<'_>]) -> Result<Self> {
+        let room = instance.reserve(&Demand::Ops(ops))?;
+        Ok(Self { id: instance.id, room, steps: ops.len(), bytes: bytes_of(ops) })
     }
 
     /// Reserves room for a value of `key` of up to `bytes_max` bytes. Waits for it.
     pub(crate) fn reserve_for_value(
-        generation: &'g Generation,
+        instance: &'g KeyspaceInstance,
         key: &[u8],
         bytes_max: u64,
     ) -> Result<Self> {
-        let room = generation.reserve(&Demand::Update { key, bytes_max })?;
-        Ok(Self { id: generation.id, room, steps: 1, bytes: key.len() + bytes_max as usize })
+        let room = instance.reserve(&Demand::Update { key, bytes_max })?;
+        Ok(Self { id: instance.id, room, steps: 1, bytes: key.len() + bytes_max as usize })
     }
 
     /// Returns the room for `ops`: this one if it suffices, and otherwise more, if there is some
     /// without a wait.
     pub(crate) fn or_more(
         granted: Option<Self>,
-        generation: &'g Generation,
+        instance: &'g KeyspaceInstance,
         ops: &[Op<'_>],
     ) -> Result<Option<Reservation<'g>>> {
         match granted {
@@ -79,7 +79,7 @@ impl<'g> Granted<'g> {
             less => {
                 // Otherwise the engine has less room for the larger one.
                 drop(less);
-                generation.try_reserve(&Demand::Ops(ops))
+                instance.try_reserve(&Demand::Ops(ops))
             }
         }
     }
@@ -93,7 +93,7 @@ impl<'g> Rooms<'g> {
     /// Reserves room for each group. Waits for it. The groups are in the order of their engines'
     /// ids, so that two writes never wait for each other's reservations.
     pub(crate) fn reserve(groups: &[Group<'g, '_>]) -> Result<Self> {
-        let each = groups.iter().map(|group| Granted::reserve(group.generation, group.ops));
+        let each = groups.iter().map(|group| Granted::reserve(group.instance, group.ops));
         each.collect::<Result<_>>().map(Self)
     }
 
@@ -104,11 +104,11 @@ impl<'g> Rooms<'g> {
         'g: 'a,
     {
         let mut parts = Vec::with_capacity(groups.len());
-        for Group { generation, ops } in groups {
-            let at = self.0.iter().position(|granted| granted.id == generation.id);
+        for Group { instance, ops } in groups {
+            let at = self.0.iter().position(|granted| granted.id == instance.id);
             let granted = at.map(|at| self.0.swap_remove(at));
-            let Some(room) = Granted::or_more(granted, generation, ops)? else { return Ok(None) };
-            parts.push(Part { generation, ops, room });
+            let Some(room) = Granted::or_more(granted, instance, ops)? else { return Ok(None) };
+            parts.push(Part { instance, ops, room });
         }
         Ok(Some(parts))
     }

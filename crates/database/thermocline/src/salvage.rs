@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use codec::{Corruption, SeqNo};
 use device::{Device, Mode, SyncKind};
-use engine::{KeyRange, Lost, Op, Salvaged, TakeSound};
+use engine::{KeyRange, Lost, Op, SalvageSink, Salvaged};
 use journal::{Journal, OpenError, ReplayError};
 
 use crate::catalog::{self, Catalog, Entry};
@@ -413,7 +413,7 @@ fn begin_journal(new: &Arc<dyn Device>, options: &Options, id: u64, newest: SeqN
 fn salvage_engine(
     files: &Arc<dyn Device>,
     entry: &Entry,
-    take: &mut TakeSound<'_>,
+    take: &mut SalvageSink<'_>,
 ) -> Result<Salvaged> {
     let salvaged = (entry.options.engine.driver().salvage)(files, take);
     // A file may be missing that is never looked for but when all is there.
@@ -463,7 +463,7 @@ fn copy_file(from: &dyn Device, to: &dyn Device, name: &str) -> Result<()> {
 
 /// Writes a step whose value is in its stored form.
 fn write(keyspace: &Keyspace, op: &Op<'_>) -> Result<()> {
-    let keyspace = keyspace.as_stored();
+    let keyspace = keyspace.raw();
     match op {
         Op::Put { key, value } => keyspace.put(key, value),
         Op::Delete { key } => keyspace.delete(key),

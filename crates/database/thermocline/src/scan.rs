@@ -7,22 +7,22 @@ use device::OfProcess;
 use engine::{Cursor, TryNext};
 
 use crate::error::Result;
-use crate::slot::Generation;
+use crate::keyspace_entry::KeyspaceInstance;
 
 /// The pairs of a range at one moment, in order. Owned, so it may be kept and sent; while it lives
 /// it holds back the old versions that it may still show.
 pub struct Scan {
     // The cursor before the engine, so that it is dropped first.
-    cursor: OfProcess<(Box<dyn Cursor>, Arc<Generation>)>,
+    cursor: OfProcess<(Box<dyn Cursor>, Arc<KeyspaceInstance>)>,
     has_ended: bool,
     /// Set by an error, after which no seek continues the scan.
     has_failed: bool,
 }
 
 impl Scan {
-    pub(crate) fn new(cursor: Box<dyn Cursor>, generation: Arc<Generation>) -> Self {
+    pub(crate) fn new(cursor: Box<dyn Cursor>, instance: Arc<KeyspaceInstance>) -> Self {
         let (has_ended, has_failed) = Default::default();
-        Self { cursor: OfProcess::new((cursor, generation)), has_ended, has_failed }
+        Self { cursor: OfProcess::new((cursor, instance)), has_ended, has_failed }
     }
 
     /// Returns the next pair without copying it, or `None` at the end.
@@ -56,12 +56,12 @@ impl Scan {
         if !process.is_current() {
             return Err(process.forked().into());
         }
-        let (cursor, generation) = &mut *self.cursor;
+        let (cursor, instance) = &mut *self.cursor;
         let found = match may_wait {
             true => cursor.next().map(TryNext::known),
             false => cursor.try_next(),
         };
-        let pair = generation.placed(found)?;
+        let pair = instance.placed(found)?;
         (self.has_ended, self.has_failed) = (pair == TryNext::End, false);
         Ok(pair)
     }

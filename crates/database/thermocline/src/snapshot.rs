@@ -9,19 +9,19 @@ use codec::SeqNo;
 use device::OfProcess;
 use engine::{Direction, InOrder, KeyRange, Pin};
 
-use crate::database::{Db, Inner, Opened};
+use crate::database::{Db, Inner, OpenGuard};
 use crate::error::{Error, Result};
-use crate::expiry::Moment;
+use crate::expiry::ClockReading;
 use crate::keyspace::Keyspace;
+use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
 use crate::scan::Scan;
-use crate::slot::{Generation, Slot};
 
 /// A view of all ordered keyspaces at one moment. It has every write acknowledged before it was
 /// taken and no part of one that was not finished. While it lives it holds back old versions. The
 /// clock is stopped for it, too: a value that had not ended when it was taken stays in it.
 #[derive(Debug)]
 pub struct Snapshot {
-    inner: Arc<Opened>,
+    inner: Arc<OpenGuard>,
     pinned: OfProcess<PinnedEngines>,
 }
 
@@ -42,7 +42,7 @@ impl Db {
     /// ```
     pub fn snapshot(&self) -> Result<Snapshot> {
         self.inner.check_open()?;
-        let ordered = |slot: &Slot| slot.options.engine.is_ordered();
+        let ordered = |slot: &KeyspaceEntry| slot.options.engine.is_ordered();
         let pinned = OfProcess::new(self.inner.pin_engines(ordered)?);
         Ok(Snapshot { inner: Arc::clone(&self.inner), pinned })
     }
@@ -53,9 +53,9 @@ impl Db {
 pub(crate) struct PinnedEngines {
     pub(crate) pin: Arc<Pin>,
     /// By which values have ended or have not.
-    pub(crate) moment: Moment,
+    pub(crate) moment: ClockReading,
     /// By the slot's lock id, which is a keyspace's for life.
-    pub(crate) generations: Vec<(u32, Arc<Generation>)>,
+    pub(crate) instances: Vec<(u32, Arc<KeyspaceInstance>)>,
 }
 
 impl Inner {
@@ -63,25 +63,28 @@ impl Inner {
     /// writes that are being applied, with nothing locked. Such a write may wait for a task of the
     /// pool, which reads the slots as well, and which would wait behind a thread that wants to
     /// change them.
-    pub(crate) fn pin_engines(&self, wanted: impl Fn(&Slot) -> bool) -> Result<PinnedEngines> {
-        let present = || -> Vec<(u32, Arc<Generation>)> {
+    pub(crate) fn pin_engines(
+        &self,
+        wanted: impl Fn(&KeyspaceEntry) -> bool,
+    ) -> Result<PinnedEngines> {
+        let present = || -> Vec<(u32, Arc<KeyspaceInstance>)> {
             let slots = self.slots.read();
             let wanted = slots.values().filter(|slot| wanted(slot));
             wanted.map(|slot| (slot.lock_id, slot.last_generation())).collect()
         };
-        let mut generations = present();
+        let mut instances = present();
         loop {
             self.check_open()?;
             // Before the pin [E1 of `expiry`].
-            let moment = Moment::now(&self.options.environment);
+            let moment = ClockReading::now(&self.options.environment);
             let pin = self.sequence.pin();
             let after = present();
             // An engine that was there before and after was there at the pin: none of them returns.
             let is_same = |((_, one), (_, other)): (&(_, Arc<_>), &(_, _))| Arc::ptr_eq(one, other);
-            if after.len() == generations.len() && after.iter().zip(&generations).all(is_same) {
-                return Ok(PinnedEngines { pin, moment, generations });
+            if after.len() == instances.len() && after.iter().zip(&instances).all(is_same) {
+                return Ok(PinnedEngines { pin, moment, instances });
             }
-            generations = after;
+            instances = after;
         }
     }
 }
@@ -92,16 +95,16 @@ impl Snapshot {
         self.pinned.pin.seqno()
     }
 
-    fn generation(&self, keyspace: &Keyspace, asked: InOrder) -> Result<&Arc<Generation>> {
+    fn instance(&self, keyspace: &Keyspace, asked: InOrder) -> Result<&Arc<KeyspaceInstance>> {
         self.inner.check_open()?;
         let lock_id = keyspace.slot.lock_id;
-        let found = self.pinned.generations.iter().find(|(id, _)| *id == lock_id);
+        let found = self.pinned.instances.iter().find(|(id, _)| *id == lock_id);
         let missing = || Error::NoKeyspace { name: keyspace.name().to_owned() };
         if !Arc::ptr_eq(&keyspace.inner, &self.inner) {
             return Err(missing());
         }
         match found {
-            Some((_, generation)) => Ok(generation),
+            Some((_, instance)) => Ok(instance),
             None => Err(keyspace.check_order(asked).err().unwrap_or_else(missing)),
         }
     }
@@ -113,9 +116,9 @@ impl Snapshot {
     /// keeps no order.
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        let generation = self.generation(keyspace, InOrder::Snapshot)?;
+        let instance = self.instance(keyspace, InOrder::Snapshot)?;
         let PinnedEngines { pin, moment, .. } = &*self.pinned;
-        let is_there = generation.get_pinned(keyspace.form, (*moment, pin), key, &mut value)?;
+        let is_there = instance.get_pinned(keyspace.form, (*moment, pin), key, &mut value)?;
         Ok(is_there.then_some(value))
     }
 
@@ -131,10 +134,10 @@ impl Snapshot {
         range: KeyRange,
         direction: Direction,
     ) -> Result<Scan> {
-        let generation = self.generation(keyspace, InOrder::Scan)?;
+        let instance = self.instance(keyspace, InOrder::Scan)?;
         let PinnedEngines { pin, moment, .. } = &*self.pinned;
         let at = (*moment, Arc::clone(pin));
-        let cursor = generation.scan(keyspace.form, at, range, direction)?;
-        Ok(Scan::new(cursor, Arc::clone(generation)))
+        let cursor = instance.scan(keyspace.form, at, range, direction)?;
+        Ok(Scan::new(cursor, Arc::clone(instance)))
     }
 }

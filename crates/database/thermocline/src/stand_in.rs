@@ -12,10 +12,10 @@ use engine::{
 use memory_budget::MemoryNeeds;
 
 use crate::database::Db;
-use crate::expiry::Form;
+use crate::expiry::ValueForm;
 use crate::keyspace::Keyspace;
+use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
 use crate::options::KeyspaceOptions;
-use crate::slot::{Generation, Slot};
 
 /// The behavior of the engine in each call.
 pub(crate) struct StandIn {
@@ -232,10 +232,10 @@ impl ReadSource for NoQueue {
 pub(crate) fn stand_in(db: &Db, name: &str, journaled: bool, engine: StandIn) -> Keyspace {
     let inner = &db.inner;
     let (dir, device) = (format!("keyspaces/{name}/999"), Arc::clone(&inner.device));
-    let generation = Generation::new(999, journaled, Box::new(engine), dir, device, None, None);
+    let instance = KeyspaceInstance::new(999, journaled, Box::new(engine), dir, device, None, None);
     let options = KeyspaceOptions { journaled, ..KeyspaceOptions::default() };
-    let slot = Arc::new(Slot::new(name, options, generation));
+    let slot = Arc::new(KeyspaceEntry::new(name, options, instance));
     inner.slots.write().insert(name.to_owned(), Arc::clone(&slot));
     let (inner, durability) = (Arc::clone(inner), db.durability);
-    Keyspace { inner, slot, durability, form: Form::Values }
+    Keyspace { inner, slot, durability, form: ValueForm::Values }
 }

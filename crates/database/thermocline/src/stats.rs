@@ -8,9 +8,9 @@ use device::IoCounts;
 
 use crate::database::{Db, Inner};
 use crate::expiry::ExpiryStats;
+use crate::keyspace_entry::KeyspaceEntry;
 use crate::memory_balance::MemoryMoves;
 use crate::options::KeyspaceOptions;
-use crate::slot::Slot;
 use crate::updates::UpdateStats;
 
 /// Figures of a database at one moment, read without stopping anything.
@@ -86,7 +86,7 @@ impl Db {
             return Vec::new();
         }
         let slots = self.inner.slots.read();
-        let of = |slot: &Arc<Slot>| {
+        let of = |slot: &Arc<KeyspaceEntry>| {
             let errors = slot.last_generation().engine.background_errors();
             let name = slot.name.clone();
             errors.into_iter().map(move |error| (name.clone(), error))
@@ -105,16 +105,16 @@ impl Inner {
     pub(crate) fn stats(&self) -> Stats {
         let slots = self.slots.read();
         let keyspaces = slots.values().map(|slot| {
-            let generation = slot.last_generation();
+            let instance = slot.last_generation();
             KeyspaceStats {
                 name: slot.name.clone(),
                 options: slot.stored_options(),
-                memory_share_bytes: generation.share.as_ref().map(|share| share.budget.limit()),
-                persisted: generation.engine.persisted(),
-                engine: generation.engine.stats(),
-                expiry: generation.expiry.as_ref().map(|expiry| expiry.stats()),
-                updates: generation.updates.stats(),
-                background_errors: generation.engine.background_errors(),
+                memory_share_bytes: instance.share.as_ref().map(|share| share.budget.limit()),
+                persisted: instance.engine.persisted(),
+                engine: instance.engine.stats(),
+                expiry: instance.expiry.as_ref().map(|expiry| expiry.stats()),
+                updates: instance.updates.stats(),
+                background_errors: instance.engine.background_errors(),
             }
         });
         Stats {

@@ -46,13 +46,13 @@ use engine::{Demand, Direction, InOrder, KeyRange, Op, Pin, Watch, check_key, ch
 use journal::Durability;
 use sync::locks::Mutex;
 
-use crate::database::{Db, Opened};
+use crate::database::{Db, OpenGuard};
 use crate::error::{Error, Result};
-use crate::expiry::Moment;
+use crate::expiry::ClockReading;
 use crate::keyspace::Keyspace;
+use crate::keyspace_entry::KeyspaceInstance;
 use crate::planted::{Planted, is_planted};
 use crate::rooms::{Rooms, in_groups};
-use crate::slot::Generation;
 use crate::snapshot::PinnedEngines;
 use crate::write::check_op;
 
@@ -64,18 +64,18 @@ use writes::{Made, Own, Writes};
 
 /// A transaction: see [`Db::begin`]. Dropping it rolls it back.
 pub struct Transaction {
-    inner: Arc<Opened>,
+    inner: Arc<OpenGuard>,
     durability: Durability,
     pin: OfProcess<Arc<Pin>>,
     /// By which values have ended or have not.
-    clock: Moment,
+    clock: ClockReading,
     watch: OfProcess<Watch>,
     state: OfProcess<Mutex<State>>,
 }
 
 struct State {
     /// The engines of the moment, by the slots' lock ids.
-    generations: Vec<(u32, Arc<Generation>)>,
+    instances: Vec<(u32, Arc<KeyspaceInstance>)>,
     reads: Reads,
     writes: Writes,
     held: Held,
@@ -124,11 +124,10 @@ impl Db {
         self.inner.check_open()?;
         let watch = OfProcess::new(self.inner.recent.watch(&self.inner.sequence));
         let pinned = self.inner.pin_engines(|_| true)?;
-        let PinnedEngines { pin, moment: clock, generations } = pinned;
+        let PinnedEngines { pin, moment: clock, instances } = pinned;
         let (reads, writes, conflict) = Default::default();
         let held = Held::new(&self.inner.memory);
-        let state =
-            OfProcess::new(Mutex::new(State { generations, reads, writes, held, conflict }));
+        let state = OfProcess::new(Mutex::new(State { instances, reads, writes, held, conflict }));
         let (inner, pin) = (Arc::clone(&self.inner), OfProcess::new(pin));
         Ok(Transaction { inner, durability: self.durability, pin, clock, watch, state })
     }
@@ -143,13 +142,13 @@ impl State {
 
     /// Returns the engine that filled the keyspace at the moment. For a keyspace that was made
     /// later it is the first engine, which had no pairs at the moment.
-    fn generation(&mut self, keyspace: &Keyspace) -> Result<Arc<Generation>> {
+    fn instance(&mut self, keyspace: &Keyspace) -> Result<Arc<KeyspaceInstance>> {
         let lock_id = keyspace.slot.lock_id;
-        if let Some((_, known)) = self.generations.iter().find(|(id, _)| *id == lock_id) {
+        if let Some((_, known)) = self.instances.iter().find(|(id, _)| *id == lock_id) {
             return Ok(Arc::clone(known));
         }
-        let made_later = keyspace.slot.generation()?;
-        self.generations.push((lock_id, Arc::clone(&made_later)));
+        let made_later = keyspace.slot.instance()?;
+        self.instances.push((lock_id, Arc::clone(&made_later)));
         Ok(made_later)
     }
 }
@@ -191,7 +190,7 @@ impl Transaction {
         // The operands that are merged into those values.
         let mut merges = Vec::new();
         let mut state = self.state.lock();
-        let generation = state.generation(keyspace)?;
+        let instance = state.instance(keyspace)?;
         for (place, key) in keys.iter().enumerate() {
             match state.writes.get(keyspace, key) {
                 Some(Own::Value(stored)) => {
@@ -204,7 +203,7 @@ impl Transaction {
             }
             state.hold(key.len())?;
             if !is_planted(Planted::AbsentUnread) {
-                state.reads.add_key(keyspace, &generation, key);
+                state.reads.add_key(keyspace, &instance, key);
             }
             wanted.push(*key);
             places.push(place);
@@ -216,10 +215,10 @@ impl Transaction {
         let mut found = |index: usize, value: Option<&[u8]>| {
             values[places[index]] = value.map(<[u8]>::to_vec);
             if value.is_some() && is_planted(Planted::AbsentUnread) {
-                self.state.lock().reads.add_key(keyspace, &generation, keys[places[index]]);
+                self.state.lock().reads.add_key(keyspace, &instance, keys[places[index]]);
             }
         };
-        self.read_others(keyspace, &generation, &wanted, &mut found)?;
+        self.read_others(keyspace, &instance, &wanted, &mut found)?;
         for (place, own) in merges {
             values[place] = own.over(keyspace, self.clock, keys[place], values[place].take())?;
         }
@@ -231,22 +230,22 @@ impl Transaction {
     fn read_others(
         &self,
         keyspace: &Keyspace,
-        generation: &Generation,
+        instance: &KeyspaceInstance,
         keys: &[&[u8]],
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         if keyspace.is_ordered() {
             let (at, mut value) = ((self.clock, self.pin.as_ref()), Vec::new());
             for (index, key) in keys.iter().enumerate() {
-                let is_there = generation.get_pinned(keyspace.form, at, key, &mut value)?;
+                let is_there = instance.get_pinned(keyspace.form, at, key, &mut value)?;
                 found(index, is_there.then_some(&value));
             }
             return Ok(());
         }
-        generation.multi_get_at(keyspace.form, self.clock, keys, found)?;
+        instance.multi_get_at(keyspace.form, self.clock, keys, found)?;
         // After the reads: a write that they may have seen is already noted [X1].
         let recent = &self.inner.recent;
-        let check = |key: &&[u8]| recent.check_key(generation.id, key, self.seqno());
+        let check = |key: &&[u8]| recent.check_key(instance.id, key, self.seqno());
         keys.iter().try_for_each(check).map_err(|overtaken| {
             let conflict = Error::overtaken(keyspace, overtaken);
             self.state.lock().conflict = Some(conflict.clone());
@@ -263,12 +262,12 @@ impl Transaction {
         self.put_stored(keyspace, key, &keyspace.stored(value)?)
     }
 
-    /// The same with a value that ends, as [`Keyspace::put_until`] does. An end that was past when
-    /// the transaction began removes the key.
+    /// The same with a value that ends, as [`Keyspace::put_with_expiry`] does. An end that was past
+    /// when the transaction began removes the key.
     ///
     /// # Errors
-    /// [`Error::NoEnds`]; otherwise as [`Transaction::put`].
-    pub fn put_until(
+    /// [`Error::NotExpiring`]; otherwise as [`Transaction::put`].
+    pub fn put_with_expiry(
         &self,
         keyspace: &Keyspace,
         key: &[u8],
@@ -333,10 +332,10 @@ impl Transaction {
         let Some((start, end)) = range.half_open() else { return Ok(()) };
         let op = Op::DeleteRange { start: &start, end: end.as_deref() };
         check_op(&op)?;
-        let generation = keyspace.slot.generation()?;
-        if !generation.engine.capabilities().deletes_ranges {
+        let instance = keyspace.slot.instance()?;
+        if !instance.engine.capabilities().deletes_ranges {
             // The engine's own error.
-            drop(generation.reserve(&Demand::Ops(&[op]))?);
+            drop(instance.reserve(&Demand::Ops(&[op]))?);
         }
         let mut state = self.state.lock();
         state.hold(start.len() + end.as_ref().map_or(0, Vec::len))?;
@@ -373,16 +372,16 @@ impl Transaction {
         self.check(keyspace)?;
         keyspace.check_order(InOrder::Scan)?;
         let mut state = self.state.lock();
-        let generation = state.generation(keyspace)?;
+        let instance = state.instance(keyspace)?;
         let own = state.writes.in_range(keyspace, &range, direction);
         let own = (own, state.writes.deleted(keyspace));
         state.hold(0)?;
-        let place = state.reads.add_range(keyspace, &generation, range.clone());
+        let place = state.reads.add_range(keyspace, &instance, range.clone());
         drop(state);
         let at = (self.clock, Arc::clone(&self.pin));
-        let cursor = generation.scan(keyspace.form, at, range, direction)?;
+        let cursor = instance.scan(keyspace.form, at, range, direction)?;
         let shown = (keyspace.clone(), self.clock);
-        let cursor = (cursor, generation);
+        let cursor = (cursor, instance);
         Ok(TransactionScan::new(&self.state, shown, place, cursor, own, direction))
     }
 
@@ -422,11 +421,11 @@ impl Transaction {
         inner.wait_for_journal();
         let checked_unlocked = inner.planted.has(Planted::CheckedUnlocked);
         let (mut wanted, mut watch): (Option<Made<'_>>, _) = (None, Some(watch));
-        let (seqno, generations) = loop {
-            let generations = writes.generations()?;
+        let (seqno, instances) = loop {
+            let instances = writes.instances()?;
             let rooms = match &wanted {
-                None => writes.reserve(&generations)?,
-                Some(made) => in_groups(writes.steps(&generations, made), Rooms::reserve)?,
+                None => writes.reserve(&instances)?,
+                Some(made) => in_groups(writes.steps(&instances, made), Rooms::reserve)?,
             };
             if checked_unlocked {
                 reads.check(&inner.recent, moment)?;
@@ -438,14 +437,14 @@ impl Transaction {
             };
             // Again, because a thread that closes the database does so with everything locked.
             inner.check_writable()?;
-            if !writes.are_filled_by(&generations)? {
+            if !writes.are_filled_by(&instances)? {
                 continue;
             }
             if !checked_unlocked {
                 reads.check(&inner.recent, moment)?;
             }
-            let made = writes.resolve(&generations, clock)?;
-            let steps = || writes.steps(&generations, &made);
+            let made = writes.resolve(&instances, clock)?;
+            let steps = || writes.steps(&instances, &made);
             if steps().is_empty() {
                 return Ok(None);
             }
@@ -461,12 +460,12 @@ impl Transaction {
                 wanted = Some(made);
                 continue;
             };
-            writes.note_made(&generations, &made);
+            writes.note_made(&instances, &made);
             drop(held);
             drop(outlived);
-            break (seqno, generations);
+            break (seqno, instances);
         };
-        let journaled = generations.iter().any(|generation| generation.journaled);
+        let journaled = instances.iter().any(|instance| instance.journaled);
         inner.settle(seqno, journaled, durability).map(Some)
     }
 

@@ -21,12 +21,12 @@ use engine::{At, Change, Demand, Lookup, Op, Operator, check_key};
 use crate::batch::{Batch, Step};
 use crate::database::{Db, Inner};
 use crate::error::Result;
-use crate::expiry::Form;
+use crate::expiry::ValueForm;
 use crate::keyspace::Keyspace;
+use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
 use crate::rmw::{Attempt, Old, Tried, Wanted, decide, op_of};
 use crate::rooms::{Granted, Group, Rooms, bytes_of, in_groups};
-use crate::slot::{Generation, Slot};
-use crate::write::{Part, check_op, generations, pairs};
+use crate::write::{Part, check_op, instances, pairs};
 
 /// Limits of a write that must not wait. Longer ones are left to a thread that may wait.
 #[derive(Clone, Copy, Debug)]
@@ -66,8 +66,8 @@ impl Keyspace {
     }
 
     /// [`Keyspace::rmw_with`] as far as memory knows the old value, and without waiting, as
-    /// [`Keyspace::try_put`]. If memory does not know it, a [`crate::Seat`] looks the old value up.
-    /// In a keyspace without a journal, a new value of more than 64 KiB has to wait, since its
+    /// [`Keyspace::try_put`]. If memory does not know it, a [`crate::Session`] looks the old value
+    /// up. In a keyspace without a journal, a new value of more than 64 KiB has to wait, since its
     /// length is not known before it is made.
     ///
     /// # Errors
@@ -85,9 +85,9 @@ impl Keyspace {
     pub fn wait_to_write(&self) -> Result<()> {
         self.inner.check_writable()?;
         self.inner.wait_for_journal_of(&self.slot);
-        let generation = self.slot.current()?;
+        let instance = self.slot.current()?;
         // If that is refused, the write reports it.
-        let _refused = Granted::reserve_for_value(&generation, b"any", engine::VALUE_BYTES_GUESSED);
+        let _refused = Granted::reserve_for_value(&instance, b"any", engine::VALUE_BYTES_GUESSED);
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl Inner {
     /// Writes a put or a delete.
     pub(crate) fn try_write_one(
         &self,
-        slot: &Slot,
+        slot: &KeyspaceEntry,
         op: &Op<'_>,
         limits: Limits,
     ) -> Result<Option<SeqNo>> {
@@ -130,8 +130,8 @@ impl Inner {
         let Some(_held) = held else { return Ok(None) };
         // Again, since a close of the database holds all locks.
         self.check_writable()?;
-        let generation = slot.current()?;
-        self.try_commit(&[Group { generation: &generation, ops: std::slice::from_ref(op) }], limits)
+        let instance = slot.current()?;
+        self.try_commit(&[Group { instance: &instance, ops: std::slice::from_ref(op) }], limits)
     }
 
     /// Writes a batch. A batch that deletes ranges locks every key, and one that merges may read
@@ -146,8 +146,8 @@ impl Inner {
         let held = self.locks.try_many(steps.iter().map(Step::place), limits.lock_wait);
         let Some(_held) = held else { return Ok(None) };
         self.check_writable()?;
-        let generations = generations(steps)?;
-        let steps = pairs(&generations, steps, moment);
+        let instances = instances(steps)?;
+        let steps = pairs(&instances, steps, moment);
         in_groups(steps, |groups| self.try_commit(groups, limits))
     }
 
@@ -161,14 +161,14 @@ impl Inner {
         if bytes > limits.bytes {
             return Ok(None);
         }
-        let journaled = groups.iter().any(|group| group.generation.journaled);
+        let journaled = groups.iter().any(|group| group.instance.journaled);
         if journaled && self.must_wait_for_journal() {
             return Ok(None);
         }
         // An engine refuses here what it never takes, before anything is journaled.
-        if let [Group { generation, ops }] = groups {
-            let Some(room) = Granted::or_more(None, generation, ops)? else { return Ok(None) };
-            return self.try_commit_reserved(&mut [Part { generation, ops, room }], journaled);
+        if let [Group { instance, ops }] = groups {
+            let Some(room) = Granted::or_more(None, instance, ops)? else { return Ok(None) };
+            return self.try_commit_reserved(&mut [Part { instance, ops, room }], journaled);
         }
         match Rooms::default().of_parts(groups)? {
             Some(mut parts) => self.try_commit_reserved(&mut parts, journaled),
@@ -179,8 +179,8 @@ impl Inner {
     /// Does a read-modify-write as far as memory knows the old value. Not settled.
     pub(crate) fn try_rmw(
         &self,
-        slot: &Slot,
-        form: Form,
+        slot: &KeyspaceEntry,
+        form: ValueForm,
         key: &[u8],
         operator: &mut dyn Operator,
         limits: Limits,
@@ -196,8 +196,8 @@ impl Inner {
     /// Continues with an old value that was looked up. Not settled.
     pub(crate) fn try_rmw_with_old(
         &self,
-        slot: &Slot,
-        form: Form,
+        slot: &KeyspaceEntry,
+        form: ValueForm,
         old: &Old<'_>,
         operator: &mut dyn Operator,
     ) -> Result<Tried> {
@@ -222,7 +222,7 @@ impl Inner {
 
     fn try_rmw_locked(
         &self,
-        slot: &Slot,
+        slot: &KeyspaceEntry,
         key: &[u8],
         operator: &mut dyn Operator,
         limits: Limits,
@@ -230,21 +230,21 @@ impl Inner {
         let held = self.locks.try_one(slot.lock_id, key, limits.lock_wait);
         let Some(_held) = held else { return Ok(Tried::MustWait) };
         self.check_writable()?;
-        let generation = slot.current()?;
+        let instance = slot.current()?;
         let mut value = Vec::new();
-        let had_value = match generation.lookup(key, At::ForUpdate, &mut value)? {
+        let had_value = match instance.lookup(key, At::ForUpdate, &mut value)? {
             Lookup::Found => true,
             Lookup::Absent => false,
             Lookup::Pending(_) => return Ok(Tried::NeedsRead),
         };
         let change = decide(operator, had_value, value);
-        self.try_change(&generation, key, had_value, &change, limits)
+        self.try_change(&instance, key, had_value, &change, limits)
     }
 
     /// Commits the change that an operator has decided; the key is locked for this one alone.
     fn try_change(
         &self,
-        generation: &Generation,
+        instance: &KeyspaceInstance,
         key: &[u8],
         had_value: bool,
         change: &Change,
@@ -252,10 +252,10 @@ impl Inner {
     ) -> Result<Tried> {
         let Some(op) = op_of(change, key, had_value) else { return Ok(Tried::Done(None)) };
         check_op(&op)?;
-        let group = Group { generation, ops: std::slice::from_ref(&op) };
+        let group = Group { instance, ops: std::slice::from_ref(&op) };
         Ok(match self.try_commit(&[group], limits)? {
             Some(seqno) => {
-                generation.updates.note_written(&op);
+                instance.updates.note_written(&op);
                 Tried::Done(Some(seqno))
             }
             None => Tried::MustWait,
@@ -265,7 +265,7 @@ impl Inner {
     /// Leaves a read-modify-write to the engine, if no journal has to agree.
     fn try_rmw_in_engine(
         &self,
-        slot: &Slot,
+        slot: &KeyspaceEntry,
         key: &[u8],
         operator: &mut dyn Operator,
         limits: Limits,
@@ -273,13 +273,13 @@ impl Inner {
         let held = self.locks.try_shared(slot.lock_id, key, limits.lock_wait);
         let Some(_held) = held else { return Ok(Tried::MustWait) };
         self.check_writable()?;
-        let generation = slot.current()?;
+        let instance = slot.current()?;
         let mut bytes_max = engine::VALUE_BYTES_GUESSED;
         loop {
-            let room = generation.try_reserve(&Demand::Update { key, bytes_max })?;
+            let room = instance.try_reserve(&Demand::Update { key, bytes_max })?;
             let Some(mut room) = room else { return Ok(Tried::MustWait) };
             let Some(ticket) = self.sequence.try_begin() else { return Ok(Tried::MustWait) };
-            match self.rmw_numbered(&generation, key, operator, &mut room, ticket)? {
+            match self.rmw_numbered(&instance, key, operator, &mut room, ticket)? {
                 Attempt::Done(seqno) => return Ok(Tried::Done(seqno)),
                 Attempt::NeedsRead(_) => return Ok(Tried::NeedsRead),
                 Attempt::NeedsRoom(Wanted::Value(bytes)) if bytes <= Limits::UNKNOWN_BYTES_MAX => {

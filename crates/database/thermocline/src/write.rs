@@ -51,17 +51,17 @@ use journal::Durability;
 use crate::batch::{Batch, Step};
 use crate::database::Inner;
 use crate::error::{Error, Result};
-use crate::expiry::Moment;
+use crate::expiry::ClockReading;
 use crate::keyspace::Keyspace;
+use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
 use crate::merge;
 use crate::planted::{Planted, is_planted};
 use crate::record;
 use crate::rooms::{Group, Rooms, USUAL_VALUE, in_groups};
-use crate::slot::{Generation, Slot};
 
 /// The steps of a write that go to one engine, and their room in it.
 pub(crate) struct Part<'a> {
-    pub(crate) generation: &'a Generation,
+    pub(crate) instance: &'a KeyspaceInstance,
     pub(crate) ops: &'a [Op<'a>],
     pub(crate) room: Reservation<'a>,
 }
@@ -70,7 +70,7 @@ impl Part<'_> {
     /// Notifies the thread that removes expired values of new expiries.
     #[inline]
     fn note_ends(&self) {
-        if let Some(expiry) = &self.generation.expiry {
+        if let Some(expiry) = &self.instance.expiry {
             self.ops.iter().filter_map(Op::value).for_each(|stored| expiry.note_written(stored));
         }
     }
@@ -138,7 +138,7 @@ impl Inner {
     /// Writes one step. Returns its number once it has reached `durability`.
     pub(crate) fn write_one(
         &self,
-        slot: &Slot,
+        slot: &KeyspaceEntry,
         op: Op<'_>,
         durability: Durability,
     ) -> Result<SeqNo> {
@@ -147,27 +147,27 @@ impl Inner {
         let ops = std::slice::from_ref(&op);
         loop {
             self.wait_for_journal_of(slot);
-            let generation = slot.current()?;
-            let room = generation.reserve(&Demand::Ops(ops))?;
+            let instance = slot.current()?;
+            let room = instance.reserve(&Demand::Ops(ops))?;
             let held = match op.is_range() {
                 true => self.locks.all(),
                 false => self.lock_one(slot, op.key()),
             };
             // Again, since a thread that closes the database does so with everything locked.
             self.check_writable()?;
-            if !slot.is_filled_by(&generation)? {
+            if !slot.is_filled_by(&instance)? {
                 continue;
             }
-            let seqno = self.commit_reserved(&mut [Part { generation: &generation, ops, room }])?;
+            let seqno = self.commit_reserved(&mut [Part { instance: &instance, ops, room }])?;
             drop(held);
-            return self.settle(seqno, generation.journaled, durability);
+            return self.settle(seqno, instance.journaled, durability);
         }
     }
 
     /// Waits for a journal that is too long, with nothing locked, before a write to a keyspace is
     /// admitted [I4].
     #[inline]
-    pub(crate) fn wait_for_journal_of(&self, slot: &Slot) {
+    pub(crate) fn wait_for_journal_of(&self, slot: &KeyspaceEntry) {
         if slot.options.journaled {
             self.wait_for_journal();
         }
@@ -180,7 +180,7 @@ impl Inner {
             let mut each = parts.chunks_mut(1).map(|part| self.commit_reserved(part));
             return each.try_fold(SeqNo::ZERO, |_, written| written);
         }
-        let journaled = parts.iter().any(|part| part.generation.journaled);
+        let journaled = parts.iter().any(|part| part.instance.journaled);
         if journaled {
             check_size(parts)?;
         }
@@ -210,9 +210,9 @@ impl Inner {
         }
         let ticket = (!self.planted.has(Planted::VisibleEarly)).then_some(ticket);
         for part in &mut *parts {
-            let applied = part.generation.engine.apply(part.ops, seqno, &mut part.room);
+            let applied = part.instance.engine.apply(part.ops, seqno, &mut part.room);
             applied.map_err(|error| self.fail_for_good(error.into()))?;
-            part.generation.note_applied(seqno);
+            part.instance.note_applied(seqno);
             part.note_ends();
             if ticket.is_none() {
                 std::thread::yield_now();
@@ -272,28 +272,28 @@ impl Inner {
     #[inline]
     pub(crate) fn note(&self, parts: &[Part<'_>], seqno: SeqNo) {
         if self.recent.is_watched() {
-            parts.iter().for_each(|part| self.note_steps(part.generation, part.ops, seqno));
+            parts.iter().for_each(|part| self.note_steps(part.instance, part.ops, seqno));
         }
     }
 
     /// The same for a write to one engine.
     #[inline]
-    pub(crate) fn note_write(&self, generation: &Generation, ops: &[Op<'_>], seqno: SeqNo) {
+    pub(crate) fn note_write(&self, instance: &KeyspaceInstance, ops: &[Op<'_>], seqno: SeqNo) {
         if self.recent.is_watched() {
-            self.note_steps(generation, ops, seqno);
+            self.note_steps(instance, ops, seqno);
         }
     }
 
     #[cold]
-    fn note_steps(&self, generation: &Generation, ops: &[Op<'_>], seqno: SeqNo) {
+    fn note_steps(&self, instance: &KeyspaceInstance, ops: &[Op<'_>], seqno: SeqNo) {
         let recent = &self.recent;
         for op in ops {
             match op {
                 Op::DeleteRange { .. } if is_planted(Planted::RangesUnnoted) => {}
                 Op::DeleteRange { start, end } => {
-                    recent.note_range(generation.id, start, *end, seqno);
+                    recent.note_range(instance.id, start, *end, seqno);
                 }
-                op => recent.note(generation.id, op.key(), seqno),
+                op => recent.note(instance.id, op.key(), seqno),
             }
         }
     }
@@ -329,16 +329,16 @@ impl Inner {
             return Ok(None);
         }
         let merges = steps.iter().any(|step| step.operand().is_some());
-        let mut wanted: Option<(Vec<merge::batch::Made>, Moment)> = None;
+        let mut wanted: Option<(Vec<merge::batch::Made>, ClockReading)> = None;
         loop {
-            let generations = generations(steps)?;
-            if generations.iter().any(|generation| generation.journaled) {
+            let instances = instances(steps)?;
+            if instances.iter().any(|instance| instance.journaled) {
                 self.wait_for_journal();
             }
             let rooms = match &wanted {
-                None => reserve_for_steps(&generations, steps, moment)?,
+                None => reserve_for_steps(&instances, steps, moment)?,
                 Some((made, moment)) => {
-                    let made = merge::batch::made_steps(steps, &generations, made, *moment);
+                    let made = merge::batch::made_steps(steps, &instances, made, *moment);
                     in_groups(made, Rooms::reserve)?
                 }
             };
@@ -349,11 +349,11 @@ impl Inner {
                 self.locks.many(steps.iter().map(Step::place))
             };
             self.check_writable()?;
-            if !are_filled_by(steps, &generations)? {
+            if !are_filled_by(steps, &instances)? {
                 continue;
             }
             if !merges {
-                let written = pairs(&generations, steps, moment);
+                let written = pairs(&instances, steps, moment);
                 let seqno = in_groups(written, |groups| self.commit_in(groups, rooms))?;
                 debug_assert!(seqno.is_some(), "room was reserved for the same operations");
                 if seqno.is_some() {
@@ -362,7 +362,7 @@ impl Inner {
                 continue;
             }
             let held = (!self.planted.has(Planted::MergedUnlocked)).then_some(held);
-            match self.commit_merges(steps, &generations, rooms)? {
+            match self.commit_merges(steps, &instances, rooms)? {
                 Merged::Done(written) => return Ok(written),
                 Merged::NeedsRoom(made, moment) => wanted = Some((made, moment)),
             }
@@ -385,9 +385,9 @@ impl Inner {
 
     /// Refuses steps that are never written. Returns the moment that decides which values have
     /// expired.
-    pub(crate) fn check_steps(&self, steps: &[Step]) -> Result<Moment> {
+    pub(crate) fn check_steps(&self, steps: &[Step]) -> Result<ClockReading> {
         self.check_writable()?;
-        let moment = Moment::now(&self.options.environment);
+        let moment = ClockReading::now(&self.options.environment);
         for step in steps {
             check_op(&step.op(moment))?;
             step.check_stored()?;
@@ -401,7 +401,7 @@ impl Inner {
 }
 
 /// Returns the step, or a put of a usual value in place of a merge.
-fn expected_op(step: &Step, moment: Moment) -> Op<'_> {
+fn expected_op(step: &Step, moment: ClockReading) -> Op<'_> {
     match step.operand() {
         Some(_) => Op::Put { key: step.place().1, value: &USUAL_VALUE },
         None => step.op(moment),
@@ -410,11 +410,11 @@ fn expected_op(step: &Step, moment: Moment) -> Op<'_> {
 
 /// Does step 2 of a batch. The values of its merges are not known yet.
 fn reserve_for_steps<'g>(
-    generations: &'g [Arc<Generation>],
+    instances: &'g [Arc<KeyspaceInstance>],
     steps: &[Step],
-    moment: Moment,
+    moment: ClockReading,
 ) -> Result<Rooms<'g>> {
-    let each = || generations.iter().zip(steps);
+    let each = || instances.iter().zip(steps);
     let all = each().map(|(one, step)| (&**one, expected_op(step, moment)));
     let is_known = |step: &Step| step.operand().is_none();
     match in_groups(all.collect(), Rooms::reserve) {
@@ -434,23 +434,23 @@ impl Inner {
     fn commit_merges(
         &self,
         steps: &[Step],
-        generations: &[Arc<Generation>],
+        instances: &[Arc<KeyspaceInstance>],
         rooms: Rooms<'_>,
     ) -> Result<Merged> {
         // Read with the keys locked [E1 of `expiry`].
-        let moment = Moment::now(&self.options.environment);
-        let made = merge::batch::resolve(steps, generations, moment)?;
+        let moment = ClockReading::now(&self.options.environment);
+        let made = merge::batch::resolve(steps, instances, moment)?;
         if self.planted.has(Planted::MergedUnlocked) {
             std::thread::yield_now();
         }
-        let written = merge::batch::made_steps(steps, generations, &made, moment);
+        let written = merge::batch::made_steps(steps, instances, &made, moment);
         if written.is_empty() {
             return Ok(Merged::Done(None));
         }
         let written = in_groups(written, |groups| self.commit_in(groups, rooms))?;
         Ok(match written {
             Some(seqno) => {
-                merge::batch::note_made(steps, generations, &made);
+                merge::batch::note_made(steps, instances, &made);
                 Merged::Done(Some(seqno))
             }
             None => Merged::NeedsRoom(made, moment),
@@ -463,27 +463,27 @@ enum Merged {
     /// It is written, unless there was nothing to write.
     Done(Option<SeqNo>),
     /// Nothing is; this was made of it, by the clock.
-    NeedsRoom(Vec<merge::batch::Made>, Moment),
+    NeedsRoom(Vec<merge::batch::Made>, ClockReading),
 }
 
 /// The engines that take the steps now.
-pub(crate) fn generations(steps: &[Step]) -> Result<Vec<Arc<Generation>>> {
-    steps.iter().map(|step| step.keyspace.slot.generation()).collect()
+pub(crate) fn instances(steps: &[Step]) -> Result<Vec<Arc<KeyspaceInstance>>> {
+    steps.iter().map(|step| step.keyspace.slot.instance()).collect()
 }
 
 /// The steps by the clock at `moment`, each with its engine.
 pub(crate) fn pairs<'a>(
-    generations: &'a [Arc<Generation>],
+    instances: &'a [Arc<KeyspaceInstance>],
     steps: &'a [Step],
-    moment: Moment,
-) -> Vec<(&'a Generation, Op<'a>)> {
-    generations.iter().zip(steps).map(|(one, step)| (&**one, step.op(moment))).collect()
+    moment: ClockReading,
+) -> Vec<(&'a KeyspaceInstance, Op<'a>)> {
+    instances.iter().zip(steps).map(|(one, step)| (&**one, step.op(moment))).collect()
 }
 
 /// Returns whether these engines still fill the keyspaces of the steps, whose keys are locked.
-pub(crate) fn are_filled_by(steps: &[Step], generations: &[Arc<Generation>]) -> Result<bool> {
-    for (step, generation) in steps.iter().zip(generations) {
-        if !step.keyspace.slot.is_filled_by(generation)? {
+pub(crate) fn are_filled_by(steps: &[Step], instances: &[Arc<KeyspaceInstance>]) -> Result<bool> {
+    for (step, instance) in steps.iter().zip(instances) {
+        if !step.keyspace.slot.is_filled_by(instance)? {
             return Ok(false);
         }
     }
@@ -491,9 +491,9 @@ pub(crate) fn are_filled_by(steps: &[Step], generations: &[Arc<Generation>]) -> 
 }
 
 fn encode(parts: &[Part<'_>], record: &mut Vec<u8>) {
-    for part in parts.iter().filter(|part| part.generation.journaled) {
+    for part in parts.iter().filter(|part| part.instance.journaled) {
         for op in part.ops {
-            record::encode(part.generation.id, op, record);
+            record::encode(part.instance.id, op, record);
         }
         if is_planted(Planted::PartsUnrecorded) {
             break;
@@ -502,7 +502,7 @@ fn encode(parts: &[Part<'_>], record: &mut Vec<u8>) {
 }
 
 fn check_size(parts: &[Part<'_>]) -> Result<()> {
-    let journaled = parts.iter().filter(|part| part.generation.journaled);
+    let journaled = parts.iter().filter(|part| part.instance.journaled);
     let bytes = journaled.flat_map(|part| part.ops).map(record::encoded_bytes_max).sum::<u64>();
     let limit = journal::Options::RECORD_BYTES_MAX as u64;
     if bytes > limit { Err(Error::WriteTooLarge { bytes, limit }) } else { Ok(()) }

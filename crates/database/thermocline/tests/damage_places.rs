@@ -9,8 +9,8 @@ use std::sync::Arc;
 use device::{Device, File, Mode};
 use futures::executor::block_on;
 use thermocline::{
-    Backups, Begun, Change, Completed, Db, EngineKind, Error, KeyRange, Keyspace, KeyspaceOptions,
-    Options, Progress,
+    Backups, Change, Completed, Db, EngineKind, Error, KeyRange, Keyspace, KeyspaceOptions,
+    Options, Progress, SessionGet,
 };
 
 use crate::small_parts::with_small_parts;
@@ -89,13 +89,13 @@ fn must_name(engine: EngineKind, call: &str, mut each: impl FnMut(u32) -> Result
 }
 
 fn on_a_seat(space: &Keyspace, number: u32) -> Result<(), Error> {
-    let mut seat = space.seat(1)?;
-    if seat.begin_get(0, &key(number), &mut Vec::new())? != Begun::Pending {
+    let mut session = space.session(1)?;
+    if session.begin_get(0, &key(number), &mut Vec::new())? != SessionGet::Pending {
         return Ok(());
     }
     let mut found = Ok(());
-    while seat.pending() > 0 {
-        seat.complete(true, &mut |_, outcome: Result<Completed<'_>, Error>| {
+    while session.pending() > 0 {
+        session.complete(true, &mut |_, outcome: Result<Completed<'_>, Error>| {
             found = outcome.map(drop);
         })?;
     }
@@ -107,7 +107,7 @@ fn every_call_names_the_file(engine: EngineKind) {
     must_name(engine, "get", |number| space.get(&key(number)).map(drop));
     must_name(engine, "multi_get", |number| space.multi_get(&[&key(number)]).map(drop));
     must_name(engine, "get_async", |number| block_on(space.get_async(&key(number))).map(drop));
-    must_name(engine, "seat", |number| on_a_seat(&space, number));
+    must_name(engine, "session", |number| on_a_seat(&space, number));
     must_name(engine, "walk", |_| space.walk(None, |_, _| ControlFlow::Continue(())));
     must_name(engine, "rmw", |number| space.rmw(&key(number), |_| Change::Keep).map(drop));
     let transaction = db.begin().unwrap();

@@ -135,7 +135,7 @@ fn a_snapshot_outlives_clearing_and_dropping() {
     let cleared = db.existing_keyspace("cleared").unwrap();
     assert_eq!(cleared.get(b"k").unwrap().as_deref(), Some(&b"3"[..]), "replay skips the old one");
     let leftovers = std::fs::read_dir(dir.path().join("keyspaces/cleared")).unwrap().count();
-    assert_eq!(leftovers, 1, "the old generation's files are gone");
+    assert_eq!(leftovers, 1, "the old instance's files are gone");
     assert!(!dir.path().join("keyspaces/dropped").exists());
 }
 

@@ -11,7 +11,7 @@ use std::thread;
 
 use device::process::testing::{Child, exit_without_destructors};
 use thermocline::{
-    Backups, Batch, Change, ChangeWithEnd, Db, Durability, EngineKind, Error, KeyRange, Keyspace,
+    Backups, Batch, Change, Db, Durability, EngineKind, Error, ExpiringChange, KeyRange, Keyspace,
     KeyspaceOptions, MergeName, MergeOperators, Options, Progress, Result, check,
 };
 
@@ -97,7 +97,7 @@ fn calls_of_keyspace(space: &Keyspace, unlike: &mut Unlike) {
     unlike.check("clear", space.clear());
     unlike.check("live_keys", space.live_keys());
     unlike.check("stats", space.stats().map(drop));
-    unlike.check("seat", space.seat(1).map(drop));
+    unlike.check("session", space.session(1).map(drop));
     unlike.check("ingestion", space.ingestion().map(drop));
     unlike.poll("get_async", space.get_async(b"before1"));
     unlike.poll("put_async", space.put_async(b"child", b"c"));
@@ -110,20 +110,23 @@ fn calls_of_keyspace(space: &Keyspace, unlike: &mut Unlike) {
 
 fn calls_of_values_that_end(space: &Keyspace, unlike: &mut Unlike) {
     let (never, hour) = (u64::MAX, std::time::Duration::from_secs(3600));
-    unlike.check("put_until", space.put_until(b"child", b"c", never));
-    unlike.check("put_for", space.put_for(b"child", b"c", hour));
-    unlike.check("get_with_end", space.get_with_end(b"before1"));
+    unlike.check("put_with_expiry", space.put_with_expiry(b"child", b"c", never));
+    unlike.check("put_with_ttl", space.put_with_ttl(b"child", b"c", hour));
+    unlike.check("get_with_expiry", space.get_with_expiry(b"before1"));
     unlike.check("expire_at", space.expire_at(b"before1", 1));
     unlike.check("persist", space.persist(b"before1"));
-    unlike.check("rmw_with_end", space.rmw_with_end(b"before1", |_| ChangeWithEnd::Delete));
-    unlike.check("compare_and_swap_until", space.compare_and_swap_until(b"a", None, b"c", never));
+    unlike.check("rmw_with_expiry", space.rmw_with_expiry(b"before1", |_| ExpiringChange::Delete));
+    unlike.check(
+        "compare_and_swap_with_expiry",
+        space.compare_and_swap_with_expiry(b"a", None, b"c", never),
+    );
     unlike.check("expiry_stats", space.expiry_stats());
-    unlike.check("remove_ended", space.remove_ended());
+    unlike.check("remove_expired", space.remove_expired());
     unlike.poll("put_until_async", space.put_until_async(b"child", b"c", never));
     unlike.poll("put_for_async", space.put_for_async(b"child", b"c", hour));
     unlike.poll(
         "rmw_with_end_async",
-        space.rmw_with_end_async(b"before1", |_| ChangeWithEnd::Delete),
+        space.rmw_with_end_async(b"before1", |_| ExpiringChange::Delete),
     );
     unlike.poll(
         "compare_and_swap_until_async",
@@ -175,7 +178,7 @@ fn calls_of_open_values(db: &Db, space: &Keyspace) -> impl FnOnce(&mut Unlike) +
     transaction.put(&space, b"child", b"c").unwrap();
     let committed = db.begin().unwrap();
     committed.put(&space, b"child", b"c").unwrap();
-    let mut seat = space.seat(4).unwrap();
+    let mut session = space.session(4).unwrap();
     let mut ingestion =
         (space.options().engine == EngineKind::Lsm).then(|| space.ingestion().unwrap());
     if let Some(ingestion) = &mut ingestion {
@@ -188,15 +191,22 @@ fn calls_of_open_values(db: &Db, space: &Keyspace) -> impl FnOnce(&mut Unlike) +
         unlike.check("transaction.delete", transaction.delete(&space, b"before1"));
         unlike.check("transaction.merge", transaction.merge(&space, b"child", b"c"));
         unlike.check("transaction.multi_get", transaction.multi_get(&space, &[b"before1"]));
-        unlike.check("transaction.put_until", transaction.put_until(&space, b"child", b"c", 1));
+        unlike.check(
+            "transaction.put_with_expiry",
+            transaction.put_with_expiry(&space, b"child", b"c", 1),
+        );
         let all = KeyRange::all();
         unlike.check("transaction.delete_range", transaction.delete_range(&space, &all));
         unlike.check("transaction.commit", committed.commit());
-        unlike.check("seat.begin_get", seat.begin_get(0, b"before1", &mut Vec::new()).map(drop));
+        unlike.check(
+            "session.begin_get",
+            session.begin_get(0, b"before1", &mut Vec::new()).map(drop),
+        );
         let operator = Box::new(|_: Option<&[u8]>| Change::Delete);
-        unlike.check("seat.begin_rmw", seat.begin_rmw(0, b"before1", operator).map(drop));
-        unlike.check("seat.begin_old", seat.begin_old(0, b"before1").map(drop));
-        unlike.check("seat.complete", seat.complete(true, &mut |_, _| {}));
+        unlike.check("session.begin_rmw", session.begin_rmw(0, b"before1", operator).map(drop));
+        unlike
+            .check("session.lookup_for_update", session.lookup_for_update(0, b"before1").map(drop));
+        unlike.check("session.complete", session.complete(true, &mut |_, _| {}));
         if let Some(mut scan) = scan {
             scan.seek(b"before2");
             unlike.check("scan.next", scan.next().transpose());

@@ -403,8 +403,8 @@ fn foreign_files_that_cannot_be_read_refuse_no_opening() {
     let mut places = ["", "journal", "keyspaces"].map(|name| dir.path().join(name)).to_vec();
     for &engine in EngineKind::ALL {
         let place = dir.path().join("keyspaces").join(engine.to_string());
-        let generations: Vec<_> = std::fs::read_dir(place).unwrap().collect();
-        places.push(generations[0].as_ref().unwrap().path());
+        let instances: Vec<_> = std::fs::read_dir(place).unwrap().collect();
+        places.push(instances[0].as_ref().unwrap().path());
     }
     let mut sockets = Vec::new();
     for place in places {

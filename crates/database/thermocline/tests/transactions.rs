@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use rand::RngExt;
 use tempfile::TempDir;
 use thermocline::{
-    Batch, Begun, BegunRmw, Change, Db, Direction, EngineKind, Environment, Error, KeyRange,
-    Keyspace, KeyspaceOptions, Operator, Options, Swap, Transaction, TransactionOptions,
+    Batch, Change, Db, Direction, EngineKind, Environment, Error, KeyRange, Keyspace,
+    KeyspaceOptions, Operator, Options, SessionGet, SessionRmw, Swap, Transaction,
+    TransactionOptions,
 };
 
 const MIB: u64 = 1 << 20;
@@ -290,18 +291,18 @@ impl Operator for Add {
 }
 
 fn by_seat(space: &Keyspace, key: &[u8]) {
-    let mut seat = space.seat(1).unwrap();
-    match seat.begin_rmw(0, key, Box::new(Add)).unwrap() {
-        BegunRmw::Done(seqno) => assert!(seqno.is_some()),
-        BegunRmw::Pending => {
-            while seat.pending() > 0 {
-                seat.complete(true, &mut |_, outcome| assert!(outcome.is_ok())).unwrap();
+    let mut session = space.session(1).unwrap();
+    match session.begin_rmw(0, key, Box::new(Add)).unwrap() {
+        SessionRmw::Done(seqno) => assert!(seqno.is_some()),
+        SessionRmw::Pending => {
+            while session.pending() > 0 {
+                session.complete(true, &mut |_, outcome| assert!(outcome.is_ok())).unwrap();
             }
         }
-        BegunRmw::Full(_) => unreachable!("one of one"),
+        SessionRmw::Full(_) => unreachable!("one of one"),
     }
     let mut value = Vec::new();
-    assert_ne!(seat.begin_get(1, key, &mut value).unwrap(), Begun::Full);
+    assert_ne!(session.begin_get(1, key, &mut value).unwrap(), SessionGet::Full);
 }
 
 #[test]
@@ -312,7 +313,7 @@ fn every_way_of_writing_is_seen() {
         ("delete", |_, space, key| assert!(space.delete(key).is_ok())),
         ("rmw", |_, space, key| assert!(space.rmw(key, |_| Change::Put(vec![2])).is_ok())),
         ("rmw in place", |_, space, key| assert!(space.rmw_with(key, &mut Add).is_ok())),
-        ("seat", |_, space, key| by_seat(space, key)),
+        ("session", |_, space, key| by_seat(space, key)),
         ("batch", |db, space, key| {
             let mut batch = Batch::new();
             batch.put(space, b"another", b"v").put(space, key, b"2");

@@ -13,12 +13,12 @@ mod source {
     pub(crate) mod address;
     pub(crate) mod hash_index;
     pub(crate) mod key_hash;
-    pub(crate) mod patience;
     pub(crate) mod planted;
     pub(crate) mod position;
+    pub(crate) mod spin_wait;
 }
 
-use source::{address, hash_index, key_hash, patience, planted, position};
+use source::{address, hash_index, key_hash, planted, position, spin_wait};
 
 use std::hint::black_box;
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use admission::{Pace, WriteController};
+use admission::{DebtPolicy, WriteController};
 use engine::{Demand, Error, InOrder, Op, Reservation, Result, Wait};
 use sync::locks::Mutex;
 
@@ -49,7 +49,7 @@ const DEBT_AT_TWICE: Duration = Duration::from_millis(10);
 const DEBT_MAX: Duration = Duration::from_secs(1);
 /// The share of its mark from which on the index has no room at all.
 const OUT_OF_MEMORY: f64 = 2.0;
-const PACE: Pace = Pace {
+const PACE: DebtPolicy = DebtPolicy {
     debt_min: Duration::from_micros(200),
     payment_max: Duration::from_millis(10),
     // Ten writers may wait for their turns that all pay.
@@ -144,13 +144,13 @@ impl Admission {
         self.is_hopeless.store(is_hopeless, Relaxed);
         self.unit_nanos.store(unit_nanos, Relaxed);
         self.level.store(level, Relaxed);
-        if self.delay() == 0 {
+        if self.delay_per_unit() == 0 {
             self.writers.forgive();
         }
     }
 
     /// Returns the nanoseconds that a write owes for each unit: 0 if there is nothing to wait for.
-    fn delay(&self) -> u64 {
+    fn delay_per_unit(&self) -> u64 {
         let is_behind = self.level.load(Relaxed) == BEHIND && !self.is_hopeless.load(Relaxed);
         if is_behind { self.unit_nanos.load(Relaxed) } else { 0 }
     }
@@ -177,9 +177,9 @@ impl Admission {
     }
 
     /// Pays a part of the debt, of which `units` are new, if compaction is behind.
-    fn slow_down(&self, units: u64) {
+    fn delay(&self, units: u64) {
         if !self.is_none() {
-            self.writers.slow_down(units * UNIT_BYTES, || self.delay());
+            self.writers.delay(units * UNIT_BYTES, || self.delay_per_unit());
         }
     }
 }
@@ -197,7 +197,7 @@ impl Shared {
             Wait::Yes => {
                 self.note_new_page();
                 self.check_level(size)?;
-                self.admission.slow_down(size.units);
+                self.admission.delay(size.units);
                 self.check_level(size)?;
                 self.hold_room_for(size.bytes)?;
                 self.reserve_in_log(size.bytes).map(Some)
@@ -261,7 +261,7 @@ impl Shared {
     /// Does steps 2 to 4 for a writer that must not wait. A refusal is left to a writer that may.
     fn try_reserve(&self, size: Size) -> Result<Option<Reservation<'_>>> {
         self.note_new_page();
-        let is_free = self.admission.delay() == 0 && self.check_level(size).is_ok();
+        let is_free = self.admission.delay_per_unit() == 0 && self.check_level(size).is_ok();
         if !is_free {
             return Ok(None);
         }

@@ -24,7 +24,7 @@ use engine::{Error, Result};
 use environment::Environment;
 
 use crate::address::LogAddress;
-use crate::checkpoint::{Identity, LogUnits, Span, Standing};
+use crate::checkpoint::{Committed, Identity, LogUnits, Span};
 use crate::cold_index::{CHUNKS, NamedRecords, check_snapshot, encoded_again};
 use crate::hash_index::ChainId;
 use crate::hybrid_log::{Met, SegmentHeader, Segments, inspect};
@@ -69,7 +69,7 @@ impl Report {
     }
 
     /// Returns the content of the superblock, if there is a store and it can be read.
-    fn standing(&mut self, device: &Arc<dyn Device>) -> Result<Option<Standing>> {
+    fn standing(&mut self, device: &Arc<dyn Device>) -> Result<Option<Committed>> {
         let found = found_superblock(&**device)
             .and_then(|superblock| superblock.as_ref().map(decode_standing).transpose());
         let standing = self.judge(found)?.flatten();
@@ -174,7 +174,7 @@ pub fn check_directory(bytes: &[u8]) -> std::result::Result<usize, Corruption> {
 /// # Errors
 /// The damage to the structure that the bytes resemble.
 pub fn check_heads(bytes: &[u8]) -> std::result::Result<(), Corruption> {
-    SegmentHeader::decode(bytes).map(drop).or_else(|_| Standing::decode(bytes).map(drop))
+    SegmentHeader::decode(bytes).map(drop).or_else(|_| Committed::decode(bytes).map(drop))
 }
 
 /// Opens the segments of a log that can be opened, and returns the places of the others.

@@ -20,9 +20,9 @@
 //!   writes of a chain [H7 of the log].
 //! - K2. Records that had left the hot log in step 1 are in the chunk log and in the cold log: they
 //!   are cut later.
-//! - K3. The cold index has no entry for a record above the hot log's cut (`frontier`). Records
-//!   from below that moved to the cold log after step 1 are in the checkpoint twice; the hot log
-//!   comes first.
+//! - K3. The cold index has no entry for a record above the hot log's cut (`checkpoint_gate`).
+//!   Records from below that moved to the cold log after step 1 are in the checkpoint twice; the
+//!   hot log comes first.
 //! - K4. Every record that a chunk names is there: the cold log is cut after the chunk log, and its
 //!   beginning was read before.
 //! - K5. Nothing that the superblock names is removed: segments go in step 5 alone, under the lock
@@ -42,8 +42,8 @@
 //! journal. Replaying them gives the same result: a put or a delete does not depend on the state
 //! before it.
 
+mod checkpoint_gate;
 mod format;
-mod frontier;
 mod give_back;
 mod in_part;
 pub(crate) mod recover;
@@ -63,8 +63,8 @@ use crate::hybrid_log::{HeldSegments, HybridLog};
 use crate::planted::{Planted, between_cuts, is_planted};
 use crate::store::{Shared, Store};
 
-pub(crate) use format::{Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing};
-pub(crate) use frontier::Frontier;
+pub(crate) use checkpoint_gate::Frontier;
+pub(crate) use format::{Committed, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span};
 pub(crate) use give_back::GivingBack;
 pub(crate) use in_part::Marks;
 
@@ -85,7 +85,7 @@ pub(crate) type OfEach<T> = [T; 3];
 pub(crate) struct Checkpointer {
     /// `None` once the store is closed, or once a commit has failed for good.
     superblock: Option<Superblock>,
-    standing: Standing,
+    standing: Committed,
     /// The end of each log when all of it was durable: at the last commit, or when it was opened.
     durable_tails: OfEach<LogAddress>,
 }
@@ -93,7 +93,7 @@ pub(crate) struct Checkpointer {
 impl Checkpointer {
     pub(crate) fn new(
         superblock: Superblock,
-        standing: Standing,
+        standing: Committed,
         durable_tails: OfEach<LogAddress>,
     ) -> Self {
         Self { superblock: Some(superblock), standing, durable_tails }
@@ -101,7 +101,7 @@ impl Checkpointer {
 
     /// The state that the superblock names, unless the store is closed or a commit has failed for
     /// good. After such a failure the superblock may name this state or the next.
-    pub(crate) fn standing_if_known(&self) -> Option<Standing> {
+    pub(crate) fn standing_if_known(&self) -> Option<Committed> {
         self.superblock.as_ref().map(|_| self.standing)
     }
 
@@ -198,7 +198,7 @@ impl Shared {
         let directory = self.snapshot_directory(checkpointer)?;
         let tails = checkpointer.durable_tails;
         let (cuts, counts) = {
-            let _held = self.frontier.hold(self.log.tail());
+            let _held = self.checkpoint_gate.hold(self.log.tail());
             let hot = self.cut(Some(&self.log), tails[0]);
             let ([cold, chunks], counts) = self.cut_cold(tails);
             ([hot, cold, chunks], counts)
@@ -211,14 +211,14 @@ impl Shared {
         let spans = moved(named.spans(), begins, cuts);
         let cold_live_bytes = self.cold_live_bytes(spans);
         let named = named.with_spans(spans);
-        let standing = Standing { persisted, directory, counts, cold_live_bytes, ..named };
+        let standing = Committed { persisted, directory, counts, cold_live_bytes, ..named };
         self.name(checkpointer, standing, cuts)
     }
 
     /// The directory's snapshot that is to be named: a new one, if it is due. Before the logs are
     /// cut.
     fn snapshot_directory(&self, checkpointer: &Checkpointer) -> Result<NamedSnapshot> {
-        let Standing { directory, number, .. } = checkpointer.standing;
+        let Committed { directory, number, .. } = checkpointer.standing;
         let Some(cold) = &self.cold else { return Ok(directory) };
         let new = cold.index.snapshot_if_due(&*self.host.device, directory, number + 1)?;
         Ok(new.unwrap_or(directory))
@@ -228,14 +228,14 @@ impl Shared {
     fn name(
         &self,
         checkpointer: &mut Checkpointer,
-        standing: Standing,
+        standing: Committed,
         cuts: OfEach<Option<LogAddress>>,
     ) -> Result<()> {
         self.settle_superblock(checkpointer)?;
         if standing == checkpointer.standing {
             return Ok(());
         }
-        let standing = Standing { number: standing.number + 1, ..standing };
+        let standing = Committed { number: standing.number + 1, ..standing };
         if is_planted(Planted::RemovedBeforeNamed) {
             self.remove_below(&standing)?;
         }
@@ -259,7 +259,7 @@ impl Shared {
     }
 
     /// Removes the segments that a checkpoint does not need. [K5]
-    fn remove_below(&self, standing: &Standing) -> Result<()> {
+    fn remove_below(&self, standing: &Committed) -> Result<()> {
         for (log, span) in self.logs().into_iter().zip(standing.spans()) {
             log.map_or(Ok(()), |log| log.segments.remove_below(span.begin))?;
         }

@@ -97,7 +97,7 @@ impl Cold {
     ///
     /// # Errors
     /// Damage with its place; the storage's; `with`'s.
-    pub(crate) fn look_up(
+    pub(crate) fn lookup(
         &self,
         positions: impl Iterator<Item = Position>,
         stop: &StopToken,

@@ -30,11 +30,11 @@
 
 mod cold_cold;
 mod copy;
-mod crew;
-mod doubts;
+mod fan_out;
 mod figures;
 mod hot_cold;
-mod judge;
+mod liveness;
+mod pending_liveness;
 mod plan;
 mod reclaim;
 mod scan_based;
@@ -56,7 +56,7 @@ use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 
 pub(crate) use copy::Copied;
-pub(crate) use crew::together;
+pub(crate) use fan_out::together;
 pub(crate) use figures::CompactionFigures;
 pub(crate) use plan::Figures;
 pub(crate) use reclaim::{DeadBytes, usual_bytes};
@@ -92,7 +92,7 @@ impl Shared {
             self.log.shift_read_only(until);
             return Ok(false);
         }
-        if !self.frontier.allows(until) && !is_planted(Planted::FrontierPassed) {
+        if !self.checkpoint_gate.allows(until) && !is_planted(Planted::FrontierPassed) {
             // A checkpoint is being cut; that is soon over.
             return Ok(false);
         }

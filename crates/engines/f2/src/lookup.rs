@@ -1,4 +1,5 @@
-//! The lookup of a key as a value: [`LookUp`] with its key, its store and the read that it needs.
+//! The lookup of a key as a value: [`DiskLookup`] with its key, its store and the read that it
+//! needs.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use engine::{At, InOrder, Lookup, PendingLookup, Progress, ReadRequest, Result};
 
 use crate::address::LogAddress;
 use crate::key_hash::KeyHash;
-use crate::ops::look_up::{self, Beyond, InMemory, LookUp};
+use crate::ops::disk_lookup::{self, Beyond, DiskLookup, InMemory};
 use crate::ops::rmw::WantsOld;
 use crate::ops::unordered;
 use crate::store::Shared;
@@ -15,7 +16,7 @@ use crate::store::Shared;
 struct Pending {
     shared: Arc<Shared>,
     key: Box<[u8]>,
-    look_up: LookUp,
+    lookup: DiskLookup,
     /// Only for an update.
     wanted: Option<WantsOld>,
     read: [ReadRequest; 1],
@@ -55,8 +56,8 @@ impl Shared {
         key: &[u8],
         into: &mut Vec<u8>,
     ) -> Result<Lookup> {
-        let look_up = LookUp::new(hash, beyond, true);
-        self.begin_pending(look_up, None, key, into)
+        let lookup = DiskLookup::new(hash, beyond, true);
+        self.begin_pending(lookup, None, key, into)
     }
 
     /// Looks up the value that an update is to replace.
@@ -75,7 +76,7 @@ impl Shared {
             InMemory::Tombstone => Ok(Lookup::Absent),
             InMemory::Beyond(beyond) => {
                 let wanted = WantsOld { beyond, start };
-                self.begin_pending(wanted.look_up(hash), Some(wanted), key, into)
+                self.begin_pending(wanted.lookup(hash), Some(wanted), key, into)
             }
         }
     }
@@ -83,31 +84,31 @@ impl Shared {
     /// Continues a lookup as far as it can without the device.
     pub(crate) fn begin_pending(
         self: &Arc<Self>,
-        mut look_up: LookUp,
+        mut lookup: DiskLookup,
         wanted: Option<WantsOld>,
         key: &[u8],
         into: &mut Vec<u8>,
     ) -> Result<Lookup> {
-        Ok(match look_up.start(self, key, into)? {
-            look_up::Progress::Value => Lookup::Found,
-            look_up::Progress::Absent => Lookup::Absent,
-            look_up::Progress::Read => Lookup::Pending(self.pending(look_up, wanted, key)),
+        Ok(match lookup.start(self, key, into)? {
+            disk_lookup::Progress::Value => Lookup::Found,
+            disk_lookup::Progress::Absent => Lookup::Absent,
+            disk_lookup::Progress::Read => Lookup::Pending(self.pending(lookup, wanted, key)),
         })
     }
 
     /// Returns a lookup that needs a read as a value.
     pub(crate) fn pending(
         self: &Arc<Self>,
-        look_up: LookUp,
+        lookup: DiskLookup,
         wanted: Option<WantsOld>,
         key: &[u8],
     ) -> Box<dyn PendingLookup> {
-        let read = [self.request(&look_up)];
-        Box::new(Pending { shared: Arc::clone(self), key: key.into(), look_up, wanted, read })
+        let read = [self.request(&lookup)];
+        Box::new(Pending { shared: Arc::clone(self), key: key.into(), lookup, wanted, read })
     }
 
-    fn request(&self, look_up: &LookUp) -> ReadRequest {
-        look_up.read().request(&self.source)
+    fn request(&self, lookup: &DiskLookup) -> ReadRequest {
+        lookup.read().request(&self.source)
     }
 }
 
@@ -126,28 +127,28 @@ impl PendingLookup for Pending {
         bytes: Result<&[u8]>,
         into: &mut Vec<u8>,
     ) -> Result<Progress> {
-        let Self { shared, key, look_up, wanted, read } = self;
-        shared.look_up_reads.note_read(read[0].len);
+        let Self { shared, key, lookup, wanted, read } = self;
+        shared.lookup_reads.note_read(read[0].len);
         let bytes = bytes.and_then(|bytes| {
             // Otherwise memory could serve some lookups of a closed store.
             shared.health.check_open()?;
             Ok(bytes)
         });
-        let progress = bytes.and_then(|bytes| look_up.resume(shared, key, bytes, into));
-        if progress == Ok(look_up::Progress::Read) {
-            *read = [shared.request(look_up)];
+        let progress = bytes.and_then(|bytes| lookup.resume(shared, key, bytes, into));
+        if progress == Ok(disk_lookup::Progress::Read) {
+            *read = [shared.request(lookup)];
             return Ok(Progress::NextRound);
         }
-        shared.look_up_reads.note_end();
+        shared.lookup_reads.note_end();
         shared.wake_upkeep();
         Ok(match progress? {
-            look_up::Progress::Value => {
+            disk_lookup::Progress::Value => {
                 if let Some(wanted) = wanted {
                     shared.note_old_read(shared.hash(key), wanted);
                 }
                 Progress::Found
             }
-            look_up::Progress::Absent | look_up::Progress::Read => Progress::Absent,
+            disk_lookup::Progress::Absent | disk_lookup::Progress::Read => Progress::Absent,
         })
     }
 

@@ -31,8 +31,8 @@ use crate::address::LogAddress;
 use crate::admission::Admission;
 use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{
-    Checkpoint, Checkpointer, Frontier, GivingBack, Identity, LogUnits, Marks, OfEach, SUPERBLOCK,
-    SUPERBLOCK_KIND, Span, Standing,
+    Checkpoint, Checkpointer, Committed, Frontier, GivingBack, Identity, LogUnits, Marks, OfEach,
+    SUPERBLOCK, SUPERBLOCK_KIND, Span,
 };
 use crate::cold::{Cold, LiveBytes, Unnamed};
 use crate::cold_index::{self, CHUNKS, ColdIndex, Directory};
@@ -43,7 +43,7 @@ use crate::held_room::HeldRoom;
 use crate::hybrid_log::{Geometry, HybridLog, RecordReads, Segments, StoreParts};
 use crate::memory_split::MemorySplit;
 use crate::memory_use::UserBytes;
-use crate::ops::look_up::reads::LookUpReads;
+use crate::ops::disk_lookup::reads::LookupReads;
 use crate::options::{BACKGROUND_PAGES, MemoryPlan, Options};
 use crate::planted::{Planted, is_planted};
 use crate::store::{Recovery, Shared, Store};
@@ -141,7 +141,7 @@ struct Recovered {
 }
 
 impl Recovered {
-    fn read(host: &Host, standing: &Standing, plan: &MemoryPlan, workers: &Group) -> Result<Self> {
+    fn read(host: &Host, standing: &Committed, plan: &MemoryPlan, workers: &Group) -> Result<Self> {
         let identity = standing.identity;
         let begun = host.environment.now();
         let open = |name, span, geometry| {
@@ -183,7 +183,7 @@ impl Recovered {
     }
 
     /// Returns whether a crash has left files that [`Self::remove_what_is_left`] removes.
-    fn leaves_files(&self, standing: &Standing, host: &Host) -> Result<bool> {
+    fn leaves_files(&self, standing: &Committed, host: &Host) -> Result<bool> {
         if self.hot.leaves_files()? {
             return Ok(true);
         }
@@ -194,7 +194,7 @@ impl Recovered {
     }
 
     /// Removes files that a crash has left behind.
-    fn remove_what_is_left(&self, standing: &Standing, host: &Host) -> Result<()> {
+    fn remove_what_is_left(&self, standing: &Committed, host: &Host) -> Result<()> {
         self.hot.remove_outside()?;
         if let Some((cold, chunks, _)) = &self.cold {
             cold.remove_outside()?;
@@ -218,7 +218,7 @@ impl Recovered {
 fn go_on_cold(
     (cold, chunks, directory): StoredCold,
     device: &dyn Device,
-    standing: &Standing,
+    standing: &Committed,
     plan: &MemoryPlan,
     parts: &StoreParts,
 ) -> Cold {
@@ -304,7 +304,7 @@ impl Store {
             hot_figures: CompactionFigures::new(HOT, tails[0]),
             cold_figures: CompactionFigures::new(COLD, tails[1]),
             chunk_figures: CompactionFigures::new(CHUNK, tails[2]),
-            look_up_reads: LookUpReads::default(),
+            lookup_reads: LookupReads::default(),
             scrubs: AtomicU64::new(0),
             disk_bytes_max: plan.hot_disk(),
             cold_disk_bytes_max: plan.options.cold_disk_bytes_max,
@@ -316,7 +316,7 @@ impl Store {
             compaction_threads: plan.options.threads(),
             split: MemorySplit::new(plan),
             persisted: AtomicU64::new(standing.persisted.get()),
-            frontier: Frontier::default(),
+            checkpoint_gate: Frontier::default(),
             marks: Marks::default(),
             recovered: reported_checkpoint(&standing),
             recovery: Recovery {
@@ -338,14 +338,14 @@ impl Store {
 }
 
 /// Estimates dead bytes by the tombstones of the hot log.
-fn dead_bytes(tombstones: u64, index: &HashIndex, standing: &Standing) -> DeadBytes {
+fn dead_bytes(tombstones: u64, index: &HashIndex, standing: &Committed) -> DeadBytes {
     let bytes = standing.hot.bytes() + standing.cold_live_bytes;
     let keys = index.figures().entries + standing.counts.entries;
     DeadBytes::found(tombstones, usual_bytes(bytes, keys))
 }
 
 /// Returns the checkpoint that the store reports as the one it was opened from.
-fn reported_checkpoint(standing: &Standing) -> Checkpoint {
+fn reported_checkpoint(standing: &Committed) -> Checkpoint {
     match is_planted(Planted::RecoveredUntold) {
         true => Checkpoint::default(),
         false => standing.checkpoint(),
@@ -378,7 +378,7 @@ fn open_superblock(host: &Host, options: &Options) -> Result<Superblock> {
         cold,
         chunks,
     };
-    let nothing = Standing::empty(identity);
+    let nothing = Committed::empty(identity);
     Superblock::create(device, SUPERBLOCK, SUPERBLOCK_KIND, &nothing.encode())
 }
 
@@ -400,6 +400,6 @@ pub(crate) fn found_superblock(device: &dyn Device) -> Result<Option<Superblock>
 }
 
 /// Decodes a superblock.
-pub(crate) fn decode_standing(superblock: &Superblock) -> Result<Standing> {
-    Ok(Standing::decode(superblock.payload()).map_err(|damage| damage.at(SUPERBLOCK, 0))?)
+pub(crate) fn decode_standing(superblock: &Superblock) -> Result<Committed> {
+    Ok(Committed::decode(superblock.payload()).map_err(|damage| damage.at(SUPERBLOCK, 0))?)
 }

@@ -1,7 +1,7 @@
 //! The operations, latch-free: read, upsert, delete, read-modify-write.
 //!
 //! All of them go from the key's entry in the index along the chain: through memory while the
-//! thread is protected, then through the disk unprotected (`look_up`). An operation that must wait
+//! thread is protected, then through the disk unprotected (`lookup`). An operation that must wait
 //! for a page releases everything and begins again.
 //!
 //! # Invariants
@@ -20,7 +20,7 @@
 //!   that was not linked yet was not below that, since the thread that was to link it was
 //!   protected.
 
-pub(crate) mod look_up;
+pub(crate) mod disk_lookup;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod multi_read;

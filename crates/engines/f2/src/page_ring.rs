@@ -22,8 +22,8 @@ use arena::Arena;
 use memory_budget::MemoryBudget;
 use sync::atomic::{AtomicU64, Ordering};
 
-use crate::patience::Patience;
 use crate::record::WORD_BYTES;
+use crate::spin_wait::SpinWait;
 
 /// Bytes of a page from which on it is released whole if the system's pages are huge.
 const HUGE_BYTES: u64 = 2 << 20;
@@ -141,9 +141,9 @@ impl PageRing {
                 slot.store(EMPTY, Ordering::Release);
             }
             Err(LEAVING) => {
-                let mut patience = Patience::new();
+                let mut spin_wait = SpinWait::new();
                 while slot.load(Ordering::Acquire) == LEAVING {
-                    patience.wait();
+                    spin_wait.wait();
                 }
             }
             Err(_) => {}

@@ -83,7 +83,7 @@ impl Shared {
         // Nearly: chains of several keys count once, keys in both halves twice.
         let keys = cold_keys + self.index.figures().entries;
         let (cache, digests) = (self.cache.figures(), self.digest_figures());
-        let [look_ups, reads, read_bytes] = self.look_up_reads.get();
+        let [lookups, reads, read_bytes] = self.lookup_reads.get();
         detail.extend([
             ("memory_per_key_millibytes", per_thousand(memory_bytes, keys)),
             (
@@ -95,10 +95,10 @@ impl Shared {
                 "chunk_digest_hits_permille",
                 per_thousand(digests.found, digests.found + digests.read),
             ),
-            ("look_ups", look_ups),
-            ("look_up_reads", reads),
+            ("lookups", lookups),
+            ("lookup_reads", reads),
             ("look_up_read_bytes", read_bytes),
-            ("reads_per_look_up_permille", per_thousand(reads, look_ups)),
+            ("reads_per_look_up_permille", per_thousand(reads, lookups)),
         ]);
         let written = |log: &HybridLog| log.segments.written_bytes();
         let mut appended = self.hot_figures.appended_since_opening(self.log.tail());
@@ -202,8 +202,8 @@ const RUNNING: [&str; 52] = [
     "read_cache_evicted",
     "read_cache_hits_permille",
     "chunk_digest_hits_permille",
-    "look_ups",
-    "look_up_reads",
+    "lookups",
+    "lookup_reads",
     "look_up_read_bytes",
     "reads_per_look_up_permille",
     "appended_bytes",

@@ -28,7 +28,7 @@ use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
 use crate::memory_split::MemorySplit;
 use crate::memory_use::UserBytes;
-use crate::ops::look_up::reads::LookUpReads;
+use crate::ops::disk_lookup::reads::LookupReads;
 use crate::planted::{Planted, is_planted};
 use crate::read_cache::ReadCache;
 use crate::upkeep::Upkeep;
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     pub(crate) cold_figures: CompactionFigures,
     pub(crate) chunk_figures: CompactionFigures,
     /// Reads of the device that lookups have made.
-    pub(crate) look_up_reads: LookUpReads,
+    pub(crate) lookup_reads: LookupReads,
     /// Scrubs of the hot index that have not ended.
     pub(crate) scrubs: AtomicU64,
     /// Bytes that the hot and the cold log may take on disk, if there is a limit.
@@ -92,7 +92,7 @@ pub(crate) struct Shared {
     pub(crate) upkeep: Upkeep,
     /// One checkpoint at a time.
     pub(crate) checkpointer: Mutex<Checkpointer>,
-    pub(crate) frontier: Frontier,
+    pub(crate) checkpoint_gate: Frontier,
     pub(crate) marks: Marks,
     /// Room on the device for the pages that memory has to write.
     pub(crate) room: HeldRoom,

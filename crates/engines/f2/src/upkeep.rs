@@ -209,7 +209,7 @@ type Compact = fn(&Arc<Shared>, &StopToken) -> engine::Result<bool>;
 impl Shared {
     fn activity(&self) -> Activity {
         let logs = self.logs().map(|log| log.map(|log| [log.begin(), log.flushed(), log.tail()]));
-        let (reads, memory) = (self.look_up_reads.get(), &self.host.memory);
+        let (reads, memory) = (self.lookup_reads.get(), &self.host.memory);
         Activity { logs, reads, memory: [memory.used(), memory.limit()] }
     }
 

@@ -1,14 +1,14 @@
 //! The memory that a store really takes ([`resident`]).
 //!
-//! Several times its budget goes through it, by several threads, by lookups in flight, by walks, and
-//! when it is opened again.
+//! Several times its budget goes through it, by several threads, by lookups in flight, by walks,
+//! and when it is opened again.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use conformance::resident::{self, Case, Churn, Watched};
-use conformance::{Begun, InFlight};
+use conformance::{InFlight, LookupStart};
 use engine::{At, Change, Engine, Host};
 use memory_budget::MemoryBudget;
 use reads::BlockingReads;
@@ -189,12 +189,12 @@ impl Test {
                 let key = self.draw(2 * at).to_le_bytes();
                 loop {
                     match reads.begin(at, &key, At::Newest).expect("it begins") {
-                        Begun::Full => _ = reads.complete(true),
-                        Begun::Pending => {
+                        LookupStart::Full => _ = reads.complete(true),
+                        LookupStart::Pending => {
                             pended.fetch_add(1, Relaxed);
                             break;
                         }
-                        Begun::Found(_) | Begun::Absent => break,
+                        LookupStart::Found(_) | LookupStart::Absent => break,
                     }
                     self.check(&mut reads);
                 }

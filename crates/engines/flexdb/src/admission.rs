@@ -10,9 +10,8 @@
 //!    that is replayed is always granted.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use admission::{Admits, Attempts, Pace, Parts, WriteController};
+use admission::{Admits, Attempts, DebtPolicy, Parts, WriteController};
 use arena::skip_list::SkipList;
 use engine::{Demand, Op, Reservation, Result, Room, Wait};
 
@@ -20,10 +19,8 @@ use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 use crate::write::check_ranges;
 
-/// Nothing slows writers down but the steps of commits.
-const PACE: Pace = Pace { debt_min: Duration::MAX, payment_max: Duration::ZERO, turn_max: None };
-
-/// The waits of writers, and the commits that they wait for.
+/// The waits of writers, and the commits that they wait for. Nothing slows writers down but the
+/// steps of commits.
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) writers: WriteController,
@@ -37,7 +34,7 @@ type Size = (u64, u64);
 
 impl Admission {
     pub(crate) fn new() -> Self {
-        Self { writers: WriteController::new(PACE), commits: Attempts::default() }
+        Self { writers: WriteController::new(DebtPolicy::NONE), commits: Attempts::default() }
     }
 }
 
@@ -52,7 +49,7 @@ impl Admits for Shared {
             writers: &self.admission.writers,
             group: &self.group,
             health: &self.health,
-            memory: self.family.memory(),
+            memory: self.memtables.memory(),
             limit: self.host.memory.limit(),
         }
     }
@@ -86,7 +83,7 @@ impl Admits for Shared {
             return room;
         }
         // Before a memtable is sealed: what other writers insert meanwhile can be committed.
-        let has_others = self.family.memory().has_reservations();
+        let has_others = self.memtables.memory().has_reservations();
         let state = self.state.load_full()?;
         let full = self.memory_split().memtable_bytes;
         if !state.active.is_empty() && state.active.bytes().saturating_add(size.0) > full {

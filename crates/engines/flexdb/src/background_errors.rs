@@ -14,7 +14,7 @@ use crate::store::Shared;
 pub(crate) const COMMIT: &str = "the commit of memtables";
 /// A segment that the collector cannot read.
 pub(crate) const COLLECT: &str = "the collection of segments";
-/// An index that is too large for the memory (`commit/thinning.rs`).
+/// An index that is too large for the memory (`commit/coarsen_index.rs`).
 pub(crate) const HOLD_INDEX: &str = "holding the index to its share of memory";
 /// A stored index that could not be read. It is reported until the store is closed.
 pub(crate) const READ_INDEX: &str = "reading the index that was stored";
@@ -33,7 +33,7 @@ impl Shared {
     /// Returns whether memtables are within their share, or none of them waits for a commit.
     fn has_memory(&self) -> bool {
         let is_idle = || self.state.load().as_ref().is_none_or(|state| state.sealed.is_empty());
-        self.family.memory().bytes() <= self.memory_split().memtables_bytes || is_idle()
+        self.memtables.memory().bytes() <= self.memory_split().memtables_bytes || is_idle()
     }
 
     /// Notes the end of background work. If the store takes no writes any more, its health has the

@@ -3,7 +3,7 @@
 //! 1. The commit takes all memtables that wait (C6). It leaves out versions that younger memtables
 //!    replace (memtable, M6). The journal reaches the newest write of the memtables (law L3), and
 //!    the newest write that replaces one of theirs.
-//! 2. Several threads (`commit/planning.rs`) plan the changes of the intervals of these keys
+//! 2. Several threads (`commit/plan_parallel.rs`) plan the changes of the intervals of these keys
 //!    (`commit/plan.rs`). One thread makes the changes in the order of the keys, in the space and
 //!    in the index (`commit/changing.rs`). Meanwhile readers look into the previous base, which
 //!    does not change.
@@ -31,24 +31,24 @@
 //!
 //! If there is no room, the commit stops, and continues from that point after the collector has
 //! run; it does not put again the updates that are already in the space. If the collector emptied
-//! nothing, the keys that memtables delete are taken out first (`commit/relief.rs`). If that does
-//! not help, if step 1 fails, or if something cannot be read in step 2, the memtables stay, and a
-//! later commit continues or repeats all of it. Updates that are already in the space do no harm,
-//! because readers look into the memtable first. Meanwhile no more writes are admitted than
-//! memtables have room for (`admission.rs`). So a snapshot that holds too much room stops writes
-//! only for as long as it is held. Each other failure turns the store read-only (law L5).
+//! nothing, the keys that memtables delete are taken out first (`commit/reclaim_deletes.rs`). If
+//! that does not help, if step 1 fails, or if something cannot be read in step 2, the memtables
+//! stay, and a later commit continues or repeats all of it. Updates that are already in the space
+//! do no harm, because readers look into the memtable first. Meanwhile no more writes are admitted
+//! than memtables have room for (`admission.rs`). So a snapshot that holds too much room stops
+//! writes only for as long as it is held. Each other failure turns the store read-only (law L5).
 
 mod changing;
+mod coarsen_index;
 mod compacting;
+mod defragment_idle;
+mod defragment_scanned;
 mod merging;
-mod neighbours;
 mod plan;
-mod planning;
-mod relief;
-mod rewriting;
+mod plan_parallel;
+mod reclaim_deletes;
+mod rewrite_run;
 mod take_updates;
-mod thinning;
-mod tidying;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,13 +71,13 @@ use crate::planted::{Planted, is_planted};
 use crate::state::{self, Base, Pinned, State};
 use crate::store::Shared;
 use changing::Changing;
+pub(crate) use coarsen_index::Coarsening;
+#[cfg(all(test, not(shuttle)))]
+pub(crate) use defragment_idle::an_interval_that_is_changed_while_it_is_read_keeps_its_changes;
 #[cfg(all(test, not(shuttle)))]
 pub(crate) use plan::TAIL_MAX;
-use relief::is_for_want_of_room;
+use reclaim_deletes::is_for_want_of_room;
 use take_updates::take_updates;
-pub(crate) use thinning::Thinning;
-#[cfg(all(test, not(shuttle)))]
-pub(crate) use tidying::an_interval_that_is_changed_while_it_is_read_keeps_its_changes;
 
 /// Bytes of memtables from which on a commit asks the allocator to return freed memory to the
 /// system.
@@ -181,7 +181,7 @@ impl Shared {
         let waiting = state.as_ref().map_or(0, |state| state.sealed.len());
         let kept = if self.host.barrier.is_journaled() { KEPT } else { 0 };
         let full = self.memory_split().memtables_bytes / 8 * FULL_EIGHTHS;
-        waiting > kept || waiting > 0 && self.family.memory().bytes() > full.min(bytes_max)
+        waiting > kept || waiting > 0 && self.memtables.memory().bytes() > full.min(bytes_max)
     }
 
     /// Schedules a commit of memtables that wait if one is due, and returns whether it is. If it
@@ -312,7 +312,7 @@ impl Shared {
     fn begin_steps(&self, batch: &Batch) -> Stepping<'_> {
         let versions = batch.memtables().iter().map(|memtable| memtable.len() as u64).sum();
         let share = self.memory_split().memtables_bytes;
-        self.steps.begin(&self.group, versions, self.family.memory().bytes(), share)
+        self.steps.begin(&self.group, versions, self.memtables.memory().bytes(), share)
     }
 
     /// Returns the snapshots below `newest`. Waits for a snapshot that is being taken: it waits for

@@ -112,7 +112,7 @@ impl Engine for Store {
         // Pairs that are found from here on are not kept.
         shared.cache.pairs.change().forget_all();
         committer.clear();
-        shared.fragmented.clear();
+        shared.fragmented_queue.clear();
         shared.nodes.set(0);
         shared.reads.close();
         match shared.space.close().map_err(from_space) {

@@ -30,10 +30,10 @@
 //! - a get: `lookup::Shared::lookup`, then `memtable::Memtable::get`, `pairs::Pairs::get`,
 //!   `state::Base::interval_of`, `block::Block::find`;
 //! - a scan: `scan::Walk`, a run at a time;
-//! - a commit: `commit::Shared::commit_oldest`, then `put`, `commit/planning.rs`, `commit/plan.rs`
-//!   and `commit/changing.rs`. Between commits, intervals that scans found in pieces: `fragmented`,
-//!   then `commit/rewriting.rs`. While the store is idle, other intervals in pieces: `tidying`,
-//!   then `commit/tidying.rs`;
+//! - a commit: `commit::Shared::commit_oldest`, then `put`, `commit/plan_parallel.rs`,
+//!   `commit/plan.rs` and `commit/changing.rs`. Between commits, intervals that scans found in
+//!   pieces: `fragmented_queue`, then `commit/defragment_scanned.rs`. While the store is idle,
+//!   other intervals in pieces: `defragment_idle`, then `commit/defragment_idle.rs`;
 //! - recovery: `open::Store::open`, then `stored_index::Reading`, or else `recover::index`;
 //! - freed room: `collect::Shared::collect`.
 //!
@@ -82,9 +82,10 @@ mod collect;
 mod commit;
 mod commit_steps;
 mod contract;
+mod defragment_idle;
 mod driver;
 mod error;
-mod fragmented;
+mod fragmented_queue;
 mod index;
 mod lookup;
 mod memory_parts;
@@ -100,7 +101,7 @@ mod reclaim;
 mod recover;
 mod salvage;
 mod scan;
-mod scanned;
+mod scan_ratio;
 mod space_read;
 mod state;
 mod stats;
@@ -108,7 +109,6 @@ mod store;
 mod stored_index;
 #[cfg(test)]
 mod tests;
-mod tidying;
 mod write;
 
 /// The kinds of files that a store has next to its superblock. Its header is in the space.

@@ -12,7 +12,7 @@ use codec::SeqNo;
 use engine::{At, Error, Lookup, PendingLookup, Progress, ReadRequest, Result};
 
 use crate::memtable::Found;
-use crate::read::{Cold, Sought};
+use crate::read::{MemoryLookup, UncachedInterval};
 use crate::space_read::SpaceRead;
 use crate::store::Shared;
 
@@ -20,7 +20,7 @@ use crate::store::Shared;
 struct Pending {
     store: Arc<Shared>,
     key: Vec<u8>,
-    cold: Cold,
+    cold: UncachedInterval,
     /// Memtables that were committed when the lookup of an update began.
     commits: Option<u64>,
     read: SpaceRead,
@@ -47,8 +47,8 @@ impl Shared {
         self.health.check_open()?;
         let Some(there) = &*state else { return Err(Error::Closed) };
         let mut cold = match self.find_in_memory(there, key, seqno, into)? {
-            Sought::Ended(found) => return Ok(Lookup::ended(is_value(found))),
-            Sought::Cold(cold) => cold,
+            MemoryLookup::Ended(found) => return Ok(Lookup::ended(is_value(found))),
+            MemoryLookup::Cold(cold) => cold,
         };
         let commits = matches!(at, At::ForUpdate).then_some(there.commits);
         // Reading may take long, and holding the guard would keep a slot of the swap.
@@ -66,7 +66,12 @@ impl Shared {
     }
 
     /// Searches an interval, or a part of it, until the search has ended or needs the device.
-    fn search_space(&self, cold: &mut Cold, key: &[u8], into: &mut Vec<u8>) -> Result<Step> {
+    fn search_space(
+        &self,
+        cold: &mut UncachedInterval,
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<Step> {
         loop {
             let reading = self.begin_read(cold)?;
             if reading.missing() > 0 {
@@ -84,7 +89,7 @@ impl Shared {
     /// Returns `None` if they are an update of another key.
     fn search_read(
         &self,
-        cold: &Cold,
+        cold: &UncachedInterval,
         key: &[u8],
         bytes: Vec<u8>,
         into: &mut Vec<u8>,

@@ -1,9 +1,9 @@
 //! The parts of a store that take memory, in a budget that may change while the store is open.
 //!
-//! All parts look at the budget whenever they take something (`memory_split`), so a larger one needs
-//! nothing else. With a smaller one the cache immediately releases the bytes above its share. A
-//! memtable that is larger than it may be is sealed, and its memory is released by its commit. The
-//! index keeps its memory, and the space the segments that it was made with.
+//! All parts look at the budget whenever they take something (`memory_split`), so a larger one
+//! needs nothing else. With a smaller one the cache immediately releases the bytes above its share.
+//! A memtable that is larger than it may be is sealed, and its memory is released by its commit.
+//! The index keeps its memory, and the space the segments that it was made with.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl MemoryParts for Store {
         let shared = &self.shared;
         let split = shared.memory_split();
         shared.cache.bytes() <= split.cache_bytes(shared.index_bytes(), 0)
-            && shared.family.memory().bytes() <= split.memtables_bytes
+            && shared.memtables.memory().bytes() <= split.memtables_bytes
     }
 
     fn gain(&self) -> MemoryGain {
@@ -54,7 +54,7 @@ impl MemoryParts for Store {
     fn fit(&self) {
         let shared = &self.shared;
         let split = shared.memory_split();
-        let is_over = shared.family.memory().bytes() > split.memtables_bytes;
+        let is_over = shared.memtables.memory().bytes() > split.memtables_bytes;
         // A store that is being closed has no state any more, and no memory to release.
         if let Ok(state) = shared.open_state() {
             let active = Arc::clone(&state.active);

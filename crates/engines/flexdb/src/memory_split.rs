@@ -8,7 +8,7 @@
 //! Memtables and blocks have their own memory. While a store has committed little since it was
 //! opened, that loss is small, and the cache borrows the memory that memtables do not use. The
 //! index takes what it needs, the nodes of both trees included. If intervals take more than an
-//! eighth, they grow (`commit/thinning.rs`) up to their maximum. The cache gets the rest and
+//! eighth, they grow (`commit/coarsen_index.rs`) up to their maximum. The cache gets the rest and
 //! shrinks if the index takes more.
 
 use crate::options::Options;
@@ -131,7 +131,7 @@ impl MemorySplit {
     }
 
     /// Returns the limits of intervals for an index of `index_bytes` bytes, after `doublings`
-    /// doublings (`commit/thinning.rs`).
+    /// doublings (`commit/coarsen_index.rs`).
     pub(crate) fn interval_limits(
         &self,
         index_bytes: u64,

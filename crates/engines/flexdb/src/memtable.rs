@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 use arena::skip_list::SkipList;
 use codec::SeqNo;
-use memtable::{Family, Head, Versions};
+use memtable::{MemtableSet, Versions};
 use sync::atomic::AtomicU64;
 
 use crate::planted::{Planted, is_planted};
@@ -84,10 +84,10 @@ pub(crate) struct Memtable {
 
 impl Memtable {
     /// An empty memtable. Everything up to `floor` is in the space, or was finished before.
-    pub(crate) fn new(floor: SeqNo, family: &Arc<Family>) -> Arc<Self> {
-        let account = family.memory().account();
+    pub(crate) fn new(floor: SeqNo, memtables: &Arc<MemtableSet>) -> Arc<Self> {
+        let account = memtables.memory().account();
         Arc::new(Self {
-            versions: Versions::new(Head::new(family.next_id(), floor, family), SkipList::new()),
+            versions: Versions::new(memtables.new_head(floor), SkipList::new()),
             filter: Filter::new(account.budget_bytes(), account),
             replaced_by: AtomicU64::new(0),
         })
@@ -95,12 +95,12 @@ impl Memtable {
 
     /// The one that takes this one's place. Everything up to `visible` is finished.
     pub(crate) fn successor(&self, visible: SeqNo) -> Arc<Self> {
-        let applied = self.family().applied();
+        let applied = self.memtable_set().applied();
         let finished = match is_planted(Planted::FloorPassesOpen) {
             true => applied,
             false => visible.min(applied),
         };
-        Self::new(finished.max(self.floor()), self.family())
+        Self::new(finished.max(self.floor()), self.memtable_set())
     }
 
     /// Calls `tell` with the key of each tombstone among every `stride`th of its versions.

@@ -15,7 +15,7 @@ use arc_swap::ArcSwapOption;
 use codec::SeqNo;
 use engine::{BackgroundErrors, DeviceReads, Error, Health, Host, Result, Rounds, as_damage};
 use flexspace::space::{FlexSpace, Snapshot};
-use memtable::Family;
+use memtable::MemtableSet;
 use reads::ReadPool;
 use sync::Mutex;
 
@@ -24,8 +24,9 @@ use crate::background_errors::READ_INDEX;
 use crate::cache::Cache;
 use crate::check;
 use crate::collect;
-use crate::commit::{Committer, Thinning};
+use crate::commit::{Coarsening, Committer};
 use crate::contract::Store;
+use crate::defragment_idle::IdleDefragmentation;
 use crate::error::{DATA, from_space};
 use crate::index::Index;
 use crate::memory_split::MemorySplit;
@@ -36,7 +37,6 @@ use crate::recover;
 use crate::state::{Base, State};
 use crate::store::{Counts, Shared};
 use crate::stored_index::{self, Wanted};
-use crate::tidying::Tidying;
 use memory_budget::Account;
 
 /// The group of its background tasks.
@@ -86,10 +86,10 @@ impl Store {
             }
         };
         let base = Arc::new(Base { space: snapshot, index: index.now().clone() });
-        let thinning = Thinning::new(split.doublings_for(step, &options));
-        let family = Family::new(&host.memory);
+        let coarsen_index = Coarsening::new(split.doublings_for(step, &options));
+        let memtables = MemtableSet::new(&host.memory);
         let state = State {
-            active: Memtable::new(persisted, &family),
+            active: Memtable::new(persisted, &memtables),
             sealed: Vec::new(),
             base,
             pinned: Default::default(),
@@ -99,7 +99,7 @@ impl Store {
         cache.pairs.open(state.commits);
         let shared = Arc::new(Shared {
             state: ArcSwapOption::from_pointee(state),
-            family,
+            memtables,
             install: Mutex::default(),
             committer: Mutex::new(Committer::new(index)),
             space: space.clone(),
@@ -107,9 +107,9 @@ impl Store {
             heads,
             nodes,
             cache,
-            fragmented: Default::default(),
-            scanned: Default::default(),
-            tidying: Tidying::new(space.len()),
+            fragmented_queue: Default::default(),
+            scan_ratio: Default::default(),
+            defragment_idle: IdleDefragmentation::new(space.len()),
             rounds: Rounds::default(),
             reclaim: Default::default(),
             source: Arc::new(DeviceReads(Arc::clone(&host.device))),
@@ -120,7 +120,7 @@ impl Store {
             persisted: sync::atomic::AtomicU64::new(persisted.get()),
             admission: Admission::new(),
             steps: Default::default(),
-            thinning,
+            coarsen_index,
             errors,
             counts: Counts { opening_keys, ..Counts::default() },
             group,

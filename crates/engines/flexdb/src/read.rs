@@ -26,16 +26,16 @@ use crate::store::Shared;
 const GIVEN_BACK_PARTS: u64 = 16;
 
 /// The progress of a search without the device.
-pub(crate) enum Sought {
+pub(crate) enum MemoryLookup {
     /// It has ended; a value was copied.
     Ended(Option<Found>),
     /// It needs an interval that is not cached.
-    Cold(Cold),
+    Cold(UncachedInterval),
 }
 
 /// An interval that is to be read, or a part of it.
 #[derive(Clone)]
-pub(crate) struct Cold {
+pub(crate) struct UncachedInterval {
     base: Arc<Base>,
     head: Arc<Head>,
     offset: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Cold {
     commits: Option<u64>,
 }
 
-impl Cold {
+impl UncachedInterval {
     pub(crate) fn new(
         base: &Arc<Base>,
         found: &FoundEntry<'_, Interval>,
@@ -131,7 +131,7 @@ impl Shared {
     pub(crate) fn found_in(
         &self,
         block: &Block,
-        cold: &Cold,
+        cold: &UncachedInterval,
         key: &[u8],
         into: &mut Vec<u8>,
     ) -> Option<Found> {
@@ -154,21 +154,21 @@ impl Shared {
         key: &[u8],
         seqno: SeqNo,
         into: &mut Vec<u8>,
-    ) -> Result<Sought> {
+    ) -> Result<MemoryLookup> {
         let sources = state.at(seqno);
         for memtable in sources.memtables() {
             if let Some(found) = memtable.get(key, seqno, into) {
-                return Ok(Sought::Ended(Some(found)));
+                return Ok(MemoryLookup::Ended(Some(found)));
             }
         }
         // A reader of this state gets the pair that its base has (A4 of `pairs`).
         let pair = sources.commits.and_then(|upto| self.cache.pairs.get(key, upto, into));
         if pair.is_some() {
-            return Ok(Sought::Ended(Some(Found::IN_SPACE)));
+            return Ok(MemoryLookup::Ended(Some(Found::IN_SPACE)));
         }
         let interval = sources.base.interval_of(key);
         let place = interval.and_then(|found| Some((found.entry.head()?, found)));
-        let Some((head, interval)) = place else { return Ok(Sought::Ended(None)) };
+        let Some((head, interval)) = place else { return Ok(MemoryLookup::Ended(None)) };
         let cached = head.cached();
         let cached = cached.as_ref();
         if let Some(answer) = cached.and_then(|block| block.answer(key, || head.part_of(key))) {
@@ -177,17 +177,20 @@ impl Shared {
                 self.keep_pair(sources.commits, key, value);
                 Found::in_space(value, into)
             });
-            return Ok(Sought::Ended(found));
+            return Ok(MemoryLookup::Ended(found));
         }
         let part = head.part_of(key);
         // If the part is cached and does not decide, it is an update whose key is only similar.
         let is_there = cached.is_some_and(|block| block.parts().has(part));
-        let cold = Cold { commits: sources.commits, ..Cold::new(sources.base, &interval, head) };
-        Ok(Sought::Cold(if is_there { cold } else { Cold { part, ..cold } }))
+        let cold = UncachedInterval {
+            commits: sources.commits,
+            ..UncachedInterval::new(sources.base, &interval, head)
+        };
+        Ok(MemoryLookup::Cold(if is_there { cold } else { UncachedInterval { part, ..cold } }))
     }
 
     /// Caches the block of an interval that was read.
-    pub(crate) fn cache_block(&self, cold: &Cold, block: &Arc<Block>) {
+    pub(crate) fn cache_block(&self, cold: &UncachedInterval, block: &Arc<Block>) {
         self.cache.insert(&cold.head, block, self.cache_share());
         let bytes = block.memory_bytes();
         let cached = self.cached_bytes.fetch_add(bytes, Relaxed) + bytes;
@@ -202,7 +205,7 @@ impl Shared {
     }
 
     /// Begins to read an interval, or a part of it.
-    pub(crate) fn begin_read(&self, cold: &Cold) -> Result<Reading> {
+    pub(crate) fn begin_read(&self, cold: &UncachedInterval) -> Result<Reading> {
         if cold.is_out_of_order() {
             let what = "intervals that are damaged, or not in the order of their keys";
             return Err(Corruption::new(what, cold.begin()).at(DATA, 0).into());
@@ -216,7 +219,7 @@ impl Shared {
     /// has to be read.
     pub(crate) fn keep(
         &self,
-        cold: &Cold,
+        cold: &UncachedInterval,
         key: &[u8],
         bytes: Vec<u8>,
     ) -> Result<Option<Arc<Block>>> {
@@ -271,7 +274,7 @@ impl Shared {
     }
 
     /// The pairs of an interval that was read.
-    pub(crate) fn decode(&self, cold: &Cold, bytes: Vec<u8>) -> Result<Arc<Block>> {
+    pub(crate) fn decode(&self, cold: &UncachedInterval, bytes: Vec<u8>) -> Result<Arc<Block>> {
         cold.learn(&bytes);
         let block = Block::decode(&bytes, &self.cache.memory);
         Ok(Arc::new(block.map_err(|damage| damage.at(DATA, cold.begin()))?))

@@ -13,7 +13,7 @@ use reads::{Batch, RangeRead, RangeReader};
 
 use crate::block::Block;
 use crate::index::Interval;
-use crate::read::Cold;
+use crate::read::UncachedInterval;
 use crate::space_read::SpaceRead;
 use crate::state::Base;
 use crate::store::Shared;
@@ -35,7 +35,7 @@ type Run = (usize, usize);
 /// Intervals that are being read.
 struct Intervals<'a> {
     shared: &'a Shared,
-    colds: &'a [Cold],
+    uncached: &'a [UncachedInterval],
     /// The reads that have not ended.
     reads: Vec<Option<SpaceRead>>,
     /// All runs, the last one in the file first.
@@ -50,7 +50,7 @@ impl Intervals<'_> {
 
     /// Reports the end of an interval's read.
     fn end(&mut self, index: usize, bytes: Result<Vec<u8>>) {
-        if let Some(cold) = self.colds.get(index) {
+        if let Some(cold) = self.uncached.get(index) {
             self.shared.cache.misses.fetch_add(1, Relaxed);
             (self.each)(index, bytes.and_then(|bytes| self.shared.decode(cold, bytes)));
         }
@@ -86,15 +86,15 @@ impl RangeReader<Run> for Intervals<'_> {
 }
 
 impl Shared {
-    /// Reads the blocks of intervals that are in ascending or descending order. Intervals that
-    /// are not cached are read concurrently, and cached. Calls `each` with the index of each interval.
+    /// Reads the blocks of intervals that are in ascending or descending order. Intervals that are
+    /// not cached are read concurrently, and cached. Calls `each` with the index of each interval.
     pub(crate) fn blocks(
         self: &Arc<Self>,
         base: &Arc<Base>,
         intervals: &[FoundEntry<'_, Interval>],
         each: &mut dyn FnMut(usize, Result<Arc<Block>>),
     ) {
-        let (mut indices, mut colds) = (Vec::new(), Vec::new());
+        let (mut indices, mut uncached) = (Vec::new(), Vec::new());
         for (index, interval) in intervals.iter().enumerate() {
             let Some(head) = interval.entry.head() else { continue };
             if let Some(block) = head.whole() {
@@ -102,13 +102,13 @@ impl Shared {
                 each(index, Ok(block));
             } else {
                 indices.push(index);
-                colds.push(Cold::new(base, interval, head));
+                uncached.push(UncachedInterval::new(base, interval, head));
             }
         }
-        self.cache.note_walked(colds.len(), self.cache_share());
-        self.scanned.note_read(colds.len() as u64);
-        self.read_many(&colds, &mut |at, block| {
-            if let (Ok(block), Some(cold)) = (&block, colds.get(at)) {
+        self.cache.note_walked(uncached.len(), self.cache_share());
+        self.scan_ratio.note_read(uncached.len() as u64);
+        self.read_many(&uncached, &mut |at, block| {
+            if let (Ok(block), Some(cold)) = (&block, uncached.get(at)) {
                 self.cache_block(cold, block);
                 self.offer_if_fragmented(cold, block);
             }
@@ -119,10 +119,10 @@ impl Shared {
     }
 
     /// Reads intervals concurrently, and caches none. Calls `each` with the index of each interval.
-    pub(crate) fn read_many(&self, colds: &[Cold], each: &mut WithBlock<'_>) {
-        let (reads, runs) = (Vec::with_capacity(colds.len()), Vec::new());
-        let mut intervals = Intervals { shared: self, colds, reads, runs, each };
-        for (index, cold) in colds.iter().enumerate() {
+    pub(crate) fn read_many(&self, uncached: &[UncachedInterval], each: &mut WithBlock<'_>) {
+        let (reads, runs) = (Vec::with_capacity(uncached.len()), Vec::new());
+        let mut intervals = Intervals { shared: self, uncached, reads, runs, each };
+        for (index, cold) in uncached.iter().enumerate() {
             let read = match self.begin_read(cold) {
                 Ok(reading) if reading.missing() > 0 => {
                     let read = SpaceRead::new(reading, &self.source, &self.host.memory);

@@ -50,7 +50,7 @@ impl Shared {
     /// A second has passed. Returns whether memtables are to be committed.
     pub(crate) fn reclaim(self: &Arc<Self>) -> bool {
         let Some(state) = self.state.load_full() else { return false };
-        let newest = self.family.applied();
+        let newest = self.memtables.applied();
         let are_worth = || self.waiting_deletes(&state, newest).are_worth_a_flush();
         let look = self.reclaim.looks.look(newest, are_worth);
         let is_reported = self.reclaim.dead_runs.take_report();
@@ -65,7 +65,8 @@ impl Shared {
 
     /// Whether the last look found that nothing was written for a while, and nothing was since.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.reclaim.looks.is_quiet(self.family.applied()) && !self.reclaim.is_queued.load(SeqCst)
+        self.reclaim.looks.is_quiet(self.memtables.applied())
+            && !self.reclaim.is_queued.load(SeqCst)
     }
 
     /// A scan has stepped over `steps` dead entries in a row.
@@ -126,7 +127,7 @@ impl Shared {
             covered_bytes += bytes * stride as u64;
         }
         let covered_bytes = covered_bytes.min(stored_bytes);
-        WaitingDeletes { covered_bytes, flush_bytes: self.family.memory().bytes(), stored_bytes }
+        WaitingDeletes { covered_bytes, flush_bytes: self.memtables.memory().bytes(), stored_bytes }
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use codec::{Corruption, Reader};
 use device::Device;
-use engine::{LostKeys, Op, Result, Salvaged, TakeSound, as_damage};
+use engine::{LostKeys, Op, Result, SalvageSink, Salvaged, as_damage};
 use flexspace::space::Offline;
 
 use crate::check::{self, Interval};
@@ -31,7 +31,7 @@ const STEP_BYTES: u64 = 4096;
 ///
 /// # Errors
 /// The storage's. Damage is part of the result.
-pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Salvaged> {
+pub fn salvage(device: &Arc<dyn Device>, take: &mut SalvageSink<'_>) -> Result<Salvaged> {
     stored_index::refuse_newer(&**device)?;
     let mut salvaged = Salvaged::default();
     let opened = check::open(&**device);
@@ -66,7 +66,7 @@ impl Walk {
         &mut self,
         space: &Offline,
         interval: &Interval,
-        take: &mut TakeSound<'_>,
+        take: &mut SalvageSink<'_>,
     ) -> Result<ControlFlow<()>> {
         let (bytes, mut damage) = sound_bytes(space, interval)?;
         let (mut fields, mut first) = (Reader::new(&bytes), None);

@@ -61,7 +61,7 @@ impl Shared {
         let memtables = || state.into_iter().flat_map(|state| state.memtables());
         let (index, blocks) = (self.index_bytes(), self.cache.memory.bytes());
         let (pairs, ghosts) = (self.cache.pairs.bytes(), self.cache.ghost_bytes());
-        let memtable_bytes = self.family.memory().bytes();
+        let memtable_bytes = self.memtables.memory().bytes();
         let space = self.space_stats();
         let counts = &self.counts;
         let segment_bytes = self.segment_bytes();
@@ -114,7 +114,7 @@ impl Shared {
             live_bytes: None,
             memory_bytes: memtable_bytes + index + blocks + pairs + ghosts,
             disk_bytes: used + space.log_bytes,
-            reserved: self.family.memory().reservations(),
+            reserved: self.memtables.memory().reservations(),
             detail,
             running: &RUNNING,
         }

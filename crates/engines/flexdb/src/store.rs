@@ -8,25 +8,25 @@ use codec::SeqNo;
 use engine::{BackgroundErrors, Error, Health, Host, ReadSource, Result, Rounds};
 use flexspace::space::{self, FlexSpace};
 use memory_budget::Account;
-use memtable::Family;
+use memtable::MemtableSet;
 use reads::ReadPool;
 use sync::Mutex;
 use workers::Group;
 
 use crate::admission::Admission;
 use crate::cache::Cache;
-use crate::commit::{Committer, Thinning};
+use crate::commit::{Coarsening, Committer};
 use crate::commit_steps::CommitSteps;
-use crate::fragmented::Fragmented;
+use crate::defragment_idle::IdleDefragmentation;
+use crate::fragmented_queue::FragmentedQueue;
 use crate::index::{Index, IndexSnapshot};
 use crate::memory_split::{IntervalLimits, MemorySplit};
 use crate::options::Options;
 use crate::pair::StoreHeader;
 use crate::reclaim::Reclaim;
-use crate::scanned::Scanned;
+use crate::scan_ratio::ScanRatio;
 use crate::state::State;
 use crate::stored_index::{self, Wanted};
-use crate::tidying::Tidying;
 
 /// The state that views, cursors and background work share.
 ///
@@ -35,7 +35,7 @@ use crate::tidying::Tidying;
 pub(crate) struct Shared {
     /// None once the store is closed.
     pub(crate) state: ArcSwapOption<State>,
-    pub(crate) family: Arc<Family>,
+    pub(crate) memtables: Arc<MemtableSet>,
     /// Held to replace the state. Short: nothing is read or written under it.
     pub(crate) install: Mutex<()>,
     /// Held to change the space and the index.
@@ -50,11 +50,11 @@ pub(crate) struct Shared {
     pub(crate) nodes: Arc<Account>,
     pub(crate) cache: Cache,
     /// Intervals that scans have found in pieces.
-    pub(crate) fragmented: Fragmented,
+    pub(crate) fragmented_queue: FragmentedQueue,
     /// Whether the data that are written are scanned.
-    pub(crate) scanned: Scanned,
+    pub(crate) scan_ratio: ScanRatio,
     /// The progress of writing intervals in pieces as one.
-    pub(crate) tidying: Tidying,
+    pub(crate) defragment_idle: IdleDefragmentation,
     /// The rounds of the collector and of all other periodic work.
     pub(crate) rounds: Rounds,
     /// Commits for the sake of deletes.
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     pub(crate) persisted: sync::atomic::AtomicU64,
     pub(crate) admission: Admission,
     pub(crate) steps: CommitSteps,
-    pub(crate) thinning: Thinning,
+    pub(crate) coarsen_index: Coarsening,
     pub(crate) errors: BackgroundErrors,
     pub(crate) counts: Counts,
     pub(crate) group: Group,
@@ -156,12 +156,12 @@ impl Shared {
 
     /// Bytes that memtables take, and took until they were committed, since the store was opened.
     pub(crate) fn memtables_used(&self) -> u64 {
-        self.family.memory().bytes().saturating_add(self.counts.committed_bytes.load(Relaxed))
+        self.memtables.memory().bytes().saturating_add(self.counts.committed_bytes.load(Relaxed))
     }
 
     /// When intervals are split.
     pub(crate) fn interval_limits(&self) -> IntervalLimits {
-        let doublings = self.thinning.doublings.load(Relaxed);
+        let doublings = self.coarsen_index.doublings.load(Relaxed);
         self.memory_split().interval_limits(self.index_bytes(), doublings, &self.options)
     }
 

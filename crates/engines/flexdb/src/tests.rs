@@ -3,6 +3,8 @@
 //! The models' modules have only what the models use: they are built with all optimisations.
 
 #[cfg(not(shuttle))]
+mod coarsen_index;
+#[cfg(not(shuttle))]
 pub(crate) mod commit_steps;
 #[cfg(not(shuttle))]
 pub(crate) mod commits;
@@ -13,9 +15,11 @@ mod crash;
 #[cfg(not(shuttle))]
 mod defects;
 #[cfg(not(shuttle))]
+mod defragment_idle;
+#[cfg(not(shuttle))]
 mod every_io;
 #[cfg(not(shuttle))]
-pub(crate) mod fragmented;
+pub(crate) mod fragmented_queue;
 #[cfg(not(shuttle))]
 mod lookups;
 #[cfg(not(shuttle))]
@@ -40,7 +44,3 @@ mod recovery;
 mod rounds;
 #[cfg_attr(shuttle, expect(dead_code, reason = "models use a part of it"))]
 pub(crate) mod stores;
-#[cfg(not(shuttle))]
-mod thinning;
-#[cfg(not(shuttle))]
-mod tidying;

@@ -31,14 +31,14 @@ impl Shared {
             return Ok(());
         }
         self.insert(last_of_each_key(ops), seqno, room)?;
-        self.family.note_applied(seqno);
+        self.memtables.note_applied(seqno);
         self.wake_looks();
         Ok(())
     }
 
     /// Whether a write comes a second time.
     fn was_applied(&self, seqno: SeqNo) -> bool {
-        self.family.was_applied(seqno, self.persisted(), self.host.sequence.visible())
+        self.memtables.was_applied(seqno, self.persisted(), self.host.sequence.visible())
     }
 
     /// Adds versions to the memtable that the state names: all of them to one, so that a commit has

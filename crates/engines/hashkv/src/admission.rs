@@ -11,9 +11,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
-use admission::{Admits, Attempts, Pace, Parts, WriteController};
+use admission::{Admits, Attempts, DebtPolicy, Parts, WriteController};
 use engine::{Demand, Error, Op, Reservation, Result, Room, Wait};
 
 use crate::index_value::HANDLE_BYTES_MAX;
@@ -22,13 +21,6 @@ use crate::segment::record::record_bytes;
 use crate::store::Shared;
 use crate::values::failures::FLUSH;
 use crate::write::check_ranges;
-
-/// The index slows writers down by itself.
-const PACE: Pace = Pace {
-    debt_min: Duration::from_millis(1),
-    payment_max: Duration::from_secs(1),
-    turn_max: None,
-};
 
 /// The longest index value. A reservation needs only the number of its bytes.
 static ZEROS: [u8; Options::SEPARATION_BYTES_MAX as usize + 1] =
@@ -58,7 +50,10 @@ pub(crate) struct Admission {
 
 impl Admission {
     pub(crate) fn new() -> Self {
-        let (writers, space_writers) = (WriteController::new(PACE), WriteController::new(PACE));
+        let (writers, space_writers) = (
+            WriteController::new(DebtPolicy::EACH_WRITER),
+            WriteController::new(DebtPolicy::EACH_WRITER),
+        );
         let (flushes, is_flush_queued, is_collect_queued, delay) = Default::default();
         let (collections, is_space_wanted, is_futile, limit_min) = Default::default();
         Self {

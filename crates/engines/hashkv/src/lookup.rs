@@ -23,7 +23,7 @@ use crate::values::read::missing;
 struct Pending {
     shared: Arc<Shared>,
     key: Vec<u8>,
-    moment: Moment,
+    moment: ReadAt,
     /// The lookup of the index, if it was pending.
     index: Option<Box<dyn PendingLookup>>,
     /// The value that it waits for, once the index has returned a handle.
@@ -34,7 +34,7 @@ struct Pending {
 
 /// The moment whose value a lookup returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moment {
+enum ReadAt {
     Newest,
     ForUpdate,
     Pin,
@@ -47,7 +47,7 @@ enum Resolved {
     Waits(PendingRecord),
 }
 
-impl Moment {
+impl ReadAt {
     fn of(at: At<'_>) -> Self {
         match at {
             At::Newest => Self::Newest,
@@ -65,7 +65,7 @@ impl Shared {
         at: At<'_>,
         into: &mut Vec<u8>,
     ) -> Result<Lookup> {
-        let moment = Moment::of(at);
+        let moment = ReadAt::of(at);
         let mut missed = None;
         loop {
             let (index, value) = match self.index.lookup(key, at, into).map_err(of_index)? {
@@ -88,9 +88,9 @@ impl Shared {
     ///
     /// # Errors
     /// A snapshot sees the record, or the index has returned the same handle before: damage.
-    fn note_miss(&self, missed: &mut Option<Handle>, handle: Handle, at: Moment) -> Result<()> {
+    fn note_miss(&self, missed: &mut Option<Handle>, handle: Handle, at: ReadAt) -> Result<()> {
         let is_again = missed.replace(handle) == Some(handle);
-        match is_again || at == Moment::Pin {
+        match is_again || at == ReadAt::Pin {
             true => Err(self.values.damage_of(handle, missing(handle))),
             false => Ok(()),
         }
@@ -103,7 +103,7 @@ impl Shared {
         at: At<'_>,
         each: &mut EachLookup<'_>,
     ) -> Result<()> {
-        let moment = Moment::of(at);
+        let moment = ReadAt::of(at);
         let (mut value, mut own) = (Vec::new(), None);
         let mut found = |number: usize, found: LookedUp<'_>| {
             let key = *keys.get(number).unwrap_or(&&[][..]);
@@ -142,7 +142,7 @@ impl Shared {
         key: &[u8],
         index: Option<Box<dyn PendingLookup>>,
         value: Option<PendingRecord>,
-        moment: Moment,
+        moment: ReadAt,
     ) -> Box<dyn PendingLookup> {
         let shared = Arc::clone(self);
         Box::new(Pending { shared, key: key.to_vec(), moment, index, value, missed: None })
@@ -194,8 +194,8 @@ impl Pending {
     fn restart(&mut self, handle: Handle, into: &mut Vec<u8>) -> Result<Progress> {
         self.shared.note_miss(&mut self.missed, handle, self.moment)?;
         let at = match self.moment {
-            Moment::ForUpdate => At::ForUpdate,
-            Moment::Newest | Moment::Pin => At::Newest,
+            ReadAt::ForUpdate => At::ForUpdate,
+            ReadAt::Newest | ReadAt::Pin => At::Newest,
         };
         (self.index, self.value) = (None, None);
         match self.shared.index.lookup(&self.key, at, into).map_err(of_index)? {
@@ -265,7 +265,7 @@ impl PendingLookup for Pending {
     }
 
     fn is_newest(&self) -> bool {
-        if self.moment != Moment::ForUpdate {
+        if self.moment != ReadAt::ForUpdate {
             return false;
         }
         match (&self.index, &self.value) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use codec::{Corruption, SeqNo};
 use device::Device;
-use engine::{Error, LostKeys, Op, Result, Salvaged, TakeSound, as_damage};
+use engine::{Error, LostKeys, Op, Result, SalvageSink, Salvaged, as_damage};
 
 use crate::INDEX_DIR;
 use crate::examine::read_records;
@@ -28,7 +28,7 @@ use crate::volumes::{Volumes, file_name};
 ///
 /// # Errors
 /// The storage's. Damage is in the result.
-pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Salvaged> {
+pub fn salvage(device: &Arc<dyn Device>, take: &mut SalvageSink<'_>) -> Result<Salvaged> {
     let mut salvaged = Salvaged::default();
     let contents = salvaged.sound(edits::read::<Edit>(&**device), || None)?;
     let mut all = All::default();
@@ -80,7 +80,7 @@ pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Sal
 fn salvage_records(
     values: &Sound,
     mut salvaged: Salvaged,
-    take: &mut TakeSound<'_>,
+    take: &mut SalvageSink<'_>,
 ) -> Result<Salvaged> {
     salvaged.may_be_outdated = true;
     let (Some(volumes), Some(geometry)) = (&values.volumes, values.geometry) else {

@@ -15,9 +15,8 @@
 //! [`Version::level0_weight`]: lsm_tree::version::Version::level0_weight
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use admission::{Admits, Attempts, Pace, Parts, WriteController};
+use admission::{Admits, Attempts, DebtPolicy, Parts, WriteController};
 use engine::{BackgroundErrors, Demand, Error, Op, Reservation, Result, Room, Wait};
 
 use crate::memtable::{bytes_of_entry, entry_bytes};
@@ -28,11 +27,6 @@ pub(crate) const FLUSH: &str = "the flush of memtables";
 /// Nanoseconds that a table's worth above the mark adds to the time of a KiB: at one table 50 MB/s,
 /// at ten 5 MB/s.
 const NANOS_PER_KIB: u64 = 20 * 1024;
-const PACE: Pace = Pace {
-    debt_min: Duration::from_millis(1),
-    payment_max: Duration::from_secs(1),
-    turn_max: None,
-};
 
 /// The waits of writers, and the work that they wait for.
 #[derive(Debug)]
@@ -57,7 +51,12 @@ pub(crate) struct Size {
 impl Admission {
     pub(crate) fn new() -> Self {
         let (errors, flushes, compactions) = Default::default();
-        Self { writers: WriteController::new(PACE), errors, flushes, compactions }
+        Self {
+            writers: WriteController::new(DebtPolicy::EACH_WRITER),
+            errors,
+            flushes,
+            compactions,
+        }
     }
 }
 
@@ -68,9 +67,9 @@ impl Admits for Shared {
     const WAITS_FOR: &'static str = "what waits in memory for a flush";
 
     fn parts(&self) -> Parts<'_> {
-        let Self { admission, group, health, family, host, .. } = self;
+        let Self { admission, group, health, memtables, host, .. } = self;
         let (writers, memory, limit) =
-            (&admission.writers, &**family.memory(), host.memory.limit());
+            (&admission.writers, &**memtables.memory(), host.memory.limit());
         Parts { writers, group, health, memory, limit }
     }
 
@@ -123,7 +122,7 @@ impl Admits for Shared {
         if let room @ Some(_) = self.try_reserve(size) {
             return room;
         }
-        let memory = self.family.memory();
+        let memory = self.memtables.memory();
         // The write alone is above the share. A memtable that waits for its flush may be empty: a
         // flush of it returns no memory.
         if memory.bytes() == 0 {
@@ -189,7 +188,7 @@ impl Shared {
     /// Returns whether the memtables have memory for a write, or none of them waits for a flush.
     fn has_memory(&self, size: Size) -> bool {
         let most = self.memory_split().memtables_bytes.saturating_sub(size.memory);
-        self.family.memory().bytes() <= most || self.state.load().due() == 0
+        self.memtables.memory().bytes() <= most || self.state.load().due() == 0
     }
 
     /// Seals the memtables that are written to and full with `bytes` more.

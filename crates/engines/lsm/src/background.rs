@@ -16,10 +16,10 @@ pub(crate) mod flush;
 pub(crate) mod give_back;
 pub(crate) mod idle;
 pub(crate) mod merge_memtables;
+pub(crate) mod on_demand;
 mod reclaim;
 pub(crate) mod remove;
 pub(crate) mod reorganise;
-pub(crate) mod soon;
 pub(crate) mod sweep;
 
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::memory_split::JOBS_MAX;
 use crate::store::Shared;
 use flush::Wanted;
 use idle::Idle;
-use lsm_tree::plan::compaction::{Claim, Job, group_tables, plan};
+use lsm_tree::plan::compaction::{CompactionClaim, Job, group_tables, plan};
 use lsm_tree::plan::ingest::{Place, plan_ingest};
 use lsm_tree::plan::sweep::{plan_drops, plan_sweep};
 use lsm_tree::plan::tombstones::plan_tombstones;
@@ -103,16 +103,16 @@ impl Background {
 #[derive(Debug, Default)]
 struct Claims {
     /// Of the jobs that are queued or running.
-    under_way: Vec<Claim>,
+    under_way: Vec<CompactionClaim>,
     /// Of the places that ingested tables are about to take.
-    reserved: Vec<Claim>,
+    reserved: Vec<CompactionClaim>,
     /// Of the jobs that could not read a table, and why the first of them could not.
-    failed: Vec<Claim>,
+    failed: Vec<CompactionClaim>,
     failure: Option<Error>,
 }
 
 impl Claims {
-    fn all(&self) -> Vec<Claim> {
+    fn all(&self) -> Vec<CompactionClaim> {
         [self.under_way.as_slice(), &self.reserved, &self.failed].concat()
     }
 }
@@ -228,9 +228,9 @@ impl Shared {
     }
 
     /// Ends a job, which is the try `number` of a compaction, and releases its claim.
-    fn end_job(self: &Arc<Self>, claim: Claim, number: u64, done: Result<()>) {
+    fn end_job(self: &Arc<Self>, claim: CompactionClaim, number: u64, done: Result<()>) {
         self.cache.freed().give_back();
-        self.removals.run();
+        self.obsolete_tables.run();
         let mut claims = self.background.claims.lock();
         claims.under_way.retain(|other| *other != claim);
         // A retryable failure is tried again with the next plan, which another event causes.
@@ -248,7 +248,7 @@ impl Shared {
         }
         drop(claims);
         self.admission.compactions.end(number, &passing);
-        self.admission.writers.relieve();
+        self.admission.writers.wake();
     }
 
     /// Returns the level that each of these tables is to be ingested into. No job takes these
@@ -265,7 +265,7 @@ impl Shared {
     pub(crate) fn give_back_places(self: &Arc<Self>, places: &[Place]) {
         let mut claims = self.background.claims.lock();
         let is_given_back =
-            |claim: &Claim| places.iter().any(|one| one.claim.as_ref() == Some(claim));
+            |claim: &CompactionClaim| places.iter().any(|one| one.claim.as_ref() == Some(claim));
         claims.reserved.retain(|claim| !is_given_back(claim));
         self.schedule_beside(&mut claims);
     }

@@ -30,9 +30,9 @@
 //! clocks changes may end up in a clock where no lookup searches for it. Then it is read again, and
 //! later evicted.
 
-mod claim;
 mod clock;
 mod figures;
+mod high_water;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
@@ -49,8 +49,8 @@ use sync::locks::Mutex;
 use crate::background::give_back::Freed;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
-use claim::Claim;
 use clock::Clock;
+use high_water::MemtableHighWater;
 use lsm_tree::cache::{Cached, Key, PieceCache};
 use lsm_tree::table::{Held, Home};
 
@@ -154,7 +154,7 @@ pub(crate) struct Cache {
     beside: AtomicU64,
     budget: Arc<MemoryBudget>,
     memtables: Arc<MemtableMemory>,
-    claim: Claim,
+    claim: MemtableHighWater,
     options: Options,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -190,7 +190,7 @@ impl Cache {
             beside: AtomicU64::new(0),
             budget: Arc::clone(budget),
             memtables: Arc::clone(memtables),
-            claim: Claim::default(),
+            claim: MemtableHighWater::default(),
             options: options.clone(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),

@@ -101,10 +101,10 @@ impl Engine for Store {
         let _flusher = shared.flusher.lock();
         *shared.manifest.lock() = None;
         let _install = shared.install.lock();
-        shared.family.memory().keep_spare(0, 0);
+        shared.memtables.memory().keep_spare(0, 0);
         let closed = shared.state.load().closed();
         shared.state.store(Arc::new(closed));
-        shared.removals.run();
+        shared.obsolete_tables.run();
         // Nor may cursors that are still there.
         shared.tables.close();
         shared.reads.close();

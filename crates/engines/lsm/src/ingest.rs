@@ -24,7 +24,7 @@
 //! - H2. No get that the lookup index leads is led past an ingested table (`version`,
 //!   `newest_ingested`).
 //! - H3. A reader that looked a key up before learns that the key was written since (law L7): the
-//!   version has the number of the last ingestion, and a seat compares that.
+//!   version has the number of the last ingestion, and a lookup for an update compares that.
 
 use std::sync::Arc;
 
@@ -227,7 +227,7 @@ impl Shared {
         drop(flusher);
         self.give_back_places(&places);
         committed?;
-        self.family.note_applied(seqno);
+        self.memtables.note_applied(seqno);
         self.wake_looks();
         Self::count(&self.background.ingestions, 1);
         let bytes = tables.iter().map(|table| table.stored_bytes).sum();
@@ -244,7 +244,7 @@ impl Shared {
         if !state.memtables().all(|memtable| memtable.is_empty()) {
             return Ok(None);
         }
-        let id = self.family.next_id();
+        let id = self.memtables.next_id();
         let visible = self.host.sequence.visible();
         let anew: Vec<Arc<Memtable>> =
             state.actives.iter().map(|active| active.successor(visible)).collect();

@@ -11,7 +11,7 @@ use codec::SeqNo;
 use engine::{At, Lookup, PendingLookup, Progress, ReadRequest, Result};
 
 use crate::planted::{Planted, is_planted};
-use crate::read::Sought;
+use crate::read::MemoryLookup;
 use crate::search::{self, Search};
 use crate::state::State;
 use crate::store::Shared;
@@ -22,7 +22,7 @@ use lsm_tree::table::{Piece, Span, Table};
 /// The state of the store when the lookup of an update began. A later write of the key is in a
 /// memtable, or in a memtable that was flushed or merged, or it is a range delete or an ingestion.
 #[derive(Clone, Copy)]
-struct Moment {
+struct UpdateStart {
     /// Memtables that were flushed or merged so far.
     gone: u64,
     /// Range deletes that came so far.
@@ -30,7 +30,7 @@ struct Moment {
     ingested: SeqNo,
 }
 
-impl Moment {
+impl UpdateStart {
     fn of(state: &State) -> Self {
         Self {
             gone: state.gone,
@@ -54,7 +54,7 @@ struct Pending {
     shared: Arc<Shared>,
     search: Search<Vec<u8>>,
     /// Only for an update.
-    began: Option<Moment>,
+    began: Option<UpdateStart>,
     wanted: Wanted,
     read: [ReadRequest; 1],
 }
@@ -76,10 +76,10 @@ impl Shared {
         let seqno = at.seqno();
         let state = self.open_state()?;
         let mut search = match self.find_in_memory(&state, key, seqno, into)? {
-            Sought::Found(found) => return Ok(Lookup::ended(found.is_value)),
-            Sought::GoOn(search) => search,
+            MemoryLookup::Found(found) => return Ok(Lookup::ended(found.is_value)),
+            MemoryLookup::GoOn(search) => search,
         };
-        let began = matches!(at, At::ForUpdate).then(|| Moment::of(&state));
+        let began = matches!(at, At::ForUpdate).then(|| UpdateStart::of(&state));
         // A search of tables may take long; holding the guard would keep a slot of the swap.
         drop(state);
         let step = self.search_on(&mut search, None, into)?;
@@ -126,8 +126,8 @@ impl Shared {
     /// Returns `false` after any range delete: one that covered the key may have ended, and the
     /// present set does not have it. The same holds for an ingestion: the lookup may
     /// have begun between the new memtables and the new tables.
-    fn is_unwritten_since(&self, key: &[u8], began: Moment) -> bool {
-        let Moment { gone, deletes, ingested } = began;
+    fn is_unwritten_since(&self, key: &[u8], began: UpdateStart) -> bool {
+        let UpdateStart { gone, deletes, ingested } = began;
         let state = self.state.load();
         state.gone == gone
             && (state.deletes.came == deletes || is_planted(Planted::DeletesUncounted))

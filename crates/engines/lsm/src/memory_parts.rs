@@ -1,7 +1,7 @@
 //! The parts of a store that take memory, in a budget that may change while the store is open.
 //!
-//! All parts look at the budget whenever they take something (`memory_split`), so a larger one needs
-//! nothing else. With a smaller one the cache immediately releases the bytes above its share.
+//! All parts look at the budget whenever they take something (`memory_split`), so a larger one
+//! needs nothing else. With a smaller one the cache immediately releases the bytes above its share.
 //! Memtables that are larger than they may be are sealed, and their memory is released by their
 //! flush.
 
@@ -35,7 +35,7 @@ impl MemoryParts for Store {
     fn are_within_shares(&self) -> bool {
         let shared = &self.shared;
         shared.cache.is_within_capacity()
-            && shared.family.memory().bytes() <= shared.memory_split().memtables_bytes
+            && shared.memtables.memory().bytes() <= shared.memory_split().memtables_bytes
     }
 
     fn gain(&self) -> MemoryGain {
@@ -56,7 +56,7 @@ impl MemoryParts for Store {
         let shared = &self.shared;
         let split = shared.memory_split();
         // The memtables first: the cache does without the bytes that they take above their share.
-        let is_over = shared.family.memory().bytes() > split.memtables_bytes;
+        let is_over = shared.memtables.memory().bytes() > split.memtables_bytes;
         shared.seal_where(&|active| {
             active.bytes() > split.memtable_bytes || is_over && !active.is_empty()
         });
@@ -96,7 +96,7 @@ impl Shared {
     /// Keeps the memory that memtables leave, up to the bytes that the next ones may soon need.
     pub(crate) fn fit_spare_memory(&self) {
         let split = self.memory_split();
-        self.family
+        self.memtables
             .memory()
             .keep_spare(SPARE_MEMTABLES * split.memtable_bytes, split.memtables_bytes);
     }

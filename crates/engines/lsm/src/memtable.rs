@@ -28,7 +28,7 @@ use std::sync::Arc;
 use arena::skip_list::SkipList;
 use codec::SeqNo;
 use engine::Result;
-use memtable::{Family, Head, Versions};
+use memtable::{Head, MemtableSet, Versions};
 
 use crate::dranges::Bounds;
 use crate::planted::{Planted, is_planted};
@@ -56,14 +56,14 @@ pub(crate) struct Place {
 
 impl Memtable {
     /// An empty memtable. Everything up to `floor` is in tables, or was finished before.
-    pub(crate) fn new(place: Place, floor: SeqNo, family: &Arc<Family>) -> Arc<Self> {
-        Arc::new(Self::of(family.next_id(), place, floor, family))
+    pub(crate) fn new(place: Place, floor: SeqNo, memtables: &Arc<MemtableSet>) -> Arc<Self> {
+        Arc::new(Self::of(memtables.next_id(), place, floor, memtables))
     }
 
     /// The one that takes this one's place. Everything up to `visible` is finished.
     pub(crate) fn successor(&self, visible: SeqNo) -> Arc<Self> {
-        let floor = visible.min(self.family().applied()).max(self.floor());
-        Self::new(self.place.clone(), floor, self.family())
+        let floor = visible.min(self.memtable_set().applied()).max(self.floor());
+        Self::new(self.place.clone(), floor, self.memtable_set())
     }
 
     /// Makes a memtable in the place of `inputs`, all of one Drange and sealed, to which `fill`
@@ -80,18 +80,18 @@ impl Memtable {
             false => floor,
         };
         let place = youngest.place.clone();
-        let mut merged = Self::of(youngest.id(), place, floor, youngest.family());
+        let mut merged = Self::of(youngest.id(), place, floor, youngest.memtable_set());
         merged.rests = true;
         merged.enter().map_or(Ok(()), |entered| fill(&entered))?;
         merged.seal();
         Ok((!merged.is_empty()).then(|| Arc::new(merged)))
     }
 
-    fn of(id: u64, place: Place, floor: SeqNo, family: &Arc<Family>) -> Self {
+    fn of(id: u64, place: Place, floor: SeqNo, memtables: &Arc<MemtableSet>) -> Self {
         Self {
             versions: Versions::new(
-                Head::new(id, floor, family),
-                SkipList::reusing(Arc::clone(family.memory()) as _),
+                Head::new(id, floor, memtables),
+                SkipList::reusing(Arc::clone(memtables.memory()) as _),
             ),
             place,
             rests: false,

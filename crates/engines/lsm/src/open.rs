@@ -13,13 +13,13 @@ use std::sync::atomic::AtomicU64;
 use arc_swap::ArcSwap;
 use codec::SeqNo;
 use engine::{DeviceReads, Health, Host, Result};
-use memtable::Family;
+use memtable::MemtableSet;
 use reads::ReadPool;
 use sync::Mutex;
 
 use crate::admission::Admission;
 use crate::background::Background;
-use crate::background::remove::Removals;
+use crate::background::remove::ObsoleteTables;
 use crate::cache::Cache;
 use crate::contract::Store;
 use crate::dranges::Dranges;
@@ -58,8 +58,8 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_with(host: Host, options: Options, tables: Arc<dyn TableStore>) -> Result<Self> {
-        let family = Family::new(&host.memory);
-        let cache = Arc::new(Cache::new(&host.memory, &options, family.memory()));
+        let memtables = MemtableSet::new(&host.memory);
+        let cache = Arc::new(Cache::new(&host.memory, &options, memtables.memory()));
         let pieces = Arc::clone(&cache) as Arc<dyn PieceCache>;
         let found = edits::read::<Edit>(&*host.device)?;
         let mut change = Change::default();
@@ -86,7 +86,7 @@ impl Store {
         let deletes = Deletes::found(&contents.edit.range_deletes, &host.memory);
         recover_numbers(&host, persisted, summaries(), deletes.all.last());
         let last_memtable = summaries().map(|summary| summary.properties.last_memtable).max();
-        family.number_behind(last_memtable.unwrap_or(0));
+        memtables.number_behind(last_memtable.unwrap_or(0));
         let dranges = first_dranges(&host, &options);
         // Everything up to `persisted` is in tables, and all later writes are yet to be applied
         // again.
@@ -95,7 +95,7 @@ impl Store {
             let place = Place { drange: drange.id, bounds, slots };
             (0..slots).map(move |_| place.clone())
         });
-        let actives = actives.map(|place| Memtable::new(place, persisted, &family)).collect();
+        let actives = actives.map(|place| Memtable::new(place, persisted, &memtables)).collect();
         let (limit, level0_bytes) = (host.memory.limit(), version.level_bytes(0));
         let health: Arc<Health> = Arc::default();
         let shared = Arc::new(Shared {
@@ -106,11 +106,11 @@ impl Store {
                 deletes,
                 options.range_index,
             )),
-            family,
+            memtables,
             install: Mutex::default(),
             flusher: Mutex::default(),
             manifest: Mutex::new(Some(manifest)),
-            removals: Removals::of(&tables),
+            obsolete_tables: ObsoleteTables::of(&tables),
             tables,
             cache,
             split: ArcSwap::from_pointee((limit, MemorySplit::of(limit, &options))),
@@ -130,7 +130,7 @@ impl Store {
             host,
         });
         shared.cache.freed().begin(&shared);
-        shared.removals.begin(&shared);
+        shared.obsolete_tables.begin(&shared);
         shared.fit_lookup_index();
         shared.cache.pairs().open(shared.state.load().version.number());
         let (metadata_bytes, metadata_bytes_max) = shared.state.load().version.metadata_bytes();

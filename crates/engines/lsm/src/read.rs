@@ -21,7 +21,7 @@ use lsm_tree::entry::{Found, Target};
 use lsm_tree::table::hash;
 
 /// The result of a look-up in memory.
-pub(crate) enum Sought<K> {
+pub(crate) enum MemoryLookup<K> {
     /// It has ended.
     Found(Found),
     /// No memtable has a version.
@@ -38,7 +38,7 @@ impl Shared {
         key: K,
         seqno: SeqNo,
         into: &mut Vec<u8>,
-    ) -> Result<Sought<K>> {
+    ) -> Result<MemoryLookup<K>> {
         let to = Target { key: key.as_ref(), seqno };
         let Some(partition) = state.partition_of(to.key) else {
             return Err(Error::Closed);
@@ -60,24 +60,24 @@ impl Shared {
         let hint = hint.filter(|hint| (known_from..=seqno).contains(&hint.seqno));
         if hint.is_some_and(|hint| hint.seqno < hidden) {
             // No version is newer than that (U1).
-            return Ok(Sought::Found(Found { seqno: hidden, is_value: false }));
+            return Ok(MemoryLookup::Found(Found { seqno: hidden, is_value: false }));
         }
         if let Some(hint) = hint {
             let is_it = |memtable: &&Arc<Memtable>| memtable.id() == hint.memtable;
             let found = partition.memtables.iter().find(is_it).and_then(|it| it.get(to, into));
             if let Some(found) = found.filter(|found| found.seqno == hint.seqno) {
                 self.lookups.led.fetch_add(1, Relaxed);
-                return Ok(Sought::Found(found.unless_below(hidden)));
+                return Ok(MemoryLookup::Found(found.unless_below(hidden)));
             }
         }
         if let Some(found) = partition.find_in_memory(to, into) {
-            return Ok(Sought::Found(found.unless_below(hidden)));
+            return Ok(MemoryLookup::Found(found.unless_below(hidden)));
         }
         if let Some(since) = self.cache.pairs().get(to.key, seqno.get(), into) {
             let found = Found { seqno: SeqNo::new(since), is_value: true };
-            return Ok(Sought::Found(found.unless_below(hidden)));
+            return Ok(MemoryLookup::Found(found.unless_below(hidden)));
         }
         let search = Search::new(key, seqno, &state.version, partition);
-        Ok(Sought::GoOn(search.hidden_below(hidden).led_by(hint)))
+        Ok(MemoryLookup::GoOn(search.hidden_below(hidden).led_by(hint)))
     }
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::Device;
-use engine::{LostKeys, Op, Result, Salvaged, TakeSound};
+use engine::{LostKeys, Op, Result, SalvageSink, Salvaged};
 use memory_budget::MemoryBudget;
 
 use edits::Contents;
@@ -38,7 +38,7 @@ use lsm_tree::table::{
 ///
 /// # Errors
 /// The storage's. Damage is part of the answer.
-pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Salvaged> {
+pub fn salvage(device: &Arc<dyn Device>, take: &mut SalvageSink<'_>) -> Result<Salvaged> {
     let mut salvaged = Salvaged::default();
     let tables = LocalTables::on(Arc::clone(device));
     let contents = match salvaged.sound(edits::read::<Edit>(&**device), || None)? {
@@ -102,7 +102,7 @@ struct Walk {
 type Head = (Vec<u8>, Reverse<SeqNo>, usize);
 
 impl Walk {
-    fn tell(mut self, deletes: &RangeDeletes, take: &mut TakeSound<'_>) -> Result<Salvaged> {
+    fn tell(mut self, deletes: &RangeDeletes, take: &mut SalvageSink<'_>) -> Result<Salvaged> {
         let smallest = |table: &Table| table.summary().properties.smallest.clone();
         self.waiting.sort_by_cached_key(|(table, _)| Reverse(smallest(table)));
         let mut told: Option<Vec<u8>> = None;

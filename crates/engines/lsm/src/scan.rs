@@ -30,7 +30,7 @@ use lsm_tree::merge::Merged;
 use lsm_tree::range_deletes::Deletes;
 
 /// A walk over a partition of the range index.
-struct Standing {
+struct CursorPosition {
     /// The generation of the state that it walks over.
     generation: u64,
     bounds: Arc<Bounds>,
@@ -38,7 +38,7 @@ struct Standing {
     merged: Merged,
 }
 
-type Stand = Mutex<Option<Standing>>;
+type CursorPlace = Mutex<Option<CursorPosition>>;
 
 /// The outcome of a step.
 enum Step {
@@ -52,12 +52,12 @@ enum Step {
 
 /// The states and partitions that the cursors of a store walk over.
 #[derive(Default)]
-pub(crate) struct Stands {
-    all: Mutex<Vec<Weak<Stand>>>,
+pub(crate) struct OpenCursors {
+    all: Mutex<Vec<Weak<CursorPlace>>>,
 }
 
-impl Stands {
-    fn add(&self) -> Arc<Stand> {
+impl OpenCursors {
+    fn add(&self) -> Arc<CursorPlace> {
         let stand = Arc::default();
         let mut all = self.all.lock();
         if all.len() == all.capacity() {
@@ -119,7 +119,7 @@ struct Walk {
     /// The part of it that the walk has before it since the last seek.
     range: KeyRange,
     direction: Direction,
-    stand: Arc<Stand>,
+    stand: Arc<CursorPlace>,
     /// Entries that the present step has stepped over and that show nothing.
     dead: u64,
     /// The key that was decided upon last, given or not.
@@ -213,9 +213,9 @@ impl Walk {
     }
 
     /// Returns `held`, if it is of the present state; otherwise the same place in that state.
-    fn stand_on(&self, held: Option<Standing>, may_read: bool) -> Result<Standing> {
+    fn stand_on(&self, held: Option<CursorPosition>, may_read: bool) -> Result<CursorPosition> {
         let state = self.shared.open_state()?;
-        let is_present = |standing: &Standing| standing.generation == state.generation;
+        let is_present = |standing: &CursorPosition| standing.generation == state.generation;
         if let Some(mut standing) = held.filter(is_present) {
             standing.merged.allow_reads(may_read);
             return Ok(standing);
@@ -249,7 +249,7 @@ impl Walk {
                 self.shared.read_ahead(missing);
             }
         })?;
-        Ok(Standing { generation, bounds, deletes, merged })
+        Ok(CursorPosition { generation, bounds, deletes, merged })
     }
 
     /// Returns where the walk continues: at the edge that it reached, or behind the last key, or
@@ -278,9 +278,9 @@ impl Walk {
     }
 
     /// Moves forward. The first version of each key at or below the pin counts.
-    fn forward(&mut self, standing: &mut Standing) -> Result<Step> {
+    fn forward(&mut self, standing: &mut CursorPosition) -> Result<Step> {
         let pin = self.pin.seqno();
-        let Standing { bounds, deletes, merged, .. } = standing;
+        let CursorPosition { bounds, deletes, merged, .. } = standing;
         while let Some(entry) = merged.entry().filter(|entry| bounds.is_before_end(entry.key)) {
             let is_decided = self.last.as_deref() == Some(entry.key);
             if !is_decided && self.range.ends_before(entry.key) {
@@ -316,9 +316,9 @@ impl Walk {
 
     /// Moves backward. The last version of each key at or below the pin counts, since the oldest
     /// version comes first.
-    fn backward(&mut self, standing: &mut Standing) -> Result<Step> {
+    fn backward(&mut self, standing: &mut CursorPosition) -> Result<Step> {
         let pin = self.pin.seqno();
-        let Standing { bounds, deletes, merged, .. } = standing;
+        let CursorPosition { bounds, deletes, merged, .. } = standing;
         let mut newest: Option<(SeqNo, bool)> = None;
         let mut hidden = SeqNo::ZERO;
         let mut is_behind = false;

@@ -81,7 +81,7 @@ impl Shared {
             ("reorganisations_major", self.reorganiser.major.load(Relaxed)),
             ("reorganisations_early", self.reorganiser.early.load(Relaxed)),
             ("memtable_bytes", memtable_bytes),
-            ("spare_bytes", self.family.memory().spare_bytes()),
+            ("spare_bytes", self.memtables.memory().spare_bytes()),
             ("memtable_entries", state.memtables().map(|memtable| memtable.len() as u64).sum()),
             ("cache_bytes", self.cache.bytes()),
             ("cache_held_bytes", self.cache.held_bytes()),
@@ -131,11 +131,11 @@ impl Shared {
             live_keys: None,
             live_bytes: None,
             memory_bytes: memtable_bytes
-                + self.family.memory().spare_bytes()
+                + self.memtables.memory().spare_bytes()
                 + of_cache
                 + self.lookup_index.load().bytes(),
             disk_bytes,
-            reserved: self.family.memory().reservations(),
+            reserved: self.memtables.memory().reservations(),
             detail,
             running: &RUNNING,
         }

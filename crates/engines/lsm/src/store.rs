@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 use arc_swap::ArcSwap;
 use codec::SeqNo;
 use engine::{Health, Host, ReadSource, Result};
-use memtable::Family;
+use memtable::MemtableSet;
 use reads::ReadPool;
 use sync::Mutex;
 use workers::Group;
 
 use crate::admission::Admission;
 use crate::background::Background;
-use crate::background::remove::Removals;
+use crate::background::remove::ObsoleteTables;
 use crate::background::reorganise::Reorganiser;
 use crate::cache::Cache;
 use crate::lookup_index::LookupIndex;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
-use crate::scan::Stands;
+use crate::scan::OpenCursors;
 use crate::state::State;
 use edits::Chain;
 use lsm_tree::cache::PieceCache;
@@ -36,7 +36,7 @@ pub(crate) type Manifest = Chain<Edit>;
 pub(crate) struct Shared {
     pub(crate) state: ArcSwap<State>,
     /// The part that all memtables share.
-    pub(crate) family: Arc<Family>,
+    pub(crate) memtables: Arc<MemtableSet>,
     /// Held by a thread that replaces the state. It is held briefly: nothing is read or written
     /// under it.
     pub(crate) install: Mutex<()>,
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     /// Held by a thread that changes the version. `None` once the store is closed.
     pub(crate) manifest: Mutex<Option<Manifest>>,
     pub(crate) tables: Arc<dyn TableStore>,
-    pub(crate) removals: Arc<Removals>,
+    pub(crate) obsolete_tables: Arc<ObsoleteTables>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) options: Options,
     /// A budget, and how it is shared out.
@@ -65,7 +65,7 @@ pub(crate) struct Shared {
     pub(crate) reorganiser: Reorganiser,
     pub(crate) lookup_index: ArcSwap<LookupIndex>,
     /// The states and partitions that cursors walk over.
-    pub(crate) stands: Stands,
+    pub(crate) stands: OpenCursors,
     pub(crate) group: Group,
     pub(crate) host: Host,
 }

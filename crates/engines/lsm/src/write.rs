@@ -40,7 +40,7 @@ impl Shared {
         // After the write's puts: otherwise a key that it deletes and puts would look absent
         // meanwhile.
         self.delete_ranges(ops, seqno)?;
-        self.family.note_applied(seqno);
+        self.memtables.note_applied(seqno);
         self.wake_looks();
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Shared {
         let visible = self.host.sequence.visible();
         let persisted = self.persisted();
         Ok(seqno <= persisted
-            || has_memtables && self.family.was_applied(seqno, persisted, visible))
+            || has_memtables && self.memtables.was_applied(seqno, persisted, visible))
     }
 
     /// Adds a version to the memtable that the state names for its key.

@@ -28,8 +28,8 @@ pub(crate) mod table;
 pub(crate) mod transactions;
 pub(crate) mod walk;
 
-pub(crate) use call::{Alone, Call, Means};
-pub(crate) use dispatch::{Dispatched, Waits, dispatch};
+pub(crate) use call::{Alone, Call, ReadMode};
+pub(crate) use dispatch::{Dispatched, Parked, dispatch};
 pub(crate) use failure::{Failure, Outcome};
 pub(crate) use room::Room;
 pub(crate) use table::COMMANDS;

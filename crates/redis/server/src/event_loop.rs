@@ -25,7 +25,7 @@
 
 mod accept;
 mod command_threads;
-mod look_ups;
+mod lookups;
 mod mailbox;
 mod walker;
 
@@ -51,8 +51,8 @@ use crate::store::StoreError;
 use crate::store::reads::Done;
 pub(crate) use accept::KEEPALIVE;
 pub(crate) use command_threads::{CommandThreads, Job, Ran};
-use look_ups::LookUps;
-pub(crate) use look_ups::{Asker, Wanted};
+use lookups::LookUps;
+pub(crate) use lookups::{Asker, Wanted};
 pub(crate) use mailbox::{Letter, Mailbox};
 pub(crate) use walker::{Walked, Walker};
 
@@ -86,7 +86,7 @@ pub(crate) struct EventLoop {
     connections: Vec<Option<Box<Connection>>>,
     free_tokens: Vec<usize>,
     tally: Tally,
-    look_ups: LookUps,
+    lookups: LookUps,
     wanted: Wanted,
     /// Slices of walks that were read.
     walked: Vec<Walked<Result<Done, StoreError>>>,
@@ -115,7 +115,7 @@ impl EventLoop {
         let descriptor = bell.as_fd().as_raw_fd();
         poll.registry().register(&mut SourceFd(&descriptor), BELL, Interest::READABLE)?;
         let loops = shared.options.threads;
-        let look_ups = LookUps::new(bell, shared.store.memory().1, loops);
+        let lookups = LookUps::new(bell, shared.store.memory().1, loops);
         let last_tick = shared.environment.now();
         Ok(Self {
             shared,
@@ -127,7 +127,7 @@ impl EventLoop {
             connections: Vec::new(),
             free_tokens: Vec::new(),
             tally: Tally::new(),
-            look_ups,
+            lookups,
             wanted: Wanted::new(),
             walked: Vec::new(),
             ran: Vec::new(),
@@ -209,7 +209,7 @@ impl EventLoop {
     fn serve(&mut self, listed: &mut Vec<usize>, more: &mut Vec<usize>) -> bool {
         let is_idle = listed.is_empty() && self.wanted.is_empty();
         let has_letters = !self.walked.is_empty() || !self.ran.is_empty();
-        if is_idle && !has_letters && self.look_ups.under_way() == 0 {
+        if is_idle && !has_letters && self.lookups.under_way() == 0 {
             return false;
         }
         let mut worker = Worker {
@@ -232,7 +232,7 @@ impl EventLoop {
         }
         let begun = listed.len();
         for Walked { asker, number, of } in self.walked.drain(..) {
-            if let Some(connection) = look_ups::client_of(&mut self.connections, asker) {
+            if let Some(connection) = lookups::client_of(&mut self.connections, asker) {
                 connection.go_on_read(number, &of, &mut worker);
                 listed.push(asker.token);
             }
@@ -247,10 +247,10 @@ impl EventLoop {
             }
             listed.push(asker.token);
         }
-        if worker.wanted.is_empty() && self.look_ups.under_way() == 0 {
+        if worker.wanted.is_empty() && self.lookups.under_way() == 0 {
             return false;
         }
-        let is_behind = self.look_ups.turn(&mut self.connections, &mut worker, listed);
+        let is_behind = self.lookups.turn(&mut self.connections, &mut worker, listed);
         listed[begun..].sort_unstable();
         listed.dedup();
         is_behind
@@ -386,7 +386,7 @@ impl EventLoop {
             return;
         }
         self.last_tick = now;
-        self.look_ups.tick();
+        self.lookups.tick();
         if std::mem::take(&mut self.accept_again) {
             self.accept();
         }

@@ -152,7 +152,7 @@ impl Watched {
 
     /// Returns whether a key that had not ended when it was added has ended since, unless it was
     /// written.
-    pub(crate) fn has_ended(&self, now_ms: u64) -> bool {
+    pub(crate) fn is_expired(&self, now_ms: u64) -> bool {
         self.places.values().flatten().any(|end_ms| *end_ms <= now_ms)
     }
 

@@ -4,7 +4,7 @@ pub(crate) mod database;
 mod figures;
 pub(crate) mod known;
 pub(crate) mod reads;
-pub(crate) mod seat;
+pub(crate) mod session;
 pub(crate) mod transaction;
 pub(crate) mod walks;
 
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use thermocline::SeqNo;
-use thermocline::{Doorbell, ExpiryStats, RemovalHold};
+use thermocline::{Doorbell, ExpiryStats, PauseExpiry};
 
 /// Which of the 16 numbered databases.
 pub(crate) type DbIndex = u8;
@@ -60,7 +60,7 @@ pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 pub(crate) type Found<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
 
 /// A store of numbered databases. Values are in their stored form, with their ends
-/// ([`thermocline::WithEnd`]), ended or not: each command decides by its own clock which values
+/// ([`thermocline::Expiring`]), ended or not: each command decides by its own clock which values
 /// have ended.
 ///
 /// A write fails with [`StoreError::NoDatabase`] if its database was not made.
@@ -123,7 +123,7 @@ pub(crate) trait Store {
         self.update(db, key, decide).map(Some)
     }
 
-    /// Waits until a short write to the database would not have to wait for room. Other writes may
+    /// Parked until a short write to the database would not have to wait for room. Other writes may
     /// take the room first. An error is left to the write, which gets it too.
     fn wait_to_write(&self, _db: DbIndex) {}
 
@@ -165,15 +165,15 @@ pub(crate) trait Store {
 
 /// A [`Store`] with a disk behind it.
 pub(crate) trait Durable: Store + Send + Sync {
-    /// Returns a seat at database `db` for up to `depth` lookups under way, which rings `bell` when
-    /// there is something to complete. It is for reads and updates that [`Store::try_get`] and
-    /// [`Store::try_update`] could not do.
-    fn seat(
+    /// Returns a store session at database `db` for up to `depth` lookups under way, which rings
+    /// `bell` when there is something to complete. It is for reads and updates that
+    /// [`Store::try_get`] and [`Store::try_update`] could not do.
+    fn store_session(
         &self,
         db: DbIndex,
         depth: usize,
         bell: &Arc<Doorbell>,
-    ) -> Result<Box<dyn seat::Seat>, StoreError>;
+    ) -> Result<Box<dyn session::StoreSession>, StoreError>;
 
     /// Applies all steps as one write, whole or not at all across a crash. If it may wait it waits
     /// for room, and then calls `has_room` before it writes. Without `has_room` it must not wait,
@@ -184,7 +184,7 @@ pub(crate) trait Durable: Store + Send + Sync {
         has_room: Option<&dyn Fn()>,
     ) -> Result<SeqNo, StoreError>;
 
-    /// Makes database `db` if there is none, so that its keys have positions. Waits for the device
+    /// Makes database `db` if there is none, so that its keys have positions. Parked for the device
     /// then.
     fn make(&self, db: DbIndex) -> Result<(), StoreError>;
 
@@ -211,8 +211,8 @@ pub(crate) trait Durable: Store + Send + Sync {
     fn refresh_metrics(&self);
 
     /// Returns a hold that keeps the store from removing ended values by itself.
-    fn removal_hold(&self) -> RemovalHold {
-        RemovalHold::default()
+    fn removal_hold(&self) -> PauseExpiry {
+        PauseExpiry::default()
     }
 
     /// Bytes of memory that data takes, and the most it may take.

@@ -110,7 +110,7 @@ pub trait Admits: Room + Sized {
             Wait::No if self.delay() > 0 => Ok(None),
             Wait::No => Ok(self.try_grant(size)),
             Wait::Yes => {
-                writers.slow_down(bytes, || self.delay());
+                writers.delay(bytes, || self.delay());
                 self.wait_for_room(size).map(Some)
             }
             Wait::Replay => {

@@ -9,7 +9,7 @@
 //! has the mechanism, once for all engines.
 //!
 //! 1. *Debt.* While background work is behind, each write adds to a debt: nanoseconds for each KiB.
-//!    A writer pays it by a wait ([`WriteController::slow_down`]). So writers come down to the pace
+//!    A writer pays it by a wait ([`WriteController::delay`]). So writers come down to the pace
 //!    of the work before they have to stop for it.
 //! 2. *Room.* A writer that finds no room joins a queue ([`WriteController::wait_for_room`]). The
 //!    first writer in the queue asks for room again after each task of the pool. So small writes
@@ -24,4 +24,4 @@ mod write_controller;
 
 pub use admits::{Admits, Parts};
 pub use attempts::Attempts;
-pub use write_controller::{Pace, WriteController};
+pub use write_controller::{DebtPolicy, WriteController};

@@ -17,7 +17,7 @@ const UNIT_BYTES: u64 = 1024;
 
 /// How an engine has its debt paid.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct DebtPolicy {
     /// A smaller debt is not paid yet: shorter waits cost more than they slow down.
     pub debt_min: Duration,
     /// The most that one write pays. Later writes pay the rest.
@@ -27,9 +27,22 @@ pub struct Pace {
     pub turn_max: Option<Duration>,
 }
 
+impl DebtPolicy {
+    /// No write pays: its engine slows writers down by other means.
+    pub const NONE: Self =
+        Self { debt_min: Duration::MAX, payment_max: Duration::ZERO, turn_max: None };
+
+    /// Each writer pays its own debt: from a millisecond on, up to a second in one write.
+    pub const EACH_WRITER: Self = Self {
+        debt_min: Duration::from_millis(1),
+        payment_max: Duration::from_secs(1),
+        turn_max: None,
+    };
+}
+
 /// The waits of the writers of one store.
 pub struct WriteController {
-    pace: Pace,
+    pace: DebtPolicy,
     debt_nanos: AtomicU64,
     /// Held by the writer that pays, if one pays at a time.
     turn: Mutex<()>,
@@ -47,7 +60,7 @@ pub struct WriteController {
 
 impl WriteController {
     /// Returns a controller without debt.
-    pub fn new(pace: Pace) -> Self {
+    pub fn new(pace: DebtPolicy) -> Self {
         Self {
             pace,
             debt_nanos: AtomicU64::new(0),
@@ -78,7 +91,7 @@ impl WriteController {
 
     /// Adds the debt of a write of `bytes` at `delay` nanoseconds for each KiB, and pays a part of
     /// the whole debt by a wait. It ends early once `delay` returns 0.
-    pub fn slow_down(&self, bytes: u64, delay: impl Fn() -> u64) {
+    pub fn delay(&self, bytes: u64, delay: impl Fn() -> u64) {
         let now = delay();
         if now == 0 {
             return;
@@ -118,7 +131,7 @@ impl WriteController {
     }
 
     /// Has writers that pay look again at the work, of which a part is done.
-    pub fn relieve(&self) {
+    pub fn wake(&self) {
         // A writer that is about to wait looks under this lock.
         drop(self.waiting.lock());
         self.relieved.notify_all();
@@ -127,7 +140,7 @@ impl WriteController {
     /// Forgets the debt: the work is not behind any more.
     pub fn forgive(&self) {
         self.debt_nanos.store(0, Relaxed);
-        self.relieve();
+        self.wake();
     }
 
     /// Waits for a moment, whatever the debt is.
@@ -233,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    const PACE: Pace = Pace {
+    const PACE: DebtPolicy = DebtPolicy {
         debt_min: Duration::from_millis(1),
         payment_max: Duration::from_millis(2),
         turn_max: Some(Duration::from_millis(90)),
@@ -243,12 +256,12 @@ mod tests {
     fn a_debt_is_paid_once_it_is_large_enough_and_in_parts() {
         let controller = WriteController::new(PACE);
         let delay = || 100_000;
-        controller.slow_down(9 * 1024, delay);
+        controller.delay(9 * 1024, delay);
         assert_eq!((controller.debt_nanos(), controller.slowed_nanos()), (900_000, 0));
         // 4.1 ms in all, of which one write pays 2.
-        controller.slow_down(32 * 1024, delay);
+        controller.delay(32 * 1024, delay);
         assert_eq!((controller.debt_nanos(), controller.slowed_nanos()), (2_100_000, 2_000_000));
-        controller.slow_down(1, || 0);
+        controller.delay(1, || 0);
         assert_eq!(controller.slowed_nanos(), 2_000_000, "nothing is owed for nothing");
         controller.forgive();
         assert_eq!(controller.debt_nanos(), 0);
@@ -257,21 +270,21 @@ mod tests {
     /// A debt that a writer does not pay stays, and does not grow without end.
     #[test]
     fn a_writer_that_does_not_get_its_turn_leaves_the_debt() {
-        let pace = Pace { turn_max: Some(Duration::from_millis(1)), ..PACE };
+        let pace = DebtPolicy { turn_max: Some(Duration::from_millis(1)), ..PACE };
         let controller = WriteController::new(pace);
         let turn = controller.turn.lock();
         for _ in 0..3 {
-            controller.slow_down(1024, || u64::MAX / 2);
+            controller.delay(1024, || u64::MAX / 2);
             assert_eq!((controller.debt_nanos(), controller.slowed_nanos()), (DEBT_NANOS_MAX, 0));
         }
         drop(turn);
-        controller.slow_down(0, || 1);
+        controller.delay(0, || 1);
         assert_eq!(controller.debt_nanos(), DEBT_NANOS_MAX - 2_000_000, "a part is paid");
     }
 
     #[test]
     fn a_payment_ends_with_the_delay() {
-        let pace = Pace { payment_max: Duration::from_secs(1), turn_max: None, ..PACE };
+        let pace = DebtPolicy { payment_max: Duration::from_secs(1), turn_max: None, ..PACE };
         let controller = WriteController::new(pace);
         let looks = Cell::new(0);
         // The delay, the first look of the payment, and the one that ends it.
@@ -279,7 +292,7 @@ mod tests {
             looks.set(looks.get() + 1);
             if looks.get() < 3 { DEBT_NANOS_MAX } else { 0 }
         };
-        controller.slow_down(u64::MAX, delay);
+        controller.delay(u64::MAX, delay);
         assert_eq!((looks.get(), controller.debt_nanos()), (3, 0));
         assert_eq!(controller.slowed_nanos(), LOOK.as_nanos() as u64);
     }

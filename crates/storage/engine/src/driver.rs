@@ -13,7 +13,7 @@ use crate::contract::{Capabilities, Engine};
 use crate::error::Result;
 use crate::host::Host;
 use crate::placed::Placed;
-use crate::salvage::{Salvaged, TakeSound};
+use crate::salvage::{SalvageSink, Salvaged};
 use crate::settings::{Setting, Settings};
 
 /// Opens an engine in the host's device. `dir` is the directory of the device in the database: the
@@ -50,7 +50,7 @@ pub struct Driver {
     /// The unit of [`CheckReport::pairs`], in words.
     pub counted: &'static str,
     /// Reads all that is sound in a damaged store.
-    pub salvage: fn(&Arc<dyn Device>, &mut TakeSound<'_>) -> Result<Salvaged>,
+    pub salvage: fn(&Arc<dyn Device>, &mut SalvageSink<'_>) -> Result<Salvaged>,
     /// Its use of memory.
     pub memory: MemoryUse,
     /// Descriptors that a store holds while it is open. Files beyond these are opened when they are

@@ -80,9 +80,9 @@ pub use reclaim::{DeadRuns, IdleLooks, Look, WaitingDeletes, has_many_tombstones
 pub use reservation::{BlockingWrites, Demand, Reservation, Room, VALUE_BYTES_GUESSED, Wait};
 pub use resizable_memory::{MemoryParts, ResizableMemory};
 pub use rounds::Rounds;
-pub use salvage::{Lost, LostKeys, Salvaged, TakeSound, as_damage};
+pub use salvage::{Lost, LostKeys, SalvageSink, Salvaged, as_damage};
 pub use sequence::{
-    Direction, KeyRange, Outlived, Overtaken, Pin, RecentWrites, Sequence, Ticket, Watch,
+    Direction, ForgottenWrites, KeyRange, Pin, RecentWrites, Sequence, Ticket, Watch, WriteConflict,
 };
 pub use settings::{EngineSettings, Scope, Setting, SettingKind, SettingValue, Settings};
 pub use stats::Stats;

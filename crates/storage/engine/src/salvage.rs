@@ -13,7 +13,7 @@ const LOST_MAX: usize = 100;
 
 /// A callback for each undamaged write, in such an order that the newest of a key is last; it
 /// breaks to stop the reading.
-pub type TakeSound<'a> = dyn FnMut(Op<'_>) -> ControlFlow<()> + 'a;
+pub type SalvageSink<'a> = dyn FnMut(Op<'_>) -> ControlFlow<()> + 'a;
 
 /// A piece of a store that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use engine::Reservation;
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sync::{RwLock, RwLockReadGuard};
 
-use crate::family::Family;
+use crate::memtable_set::MemtableSet;
 
 /// The id, floor, gate and bytes of a memtable.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Head {
     tombstones: AtomicU64,
     /// Whether it is sealed. Writers read, and hold it while they write.
     gate: RwLock<bool>,
-    family: Arc<Family>,
+    memtable_set: Arc<MemtableSet>,
 }
 
 /// Keeps a memtable from being sealed by another thread, unless it is sealed already.
@@ -38,7 +38,7 @@ impl Gate<'_> {
 impl Head {
     /// Returns the head of an empty memtable. Everything up to `floor` is persisted, or was
     /// finished before. (M1)
-    pub fn new(id: u64, floor: SeqNo, family: &Arc<Family>) -> Self {
+    pub fn new(id: u64, floor: SeqNo, memtable_set: &Arc<MemtableSet>) -> Self {
         Self {
             id,
             floor: AtomicU64::new(floor.get()),
@@ -47,7 +47,7 @@ impl Head {
             bytes: AtomicU64::new(0),
             tombstones: AtomicU64::new(0),
             gate: RwLock::new(false),
-            family: Arc::clone(family),
+            memtable_set: Arc::clone(memtable_set),
         }
     }
 
@@ -57,8 +57,8 @@ impl Head {
     }
 
     /// Returns the state that it shares with the other memtables of its store.
-    pub fn family(&self) -> &Arc<Family> {
-        &self.family
+    pub fn memtable_set(&self) -> &Arc<MemtableSet> {
+        &self.memtable_set
     }
 
     /// Returns the number below which it has no write that is not persisted. (M1)
@@ -121,7 +121,7 @@ impl Head {
     /// Counts an entry that was added and takes `bytes`. They come out of `room`; what it lacks is
     /// charged.
     pub fn note_entry(&self, bytes: u64, is_tombstone: bool, room: &mut Reservation<'_>) {
-        self.family.memory().fill(bytes, room);
+        self.memtable_set.memory().fill(bytes, room);
         self.bytes.fetch_add(bytes, Relaxed);
         if is_tombstone {
             self.tombstones.fetch_add(1, Relaxed);
@@ -131,6 +131,6 @@ impl Head {
 
 impl Drop for Head {
     fn drop(&mut self) {
-        self.family.memory().release(self.bytes.load(Relaxed));
+        self.memtable_set.memory().release(self.bytes.load(Relaxed));
     }
 }

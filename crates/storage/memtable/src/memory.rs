@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use engine::{Reservation, Room};
 use memory_budget::{Account, MemoryBudget};
 
-use crate::spare::Spare;
+use crate::arena_pool::ArenaPool;
 
 /// The bytes of all memtables that are referenced, of reservations, and of spare chunks.
 #[derive(Debug)]
@@ -15,14 +15,14 @@ pub struct MemtableMemory {
     account: Arc<Account>,
     /// Reservations that are not dropped.
     reservations: AtomicU64,
-    pub(crate) spare: Spare,
+    pub(crate) spare: ArenaPool,
 }
 
 impl MemtableMemory {
     /// Returns a memory that nothing uses, in a budget.
     pub fn new(budget: &Arc<MemoryBudget>) -> Self {
         let (account, spare) = (Arc::new(Account::new(budget)), Account::new(budget));
-        Self { account, reservations: AtomicU64::new(0), spare: Spare::new(spare) }
+        Self { account, reservations: AtomicU64::new(0), spare: ArenaPool::new(spare) }
     }
 
     /// Returns the account of memtables and reservations.

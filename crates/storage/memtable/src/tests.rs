@@ -6,18 +6,18 @@ use codec::SeqNo;
 use engine::Reservation;
 use memory_budget::MemoryBudget;
 
-use crate::{Family, Head};
+use crate::MemtableSet;
 
-fn family() -> (Arc<Family>, Arc<MemoryBudget>) {
+fn memtable_set() -> (Arc<MemtableSet>, Arc<MemoryBudget>) {
     let budget = Arc::new(MemoryBudget::new(1 << 20));
-    (Family::new(&budget), budget)
+    (MemtableSet::new(&budget), budget)
 }
 
 #[test]
 fn a_reservation_becomes_a_memtables_bytes_and_the_rest_returns() {
-    let (family, budget) = family();
-    let memory = family.memory();
-    let head = Head::new(family.next_id(), SeqNo::ZERO, &family);
+    let (memtable_set, budget) = memtable_set();
+    let memory = memtable_set.memory();
+    let head = memtable_set.new_head(SeqNo::ZERO);
     let mut room = memory.try_reserve(100, 100, &**memory).expect("there is room");
     assert!(memory.try_reserve(1, 100, &**memory).is_none(), "it is reserved");
     assert!(memory.has_reservations());
@@ -38,8 +38,8 @@ fn a_reservation_becomes_a_memtables_bytes_and_the_rest_returns() {
 
 #[test]
 fn a_floor_is_lifted_only_if_nothing_is_in_the_memtable() {
-    let (family, _budget) = family();
-    let head = Head::new(family.next_id(), SeqNo::new(3), &family);
+    let (memtable_set, _budget) = memtable_set();
+    let head = memtable_set.new_head(SeqNo::new(3));
     assert!(!head.lift_if(|| false, || SeqNo::new(9)));
     assert_eq!(head.floor(), SeqNo::new(3));
     assert!(head.lift_if(|| true, || SeqNo::new(9)));
@@ -52,13 +52,13 @@ fn a_floor_is_lifted_only_if_nothing_is_in_the_memtable() {
 
 #[test]
 fn a_replay_knows_the_writes_that_were_applied() {
-    let (family, _budget) = family();
+    let (memtable_set, _budget) = memtable_set();
     let number = SeqNo::new;
-    family.note_applied(number(7));
-    family.note_applied(number(5));
-    assert_eq!(family.applied(), number(7));
+    memtable_set.note_applied(number(7));
+    memtable_set.note_applied(number(5));
+    assert_eq!(memtable_set.applied(), number(7));
     let was_applied =
-        |seqno, visible| family.was_applied(number(seqno), number(2), number(visible));
+        |seqno, visible| memtable_set.was_applied(number(seqno), number(2), number(visible));
     assert!(was_applied(2, 0), "it is persisted");
     assert!(was_applied(6, 7));
     assert!(!was_applied(7, 7), "its application may not have ended");

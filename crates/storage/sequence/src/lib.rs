@@ -17,5 +17,5 @@ mod sequence;
 mod tests;
 
 pub use range::{Direction, KeyRange};
-pub use recent_writes::{Outlived, Overtaken, RecentWrites, Watch};
+pub use recent_writes::{ForgottenWrites, RecentWrites, Watch, WriteConflict};
 pub use sequence::{Pin, Sequence, Ticket};

@@ -17,7 +17,7 @@
 //!   pin has waited for the write and is above it. All of these accesses are in one total order,
 //!   like those of the sequence.
 //! - W2. A note is dropped only if it is not above the moment of any watch, present or future.
-//!   Otherwise watches whose moment is below it get [`Overtaken::Forgotten`].
+//!   Otherwise watches whose moment is below it get [`WriteConflict::Forgotten`].
 //! - W3. Each key has at most one note, and those of keys take at most the bytes that they were
 //!   given; those of ranges a sixteenth of it more.
 //!
@@ -52,7 +52,7 @@ const DROPS_PER_NOTE: usize = 2;
 
 /// Reason why the read data may not be valid any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Overtaken {
+pub enum WriteConflict {
     /// This key was written.
     Written {
         /// The key.
@@ -104,7 +104,7 @@ pub struct Watch {
 /// Notes that no watch needs. Dropping them may take a while.
 #[derive(Debug, Default)]
 #[must_use = "to be dropped where it holds nobody up"]
-pub struct Outlived {
+pub struct ForgottenWrites {
     _shards: Vec<Shard>,
     _ranges: Ranges,
 }
@@ -168,14 +168,14 @@ impl RecentWrites {
     ///
     /// # Errors
     /// That it was, or that this is not known.
-    pub fn check_key(&self, keyspace: u32, key: &[u8], moment: SeqNo) -> Result<(), Overtaken> {
+    pub fn check_key(&self, keyspace: u32, key: &[u8], moment: SeqNo) -> Result<(), WriteConflict> {
         if self.has_ranges.load(SeqCst) {
             self.ranges.lock().check_key(keyspace, key, moment)?;
         }
         let shard = self.shard(keyspace, key).lock();
         let newest = shard.newest.get(&keyspace).and_then(|keys| keys.get(key));
         if newest.is_some_and(|newest| *newest > moment.get()) {
-            return Err(Overtaken::Written { key: key.to_vec() });
+            return Err(WriteConflict::Written { key: key.to_vec() });
         }
         shard.check_memory(moment)
     }
@@ -189,7 +189,7 @@ impl RecentWrites {
         keyspace: u32,
         range: &KeyRange,
         moment: SeqNo,
-    ) -> Result<(), Overtaken> {
+    ) -> Result<(), WriteConflict> {
         if range.is_empty() {
             return Ok(());
         }
@@ -202,7 +202,7 @@ impl RecentWrites {
             let keys = shard.newest.get(&keyspace);
             let mut inside = keys.into_iter().flat_map(|keys| keys.range::<[u8], _>(bounds));
             if let Some((key, _)) = inside.find(|(_, newest)| **newest > moment.get()) {
-                return Err(Overtaken::Written { key: key.to_vec() });
+                return Err(WriteConflict::Written { key: key.to_vec() });
             }
             shard.check_memory(moment)?;
         }
@@ -229,7 +229,7 @@ impl RecentWrites {
         self.oldest.store(open.keys().next().copied().unwrap_or(0), SeqCst);
     }
 
-    fn end(&self, floor: u64) -> Outlived {
+    fn end(&self, floor: u64) -> ForgottenWrites {
         let mut open = self.open.lock();
         if let Some(count) = open.get_mut(&floor) {
             *count -= 1;
@@ -240,14 +240,14 @@ impl RecentWrites {
         self.publish_oldest(&open);
         self.watches.fetch_sub(1, SeqCst);
         if !open.is_empty() || !self.has_notes.swap(false, SeqCst) {
-            return Outlived::default();
+            return ForgottenWrites::default();
         }
         // A watch that begins now waits for `open`, and its pin for all writers that have noted
         // anything: so it is above all notes that are dropped here [W2].
         let _shards = self.shards.iter().map(|shard| shard.lock().take()).collect();
         let mut ranges = self.ranges.lock();
         self.has_ranges.store(false, SeqCst);
-        Outlived { _shards, _ranges: std::mem::take(&mut *ranges) }
+        ForgottenWrites { _shards, _ranges: std::mem::take(&mut *ranges) }
     }
 }
 
@@ -302,8 +302,8 @@ impl Shard {
         newest
     }
 
-    fn check_memory(&self, moment: SeqNo) -> Result<(), Overtaken> {
-        if self.forgotten > moment.get() { Err(Overtaken::Forgotten) } else { Ok(()) }
+    fn check_memory(&self, moment: SeqNo) -> Result<(), WriteConflict> {
+        if self.forgotten > moment.get() { Err(WriteConflict::Forgotten) } else { Ok(()) }
     }
 
     /// Returns all notes; the count of them stays.
@@ -315,8 +315,8 @@ impl Shard {
 
 impl Watch {
     /// Ends it, for a caller that blocks others meanwhile.
-    pub fn end(mut self) -> Outlived {
-        self.recent.take().map_or_else(Outlived::default, |recent| recent.end(self.floor))
+    pub fn end(mut self) -> ForgottenWrites {
+        self.recent.take().map_or_else(ForgottenWrites::default, |recent| recent.end(self.floor))
     }
 }
 

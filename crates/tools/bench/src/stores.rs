@@ -206,7 +206,7 @@ pub enum Got {
 
 /// A callback for a pending operation that is done: it gets the tag, and the value that the key
 /// had, if it had one.
-pub type Told<'a> = dyn FnMut(u64, Result<Option<&[u8]>, StoreError>) + 'a;
+pub type OnRead<'a> = dyn FnMut(u64, Result<Option<&[u8]>, StoreError>) + 'a;
 
 /// One thread's handle on a store.
 pub trait Session {
@@ -238,7 +238,7 @@ pub trait Session {
 
     /// Calls `told` for each pending operation that is done, and returns how many there were. With
     /// `waits` it waits until an operation is done, if any is pending.
-    fn complete(&mut self, _waits: bool, _told: &mut Told<'_>) -> Result<usize, StoreError> {
+    fn complete(&mut self, _waits: bool, _told: &mut OnRead<'_>) -> Result<usize, StoreError> {
         Ok(0)
     }
 

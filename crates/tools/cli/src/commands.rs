@@ -241,11 +241,11 @@ impl Place {
     /// form, and the form that a user sees.
     fn existing(&self, db: &Db) -> Result<(Keyspace, ValueForm), Failure> {
         let keyspace = existing(db, &self.keyspace)?;
-        let form = match keyspace.options().values_end && !self.as_stored {
+        let form = match keyspace.options().values_end && !self.raw {
             true => ValueForm::Ending { now_ms: db.now_ms() },
             false => ValueForm::Stored,
         };
-        Ok((keyspace.as_stored(), form))
+        Ok((keyspace.raw(), form))
     }
 
     /// The failure for a value of `key` that is damaged.

@@ -104,7 +104,7 @@ impl From<thermocline::Error> for Failure {
             Db::UnknownEngine { .. }
             | Db::BadKeyspaceName { .. }
             | Db::KeyspaceExists { .. }
-            | Db::NoEnds { .. }
+            | Db::NotExpiring { .. }
             | Db::NotStored(_)
             | Db::NotEmpty { .. }
             | Db::NotBackups { .. }

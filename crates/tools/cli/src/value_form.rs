@@ -3,7 +3,7 @@
 //! It is the stored form, or, if values may end, the values without their ends and without values
 //! that have ended. So `get` and a client's GET show the same.
 
-use thermocline::WithEnd;
+use thermocline::Expiring;
 
 /// How the values of one keyspace are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +35,9 @@ impl ValueForm {
         let Self::Ending { now_ms } = self else {
             return Ok(Some(Shown { bytes: stored, expires_ms: None }));
         };
-        let whole = WithEnd::decode(stored).map_err(|damage| damage.what)?;
+        let whole = Expiring::decode(stored).map_err(|damage| damage.what)?;
         let shown = Shown { bytes: whole.value, expires_ms: whole.end_ms };
-        Ok((!whole.has_ended(now_ms)).then_some(shown))
+        Ok((!whole.is_expired(now_ms)).then_some(shown))
     }
 }
 

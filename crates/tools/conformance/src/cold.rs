@@ -5,7 +5,7 @@ use engine::{At, Engine, Error};
 use reads::BlockingReads;
 
 use crate::bench::{Cranked, key};
-use crate::in_flight::{Begun, Ended, InFlight};
+use crate::in_flight::{Ended, InFlight, LookupStart};
 
 /// Keys that are put.
 const KEYS: u64 = 500;
@@ -64,10 +64,10 @@ pub fn check_depth<S: Engine>(bench: &Cranked<S>) {
     for number in 0..KEYS {
         loop {
             match reads.begin(number, &key(number), At::Newest).expect("nothing is damaged") {
-                Begun::Found(value) => assert_eq!(expected(number), Some(value)),
-                Begun::Absent => assert_eq!(expected(number), None),
-                Begun::Pending => {}
-                Begun::Full => {
+                LookupStart::Found(value) => assert_eq!(expected(number), Some(value)),
+                LookupStart::Absent => assert_eq!(expected(number), None),
+                LookupStart::Pending => {}
+                LookupStart::Full => {
                     assert_eq!(reads.pending(), 4);
                     reads.complete(true);
                     continue;
@@ -91,7 +91,7 @@ pub fn check_depth<S: Engine>(bench: &Cranked<S>) {
 /// If a lookup does not end with [`Error::Closed`].
 pub fn check_close<S: Engine>(bench: &Cranked<S>) {
     let mut reads = bench.in_flight(4);
-    assert_eq!(reads.begin(1, &key(1), At::Newest), Ok(Begun::Pending));
+    assert_eq!(reads.begin(1, &key(1), At::Newest), Ok(LookupStart::Pending));
     bench.store.close().expect("closes");
     assert_eq!(reads.begin(2, &key(1), At::Newest), Err(Error::Closed));
     assert_eq!(reads.begin(2, b"k", At::ForUpdate), Err(Error::Closed));

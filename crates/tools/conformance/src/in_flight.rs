@@ -9,7 +9,7 @@ use reads::InFlightReads;
 
 /// The beginning of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum LookupStart {
     /// The key has this value.
     Found(Vec<u8>),
     /// The key has no value.
@@ -47,14 +47,14 @@ impl<'e> InFlight<'e> {
     ///
     /// # Errors
     /// As [`Engine::lookup`].
-    pub fn begin(&mut self, tag: u64, key: &[u8], at: At<'_>) -> Result<Begun> {
+    pub fn begin(&mut self, tag: u64, key: &[u8], at: At<'_>) -> Result<LookupStart> {
         let mut value = Vec::new();
         Ok(match self.engine.lookup(key, at, &mut value)? {
-            Lookup::Found => Begun::Found(value),
-            Lookup::Absent => Begun::Absent,
+            Lookup::Found => LookupStart::Found(value),
+            Lookup::Absent => LookupStart::Absent,
             Lookup::Pending(lookup) => match self.reads.start(lookup, tag) {
-                Ok(()) => Begun::Pending,
-                Err(_) => Begun::Full,
+                Ok(()) => LookupStart::Pending,
+                Err(_) => LookupStart::Full,
             },
         })
     }

@@ -78,7 +78,7 @@ mod waits;
 pub use bench::{Bench, Cranked, Journaled, Pairs, cranked_host, detail, key, scan};
 pub use failure::Failure;
 pub use fixture::Fixture;
-pub use in_flight::{Begun, Ended, InFlight};
+pub use in_flight::{Ended, InFlight, LookupStart};
 pub use model::{Model, Pair};
 pub use operation::{Generator, Operation, Profile, Step, Tweak};
 pub use suite::{Check, Suite, assert_conforms};

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use device::Device;
-use engine::{Engine, Op, Result, Salvaged, TakeSound};
+use engine::{Engine, Op, Result, SalvageSink, Salvaged};
 
 use crate::bench::{Cranked, key};
 
@@ -43,7 +43,7 @@ pub fn expected(number: u64, value: fn(u64, u8) -> Vec<u8>) -> Option<Vec<u8>> {
 pub type Expected = fn(u64) -> Option<Vec<u8>>;
 
 /// A function that salvages the store on a device.
-pub type Salvage = fn(&Arc<dyn Device>, &mut TakeSound<'_>) -> Result<Salvaged>;
+pub type Salvage = fn(&Arc<dyn Device>, &mut SalvageSink<'_>) -> Result<Salvaged>;
 
 /// Returns the report and the pairs of a salvage.
 ///

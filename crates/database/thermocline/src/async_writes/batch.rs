@@ -1,6 +1,6 @@
-//! A batch as a future. A batch that has to wait is handed in at the desk of one of its keyspaces,
-//! a journaled one if there is any. So the wait for the journal that the desk's thread makes for
-//! that keyspace covers the batch, too.
+//! A batch as a future. A batch that has to wait is handed in at the async writer of one of its
+//! keyspaces, a journaled one if there is any. So the wait for the journal that the async writer's
+//! thread makes for that keyspace covers the batch, too.
 
 use std::fmt;
 use std::future::Future;
@@ -12,12 +12,12 @@ use std::task::{Context, Poll};
 use codec::SeqNo;
 use journal::Durability;
 
-use super::Begun;
-use super::desk::{Promise, Request, Waiting, Work};
+use super::SessionGet;
+use super::async_writer::{Promise, Request, Waiting, Work};
 use crate::batch::Batch;
 use crate::database::Db;
 use crate::error::Result;
-use crate::slot::Slot;
+use crate::keyspace_entry::KeyspaceEntry;
 use crate::try_write::Limits;
 
 /// A batch under way: its number. See [`Db::write_async`].
@@ -65,25 +65,25 @@ impl Db {
 
 impl AsyncBatch {
     /// The first poll.
-    fn begin(&self, batch: Batch) -> Result<Begun> {
+    fn begin(&self, batch: Batch) -> Result<SessionGet> {
         let Db { inner, durability } = &self.db;
         let settles_without_wait = *durability == Durability::Buffered || !batch.is_journaled();
         if settles_without_wait && let Some(seqno) = inner.try_write_batch(&batch, Limits::POLL)? {
-            return Ok(Begun::Done(Some(seqno)));
+            return Ok(SessionGet::Done(Some(seqno)));
         }
         inner.check_steps(batch.steps())?;
-        let Some(slot) = desk_of(&batch) else { return Ok(Begun::Done(None)) };
+        let Some(slot) = desk_of(&batch) else { return Ok(SessionGet::Done(None)) };
         slot.current()?;
         let promise = Arc::new(Promise::default());
         let waiting = Waiting::new(Arc::clone(&promise), *durability);
         slot.writes.ask(&inner.0, &slot, Request { work: Work::Batch(batch), waiting })?;
-        Ok(Begun::Asked(promise))
+        Ok(SessionGet::Asked(promise))
     }
 }
 
 /// Returns the keyspace whose thread writes a batch, the first journaled one if there is any;
 /// `None` for an empty batch.
-fn desk_of(batch: &Batch) -> Option<Arc<Slot>> {
+fn desk_of(batch: &Batch) -> Option<Arc<KeyspaceEntry>> {
     let mut slots = batch.steps().iter().map(|step| &step.keyspace.slot);
     let first = slots.next()?;
     let journaled = std::iter::once(first).chain(slots).find(|slot| slot.options.journaled);
@@ -100,12 +100,12 @@ impl Future for AsyncBatch {
         }
         let begun = match mem::replace(&mut self.state, State::Over) {
             State::New(batch) => self.begin(batch),
-            State::Asked(promise) => Ok(Begun::Asked(promise)),
+            State::Asked(promise) => Ok(SessionGet::Asked(promise)),
             State::Over => panic!("a future is polled after it was ready"),
         };
         let polled = match begun {
-            Ok(Begun::Done(seqno)) => Poll::Ready(Ok(seqno)),
-            Ok(Begun::Asked(promise)) => {
+            Ok(SessionGet::Done(seqno)) => Poll::Ready(Ok(seqno)),
+            Ok(SessionGet::Asked(promise)) => {
                 let polled = promise.poll(context);
                 if polled.is_pending() {
                     self.state = State::Asked(promise);

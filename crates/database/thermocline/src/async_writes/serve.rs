@@ -4,10 +4,10 @@
 //! 1. The thread takes the requests that were handed in, and skips each one whose future was
 //!    dropped. It does puts, deletes and batches as a blocking call does them, which waits if an
 //!    engine has no room.
-//! 2. It begins updates on a seat. If memory knows the old value, the update is done immediately.
-//!    The lookups of old values on disk overlap, up to [`DEPTH`] of them. If the seat has no room
-//!    for an update, that request and the ones after it wait for another turn, and the thread takes
-//!    no new ones.
+//! 2. It begins updates on a session. If memory knows the old value, the update is done
+//!    immediately. The lookups of old values on disk overlap, up to [`DEPTH`] of them. If the
+//!    session has no room for an update, that request and the ones after it wait for another turn,
+//!    and the thread takes no new ones.
 //! 3. It continues the updates whose old values have arrived. If the turn has done nothing yet, it
 //!    waits for the first of them.
 //! 4. It waits for the durability of everything that it has done: once for each durability that a
@@ -18,7 +18,7 @@
 //!   turn.
 //! - S2. An operator that panics is not called again, and changes nothing: its future panics, and
 //!   no other one does. A waker that panics makes no other future wait longer.
-//! - S3. With nothing pending the thread holds no engine (T4 of [`crate::seat`]).
+//! - S3. With nothing pending the thread holds no engine (T4 of [`crate::session`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::RangeFrom;
@@ -30,35 +30,35 @@ use engine::{Change, Op, Operator};
 use journal::Durability;
 
 use super::Updating;
-use super::desk::{Instead, Leaving, Promise, Request, Shared, Update, Waiting, Work};
+use super::async_writer::{Instead, Leaving, Promise, Request, Shared, Update, Waiting, Work};
 use crate::batch::Batch;
 use crate::database::Inner;
 use crate::error::Result;
-use crate::expiry::Form;
-use crate::seat::{BegunRmw, Completed, Seat, Target};
-use crate::slot::Slot;
+use crate::expiry::ValueForm;
+use crate::keyspace_entry::KeyspaceEntry;
+use crate::session::{Completed, Session, SessionRmw, Target};
 
 /// Lookups of old values that are under way at the same time.
 const DEPTH: usize = 128;
 /// Requests that the thread takes at most for one turn. They share a wait for the journal.
 const TURN_MAX: usize = 1024;
 
-/// Does the work of a desk's thread, until the desk is dismissed.
-pub(super) fn serve(shared: &Shared, inner: Arc<Inner>, slot: Arc<Slot>) {
+/// Does the work of an async writer's thread, until the async writer is dismissed.
+pub(super) fn serve(shared: &Shared, inner: Arc<Inner>, slot: Arc<KeyspaceEntry>) {
     let _leaving = Leaving(shared);
     // It waits for durabilities itself.
     let durability = Durability::Buffered;
-    let mut thread = Thread::new(Target { inner, slot, durability, form: Form::Values });
+    let mut thread = Thread::new(Target { inner, slot, durability, form: ValueForm::Values });
     while let Some(requests) = shared.next(thread.room(), thread.is_idle()) {
         thread.turn(requests);
     }
 }
 
-/// The state of the thread: the requests that it has taken, and the seat for their lookups.
+/// The state of the thread: the requests that it has taken, and the session for their lookups.
 struct Thread {
     target: Target,
     /// None until it is needed.
-    seat: Option<Seat>,
+    session: Option<Session>,
     tags: RangeFrom<u64>,
     /// The futures of the updates whose old values are looked up, by their tags.
     pending: HashMap<u64, Waiting>,
@@ -70,8 +70,8 @@ struct Thread {
 
 impl Thread {
     fn new(target: Target) -> Self {
-        let (seat, pending, taken, over) = Default::default();
-        Self { target, seat, tags: 0.., pending, taken, over }
+        let (session, pending, taken, over) = Default::default();
+        Self { target, session, tags: 0.., pending, taken, over }
     }
 
     fn room(&self) -> usize {
@@ -97,7 +97,7 @@ impl Thread {
         self.settle();
     }
 
-    /// Steps 1 and 2. Hands back what waits for a place on the seat.
+    /// Steps 1 and 2. Hands back what waits for a place on the session.
     fn begin(&mut self, request: Request) -> Option<Request> {
         let Request { work, waiting } = request;
         let Target { inner, slot, durability, .. } = &self.target;
@@ -127,7 +127,7 @@ impl Thread {
 
     fn begin_update(&mut self, mut update: Update, waiting: Waiting) -> Option<Request> {
         let tag = self.tags.next().unwrap_or_default();
-        let Some(seat) = self.seat() else {
+        let Some(session) = self.session() else {
             // There is none to be had, or the keyspace has gone, and this says so.
             let Target { inner, slot, durability, .. } = &self.target;
             let Update { key, form, operator } = &mut update;
@@ -136,10 +136,10 @@ impl Thread {
             return None;
         };
         let Update { key, form, operator } = update;
-        match seat.begin_unsettled(tag, &key, form, operator) {
-            Ok(BegunRmw::Done(seqno)) => self.over.push((waiting, Ok(seqno))),
-            Ok(BegunRmw::Pending) => drop(self.pending.insert(tag, waiting)),
-            Ok(BegunRmw::Full(operator)) => {
+        match session.begin_unsettled(tag, &key, form, operator) {
+            Ok(SessionRmw::Done(seqno)) => self.over.push((waiting, Ok(seqno))),
+            Ok(SessionRmw::Pending) => drop(self.pending.insert(tag, waiting)),
+            Ok(SessionRmw::Full(operator)) => {
                 let work = Work::Update(Update { key, form, operator });
                 return Some(Request { work, waiting });
             }
@@ -148,18 +148,18 @@ impl Thread {
         None
     }
 
-    fn seat(&mut self) -> Option<&mut Seat> {
-        if self.seat.is_none() {
-            self.seat = Seat::unheld(self.target.clone(), DEPTH).ok();
+    fn session(&mut self) -> Option<&mut Session> {
+        if self.session.is_none() {
+            self.session = Session::unheld(self.target.clone(), DEPTH).ok();
         }
-        self.seat.as_mut()
+        self.session.as_mut()
     }
 
     /// Step 3.
     fn go_on(&mut self) {
-        let Self { seat: Some(seat), pending, over, .. } = self else { return };
+        let Self { session: Some(session), pending, over, .. } = self else { return };
         let waits = over.is_empty();
-        let completed = seat.complete(waits, &mut |tag, outcome| {
+        let completed = session.complete(waits, &mut |tag, outcome| {
             let Some(waiting) = pending.remove(&tag) else { return };
             let updated = outcome.map(|completed| match completed {
                 Completed::Updated(seqno) => seqno,
@@ -168,10 +168,10 @@ impl Thread {
             over.push((waiting, updated));
         });
         if let Err(error) = completed {
-            // The seat cannot complete any more lookups. The updates that it had completed are in
-            // `over`.
+            // The session cannot complete any more lookups. The updates that it had completed are
+            // in `over`.
             over.extend(pending.drain().map(|(_, waiting)| (waiting, Err(error.clone()))));
-            self.seat = None;
+            self.session = None;
         }
     }
 
@@ -196,7 +196,8 @@ impl Thread {
     }
 }
 
-/// An operator that is asked as long as its future is there, and whose panics are its future's [S2].
+/// An operator that is asked as long as its future is there, and whose panics are its future's
+/// [S2].
 pub(super) struct Watched {
     pub(super) operator: Box<dyn Updating>,
     pub(super) promise: Arc<Promise>,

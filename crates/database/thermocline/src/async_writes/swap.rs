@@ -12,7 +12,7 @@ use sync::locks::Mutex;
 use super::{AsyncUpdate, Writing};
 use crate::compare_and_swap::{LaterSwap, Swap};
 use crate::error::Result;
-use crate::expiry::ChangeWithEnd;
+use crate::expiry::ExpiringChange;
 use crate::keyspace::Keyspace;
 
 /// A compare-and-swap under way: its outcome. See [`Keyspace::compare_and_swap_async`].
@@ -60,10 +60,11 @@ impl Keyspace {
         AsyncSwap { update, other }
     }
 
-    /// [`Keyspace::compare_and_swap_until`] as a future, in the same way.
+    /// [`Keyspace::compare_and_swap_with_expiry`] as a future, in the same way.
     ///
     /// # Errors
-    /// As [`Keyspace::compare_and_swap_until`]; [`crate::Error::Closed`] as [`Keyspace::put_async`].
+    /// As [`Keyspace::compare_and_swap_with_expiry`]; [`crate::Error::Closed`] as
+    /// [`Keyspace::put_async`].
     pub fn compare_and_swap_until_async(
         &self,
         key: &[u8],
@@ -79,8 +80,8 @@ impl Keyspace {
             let is_other = present != expected.as_deref();
             *found.lock() = is_other.then(|| present.map(<[u8]>::to_vec));
             match is_other {
-                true => ChangeWithEnd::Keep,
-                false => ChangeWithEnd::Put { value: new.clone(), end_ms: Some(end_ms) },
+                true => ExpiringChange::Keep,
+                false => ExpiringChange::Put { value: new.clone(), end_ms: Some(end_ms) },
             }
         });
         AsyncSwap { update, other }

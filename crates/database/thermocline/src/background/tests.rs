@@ -61,9 +61,9 @@ fn the_only_thread_does_not_wait_for_a_writer_that_waits_for_it() {
     assert_eq!(told.recv_timeout(LONG), Ok(Ok(())), "it waits for the flush, and the flush for it");
     // The idle keyspace is flushed in the end.
     drop(db.inner.slots.write().remove("waits"));
-    let generation = idle.slot.last_generation();
+    let instance = idle.slot.last_generation();
     let until = Environment::real().now() + LONG;
-    while generation.engine.persisted() == before {
+    while instance.engine.persisted() == before {
         assert!(Environment::real().now() < until, "it is put off for ever");
         clock.advance(TRIM_INTERVAL);
         std::thread::yield_now();

@@ -50,7 +50,7 @@ impl Error {
             | Self::OtherMergeOperator { .. }
             | Self::NotEmpty { .. } => Kind::Exists,
             Self::InUse { .. } => Kind::InUse,
-            Self::NewerVersion(_) | Self::NoEnds { .. } => Kind::Unsupported,
+            Self::NewerVersion(_) | Self::NotExpiring { .. } => Kind::Unsupported,
             Self::Conflict { .. } | Self::TransactionTooOld { .. } | Self::Cleared { .. } => {
                 Kind::Conflict
             }

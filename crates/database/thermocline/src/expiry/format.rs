@@ -16,15 +16,15 @@ const END_BYTES: usize = 8;
 /// A value and its end, as a keyspace whose values may end stores the two.
 ///
 /// ```
-/// use thermocline::WithEnd;
-/// let lease = WithEnd { value: b"ada", end_ms: Some(1_767_225_600_000) };
+/// use thermocline::Expiring;
+/// let lease = Expiring { value: b"ada", end_ms: Some(1_767_225_600_000) };
 /// let stored = lease.to_stored();
-/// assert_eq!(stored.len(), 3 + WithEnd::TRAILER_BYTES_MAX);
-/// assert_eq!(WithEnd::decode(&stored), Ok(lease));
-/// assert!(lease.has_ended(1_767_225_600_000) && !lease.has_ended(1_767_225_599_999));
+/// assert_eq!(stored.len(), 3 + Expiring::TRAILER_BYTES_MAX);
+/// assert_eq!(Expiring::decode(&stored), Ok(lease));
+/// assert!(lease.is_expired(1_767_225_600_000) && !lease.is_expired(1_767_225_599_999));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WithEnd<'a> {
+pub struct Expiring<'a> {
     /// The value.
     pub value: &'a [u8],
     /// The first moment at which it is not there any more, in milliseconds since the Unix epoch;
@@ -32,7 +32,7 @@ pub struct WithEnd<'a> {
     pub end_ms: Option<u64>,
 }
 
-impl<'a> WithEnd<'a> {
+impl<'a> Expiring<'a> {
     /// The most bytes that are stored in addition to a value.
     pub const TRAILER_BYTES_MAX: usize = END_BYTES + 1;
 
@@ -48,7 +48,7 @@ impl<'a> WithEnd<'a> {
         }
     }
 
-    /// [`WithEnd::decode`] of a value that has an end, or is damaged.
+    /// [`Expiring::decode`] of a value that has an end, or is damaged.
     #[inline(never)]
     fn decode_with_end(stored: &'a [u8]) -> Result<Self, Corruption> {
         match stored {
@@ -66,7 +66,7 @@ impl<'a> WithEnd<'a> {
 
     /// Returns whether it is not there any more at `now_ms`.
     #[inline]
-    pub fn has_ended(&self, now_ms: u64) -> bool {
+    pub fn is_expired(&self, now_ms: u64) -> bool {
         self.end_ms.is_some_and(|end_ms| end_ms <= now_ms)
     }
 
@@ -114,7 +114,7 @@ pub(super) fn replace_end(stored: &mut [u8], end_ms: u64) -> bool {
 /// Returns the end of stored bytes, if they are a stored value with an end.
 #[inline]
 pub(crate) fn end_of(stored: &[u8]) -> Option<u64> {
-    WithEnd::decode(stored).ok()?.end_ms
+    Expiring::decode(stored).ok()?.end_ms
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use std::time::Duration;
 use codec::SeqNo;
 use engine::{At, Op};
 
-use super::format::{WithEnd, end_of};
-use super::operators::{ChangeWithEnd, Deciding, SetEnd};
-use super::reads::Moment;
+use super::format::{Expiring, end_of};
+use super::operators::{Deciding, ExpiringChange, SetEnd};
+use super::reads::ClockReading;
 use super::stats::ExpiryStats;
 use crate::compare_and_swap::Swap;
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use crate::keyspace::Keyspace;
 /// How a handle shows and takes the values of a keyspace whose values may end. For another keyspace
 /// it makes no difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum ValueForm {
     /// In the form that users know, without ended values.
     Values,
     /// In their stored form, ended or not.
@@ -41,18 +41,18 @@ impl Keyspace {
     /// let sessions = db.keyspace("sessions", options)?;
     /// let hour = SystemTime::now() + Duration::from_secs(3600);
     /// let hour_ms = hour.duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
-    /// sessions.put_until(b"ada", b"logged in", hour_ms)?;
-    /// sessions.put_for(b"bob", b"logged in", Duration::from_millis(1))?;
+    /// sessions.put_with_expiry(b"ada", b"logged in", hour_ms)?;
+    /// sessions.put_with_ttl(b"bob", b"logged in", Duration::from_millis(1))?;
     /// std::thread::sleep(Duration::from_millis(5));
-    /// assert_eq!(sessions.get_with_end(b"ada")?, Some((b"logged in".to_vec(), Some(hour_ms))));
+    /// assert_eq!(sessions.get_with_expiry(b"ada")?, Some((b"logged in".to_vec(), Some(hour_ms))));
     /// assert_eq!(sessions.get(b"bob")?, None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoEnds`] from a keyspace that was made without
+    /// [`Error::NotExpiring`] from a keyspace that was made without
     /// [`crate::KeyspaceOptions::values_end`]; otherwise as [`Keyspace::put`].
-    pub fn put_until(&self, key: &[u8], value: &[u8], end_ms: u64) -> Result<SeqNo> {
+    pub fn put_with_expiry(&self, key: &[u8], value: &[u8], end_ms: u64) -> Result<SeqNo> {
         let stored = self.stored_until(value, end_ms)?;
         self.inner.write_one(&self.slot, self.put_op(key, &stored), self.durability)
     }
@@ -60,9 +60,9 @@ impl Keyspace {
     /// The same for `time` from now on. Longer than 64 bits of milliseconds is as long as they go.
     ///
     /// # Errors
-    /// As [`Keyspace::put_until`].
-    pub fn put_for(&self, key: &[u8], value: &[u8], time: Duration) -> Result<SeqNo> {
-        self.put_until(key, value, self.end_after(time))
+    /// As [`Keyspace::put_with_expiry`].
+    pub fn put_with_ttl(&self, key: &[u8], value: &[u8], time: Duration) -> Result<SeqNo> {
+        self.put_with_expiry(key, value, self.end_after(time))
     }
 
     /// Returns the moment that is `time` from now on.
@@ -71,22 +71,22 @@ impl Keyspace {
         self.inner.options.environment.wall_ms().saturating_add(time_ms)
     }
 
-    /// Returns the key's present value and its end, as in [`WithEnd::end_ms`]. Costs the same as a
+    /// Returns the key's present value and its end, as in [`Expiring::end_ms`]. Costs the same as a
     /// [`Keyspace::get`].
     ///
     /// # Errors
-    /// [`Error::NoEnds`]; otherwise as [`Keyspace::get`].
-    pub fn get_with_end(&self, key: &[u8]) -> Result<Option<(Vec<u8>, Option<u64>)>> {
+    /// [`Error::NotExpiring`]; otherwise as [`Keyspace::get`].
+    pub fn get_with_expiry(&self, key: &[u8]) -> Result<Option<(Vec<u8>, Option<u64>)>> {
         self.check_ends()?;
         self.inner.check_open()?;
-        let generation = self.slot.current()?;
+        let instance = self.slot.current()?;
         // Before the engine is called [E1].
         let now_ms = self.inner.options.environment.wall_ms();
         let mut stored = Vec::new();
-        if !generation.get_stored(key, At::Newest, &mut stored)? {
+        if !instance.get_stored(key, At::Newest, &mut stored)? {
             return Ok(None);
         }
-        let WithEnd { value, end_ms } = WithEnd::decode(&stored)?;
+        let Expiring { value, end_ms } = Expiring::decode(&stored)?;
         if end_ms.is_some_and(|end_ms| end_ms <= now_ms) {
             return Ok(None);
         }
@@ -100,7 +100,7 @@ impl Keyspace {
     /// [`Keyspace::rmw`].
     ///
     /// # Errors
-    /// [`Error::NoEnds`]; otherwise as [`Keyspace::rmw`].
+    /// [`Error::NotExpiring`]; otherwise as [`Keyspace::rmw`].
     pub fn expire_at(&self, key: &[u8], end_ms: u64) -> Result<bool> {
         self.set_end(key, Some(end_ms)).map(|old| old.is_some())
     }
@@ -117,7 +117,8 @@ impl Keyspace {
     fn set_end(&self, key: &[u8], end_ms: Option<u64>) -> Result<Option<Option<u64>>> {
         self.check_ends()?;
         let mut operator = SetEnd::new(&self.inner.options.environment, end_ms);
-        let done = self.inner.rmw(&self.slot, Form::Stored, key, &mut operator, self.durability);
+        let done =
+            self.inner.rmw(&self.slot, ValueForm::Stored, key, &mut operator, self.durability);
         operator.outcome(done)
     }
 
@@ -126,16 +127,16 @@ impl Keyspace {
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
-    /// use thermocline::{ChangeWithEnd, Db, KeyspaceOptions, Options};
+    /// use thermocline::{ExpiringChange, Db, KeyspaceOptions, Options};
     /// let db = Db::open(dir.path(), Options::default())?;
     /// let options = KeyspaceOptions { values_end: true, ..Default::default() };
     /// let leases = db.keyspace("leases", options)?;
     /// let now_ms = db.now_ms();
     /// // Takes a lease that is free, or one's own for longer.
-    /// let take = |who: &[u8]| {
-    ///     leases.rmw_with_end(b"leader", |lease| match lease {
-    ///         Some(lease) if lease.value != who => ChangeWithEnd::Keep,
-    ///         _ => ChangeWithEnd::Put { value: who.to_vec(), end_ms: Some(now_ms + 10_000) },
+    /// let take = |name: &[u8]| {
+    ///     leases.rmw_with_expiry(b"leader", |lease| match lease {
+    ///         Some(lease) if lease.value != name => ExpiringChange::Keep,
+    ///         _ => ExpiringChange::Put { value: name.to_vec(), end_ms: Some(now_ms + 10_000) },
     ///     })
     /// };
     /// assert!(take(b"ada")?.is_some());
@@ -145,15 +146,16 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoEnds`]; otherwise as [`Keyspace::rmw`].
-    pub fn rmw_with_end(
+    /// [`Error::NotExpiring`]; otherwise as [`Keyspace::rmw`].
+    pub fn rmw_with_expiry(
         &self,
         key: &[u8],
-        update: impl FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd,
+        update: impl FnMut(Option<Expiring<'_>>) -> ExpiringChange,
     ) -> Result<Option<SeqNo>> {
         self.check_ends()?;
         let mut operator = Deciding::new(&self.inner.options.environment, update);
-        let done = self.inner.rmw(&self.slot, Form::Stored, key, &mut operator, self.durability);
+        let done =
+            self.inner.rmw(&self.slot, ValueForm::Stored, key, &mut operator, self.durability);
         operator.outcome(done)
     }
 
@@ -161,8 +163,8 @@ impl Keyspace {
     /// expected value, and renewed with one's own. (That method itself keeps the end.)
     ///
     /// # Errors
-    /// [`Error::NoEnds`]; otherwise as [`Keyspace::rmw`].
-    pub fn compare_and_swap_until(
+    /// [`Error::NotExpiring`]; otherwise as [`Keyspace::rmw`].
+    pub fn compare_and_swap_with_expiry(
         &self,
         key: &[u8],
         expected: Option<&[u8]>,
@@ -170,12 +172,12 @@ impl Keyspace {
         end_ms: u64,
     ) -> Result<Swap> {
         let mut other = None;
-        let seqno = self.rmw_with_end(key, |old| {
+        let seqno = self.rmw_with_expiry(key, |old| {
             let present = old.map(|old| old.value);
             other = (present != expected).then(|| present.map(<[u8]>::to_vec));
             match other {
-                Some(_) => ChangeWithEnd::Keep,
-                None => ChangeWithEnd::Put { value: new.to_vec(), end_ms: Some(end_ms) },
+                Some(_) => ExpiringChange::Keep,
+                None => ExpiringChange::Put { value: new.to_vec(), end_ms: Some(end_ms) },
             }
         })?;
         Ok(match other {
@@ -185,29 +187,29 @@ impl Keyspace {
     }
 
     /// Returns the same keyspace by a handle that shows and takes values in their stored form, a
-    /// [`WithEnd`]. It is for a caller that wants the ends of scans, batches and transactions too,
+    /// [`Expiring`]. It is for a caller that wants the ends of scans, batches and transactions too,
     /// and decides itself which values have ended. Reads show an ended value until it is removed. A
     /// put of bytes that are no stored value is refused ([`Error::NotStored`]). For a keyspace
     /// whose values do not end, this handle is no different.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
-    /// use thermocline::{Db, KeyRange, KeyspaceOptions, Options, WithEnd};
+    /// use thermocline::{Db, KeyRange, KeyspaceOptions, Options, Expiring};
     /// let db = Db::open(dir.path(), Options::default())?;
     /// let options = KeyspaceOptions { values_end: true, ..Default::default() };
     /// let leases = db.keyspace("leases", options)?;
     /// let end_ms = db.now_ms() + 10_000;
-    /// leases.put_until(b"leader", b"ada", end_ms)?;
-    /// for pair in leases.as_stored().scan(KeyRange::all())? {
+    /// leases.put_with_expiry(b"leader", b"ada", end_ms)?;
+    /// for pair in leases.raw().scan(KeyRange::all())? {
     ///     let (_, stored) = pair?;
-    ///     let lease = WithEnd::decode(&stored)?;
-    ///     assert_eq!(lease, WithEnd { value: b"ada", end_ms: Some(end_ms) });
+    ///     let lease = Expiring::decode(&stored)?;
+    ///     assert_eq!(lease, Expiring { value: b"ada", end_ms: Some(end_ms) });
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn as_stored(&self) -> Self {
-        Self { form: Form::Stored, ..self.clone() }
+    pub fn raw(&self) -> Self {
+        Self { form: ValueForm::Stored, ..self.clone() }
     }
 
     /// Returns counts of the ends; `None` for a keyspace whose values do not end. Costs a few
@@ -222,12 +224,12 @@ impl Keyspace {
         if self.slot.options.values_end {
             return Ok(());
         }
-        Err(Error::NoEnds { keyspace: self.name().to_owned() })
+        Err(Error::NotExpiring { keyspace: self.name().to_owned() })
     }
 
     /// Returns whether the form that its users see differs from the stored form.
     pub(crate) fn hides_ends(&self) -> bool {
-        self.slot.options.values_end && self.form == Form::Values
+        self.slot.options.values_end && self.form == ValueForm::Values
     }
 
     /// Returns the stored form of a value that is given to this handle and does not end.
@@ -236,7 +238,7 @@ impl Keyspace {
     /// [`Error::NotStored`].
     pub(crate) fn stored<'v>(&self, value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
         if self.hides_ends() {
-            return Ok(Cow::Owned(WithEnd { value, end_ms: None }.to_stored()));
+            return Ok(Cow::Owned(Expiring { value, end_ms: None }.to_stored()));
         }
         self.check_stored(value)?;
         Ok(Cow::Borrowed(value))
@@ -246,10 +248,10 @@ impl Keyspace {
     /// users know.
     ///
     /// # Errors
-    /// [`Error::NoEnds`].
+    /// [`Error::NotExpiring`].
     pub(crate) fn stored_until(&self, value: &[u8], end_ms: u64) -> Result<Vec<u8>> {
         self.check_ends()?;
-        Ok(WithEnd { value, end_ms: Some(end_ms) }.to_stored())
+        Ok(Expiring { value, end_ms: Some(end_ms) }.to_stored())
     }
 
     /// Refuses a value that cannot be stored here.
@@ -258,7 +260,7 @@ impl Keyspace {
     /// [`Error::NotStored`].
     pub(crate) fn check_stored(&self, stored: &[u8]) -> Result<()> {
         if self.slot.options.values_end {
-            WithEnd::decode(stored).map_err(Error::NotStored)?;
+            Expiring::decode(stored).map_err(Error::NotStored)?;
         }
         Ok(())
     }
@@ -269,7 +271,12 @@ impl Keyspace {
     }
 
     /// The same with the clock at `moment`.
-    pub(crate) fn put_op_at<'a>(&self, moment: Moment, key: &'a [u8], stored: &'a [u8]) -> Op<'a> {
+    pub(crate) fn put_op_at<'a>(
+        &self,
+        moment: ClockReading,
+        key: &'a [u8],
+        stored: &'a [u8],
+    ) -> Op<'a> {
         self.op_unless(key, stored, |end_ms| end_ms <= moment.now_ms)
     }
 
@@ -289,7 +296,7 @@ impl Keyspace {
     /// Returns the form in which this handle shows a value that is stored like this and has not
     /// ended.
     pub(crate) fn shown<'a>(&self, stored: &'a [u8]) -> &'a [u8] {
-        match WithEnd::decode(stored) {
+        match Expiring::decode(stored) {
             Ok(whole) if self.hides_ends() => whole.value,
             _ => stored,
         }

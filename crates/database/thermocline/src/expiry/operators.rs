@@ -8,19 +8,19 @@ use codec::Corruption;
 use engine::{Change, Operator};
 use environment::Environment;
 
-use super::format::{WithEnd, push_trailer, replace_end};
-use super::keyspace::Form;
-use super::reads::Moment;
+use super::format::{Expiring, push_trailer, replace_end};
+use super::keyspace::ValueForm;
+use super::reads::ClockReading;
 use crate::error::{Error, Result};
 
 /// The change by a read-modify-write that also concerns the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChangeWithEnd {
+pub enum ExpiringChange {
     /// The key has this value from now on.
     Put {
         /// The value.
         value: Vec<u8>,
-        /// When it ends; as in [`WithEnd::end_ms`].
+        /// When it ends; as in [`Expiring::end_ms`].
         end_ms: Option<u64>,
     },
     /// The key is absent from now on.
@@ -32,16 +32,16 @@ pub enum ChangeWithEnd {
 /// Decodes a stored value. Returns `None` if there is none or it has ended.
 fn living<'a>(
     stored: Option<&'a [u8]>,
-    moment: Moment,
-) -> std::result::Result<Option<WithEnd<'a>>, Corruption> {
-    let whole = stored.map(WithEnd::decode).transpose()?;
-    Ok(whole.filter(|whole| !whole.has_ended(moment.now_ms)))
+    moment: ClockReading,
+) -> std::result::Result<Option<Expiring<'a>>, Corruption> {
+    let whole = stored.map(Expiring::decode).transpose()?;
+    Ok(whole.filter(|whole| !whole.is_expired(moment.now_ms)))
 }
 
 /// Returns the stored form that replaces `stored` if `update` changes the value, with the clock at
 /// `moment`. The end does not change.
 pub(crate) fn change_living(
-    moment: Moment,
+    moment: ClockReading,
     stored: Option<&[u8]>,
     update: impl FnOnce(Option<&[u8]>) -> Result<Change>,
 ) -> Result<Change> {
@@ -60,7 +60,7 @@ pub(crate) fn change_living(
 /// A user's operator, applied to values in their stored form.
 pub(crate) struct OnStored<'a> {
     operator: &'a mut dyn Operator,
-    form: Form,
+    form: ValueForm,
     environment: &'a Environment,
     /// Of the last call: then it has changed nothing.
     failure: Option<Error>,
@@ -69,7 +69,7 @@ pub(crate) struct OnStored<'a> {
 impl<'a> OnStored<'a> {
     pub(crate) fn new(
         operator: &'a mut dyn Operator,
-        form: Form,
+        form: ValueForm,
         environment: &'a Environment,
     ) -> Self {
         Self { operator, form, environment, failure: None }
@@ -81,14 +81,14 @@ impl<'a> OnStored<'a> {
     }
 
     fn update_living(&mut self, stored: Option<&[u8]>) -> Result<Change> {
-        let moment = Moment::now(self.environment);
+        let moment = ClockReading::now(self.environment);
         change_living(moment, stored, |value| Ok(self.operator.update(value)))
     }
 
     fn update_stored(&mut self, stored: Option<&[u8]>) -> Result<Change> {
         let change = self.operator.update(stored);
         if let Change::Put(stored) = &change {
-            WithEnd::decode(stored).map_err(Error::NotStored)?;
+            Expiring::decode(stored).map_err(Error::NotStored)?;
         }
         Ok(change)
     }
@@ -97,11 +97,11 @@ impl<'a> OnStored<'a> {
 impl Operator for OnStored<'_> {
     fn update_in_place(&mut self, stored: &mut [u8]) -> bool {
         self.failure = None;
-        if self.form == Form::Stored {
+        if self.form == ValueForm::Stored {
             // The operator might change the trailer, and only its call would show it.
             return false;
         }
-        let moment = Moment::now(self.environment);
+        let moment = ClockReading::now(self.environment);
         let Ok(Some(old)) = living(Some(&*stored), moment) else { return false };
         let len = old.value.len();
         self.operator.update_in_place(&mut stored[..len])
@@ -109,8 +109,8 @@ impl Operator for OnStored<'_> {
 
     fn update(&mut self, stored: Option<&[u8]>) -> Change {
         let change = match self.form {
-            Form::Values => self.update_living(stored),
-            Form::Stored => self.update_stored(stored),
+            ValueForm::Values => self.update_living(stored),
+            ValueForm::Stored => self.update_stored(stored),
         };
         match change {
             Ok(change) => {
@@ -132,7 +132,7 @@ pub(super) struct Deciding<'a, F> {
     damage: Option<Corruption>,
 }
 
-impl<'a, F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd> Deciding<'a, F> {
+impl<'a, F: FnMut(Option<Expiring<'_>>) -> ExpiringChange> Deciding<'a, F> {
     pub(super) fn new(environment: &'a Environment, decide: F) -> Self {
         Self { decide, environment, damage: None }
     }
@@ -142,9 +142,9 @@ impl<'a, F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd> Deciding<'a, F> {
     }
 }
 
-impl<F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd> Operator for Deciding<'_, F> {
+impl<F: FnMut(Option<Expiring<'_>>) -> ExpiringChange> Operator for Deciding<'_, F> {
     fn update(&mut self, stored: Option<&[u8]>) -> Change {
-        let moment = Moment::now(self.environment);
+        let moment = ClockReading::now(self.environment);
         let old = match living(stored, moment) {
             Ok(old) => old,
             Err(damage) => {
@@ -155,17 +155,17 @@ impl<F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd> Operator for Deciding<'_, F
         self.damage = None;
         let (was_there, had_value) = (old.is_some(), stored.is_some());
         match (self.decide)(old) {
-            ChangeWithEnd::Put { value, end_ms } => {
-                let new = WithEnd { value: &value, end_ms };
-                if new.has_ended(moment.now_ms) {
+            ExpiringChange::Put { value, end_ms } => {
+                let new = Expiring { value: &value, end_ms };
+                if new.is_expired(moment.now_ms) {
                     return if had_value { Change::Delete } else { Change::Keep };
                 }
                 let mut value = value;
                 push_trailer(&mut value, end_ms);
                 Change::Put(value)
             }
-            ChangeWithEnd::Delete if was_there => Change::Delete,
-            ChangeWithEnd::Delete | ChangeWithEnd::Keep => Change::Keep,
+            ExpiringChange::Delete if was_there => Change::Delete,
+            ExpiringChange::Delete | ExpiringChange::Keep => Change::Keep,
         }
     }
 }
@@ -178,13 +178,13 @@ pub(crate) struct LaterDeciding<F> {
     pub(crate) damage: Option<Corruption>,
 }
 
-impl<F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd> LaterDeciding<F> {
+impl<F: FnMut(Option<Expiring<'_>>) -> ExpiringChange> LaterDeciding<F> {
     pub(crate) fn new(environment: &Environment, decide: F) -> Self {
         Self { decide, environment: environment.clone(), damage: None }
     }
 }
 
-impl<F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd> Operator for LaterDeciding<F> {
+impl<F: FnMut(Option<Expiring<'_>>) -> ExpiringChange> Operator for LaterDeciding<F> {
     fn update(&mut self, stored: Option<&[u8]>) -> Change {
         let mut deciding = Deciding::new(&self.environment, &mut self.decide);
         let change = deciding.update(stored);
@@ -214,7 +214,7 @@ impl<'a> SetEnd<'a> {
 
 impl Operator for SetEnd<'_> {
     fn update_in_place(&mut self, stored: &mut [u8]) -> bool {
-        let moment = Moment::now(self.environment);
+        let moment = ClockReading::now(self.environment);
         let (Ok(Some(old)), Some(end_ms)) = (living(Some(&*stored), moment), self.end_ms) else {
             return false;
         };
@@ -223,17 +223,17 @@ impl Operator for SetEnd<'_> {
     }
 
     fn update(&mut self, stored: Option<&[u8]>) -> Change {
-        let moment = Moment::now(self.environment);
+        let moment = ClockReading::now(self.environment);
         let old = living(stored, moment);
         self.old = match &old {
             Ok(old) => Ok(old.map(|old| old.end_ms)),
             Err(damage) => Err(damage.clone().into()),
         };
         let Ok(Some(old)) = old else { return Change::Keep };
-        let new = WithEnd { end_ms: self.end_ms, ..old };
+        let new = Expiring { end_ms: self.end_ms, ..old };
         match () {
             () if new == old => Change::Keep,
-            () if new.has_ended(moment.now_ms) => Change::Delete,
+            () if new.is_expired(moment.now_ms) => Change::Delete,
             () => Change::Put(new.to_stored()),
         }
     }
@@ -247,9 +247,9 @@ pub(super) struct RemoveEnded<'a> {
 impl Operator for RemoveEnded<'_> {
     fn update(&mut self, stored: Option<&[u8]>) -> Change {
         let now_ms = self.environment.wall_ms();
-        let whole = stored.and_then(|stored| WithEnd::decode(stored).ok());
+        let whole = stored.and_then(|stored| Expiring::decode(stored).ok());
         match whole {
-            Some(whole) if whole.has_ended(now_ms) => Change::Delete,
+            Some(whole) if whole.is_expired(now_ms) => Change::Delete,
             _ => Change::Keep,
         }
     }

@@ -1,8 +1,8 @@
 //! Reads of one engine of a keyspace: its values without their trailers, and none that has ended.
 //!
-//! All reads for users go through here; [`Generation::engine`] itself has values in their stored
-//! form. The clock is read first: a value that had ended at that moment had ended when it was read
-//! [E1].
+//! All reads for users go through here; [`KeyspaceInstance::engine`] itself has values in their
+//! stored form. The clock is read first: a value that had ended at that moment had ended when it
+//! was read [E1].
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use std::sync::Arc;
 use engine::{At, Cursor, Direction, KeyRange, Lookup, Pin, Result, TryNext, Visit};
 use environment::Environment;
 
-use super::format::WithEnd;
-use super::keyspace::Form;
-use crate::slot::Generation;
+use super::format::Expiring;
+use super::keyspace::ValueForm;
+use crate::keyspace_entry::KeyspaceInstance;
 
 /// A reading of the wall clock, by which values have ended or have not.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct ClockReading {
     pub(crate) now_ms: u64,
 }
 
-impl Moment {
+impl ClockReading {
     pub(crate) fn now(environment: &Environment) -> Self {
         Self { now_ms: environment.wall_ms() }
     }
 
     /// Returns the value that is stored like this, unless it has ended.
     #[inline]
-    pub(super) fn living(self, stored: &[u8]) -> Result<Option<WithEnd<'_>>> {
-        let whole = WithEnd::decode(stored)?;
-        Ok((!whole.has_ended(self.now_ms)).then_some(whole))
+    pub(super) fn living(self, stored: &[u8]) -> Result<Option<Expiring<'_>>> {
+        let whole = Expiring::decode(stored)?;
+        Ok((!whole.is_expired(self.now_ms)).then_some(whole))
     }
 
     /// Takes the trailer off; `false` if the value has ended.
@@ -49,20 +49,20 @@ impl Moment {
     }
 }
 
-impl Generation {
+impl KeyspaceInstance {
     /// Returns the present clock, if reads in this form depend on it.
     #[inline]
-    pub(crate) fn moment(&self, form: Form) -> Option<Moment> {
+    pub(crate) fn moment(&self, form: ValueForm) -> Option<ClockReading> {
         match (&self.expiry, form) {
-            (Some(expiry), Form::Values) => Some(Moment::now(&expiry.environment)),
+            (Some(expiry), ValueForm::Values) => Some(ClockReading::now(&expiry.environment)),
             _ => None,
         }
     }
 
     /// Returns `moment` if reads in this form depend on it.
     #[inline]
-    fn judged_by(&self, form: Form, moment: Moment) -> Option<Moment> {
-        (self.expiry.is_some() && form == Form::Values).then_some(moment)
+    fn judged_by(&self, form: ValueForm, moment: ClockReading) -> Option<ClockReading> {
+        (self.expiry.is_some() && form == ValueForm::Values).then_some(moment)
     }
 
     /// Looks a key up, in its stored form. Never waits for the device.
@@ -82,7 +82,7 @@ impl Generation {
     }
 
     #[inline]
-    pub(crate) fn get(&self, form: Form, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+    pub(crate) fn get(&self, form: ValueForm, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         let moment = self.moment(form);
         let is_there = self.get_stored(key, At::Newest, into)?;
         trimmed(moment, is_there, into)
@@ -91,8 +91,8 @@ impl Generation {
     /// The same as the clock was at `moment`.
     pub(crate) fn get_at(
         &self,
-        form: Form,
-        moment: Moment,
+        form: ValueForm,
+        moment: ClockReading,
         key: &[u8],
         into: &mut Vec<u8>,
     ) -> Result<bool> {
@@ -103,8 +103,8 @@ impl Generation {
     /// Returns the value at a pin, for which the clock was read before.
     pub(crate) fn get_pinned(
         &self,
-        form: Form,
-        (moment, pin): (Moment, &Pin),
+        form: ValueForm,
+        (moment, pin): (ClockReading, &Pin),
         key: &[u8],
         into: &mut Vec<u8>,
     ) -> Result<bool> {
@@ -112,11 +112,11 @@ impl Generation {
         trimmed(self.judged_by(form, moment), is_there, into)
     }
 
-    /// [`Generation::get`] if it needs no device, otherwise `None`.
+    /// [`KeyspaceInstance::get`] if it needs no device, otherwise `None`.
     #[inline]
     pub(crate) fn try_get(
         &self,
-        form: Form,
+        form: ValueForm,
         key: &[u8],
         into: &mut Vec<u8>,
     ) -> Result<Option<bool>> {
@@ -126,8 +126,8 @@ impl Generation {
     /// The same as the clock was at `moment`.
     pub(crate) fn try_get_at(
         &self,
-        form: Form,
-        moment: Moment,
+        form: ValueForm,
+        moment: ClockReading,
         key: &[u8],
         into: &mut Vec<u8>,
     ) -> Result<Option<bool>> {
@@ -137,7 +137,7 @@ impl Generation {
     #[inline]
     fn try_get_by(
         &self,
-        moment: Option<Moment>,
+        moment: Option<ClockReading>,
         key: &[u8],
         into: &mut Vec<u8>,
     ) -> Result<Option<bool>> {
@@ -150,7 +150,7 @@ impl Generation {
 
     pub(crate) fn multi_get(
         &self,
-        form: Form,
+        form: ValueForm,
         keys: &[&[u8]],
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
@@ -160,8 +160,8 @@ impl Generation {
     /// The same as the clock was at `moment`.
     pub(crate) fn multi_get_at(
         &self,
-        form: Form,
-        moment: Moment,
+        form: ValueForm,
+        moment: ClockReading,
         keys: &[&[u8]],
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
@@ -170,7 +170,7 @@ impl Generation {
 
     fn multi_get_by(
         &self,
-        moment: Option<Moment>,
+        moment: Option<ClockReading>,
         keys: &[&[u8]],
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
@@ -188,7 +188,7 @@ impl Generation {
 
     pub(crate) fn walk(
         &self,
-        form: Form,
+        form: ValueForm,
         from: Option<&[u8]>,
         visit: &mut Visit<'_>,
     ) -> Result<()> {
@@ -208,8 +208,8 @@ impl Generation {
     /// Returns the pairs of `range` at `pin`, for which the clock was read before.
     pub(crate) fn scan(
         &self,
-        form: Form,
-        (moment, pin): (Moment, Arc<Pin>),
+        form: ValueForm,
+        (moment, pin): (ClockReading, Arc<Pin>),
         range: KeyRange,
         direction: Direction,
     ) -> Result<Box<dyn Cursor>> {
@@ -222,7 +222,7 @@ impl Generation {
 }
 
 #[inline]
-fn trimmed(moment: Option<Moment>, is_there: bool, into: &mut Vec<u8>) -> Result<bool> {
+fn trimmed(moment: Option<ClockReading>, is_there: bool, into: &mut Vec<u8>) -> Result<bool> {
     match moment {
         Some(moment) if is_there => moment.trim(into),
         _ => Ok(is_there),
@@ -232,7 +232,7 @@ fn trimmed(moment: Option<Moment>, is_there: bool, into: &mut Vec<u8>) -> Result
 /// A cursor without the pairs whose values have ended.
 struct LivingCursor {
     cursor: Box<dyn Cursor>,
-    moment: Moment,
+    moment: ClockReading,
     /// The pair that was returned last: a copy, since the cursor's own ends when the next one is
     /// requested.
     key: Vec<u8>,

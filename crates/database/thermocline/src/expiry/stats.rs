@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use environment::Environment;
 use sync::locks::Mutex;
 
-use super::removal::Pass;
+use super::sweep::Pass;
 
 /// Figures of a keyspace whose values may end. The figures about keys are from the last whole walk
 /// of the removal ([`crate::Options::removal_interval`]). During the first walk they are an

@@ -52,8 +52,9 @@ fn add_giver(
         ..StandIn::default()
     };
     let (dir, device) = ("keyspaces/giver/9".to_owned(), Arc::clone(&inner.device));
-    let generation = Generation::new(9, false, Box::new(engine), dir, device, Some(share), None);
-    let slot = Arc::new(Slot::new("giver", lsm(), generation));
+    let instance =
+        KeyspaceInstance::new(9, false, Box::new(engine), dir, device, Some(share), None);
+    let slot = Arc::new(KeyspaceEntry::new("giver", lsm(), instance));
     inner.slots.write().insert("giver".to_owned(), slot);
     dealt
 }

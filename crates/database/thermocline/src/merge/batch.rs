@@ -11,9 +11,9 @@ use engine::{At, Change, Op, check_value};
 
 use crate::batch::{Batch, Step};
 use crate::error::Result;
-use crate::expiry::Moment;
+use crate::expiry::ClockReading;
 use crate::keyspace::Keyspace;
-use crate::slot::Generation;
+use crate::keyspace_entry::KeyspaceInstance;
 
 impl Batch {
     /// Adds a merge, like [`Keyspace::merge`]: its operator is called when the batch is written. It
@@ -70,13 +70,13 @@ type Keys<'a> = BTreeMap<(u32, &'a [u8]), Left>;
 /// As [`Keyspace::merge`]; the engine's, of a read.
 pub(crate) fn resolve(
     steps: &[Step],
-    generations: &[Arc<Generation>],
-    moment: Moment,
+    instances: &[Arc<KeyspaceInstance>],
+    moment: ClockReading,
 ) -> Result<Vec<Made>> {
     let merges = steps.iter().filter(|step| step.operand().is_some());
     let mut keys: Keys<'_> = merges.map(|step| (step.place(), Left::Unknown)).collect();
     let mut made: Vec<Made> = steps.iter().map(|_| Made::Nothing).collect();
-    for (index, (step, generation)) in steps.iter().zip(generations).enumerate() {
+    for (index, (step, instance)) in steps.iter().zip(instances).enumerate() {
         let Some(operand) = step.operand() else {
             note(&mut keys, index, step, moment);
             continue;
@@ -91,7 +91,7 @@ pub(crate) fn resolve(
                 put_by(*by, steps, &made, moment)
             }
             Left::Unknown => {
-                generation.get_stored(key, At::Newest, &mut read)?.then_some(read.as_slice())
+                instance.get_stored(key, At::Newest, &mut read)?.then_some(read.as_slice())
             }
         };
         let was_there = old.is_some();
@@ -112,7 +112,7 @@ pub(crate) fn resolve(
 }
 
 /// Notes the state in which a step other than a merge leaves keys.
-fn note<'a>(keys: &mut Keys<'a>, index: usize, step: &'a Step, moment: Moment) {
+fn note<'a>(keys: &mut Keys<'a>, index: usize, step: &'a Step, moment: ClockReading) {
     let (lock_id, key) = step.place();
     match step.op(moment) {
         Op::DeleteRange { start, end } => {
@@ -134,7 +134,7 @@ fn put_by<'a>(
     index: usize,
     steps: &'a [Step],
     made: &'a [Made],
-    moment: Moment,
+    moment: ClockReading,
 ) -> Option<&'a [u8]> {
     match made.get(index) {
         Some(Made::Put(stored)) => Some(stored),
@@ -143,14 +143,14 @@ fn put_by<'a>(
 }
 
 /// Counts the merges among `steps`, and the bytes that they made.
-pub(crate) fn note_made(steps: &[Step], generations: &[Arc<Generation>], made: &[Made]) {
-    for ((step, generation), made) in steps.iter().zip(generations).zip(made) {
+pub(crate) fn note_made(steps: &[Step], instances: &[Arc<KeyspaceInstance>], made: &[Made]) {
+    for ((step, instance), made) in steps.iter().zip(instances).zip(made) {
         let (_, key) = step.place();
         if let Some(operand) = step.operand() {
-            generation.updates.note_merge(key, operand);
+            instance.updates.note_merge(key, operand);
         }
         if let Made::Put(value) = made {
-            generation.updates.note_put(key, value.len());
+            instance.updates.note_put(key, value.len());
         }
     }
 }
@@ -158,12 +158,12 @@ pub(crate) fn note_made(steps: &[Step], generations: &[Arc<Generation>], made: &
 /// Returns the steps in the form in which they are written, each with its engine.
 pub(crate) fn made_steps<'a>(
     steps: &'a [Step],
-    generations: &'a [Arc<Generation>],
+    instances: &'a [Arc<KeyspaceInstance>],
     made: &'a [Made],
-    moment: Moment,
-) -> Vec<(&'a Generation, Op<'a>)> {
-    let each = steps.iter().zip(generations).zip(made);
-    let written = each.filter_map(|((step, generation), made)| {
+    moment: ClockReading,
+) -> Vec<(&'a KeyspaceInstance, Op<'a>)> {
+    let each = steps.iter().zip(instances).zip(made);
+    let written = each.filter_map(|((step, instance), made)| {
         let (_, key) = step.place();
         let op = match made {
             Made::Put(value) => Op::Put { key, value },
@@ -171,7 +171,7 @@ pub(crate) fn made_steps<'a>(
             Made::Nothing if step.operand().is_some() => return None,
             Made::Nothing => step.op(moment),
         };
-        Some((&**generation, op))
+        Some((&**instance, op))
     });
     written.collect()
 }

@@ -151,8 +151,8 @@ fn who_waits_for_a_flush_to_grow_a_value_holds_no_key() {
             std::thread::yield_now();
         }
         assert!(waits(&space) > 0, "{engine}: nobody waits");
-        let generation = space.slot.generation().unwrap();
-        let budget = &generation.share.as_ref().unwrap().budget;
+        let instance = space.slot.instance().unwrap();
+        let budget = &instance.share.as_ref().unwrap().budget;
         assert!(budget.used() <= budget.limit(), "{engine}: {} are used", budget.used());
         let locked = beside(&db, move || other.delete_range(&KeyRange::all()).map(drop));
         let locked = locked.recv_timeout(LONG);

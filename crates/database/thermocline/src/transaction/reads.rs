@@ -5,14 +5,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Direction, KeyRange, Overtaken, RecentWrites};
+use engine::{Direction, KeyRange, RecentWrites, WriteConflict};
 
 use super::entry_bytes;
 use crate::error::{Error, Result};
 use crate::key_locks::Hold;
 use crate::keyspace::Keyspace;
+use crate::keyspace_entry::KeyspaceInstance;
 use crate::planted::{Planted, is_planted};
-use crate::slot::Generation;
 
 /// The keys and ranges that were read, by the slots' lock ids.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(super) struct Reads {
 
 struct SpaceReads {
     keyspace: Keyspace,
-    generation: Arc<Generation>,
+    instance: Arc<KeyspaceInstance>,
     keys: HashSet<Vec<u8>>,
     /// `None` for a scan from which no pair was requested.
     ranges: Vec<Option<KeyRange>>,
@@ -42,10 +42,10 @@ impl Reads {
         self.bytes
     }
 
-    fn of(&mut self, keyspace: &Keyspace, generation: &Arc<Generation>) -> &mut SpaceReads {
+    fn of(&mut self, keyspace: &Keyspace, instance: &Arc<KeyspaceInstance>) -> &mut SpaceReads {
         self.spaces.entry(keyspace.slot.lock_id).or_insert_with(|| SpaceReads {
             keyspace: keyspace.clone(),
-            generation: Arc::clone(generation),
+            instance: Arc::clone(instance),
             keys: HashSet::new(),
             ranges: Vec::new(),
         })
@@ -54,10 +54,10 @@ impl Reads {
     pub(super) fn add_key(
         &mut self,
         keyspace: &Keyspace,
-        generation: &Arc<Generation>,
+        instance: &Arc<KeyspaceInstance>,
         key: &[u8],
     ) {
-        let keys = &mut self.of(keyspace, generation).keys;
+        let keys = &mut self.of(keyspace, instance).keys;
         if !keys.contains(key) {
             keys.insert(key.to_vec());
             self.bytes += entry_bytes(key.len());
@@ -68,11 +68,11 @@ impl Reads {
     pub(super) fn add_range(
         &mut self,
         keyspace: &Keyspace,
-        generation: &Arc<Generation>,
+        instance: &Arc<KeyspaceInstance>,
         range: KeyRange,
     ) -> RangePlace {
         self.bytes += entry_bytes(bound_len(&range.start) + bound_len(&range.end));
-        let ranges = &mut self.of(keyspace, generation).ranges;
+        let ranges = &mut self.of(keyspace, instance).ranges;
         ranges.push(Some(range));
         RangePlace { lock_id: keyspace.slot.lock_id, index: ranges.len() - 1 }
     }
@@ -122,12 +122,12 @@ impl Reads {
     pub(super) fn check(&self, recent: &RecentWrites, moment: SeqNo) -> Result<()> {
         for space in self.spaces.values() {
             let overtaken = |overtaken| Error::overtaken(&space.keyspace, overtaken);
-            let is_same = Arc::ptr_eq(&*space.keyspace.slot.current()?, &space.generation);
+            let is_same = Arc::ptr_eq(&*space.keyspace.slot.current()?, &space.instance);
             if !is_same && !is_planted(Planted::ClearedUnseen) {
                 // It was cleared, and so were the pairs that were read.
-                return Err(overtaken(Overtaken::Written { key: space.some_key() }));
+                return Err(overtaken(WriteConflict::Written { key: space.some_key() }));
             }
-            let id = space.generation.id;
+            let id = space.instance.id;
             for key in &space.keys {
                 recent.check_key(id, key, moment).map_err(overtaken)?;
             }

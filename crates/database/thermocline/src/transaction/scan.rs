@@ -12,10 +12,10 @@ use super::State;
 use super::reads::RangePlace;
 use super::writes::{DeletedRanges, OwnWrite};
 use crate::error::Result;
-use crate::expiry::Moment;
+use crate::expiry::ClockReading;
 use crate::keyspace::Keyspace;
+use crate::keyspace_entry::KeyspaceInstance;
 use crate::planted::{Planted, is_planted};
-use crate::slot::Generation;
 
 /// A key and its value.
 type Pair = (Vec<u8>, Vec<u8>);
@@ -25,10 +25,10 @@ type Pair = (Vec<u8>, Vec<u8>);
 pub struct TransactionScan<'t> {
     state: &'t Mutex<State>,
     keyspace: Keyspace,
-    clock: Moment,
+    clock: ClockReading,
     place: RangePlace,
     // The cursor before the engine, so that it is dropped first.
-    cursor: OfProcess<(Box<dyn Cursor>, Arc<Generation>)>,
+    cursor: OfProcess<(Box<dyn Cursor>, Arc<KeyspaceInstance>)>,
     /// The next pair of the moment, once it was read from the cursor.
     ahead: Option<Pair>,
     /// The writes of the transaction to the range when the scan began, in the order of the scan.
@@ -51,9 +51,9 @@ pub struct TransactionScan<'t> {
 impl<'t> TransactionScan<'t> {
     pub(super) fn new(
         state: &'t Mutex<State>,
-        (keyspace, clock): (Keyspace, Moment),
+        (keyspace, clock): (Keyspace, ClockReading),
         place: RangePlace,
-        cursor: (Box<dyn Cursor>, Arc<Generation>),
+        cursor: (Box<dyn Cursor>, Arc<KeyspaceInstance>),
         (own, deleted): (Vec<OwnWrite>, DeletedRanges),
         direction: Direction,
     ) -> Self {
@@ -94,8 +94,8 @@ impl<'t> TransactionScan<'t> {
 
     /// Returns the next pair of the moment that is not deleted.
     fn next_of_others(&mut self) -> Result<Option<Pair>> {
-        let (cursor, generation) = &mut *self.cursor;
-        while let Some((key, value)) = generation.placed(cursor.next())? {
+        let (cursor, instance) = &mut *self.cursor;
+        while let Some((key, value)) = instance.placed(cursor.next())? {
             if !self.deleted.has(key) {
                 return Ok(Some((key.to_vec(), value.to_vec())));
             }

@@ -16,11 +16,11 @@ use engine::{At, Change, Direction, KeyRange, Op, check_value};
 
 use super::entry_bytes;
 use crate::error::Result;
-use crate::expiry::Moment;
+use crate::expiry::ClockReading;
 use crate::key_locks::Hold;
 use crate::keyspace::Keyspace;
+use crate::keyspace_entry::KeyspaceInstance;
 use crate::rooms::{Rooms, USUAL_VALUE, in_groups};
-use crate::slot::Generation;
 
 /// A transaction's write of a key.
 #[derive(Clone, Debug)]
@@ -134,7 +134,7 @@ impl Writes {
     pub(super) fn merge(
         &mut self,
         keyspace: &Keyspace,
-        moment: Moment,
+        moment: ClockReading,
         key: &[u8],
         operand: &[u8],
     ) -> Result<()> {
@@ -166,21 +166,21 @@ impl Writes {
     }
 
     /// Returns the results of the merges that wait for the commit, made from the keys' present
-    /// values. All these keys are locked; `generations` are those of [`Writes::generations`].
+    /// values. All these keys are locked; `instances` are those of [`Writes::instances`].
     ///
     /// # Errors
     /// As [`Keyspace::merge`]; the engines', of reads.
     pub(super) fn resolve(
         &self,
-        generations: &[Arc<Generation>],
-        moment: Moment,
+        instances: &[Arc<KeyspaceInstance>],
+        moment: ClockReading,
     ) -> Result<Made<'_>> {
         let mut all = Vec::new();
-        for (space, generation) in self.spaces.values().zip(generations) {
+        for (space, instance) in self.spaces.values().zip(instances) {
             let mut made = Vec::new();
             for (key, own) in &space.values {
                 let Own::Merges(operands) = own else { continue };
-                if let Some(now) = merged(&space.keyspace, generation, moment, key, operands)? {
+                if let Some(now) = merged(&space.keyspace, instance, moment, key, operands)? {
                     made.push((key.as_slice(), now));
                 }
             }
@@ -190,14 +190,14 @@ impl Writes {
     }
 
     /// Counts the merges, and the bytes that they made.
-    pub(super) fn note_made(&self, generations: &[Arc<Generation>], made: &Made<'_>) {
-        for ((space, generation), made) in self.spaces.values().zip(generations).zip(made) {
+    pub(super) fn note_made(&self, instances: &[Arc<KeyspaceInstance>], made: &Made<'_>) {
+        for ((space, instance), made) in self.spaces.values().zip(instances).zip(made) {
             for (key, own) in &space.values {
                 let Own::Merges(operands) = own else { continue };
-                operands.iter().for_each(|operand| generation.updates.note_merge(key, operand));
+                operands.iter().for_each(|operand| instance.updates.note_merge(key, operand));
             }
             for (key, now) in made {
-                now.iter().for_each(|value| generation.updates.note_put(key, value.len()));
+                now.iter().for_each(|value| instance.updates.note_put(key, value.len()));
             }
         }
     }
@@ -269,15 +269,15 @@ impl Writes {
     /// Reserves room for the writes. Waits for it. The results of merges are not known yet: each
     /// gets room for a value of a usual length. If such values are refused, only the other writes
     /// have room: the caller gets the error once the results are known.
-    pub(super) fn reserve<'g>(&self, generations: &'g [Arc<Generation>]) -> Result<Rooms<'g>> {
-        let steps = |with_merges: bool| -> Vec<(&'g Generation, Op<'_>)> {
-            let spaces = self.spaces.values().zip(generations);
-            let steps = spaces.flat_map(|(space, generation)| {
+    pub(super) fn reserve<'g>(&self, instances: &'g [Arc<KeyspaceInstance>]) -> Result<Rooms<'g>> {
+        let steps = |with_merges: bool| -> Vec<(&'g KeyspaceInstance, Op<'_>)> {
+            let spaces = self.spaces.values().zip(instances);
+            let steps = spaces.flat_map(|(space, instance)| {
                 let merges = space.values.iter().filter_map(move |(key, own)| match own {
                     Own::Merges(_) if with_merges => Some(op_of(key, Some(&USUAL_VALUE))),
                     Own::Merges(_) | Own::Value(_) => None,
                 });
-                space.ops().chain(merges).map(move |op| (&**generation, op))
+                space.ops().chain(merges).map(move |op| (&**instance, op))
             });
             steps.collect()
         };
@@ -288,9 +288,9 @@ impl Writes {
     }
 
     /// Returns whether these engines still fill the keyspaces, whose keys are locked.
-    pub(super) fn are_filled_by(&self, generations: &[Arc<Generation>]) -> Result<bool> {
-        for (space, generation) in self.spaces.values().zip(generations) {
-            if !space.keyspace.slot.is_filled_by(generation)? {
+    pub(super) fn are_filled_by(&self, instances: &[Arc<KeyspaceInstance>]) -> Result<bool> {
+        for (space, instance) in self.spaces.values().zip(instances) {
+            if !space.keyspace.slot.is_filled_by(instance)? {
                 return Ok(false);
             }
         }
@@ -299,17 +299,17 @@ impl Writes {
 
     /// Returns the engines that take the writes now, one for each keyspace, in [`Writes::steps`]'s
     /// order.
-    pub(super) fn generations(&self) -> Result<Vec<Arc<Generation>>> {
-        self.spaces.values().map(|space| space.keyspace.slot.generation()).collect()
+    pub(super) fn instances(&self) -> Result<Vec<Arc<KeyspaceInstance>>> {
+        self.spaces.values().map(|space| space.keyspace.slot.instance()).collect()
     }
 
     /// Returns all writes, each step with its engine; `made` is the result of [`Writes::resolve`].
     pub(super) fn steps<'a>(
         &'a self,
-        generations: &'a [Arc<Generation>],
+        instances: &'a [Arc<KeyspaceInstance>],
         made: &'a Made<'_>,
-    ) -> Vec<(&'a Generation, Op<'a>)> {
-        let spaces = self.spaces.values().zip(generations).zip(made);
+    ) -> Vec<(&'a KeyspaceInstance, Op<'a>)> {
+        let spaces = self.spaces.values().zip(instances).zip(made);
         let steps = spaces.flat_map(|((space, one), made)| {
             let made = made.iter().map(|(key, now)| op_of(key, now.as_deref()));
             space.ops().chain(made).map(move |op| (&**one, op))
@@ -375,7 +375,7 @@ impl Own {
     pub(super) fn over(
         self,
         keyspace: &Keyspace,
-        moment: Moment,
+        moment: ClockReading,
         key: &[u8],
         others: Option<Vec<u8>>,
     ) -> Result<Option<Vec<u8>>> {
@@ -403,14 +403,14 @@ impl Own {
 /// Returns the value to store for a key instead of its present one; `None` if it stays unchanged.
 fn merged(
     keyspace: &Keyspace,
-    generation: &Generation,
-    moment: Moment,
+    instance: &KeyspaceInstance,
+    moment: ClockReading,
     key: &[u8],
     operands: &[Vec<u8>],
 ) -> Result<Option<Option<Vec<u8>>>> {
     let merging = keyspace.merging()?;
     let mut stored = Vec::new();
-    let is_there = generation.get_stored(key, At::Newest, &mut stored)?;
+    let is_there = instance.get_stored(key, At::Newest, &mut stored)?;
     let (mut now, mut has_changed) = (is_there.then_some(stored), false);
     for operand in operands {
         match merging.of_stored(moment, key, now.as_deref(), operand)? {

@@ -63,11 +63,11 @@ const CALLS: [(&str, Way); 4] = [
     ("update", |_, space| Ok(is_done(space.try_rmw(b"k", &mut update)?))),
     ("update of a looked up value", |_, space| {
         let Keyspace { inner, slot, form, .. } = space;
-        let (generation, mut value) = (slot.generation()?, Vec::new());
-        let had_value = generation.get_stored(b"k", At::Newest, &mut value)?;
+        let (instance, mut value) = (slot.instance()?, Vec::new());
+        let had_value = instance.get_stored(b"k", At::Newest, &mut value)?;
         let value = had_value.then_some(&value[..]);
         let lookup = OneRead::default();
-        let old = Old { key: b"k", value, generation: Some(&generation), lookup: &lookup };
+        let old = Old { key: b"k", value, instance: Some(&instance), lookup: &lookup };
         inner.try_rmw_with_old(slot, *form, &old, &mut update).map(is_done)
     }),
     ("batch", |db, space| {

@@ -218,12 +218,12 @@ fn a_keyspace_that_is_cleared_gives_its_files_back() {
     for (_, future) in pending(&space, 0, 10) {
         block_on(future).unwrap();
     }
-    let generations = || std::fs::read_dir(dir.path().join("keyspaces/s")).unwrap().count();
-    assert_eq!(generations(), 1);
+    let instances = || std::fs::read_dir(dir.path().join("keyspaces/s")).unwrap().count();
+    assert_eq!(instances(), 1);
     space.clear().unwrap();
     let environment = Environment::real();
     let start = environment.now();
-    while generations() > 1 {
+    while instances() > 1 {
         assert!(environment.now() - start < PATIENCE, "the old files stay");
         std::thread::yield_now();
     }

@@ -7,8 +7,8 @@ use device::{Device, FaultDevice, OperationKind};
 use futures::executor::block_on;
 use rand::RngExt;
 use thermocline::{
-    Batch, Change, ChangeWithEnd, Db, Durability, EngineKind, Environment, Error, Keyspace,
-    KeyspaceOptions, MergeName, MergeOperators, Options, SeqNo, Swap, WithEnd,
+    Batch, Change, Db, Durability, EngineKind, Environment, Error, Expiring, ExpiringChange,
+    Keyspace, KeyspaceOptions, MergeName, MergeOperators, Options, SeqNo, Swap,
 };
 
 use super::{Held, options};
@@ -54,9 +54,9 @@ fn of_swap(swap: Swap) -> (Option<SeqNo>, Instead) {
     }
 }
 
-fn appended_until(old: Option<WithEnd<'_>>, byte: u8, end_ms: u64) -> ChangeWithEnd {
+fn appended_until(old: Option<Expiring<'_>>, byte: u8, end_ms: u64) -> ExpiringChange {
     let Change::Put(value) = appended(old.map(|old| old.value), byte) else { unreachable!() };
-    ChangeWithEnd::Put { value, end_ms: Some(end_ms) }
+    ExpiringChange::Put { value, end_ms: Some(end_ms) }
 }
 
 /// Returns the value that a swap expects: the present one, or another one.
@@ -108,9 +108,9 @@ fn blocking(pair: &Pair, key: &[u8], step: &Step) -> Outcome {
         Step::DeleteByRmw => space.rmw(key, |_| Change::Delete),
         Step::Keep => space.rmw(key, |_| Change::Keep),
         Step::Merge(operand) => space.merge(key, operand),
-        Step::PutUntil(value, end_ms) => space.put_until(key, value, *end_ms).map(Some),
+        Step::PutUntil(value, end_ms) => space.put_with_expiry(key, value, *end_ms).map(Some),
         Step::AppendUntil(byte, end_ms) => {
-            space.rmw_with_end(key, |old| appended_until(old, *byte, *end_ms))
+            space.rmw_with_expiry(key, |old| appended_until(old, *byte, *end_ms))
         }
         Step::Swap { is_expected, new } => {
             let old = expected(space, key, *is_expected);
@@ -118,7 +118,9 @@ fn blocking(pair: &Pair, key: &[u8], step: &Step) -> Outcome {
         }
         Step::SwapUntil { is_expected, new, end_ms } => {
             let old = expected(space, key, *is_expected);
-            return space.compare_and_swap_until(key, old.as_deref(), new, *end_ms).map(of_swap);
+            return space
+                .compare_and_swap_with_expiry(key, old.as_deref(), new, *end_ms)
+                .map(of_swap);
         }
         Step::Batch(steps) => pair.db.write(&batch_of(space, key, steps)).map(Some),
     };

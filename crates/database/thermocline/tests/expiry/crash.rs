@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use device::{Device, SimulatedDisk};
 use rand::RngExt;
-use thermocline::{Batch, Change, Db, Durability, EngineKind, Environment, Keyspace, WithEnd};
+use thermocline::{Batch, Change, Db, Durability, EngineKind, Environment, Expiring, Keyspace};
 
 use super::database::Bench;
 
@@ -25,7 +25,7 @@ const CUTS: u64 = 60;
 type Content = BTreeMap<(EngineName, Vec<u8>), (Vec<u8>, Option<u64>)>;
 type EngineName = &'static str;
 
-struct Moment {
+struct ClockReading {
     content: Content,
     now_ms: u64,
     returned_at: u64,
@@ -38,7 +38,7 @@ struct Run {
     bench: Bench,
     spaces: Vec<Keyspace>,
     content: Content,
-    moments: Vec<Moment>,
+    moments: Vec<ClockReading>,
 }
 
 fn stored(db: &Db) -> Content {
@@ -46,9 +46,9 @@ fn stored(db: &Db) -> Content {
     for space in db.keyspaces() {
         let engine = space.options().engine.name();
         space
-            .as_stored()
+            .raw()
             .walk(None, |key, stored| {
-                let WithEnd { value, end_ms } = WithEnd::decode(stored).unwrap();
+                let Expiring { value, end_ms } = Expiring::decode(stored).unwrap();
                 content.insert((engine, key.to_vec()), (value.to_vec(), end_ms));
                 Continue(())
             })
@@ -72,7 +72,7 @@ impl Run {
     }
 
     fn note(&mut self, is_durable: bool) {
-        self.moments.push(Moment {
+        self.moments.push(ClockReading {
             content: self.content.clone(),
             now_ms: self.bench.now_ms(),
             returned_at: self.bench.disk.operations(),
@@ -109,7 +109,7 @@ impl Run {
         match self.random.random_range(0..12) {
             0..3 => {
                 self.set(&space, &key, &value, Some(end_ms));
-                space.put_until(&key, &value, end_ms).unwrap();
+                space.put_with_expiry(&key, &value, end_ms).unwrap();
             }
             3 => {
                 let old = self.living(&space, &key);
@@ -127,7 +127,7 @@ impl Run {
             5..7 => {
                 let mut batch = Batch::new();
                 for space in self.spaces.clone() {
-                    batch.put_until(&space, &key, &value, end_ms);
+                    batch.put_with_expiry(&space, &key, &value, end_ms);
                     self.set(&space, &key, &value, Some(end_ms));
                 }
                 self.bench.db.durability(durability).write(&batch).unwrap();
@@ -136,7 +136,7 @@ impl Run {
                 self.bench.pass(self.random.random_range(1..40));
                 // From now on more may be missing.
                 self.note(false);
-                space.remove_ended().unwrap();
+                space.remove_expired().unwrap();
                 return self.note(false);
             }
             10 => {
@@ -176,7 +176,7 @@ impl Run {
     }
 }
 
-impl Moment {
+impl ClockReading {
     /// Returns whether `found` has the stored values, without some that had ended.
     fn allows(&self, found: &Content) -> bool {
         let has_ended = |end: &Option<u64>| end.is_some_and(|end_ms| end_ms <= self.now_ms);

@@ -8,5 +8,5 @@ mod edges;
 mod model;
 #[path = "../planted/expiry.rs"]
 mod planted;
-mod removal;
 mod shown;
+mod sweep;

@@ -9,8 +9,8 @@ use std::ops::ControlFlow::Continue;
 
 use rand::RngExt;
 use thermocline::{
-    Batch, BatchStep, Begun, BegunRmw, Change, ChangeWithEnd, Completed, KeyRange, Keyspace,
-    KeyspaceOptions, Swap,
+    Batch, BatchStep, Change, Completed, ExpiringChange, KeyRange, Keyspace, KeyspaceOptions,
+    SessionGet, SessionRmw, Swap,
 };
 
 use super::database::{Bench, kinds, with_ends};
@@ -81,7 +81,7 @@ impl Run {
                 8..16 => self.update(),
                 16..19 => self.pass(),
                 19 => self.write_many(),
-                20 => self.remove_ended(),
+                20 => self.remove_expired(),
                 _ => self.turn_over(),
             }
             self.look_at_one();
@@ -162,7 +162,7 @@ impl Run {
                 }
             }
             _ => {
-                self.space.put_until(&key, &value, end_ms).unwrap();
+                self.space.put_with_expiry(&key, &value, end_ms).unwrap();
                 self.set(&key, &value, Some(end_ms));
             }
         }
@@ -200,7 +200,7 @@ impl Run {
                     .atomically(&[(&self.space, &key)], |section| {
                         assert_eq!(section.get(0)?, had.as_ref().map(|(value, _)| value.clone()));
                         match end_ms {
-                            Some(end_ms) => section.put_until(0, &value, end_ms)?,
+                            Some(end_ms) => section.put_with_expiry(0, &value, end_ms)?,
                             None => section.put(0, value.clone())?,
                         }
                         let is_there = end_ms.is_none_or(|end_ms| end_ms > self.bench.now_ms());
@@ -218,11 +218,11 @@ impl Run {
         let is_delete = self.random.random_range(0..4) == 0;
         let mut seen = None;
         self.space
-            .rmw_with_end(key, |old| {
+            .rmw_with_expiry(key, |old| {
                 seen = old.map(|old| (old.value.to_vec(), old.end_ms));
                 match is_delete {
-                    true => ChangeWithEnd::Delete,
-                    false => ChangeWithEnd::Put { value: value.to_vec(), end_ms },
+                    true => ExpiringChange::Delete,
+                    false => ExpiringChange::Put { value: value.to_vec(), end_ms },
                 }
             })
             .unwrap();
@@ -244,7 +244,7 @@ impl Run {
         let end_ms = self.maybe_end_ms();
         let swap = match end_ms {
             Some(end_ms) => {
-                self.space.compare_and_swap_until(key, expected.as_deref(), value, end_ms)
+                self.space.compare_and_swap_with_expiry(key, expected.as_deref(), value, end_ms)
             }
             None => self.space.compare_and_swap(key, expected.as_deref(), Some(value)),
         };
@@ -257,26 +257,27 @@ impl Run {
     }
 
     fn update_on_a_seat(&mut self, key: &[u8], value: &[u8], had: Option<(Vec<u8>, Option<u64>)>) {
-        let mut seat = self.space.seat(4).unwrap();
+        let mut session = self.space.session(4).unwrap();
         let (mut into, mut told) = (Vec::new(), None);
-        match seat.begin_get(1, key, &mut into).unwrap() {
-            Begun::Found => told = Some(Some(into)),
-            Begun::Absent => told = Some(None),
-            Begun::Pending => {}
-            Begun::Full => panic!("nothing is pending"),
+        match session.begin_get(1, key, &mut into).unwrap() {
+            SessionGet::Found => told = Some(Some(into)),
+            SessionGet::Absent => told = Some(None),
+            SessionGet::Pending => {}
+            SessionGet::Full => panic!("nothing is pending"),
         }
         let new = value.to_vec();
         let begun =
-            seat.begin_rmw(2, key, Box::new(move |_: Option<&[u8]>| Change::Put(new.clone())));
-        let is_pending = matches!(begun.unwrap(), BegunRmw::Pending);
+            session.begin_rmw(2, key, Box::new(move |_: Option<&[u8]>| Change::Put(new.clone())));
+        let is_pending = matches!(begun.unwrap(), SessionRmw::Pending);
         assert!(told.is_some() || is_pending, "what a get waits for an update waits for, too");
-        while seat.pending() > 0 {
-            seat.complete(true, &mut |_, outcome| {
-                if let Completed::Value(value) = outcome.unwrap() {
-                    told = Some(value.map(<[u8]>::to_vec));
-                }
-            })
-            .unwrap();
+        while session.pending() > 0 {
+            session
+                .complete(true, &mut |_, outcome| {
+                    if let Completed::Value(value) = outcome.unwrap() {
+                        told = Some(value.map(<[u8]>::to_vec));
+                    }
+                })
+                .unwrap();
         }
         assert_eq!(told, Some(had.as_ref().map(|(value, _)| value.clone())));
         self.set(key, value, had.and_then(|(_, end)| end));
@@ -289,7 +290,7 @@ impl Run {
             let mut batch = Batch::new();
             for (key, value, end_ms) in &all {
                 match end_ms {
-                    Some(end_ms) => batch.put_until(&self.space, key, value, *end_ms),
+                    Some(end_ms) => batch.put_with_expiry(&self.space, key, value, *end_ms),
                     None => batch.put(&self.space, key, value),
                 };
             }
@@ -301,7 +302,7 @@ impl Run {
             for (key, value, end_ms) in &all {
                 match end_ms {
                     Some(end_ms) => {
-                        transaction.put_until(&self.space, key, value, *end_ms).unwrap();
+                        transaction.put_with_expiry(&self.space, key, value, *end_ms).unwrap();
                     }
                     None => transaction.put(&self.space, key, value).unwrap(),
                 }
@@ -326,11 +327,11 @@ impl Run {
         }
     }
 
-    fn remove_ended(&mut self) {
+    fn remove_expired(&mut self) {
         let now_ms = self.bench.now_ms();
         let before = self.stored.len();
         self.stored.retain(|_, (_, end)| end.is_none_or(|end| end > now_ms));
-        assert_eq!(self.space.remove_ended(), Ok((before - self.stored.len()) as u64));
+        assert_eq!(self.space.remove_expired(), Ok((before - self.stored.len()) as u64));
     }
 
     fn turn_over(&mut self) {
@@ -346,7 +347,7 @@ impl Run {
 
     fn look_at_one(&mut self) {
         let key = self.key();
-        assert_eq!(self.space.get_with_end(&key).unwrap(), self.living(&key), "{key:?}");
+        assert_eq!(self.space.get_with_expiry(&key).unwrap(), self.living(&key), "{key:?}");
         assert_eq!(self.space.get(&key).unwrap(), self.living(&key).map(|(value, _)| value));
         if self.random.random_range(0..8) == 0 {
             self.look_at_all();

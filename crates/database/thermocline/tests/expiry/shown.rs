@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use thermocline::{
-    Begun, Completed, Db, Error, KeyRange, Keyspace, KeyspaceOptions, Snapshot, Transaction,
-    WithEnd,
+    Completed, Db, Error, Expiring, KeyRange, Keyspace, KeyspaceOptions, SessionGet, Snapshot,
+    Transaction,
 };
 
 use super::database::{Bench, kinds};
@@ -30,20 +30,21 @@ fn wait_for(future: thermocline::AsyncGet) -> Found {
 }
 
 fn on_a_seat(space: &Keyspace, key: &[u8]) -> Found {
-    let (mut seat, mut value) = (space.seat(1).unwrap(), Vec::new());
+    let (mut session, mut value) = (space.session(1).unwrap(), Vec::new());
     let mut told = None;
-    match seat.begin_get(7, key, &mut value).unwrap() {
-        Begun::Found => return Some(value),
-        Begun::Absent => return None,
-        Begun::Pending => {}
-        Begun::Full => panic!("nothing is pending"),
+    match session.begin_get(7, key, &mut value).unwrap() {
+        SessionGet::Found => return Some(value),
+        SessionGet::Absent => return None,
+        SessionGet::Pending => {}
+        SessionGet::Full => panic!("nothing is pending"),
     }
-    while seat.pending() > 0 {
-        seat.complete(true, &mut |tag, outcome| match outcome.unwrap() {
-            Completed::Value(value) => told = Some((tag, value.map(<[u8]>::to_vec))),
-            other => panic!("{other:?}"),
-        })
-        .unwrap();
+    while session.pending() > 0 {
+        session
+            .complete(true, &mut |tag, outcome| match outcome.unwrap() {
+                Completed::Value(value) => told = Some((tag, value.map(<[u8]>::to_vec))),
+                other => panic!("{other:?}"),
+            })
+            .unwrap();
     }
     let (tag, value) = told.unwrap();
     assert_eq!(tag, 7);
@@ -73,13 +74,13 @@ fn ways(db: &Db, space: &Keyspace, key: &[u8]) -> Vec<(&'static str, Found)> {
         .unwrap();
     let mut ways = vec![
         ("get", space.get(key).unwrap()),
-        ("get_with_end", space.get_with_end(key).unwrap().map(|(value, _)| value)),
+        ("get_with_expiry", space.get_with_expiry(key).unwrap().map(|(value, _)| value)),
         ("multi_get", space.multi_get(&[key]).unwrap().remove(0)),
         ("walk", walked),
         ("section", section),
         ("rmw", seen),
         ("transaction", db.begin().unwrap().get(space, key).unwrap()),
-        ("seat", on_a_seat(space, key)),
+        ("session", on_a_seat(space, key)),
         ("future", wait_for(space.get_async(key))),
     ];
     if let Some(is_there) = at_once {
@@ -114,7 +115,7 @@ fn no_way_of_reading_shows_what_has_ended() {
         let bench = Bench::new(3);
         let space = bench.space(engine, journaled);
         let end_ms = bench.now_ms() + 1000;
-        space.put_until(b"ends", b"soon", end_ms).unwrap();
+        space.put_with_expiry(b"ends", b"soon", end_ms).unwrap();
         space.put(b"stays", b"for long").unwrap();
         fill(&space);
         bench.pass(999);
@@ -128,9 +129,9 @@ fn no_way_of_reading_shows_what_has_ended() {
         for (way, found) in ways(&bench.db, &space, b"stays") {
             assert_eq!(found.as_deref(), Some(&b"for long"[..]), "{engine}, {journaled}: {way}");
         }
-        let stored = space.as_stored().get(b"ends").unwrap().unwrap();
-        let whole = WithEnd { value: b"soon", end_ms: Some(end_ms) };
-        assert_eq!(WithEnd::decode(&stored), Ok(whole), "nobody has removed it");
+        let stored = space.raw().get(b"ends").unwrap().unwrap();
+        let whole = Expiring { value: b"soon", end_ms: Some(end_ms) };
+        assert_eq!(Expiring::decode(&stored), Ok(whole), "nobody has removed it");
     }
 }
 
@@ -140,7 +141,7 @@ fn a_moment_keeps_what_had_not_ended() {
     for (engine, journaled) in kinds() {
         let bench = Bench::new(4);
         let space = bench.space(engine, journaled);
-        space.put_until(b"ends", b"soon", bench.now_ms() + 10).unwrap();
+        space.put_with_expiry(b"ends", b"soon", bench.now_ms() + 10).unwrap();
         let transaction = bench.db.begin().unwrap();
         let read = |transaction: &Transaction| transaction.get(&space, b"ends").unwrap();
         assert_eq!(read(&transaction).as_deref(), Some(&b"soon"[..]));
@@ -156,7 +157,7 @@ fn a_moment_keeps_what_had_not_ended() {
         let kept = |snapshot: &Snapshot| snapshot.get(&space, b"ends").unwrap();
         assert_eq!(kept(&snapshot).as_deref(), Some(&b"soon"[..]), "{engine}");
         assert_eq!(scan.count(), 1, "{engine}");
-        assert_eq!(space.remove_ended(), Ok(1));
+        assert_eq!(space.remove_expired(), Ok(1));
         assert_eq!(kept(&snapshot).as_deref(), Some(&b"soon"[..]), "{engine}, removed since");
     }
 }
@@ -167,8 +168,8 @@ fn copies_keep_ends_and_show_nothing_that_has_ended() {
         let mut bench = Bench::new(5);
         let space = bench.space(engine, journaled);
         let end_ms = bench.now_ms() + 1000;
-        space.put_until(b"later", b"1", end_ms).unwrap();
-        space.put_until(b"soon", b"2", bench.now_ms() + 1).unwrap();
+        space.put_with_expiry(b"later", b"1", end_ms).unwrap();
+        space.put_with_expiry(b"soon", b"2", bench.now_ms() + 1).unwrap();
         space.flush().unwrap();
         let copy = device::SimulatedDisk::new(1, device::Faults::none());
         let copy = Arc::clone(&copy) as Arc<dyn device::Device>;
@@ -176,7 +177,10 @@ fn copies_keep_ends_and_show_nothing_that_has_ended() {
         bench.pass(1);
         let look = |db: &Db| {
             let space = db.existing_keyspace(space.name()).unwrap();
-            assert_eq!(space.get_with_end(b"later").unwrap(), Some((b"1".to_vec(), Some(end_ms))));
+            assert_eq!(
+                space.get_with_expiry(b"later").unwrap(),
+                Some((b"1".to_vec(), Some(end_ms)))
+            );
             assert_eq!(space.get(b"soon").unwrap(), None);
             let mut walked = 0;
             space
@@ -198,7 +202,7 @@ fn copies_keep_ends_and_show_nothing_that_has_ended() {
             Db::open_read_only_on(Arc::clone(&disk), "simulated", bench.options()).unwrap();
         look(&reading);
         let existing = reading.existing_keyspace(space.name()).unwrap();
-        assert!(matches!(existing.remove_ended(), Err(Error::OpenedReadOnly { .. })));
+        assert!(matches!(existing.remove_expired(), Err(Error::OpenedReadOnly { .. })));
         reading.close().unwrap();
         assert!(thermocline::check_on(disk, "simulated").unwrap().is_whole());
     }
@@ -221,7 +225,7 @@ fn what_is_ingested_may_end() {
     assert_eq!(keys(), [pair(b"b", b"ends"), pair(b"c", b"stays")]);
     bench.pass(1);
     assert_eq!(keys(), [pair(b"c", b"stays")]);
-    assert_eq!(space.remove_ended(), Ok(2));
+    assert_eq!(space.remove_expired(), Ok(2));
 }
 
 #[test]
@@ -230,20 +234,23 @@ fn a_keyspace_without_ends_stores_nothing_more_and_refuses_them() {
     let options = KeyspaceOptions { values_end: false, ..Default::default() };
     let space = bench.db.keyspace("plain", options).unwrap();
     let is_refused =
-        |error: &Error| matches!(error, Error::NoEnds { keyspace } if keyspace == "plain");
-    assert!(is_refused(&space.put_until(b"k", b"v", u64::MAX).unwrap_err()));
-    assert!(is_refused(&space.get_with_end(b"k").unwrap_err()));
+        |error: &Error| matches!(error, Error::NotExpiring { keyspace } if keyspace == "plain");
+    assert!(is_refused(&space.put_with_expiry(b"k", b"v", u64::MAX).unwrap_err()));
+    assert!(is_refused(&space.get_with_expiry(b"k").unwrap_err()));
     assert!(is_refused(&space.expire_at(b"k", 1).unwrap_err()));
     assert!(is_refused(&space.persist(b"k").unwrap_err()));
-    assert!(is_refused(&space.remove_ended().unwrap_err()));
+    assert!(is_refused(&space.remove_expired().unwrap_err()));
     let mut batch = thermocline::Batch::new();
-    batch.put(&space, b"other", b"v").put_until(&space, b"k", b"v", 1).delete(&space, b"other");
+    batch
+        .put(&space, b"other", b"v")
+        .put_with_expiry(&space, b"k", b"v", 1)
+        .delete(&space, b"other");
     assert!(is_refused(&bench.db.write(&batch).unwrap_err()));
     assert_eq!(space.get(b"other"), Ok(None), "nothing of a refused batch is written");
-    let refused = bench.db.begin().unwrap().put_until(&space, b"k", b"v", 1);
+    let refused = bench.db.begin().unwrap().put_with_expiry(&space, b"k", b"v", 1);
     assert!(is_refused(&refused.unwrap_err()));
     space.put(b"k", b"v").unwrap();
-    assert_eq!(space.as_stored().get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    assert_eq!(space.raw().get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
     assert_eq!(space.expiry_stats(), Ok(None));
     let other = KeyspaceOptions { values_end: true, ..options };
     let refused = bench.db.keyspace("plain", other).unwrap_err();

@@ -14,8 +14,8 @@ use device::{Device, Faults, SimulatedDisk};
 use environment::ManualClock;
 use rand::RngExt;
 use thermocline::{
-    Batch, Change, Db, EngineKind, Environment, KeyRange, Keyspace, KeyspaceOptions, Options,
-    Transaction, WithEnd,
+    Batch, Change, Db, EngineKind, Environment, Expiring, KeyRange, Keyspace, KeyspaceOptions,
+    Options, Transaction,
 };
 
 use super::{edited, kinds, merged_by, operators, options};
@@ -188,7 +188,9 @@ impl Run {
         let space = &self.space;
         match step {
             Step::Put(key, value, None) => drop(space.put(key, value).unwrap()),
-            Step::Put(key, value, Some(end)) => drop(space.put_until(key, value, *end).unwrap()),
+            Step::Put(key, value, Some(end)) => {
+                _ = space.put_with_expiry(key, value, *end).unwrap()
+            }
             Step::Delete(key) => drop(space.delete(key).unwrap()),
             Step::DeleteRange(start, end) => {
                 space.delete_range(&KeyRange::of(start.clone()..=end.clone())).unwrap();
@@ -207,7 +209,9 @@ impl Run {
         for step in &steps {
             match step {
                 Step::Put(key, value, None) => batch.put(&self.space, key, value),
-                Step::Put(key, value, Some(end)) => batch.put_until(&self.space, key, value, *end),
+                Step::Put(key, value, Some(end)) => {
+                    batch.put_with_expiry(&self.space, key, value, *end)
+                }
                 Step::Delete(key) => batch.delete(&self.space, key),
                 Step::DeleteRange(start, end) => {
                     batch.delete_range(&self.space, &KeyRange::of(start.clone()..=end.clone()))
@@ -228,7 +232,7 @@ impl Run {
         match step {
             Step::Put(key, value, None) => transaction.put(space, key, value).unwrap(),
             Step::Put(key, value, Some(end)) => {
-                transaction.put_until(space, key, value, *end).unwrap();
+                transaction.put_with_expiry(space, key, value, *end).unwrap();
             }
             Step::Delete(key) => transaction.delete(space, key).unwrap(),
             Step::DeleteRange(start, end) => {
@@ -252,7 +256,7 @@ impl Run {
             assert_eq!(seen, living(&after, &key, now_ms).map(|(value, _)| value), "{steps:?}");
         }
         if self.space.is_ordered() {
-            for (space, is_stored) in [(&self.space, false), (&self.space.as_stored(), true)] {
+            for (space, is_stored) in [(&self.space, false), (&self.space.raw(), true)] {
                 let scan = transaction.scan_reverse(space, KeyRange::all()).unwrap();
                 let is_stored = is_stored && self.of.values_end;
                 let shown = |pair: Result<_, _>| living_pair(is_stored, pair.unwrap(), now_ms);
@@ -297,7 +301,7 @@ impl Run {
         if self.of.values_end {
             for number in 0..KEYS {
                 let key = [b'k', number];
-                let found = self.space.get_with_end(&key).unwrap();
+                let found = self.space.get_with_expiry(&key).unwrap();
                 assert_eq!(found, living(&self.stored, &key, now_ms));
             }
         }
@@ -318,6 +322,6 @@ fn living_pair(
     if !is_stored {
         return Some((key, value));
     }
-    let whole = WithEnd::decode(&value).unwrap();
-    (!whole.has_ended(now_ms)).then(|| (key, whole.value.to_vec()))
+    let whole = Expiring::decode(&value).unwrap();
+    (!whole.is_expired(now_ms)).then(|| (key, whole.value.to_vec()))
 }

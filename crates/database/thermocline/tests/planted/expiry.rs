@@ -2,7 +2,7 @@
 
 use thermocline::planted::{Planted, again_and_again, must_be_found};
 
-use super::removal::what_is_renewed_meanwhile_stays;
+use super::sweep::what_is_renewed_meanwhile_stays;
 
 #[test]
 fn a_removal_of_what_was_renewed_is_found() {

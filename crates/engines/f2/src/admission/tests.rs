@@ -43,12 +43,12 @@ fn a_unit_owes_with_the_square_of_the_excess() {
 fn writes_owe_until_it_is_worth_waiting() {
     let admission = behind(THIRD_NANOS);
     for writes in [1, 2] {
-        admission.slow_down(1);
+        admission.delay(1);
         assert_eq!(owed(&admission), writes * THIRD_NANOS);
     }
-    admission.slow_down(1);
+    admission.delay(1);
     assert_eq!(owed(&admission), 0, "it was paid");
-    admission.slow_down(2);
+    admission.delay(2);
     assert_eq!(owed(&admission), 2 * THIRD_NANOS, "a batch owes for each of its writes");
 }
 
@@ -61,7 +61,7 @@ fn many_writers_are_no_faster_than_one() {
     let (clock, begun) = clock();
     std::thread::scope(|scope| {
         for _ in 0..32 {
-            scope.spawn(|| admission.slow_down(1));
+            scope.spawn(|| admission.delay(1));
         }
     });
     // Some pay for another writer, whose turn comes with nothing left to pay, or leave it to the
@@ -74,23 +74,23 @@ fn many_writers_are_no_faster_than_one() {
 fn a_long_write_owes_for_its_length() {
     let admission = behind(1_000_000);
     let (clock, begun) = clock();
-    admission.slow_down(20);
+    admission.delay(20);
     let elapsed = clock.now() - begun;
     assert!(elapsed >= Duration::from_millis(10), "{elapsed:?}");
     assert_eq!(owed(&admission), 10_000_000, "the next writer pays the rest");
-    admission.slow_down(0);
+    admission.delay(0);
     assert_eq!(owed(&admission), 0);
 }
 
 #[test]
 fn nothing_is_owed_once_compaction_has_caught_up() {
     let admission = behind(THIRD_NANOS);
-    admission.slow_down(2);
+    admission.delay(2);
     admission.set(Level::Behind(THIRD_NANOS), false);
     assert_eq!(owed(&admission), 2 * THIRD_NANOS, "it still is behind");
     admission.set(Level::None, false);
     assert_eq!(owed(&admission), 0);
-    admission.slow_down(3);
+    admission.delay(3);
     assert_eq!(owed(&admission), 0);
 }
 
@@ -98,6 +98,6 @@ fn nothing_is_owed_once_compaction_has_caught_up() {
 fn no_writer_waits_for_a_compaction_that_fails() {
     let admission = behind(THIRD_NANOS);
     admission.set(Level::Behind(THIRD_NANOS), true);
-    admission.slow_down(2);
+    admission.delay(2);
     assert_eq!(owed(&admission), 0);
 }

@@ -25,7 +25,7 @@ use engine::{Op, Result};
 
 use super::{Lost, Report, open};
 use crate::address::LogAddress;
-use crate::checkpoint::{Identity, Standing};
+use crate::checkpoint::{Committed, Identity};
 use crate::cold_index::{CHUNKS, NamedRecords, Overtake};
 use crate::hybrid_log::{Met, inspect};
 use crate::key_hash::KeyHash;
@@ -71,7 +71,7 @@ impl Salvaged {
     fn cold(
         &mut self,
         device: &Arc<dyn Device>,
-        standing: &Standing,
+        standing: &Committed,
         taker: &mut Taker<'_, '_>,
     ) -> Result<()> {
         let Identity { cold, chunks, .. } = standing.identity;
@@ -86,7 +86,7 @@ impl Salvaged {
                 self.report.note(damage);
             })?;
         self.has_lost_chunks = lost_end > LogAddress::NONE;
-        let mut overtaken = Overtaken::of(named.overtakes());
+        let mut overtaken = WriteConflict::of(named.overtakes());
         let identity = standing.identity;
         self.report.walk(&cold, &mut |address, stored| {
             let hash = KeyHash::of(stored.key, identity.hash_seed);
@@ -143,13 +143,13 @@ impl Taker<'_, '_> {
 }
 
 /// Records that may be older than records that are met before them.
-struct Overtaken {
+struct WriteConflict {
     /// The keys of the newer ones, once these were met.
     newer: HashMap<LogAddress, Option<Vec<u8>>>,
     of: HashMap<LogAddress, Vec<LogAddress>>,
 }
 
-impl Overtaken {
+impl WriteConflict {
     fn of(overtakes: &[Overtake]) -> Self {
         let newer = overtakes.iter().map(|overtake| (overtake.newer, None)).collect();
         let mut of: HashMap<_, Vec<_>> = HashMap::new();
@@ -177,12 +177,12 @@ mod tests {
     fn an_older_record_behind_a_newer_one_of_its_key_is_left_out() {
         let [newer, other, older] = [16, 32, 48].map(LogAddress::new);
         let mut overtaken =
-            Overtaken::of(&[Overtake { newer, older }, Overtake { newer: other, older }]);
+            WriteConflict::of(&[Overtake { newer, older }, Overtake { newer: other, older }]);
         assert!(!overtaken.meet(newer, b"key"));
         assert!(!overtaken.meet(other, b"of the same bits"));
         assert!(overtaken.meet(older, b"key"));
 
-        let mut overtaken = Overtaken::of(&[Overtake { newer: other, older }]);
+        let mut overtaken = WriteConflict::of(&[Overtake { newer: other, older }]);
         assert!(!overtaken.meet(newer, b"key"));
         assert!(!overtaken.meet(other, b"of the same bits"));
         assert!(!overtaken.meet(older, b"key"), "the newer one was of another key");

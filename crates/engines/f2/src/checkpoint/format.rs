@@ -49,7 +49,7 @@ pub(crate) struct Span {
 
 /// A whole checkpoint: the part of each log that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct Committed {
     pub(crate) identity: Identity,
     pub(crate) hot: Span,
     pub(crate) cold: Span,
@@ -104,7 +104,7 @@ impl Span {
     }
 }
 
-impl Standing {
+impl Committed {
     /// An empty store.
     pub(crate) fn empty(identity: Identity) -> Self {
         let [hot, cold, chunks] = [Span::default(); 3];
@@ -153,7 +153,7 @@ impl Standing {
         bytes
     }
 
-    /// Reads the bytes that [`Standing::encode`] wrote.
+    /// Reads the bytes that [`Committed::encode`] wrote.
     ///
     /// # Errors
     /// Fields that make no sense together.

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use engine::{Error, Result};
 
-use super::{Checkpointer, OfEach, Span, Standing, moved};
+use super::{Checkpointer, Committed, OfEach, Span, moved};
 use crate::address::LogAddress;
 use crate::failing_compactions::GIVE_BACK;
 use crate::hybrid_log::HybridLog;
@@ -124,7 +124,7 @@ impl Shared {
         let named = checkpointer.standing;
         let spans = moved(named.spans(), begins, cuts);
         let cold_live_bytes = self.cold_live_bytes(spans);
-        let standing = Standing { directory, counts, cold_live_bytes, ..named.with_spans(spans) };
+        let standing = Committed { directory, counts, cold_live_bytes, ..named.with_spans(spans) };
         self.name(checkpointer, standing, cuts)
     }
 }

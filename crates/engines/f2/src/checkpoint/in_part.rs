@@ -108,7 +108,7 @@ impl Shared {
         let begins = self.begins();
         let (end, cuts, counts) = {
             let flushed = self.log.flushed();
-            let _held = self.frontier.hold(flushed);
+            let _held = self.checkpoint_gate.hold(flushed);
             let ([cold, chunks], counts) = self.cut_cold(checkpointer.durable_tails);
             (flushed, [Some(flushed), cold, chunks], counts)
         };
@@ -122,7 +122,7 @@ impl Shared {
         let spans = super::moved(named.spans(), begins, cuts);
         let cold_live_bytes = self.cold_live_bytes(spans);
         let standing =
-            super::Standing { persisted, counts, cold_live_bytes, ..named.with_spans(spans) };
+            super::Committed { persisted, counts, cold_live_bytes, ..named.with_spans(spans) };
         self.name(checkpointer, standing, cuts)?;
         self.marks.parts.fetch_add(1, Relaxed);
         Ok(())

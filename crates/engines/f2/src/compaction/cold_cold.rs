@@ -27,7 +27,7 @@ use engine::{Error, Result};
 use sync::locks::Mutex;
 use workers::StopToken;
 
-use super::judge::{Judged, in_groups};
+use super::liveness::{Judged, in_groups};
 
 use crate::address::LogAddress;
 use crate::cold::Cold;

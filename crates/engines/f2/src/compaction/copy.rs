@@ -5,8 +5,8 @@ use std::ops::AddAssign;
 use engine::{Corruption, Error, Result};
 use workers::StopToken;
 
-use super::doubts::Doubts;
-use super::judge::{Judged, in_groups};
+use super::liveness::{Judged, in_groups};
+use super::pending_liveness::Doubts;
 use crate::address::LogAddress;
 use crate::hybrid_log::{PageFull, Place, Scan};
 use crate::key_hash::KeyHash;

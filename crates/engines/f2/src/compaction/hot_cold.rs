@@ -26,8 +26,8 @@ use engine::Result;
 use sync::locks::Mutex;
 use workers::StopToken;
 
-use super::crew::together;
-use super::judge::{Judged, in_groups};
+use super::fan_out::together;
+use super::liveness::{Judged, in_groups};
 use crate::address::LogAddress;
 use crate::cold::Cold;
 use crate::cold_index::{Change, Puts, SortedPuts};
@@ -180,8 +180,8 @@ impl Shared {
     ) -> Result<bool> {
         let at_once = (self.work.notes / size_of::<(Position, usize)>() as u64).max(1) as usize;
         let mut positions = Vec::new();
-        let look_up = |positions: &mut Vec<Position>| {
-            cold.look_up(positions.drain(..), stop, &mut |_, _| Ok(()))
+        let lookup = |positions: &mut Vec<Position>| {
+            cold.lookup(positions.drain(..), stop, &mut |_, _| Ok(()))
         };
         let mut scan = Scan::new(&self.log.geometry, from, until);
         while !stop.is_stopping()
@@ -192,12 +192,12 @@ impl Shared {
                 let live = records.iter().filter(|record| record.lives);
                 positions.extend(live.map(|it| self.index.position(self.hash(it.stored.key))));
                 if positions.len() >= at_once {
-                    look_up(&mut positions)?;
+                    lookup(&mut positions)?;
                 }
                 Ok(())
             })?;
         }
-        Ok(look_up(&mut positions)? && !stop.is_stopping())
+        Ok(lookup(&mut positions)? && !stop.is_stopping())
     }
 
     /// Step 2. Positions that another compaction changes meanwhile are looked up again.
@@ -253,7 +253,7 @@ impl Shared {
     ) -> Result<Removed> {
         let (mut named, mut newest) = (Vec::new(), vec![None; removals.len()]);
         let positions = removals.iter().map(|removal| removal.position);
-        cold.look_up(positions, stop, &mut |number, addresses| {
+        cold.lookup(positions, stop, &mut |number, addresses| {
             newest[number] = addresses.first().copied();
             named.extend(addresses.iter().map(|at| (*at, number)));
             Ok(())

@@ -113,14 +113,14 @@ pub(crate) fn plan(
     let bytes = figures.bytes as f64;
     let is_much_dead = figures.dead_share.is_some_and(|dead| dead >= DEAD_SHARE_MUCH);
     let was_worth_it = figures.live_share <= LIVE_SHARE_MAX || is_much_dead;
-    let patience = match disk_bytes_max {
+    let spin_wait = match disk_bytes_max {
         None if is_half_dead(figures, geometry) => 0.0,
         Some(_) if was_worth_it => 0.0,
         Some(_) => PATIENCE_SHARE_AT_BUDGET,
         None if was_worth_it => ROUND_SHARE / BYTES_PER_BYTE,
         None => PATIENCE_SHARE,
     };
-    if (figures.appended as f64) < bytes * patience {
+    if (figures.appended as f64) < bytes * spin_wait {
         return None;
     }
     let round = ((bytes * ROUND_SHARE) as u64).min(ROUND_BYTES_MAX);

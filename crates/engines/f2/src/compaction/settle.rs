@@ -48,7 +48,7 @@ impl Cold {
     fn settle_tags(&self, tags: &[Position], stop: &StopToken) -> Result<()> {
         // Records of each tag that no key was compared with yet, the newest first.
         let mut open: Vec<Vec<LogAddress>> = vec![Vec::new(); tags.len()];
-        self.look_up(tags.iter().copied(), stop, &mut |number, addresses| {
+        self.lookup(tags.iter().copied(), stop, &mut |number, addresses| {
             open[number] = addresses.iter().copied().take(ENTRIES_MAX).collect();
             Ok(())
         })?;

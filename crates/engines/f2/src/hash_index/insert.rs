@@ -9,8 +9,8 @@ use super::chain::Chain;
 use super::entry::Entry;
 use super::slot::Slot;
 use super::{HashIndex, LogAddress};
-use crate::patience::Patience;
 use crate::planted::{Planted, is_planted};
+use crate::spin_wait::SpinWait;
 
 /// Result of a look through a bucket's lines.
 enum Look<'a> {
@@ -36,7 +36,7 @@ enum Verdict {
 impl HashIndex {
     /// The entry of `chain`, made if there is none.
     pub(super) fn find_or_create_chain(&self, chain: Chain) -> Slot<'_> {
-        let mut patience = Patience::new();
+        let mut spin_wait = SpinWait::new();
         loop {
             let (level, number) = self.settled(chain);
             let bucket = self.table.bucket(number);
@@ -46,15 +46,15 @@ impl HashIndex {
             }
             match self.look_for_room(bucket, control, chain.tag) {
                 Look::Found(slot) => return slot,
-                Look::Busy => patience.wait(),
+                Look::Busy => spin_wait.wait(),
                 // I5, I9: nothing new in a bucket that is being split or trimmed.
-                _ if control.is_locked() => patience.wait(),
+                _ if control.is_locked() => spin_wait.wait(),
                 Look::Free(slot) => {
                     if let Some(slot) = self.insert(bucket, control, chain.tag, slot) {
                         self.entries.add(number, 1);
                         return slot;
                     }
-                    patience.wait();
+                    spin_wait.wait();
                 }
                 Look::Full(last) => self.append_line(last),
             }
@@ -130,7 +130,7 @@ impl HashIndex {
                 behind_own = true;
                 continue;
             }
-            let mut patience = Patience::new();
+            let mut spin_wait = SpinWait::new();
             loop {
                 let entry = Entry::load(place);
                 if !entry.is_for(tag) {
@@ -141,7 +141,7 @@ impl HashIndex {
                 }
                 // Two inserters at the same time: the one further back withdraws, unless it came
                 // too early to see us.
-                patience.wait();
+                spin_wait.wait();
             }
         }
         Verdict::Alone

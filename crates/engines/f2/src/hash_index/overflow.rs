@@ -13,7 +13,7 @@ use sync::SetOnce;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::bucket::{BUCKET_BYTES, Bucket, Buckets, Control};
-use crate::patience::Patience;
+use crate::spin_wait::SpinWait;
 
 /// Buckets of the first segment: 4 KiB.
 const FIRST_BITS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 6 };
@@ -64,9 +64,9 @@ impl OverflowPool {
         if offset == 0 {
             segment.get_or_set(Buckets::one_by_one(1 << (index as u32 + FIRST_BITS)));
         }
-        let mut patience = Patience::new();
+        let mut spin_wait = SpinWait::new();
         while segment.get().is_none() {
-            patience.wait();
+            spin_wait.wait();
         }
         (number, self.bucket(number))
     }

@@ -18,8 +18,8 @@ use super::bucket::{Bucket, Control, ENTRIES};
 use super::entry::Entry;
 use super::overflow::OverflowPool;
 use super::{HashIndex, LEVEL_MAX};
-use crate::patience::Patience;
 use crate::planted::{Planted, is_planted, relaxed_if};
+use crate::spin_wait::SpinWait;
 
 /// Entries a bucket may have on average before the table should double: of seven. With this number
 /// about one bucket in eight overflows.
@@ -97,7 +97,7 @@ impl HashIndex {
     /// Returns up to `count` buckets to be split to the level returned with them; no other thread
     /// gets these.
     fn claim(&self, count: usize) -> Option<(u32, Range<usize>)> {
-        let mut patience = Patience::new();
+        let mut spin_wait = SpinWait::new();
         loop {
             let swept = self.sweep.load(Ordering::Relaxed);
             let level = self.level();
@@ -107,7 +107,7 @@ impl HashIndex {
                 if !self.is_growing() {
                     return None;
                 }
-                patience.wait();
+                spin_wait.wait();
                 continue;
             }
             let from = (swept & ((1 << SWEEP_BITS) - 1)) as usize;
@@ -167,7 +167,7 @@ impl HashIndex {
 
 /// Takes the lock of a bucket at `level`; nothing if it is beyond that level.
 fn lock(bucket: Bucket<'_>, level: u32) -> Option<Control> {
-    let mut patience = Patience::new();
+    let mut spin_wait = SpinWait::new();
     loop {
         let control = bucket.control();
         if control.level() > level {
@@ -175,7 +175,7 @@ fn lock(bucket: Bucket<'_>, level: u32) -> Option<Control> {
         }
         debug_assert_eq!(control.level(), level, "I2: a level is reached by all before the next");
         if control.is_locked() {
-            patience.wait();
+            spin_wait.wait();
         } else if bucket.change(control, control.locked()) {
             return Some(control.locked());
         }
@@ -184,7 +184,7 @@ fn lock(bucket: Bucket<'_>, level: u32) -> Option<Control> {
 
 /// Freezes the entry at `place` if it is one that moves.
 fn freeze(place: &AtomicU64, moves: impl Fn(Entry) -> bool) -> Option<Entry> {
-    let mut patience = Patience::new();
+    let mut spin_wait = SpinWait::new();
     loop {
         let entry = Entry::load(place);
         if entry == Entry::FREE || !moves(entry) {
@@ -198,7 +198,7 @@ fn freeze(place: &AtomicU64, moves: impl Fn(Entry) -> bool) -> Option<Entry> {
             return None;
         } else {
             // Tentative: resolved in a few steps of its owner, which waits for no splitter.
-            patience.wait();
+            spin_wait.wait();
         }
     }
 }

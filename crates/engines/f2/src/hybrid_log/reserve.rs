@@ -36,8 +36,8 @@ use sync::locks::Mutex;
 
 use super::HybridLog;
 use super::geometry::BLOCK_BYTES;
-use crate::patience::Patience;
 use crate::planted::{Planted, is_planted};
+use crate::spin_wait::SpinWait;
 
 /// Counters for the credit of short writes. Threads share them.
 const STRIPES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
@@ -185,7 +185,7 @@ impl HybridLog {
     }
 
     fn wait_for_credit(self: &Arc<Self>, bytes: u64) -> Result<Reservation<'_>> {
-        let mut patience = Patience::new();
+        let mut spin_wait = SpinWait::new();
         loop {
             self.check_writable()?;
             if let Some(room) = self.try_reserve(bytes) {
@@ -196,7 +196,7 @@ impl HybridLog {
             }
             match self.has_credit_room() {
                 // Other writers have the credit, and return it soon.
-                true => patience.wait(),
+                true => spin_wait.wait(),
                 false => self.make_room(self.pages_wanted(bytes))?,
             }
         }

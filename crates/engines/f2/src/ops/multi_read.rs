@@ -9,7 +9,7 @@ use engine::{At, EachLookup, LookedUp, Result};
 
 use crate::address::LogAddress;
 use crate::key_hash::KeyHash;
-use crate::ops::look_up::{Beyond, InMemory, LookUp, Progress};
+use crate::ops::disk_lookup::{Beyond, DiskLookup, InMemory, Progress};
 use crate::store::Shared;
 
 /// Keys that are searched in memory under one protection; fewer if their values are long.
@@ -53,11 +53,11 @@ impl Shared {
             searched.report(each)?;
             for (index, hash, beyond) in searched.beyond.drain(..) {
                 let key = keys[index];
-                let mut look_up = LookUp::new(hash, beyond, true);
-                let looked_up = match look_up.start(self, key, &mut scratch)? {
+                let mut lookup = DiskLookup::new(hash, beyond, true);
+                let looked_up = match lookup.start(self, key, &mut scratch)? {
                     Progress::Value => LookedUp::Found(&scratch),
                     Progress::Absent => LookedUp::Absent,
-                    Progress::Read => LookedUp::Pending(self.pending(look_up, None, key)),
+                    Progress::Read => LookedUp::Pending(self.pending(lookup, None, key)),
                 };
                 each(index, looked_up)?;
             }

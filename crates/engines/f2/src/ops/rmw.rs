@@ -11,9 +11,9 @@
 //! An attempt that fails begins again, so the operator may be called several times. So does one
 //! whose new value is longer than the room that was reserved for it.
 //!
-//! A host that orders the writes of a key itself looks the old value up ([`engine::At::ForUpdate`]),
-//! excludes other writes of the key, and checks the same of the chain before it writes
-//! ([`Shared::is_unwritten_since`]).
+//! A host that orders the writes of a key itself looks the old value up
+//! ([`engine::At::ForUpdate`]), excludes other writes of the key, and checks the same of the chain
+//! before it writes ([`Shared::is_unwritten_since`]).
 
 use std::sync::atomic::Ordering::Acquire;
 
@@ -26,7 +26,7 @@ use crate::hash_index::Slot;
 use crate::hybrid_log::PageFull;
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
-use crate::ops::look_up::{Beyond, LookUp, Progress};
+use crate::ops::disk_lookup::{Beyond, DiskLookup, Progress};
 use crate::planted::{Planted, is_planted};
 use crate::record::{InPlace, Live, Read, Shape};
 use crate::scratch::Scratch;
@@ -81,8 +81,8 @@ pub(crate) struct WantsOld {
 
 impl WantsOld {
     /// The lookup that finds it. A copy of it would be cut off immediately.
-    pub(crate) fn look_up(&self, hash: KeyHash) -> LookUp {
-        LookUp::new(hash, self.beyond, false)
+    pub(crate) fn lookup(&self, hash: KeyHash) -> DiskLookup {
+        DiskLookup::new(hash, self.beyond, false)
     }
 }
 
@@ -137,7 +137,7 @@ impl Shared {
             };
             // Nothing is reserved during a read of the device.
             drop(granted);
-            let present = wanted.look_up(hash).run(self, key, &mut value)?;
+            let present = wanted.lookup(hash).run(self, key, &mut value)?;
             let old = present.then_some(value.as_slice());
             let granted = room(bytes_max)?;
             let _held = number();
@@ -192,8 +192,8 @@ impl Shared {
                 InMemory::NeedsRoom(bytes) => return Ok(Advanced::NeedsRoom(bytes)),
                 InMemory::Beyond(wanted) => wanted,
             };
-            let mut look_up = wanted.look_up(hash);
-            let old = match look_up.start(self, key, value)? {
+            let mut lookup = wanted.lookup(hash);
+            let old = match lookup.start(self, key, value)? {
                 Progress::Read => return Ok(Advanced::NeedsRead(wanted)),
                 Progress::Value => Some(value.as_slice()),
                 Progress::Absent => None,

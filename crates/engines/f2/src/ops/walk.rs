@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Acquire;
 use engine::{Result, Visit};
 use workers::StopToken;
 
-use super::look_up::{InMemory, LookUp};
+use super::disk_lookup::{DiskLookup, InMemory};
 use super::walk_versions::{CHAINS_MIN, Version, Versions};
 use crate::address::LogAddress;
 use crate::hash_index::ChainId;
@@ -162,7 +162,7 @@ impl Shared {
         match looked {
             InMemory::Value => Ok(true),
             InMemory::Tombstone => Ok(false),
-            InMemory::Beyond(beyond) => LookUp::new(hash, beyond, false).run(self, key, into),
+            InMemory::Beyond(beyond) => DiskLookup::new(hash, beyond, false).run(self, key, into),
         }
     }
 

@@ -20,8 +20,8 @@ use sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::layout::{Header, Shape, State, WORD_BYTES};
 use crate::address::LogAddress;
-use crate::patience::Patience;
 use crate::planted::{Planted, is_planted, relaxed_if};
+use crate::spin_wait::SpinWait;
 
 const CACHE_LINE_BYTES: usize = 64;
 
@@ -124,7 +124,7 @@ impl<'a> Live<'a> {
 
     /// Replaces the content of `into` by the value, unless the record is a tombstone.
     pub(crate) fn read(self, into: &mut Vec<u8>) -> Read {
-        let mut patience = Patience::new();
+        let mut spin_wait = SpinWait::new();
         loop {
             // [V1]
             let state = State(self.0[1].load(Ordering::Acquire));
@@ -142,13 +142,13 @@ impl<'a> Live<'a> {
                     return if state.is_tombstone() { Read::Tombstone } else { Read::Value };
                 }
             }
-            patience.wait();
+            spin_wait.wait();
         }
     }
 
     /// Takes the record's lock; `None` if the record is sealed.
     fn lock(self) -> Option<Locked<'a>> {
-        let mut patience = Patience::new();
+        let mut spin_wait = SpinWait::new();
         loop {
             let state = self.state();
             if state.is_sealed() {
@@ -161,7 +161,7 @@ impl<'a> Live<'a> {
                 }
                 return Some(Locked { record: self, was: state });
             }
-            patience.wait();
+            spin_wait.wait();
         }
     }
 
@@ -170,13 +170,13 @@ impl<'a> Live<'a> {
         if is_planted(Planted::NoSeal) {
             return;
         }
-        let mut patience = Patience::new();
+        let mut spin_wait = SpinWait::new();
         loop {
             let state = self.state();
             if state.is_sealed() || !state.is_locked() && self.exchange(state, state.sealed()) {
                 return;
             }
-            patience.wait();
+            spin_wait.wait();
         }
     }
 

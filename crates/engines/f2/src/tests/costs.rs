@@ -108,7 +108,7 @@ fn reads_of_cold_gets(words: impl Fn(u64) -> usize) -> u64 {
     for number in 0..gets {
         assert_eq!(bench.get(&key(number)), Some(value(number, 0, words(number))));
     }
-    assert!(bench.figure("look_ups") > gets * 9 / 10);
+    assert!(bench.figure("lookups") > gets * 9 / 10);
     bench.figure("reads_per_look_up_permille")
 }
 

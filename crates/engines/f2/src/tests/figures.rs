@@ -22,11 +22,11 @@ fn a_store_that_was_only_opened_tells_sizes_and_counts_nothing() {
     for name in running.running {
         figure(&running, name);
     }
-    for name in ["look_ups", "appended_bytes", "compactions", "write_amplification_permille"] {
+    for name in ["lookups", "appended_bytes", "compactions", "write_amplification_permille"] {
         assert!(running.running.contains(&name), "{name}");
     }
     let opened = bench.reopen(small_cold()).store.stats();
-    let counts = ["look_ups", "look_up_reads", "appended_bytes", "log_written_bytes"];
+    let counts = ["lookups", "lookup_reads", "appended_bytes", "log_written_bytes"];
     for name in counts {
         assert_eq!(figure(&opened, name), 0, "{name}");
     }
@@ -74,9 +74,9 @@ fn reads_and_writes_are_told_with_what_they_cost() {
     }
     let after = bench.store.stats();
     let more = |name| figure(&after, name) - figure(&before, name);
-    assert!(more("look_ups") > 50, "{}", more("look_ups"));
-    assert!(more("look_up_reads") >= more("look_ups"));
-    assert!(more("look_up_reads") <= bench.device.accounting().counts().read_ops - reads);
+    assert!(more("lookups") > 50, "{}", more("lookups"));
+    assert!(more("lookup_reads") >= more("lookups"));
+    assert!(more("lookup_reads") <= bench.device.accounting().counts().read_ops - reads);
     assert_eq!(more("look_up_read_bytes") % 4096, 0);
     assert!(more("appended_bytes") < 4096, "a round that ends fills its sector, no more");
     for number in 0..KEYS {

@@ -258,11 +258,11 @@ fn read_evenly(chunk_digests: bool) -> (f64, u64) {
         }
     };
     read(80_000);
-    let before = (bench.figure("look_up_reads"), bench.figure("look_ups"));
+    let before = (bench.figure("lookup_reads"), bench.figure("lookups"));
     read(20_000);
-    let reads = bench.figure("look_up_reads") - before.0;
-    let look_ups = bench.figure("look_ups") - before.1;
-    (reads as f64 / look_ups as f64, bench.figure("chunk_digest_bytes"))
+    let reads = bench.figure("lookup_reads") - before.0;
+    let lookups = bench.figure("lookups") - before.1;
+    (reads as f64 / lookups as f64, bench.figure("chunk_digest_bytes"))
 }
 
 #[test]
@@ -309,10 +309,10 @@ fn read_anywhere(bench: &Bench, gets: std::ops::Range<u64>) {
 
 /// Returns the device reads per lookup of these gets after opening.
 fn reads_after_opening(bench: &Bench, gets: std::ops::Range<u64>) -> f64 {
-    let before = (bench.figure("look_up_reads"), bench.figure("look_ups"));
+    let before = (bench.figure("lookup_reads"), bench.figure("lookups"));
     read_anywhere(bench, gets);
-    let reads = bench.figure("look_up_reads") - before.0;
-    reads as f64 / (bench.figure("look_ups") - before.1) as f64
+    let reads = bench.figure("lookup_reads") - before.0;
+    reads as f64 / (bench.figure("lookups") - before.1) as f64
 }
 
 /// A pass over the chunk log makes the digests in less than one lookup for each ten chunks.

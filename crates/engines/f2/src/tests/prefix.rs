@@ -435,7 +435,7 @@ pub(super) fn what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cu
     let shared = &bench.store.shared;
     // A checkpoint takes this lock too, so that there is only one at a time.
     let one_at_a_time = shared.checkpointer.lock();
-    let held = shared.frontier.hold(shared.log.tail());
+    let held = shared.checkpoint_gate.hold(shared.log.tail());
     write_much(1);
     assert!(bench.figure("log_tail") > tail + (64 << 10), "there is much to move");
     assert!(bench.figure("log_begin") <= tail, "what is above the cut has moved");

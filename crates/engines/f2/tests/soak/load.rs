@@ -14,7 +14,7 @@ use reads::InFlightReads;
 use crate::open::{Open, UnderWay};
 use crate::script::{State, Step, THREADS, Value, Way, counter, key, note};
 
-/// Operations that may be pending on a session or a seat; a step can have more.
+/// Operations that may be pending on a session; a step can have more.
 const DEPTH: usize = 8;
 /// Walks take at most one part in this number of a thread's time.
 const WALK_SHARE: u32 = 8;

@@ -10,11 +10,11 @@ use flexspace::space::Together;
 
 use super::merging::bytes_of;
 use super::plan::{Edit, Known, Planner, Step};
-use super::planning::{Inputs, Planning, Rest, bound_behind};
+use super::plan_parallel::{Inputs, Planning, Rest, bound_behind};
 use super::{Committer, Place, is_refused, take_updates};
 use crate::block::Block;
 use crate::error::DATA;
-use crate::fragmented::Bounds;
+use crate::fragmented_queue::Bounds;
 use crate::index::{self, Head, Interval, Key, Lie};
 use crate::memtable::{Batch, BatchWalker};
 use crate::pair::StoreHeader;
@@ -105,10 +105,10 @@ impl<'a, 'b> Changing<'a, 'b> {
         }
         self.committer.stopped = Some(Place { ids, range, key: next });
         self.shared.counts.committed_pairs.fetch_add(pairs as u64, Relaxed);
-        self.shared.scanned.note_put(pairs as u64);
+        self.shared.scan_ratio.note_put(pairs as u64);
         let bounds = Bounds::of(self.shared.host.memory.limit());
-        self.shared.fragmented.note_committed(std::mem::take(&mut self.written), bounds);
-        self.shared.tidying.note_put(std::mem::take(&mut self.put));
+        self.shared.fragmented_queue.note_committed(std::mem::take(&mut self.written), bounds);
+        self.shared.defragment_idle.note_put(std::mem::take(&mut self.put));
         Ok(is_done)
     }
 

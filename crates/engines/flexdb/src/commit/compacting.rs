@@ -14,10 +14,10 @@ use engine::{KeyRange, Result};
 use flexspace::{Found, space};
 use memory_budget::Account;
 
-use super::tidying::{FORMS, Slice};
+use super::defragment_idle::{FORMS, Slice};
 use crate::error::from_space;
 use crate::index::{Interval, Key};
-use crate::read::Cold;
+use crate::read::UncachedInterval;
 use crate::state::Base;
 use crate::store::Shared;
 
@@ -118,7 +118,8 @@ fn fragmented_slice<'a>(
             slice.next = Some(head.bound().clone());
             return slice;
         }
-        let is_in_pieces = || head.lie.fragments > 1 && Cold::new(base, &found, head).pieces() > 1;
+        let is_in_pieces =
+            || head.lie.fragments > 1 && UncachedInterval::new(base, &found, head).pieces() > 1;
         if !head.lie.is_out_of_order && (head.lie.tail > 0 || is_in_pieces()) {
             slice.bytes += u64::from(found.length);
             slice.members.push(found);

@@ -8,8 +8,8 @@
 //!    If few pairs change, and the interval has few extents, only these pairs are replaced (*in
 //!    place*).
 //! 3. Otherwise it is rewritten as one extent, or as several, each with a tag, if it has become too
-//!    large (*rewritten*). Neighbours are rewritten together (`commit/neighbours.rs`) before any of
-//!    them has to be.
+//!    large (*rewritten*). Neighbours are rewritten together (`commit/rewrite_run.rs`) before any
+//!    of them has to be.
 //!
 //! Updates are appended to a damaged interval, up to a limit: until then its damage delays nothing.
 //! An interval that cannot be read for another reason may be readable later: the commit is put off
@@ -29,7 +29,7 @@ use crate::memory_split::IntervalLimits;
 use crate::memtable::Update;
 use crate::pair::{Pair, StoreHeader};
 use crate::planted::{Planted, is_planted};
-use crate::read::Cold;
+use crate::read::UncachedInterval;
 use crate::state::Base;
 use crate::store::Shared;
 
@@ -77,7 +77,7 @@ pub(crate) enum Known {
     /// Nothing, and nothing has to be known.
     Nothing,
     /// It has to be read.
-    Cold(Cold),
+    Cold(UncachedInterval),
     /// It cannot be read.
     Damaged(Error),
 }
@@ -103,7 +103,7 @@ impl Planner<'_> {
         }
         match self.may_append(found.length, head, updates) {
             true => Known::Nothing,
-            false => Known::Cold(Cold::new(self.base, found, head)),
+            false => Known::Cold(UncachedInterval::new(self.base, found, head)),
         }
     }
 
@@ -339,7 +339,7 @@ impl Planner<'_> {
         let Some(head) = found.entry.head() else { return Ok(None) };
         let known = match head.whole() {
             Some(block) => Known::Pairs(block),
-            None => Known::Cold(Cold::new(self.base, found, head)).read(self.shared)?,
+            None => Known::Cold(UncachedInterval::new(self.base, found, head)).read(self.shared)?,
         };
         let Known::Pairs(block) = known else { return Ok(None) };
         let is_gone = |index: &usize| {

@@ -6,12 +6,12 @@ use reads::BlockingReads;
 use std::ops::Bound;
 
 use super::plan::{Known, Planner, Step};
-use super::planning::{Inputs, Planning};
+use super::plan_parallel::{Inputs, Planning};
 use super::*;
 use crate::Options;
 use crate::memory_split::ChunkLimits;
 use crate::memtable::Walker;
-use crate::tests::fragmented;
+use crate::tests::fragmented_queue;
 use crate::tests::stores::{Bench, key, small};
 
 /// A change of an interval that several were taken as, of which only tags were taken away: its
@@ -66,8 +66,8 @@ fn a_change_that_put_nothing_leaves_the_first_key() {
 
 /// Puts a key to its interval, blindly, and more bytes with it than the space may have.
 fn break_off(shared: &Arc<Shared>, name: &[u8]) {
-    let family = memtable::Family::new(&shared.host.memory);
-    let memtable = Memtable::new(SeqNo::ZERO, &family);
+    let memtables = memtable::MemtableSet::new(&shared.host.memory);
+    let memtable = Memtable::new(SeqNo::ZERO, &memtables);
     let entered = memtable.enter().expect("it is not sealed");
     entered.insert(&engine::Op::Put { key: name, value: b"gone" }, SeqNo::new(1));
     drop(entered);
@@ -122,8 +122,8 @@ fn workers_plan_ahead_of_what_is_done() {
     }
     bench.flush();
     let shared = &bench.store.shared;
-    let family = memtable::Family::new(&shared.host.memory);
-    let memtable = Memtable::new(SeqNo::ZERO, &family);
+    let memtables = memtable::MemtableSet::new(&shared.host.memory);
+    let memtable = Memtable::new(SeqNo::ZERO, &memtables);
     let entered = memtable.enter().expect("it is not sealed");
     for number in 0..600 {
         let put = engine::Op::Put { key: &key(2 * number + 1), value: b"after" };
@@ -145,7 +145,7 @@ fn workers_plan_ahead_of_what_is_done() {
         run: Arc::default(),
     };
     let mut section = Planning::begin(shared, inputs(&base, 5));
-    let updates = |chunk: Result<super::planning::Chunk>| -> usize {
+    let updates = |chunk: Result<super::plan_parallel::Chunk>| -> usize {
         chunk.expect("nothing fails").planned.iter().map(|planned| planned.updates).sum()
     };
     let done: Vec<usize> = std::iter::from_fn(|| section.next().map(updates)).collect();
@@ -156,7 +156,7 @@ fn workers_plan_ahead_of_what_is_done() {
     drop(base);
     planning.have_helped();
     bench.crank.run_all();
-    assert_eq!(planning.planned(), planning::AHEAD);
+    assert_eq!(planning.planned(), plan_parallel::AHEAD);
     let (mut end, mut updates, mut chunks) = (0, 0, 0);
     while let Some(chunk) = planning.next() {
         let planned = chunk.expect("nothing fails").planned;
@@ -264,8 +264,8 @@ fn a_chunk_of_long_values_has_few() {
     }
     bench.flush();
     let shared = &bench.store.shared;
-    let family = memtable::Family::new(&shared.host.memory);
-    let memtable = Memtable::new(SeqNo::ZERO, &family);
+    let memtables = memtable::MemtableSet::new(&shared.host.memory);
+    let memtable = Memtable::new(SeqNo::ZERO, &memtables);
     let entered = memtable.enter().expect("it is not sealed");
     for number in 0..40 {
         entered.insert(&engine::Op::Delete { key: &key(number) }, SeqNo::new(number + 1));
@@ -477,12 +477,12 @@ fn a_base_of_a_part_of_a_commit_changes_no_pair() {
 
 #[test]
 fn nothing_is_written_for_scans_where_a_commit_has_found_no_room() {
-    let (bench, _) = fragmented::in_pieces();
+    let (bench, _) = fragmented_queue::in_pieces();
     let shared = &bench.store.shared;
     for is_short_of_room in [true, false] {
-        fragmented::pass_a_second(&bench);
+        fragmented_queue::pass_a_second(&bench);
         shared.cache.shrink(0);
-        fragmented::all(&bench);
+        fragmented_queue::all(&bench);
         shared.committer.lock().is_short_of_room = is_short_of_room;
         shared.rewrite_fragmented().expect("nothing fails");
         let written = bench.detail("bytes_written_for_scans");

@@ -12,7 +12,7 @@ use super::*;
 
 fn memtable() -> (Arc<Memtable>, Arc<MemoryBudget>) {
     let budget = Arc::new(MemoryBudget::new(1 << 20));
-    (Memtable::new(SeqNo::ZERO, &Family::new(&budget)), budget)
+    (Memtable::new(SeqNo::ZERO, &MemtableSet::new(&budget)), budget)
 }
 
 fn insert(memtable: &Memtable, key: &[u8], seqno: u64, value: Option<&[u8]>) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use conformance::Begun;
+use conformance::LookupStart;
 use conformance::cold::{self, ended, expected};
 use engine::{At, BlockingWrites, Error, Op, Reservation};
 use reads::BlockingReads;
@@ -57,23 +57,24 @@ fn a_lookup_does_not_read() {
     assert_eq!(bench.store.try_get(&key(99), &mut value), Ok(Some(false)));
 }
 
-/// The value for an update is the newest unless the key was written meanwhile, or that is not known.
+/// The value for an update is the newest unless the key was written meanwhile, or that is not
+/// known.
 #[test]
 fn the_value_of_an_update_is_confirmed_until_its_key_is_written() {
     let bench = cold();
     let mut reads = bench.in_flight(16);
     for (tag, number) in [(0, 1), (1, 250), (2, 499)] {
-        assert_eq!(reads.begin(tag, &key(number), At::ForUpdate), Ok(Begun::Pending));
+        assert_eq!(reads.begin(tag, &key(number), At::ForUpdate), Ok(LookupStart::Pending));
     }
     bench.put(&key(250), b"other");
     reads.finish();
     assert_eq!(reads.ended.remove(&0), ended(1, true));
     assert_eq!(reads.ended.remove(&1), ended(250, false));
     assert_eq!(reads.ended.remove(&2), ended(499, true));
-    let cached = Begun::Found(expected(1).expect("a value"));
+    let cached = LookupStart::Found(expected(1).expect("a value"));
     assert_eq!(reads.begin(3, &key(1), At::ForUpdate), Ok(cached));
     // Once the memtable that was written to is committed, it is not known.
-    assert_eq!(reads.begin(4, &key(401), At::ForUpdate), Ok(Begun::Pending));
+    assert_eq!(reads.begin(4, &key(401), At::ForUpdate), Ok(LookupStart::Pending));
     bench.put(&key(401), b"written");
     bench.flush();
     reads.finish();
@@ -97,13 +98,13 @@ fn a_part_of_an_interval_in_a_buffer_needs_no_read() {
     }
     let reads = bench.device.accounting().counts().read_ops;
     let mut in_flight = bench.in_flight(1);
-    assert_eq!(in_flight.begin(0, &key(3), At::ForUpdate), Ok(Begun::Absent));
+    assert_eq!(in_flight.begin(0, &key(3), At::ForUpdate), Ok(LookupStart::Absent));
     assert_eq!(bench.store.try_get(&key(3), &mut Vec::new()), Ok(Some(false)));
     assert_eq!(bench.device.accounting().counts().read_ops, reads, "all of it is in the buffer");
 }
 
-/// A writer holds the lock of its key (law L6), and a lookup does not (law L7). So the writer may have
-/// entered a memtable that another one has replaced since.
+/// A writer holds the lock of its key (law L6), and a lookup does not (law L7). So the writer may
+/// have entered a memtable that another one has replaced since.
 #[test]
 fn an_old_value_is_not_the_newest_if_a_slow_writer_has_put_another_one() {
     let bench = cold();
@@ -116,11 +117,11 @@ fn an_old_value_is_not_the_newest_if_a_slow_writer_has_put_another_one() {
         while shared.open_state().expect("it is open").active.id() == slow.id() {
             std::thread::yield_now();
         }
-        assert_eq!(reads.begin(7, &key(1), At::ForUpdate), Ok(Begun::Pending));
+        assert_eq!(reads.begin(7, &key(1), At::ForUpdate), Ok(LookupStart::Pending));
         let ticket = bench.sequence.begin();
         let put = Op::Put { key: &key(1), value: b"slow" };
         entered.put(&put, ticket.seqno(), &|_, _| true, &mut Reservation::uncounted());
-        shared.family.note_applied(ticket.seqno());
+        shared.memtables.note_applied(ticket.seqno());
         drop(entered);
     });
     bench.flush();
@@ -140,10 +141,13 @@ fn lookups_in_flight_read_a_bounded_number_of_bytes() {
     bench.flush();
     bench.store.shared.cache.shrink(0);
     let mut reads = bench.in_flight(32);
-    let begun: Vec<Begun> = (0..4)
+    let begun: Vec<LookupStart> = (0..4)
         .map(|number| reads.begin(number, &key(number), At::Newest).expect("it is open"))
         .collect();
-    assert_eq!(begun, [Begun::Pending, Begun::Pending, Begun::Full, Begun::Full]);
+    assert_eq!(
+        begun,
+        [LookupStart::Pending, LookupStart::Pending, LookupStart::Full, LookupStart::Full]
+    );
     reads.finish();
     assert_eq!(reads.ended[&1].value, Ok(Some(vec![1; 3 << 20])));
     let numbers: Vec<Vec<u8>> = (0..6).map(key).collect();

@@ -2,8 +2,8 @@
 //!
 //! The threads write, read, commit, collect, wait, and close.
 //!
-//! ```text
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-flexdb --profile models --lib models --target-dir target/shuttle
+//! ```text RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-flexdb --profile models --lib models
+//! --target-dir target/shuttle
 //! ```
 //!
 //! Each key is given numbers that grow. The oracle is always the same. A get or a scan never misses
@@ -385,7 +385,7 @@ fn a_wait_beside_a_commit() {
     // Another writer has the rest of the share, but for a part of a short write.
     let short = model.bench.store.reserve(&SHORT, Wait::No).expect("nothing fails");
     let short = short.expect("there is room").bytes();
-    let memory = shared.family.memory();
+    let memory = shared.memtables.memory();
     let rest = shared.memory_split().memtables_bytes - memory.bytes() - short + 1;
     let others = memory.reserve_anyway(rest, &**shared);
     let wait = |model: &Model| {

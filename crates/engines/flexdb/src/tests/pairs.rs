@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use conformance::{Begun, InFlight};
+use conformance::{InFlight, LookupStart};
 use engine::{
     At, BlockingWrites, Demand, Engine, Host, NoJournal, Op, ResizableMemory, Sequence, Wait,
 };
@@ -86,7 +86,7 @@ fn a_get_that_a_commit_overtakes_keeps_nothing() {
     let mut reads = InFlight::new(&bench.store, 4, &bench.budget);
     for (number, change) in [(3, Some(&b"new"[..])), (1003, None), (2003, Some(b"other"))] {
         let key = key(number);
-        assert_eq!(reads.begin(number, &key, At::Newest), Ok(Begun::Pending));
+        assert_eq!(reads.begin(number, &key, At::Newest), Ok(LookupStart::Pending));
         match change {
             Some(value) => bench.put(&key, value),
             None => bench.delete(&key),

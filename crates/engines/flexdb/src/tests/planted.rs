@@ -2,6 +2,7 @@
 
 use sync::planted::page::{must_have_every_bug, must_name_what_finds_each};
 
+use super::coarsen_index::an_index_that_is_only_added_to_keeps_near_its_share;
 use super::commit_steps::writers_get_in_with_each_step_of_a_commit;
 use super::commits::{
     a_change_that_finds_no_room_in_its_middle_is_gone_on_with,
@@ -15,14 +16,13 @@ use super::crash::crashes_of_a_seed;
 use super::every_io::scenarios::{
     a_checkpoint, a_close_that_stores_the_index, a_commit_in_place, a_join,
 };
-use super::fragmented::an_interval_that_was_changed_since_it_was_read_keeps_its_changes;
+use super::fragmented_queue::an_interval_that_was_changed_since_it_was_read_keeps_its_changes;
 use super::pairs::a_commit_forgets_what_it_changes;
 use super::parts::{
     a_tombstone_hides_the_pair_whatever_is_read_first,
     keys_that_are_alike_are_not_taken_for_one_another,
 };
 use super::recovery::an_update_of_intervals_that_were_taken_as_one_is_found_whatever_is_taken_as_one_next;
-use super::thinning::an_index_that_is_only_added_to_keeps_near_its_share;
 use crate::commit::an_interval_that_is_changed_while_it_is_read_keeps_its_changes;
 use crate::planted::{Planted, must_be_found};
 use crate::stored_index::tests::an_index_of_a_life_before_is_not_believed_where_the_space_looks_the_same;

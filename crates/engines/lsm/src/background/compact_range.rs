@@ -21,7 +21,7 @@ use engine::{Error, KeyRange, Result};
 use super::Claims;
 use crate::store::Shared;
 use lsm_tree::entry::Target;
-use lsm_tree::plan::compaction::{Claim, Job, groups};
+use lsm_tree::plan::compaction::{CompactionClaim, Job, groups};
 use lsm_tree::range_deletes::RangeDelete;
 use lsm_tree::table::Table;
 use lsm_tree::version::{LEVELS, Version};
@@ -30,7 +30,7 @@ use lsm_tree::version::{LEVELS, Version};
 enum Step {
     Run(Job),
     /// Another job has its keys.
-    Wait(Claim),
+    Wait(CompactionClaim),
     Done,
 }
 
@@ -82,7 +82,7 @@ impl Shared {
         done
     }
 
-    fn wait_for_others(&self, claim: &Claim) -> Result<()> {
+    fn wait_for_others(&self, claim: &CompactionClaim) -> Result<()> {
         let is_free = || {
             let claims = self.background.claims.lock();
             !is_met(&claims, claim) || self.health.check_open().is_err()
@@ -142,7 +142,7 @@ fn in_range(range: &KeyRange) -> Option<RangeDelete> {
 }
 
 /// Whether a job that is queued or running, or an ingestion, has some of these keys.
-fn is_met(claims: &Claims, claim: &Claim) -> bool {
+fn is_met(claims: &Claims, claim: &CompactionClaim) -> bool {
     claims.under_way.iter().chain(&claims.reserved).any(|other| other.meets(claim))
 }
 

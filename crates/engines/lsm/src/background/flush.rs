@@ -426,7 +426,7 @@ impl Shared {
         drop(install);
         self.cache.fit_clocks();
         self.stands.leave_all_but(generation);
-        let files = Arc::clone(&self.removals) as Arc<dyn ObsoleteFiles>;
+        let files = Arc::clone(&self.obsolete_tables) as Arc<dyn ObsoleteFiles>;
         for (level, number) in change.removed.iter().filter(|removed| is_gone(removed)) {
             let tables = old.level(*level).iter();
             tables

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use memory_budget::MemoryBudget;
 
-use super::soon::Soon;
+use super::on_demand::OnDemandTask;
 use crate::store::Shared;
 
 /// Parts of the budget of which one must be freed before memory is returned: up to this part may be
@@ -23,14 +23,15 @@ const PARTS: u64 = 16;
 #[derive(Debug)]
 pub(crate) struct Freed {
     bytes: AtomicU64,
-    soon: Arc<Soon>,
+    soon: Arc<OnDemandTask>,
     budget: Arc<MemoryBudget>,
 }
 
 impl Freed {
     /// Makes a count of zero bytes.
     pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Arc<Self> {
-        let soon = Soon::new("lsm give back", |store: &Shared| store.cache.freed().give_back());
+        let soon =
+            OnDemandTask::new("lsm give back", |store: &Shared| store.cache.freed().give_back());
         Arc::new(Self {
             bytes: AtomicU64::new(0),
             soon: Arc::new(soon),

@@ -31,7 +31,7 @@ use workers::{Class, Next, Stopped};
 
 use crate::admission::FLUSH;
 use crate::store::Shared;
-use lsm_tree::plan::compaction::{Claim, Job};
+use lsm_tree::plan::compaction::{CompactionClaim, Job};
 use lsm_tree::plan::idle::plan_idle;
 use lsm_tree::version::Version;
 
@@ -131,7 +131,7 @@ impl Shared {
         }
         let (state, idle) = (self.state.load(), &self.background.idle);
         let is_done = || idle.done_with.load(Relaxed) == version || !self.options.tidies_when_idle;
-        idle.looks.is_quiet(self.family.applied())
+        idle.looks.is_quiet(self.memtables.applied())
             && state.version.number() == version
             && state.due() == 0
             && is_done()
@@ -162,9 +162,9 @@ impl Shared {
     /// A second has passed.
     pub(crate) fn compact_if_idle(self: &Arc<Self>) {
         let idle = &self.background.idle;
-        let look = idle.looks.look(self.family.applied(), || self.are_deletes_worth_a_flush());
+        let look = idle.looks.look(self.memtables.applied(), || self.are_deletes_worth_a_flush());
         if look.is_quiet {
-            self.family.memory().shrink_spare(0);
+            self.memtables.memory().shrink_spare(0);
         }
         self.reclaim(look);
         let version = self.state.load().version.number();
@@ -175,12 +175,12 @@ impl Shared {
 
     /// Returns whether there was no write for a while, and no memtable waits for its flush.
     pub(super) fn is_idle(&self) -> bool {
-        let is_quiet = self.background.idle.looks.is_quiet(self.family.applied());
+        let is_quiet = self.background.idle.looks.is_quiet(self.memtables.applied());
         is_quiet && self.options.tidies_when_idle && self.state.load().due() == 0
     }
 
     /// Returns the job to do if there is no other work, if there is one that is allowed.
-    pub(crate) fn idle_job(&self, version: &Version, claims: &[Claim]) -> Option<Job> {
+    pub(crate) fn idle_job(&self, version: &Version, claims: &[CompactionClaim]) -> Option<Job> {
         let background = &self.background;
         let (wanted, mut allowance) =
             (plan_idle(version, claims), background.idle.allowance.lock());

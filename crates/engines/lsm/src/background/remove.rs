@@ -8,22 +8,23 @@ use std::sync::Arc;
 
 use sync::locks::Mutex;
 
-use crate::background::soon::Soon;
+use crate::background::on_demand::OnDemandTask;
 use crate::store::Shared;
 use lsm_tree::table::{ObsoleteFiles, TableStore};
 
 /// See the file's head.
 #[derive(Debug)]
-pub(crate) struct Removals {
+pub(crate) struct ObsoleteTables {
     tables: Arc<dyn TableStore>,
     left: Mutex<Vec<u64>>,
-    soon: Arc<Soon>,
+    soon: Arc<OnDemandTask>,
 }
 
-impl Removals {
-    /// Returns the removals of these tables.
+impl ObsoleteTables {
+    /// Returns the obsolete tables of these tables.
     pub(crate) fn of(tables: &Arc<dyn TableStore>) -> Arc<Self> {
-        let soon = Soon::new("lsm remove tables", |store: &Shared| store.removals.run());
+        let soon =
+            OnDemandTask::new("lsm remove tables", |store: &Shared| store.obsolete_tables.run());
         Arc::new(Self { tables: Arc::clone(tables), left: Mutex::default(), soon: Arc::new(soon) })
     }
 
@@ -42,7 +43,7 @@ impl Removals {
     }
 }
 
-impl ObsoleteFiles for Removals {
+impl ObsoleteFiles for ObsoleteTables {
     /// A task removes the table, or this call does if there is no task.
     fn note_left(&self, number: u64) {
         self.left.lock().push(number);

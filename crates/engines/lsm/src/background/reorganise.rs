@@ -205,7 +205,8 @@ impl Shared {
         }
         // The floor is read before the new memtables are published: a write to one of them has a
         // number above it.
-        let floor = self.host.sequence.visible().min(self.family.applied()).max(self.persisted());
+        let floor =
+            self.host.sequence.visible().min(self.memtables.applied()).max(self.persisted());
         let mut actives = Vec::new();
         for drange in dranges.all() {
             let old = state.actives.iter().filter(|memtable| memtable.drange() == drange.id);
@@ -217,7 +218,7 @@ impl Shared {
                 slots: drange.slots.len(),
             };
             for _ in actives.len() - before..drange.slots.len() {
-                actives.push(Memtable::new(place.clone(), floor, &self.family));
+                actives.push(Memtable::new(place.clone(), floor, &self.memtables));
             }
         }
         let next = state.with_dranges(Arc::new(dranges), actives);

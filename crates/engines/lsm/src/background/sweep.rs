@@ -33,7 +33,7 @@ impl Shared {
     pub(crate) fn sweep(&self) -> Sweep {
         // Loaded before the state, which so has every finished write. In a replay only applied
         // writes are in it.
-        let finished = self.host.sequence.visible().min(self.family.applied());
+        let finished = self.host.sequence.visible().min(self.memtables.applied());
         let persisted = self.persisted();
         let state = self.state.load();
         let Deletes { durable, pending, .. } = &*state.deletes;

@@ -12,7 +12,7 @@ use lsm_tree::testing::{Versioned, compare_walks, entry_of, in_order};
 fn memtable() -> (Arc<Memtable>, Arc<MemoryBudget>) {
     let budget = Arc::new(MemoryBudget::new(1 << 20));
     let place = Place { drange: 0, bounds: Arc::default(), slots: 1 };
-    (Memtable::new(place, SeqNo::ZERO, &Family::new(&budget)), budget)
+    (Memtable::new(place, SeqNo::ZERO, &MemtableSet::new(&budget)), budget)
 }
 
 fn insert(memtable: &Memtable, (key, seqno, value): &Versioned) {
@@ -80,7 +80,7 @@ fn a_version_that_is_there_already_takes_nothing() {
     insert(&memtable, &entry);
     let bytes = memtable.bytes();
     insert(&memtable, &entry);
-    let memory = memtable.family().memory();
+    let memory = memtable.memtable_set().memory();
     let mut room = memory.reserve_anyway(2 * bytes, &**memory);
     let op = Op::Put { key: b"k", value: b"value" };
     memtable.enter().expect("it is not sealed").insert(&op, SeqNo::new(3), &mut room);
@@ -153,7 +153,7 @@ fn fill(memtable: &Memtable, values: u64) {
     for seqno in 1..=values {
         let op = Op::Put { key: &seqno.to_be_bytes(), value: &value };
         let bytes = entry_bytes(op.key(), op.value());
-        let memory = memtable.family().memory();
+        let memory = memtable.memtable_set().memory();
         let mut room = memory.reserve_anyway(bytes, &**memory);
         memtable.enter().expect("it is open").insert(&op, SeqNo::new(seqno), &mut room);
     }
@@ -163,9 +163,9 @@ fn fill(memtable: &Memtable, values: u64) {
 #[test]
 fn memory_that_is_left_is_counted_and_filled_again() {
     let (first, budget) = memtable();
-    let (family, place) = (Arc::clone(first.family()), first.place.clone());
-    let memory = family.memory();
-    let new = || Memtable::new(place.clone(), SeqNo::ZERO, &family);
+    let (memtables, place) = (Arc::clone(first.memtable_set()), first.place.clone());
+    let memory = memtables.memory();
+    let new = || Memtable::new(place.clone(), SeqNo::ZERO, &memtables);
     memory.keep_spare(4 << 20, 4 << 20);
     fill(&first, 500);
     let bytes = first.bytes();
@@ -200,9 +200,9 @@ fn memory_that_is_left_is_counted_and_filled_again() {
 #[test]
 fn no_more_is_kept_than_memtables_leave_of_their_share() {
     let (one, budget) = memtable();
-    let (family, place) = (Arc::clone(one.family()), one.place.clone());
-    let memory = family.memory();
-    let other = Memtable::new(place, SeqNo::ZERO, &family);
+    let (memtables, place) = (Arc::clone(one.memtable_set()), one.place.clone());
+    let memory = memtables.memory();
+    let other = Memtable::new(place, SeqNo::ZERO, &memtables);
     [&one, &other].into_iter().for_each(|memtable| fill(memtable, 500));
     let share = other.bytes() + (3 << 19);
     memory.keep_spare(u64::MAX, share);

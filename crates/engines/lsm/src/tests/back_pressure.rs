@@ -110,7 +110,7 @@ fn a_write_above_the_share_waits_for_no_flush_of_an_empty_memtable() {
     let bench = Bench::of(Options { slots_max: 2, ..small() });
     install(&bench, &[(b"", 1), (b"m", 1)]);
     let shared = &bench.store.shared;
-    assert_eq!((shared.family.memory().bytes(), shared.state.load().due()), (0, 1));
+    assert_eq!((shared.memtables.memory().bytes(), shared.state.load().due()), (0, 1));
     let value = vec![7; shared.memory_split().memtables_bytes as usize];
     // The flush is queued, and runs only if the write waits for it.
     bench.put(b"k", &value);

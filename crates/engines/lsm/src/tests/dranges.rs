@@ -279,9 +279,9 @@ fn a_merge_ends_where_it_is_too_much() {
     assert_eq!((is_all, visited), (false, 3));
     let is_all = shared.visit_kept(&sealed, &mut |_| true).expect("memory reads");
     assert!(is_all);
-    let before = shared.family.memory().bytes();
+    let before = shared.memtables.memory().bytes();
     assert!(!shared.merge_memtables(&sealed).expect("memory reads"));
-    assert_eq!(shared.family.memory().bytes(), before, "what was copied is gone");
+    assert_eq!(shared.memtables.memory().bytes(), before, "what was copied is gone");
     assert_eq!(bench.pairs().len(), 40);
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use codec::SeqNo;
-use conformance::{Begun, InFlight};
+use conformance::{InFlight, LookupStart};
 use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
 use engine::{
     At, BlockingWrites, Demand, Direction, Engine, Error, Ingestion, KeyRange, Lookup, NoJournal,
@@ -189,7 +189,7 @@ fn an_old_value_is_not_confirmed_over_an_ingestion() {
         bench.settle();
         let bench = bench.reopen();
         let mut reads = InFlight::new(&bench.store, 1, &bench.budget);
-        assert_eq!(reads.begin(0, &key(5), At::ForUpdate), Ok(Begun::Pending));
+        assert_eq!(reads.begin(0, &key(5), At::ForUpdate), Ok(LookupStart::Pending));
         if ingests {
             ingest(&bench, 0..10, b"new");
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use conformance::Begun;
+use conformance::LookupStart;
 use conformance::cold::{self, ended, expected};
 use engine::{At, Engine, Error, NoJournal, Op, Reservation};
 use reads::BlockingReads;
@@ -58,12 +58,12 @@ fn long_values_are_read_a_few_at_a_time_and_their_buffers_are_charged() {
     while number < COUNT || reads.pending() > 0 {
         let begun = match number < COUNT {
             true => reads.begin(number, &key(number), At::Newest).expect("it is open"),
-            false => Begun::Full,
+            false => LookupStart::Full,
         };
         most = most.max(bench.budget.used());
         match begun {
-            Begun::Pending => number += 1,
-            Begun::Full => _ = reads.complete(true),
+            LookupStart::Pending => number += 1,
+            LookupStart::Full => _ = reads.complete(true),
             other => panic!("{other:?}"),
         }
         most = most.max(bench.budget.used());
@@ -106,12 +106,12 @@ fn an_old_value_is_the_newest_until_it_is_written() {
     for (index, (meanwhile, is_newest)) in cases.into_iter().enumerate() {
         let bench = cold();
         let mut reads = bench.in_flight(4);
-        assert_eq!(reads.begin(9, &key(1), At::ForUpdate), Ok(Begun::Pending));
+        assert_eq!(reads.begin(9, &key(1), At::ForUpdate), Ok(LookupStart::Pending));
         meanwhile(&bench);
         reads.finish();
         assert_eq!(reads.ended.remove(&9), ended(1, is_newest), "case {index}");
         if index == 0 {
-            let cached = Begun::Found(expected(1).expect("a value"));
+            let cached = LookupStart::Found(expected(1).expect("a value"));
             assert_eq!(reads.begin(9, &key(1), At::ForUpdate), Ok(cached));
         }
     }
@@ -135,11 +135,11 @@ fn an_old_value_is_not_the_newest_if_a_slow_writer_has_put_another_one() {
         while active().id() == slow.id() {
             std::thread::yield_now();
         }
-        assert_eq!(reads.begin(7, &key(1), At::ForUpdate), Ok(Begun::Pending));
+        assert_eq!(reads.begin(7, &key(1), At::ForUpdate), Ok(LookupStart::Pending));
         let ticket = bench.sequence.begin();
         let op = Op::Put { key: &key(1), value: b"slow" };
         entered.insert(&op, ticket.seqno(), &mut Reservation::uncounted());
-        shared.family.note_applied(ticket.seqno());
+        shared.memtables.note_applied(ticket.seqno());
         drop(entered);
     });
     bench.store.flush().expect("memory takes it");

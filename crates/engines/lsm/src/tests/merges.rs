@@ -64,7 +64,7 @@ fn put_and_delete<'a>(bench: &'a Bench, journal: &Journal) -> (Ticket<'a>, u64) 
     let op = Op::Delete { key: b"k" };
     entered.insert(&op, delete.seqno(), &mut Reservation::uncounted());
     drop(entered);
-    shared.family.note_applied(delete.seqno());
+    shared.memtables.note_applied(delete.seqno());
     old.seal();
     assert!(shared.flush_next(0).expect("memory takes it"));
     assert_eq!(bench.detail("memtable_merges"), 1, "nothing was written");

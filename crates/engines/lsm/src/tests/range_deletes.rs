@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use conformance::{Begun, InFlight};
+use conformance::{InFlight, LookupStart};
 use device::{Device, Faults, SimulatedDisk};
 use engine::{
     At, BlockingWrites, Change, Demand, Direction, Engine, Error, KeyRange, Op, SeqNo, Wait,
@@ -128,8 +128,8 @@ fn read_modify_writes_see_nothing_in_a_deleted_range() {
     assert_eq!(bench.pairs(), pairs(5..6, b"begun"));
 }
 
-/// Law L7: a value that was looked up is not the newest once its range was deleted, and if the range
-/// delete is over by then, too.
+/// Law L7: a value that was looked up is not the newest once its range was deleted, and if the
+/// range delete is over by then, too.
 #[test]
 fn an_old_value_is_not_confirmed_over_a_range_delete() {
     for (deletes, ends) in [(false, false), (true, false), (true, true)] {
@@ -138,7 +138,7 @@ fn an_old_value_is_not_confirmed_over_a_range_delete() {
         bench.settle();
         let bench = bench.reopen();
         let mut reads = InFlight::new(&bench.store, 1, &bench.budget);
-        assert_eq!(reads.begin(0, &key(5), At::ForUpdate), Ok(Begun::Pending));
+        assert_eq!(reads.begin(0, &key(5), At::ForUpdate), Ok(LookupStart::Pending));
         if deletes {
             delete_range(&bench, 0, 10);
         }
@@ -148,7 +148,8 @@ fn an_old_value_is_not_confirmed_over_a_range_delete() {
         }
         reads.finish();
         assert_eq!(reads.ended[&0].is_newest, !deletes);
-        let present = if deletes { Begun::Absent } else { Begun::Found(b"old".to_vec()) };
+        let present =
+            if deletes { LookupStart::Absent } else { LookupStart::Found(b"old".to_vec()) };
         assert_eq!(reads.begin(1, &key(5), At::Newest), Ok(present));
     }
 }

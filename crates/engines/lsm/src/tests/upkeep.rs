@@ -193,26 +193,26 @@ fn long_values_of_several_writers_stay_within_the_share() {
         });
         for op in &ops {
             bench.store.write_next(&[*op], &bench.sequence).expect("it was admitted");
-            let used = shared.family.memory().bytes();
+            let used = shared.memtables.memory().bytes();
             assert!(used <= share, "{used} bytes of {share}");
         }
         for number in 4..8 {
             let ticket = bench.sequence.begin();
             let mut operator = |_: Option<&[u8]>| engine::Change::Put(value.clone());
             bench.store.rmw(&key(number), &mut operator, ticket.seqno()).expect("it is taken");
-            let used = shared.family.memory().bytes();
+            let used = shared.memtables.memory().bytes();
             assert!(used <= share, "{used} bytes of {share}");
         }
         // One larger than the share goes in alone, and the next one waits until it is flushed.
         let large = vec![2; share as usize + 1];
         for number in 8..10 {
             bench.put(&key(number), &large);
-            let used = shared.family.memory().bytes();
+            let used = shared.memtables.memory().bytes();
             assert!(used < 2 * share, "{used} bytes of {share}");
         }
         assert_eq!(bench.pairs().len(), 10);
         drop(bench.store.close());
-        assert!(!bench.store.shared.family.memory().has_reservations());
+        assert!(!bench.store.shared.memtables.memory().has_reservations());
     }
 }
 
@@ -234,7 +234,7 @@ fn long_values_of_many_threads_all_go_in() {
     };
     let threads: Vec<_> = (0..4).map(write).collect();
     threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
-    assert!(!bench.store.shared.family.memory().has_reservations());
+    assert!(!bench.store.shared.memtables.memory().has_reservations());
     assert_eq!(bench.pairs().len(), 100);
 }
 

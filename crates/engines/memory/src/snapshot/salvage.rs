@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use codec::Corruption;
 use device::{Buffer, Device, File, Mode};
-use engine::{LostKeys, Op, Result, Salvaged, Superblock, TakeSound};
+use engine::{LostKeys, Op, Result, SalvageSink, Salvaged, Superblock};
 
 use super::format::{self, BlockHeader, Head, Identity, SUPERBLOCK, SUPERBLOCK_KIND, UNIT_BYTES};
 use super::reader::{Content, RawBlock};
@@ -24,7 +24,7 @@ use crate::open::{decode_standing, snapshot_numbers};
 ///
 /// # Errors
 /// The storage's. Damage is part of the result.
-pub fn salvage(device: &dyn Device, take: &mut TakeSound<'_>) -> Result<Salvaged> {
+pub fn salvage(device: &dyn Device, take: &mut SalvageSink<'_>) -> Result<Salvaged> {
     let mut salvaged = Salvaged::default();
     let superblock = Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND);
     let standing = superblock.and_then(|superblock| decode_standing(&superblock));
@@ -66,7 +66,7 @@ impl Walk {
         device: &dyn Device,
         identity: Identity,
         mut salvaged: Salvaged,
-        take: &mut TakeSound<'_>,
+        take: &mut SalvageSink<'_>,
     ) -> Result<Salvaged> {
         let name = format::file_name(identity.number);
         let opened = device.open(&name, Mode::Read).map_err(engine::Error::from);
@@ -76,7 +76,7 @@ impl Walk {
         Ok(walk.salvaged)
     }
 
-    fn tell(&mut self, take: &mut TakeSound<'_>) -> Result<()> {
+    fn tell(&mut self, take: &mut SalvageSink<'_>) -> Result<()> {
         let (len, mut offset) = (self.file.len()?, UNIT_BYTES as u64);
         while offset < len {
             let Some((header, bytes)) = self.read(offset, len)? else {

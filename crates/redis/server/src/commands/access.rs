@@ -1,13 +1,13 @@
 //! How handlers reach keys: expiry, counting and WATCH included.
 
+use thermocline::Expiring;
 use thermocline::SeqNo;
-use thermocline::WithEnd;
 
-use super::call::Means;
+use super::call::ReadMode;
 use super::{Call, Failure, Outcome};
 use crate::key_marks::Encoding;
 use crate::protocol::Reply;
-use crate::store::seat::{Looked, Purpose};
+use crate::store::session::{Purpose, StoreRead};
 use crate::store::{Change, DbIndex, Store, StoreError};
 
 /// The error for stored bytes that are no value.
@@ -18,22 +18,23 @@ fn damaged(key: &[u8], error: &thermocline::Corruption) -> Failure {
 /// The stored value of `key`, by the means that there are.
 #[inline]
 fn bytes_of<'s>(
-    means: Means<'s>,
+    means: ReadMode<'s>,
     store: &dyn Store,
     db: DbIndex,
     key: &[u8],
     scratch: &'s mut Vec<u8>,
 ) -> Result<Option<&'s [u8]>, Failure> {
     let is_there = match means {
-        Means::Looked(Looked::Value(value)) => return Ok(value),
-        Means::AtOnce => store.try_get(db, key, scratch)?,
-        Means::Follows => None,
-        Means::Blocking | Means::Walked(_) | Means::Alone(_) | Means::Looked(Looked::Old(_)) => {
-            Some(store.get(db, key, scratch)?)
-        }
+        ReadMode::StoreRead(StoreRead::Value(value)) => return Ok(value),
+        ReadMode::AtOnce => store.try_get(db, key, scratch)?,
+        ReadMode::Follows => None,
+        ReadMode::Blocking
+        | ReadMode::Walked(_)
+        | ReadMode::Alone(_)
+        | ReadMode::StoreRead(StoreRead::Old(_)) => Some(store.get(db, key, scratch)?),
     };
     match is_there {
-        None => Err(Failure::Waits(Purpose::Read)),
+        None => Err(Failure::Parked(Purpose::Read)),
         Some(is_there) => Ok(is_there.then_some(scratch.as_slice())),
     }
 }
@@ -48,7 +49,7 @@ impl<'a> Call<'a> {
     pub(crate) fn read<R>(
         &mut self,
         key: &[u8],
-        found: impl FnOnce(Option<WithEnd<'_>>, &mut Reply<'_>) -> R,
+        found: impl FnOnce(Option<Expiring<'_>>, &mut Reply<'_>) -> R,
     ) -> Result<R, Failure> {
         let result = self.read_quietly(key, found)?;
         self.note_use(key);
@@ -59,7 +60,7 @@ impl<'a> Call<'a> {
     pub(crate) fn read_quietly<R>(
         &mut self,
         key: &[u8],
-        found: impl FnOnce(Option<WithEnd<'_>>, &mut Reply<'_>) -> R,
+        found: impl FnOnce(Option<Expiring<'_>>, &mut Reply<'_>) -> R,
     ) -> Result<R, Failure> {
         let (result, present) = self.peek(key, found)?;
         self.count_read(present);
@@ -70,14 +71,14 @@ impl<'a> Call<'a> {
     pub(crate) fn peek<R>(
         &mut self,
         key: &[u8],
-        found: impl FnOnce(Option<WithEnd<'_>>, &mut Reply<'_>) -> R,
+        found: impl FnOnce(Option<Expiring<'_>>, &mut Reply<'_>) -> R,
     ) -> Result<(R, bool), Failure> {
         let (db, scratch) = (self.session.db, &mut *self.scratch);
         let Some(bytes) = bytes_of(self.means, self.store, db, key, scratch)? else {
             return Ok((found(None, &mut self.reply), false));
         };
-        let stored = WithEnd::decode(bytes).map_err(|error| damaged(key, &error))?;
-        if !stored.has_ended(self.now_ms) {
+        let stored = Expiring::decode(bytes).map_err(|error| damaged(key, &error))?;
+        if !stored.is_expired(self.now_ms) {
             return Ok((found(Some(stored), &mut self.reply), true));
         }
         let result = found(None, &mut self.reply);
@@ -87,7 +88,7 @@ impl<'a> Call<'a> {
 
     /// Whether the command may wait for the store.
     fn may_wait(&self) -> bool {
-        matches!(self.means, Means::Blocking | Means::Walked(_) | Means::Alone(_))
+        matches!(self.means, ReadMode::Blocking | ReadMode::Walked(_) | ReadMode::Alone(_))
     }
 
     /// Changes `key` as [`Store::update`] does, by the means that there are; `None`, and nothing
@@ -100,7 +101,7 @@ impl<'a> Call<'a> {
         let db = self.session.db;
         match self.means {
             _ if self.may_wait() => self.store.update(db, key, decide).map(Some),
-            Means::Looked(Looked::Old(old)) => old.update(decide),
+            ReadMode::StoreRead(StoreRead::Old(old)) => old.update(decide),
             _ => self.store.try_update(db, key, decide),
         }
     }
@@ -109,14 +110,14 @@ impl<'a> Call<'a> {
     /// stays, and stays invisible. Transactions and commands on threads remove no such key, since
     /// their reads write nothing. Nor does any command while another one is alone.
     pub(crate) fn reap(&mut self, key: &[u8]) {
-        if matches!(self.means, Means::Blocking) || !self.shared.gate.is_open() {
+        if matches!(self.means, ReadMode::Blocking) || !self.shared.gate.is_open() {
             return;
         }
         let now_ms = self.now_ms;
         let mut gone = false;
         let removed = self.update_by_means(key, &mut |bytes| {
-            let stored = bytes.and_then(|bytes| WithEnd::decode(bytes).ok());
-            gone = stored.is_some_and(|stored| stored.has_ended(now_ms));
+            let stored = bytes.and_then(|bytes| Expiring::decode(bytes).ok());
+            gone = stored.is_some_and(|stored| stored.is_expired(now_ms));
             if gone { Change::Delete } else { Change::Keep }
         });
         if gone && matches!(removed, Ok(Some(_))) {
@@ -129,7 +130,7 @@ impl<'a> Call<'a> {
     pub(crate) fn read_many(
         &mut self,
         keys: impl Iterator<Item = &'a [u8]>,
-        mut found: impl FnMut(Option<WithEnd<'_>>, &mut Reply<'_>) -> Outcome,
+        mut found: impl FnMut(Option<Expiring<'_>>, &mut Reply<'_>) -> Outcome,
     ) -> Outcome {
         self.peek_many(keys, |_, stored, call| {
             call.count_read(stored.is_some());
@@ -150,7 +151,7 @@ impl<'a> Call<'a> {
     pub(crate) fn peek_many(
         &mut self,
         keys: impl Iterator<Item = &'a [u8]>,
-        mut found: impl FnMut(&'a [u8], Option<WithEnd<'_>>, &mut Self) -> Outcome,
+        mut found: impl FnMut(&'a [u8], Option<Expiring<'_>>, &mut Self) -> Outcome,
     ) -> Outcome {
         let mut keys = keys.peekable();
         let (mut slice, mut places) = (Vec::new(), Vec::new());
@@ -161,10 +162,10 @@ impl<'a> Call<'a> {
             let outcome = self.look_up(&slice, &mut values, &mut places).and_then(|held| {
                 for (key, place) in slice.iter().zip(&places) {
                     let stored = place.and_then(|(begin, end)| values.get(begin..end));
-                    let stored = stored.map(WithEnd::decode).transpose();
+                    let stored = stored.map(Expiring::decode).transpose();
                     let stored = stored.map_err(|error| damaged(key, &error))?;
                     // One that has ended is left to the store, which removes it in the background.
-                    found(key, stored.filter(|stored| !stored.has_ended(self.now_ms)), self)?;
+                    found(key, stored.filter(|stored| !stored.is_expired(self.now_ms)), self)?;
                     self.check_room()?;
                 }
                 self.room.release(held);
@@ -208,7 +209,7 @@ impl<'a> Call<'a> {
         payload: &[u8],
     ) -> Result<(), Failure> {
         self.scratch.clear();
-        WithEnd { value: payload, end_ms: expiry_ms }.encode(self.scratch);
+        Expiring { value: payload, end_ms: expiry_ms }.encode(self.scratch);
         let (db, store) = (self.session.db, self.store);
         let seqno = if self.may_wait() {
             store.put(db, key, self.scratch)
@@ -226,7 +227,7 @@ impl<'a> Call<'a> {
     pub(crate) fn update<R>(
         &mut self,
         key: &[u8],
-        decide: impl FnMut(Option<WithEnd<'_>>) -> Result<(Change, R), Failure>,
+        decide: impl FnMut(Option<Expiring<'_>>) -> Result<(Change, R), Failure>,
     ) -> Result<R, Failure> {
         let (result, changes) = self.change(key, decide)?;
         if changes {
@@ -239,7 +240,7 @@ impl<'a> Call<'a> {
     pub(crate) fn change_expiry<R>(
         &mut self,
         key: &[u8],
-        decide: impl FnMut(Option<WithEnd<'_>>) -> Result<(Change, R), Failure>,
+        decide: impl FnMut(Option<Expiring<'_>>) -> Result<(Change, R), Failure>,
     ) -> Result<R, Failure> {
         let (result, _) = self.change(key, decide)?;
         self.note_use(key);
@@ -268,21 +269,21 @@ impl<'a> Call<'a> {
     fn change<R>(
         &mut self,
         key: &[u8],
-        mut decide: impl FnMut(Option<WithEnd<'_>>) -> Result<(Change, R), Failure>,
+        mut decide: impl FnMut(Option<Expiring<'_>>) -> Result<(Change, R), Failure>,
     ) -> Result<(R, bool), Failure> {
         let (now_ms, db) = (self.now_ms, self.session.db);
         let mut result = Err(Failure::Text("ERR the store gave no answer"));
         let (mut changes, mut is_seen) = (false, false);
         let updated = self.update_by_means(key, &mut |bytes| {
             (changes, is_seen) = (false, false);
-            let stored = match bytes.map(WithEnd::decode).transpose() {
+            let stored = match bytes.map(Expiring::decode).transpose() {
                 Ok(stored) => stored,
                 Err(error) => {
                     result = Err(damaged(key, &error));
                     return Change::Keep;
                 }
             };
-            let has_expired = stored.is_some_and(|stored| stored.has_ended(now_ms));
+            let has_expired = stored.is_some_and(|stored| stored.is_expired(now_ms));
             match decide(stored.filter(|_| !has_expired)) {
                 Err(failure) => {
                     result = Err(failure);
@@ -302,7 +303,7 @@ impl<'a> Call<'a> {
                 }
             }
         })?;
-        let seqno = updated.ok_or(Failure::Waits(Purpose::Update))?;
+        let seqno = updated.ok_or(Failure::Parked(Purpose::Update))?;
         if is_seen {
             self.shared.watches.touch(db, key);
         }

@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
 use crate::store::known::Known;
-use crate::store::seat::Looked;
+use crate::store::session::StoreRead;
 use crate::store::walks::Slice;
 use crate::store::{Store, StoreError};
 
@@ -35,7 +35,7 @@ pub(crate) struct Call<'a> {
     /// The writes of the command.
     pub(crate) written: Written,
     /// The way in which it reads its key.
-    pub(crate) means: Means<'a>,
+    pub(crate) means: ReadMode<'a>,
     /// The walk that it has begun, if it walks over keys.
     pub(crate) walk: Option<Box<Walk>>,
     /// Whether it runs again later if its reply has no room now: other replies must leave first.
@@ -46,16 +46,16 @@ pub(crate) struct Call<'a> {
 
 /// The way in which a command reads its key.
 #[derive(Clone, Copy)]
-pub(crate) enum Means<'a> {
+pub(crate) enum ReadMode<'a> {
     /// It asks the store, which may wait for the device: it runs on a thread, or within a
     /// transaction whose values were read before.
     Blocking,
-    /// It asks memory alone, and else fails with [`super::Failure::Waits`].
+    /// It asks memory alone, and else fails with [`super::Failure::Parked`].
     AtOnce,
     /// It fails so immediately: an earlier command of the same client waits for the same key.
     Follows,
     /// It has the result of a lookup.
-    Looked(Looked<'a>),
+    StoreRead(StoreRead<'a>),
     /// It has the next slice of its walk.
     Walked(&'a Slice),
     /// No other command writes, and it has values that were read before.
@@ -103,7 +103,7 @@ pub(crate) type Handler = fn(&mut Call<'_>) -> super::Outcome;
 impl Call<'_> {
     /// The same call, of other arguments, on another store: a command within a transaction.
     pub(crate) fn within<'b>(&'b mut self, store: &'b dyn Store, args: Args<'b>) -> Call<'b> {
-        self.with(store, args, Means::Blocking)
+        self.with(store, args, ReadMode::Blocking)
     }
 
     /// The same call, of other arguments, on another store, by other means.
@@ -111,7 +111,7 @@ impl Call<'_> {
         &'b mut self,
         store: &'b dyn Store,
         args: Args<'b>,
-        means: Means<'b>,
+        means: ReadMode<'b>,
     ) -> Call<'b> {
         Call {
             shared: self.shared,

@@ -1,6 +1,6 @@
 //! INCR and its relatives: strings that are numbers.
 
-use thermocline::WithEnd;
+use thermocline::Expiring;
 
 use super::{Call, Failure, Outcome};
 use crate::key_marks::Encoding;
@@ -29,13 +29,13 @@ pub(crate) fn decrby(call: &mut Call<'_>) -> Outcome {
 
 fn add(call: &mut Call<'_>, amount: i64) -> Outcome {
     let sum = call.update(call.args.at(1), |stored| {
-        let old = stored.unwrap_or(WithEnd { value: b"0", end_ms: None });
+        let old = stored.unwrap_or(Expiring { value: b"0", end_ms: None });
         let number = parse_i64(old.value).ok_or(Failure::NOT_AN_INTEGER)?;
         let sum = number.checked_add(amount);
         let sum = sum.ok_or(Failure::Text("ERR increment or decrement would overflow"))?;
         let mut digits = itoa::Buffer::new();
         let payload = digits.format(sum).as_bytes();
-        Ok((Change::Put(WithEnd { value: payload, end_ms: old.end_ms }.to_stored()), sum))
+        Ok((Change::Put(Expiring { value: payload, end_ms: old.end_ms }.to_stored()), sum))
     })?;
     call.reply.integer(sum);
     Ok(())
@@ -52,7 +52,7 @@ pub(crate) fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
         let sum = number.add(&amount);
         let sum = sum.ok_or(Failure::Text("ERR increment would produce NaN or Infinity"))?;
         let text = sum.to_text();
-        let new = WithEnd { value: text.as_bytes(), end_ms: expiry_ms }.to_stored();
+        let new = Expiring { value: text.as_bytes(), end_ms: expiry_ms }.to_stored();
         Ok((Change::Put(new), text))
     })?;
     call.note_value(call.args.at(1), Encoding::Text);

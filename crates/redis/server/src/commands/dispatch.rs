@@ -7,14 +7,14 @@
 //!    it writes several. A thread runs it if it waits for the device or has much to do ([`run`]).
 //! 5. If it failed, its reply is removed from the output, and the error is put in its place.
 //!
-//! A command on one key that memory cannot answer ends with [`Failure::Waits`] in step 4, having
+//! A command on one key that memory cannot answer ends with [`Failure::Parked`] in step 4, having
 //! changed nothing. Its key is looked up, and the handler runs again with the value that was found
 //! ([`resume`]), until it does not end so. A command that a thread runs ends in the same way, and
 //! the thread runs its handler ([`run_on_thread`]).
 
 use thermocline::environment::Monotonic;
 
-use super::call::{Alone, Call, Means};
+use super::call::{Alone, Call, ReadMode};
 use super::command::Command;
 use super::flags::Flags;
 use super::plan::{ARGS_MAX, ARGS_WITHOUT_KEYS_MAX, Plan};
@@ -24,7 +24,7 @@ use crate::gate::Pass;
 use crate::protocol::Args;
 use crate::session::ReplyMode;
 use crate::store::StoreError;
-use crate::store::seat::Purpose;
+use crate::store::session::Purpose;
 use crate::store::transaction::Transaction;
 
 /// The outcome of a dispatched command.
@@ -36,7 +36,7 @@ pub(crate) enum Dispatched {
     NoRoom,
     /// It has to have its key looked up, and then to run again by [`resume`]; or a thread is to run
     /// it.
-    Waits(Waits),
+    Parked(Parked),
     /// A command that runs alone on a thread holds it up: it did nothing, and has to run again when
     /// the gate is open.
     HeldUp,
@@ -44,7 +44,7 @@ pub(crate) enum Dispatched {
 
 /// The state that a command needs to run again after it has waited for the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Waits {
+pub(crate) struct Parked {
     /// Its index in the table.
     pub(crate) command: usize,
     pub(crate) purpose: Purpose,
@@ -103,8 +103,8 @@ fn conclude(call: &mut Call<'_>, mark: usize, ran: Option<usize>, outcome: Outco
         call.reply.rewind(mark);
     }
     match (outcome, ran) {
-        (Err(Failure::Waits(purpose)), Some(command)) => {
-            Dispatched::Waits(Waits { command, purpose, is_muted, begun: call.begun })
+        (Err(Failure::Parked(purpose)), Some(command)) => {
+            Dispatched::Parked(Parked { command, purpose, is_muted, begun: call.begun })
         }
         (Err(failure), _) if waits_for_room(call, &failure) => Dispatched::NoRoom,
         _ => Dispatched::Done,
@@ -121,37 +121,37 @@ fn is_held_up(call: &Call<'_>, index: usize) -> bool {
 }
 
 /// Runs a command again that has waited, now that its key was looked up.
-pub(crate) fn resume(call: &mut Call<'_>, waited: Waits) -> Dispatched {
+pub(crate) fn resume(call: &mut Call<'_>, waited: Parked) -> Dispatched {
     let mark = call.reply.mark();
     let outcome = (COMMANDS[waited.command].handler)(call).and_then(|()| check_reply(call));
-    if let Err(Failure::Waits(purpose)) = outcome {
+    if let Err(Failure::Parked(purpose)) = outcome {
         call.reply.rewind(mark);
-        return Dispatched::Waits(Waits { purpose, ..waited });
+        return Dispatched::Parked(Parked { purpose, ..waited });
     }
     end(call, mark, waited, &outcome)
 }
 
 /// Runs a command on a thread: as `alone` has it, or next to others.
-pub(crate) fn run_on_thread(call: &mut Call<'_>, waited: Waits, alone: Option<Alone<'_>>) {
+pub(crate) fn run_on_thread(call: &mut Call<'_>, waited: Parked, alone: Option<Alone<'_>>) {
     let mark = call.reply.mark();
     let command = &COMMANDS[waited.command];
     let outcome = match alone {
         Some(alone) => run_alone(call, command, alone),
         None => {
-            call.means = Means::Blocking;
+            call.means = ReadMode::Blocking;
             (command.handler)(call)
         }
     };
     let outcome = match outcome.and_then(|()| check_reply(call)) {
         // A client without a reply would wait for ever.
-        Err(Failure::Waits(_)) => Err(Failure::Text("ERR the command cannot wait here")),
+        Err(Failure::Parked(_)) => Err(Failure::Text("ERR the command cannot wait here")),
         outcome => outcome,
     };
     end(call, mark, waited, &outcome);
 }
 
 /// Replies to a command whose lookup has failed.
-pub(crate) fn fail(call: &mut Call<'_>, waited: Waits, error: StoreError) -> Dispatched {
+pub(crate) fn fail(call: &mut Call<'_>, waited: Parked, error: StoreError) -> Dispatched {
     let mark = call.reply.mark();
     end(call, mark, waited, &Err(error.into()))
 }
@@ -166,7 +166,7 @@ fn waits_for_room(call: &Call<'_>, failure: &Failure) -> bool {
     call.waits_for_room && failure.is_no_room()
 }
 
-fn end(call: &mut Call<'_>, mark: usize, waited: Waits, outcome: &Outcome) -> Dispatched {
+fn end(call: &mut Call<'_>, mark: usize, waited: Parked, outcome: &Outcome) -> Dispatched {
     answer(call, mark, Some(waited.command), outcome);
     if waited.is_muted {
         call.reply.rewind(mark);
@@ -185,7 +185,7 @@ fn end(call: &mut Call<'_>, mark: usize, waited: Waits, outcome: &Outcome) -> Di
 fn answer(call: &mut Call<'_>, mark: usize, command: Option<usize>, outcome: &Outcome) {
     let Err(failure) = outcome else { return };
     call.reply.rewind(mark);
-    if matches!(failure, Failure::Waits(_)) || waits_for_room(call, failure) {
+    if matches!(failure, Failure::Parked(_)) || waits_for_room(call, failure) {
         return;
     }
     call.fail(command, failure);
@@ -218,7 +218,7 @@ pub(crate) fn counted(
     }
     let begun = call.shared.environment.now();
     let outcome = run(call);
-    if matches!(outcome, Err(Failure::Waits(_))) {
+    if matches!(outcome, Err(Failure::Parked(_))) {
         call.begun = Some(begun);
         return outcome;
     }
@@ -290,7 +290,7 @@ fn run(call: &mut Call<'_>, command: &Command, pass: &mut Pass<'_>) -> Outcome {
 /// Runs a command that is to be alone, if it is short.
 ///
 /// # Errors
-/// [`Failure::Waits`] for a thread if it is not.
+/// [`Failure::Parked`] for a thread if it is not.
 fn run_short(
     call: &mut Call<'_>,
     command: &Command,
@@ -298,9 +298,9 @@ fn run_short(
     pass: &mut Pass<'_>,
 ) -> Outcome {
     if !is_alone && !command.has_one_key(call.args.len()) {
-        return Err(Failure::Waits(Purpose::Thread));
+        return Err(Failure::Parked(Purpose::Thread));
     }
-    let long = Err(Failure::Waits(Purpose::ThreadAlone));
+    let long = Err(Failure::Parked(Purpose::ThreadAlone));
     if !is_alone || command.flags.has(Flags::THREAD) || call.args.len() > ARGS_MAX {
         return long;
     }
@@ -310,7 +310,7 @@ fn run_short(
     }
     let ran = pass.alone(|| {
         if !plan.try_read(call.store, call.scratch)? {
-            return Err(Failure::Waits(Purpose::ThreadAlone));
+            return Err(Failure::Parked(Purpose::ThreadAlone));
         }
         run_alone(call, command, Alone { known: &plan.known, reservation: None })
     });
@@ -320,7 +320,7 @@ fn run_short(
 /// Runs a command while it is alone.
 fn run_alone(call: &mut Call<'_>, command: &Command, alone: Alone<'_>) -> Outcome {
     let (shared, store, args) = (call.shared, call.store, call.args);
-    let mut inner = call.with(store, args, Means::Alone(alone));
+    let mut inner = call.with(store, args, ReadMode::Alone(alone));
     let outcome = if command.flags.has(Flags::ALONE) {
         // EXEC and the like make their own transactions.
         (command.handler)(&mut inner)
@@ -342,14 +342,14 @@ fn run_alone(call: &mut Call<'_>, command: &Command, alone: Alone<'_>) -> Outcom
 /// alone in the gate.
 ///
 /// # Errors
-/// The errors of `work` and the store; [`Failure::Waits`] on a loop if the commit would have to
+/// The errors of `work` and the store; [`Failure::Parked`] on a loop if the commit would have to
 /// wait.
 pub(crate) fn atomically(
     call: &mut Call<'_>,
     work: impl FnOnce(&mut Call<'_>) -> Outcome,
 ) -> Outcome {
     let shared = call.shared;
-    let alone = if let Means::Alone(alone) = call.means { Some(alone) } else { None };
+    let alone = if let ReadMode::Alone(alone) = call.means { Some(alone) } else { None };
     let transaction = Transaction::new(&*shared.store, alone.map(|alone| alone.known));
     let args = call.args;
     work(&mut call.within(&transaction, args))?;
@@ -360,7 +360,7 @@ pub(crate) fn atomically(
     let close = || alone.iter().for_each(Alone::close);
     let may_wait = alone.is_none_or(|alone| alone.reservation.is_some());
     match transaction.commit(may_wait.then_some(&close as &dyn Fn())) {
-        Err(StoreError::MustWait) => return Err(Failure::Waits(Purpose::ThreadAlone)),
+        Err(StoreError::MustWait) => return Err(Failure::Parked(Purpose::ThreadAlone)),
         Ok(Some(seqno)) => call.written.note(seqno),
         Ok(None) => {}
         Err(error) => return Err(error.into()),

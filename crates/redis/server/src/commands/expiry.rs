@@ -1,6 +1,6 @@
 //! EXPIRE, TTL and their relatives: when keys end.
 
-use thermocline::WithEnd;
+use thermocline::Expiring;
 
 use super::{Call, Failure, Outcome};
 use crate::protocol::number::parse_i64;
@@ -85,9 +85,9 @@ fn set_expiry(call: &mut Call<'_>, unit: Unit) -> Outcome {
         };
         // A moment before the epoch is long past, as 0 is.
         let expiry_ms = u64::try_from(new_ms).unwrap_or(0);
-        let new = WithEnd { end_ms: Some(expiry_ms), value: stored.value };
+        let new = Expiring { end_ms: Some(expiry_ms), value: stored.value };
         let change =
-            if new.has_ended(now_ms) { Change::Delete } else { Change::Put(new.to_stored()) };
+            if new.is_expired(now_ms) { Change::Delete } else { Change::Put(new.to_stored()) };
         Ok((change, 1))
     })?;
     call.reply.integer(set);
@@ -114,7 +114,7 @@ pub(crate) fn persist(call: &mut Call<'_>) -> Outcome {
     let changed = call.change_expiry(call.args.at(1), |stored| {
         Ok(match stored.filter(|stored| stored.end_ms.is_some()) {
             Some(stored) => {
-                let new = WithEnd { value: stored.value, end_ms: None };
+                let new = Expiring { value: stored.value, end_ms: None };
                 (Change::Put(new.to_stored()), 1)
             }
             None => (Change::Keep, 0),

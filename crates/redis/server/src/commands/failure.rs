@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::protocol::Args;
 use crate::store::StoreError;
-use crate::store::seat::Purpose;
+use crate::store::session::Purpose;
 
 /// A handler's result: its reply is written, or it failed and the error is to be.
 pub(crate) type Outcome = Result<(), Failure>;
@@ -46,7 +46,7 @@ pub(crate) enum Failure {
     NoRoom { limit: usize },
     /// No error: memory does not know the key, which has to be looked up before the command runs
     /// again; or a thread is to run it, since it waits or has much to do. It has changed nothing.
-    Waits(Purpose),
+    Parked(Purpose),
 }
 
 impl Failure {
@@ -121,7 +121,7 @@ impl Failure {
             Self::Made(text) => Cow::Borrowed(text),
             Self::Store(error) => store_error(error).into_bytes().into(),
             // No client gets this one.
-            Self::Waits(_) => Cow::Borrowed(b"ERR the device is read"),
+            Self::Parked(_) => Cow::Borrowed(b"ERR the device is read"),
             Self::OutputLimit { limit } => format!(
                 "ERR reply refused: it is larger than the {limit} bytes that a client may leave \
                  unread"
@@ -150,8 +150,8 @@ pub(crate) fn store_error(error: &StoreError) -> String {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::NoDatabase => Self::Waits(Purpose::ThreadAlone),
-            StoreError::MustWait => Self::Waits(Purpose::Write),
+            StoreError::NoDatabase => Self::Parked(Purpose::ThreadAlone),
+            StoreError::MustWait => Self::Parked(Purpose::Write),
             error => Self::Store(error),
         }
     }

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use thermocline::WithEnd;
+use thermocline::Expiring;
 
 use super::access::SLICE_KEYS;
-use super::{Call, Failure, Means, Outcome};
+use super::{Call, Failure, Outcome, ReadMode};
 use crate::store::{Change, DbIndex};
 
 pub(crate) fn del(call: &mut Call<'_>) -> Outcome {
@@ -66,7 +66,7 @@ pub(crate) fn renamenx(call: &mut Call<'_>) -> Outcome {
 /// Moves a value and its expiry to another key; whether it did.
 fn move_value(call: &mut Call<'_>, replaces: bool) -> Result<bool, Failure> {
     let (from, to) = (call.args.at(1), call.args.at(2));
-    let copy = |stored: Option<WithEnd<'_>>| stored.map(|s| (s.end_ms, s.value.to_vec()));
+    let copy = |stored: Option<Expiring<'_>>| stored.map(|s| (s.end_ms, s.value.to_vec()));
     let (value, _) = call.peek(from, |stored, _| copy(stored))?;
     let (expiry_ms, payload) = value.ok_or(Failure::Text("ERR no such key"))?;
     if !replaces && call.peek(to, |stored, _| stored.is_some())?.0 {
@@ -100,7 +100,7 @@ fn flush(call: &mut Call<'_>, dbs: std::ops::Range<DbIndex>) -> Outcome {
         // One that is damaged is refused, before any other is cleared.
         call.store.get(db, b"", call.scratch)?;
     }
-    if let Means::Alone(alone) = call.means {
+    if let ReadMode::Alone(alone) = call.means {
         alone.close();
     }
     for db in dbs {
@@ -148,7 +148,7 @@ pub(crate) fn copy(call: &mut Call<'_>) -> Outcome {
     if from == to && own_db == to_db {
         return Err(Failure::Text("ERR source and destination objects are the same"));
     }
-    let copy = |stored: Option<WithEnd<'_>>| stored.map(|s| (s.end_ms, s.value.to_vec()));
+    let copy = |stored: Option<Expiring<'_>>| stored.map(|s| (s.end_ms, s.value.to_vec()));
     let (value, _) = call.peek(from, |stored, _| copy(stored))?;
     let Some((expiry_ms, payload)) = value else {
         call.reply.integer(0);
@@ -160,7 +160,7 @@ pub(crate) fn copy(call: &mut Call<'_>) -> Outcome {
         if stored.is_some() && !replaces {
             return Ok((Change::Keep, 0));
         }
-        Ok((Change::Put(WithEnd { value: &payload, end_ms: expiry_ms }.to_stored()), 1))
+        Ok((Change::Put(Expiring { value: &payload, end_ms: expiry_ms }.to_stored()), 1))
     });
     if let Ok(1) = &result {
         call.note_value(to, encoding);

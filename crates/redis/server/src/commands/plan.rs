@@ -17,7 +17,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use thermocline::WithEnd;
+use thermocline::Expiring;
 
 use super::command::Command;
 use super::connection::parse_db;
@@ -195,7 +195,7 @@ impl Plan {
         self.databases().all(|db| store.exists(db))
     }
 
-    /// Makes the databases that the command writes to. Waits for the device. The command gets the
+    /// Makes the databases that the command writes to. Parked for the device. The command gets the
     /// error if one cannot be made.
     pub(crate) fn make_databases(&self, store: &dyn Durable) {
         self.databases().for_each(|db| drop(store.make(db)));
@@ -231,15 +231,15 @@ impl Plan {
 
     /// Bytes that are kept of a value.
     fn kept_bytes(&self, value: &[u8]) -> usize {
-        if self.keeps_values { value.len() } else { value.len().min(WithEnd::TRAILER_BYTES_MAX) }
+        if self.keeps_values { value.len() } else { value.len().min(Expiring::TRAILER_BYTES_MAX) }
     }
 
     fn set(&mut self, index: usize, value: Option<&[u8]>) {
         // A damaged value is shown unchanged: its readers get the error.
-        let stored = value.filter(|_| !self.keeps_values).map(WithEnd::decode);
+        let stored = value.filter(|_| !self.keeps_values).map(Expiring::decode);
         match stored {
             Some(Ok(stored)) => {
-                let end = WithEnd { value: b"", end_ms: stored.end_ms };
+                let end = Expiring { value: b"", end_ms: stored.end_ms };
                 self.known.set_by(index, |bytes| end.encode(bytes));
             }
             _ => self.known.set(index, value),
@@ -279,7 +279,7 @@ pub(crate) struct ReadBefore {
 
 impl ReadBefore {
     /// Watches the keys of a plan. Without memory for that, none of them is read before the command
-    /// runs. Waits for the turns of all loops.
+    /// runs. Parked for the turns of all loops.
     pub(crate) fn new(mut plan: Plan, shared: &Shared) -> Self {
         /// Bytes that a watched key takes in addition to its own.
         const WATCH_BYTES: usize = 192;
@@ -297,7 +297,7 @@ impl ReadBefore {
         Self { plan, next: 0, changed, attempts: 0, charged, watched_bytes }
     }
 
-    /// Reads the next slice of the keys. Returns whether there are more to read. Waits
+    /// Reads the next slice of the keys. Returns whether there are more to read. Parked
     /// for the device.
     pub(crate) fn read(&mut self, store: &dyn Store, memory: &ClientMemory) -> bool {
         let end = (self.next + KEYS_MAX).min(self.plan.known.len());
@@ -339,7 +339,7 @@ impl ReadBefore {
         read.is_ok() && has_room
     }
 
-    /// Waits until short writes to the command's databases would not have to wait for room.
+    /// Parked until short writes to the command's databases would not have to wait for room.
     pub(crate) fn wait_to_write(&self, store: &dyn Store) {
         self.plan.databases().for_each(|db| store.wait_to_write(db));
     }

@@ -1,6 +1,6 @@
 //! SET with its options, SETEX, PSETEX, GETEX: commands that set a value and its expiry together.
 
-use thermocline::WithEnd;
+use thermocline::Expiring;
 
 use super::expiry::{Unit, expiry_ms};
 use super::flags::Access;
@@ -155,9 +155,9 @@ fn set_if(
             End::Keep => stored.and_then(|stored| stored.end_ms),
             End::At(moment) => Some(moment),
         };
-        let new = WithEnd { value, end_ms: expiry_ms };
+        let new = Expiring { value, end_ms: expiry_ms };
         let change =
-            if new.has_ended(now_ms) { Change::Delete } else { Change::Put(new.to_stored()) };
+            if new.is_expired(now_ms) { Change::Delete } else { Change::Put(new.to_stored()) };
         Ok((change, (true, old)))
     })?;
     match (returns_old, set) {
@@ -206,10 +206,10 @@ pub(crate) fn getex(call: &mut Call<'_>) -> Outcome {
         // An absent key has no expiry to change, at any time.
         let Some(stored) = stored else { return Ok((Change::Keep, None)) };
         let expiry_ms = expiry_ms.clone()?;
-        let new = WithEnd { value: stored.value, end_ms: expiry_ms };
+        let new = Expiring { value: stored.value, end_ms: expiry_ms };
         let change = match () {
             () if new.end_ms == stored.end_ms => Change::Keep,
-            () if new.has_ended(now_ms) => Change::Delete,
+            () if new.is_expired(now_ms) => Change::Delete,
             () => Change::Put(new.to_stored()),
         };
         Ok((change, old))

@@ -82,7 +82,7 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
         (call.session.db, call.session.resp3) = (db, resp3);
         call.reply.set_resp3(resp3);
     }
-    if matches!(outcome, Err(Failure::Waits(_))) {
+    if matches!(outcome, Err(Failure::Parked(_))) {
         // It runs again on a thread. Until here the command was alone, so only its own changes,
         // which were not written, have touched keys that the client watches.
         if let Some((watched, changed)) = watches {
@@ -114,7 +114,7 @@ pub(crate) fn abort(call: &mut Call<'_>, cause: &Failure) -> Failure {
 fn a_watched_key_changed(call: &Call<'_>) -> bool {
     // By the present clock: a key that the store has removed in the meantime had ended by that.
     let now_ms = call.shared.environment.wall_ms();
-    call.session.changed.load(Relaxed) || call.session.watched.has_ended(now_ms)
+    call.session.changed.load(Relaxed) || call.session.watched.is_expired(now_ms)
 }
 
 pub(crate) fn watch(call: &mut Call<'_>) -> Outcome {

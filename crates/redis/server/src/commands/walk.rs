@@ -1,9 +1,9 @@
 //! The state of a command that walks over keys, from slice to slice.
 
-use super::call::Means;
+use super::call::ReadMode;
 use super::{Call, Failure, Outcome};
 use crate::protocol::Reply;
-use crate::store::seat::Purpose;
+use crate::store::session::Purpose;
 use crate::store::walks::{From, Request, Slice, read_slice};
 
 /// Bytes of keys from which on a thread makes the reply, so that no loop copies them.
@@ -57,7 +57,7 @@ impl Call<'_> {
     }
 
     /// Calls `step` with one slice after another until it is done, beginning at the place that
-    /// `begin` returns. A command that may not wait for the device ends with [`Failure::Waits`]
+    /// `begin` returns. A command that may not wait for the device ends with [`Failure::Parked`]
     /// before each slice.
     ///
     /// # Errors
@@ -75,19 +75,19 @@ impl Call<'_> {
             self.walking().has_begun = true;
         }
         match self.means {
-            Means::Walked(slice) => match step(self, slice)? {
+            ReadMode::Walked(slice) => match step(self, slice)? {
                 Flow::Done => Ok(()),
-                Flow::More => Err(Failure::Waits(Purpose::Walk)),
+                Flow::More => Err(Failure::Parked(Purpose::Walk)),
             },
-            Means::Blocking => loop {
+            ReadMode::Blocking => loop {
                 let request = self.walking().request.clone();
                 let slice = read_slice(self.store, &request)?;
                 if step(self, &slice)? == Flow::Done {
                     return Ok(());
                 }
             },
-            Means::AtOnce | Means::Follows | Means::Alone(_) | Means::Looked(_) => {
-                Err(Failure::Waits(Purpose::Walk))
+            ReadMode::AtOnce | ReadMode::Follows | ReadMode::Alone(_) | ReadMode::StoreRead(_) => {
+                Err(Failure::Parked(Purpose::Walk))
             }
         }
     }
@@ -105,11 +105,11 @@ impl Call<'_> {
     /// they are many bytes, and calls this one first then.
     ///
     /// # Errors
-    /// [`Failure::Waits`] for the thread.
+    /// [`Failure::Parked`] for the thread.
     pub(crate) fn end_walk(&mut self) -> Outcome {
-        if self.walking().keys.len() > LARGE_BYTES && !matches!(self.means, Means::Blocking) {
+        if self.walking().keys.len() > LARGE_BYTES && !matches!(self.means, ReadMode::Blocking) {
             self.walking().is_over = true;
-            return Err(Failure::Waits(Purpose::Thread));
+            return Err(Failure::Parked(Purpose::Thread));
         }
         self.reply_keys();
         Ok(())

@@ -19,16 +19,16 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::buffer;
-use crate::commands::Waits;
+use crate::commands::Parked;
 use crate::commands::walk::Walk;
 use crate::protocol::Args;
 use crate::protocol::args::OwnedArgs;
-use crate::store::seat::Purpose;
+use crate::store::session::Purpose;
 
 /// A command that waits.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    pub(crate) waits: Waits,
+    pub(crate) waits: Parked,
     pub(crate) args: OwnedArgs,
     /// Its arguments are still to be given to it.
     pub(super) lacks_args: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     pub(crate) fn new(
-        waits: Waits,
+        waits: Parked,
         args: Args<'_>,
         key_place: usize,
         walk: Option<Box<Walk>>,
@@ -67,7 +67,7 @@ impl Waiting {
 
 #[derive(Debug)]
 enum Entry {
-    Waits(Box<Waiting>),
+    Parked(Box<Waiting>),
     /// It was taken out to be answered.
     Taken,
     Replies(Vec<u8>),
@@ -122,7 +122,7 @@ impl Behind {
     }
 
     /// Returns the wait of the first command.
-    pub(super) fn first_waits(&self) -> Option<&Waits> {
+    pub(super) fn first_waits(&self) -> Option<&Parked> {
         self.waiting_at(self.first).map(|waiting| &waiting.waits)
     }
 
@@ -143,14 +143,14 @@ impl Behind {
         waiting.of = earlier.unwrap_or(number);
         self.waiting += 1;
         self.memory_bytes += waiting.memory_bytes();
-        self.entries.push_back(Entry::Waits(Box::new(waiting)));
+        self.entries.push_back(Entry::Parked(Box::new(waiting)));
         earlier.is_none().then_some(number)
     }
 
     /// Returns the entry that is looked up, of all entries that wait for `key`.
     pub(super) fn look_up_of(&self, key: &[u8]) -> Option<u64> {
         self.entries.iter().find_map(|entry| match entry {
-            Entry::Waits(waiting) if waiting.key() == key => Some(waiting.of),
+            Entry::Parked(waiting) if waiting.key() == key => Some(waiting.of),
             _ => None,
         })
     }
@@ -158,7 +158,7 @@ impl Behind {
     /// The command at `number`, if it waits there.
     pub(super) fn waiting_at(&self, number: u64) -> Option<&Waiting> {
         match self.entries.get(self.index(number)?)? {
-            Entry::Waits(waiting) => Some(waiting),
+            Entry::Parked(waiting) => Some(waiting),
             Entry::Taken | Entry::Replies(_) => None,
         }
     }
@@ -168,7 +168,7 @@ impl Behind {
     pub(super) fn next_of(&mut self, number: u64) -> Option<u64> {
         let mut next = None;
         for (at, entry) in (self.first..).zip(&mut self.entries) {
-            if let Entry::Waits(waiting) = entry
+            if let Entry::Parked(waiting) = entry
                 && waiting.of == number
             {
                 waiting.of = *next.get_or_insert(at);
@@ -206,7 +206,7 @@ impl Behind {
     /// Has a thread run the command at `number`, which waits.
     pub(super) fn leave_to_thread(&mut self, number: u64) {
         let entry = self.index(number).and_then(|index| self.entries.get_mut(index));
-        if let Some(Entry::Waits(waiting)) = entry {
+        if let Some(Entry::Parked(waiting)) = entry {
             waiting.waits.purpose = Purpose::ThreadAlone;
             self.want(number);
         }
@@ -217,11 +217,11 @@ impl Behind {
     pub(super) fn take(&mut self, number: u64) -> Option<Box<Waiting>> {
         let index = self.index(number)?;
         let entry = self.entries.get_mut(index)?;
-        if !matches!(entry, Entry::Waits(_)) {
+        if !matches!(entry, Entry::Parked(_)) {
             return None;
         }
         match std::mem::replace(entry, Entry::Taken) {
-            Entry::Waits(waiting) => {
+            Entry::Parked(waiting) => {
                 self.memory_bytes -= waiting.memory_bytes();
                 Some(waiting)
             }
@@ -232,7 +232,7 @@ impl Behind {
     pub(super) fn put_back(&mut self, number: u64, waiting: Box<Waiting>) {
         if let Some(entry) = self.index(number).and_then(|index| self.entries.get_mut(index)) {
             self.memory_bytes += waiting.memory_bytes();
-            *entry = Entry::Waits(waiting);
+            *entry = Entry::Parked(waiting);
         }
     }
 

@@ -14,7 +14,7 @@
 
 use super::{Connection, KEPT_BYTES, Stopped, Worker};
 use crate::buffer;
-use crate::commands::{self, Call, Dispatched, Means, Room};
+use crate::commands::{self, Call, Dispatched, ReadMode, Room};
 use crate::options::ARGS_MAX;
 use crate::protocol::{Bounds, Extent, Reply, Step};
 use crate::session::Queue;
@@ -190,7 +190,7 @@ impl Connection {
             return true;
         }
         let (is_ahead, mut tail) = (self.is_waiting(), Vec::new());
-        let mut means = Means::AtOnce;
+        let mut means = ReadMode::AtOnce;
         if is_ahead {
             match self.run_ahead(args) {
                 Ok(ahead) => means = ahead,
@@ -239,7 +239,7 @@ impl Connection {
         }
         match dispatched {
             Dispatched::Done => {}
-            Dispatched::Waits(waits) => self.wait(waits, walk, bytes, worker),
+            Dispatched::Parked(waits) => self.wait(waits, walk, bytes, worker),
             Dispatched::NoRoom => {
                 self.stopped = Some(Stopped::Waiting);
                 return false;

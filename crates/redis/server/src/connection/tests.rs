@@ -9,10 +9,10 @@ use thermocline::environment::Environment;
 use super::behind::Waiting;
 use super::{CLOSING_TICKS_MAX, Connection};
 use crate::clients::Client;
-use crate::commands::Waits;
+use crate::commands::Parked;
 use crate::protocol::{Bounds, Parser, Step};
 use crate::session::Session;
-use crate::store::seat::Purpose;
+use crate::store::session::Purpose;
 
 /// A connection, and its peer's end.
 fn connection() -> (Connection, std::net::TcpStream) {
@@ -41,7 +41,7 @@ fn a_closing_connection_has_time_as_long_as_the_device_is_slow() {
     let line = b"GET a\r\n";
     let mut parser = Parser::default();
     assert!(matches!(parser.step(line, &Bounds::UNAUTHENTICATED), Step::Command { .. }));
-    let waits = Waits { command: 0, purpose: Purpose::Read, is_muted: false, begun: None };
+    let waits = Parked { command: 0, purpose: Purpose::Read, is_muted: false, begun: None };
     connection.output.behind.push(Waiting::new(waits, parser.args(line), 1, None));
     assert_eq!(ticks(&mut connection), 3 * CLOSING_TICKS_MAX);
     // Now it is the peer that does not read.

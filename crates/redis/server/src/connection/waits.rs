@@ -20,12 +20,12 @@ use super::serve::LARGE_COMMAND_BYTES;
 use super::{Connection, Stopped, Worker};
 use crate::commands::dispatch::{fail, reads_one_key, resume};
 use crate::commands::walk::Walk;
-use crate::commands::{self, COMMANDS, Call, Dispatched, Means, Room, Waits};
+use crate::commands::{self, COMMANDS, Call, Dispatched, Parked, ReadMode, Room};
 use crate::event_loop::{Asker, Job, Ran, Walked};
 use crate::protocol::{Args, Extent, Reply};
 use crate::shared::Shared;
 use crate::store::reads::{Done, Wanted};
-use crate::store::seat::{Looked, Purpose};
+use crate::store::session::{Purpose, StoreRead};
 use crate::store::{DbIndex, StoreError};
 
 /// Commands of one connection that wait at the same time: enough to keep a device busy.
@@ -37,9 +37,9 @@ const ENTRIES_MAX: usize = 4 * WAITING_MAX;
 impl Connection {
     /// Returns the means by which `args` may run while other commands of the connection wait, or
     /// why they may not.
-    pub(super) fn run_ahead<'a>(&self, args: Args<'_>) -> Result<Means<'a>, Stopped> {
+    pub(super) fn run_ahead<'a>(&self, args: Args<'_>) -> Result<ReadMode<'a>, Stopped> {
         let behind = &self.output.behind;
-        let is_alone = |waits: &Waits| waits.purpose != Purpose::Read;
+        let is_alone = |waits: &Parked| waits.purpose != Purpose::Read;
         if behind.waiting() >= WAITING_MAX || behind.entries() >= ENTRIES_MAX {
             return Err(Stopped::Ahead);
         }
@@ -47,13 +47,13 @@ impl Connection {
             return Err(Stopped::Waiting);
         }
         let key = reads_one_key(args).ok_or(Stopped::Waiting)?;
-        Ok(if behind.look_up_of(key).is_some() { Means::Follows } else { Means::AtOnce })
+        Ok(if behind.look_up_of(key).is_some() { ReadMode::Follows } else { ReadMode::AtOnce })
     }
 
     /// Has a command wait whose arguments the parser has found at the front of `bytes`.
     pub(super) fn wait(
         &mut self,
-        waits: Waits,
+        waits: Parked,
         walk: Option<Box<Walk>>,
         bytes: &[u8],
         worker: &mut Worker<'_>,
@@ -239,10 +239,10 @@ impl Connection {
     pub(crate) fn go_on(
         &mut self,
         number: u64,
-        found: Result<Looked<'_>, StoreError>,
+        found: Result<StoreRead<'_>, StoreError>,
         worker: &mut Worker<'_>,
     ) {
-        self.run_again(number, found.map(Means::Looked), worker);
+        self.run_again(number, found.map(ReadMode::StoreRead), worker);
     }
 
     /// Runs the command at `number` again, with the next slice of its walk, or the value of its
@@ -254,8 +254,8 @@ impl Connection {
         worker: &mut Worker<'_>,
     ) {
         let means = match read {
-            Ok(Done::Slice(slice)) => Ok(Means::Walked(slice)),
-            Ok(Done::Value(value)) => Ok(Means::Looked(Looked::Value(value.as_deref()))),
+            Ok(Done::Slice(slice)) => Ok(ReadMode::Walked(slice)),
+            Ok(Done::Value(value)) => Ok(ReadMode::StoreRead(StoreRead::Value(value.as_deref()))),
             Err(error) => Err(error.clone()),
         };
         self.run_again(number, means, worker);
@@ -263,13 +263,13 @@ impl Connection {
 
     /// Runs the command at `number` again, since memory may know its key now.
     pub(crate) fn try_again(&mut self, number: u64, worker: &mut Worker<'_>) {
-        self.run_again(number, Ok(Means::AtOnce), worker);
+        self.run_again(number, Ok(ReadMode::AtOnce), worker);
     }
 
     fn run_again(
         &mut self,
         number: u64,
-        means: Result<Means<'_>, StoreError>,
+        means: Result<ReadMode<'_>, StoreError>,
         worker: &mut Worker<'_>,
     ) {
         let Some(mut waiting) = self.output.behind.take(number) else { return };
@@ -302,7 +302,7 @@ impl Connection {
             now_ms: shared.environment.wall_ms(),
             scratch: worker.scratch,
             written: commands::call::Written::default(),
-            means: Means::AtOnce,
+            means: ReadMode::AtOnce,
             walk: waiting.walk.take(),
             waits_for_room: !is_first,
             begun: None,
@@ -317,7 +317,7 @@ impl Connection {
         let has_written = call.written.any;
         let walk = call.walk.take();
         self.charged = room.charged();
-        if let Dispatched::Waits(waits) = dispatched {
+        if let Dispatched::Parked(waits) = dispatched {
             waiting.waits = waits;
         }
         if dispatched != Dispatched::Done {

@@ -34,14 +34,14 @@ use crate::commands::plan::{Plan, ReadBefore};
 use crate::commands::room::OutputLimits;
 use crate::commands::transactions::forget_transaction;
 use crate::commands::walk::Walk;
-use crate::commands::{Alone, COMMANDS, Call, Means, Room, Waits};
+use crate::commands::{Alone, COMMANDS, Call, Parked, ReadMode, Room};
 use crate::gate::Reservation;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Extent, Reply};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
-use crate::store::seat::Purpose;
+use crate::store::session::Purpose;
 
 /// How often a thread looks whether the server stops.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -57,7 +57,7 @@ pub(crate) struct Job {
     pub(crate) asker: Asker,
     /// The place of the command among the replies.
     pub(crate) number: u64,
-    pub(crate) waits: Waits,
+    pub(crate) waits: Parked,
     pub(crate) args: OwnedArgs,
     /// Its walk over keys, if only the reply is still to be made.
     pub(crate) walk: Option<Box<Walk>>,
@@ -228,7 +228,7 @@ impl Job {
             now_ms: shared.environment.wall_ms(),
             scratch: &mut own.scratch,
             written: Default::default(),
-            means: Means::Blocking,
+            means: ReadMode::Blocking,
             walk: self.walk.take(),
             waits_for_room: false,
             begun: None,

@@ -11,11 +11,11 @@ use thermocline::SeqNo;
 use thermocline::sync::locks::Mutex;
 use thermocline::{
     Backups, Batch, Db, Doorbell, Durability, EngineKind, Error, ErrorKind, ExpiryStats, Keyspace,
-    KeyspaceOptions, Progress, RemovalHold,
+    KeyspaceOptions, PauseExpiry, Progress,
 };
 
 use super::figures::Figures;
-use super::seat::{KeyspaceSeat, Seat, number_of};
+use super::session::{KeyspaceSession, StoreSession, number_of};
 use super::{Change, DB_COUNT, DbIndex, Durable, Found, Step, Store, StoreError, Visit};
 
 /// Bytes that one write may bring even when the memory for data is used up: it may replace values
@@ -55,7 +55,7 @@ impl Database {
     /// `engine`.
     ///
     /// # Errors
-    /// [`Error::NoEnds`] if one of them was made without values that end.
+    /// [`Error::NotExpiring`] if one of them was made without values that end.
     pub(crate) fn new(db: &Db, durability: Durability, engine: EngineKind) -> Result<Self, Error> {
         let store = Self {
             db: db.durability(Durability::Buffered),
@@ -69,10 +69,10 @@ impl Database {
             let index = (0..DB_COUNT).find(|&index| name(index) == keyspace.name());
             if let Some(index) = index {
                 if !keyspace.options().values_end {
-                    return Err(Error::NoEnds { keyspace: keyspace.name().to_owned() });
+                    return Err(Error::NotExpiring { keyspace: keyspace.name().to_owned() });
                 }
                 // No other thread has the store yet, so the cell is empty.
-                let _ = store.keyspaces[usize::from(index)].set(keyspace.as_stored());
+                let _ = store.keyspaces[usize::from(index)].set(keyspace.raw());
             }
         }
         Ok(store)
@@ -98,7 +98,7 @@ impl Database {
         if cell.get().is_none() {
             let (engine, values_end) = (self.engine, true);
             let options = KeyspaceOptions { engine, values_end, ..Default::default() };
-            let keyspace = self.db.keyspace(&name(index), options)?.as_stored();
+            let keyspace = self.db.keyspace(&name(index), options)?.raw();
             // The cell is empty: it is filled under `making` alone.
             let _ = cell.set(keyspace);
         }
@@ -253,13 +253,13 @@ impl Store for Database {
 }
 
 impl Durable for Database {
-    fn seat(
+    fn store_session(
         &self,
         db: DbIndex,
         depth: usize,
         bell: &Arc<Doorbell>,
-    ) -> Result<Box<dyn Seat>, StoreError> {
-        Ok(Box::new(KeyspaceSeat::new(self.keyspace(db)?, depth, bell)?))
+    ) -> Result<Box<dyn StoreSession>, StoreError> {
+        Ok(Box::new(KeyspaceSession::new(self.keyspace(db)?, depth, bell)?))
     }
 
     fn write(
@@ -351,7 +351,7 @@ impl Durable for Database {
         self.figures.refresh(&self.db.stats());
     }
 
-    fn removal_hold(&self) -> RemovalHold {
+    fn removal_hold(&self) -> PauseExpiry {
         self.db.removal_hold()
     }
 

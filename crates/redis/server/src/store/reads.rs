@@ -18,7 +18,7 @@ pub(crate) enum Done {
     Value(Option<Vec<u8>>),
 }
 
-/// Reads. Waits for the device.
+/// Reads. Parked for the device.
 ///
 /// # Errors
 /// The store's.

@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
-use thermocline::WithEnd;
+use thermocline::Expiring;
 
 use super::{DbIndex, Store, StoreError};
 
@@ -42,7 +42,7 @@ pub(crate) struct Slice {
     pub(crate) next: Option<Vec<u8>>,
 }
 
-/// Reads the slice that `request` asks for. Waits for the device.
+/// Reads the slice that `request` asks for. Parked for the device.
 ///
 /// # Errors
 /// The store's.
@@ -61,7 +61,7 @@ pub(crate) fn read_slice(store: &dyn Store, request: &Request) -> Result<Slice, 
         }
         bytes += key.len();
         // A damaged value counts as one without an end: its readers get the error.
-        let end_ms = WithEnd::decode(value).map_or(None, |stored| stored.end_ms);
+        let end_ms = Expiring::decode(value).map_or(None, |stored| stored.end_ms);
         slice.keys.push((key.to_vec(), end_ms));
         Continue(())
     })?;

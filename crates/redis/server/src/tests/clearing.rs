@@ -52,7 +52,7 @@ fn leaves_nothing_behind(engine: EngineKind) {
     // The loops take clients in turn.
     let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(server.addr())).collect();
     load(&mut clients[0], KEYS);
-    // Without seats a command is done immediately, however long that takes.
+    // Without store sessions a command is done immediately, however long that takes.
     for client in clients.iter_mut().filter(|_| engine != EngineKind::FlexDb) {
         wait_for_the_device(client);
     }

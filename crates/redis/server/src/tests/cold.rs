@@ -9,7 +9,7 @@ use thermocline::environment::Environment;
 use thermocline::sync::locks::{Condvar, Mutex};
 
 use super::map_store::Written;
-use crate::store::seat::{Begun, Looked, OldValue, Purpose, Seat, Told};
+use crate::store::session::{OldValue, OnLookup, Purpose, StoreLookup, StoreRead, StoreSession};
 use crate::store::{Change, DbIndex, StoreError};
 
 /// The cold keys of a store, and the lookups of them.
@@ -26,12 +26,12 @@ struct State {
     is_icy: bool,
     /// A lookup finds the value at its end, and not the one at its beginning.
     tells_newest: bool,
-    /// Every lookup fails; the whole seat does.
+    /// Every lookup fails; the whole store session does.
     fails: bool,
     breaks: bool,
     has_no_seats: bool,
-    /// Seats that were ever taken, and seats that were dropped.
-    seats: u64,
+    /// Store sessions that were ever taken, and store sessions that were dropped.
+    store_sessions: u64,
     seats_given_up: u64,
     asked: Vec<Asked>,
     /// All that were ever asked for.
@@ -40,7 +40,7 @@ struct State {
 }
 
 struct Asked {
-    seat: u64,
+    store_session: u64,
     tag: u64,
     place: (DbIndex, Vec<u8>),
     purpose: Purpose,
@@ -88,7 +88,7 @@ impl Cold {
         state.is_icy || state.keys.contains(key)
     }
 
-    /// Waits until `count` lookups were begun in all; returns them.
+    /// Parked until `count` lookups were begun in all; returns them.
     pub(super) fn await_asked(&self, count: usize) -> Vec<String> {
         let deadline = std::time::Duration::from_secs(10);
         let begun = Environment::real().now();
@@ -110,10 +110,10 @@ impl Cold {
         self.state.lock().log.len()
     }
 
-    /// How many seats there are.
-    pub(super) fn seats(&self) -> u64 {
+    /// How many store sessions there are.
+    pub(super) fn store_sessions(&self) -> u64 {
         let state = self.state.lock();
-        state.seats - state.seats_given_up
+        state.store_sessions - state.seats_given_up
     }
 
     /// Lets the lookups of `key` end.
@@ -129,7 +129,7 @@ impl Cold {
         assert!(count > 0, "nobody asks for {key}");
     }
 
-    pub(super) fn seat(
+    pub(super) fn store_session(
         self: &Arc<Self>,
         db: DbIndex,
         depth: usize,
@@ -140,13 +140,13 @@ impl Cold {
         if state.has_no_seats {
             return Err(StoreError::Refused("no queue is left".to_owned()));
         }
-        state.seats += 1;
-        let (id, cold, bell) = (state.seats, Arc::clone(self), Arc::clone(bell));
+        state.store_sessions += 1;
+        let (id, cold, bell) = (state.store_sessions, Arc::clone(self), Arc::clone(bell));
         Ok(ColdSeat { id, db, depth, cold, bell, written })
     }
 }
 
-/// A seat at such a map.
+/// A store session at such a map.
 pub(super) struct ColdSeat {
     id: u64,
     db: DbIndex,
@@ -156,49 +156,51 @@ pub(super) struct ColdSeat {
     written: Written,
 }
 
-impl Seat for ColdSeat {
+impl StoreSession for ColdSeat {
     fn begin(
         &mut self,
         tag: u64,
         key: &[u8],
         purpose: Purpose,
         into: &mut Vec<u8>,
-    ) -> Result<Begun, StoreError> {
+    ) -> Result<StoreLookup, StoreError> {
         let place = (self.db, key.to_vec());
         let value = self.written.map.lock().get(&place).cloned();
         if !self.cold.has(key) {
             into.clear();
             into.extend_from_slice(value.as_deref().unwrap_or_default());
             return Ok(match purpose {
-                Purpose::Read => Begun::Known(value.is_some()),
-                _ => Begun::AtOnce,
+                Purpose::Read => StoreLookup::Known(value.is_some()),
+                _ => StoreLookup::AtOnce,
             });
         }
         if self.pending() == self.depth {
-            return Ok(Begun::Full);
+            return Ok(StoreLookup::Full);
         }
         let mut state = self.cold.state.lock();
         state.log.push(String::from_utf8_lossy(key).into_owned());
-        let (seat, bell, is_released) = (self.id, Arc::clone(&self.bell), state.is_icy);
-        state.asked.push(Asked { seat, tag, place, purpose, value, is_released, bell });
+        let (store_session, bell, is_released) = (self.id, Arc::clone(&self.bell), state.is_icy);
+        state.asked.push(Asked { store_session, tag, place, purpose, value, is_released, bell });
         state.most_under_way = state.most_under_way.max(state.asked.len());
         if is_released {
             self.bell.ring();
         }
         self.cold.asked.notify_all();
-        Ok(Begun::Pending)
+        Ok(StoreLookup::Pending)
     }
 
-    fn complete(&mut self, told: &mut Told<'_>) -> Result<(), StoreError> {
+    fn complete(&mut self, told: &mut OnLookup<'_>) -> Result<(), StoreError> {
         let mut state = self.cold.state.lock();
         let id = self.id;
         if std::mem::take(&mut state.breaks) {
-            state.asked.retain(|asked| asked.seat != id);
+            state.asked.retain(|asked| asked.store_session != id);
             return Err(StoreError::Refused("the queue broke".to_owned()));
         }
         let (fails, tells_newest) = (state.fails, state.tells_newest);
-        let over: Vec<Asked> =
-            state.asked.extract_if(.., |asked| asked.seat == id && asked.is_released).collect();
+        let over: Vec<Asked> = state
+            .asked
+            .extract_if(.., |asked| asked.store_session == id && asked.is_released)
+            .collect();
         drop(state);
         for mut asked in over {
             if tells_newest {
@@ -209,10 +211,10 @@ impl Seat for ColdSeat {
                 continue;
             }
             match asked.purpose {
-                Purpose::Read => told(asked.tag, Ok(Looked::Value(asked.value.as_deref()))),
+                Purpose::Read => told(asked.tag, Ok(StoreRead::Value(asked.value.as_deref()))),
                 _ => {
                     let old = Old { asked: &asked, written: &self.written };
-                    told(asked.tag, Ok(Looked::Old(&old)));
+                    told(asked.tag, Ok(StoreRead::Old(&old)));
                 }
             }
         }
@@ -220,7 +222,7 @@ impl Seat for ColdSeat {
     }
 
     fn pending(&self) -> usize {
-        self.cold.state.lock().asked.iter().filter(|asked| asked.seat == self.id).count()
+        self.cold.state.lock().asked.iter().filter(|asked| asked.store_session == self.id).count()
     }
 }
 
@@ -228,7 +230,7 @@ impl Drop for ColdSeat {
     fn drop(&mut self) {
         let id = self.id;
         let mut state = self.cold.state.lock();
-        state.asked.retain(|asked| asked.seat != id);
+        state.asked.retain(|asked| asked.store_session != id);
         state.seats_given_up += 1;
     }
 }

@@ -11,7 +11,7 @@ use thermocline::SeqNo;
 use thermocline::sync::locks::{Condvar, Mutex};
 
 use super::cold::Cold;
-use crate::store::seat::Seat;
+use crate::store::session::StoreSession;
 use crate::store::{Change, DbIndex, Durable, Found, Step, Store, StoreError, Visit};
 
 pub(super) type Map = BTreeMap<(DbIndex, Vec<u8>), Vec<u8>>;
@@ -81,7 +81,7 @@ impl Reads {
         self.state.lock().0
     }
 
-    /// Waits until `count` have read.
+    /// Parked until `count` have read.
     pub(super) fn wait_for(&self, count: u64) {
         let mut state = self.state.lock();
         let late = std::time::Duration::from_secs(10);
@@ -142,7 +142,7 @@ impl Rooms {
         state.waiting -= 1;
     }
 
-    /// Waits until `count` writes have waited in all.
+    /// Parked until `count` writes have waited in all.
     pub(super) fn await_waits(&self, count: u64) {
         let mut state = self.state.lock();
         let late = std::time::Duration::from_secs(10);
@@ -393,15 +393,15 @@ impl Store for MapStore {
 }
 
 impl Durable for MapStore {
-    fn seat(
+    fn store_session(
         &self,
         db: DbIndex,
         depth: usize,
         bell: &Arc<Doorbell>,
-    ) -> Result<Box<dyn Seat>, StoreError> {
+    ) -> Result<Box<dyn StoreSession>, StoreError> {
         let (map, numbers) = (Arc::clone(&self.map), Arc::clone(&self.numbers));
         let written = Written { map, numbers, room: Arc::clone(&self.room) };
-        Ok(Box::new(self.cold.seat(db, depth, bell, written)?))
+        Ok(Box::new(self.cold.store_session(db, depth, bell, written)?))
     }
 
     fn write(

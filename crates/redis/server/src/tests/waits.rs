@@ -359,12 +359,12 @@ fn a_seat_that_nobody_uses_is_given_back() {
     for round in 1..=2 {
         send(&mut client, &["GET a"]);
         store.cold.await_asked(round);
-        assert_eq!(store.cold.seats(), 1);
+        assert_eq!(store.cold.store_sessions(), 1);
         store.cold.release("a");
         assert_eq!(client.reply(), "\"of-a\"");
         let is_given_back = (0..500).any(|_| {
             Environment::real().sleep(Duration::from_millis(20));
-            store.cold.seats() == 0
+            store.cold.store_sessions() == 0
         });
         assert!(is_given_back);
     }

@@ -16,7 +16,7 @@
 mod plan;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
-mod trail;
+mod victim_map;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,8 +31,8 @@ use crate::log::{Change, Piece};
 use crate::{FlexSnapshot, Mapping};
 pub(super) use plan::plan;
 use plan::{fewer, packed};
-pub(super) use trail::Tracking;
-use trail::Trail;
+pub(super) use victim_map::Tracking;
+use victim_map::VictimMap;
 use windows::Windows;
 
 /// Extents that are remapped before writers may proceed.
@@ -148,13 +148,13 @@ impl Shared {
         let _end = EndTracking(self);
         let tree = snapshot.tree();
         let extents_max = self.options.collected_extents_max;
-        let trail = Trail::of(tree, self.data.geometry, &victims, extents_max);
+        let trail = VictimMap::of(tree, self.data.geometry, &victims, extents_max);
         let (victims, trail) = match trail {
             Some(trail) => (victims, trail),
             None => {
                 let extents = extents_of(tree, self.data.geometry, &victims);
                 let victims = fewer(&view, &victims, &extents, extents_max);
-                let trail = Trail::of(tree, self.data.geometry, &victims, u64::MAX);
+                let trail = VictimMap::of(tree, self.data.geometry, &victims, u64::MAX);
                 (victims, trail.expect("however many extents there are"))
             }
         };
@@ -199,7 +199,7 @@ impl Shared {
     fn collect_victims(
         self: &std::sync::Arc<Self>,
         victims: &[u32],
-        mut trail: Trail,
+        mut trail: VictimMap,
         snapshot: Snapshot,
         is_stopping: &dyn Fn() -> bool,
     ) -> Result<Collected, Error> {
@@ -208,7 +208,7 @@ impl Shared {
             let mut writer = self.writer_for_change()?;
             let Some(noted) = writer.tracking.take_noted() else {
                 let now = self.state.read().tree.snapshot();
-                let trail = Trail::of(&now, geometry, victims, u64::MAX);
+                let trail = VictimMap::of(&now, geometry, victims, u64::MAX);
                 writer.tracking.follow(trail.expect("however many extents there are"));
                 break;
             };

@@ -60,14 +60,14 @@ pub struct Job {
 
 /// The levels and keys that a job works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct CompactionClaim {
     from: usize,
     to: usize,
     smallest: Vec<u8>,
     largest: Vec<u8>,
 }
 
-impl Claim {
+impl CompactionClaim {
     /// The keys from `smallest` to `largest` in the levels `from` to `to`.
     pub fn of(levels: RangeInclusive<usize>, smallest: &[u8], largest: &[u8]) -> Self {
         let (from, to) = levels.into_inner();
@@ -137,9 +137,9 @@ impl Job {
     }
 
     /// Returns the levels and keys that it works on.
-    pub fn claim(&self) -> Claim {
+    pub fn claim(&self) -> CompactionClaim {
         let (smallest, largest) = bounds(self.tables());
-        Claim { from: self.from, to: self.to, smallest, largest }
+        CompactionClaim { from: self.from, to: self.to, smallest, largest }
     }
 
     /// Level and number of each of its tables.
@@ -188,7 +188,7 @@ pub fn plan(
     version: &Version,
     shape: &Shape,
     level0_bytes: u64,
-    claims: &[Claim],
+    claims: &[CompactionClaim],
     jobs_max: usize,
 ) -> Vec<Job> {
     let groups = free_groups(version, claims);
@@ -224,7 +224,7 @@ struct Begun<'a> {
     version: &'a Version,
     /// The groups of Level 0 that no job works on.
     groups: &'a [Vec<Arc<Table>>],
-    claims: Vec<Claim>,
+    claims: Vec<CompactionClaim>,
     jobs: Vec<Job>,
     jobs_max: usize,
 }
@@ -260,7 +260,7 @@ fn level0_pressure(
     version: &Version,
     shape: &Shape,
     level0_bytes: u64,
-    claims: &[Claim],
+    claims: &[CompactionClaim],
     due: &[Vec<Arc<Table>>],
 ) -> f64 {
     let tables = due.first().map_or(0, Vec::len) as f64 / group_tables(shape) as f64;
@@ -270,7 +270,7 @@ fn level0_pressure(
 }
 
 /// Returns the groups of Level 0 that no job works on.
-pub fn free_groups(version: &Version, claims: &[Claim]) -> Vec<Vec<Arc<Table>>> {
+pub fn free_groups(version: &Version, claims: &[CompactionClaim]) -> Vec<Vec<Arc<Table>>> {
     let mut groups = groups(version);
     groups.retain(|group| group.iter().all(|table| is_free(table, claims, 0)));
     groups
@@ -321,13 +321,14 @@ fn stored_bytes<'a>(tables: impl Iterator<Item = &'a Arc<Table>>) -> u64 {
 }
 
 /// Whether no job under way takes this table of a level.
-fn is_free(table: &Table, claims: &[Claim], level: usize) -> bool {
-    let overlaps = |claim: &Claim| table.summary().overlaps(&claim.smallest, &claim.largest);
+fn is_free(table: &Table, claims: &[CompactionClaim], level: usize) -> bool {
+    let overlaps =
+        |claim: &CompactionClaim| table.summary().overlaps(&claim.smallest, &claim.largest);
     !claims.iter().any(|claim| claim.from == level && overlaps(claim))
 }
 
 /// Returns the ratio of the bytes of a level below Level 0 that no job works on to its target.
-fn pressure(version: &Version, shape: &Shape, claims: &[Claim], level: usize) -> f64 {
+fn pressure(version: &Version, shape: &Shape, claims: &[CompactionClaim], level: usize) -> f64 {
     let free = version.level(level).iter().filter(|table| is_free(table, claims, level));
     let bytes: u64 = free.map(|table| table.summary().stored_bytes).sum();
     let above = if level == 1 { version.level_bytes(0) as f64 } else { 0.0 };

@@ -9,12 +9,12 @@
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-use super::compaction::{Claim, Job, free_groups};
+use super::compaction::{CompactionClaim, Job, free_groups};
 use crate::version::Version;
 
 /// Returns the jobs that are worth it and meet none of `claims`, the best first. The caller may do
 /// any one of them, and then has to plan again.
-pub fn plan_idle(version: &Version, claims: &[Claim]) -> Vec<Job> {
+pub fn plan_idle(version: &Version, claims: &[CompactionClaim]) -> Vec<Job> {
     let groups = free_groups(version, claims);
     let job = |group: &Vec<_>| {
         let job = Job { yields: true, ..Job::of_group(version, group.clone(), &groups) };

@@ -10,7 +10,7 @@
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-use super::compaction::{Claim, level_bytes_max};
+use super::compaction::{CompactionClaim, level_bytes_max};
 use crate::shape::Shape;
 use crate::table::Summary;
 use crate::version::{LEVELS, Version};
@@ -22,14 +22,14 @@ pub struct Place {
     pub level: usize,
     /// Keeps jobs away until the table is there. None for Level 0, which tables may enter at any
     /// time.
-    pub claim: Option<Claim>,
+    pub claim: Option<CompactionClaim>,
 }
 
 /// Returns the places of tables that follow each other, with these `claims` held by others.
 pub fn plan_ingest(
     version: &Version,
     shape: &Shape,
-    claims: &[Claim],
+    claims: &[CompactionClaim],
     tables: &[Summary],
 ) -> Vec<Place> {
     let bytes = tables.iter().map(|table| table.stored_bytes).sum();
@@ -47,15 +47,15 @@ fn last_level(version: &Version, shape: &Shape, bytes: u64) -> usize {
     present.unwrap_or(1).max(wanted)
 }
 
-fn place(version: &Version, claims: &[Claim], table: &Summary, last: usize) -> Place {
+fn place(version: &Version, claims: &[CompactionClaim], table: &Summary, last: usize) -> Place {
     let (smallest, largest) = (&table.properties.smallest, &table.properties.largest);
     let is_free = |level: &usize| {
-        let here = Claim::of(*level..=*level, smallest, largest);
+        let here = CompactionClaim::of(*level..=*level, smallest, largest);
         version.overlapping(*level, smallest, largest).is_empty()
             && !claims.iter().any(|claim| claim.meets(&here))
     };
     let free = (0..=last).take_while(is_free).count();
     let level = free.saturating_sub(1);
-    let claim = (level > 0).then(|| Claim::of(0..=level, smallest, largest));
+    let claim = (level > 0).then(|| CompactionClaim::of(0..=level, smallest, largest));
     Place { level, claim }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 
-use super::compaction::{Claim, Job, groups};
+use super::compaction::{CompactionClaim, Job, groups};
 use crate::range_deletes::{RangeDeletes, Sweep};
 use crate::table::Table;
 use crate::version::{LEVELS, Version};
@@ -25,7 +25,7 @@ pub fn plan_drops(
     version: &Version,
     deletes: &RangeDeletes,
     is_seen: &IsSeen<'_>,
-    claims: &mut Vec<Claim>,
+    claims: &mut Vec<CompactionClaim>,
 ) -> Vec<Job> {
     let mut jobs = Vec::new();
     if deletes.is_empty() {
@@ -69,7 +69,7 @@ pub fn plan_sweep(
     version: &Version,
     sweep: &Sweep,
     is_seen: &IsSeen<'_>,
-    claims: &[Claim],
+    claims: &[CompactionClaim],
 ) -> Option<Job> {
     let mut waiting: HashMap<(usize, u64), (usize, &Arc<Table>)> = HashMap::new();
     for delete in sweep.deletes.iter().filter(|delete| delete.seqno <= sweep.upto) {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 
-use super::compaction::{Claim, Job, bounds, groups};
+use super::compaction::{CompactionClaim, Job, bounds, groups};
 use crate::table::{Summary, Table};
 use crate::version::{LEVELS, Version};
 
@@ -33,7 +33,11 @@ const LOWER_TIMES: u64 = 10;
 
 /// Returns the job that removes most tombstones, if there is one that meets none of `claims`. Every
 /// snapshot sees everything up to `horizon`.
-pub fn plan_tombstones(version: &Version, horizon: SeqNo, claims: &[Claim]) -> Option<Job> {
+pub fn plan_tombstones(
+    version: &Version,
+    horizon: SeqNo,
+    claims: &[CompactionClaim],
+) -> Option<Job> {
     let level0 = groups(version).into_iter().map(|group| (0, group));
     let singles = (1..LEVELS).flat_map(|level| {
         version.level(level).iter().map(move |table| (level, vec![Arc::clone(table)]))

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use codec::SeqNo;
 
-use super::Overtaken;
+use super::WriteConflict;
 use crate::KeyRange;
 
 /// Bytes of a note in addition to its bounds.
@@ -78,7 +78,7 @@ impl Ranges {
         keyspace: u32,
         key: &[u8],
         moment: SeqNo,
-    ) -> Result<(), Overtaken> {
+    ) -> Result<(), WriteConflict> {
         self.check(keyspace, moment, |note| note.covers(key).then(|| key.to_vec()))
     }
 
@@ -88,7 +88,7 @@ impl Ranges {
         keyspace: u32,
         range: &KeyRange,
         moment: SeqNo,
-    ) -> Result<(), Overtaken> {
+    ) -> Result<(), WriteConflict> {
         self.check(keyspace, moment, |note| note.common_key(range))
     }
 
@@ -97,11 +97,11 @@ impl Ranges {
         keyspace: u32,
         moment: SeqNo,
         common: impl Fn(&Note) -> Option<Vec<u8>>,
-    ) -> Result<(), Overtaken> {
+    ) -> Result<(), WriteConflict> {
         let newer = |note: &&Note| note.keyspace == keyspace && note.seqno > moment.get();
         if let Some(key) = self.notes.iter().filter(newer).find_map(common) {
-            return Err(Overtaken::Written { key });
+            return Err(WriteConflict::Written { key });
         }
-        if self.forgotten > moment.get() { Err(Overtaken::Forgotten) } else { Ok(()) }
+        if self.forgotten > moment.get() { Err(WriteConflict::Forgotten) } else { Ok(()) }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 
-use super::{NOTE_BYTES, Overtaken, RecentWrites, SHARDS, Watch};
+use super::{NOTE_BYTES, RecentWrites, SHARDS, Watch, WriteConflict};
 use crate::KeyRange;
 use crate::Sequence;
 
@@ -36,13 +36,13 @@ impl Host {
         (watch, self.sequence.pin().seqno())
     }
 
-    fn range(&self, space: u32, range: KeyRange, moment: SeqNo) -> Result<(), Overtaken> {
+    fn range(&self, space: u32, range: KeyRange, moment: SeqNo) -> Result<(), WriteConflict> {
         self.recent.check_range(space, &range, moment)
     }
 }
 
-fn written(key: &[u8]) -> Result<(), Overtaken> {
-    Err(Overtaken::Written { key: key.to_vec() })
+fn written(key: &[u8]) -> Result<(), WriteConflict> {
+    Err(WriteConflict::Written { key: key.to_vec() })
 }
 
 #[test]
@@ -125,9 +125,9 @@ fn whoever_watches_too_long_is_told_that_nothing_is_known() {
         host.write(SPACE, b"hot");
         assert!(host.recent.bytes() <= bytes_max);
     }
-    assert_eq!(host.recent.check_key(SPACE, b"never", moment), Err(Overtaken::Forgotten));
+    assert_eq!(host.recent.check_key(SPACE, b"never", moment), Err(WriteConflict::Forgotten));
     let range = host.range(SPACE, KeyRange::prefix(b"never"), moment);
-    assert_eq!(range, Err(Overtaken::Forgotten));
+    assert_eq!(range, Err(WriteConflict::Forgotten));
     assert_eq!(host.recent.check_key(SPACE, b"hot", moment), written(b"hot"));
     let (_later, later) = host.watch();
     assert_eq!(host.recent.check_key(SPACE, b"never", later), Ok(()));
@@ -174,6 +174,6 @@ fn ranges_that_were_forgotten_are_told_as_that() {
         host.recent.note_range(SPACE, &[number, 1], Some(&[number, 2]), ticket.seqno());
     }
     assert!(host.recent.bytes() <= 2000);
-    assert_eq!(host.recent.check_key(SPACE, &[1], moment), Err(Overtaken::Forgotten));
+    assert_eq!(host.recent.check_key(SPACE, &[1], moment), Err(WriteConflict::Forgotten));
     assert_eq!(host.recent.check_key(SPACE, &[99, 1], moment), written(&[99, 1]));
 }

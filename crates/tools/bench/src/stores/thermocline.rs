@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use sync::locks::Mutex;
 use thermocline::{
-    Begun, BegunRmw, Change, Completed, Db, Durability as Reached, EngineKind, Io as DeviceIo,
-    KeyRange, Keyspace, KeyspaceOptions, Operator, Options, Seat,
+    Change, Completed, Db, Durability as Reached, EngineKind, Io as DeviceIo, KeyRange, Keyspace,
+    KeyspaceOptions, Operator, Options, Session as KeyspaceSession, SessionGet, SessionRmw,
 };
 
 use super::variant::{self, Variant};
 use super::{
-    Background, Catalog, DeviceCounts, Durability, Got, Io, OpenOptions, Pairs, Session, Store,
-    StoreError, Told,
+    Background, Catalog, DeviceCounts, Durability, Got, Io, OnRead, OpenOptions, Pairs, Session,
+    Store, StoreError,
 };
 use crate::workload::Workload;
 
@@ -144,14 +144,14 @@ impl Store for Thermocline {
     }
 }
 
-/// One thread's handle, and its seat for overlapping operations.
+/// One thread's handle, and its session for overlapping operations.
 struct Handle<'a> {
     keyspace: &'a Keyspace,
     overlapped: Option<Overlapped>,
 }
 
 struct Overlapped {
-    seat: Seat,
+    session: KeyspaceSession,
     /// The new and the old values of read-modify-writes, by their tags; kept to be used again.
     exchanges: Vec<Arc<Mutex<Exchanged>>>,
 }
@@ -178,17 +178,17 @@ impl Session for Handle<'_> {
     }
 
     fn overlap(&mut self, depth: usize) -> Result<bool, StoreError> {
-        let seat = self.keyspace.seat(depth)?;
-        self.overlapped = Some(Overlapped { seat, exchanges: Vec::new() });
+        let session = self.keyspace.session(depth)?;
+        self.overlapped = Some(Overlapped { session, exchanges: Vec::new() });
         Ok(true)
     }
 
     fn begin_get(&mut self, tag: u64, key: &[u8], value: &mut Vec<u8>) -> Result<Got, StoreError> {
-        Ok(match self.overlapped()?.seat.begin_get(tag, key, value)? {
-            Begun::Found => Got::Found,
-            Begun::Absent => Got::Absent,
-            Begun::Pending => Got::Pending,
-            Begun::Full => Got::Full,
+        Ok(match self.overlapped()?.session.begin_get(tag, key, value)? {
+            SessionGet::Found => Got::Found,
+            SessionGet::Absent => Got::Absent,
+            SessionGet::Pending => Got::Pending,
+            SessionGet::Full => Got::Full,
         })
     }
 
@@ -203,20 +203,20 @@ impl Session for Handle<'_> {
         let exchanged = Arc::clone(overlapped.exchanged(tag));
         exchanged.lock().begin(new);
         let operator = Box::new(PendingExchange(Arc::clone(&exchanged)));
-        Ok(match overlapped.seat.begin_rmw(tag, key, operator)? {
-            BegunRmw::Done(_) => {
+        Ok(match overlapped.session.begin_rmw(tag, key, operator)? {
+            SessionRmw::Done(_) => {
                 let mut exchanged = exchanged.lock();
                 std::mem::swap(old, &mut exchanged.old);
                 if exchanged.found { Got::Found } else { Got::Absent }
             }
-            BegunRmw::Pending => Got::Pending,
-            BegunRmw::Full(_) => Got::Full,
+            SessionRmw::Pending => Got::Pending,
+            SessionRmw::Full(_) => Got::Full,
         })
     }
 
-    fn complete(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize, StoreError> {
-        let Overlapped { seat, exchanges } = self.overlapped()?;
-        let count = seat.complete(waits, &mut |tag, outcome| match outcome {
+    fn complete(&mut self, waits: bool, told: &mut OnRead<'_>) -> Result<usize, StoreError> {
+        let Overlapped { session, exchanges } = self.overlapped()?;
+        let count = session.complete(waits, &mut |tag, outcome| match outcome {
             Ok(Completed::Value(value)) => told(tag, Ok(value)),
             Ok(Completed::Updated(_)) => {
                 let exchanged = exchanges[tag as usize].lock();

@@ -11,7 +11,7 @@ use std::ops::ControlFlow::Continue;
 use std::path::Path;
 
 use serde_json::json;
-use thermocline::{Db, KeyRange, Keyspace, Snapshot, WithEnd};
+use thermocline::{Db, Expiring, KeyRange, Keyspace, Snapshot};
 
 use super::{Context, existing, walk};
 use crate::arguments::Dump;
@@ -107,7 +107,7 @@ fn write_all<W: Write>(
     let progress = Progress::of_pairs("dumping", context.shared.quiet || context.shared.json);
     let mut writer = Writer::new(BufWriter::new(out)).map_err(failed)?;
     for keyspace in keyspaces {
-        write_keyspace(&mut writer, &snapshot, &keyspace.as_stored(), now_ms, &progress)?;
+        write_keyspace(&mut writer, &snapshot, &keyspace.raw(), now_ms, &progress)?;
     }
     let (keyspaces, pairs) = (writer.keyspaces(), writer.pairs());
     let (buffered, bytes) = writer.finish().map_err(failed)?;
@@ -127,7 +127,8 @@ fn write_keyspace(
     let values_end = options.values_end;
     writer.keyspace(keyspace.name(), &options).map_err(failed)?;
     let mut write = |key: &[u8], value: &[u8]| {
-        if values_end && WithEnd::decode(value).map_err(thermocline::Error::from)?.has_ended(now_ms)
+        if values_end
+            && Expiring::decode(value).map_err(thermocline::Error::from)?.is_expired(now_ms)
         {
             return Ok(());
         }

@@ -6,7 +6,7 @@
 use std::io::Read;
 
 use serde_json::json;
-use thermocline::{Error, KeyspaceOptions, WithEnd};
+use thermocline::{Error, Expiring, KeyspaceOptions};
 
 use super::Context;
 use crate::arguments::Put;
@@ -21,9 +21,9 @@ pub(super) fn run(context: &Context, arguments: &Put) -> Outcome {
         text => place.bytes("VALUE", text)?,
     };
     let is_served = server::is_database_name(&place.keyspace);
-    if is_served && place.as_stored {
+    if is_served && place.raw {
         // Before a database is made for it.
-        WithEnd::decode(&value).map_err(Error::NotStored)?;
+        Expiring::decode(&value).map_err(Error::NotStored)?;
     }
     let values_end = is_served || arguments.ttl.is_some();
     let options = context.settings.keyspace().map_err(Failure::usage)?;
@@ -42,13 +42,13 @@ pub(super) fn run(context: &Context, arguments: &Put) -> Outcome {
             Err(error) => return Err(error.into()),
         };
         Ok(match arguments.ttl {
-            Some(ttl) => keyspace.put_for(&key, &value, ttl).map_err(|error| match error {
-                Error::NoEnds { .. } => Failure::usage(format_args!(
+            Some(ttl) => keyspace.put_with_ttl(&key, &value, ttl).map_err(|error| match error {
+                Error::NotExpiring { .. } => Failure::usage(format_args!(
                     "{error}; --ttl with --keyspace and a new name makes such a one"
                 )),
                 error => error.into(),
             })?,
-            None if place.as_stored => keyspace.as_stored().put(&key, &value)?,
+            None if place.raw => keyspace.raw().put(&key, &value)?,
             None => keyspace.put(&key, &value)?,
         })
     })?;

@@ -1,6 +1,6 @@
 //! Forms of values: ended or damaged values are not shown.
 
-use thermocline::WithEnd;
+use thermocline::Expiring;
 
 use super::{Shown, ValueForm};
 
@@ -9,14 +9,14 @@ const NOW_MS: u64 = 1_000;
 #[test]
 fn values_are_shown_until_their_ends() {
     let ending = ValueForm::Ending { now_ms: NOW_MS };
-    let stored = |end_ms| WithEnd { value: b"hi", end_ms }.to_stored();
+    let stored = |end_ms| Expiring { value: b"hi", end_ms }.to_stored();
     let shown = |expires_ms| Ok(Some(Shown { bytes: b"hi", expires_ms }));
     assert_eq!(ending.show(&stored(None)), shown(None));
     assert_eq!(ending.show(&stored(Some(NOW_MS + 1))), shown(Some(NOW_MS + 1)));
     assert_eq!(ending.show(&stored(Some(NOW_MS))), Ok(None));
     let whole = stored(Some(NOW_MS));
-    let as_stored = Shown { bytes: &whole, expires_ms: None };
-    assert_eq!(ValueForm::Stored.show(&whole), Ok(Some(as_stored)));
+    let raw = Shown { bytes: &whole, expires_ms: None };
+    assert_eq!(ValueForm::Stored.show(&whole), Ok(Some(raw)));
 }
 
 #[test]

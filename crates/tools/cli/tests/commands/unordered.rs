@@ -45,12 +45,12 @@ fn a_keyspace_without_order_is_walked_and_its_ranges_refused() {
     // Sizes, with their units; nothing that only a store counts which runs.
     assert!(stats.out.contains("    log_disk_bytes "), "{stats:?}");
     assert!(stats.out.contains("    recovery_us ") && stats.out.contains(" ms\n"), "{stats:?}");
-    assert!(!stats.out.contains("look_ups") && stats.out.contains("INFO"), "{stats:?}");
+    assert!(!stats.out.contains("lookups") && stats.out.contains("INFO"), "{stats:?}");
     let h = &on("stats", db, &["--json"]).json()["keyspaces"][0];
     assert!(h["detail"]["log_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{h}");
-    assert!(h["detail"]["look_ups"].is_null(), "{h}");
+    assert!(h["detail"]["lookups"].is_null(), "{h}");
     let named = h["only_while_running"].as_array().unwrap();
-    assert!(named.iter().any(|name| name == "look_ups"), "{h}");
+    assert!(named.iter().any(|name| name == "lookups"), "{h}");
     let check = on("check", db, &[]);
     assert_eq!(check.code, 0);
     assert!(check.out.contains(" records, old versions and tombstones too; "), "{check:?}");

@@ -41,7 +41,7 @@ impl Operator for Add {
     }
 }
 
-/// Adds one to each counter, all of them on one seat.
+/// Adds one to each counter, all of them in one session.
 fn add_to_all(shared: &Shared, in_place: bool) -> Result<(), String> {
     let mut adds: [Add; KEYS] = std::array::from_fn(|_| Add { in_place });
     let operators = adds.iter_mut().map(|add| add as &mut dyn Operator);

@@ -13,7 +13,7 @@ use super::value;
 use crate::Fixture;
 use crate::draw::Draw;
 use crate::host::Opened;
-use crate::in_flight::{Begun, InFlight};
+use crate::in_flight::{InFlight, LookupStart};
 use crate::model::Pair;
 use crate::operation::Step;
 use crate::sequential::collect;
@@ -111,10 +111,10 @@ fn get_all(shared: &Shared, pin: &Pin, pairs: &[Pair]) -> Result<(), String> {
         loop {
             let begun = gets.begin(tag, key, At::Pin(pin)).map_err(|error| error.to_string())?;
             match begun {
-                Begun::Found(value) => drop(found.insert(tag, Some(value))),
-                Begun::Absent => drop(found.insert(tag, None)),
-                Begun::Pending => {}
-                Begun::Full => {
+                LookupStart::Found(value) => drop(found.insert(tag, Some(value))),
+                LookupStart::Absent => drop(found.insert(tag, None)),
+                LookupStart::Pending => {}
+                LookupStart::Full => {
                     std::thread::yield_now();
                     gets.complete(true);
                     continue;

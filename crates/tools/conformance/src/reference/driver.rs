@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use device::Device;
 use engine::{
-    Capabilities, CheckReport, Driver, Error, MemoryUse, Op, Result, Salvaged, TakeSound, opened,
+    Capabilities, CheckReport, Driver, Error, MemoryUse, Op, Result, SalvageSink, Salvaged, opened,
 };
 
 use super::versions::Pair;
@@ -60,7 +60,7 @@ fn pairs(device: &Arc<dyn Device>) -> Result<(engine::SeqNo, Vec<Pair>)> {
     }
 }
 
-fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Salvaged> {
+fn salvage(device: &Arc<dyn Device>, take: &mut SalvageSink<'_>) -> Result<Salvaged> {
     let mut salvaged = Salvaged::default();
     let Some((persisted, pairs)) = salvaged.sound(pairs(device), || None)? else {
         return Ok(salvaged);

@@ -2,20 +2,20 @@
 
 use proptest::prelude::*;
 
-use super::{WithEnd, replace_end};
+use super::{Expiring, replace_end};
 
 #[test]
 fn the_documented_examples_are_what_is_stored() {
-    let lasting = WithEnd { value: b"hi", end_ms: None };
+    let lasting = Expiring { value: b"hi", end_ms: None };
     assert_eq!(lasting.to_stored(), [0x68, 0x69, 0x01]);
-    let ending = WithEnd { value: b"hi", end_ms: Some(1_108_152_157_446) };
+    let ending = Expiring { value: b"hi", end_ms: Some(1_108_152_157_446) };
     assert_eq!(ending.to_stored(), [0x68, 0x69, 6, 5, 4, 3, 2, 1, 0, 0, 0x02]);
-    assert_eq!(WithEnd { value: b"", end_ms: None }.to_stored(), [0x01]);
+    assert_eq!(Expiring { value: b"", end_ms: None }.to_stored(), [0x01]);
 }
 
 #[test]
 fn what_is_none_is_refused_with_its_reason() {
-    let what = |stored: &[u8]| WithEnd::decode(stored).unwrap_err().what;
+    let what = |stored: &[u8]| Expiring::decode(stored).unwrap_err().what;
     assert!(what(b"").contains("no tag"));
     assert!(what(&[1, 0, 0]).contains("unknown tag 0x00"));
     for count in 0..8 {
@@ -27,11 +27,11 @@ fn what_is_none_is_refused_with_its_reason() {
 
 #[test]
 fn a_value_ends_at_its_end_and_not_before() {
-    let at = |end_ms| WithEnd { value: b"", end_ms };
-    assert!(!at(None).has_ended(u64::MAX));
-    assert!(at(Some(0)).has_ended(0));
-    assert!(!at(Some(5)).has_ended(4) && at(Some(5)).has_ended(5));
-    assert!(!at(Some(u64::MAX)).has_ended(u64::MAX - 1));
+    let at = |end_ms| Expiring { value: b"", end_ms };
+    assert!(!at(None).is_expired(u64::MAX));
+    assert!(at(Some(0)).is_expired(0));
+    assert!(!at(Some(5)).is_expired(4) && at(Some(5)).is_expired(5));
+    assert!(!at(Some(u64::MAX)).is_expired(u64::MAX - 1));
 }
 
 proptest! {
@@ -41,18 +41,18 @@ proptest! {
         end_ms in prop::option::of(any::<u64>()),
         other_ms: u64,
     ) {
-        let whole = WithEnd { value: &value, end_ms };
+        let whole = Expiring { value: &value, end_ms };
         let mut stored = whole.to_stored();
-        prop_assert_eq!(WithEnd::decode(&stored), Ok(whole));
+        prop_assert_eq!(Expiring::decode(&stored), Ok(whole));
         prop_assert_eq!(replace_end(&mut stored, other_ms), end_ms.is_some());
         let end_ms = end_ms.map(|_| other_ms);
-        prop_assert_eq!(WithEnd::decode(&stored), Ok(WithEnd { value: &value, end_ms }));
+        prop_assert_eq!(Expiring::decode(&stored), Ok(Expiring { value: &value, end_ms }));
     }
 
     #[test]
     fn any_bytes_decode_to_what_encodes_to_them(mut bytes in prop::collection::vec(any::<u8>(), 0..30), tag in 0..4_u8) {
         bytes.push(tag);
-        if let Ok(whole) = WithEnd::decode(&bytes) {
+        if let Ok(whole) = Expiring::decode(&bytes) {
             prop_assert_eq!(whole.to_stored(), bytes);
         }
     }

@@ -1,6 +1,6 @@
 //! The counts of chunks and their digests by lookups, however often they are begun.
 
-use conformance::{Begun, InFlight};
+use conformance::{InFlight, LookupStart};
 use engine::{At, Engine};
 use reads::BlockingReads;
 
@@ -77,8 +77,8 @@ fn a_get_that_is_begun_again_counts_its_digest_once() {
         let key = key(*number);
         let known = engine.try_get(&key, &mut into).expect("it is open");
         assert_eq!(known, None, "key {number} is on disk");
-        assert_eq!(reads.begin(*number, &key, At::Newest), Ok(Begun::Pending));
-        assert_eq!(reads.begin(0, &key, At::Newest), Ok(Begun::Full));
+        assert_eq!(reads.begin(*number, &key, At::Newest), Ok(LookupStart::Pending));
+        assert_eq!(reads.begin(0, &key, At::Newest), Ok(LookupStart::Full));
         reads.finish();
         assert_eq!(reads.ended[number].value, Ok(Some(value(*number, 0, 8).to_vec())));
         assert_eq!(hits() - before, done);

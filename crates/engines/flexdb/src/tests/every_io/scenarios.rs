@@ -6,7 +6,7 @@ use engine::{Direction, Engine, KeyRange, ResizableMemory};
 
 use super::{Run, Scenario};
 use crate::Options;
-use crate::tests::fragmented::pass_a_second;
+use crate::tests::fragmented_queue::pass_a_second;
 use crate::tests::stores::{key, scan, small};
 
 const MEMORY_BYTES: u64 = 1 << 20;

@@ -181,7 +181,7 @@ impl Model {
         threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
         let shared = &self.bench.store.shared;
         stalls.fetch_add(shared.admission.writers.stalls(), SeqCst);
-        assert!(!shared.family.memory().has_reservations(), "a reservation is outstanding");
+        assert!(!shared.memtables.memory().has_reservations(), "a reservation is outstanding");
     }
 }
 
@@ -210,7 +210,7 @@ fn reserve_beside_close() {
     let threads =
         vec![model.writer(0), model.writer(1), model.section(), model.worker(), model.does(closer)];
     model.join(threads, &STALLS_BESIDE_CLOSE);
-    assert_eq!(model.bench.store.shared.family.memory().bytes(), 0, "a closed store has memory");
+    assert_eq!(model.bench.store.shared.memtables.memory().bytes(), 0, "a closed store has memory");
 }
 
 #[test]

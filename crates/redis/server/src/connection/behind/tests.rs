@@ -1,17 +1,17 @@
 //! Replies come out in the order of their commands, in any order of their lookups.
 
 use super::{Behind, Waiting};
-use crate::commands::Waits;
+use crate::commands::Parked;
 use crate::protocol::Parser;
 use crate::protocol::{Bounds, Step};
-use crate::store::seat::Purpose;
+use crate::store::session::Purpose;
 
 fn waiting(key: &str) -> Waiting {
     let line = format!("GET {key}\r\n");
     let mut parser = Parser::default();
     let step = parser.step(line.as_bytes(), &Bounds::UNAUTHENTICATED);
     assert!(matches!(step, Step::Command { .. }));
-    let waits = Waits { command: 0, purpose: Purpose::Read, is_muted: false, begun: None };
+    let waits = Parked { command: 0, purpose: Purpose::Read, is_muted: false, begun: None };
     Waiting::new(waits, parser.args(line.as_bytes()), 1, None)
 }
 

@@ -7,8 +7,8 @@ use environment::Environment;
 use workers::{Order, Pool};
 
 use super::plan::{fewer, plan};
-use super::trail::Note;
-use super::{Collected, NOTED_FEW, Pace, Tracking, Trail};
+use super::victim_map::Note;
+use super::{Collected, NOTED_FEW, Pace, Tracking, VictimMap};
 use crate::data::{Geometry, SegmentView};
 use crate::log::{Change, Piece};
 use crate::planted::{Planted, must_be_found};
@@ -114,8 +114,8 @@ fn a_trail_follows_what_is_done_while_it_is_made_and_after() {
     };
     tracking.note(&splice(0, 0, 1));
     tracking.begin(2);
-    let mut trail = Trail::of(&tree.snapshot(), geometry, &[1, 3], 2).expect("two extents");
-    assert!(Trail::of(&tree.snapshot(), geometry, &[1, 3], 1).is_none());
+    let mut trail = VictimMap::of(&tree.snapshot(), geometry, &[1, 3], 2).expect("two extents");
+    assert!(VictimMap::of(&tree.snapshot(), geometry, &[1, 3], 1).is_none());
     // Meanwhile: ten bytes are inserted before all, and the middle of the first victim is replaced.
     let changes = [splice(0, 0, 10), splice(140, 20, 30)];
     changes.iter().for_each(|change| tracking.note(change));
@@ -164,7 +164,7 @@ fn more_changes_than_are_noted_while_a_trail_is_made_are_followed_all_the_same()
         writer.tracking.begin(NOTED_FEW);
         (victims, shared.snapshot())
     };
-    let trail = Trail::of(snapshot.tree(), shared.data.geometry, &victims, u64::MAX);
+    let trail = VictimMap::of(snapshot.tree(), shared.data.geometry, &victims, u64::MAX);
     let trail = trail.expect("however many extents there are");
     for number in 0..2 * NOTED_FEW {
         let at = number * 613 % (model.len() - 600);

@@ -159,7 +159,7 @@ fn one_job_is_of_level_0_where_it_slows_writers_down() {
     let version = version(&yard, tables);
     let shape = Shape { level1_bytes: 1, level0_tables_slow: 12, ..shape() };
     let level0_bytes = |times| version.level_bytes(0) / times;
-    let levels = |level0_bytes, claims: &[Claim]| -> Vec<usize> {
+    let levels = |level0_bytes, claims: &[CompactionClaim]| -> Vec<usize> {
         let jobs = plan(&version, &shape, level0_bytes, claims, JOBS_MAX);
         let mut levels: Vec<usize> = jobs.iter().map(|job| job.from).collect();
         levels.sort_unstable();
@@ -167,7 +167,7 @@ fn one_job_is_of_level_0_where_it_slows_writers_down() {
     };
     assert_eq!(levels(level0_bytes(5), &[]), [2, 3, 4, 5], "writers are not slowed down");
     assert_eq!(levels(level0_bytes(7), &[]), [0, 2, 3, 4]);
-    let claim = Claim { from: 0, to: 1, smallest: b"x".to_vec(), largest: b"z".to_vec() };
+    let claim = CompactionClaim { from: 0, to: 1, smallest: b"x".to_vec(), largest: b"z".to_vec() };
     assert_eq!(levels(level0_bytes(7), &[claim]), [2, 3, 4, 5], "it has one");
     assert_eq!(levels(1, &[]), [0, 2, 3, 4], "by its bytes it is the most pressed");
 }
@@ -188,13 +188,13 @@ fn what_meets_a_job_under_way_waits() {
     let yard = Yard::new();
     let version =
         version(&yard, &[(0, &["a", "c"]), (0, &["b", "d"]), (0, &["x", "z"]), (0, &["y"])]);
-    let claim = |smallest: &[u8], largest: &[u8], from| Claim {
+    let claim = |smallest: &[u8], largest: &[u8], from| CompactionClaim {
         from,
         to: from + 1,
         smallest: smallest.to_vec(),
         largest: largest.to_vec(),
     };
-    let uppers = |claims: &[Claim]| -> Vec<Vec<u64>> {
+    let uppers = |claims: &[CompactionClaim]| -> Vec<Vec<u64>> {
         plan(&version, &shape(), u64::MAX, claims, JOBS_MAX)
             .iter()
             .map(|job| numbers(&job.upper))

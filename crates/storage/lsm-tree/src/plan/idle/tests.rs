@@ -15,7 +15,7 @@ fn version(tables: &[(usize, &[&str])]) -> Version {
 }
 
 /// The tables of each job, those of Level 0 first.
-fn planned(version: &Version, claims: &[Claim]) -> Vec<(Vec<u64>, Vec<u64>)> {
+fn planned(version: &Version, claims: &[CompactionClaim]) -> Vec<(Vec<u64>, Vec<u64>)> {
     let numbers = |tables: &[std::sync::Arc<crate::table::Table>]| -> Vec<u64> {
         tables.iter().map(|table| table.summary().id.number).collect()
     };
@@ -53,8 +53,8 @@ fn what_spares_most_for_what_it_writes_comes_first() {
     // Three small tables, two small ones, two large ones.
     let all = [(vec![5, 6, 7], vec![]), (vec![3, 4], vec![]), (vec![1, 2], vec![])];
     assert_eq!(planned(&version, &[]), all);
-    let claim = Claim::of(0..=1, b"z", b"zz");
+    let claim = CompactionClaim::of(0..=1, b"z", b"zz");
     assert_eq!(planned(&version, &[claim]), [all[0].clone(), all[2].clone()]);
-    let below = Claim::of(1..=2, b"z", b"zz");
+    let below = CompactionClaim::of(1..=2, b"z", b"zz");
     assert_eq!(planned(&version, &[below]), [all[0].clone(), all[2].clone()]);
 }

@@ -28,7 +28,7 @@ fn version(yard: &Yard, tables: &[(usize, &[&str])]) -> Version {
 }
 
 /// Returns the level that a table of these keys goes to.
-fn level(yard: &Yard, version: &Version, claims: &[Claim], keys: &[&str]) -> usize {
+fn level(yard: &Yard, version: &Version, claims: &[CompactionClaim], keys: &[&str]) -> usize {
     let table = yard.of_keys(99, keys);
     let places = plan_ingest(version, &shape(), claims, &[table.summary().clone()]);
     yard.store.remove(99).expect("memory removes");
@@ -88,6 +88,6 @@ fn it_keeps_out_of_the_way_of_jobs() {
     let places = plan_ingest(&version, &shape(), &claims, &[table]);
     let claim = places[0].claim.clone().expect("Level 1 is claimed");
     assert!(!claims[0].meets(&claim));
-    let meets = |from| Claim::of(from..=from + 1, b"a", b"e1").meets(&claim);
+    let meets = |from| CompactionClaim::of(from..=from + 1, b"a", b"e1").meets(&claim);
     assert_eq!([0, 1, 2].map(meets), [true, true, false]);
 }

@@ -67,7 +67,7 @@ fn a_group_of_level_0_goes_as_one() {
 fn what_has_most_tombstones_comes_first_unless_somebody_works_on_it() {
     let version = version(&[(1, &["-a"]), (1, &["-m", "-n"])]);
     assert_eq!(planned(&version, 9), Some((1, 1, vec![2], vec![])));
-    let claim = Claim::of(1..=2, b"n", b"z");
+    let claim = CompactionClaim::of(1..=2, b"n", b"z");
     let job = plan_tombstones(&version, SeqNo::new(9), &[claim]).expect("the other one is free");
     assert_eq!(job.upper[0].summary().id.number, 1);
 }

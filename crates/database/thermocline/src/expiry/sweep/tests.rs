@@ -1,0 +1,78 @@
+//! A pass of the removal during a write.
+
+use std::sync::OnceLock;
+
+use engine::Change;
+
+use super::*;
+use crate::expiry::ValueForm;
+use crate::options::{KeyspaceOptions, Options};
+use crate::rmw::Advance;
+use crate::stand_in::StandIn;
+
+/// An engine asks the operator first, and has the value a moment later.
+#[test]
+fn an_end_is_known_although_a_pass_came_between_the_answer_and_the_value() {
+    let (environment, clock) = Environment::simulated(7);
+    let options =
+        Options { environment: environment.clone(), removal_interval: None, ..Options::default() };
+    let db = Db::open_on(device::memory(), "removal", options).unwrap();
+    let place: Arc<OnceLock<Weak<KeyspaceEntry>>> = Arc::default();
+    let (filled, inner) = (Arc::clone(&place), Arc::clone(&db.inner.0));
+    let passing = environment.clone();
+    let within_rmw = Box::new(move || {
+        let slot = filled.get().unwrap().upgrade().unwrap();
+        let time = Time { environment: &passing, begun: passing.now(), most: None };
+        assert_eq!(inner.go_on(&slot, &slot.last_generation(), 1, time), (false, false));
+    });
+    let engine = Box::new(StandIn { within_rmw, ..StandIn::default() });
+    let expiry = Some(Expiry::new(environment.clone()));
+    let (dir, device) = ("keyspaces/s/9".to_owned(), Arc::clone(&db.inner.device));
+    let instance = KeyspaceInstance::new(9, false, engine, dir, device, None, expiry);
+    let options =
+        KeyspaceOptions { journaled: false, values_end: true, ..KeyspaceOptions::default() };
+    let slot = Arc::new(KeyspaceEntry::new("s", options, instance));
+    place.set(Arc::downgrade(&slot)).unwrap();
+    let end_ms = environment.wall_ms() + 1000;
+    let stored = Expiring { value: b"value", end_ms: Some(end_ms) }.to_stored();
+    let mut put = |_: Option<&[u8]>| Change::Put(stored.clone());
+    let advanced = db.inner.advance_rmw(&slot, ValueForm::Stored, b"key", &mut put).unwrap();
+    assert!(matches!(advanced, Advance::Done(Some(_))));
+    let instance = slot.last_generation();
+    assert!(!is_due(&instance, 2), "nothing has ended yet");
+    clock.set_wall(Duration::from_millis(end_ms));
+    assert!(is_due(&instance, 2), "the end was forgotten");
+}
+
+/// The first pass over many keys takes long, and clients read its figures meanwhile.
+#[test]
+fn the_first_pass_shows_about_how_many_keys_there_are() {
+    const KEYS: u64 = 4000;
+    let (environment, _clock) = Environment::simulated(7);
+    let options =
+        Options { environment: environment.clone(), removal_interval: None, ..Options::default() };
+    let db = Db::open_on(device::memory(), "removal", options).unwrap();
+    for (name, engine) in [("hashed", crate::EngineKind::F2), ("ordered", crate::EngineKind::Lsm)] {
+        let options = KeyspaceOptions { engine, values_end: true, ..KeyspaceOptions::default() };
+        let keyspace = db.keyspace(name, options).unwrap();
+        for key in 0..KEYS {
+            let ttl = Duration::from_secs(1000);
+            match key % 2 {
+                0 => keyspace.put(&key.to_le_bytes(), b"value").unwrap(),
+                _ => keyspace.put_with_ttl(&key.to_le_bytes(), b"value", ttl).unwrap(),
+            };
+        }
+        let slot = db.inner.0.slots.read().get(name).cloned().unwrap();
+        let time = Time { environment: &environment, begun: environment.now(), most: None };
+        let instance = slot.last_generation();
+        assert_eq!(db.inner.0.go_on(&slot, &instance, 1, time), (true, false));
+        let stats = keyspace.expiry_stats().unwrap().unwrap();
+        assert_eq!(stats.passes, 0, "it is under way");
+        let expected = if engine == crate::EngineKind::F2 { KEYS } else { SLICE_PAIRS };
+        assert!(stats.keys.abs_diff(expected) < expected / 5, "{} keys in {name}", stats.keys);
+        assert!(stats.keys_with_end.abs_diff(expected / 2) < expected / 5);
+        while db.inner.0.go_on(&slot, &instance, 1, time).0 {}
+        let stats = keyspace.expiry_stats().unwrap().unwrap();
+        assert_eq!((stats.passes, stats.keys, stats.keys_with_end), (1, KEYS, KEYS / 2));
+    }
+}

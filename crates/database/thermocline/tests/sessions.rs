@@ -1,0 +1,261 @@
+//! Operations of a keyspace that overlap: on a thread's session, and gets as futures.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use tempfile::TempDir;
+use thermocline::{
+    AsyncGet, Completed, Db, EngineKind, Error, Keyspace, KeyspaceOptions, Options, Result,
+    SessionGet,
+};
+
+const KEYS: u32 = 40_000;
+
+fn key(number: u32) -> [u8; 4] {
+    number.to_be_bytes()
+}
+
+fn value(number: u32) -> Vec<u8> {
+    number.to_le_bytes().repeat(250)
+}
+
+/// A database with so little memory that most of its pairs are on disk alone.
+fn open(dir: &TempDir, engine: EngineKind) -> (Db, Keyspace) {
+    let memory_bytes = if engine == EngineKind::F2 { 12 << 20 } else { 1 << 30 };
+    let db = Db::open(dir.path(), Options { memory_bytes, ..Options::default() }).unwrap();
+    let space = db
+        .keyspace("s", KeyspaceOptions { engine, journaled: false, ..Default::default() })
+        .unwrap();
+    for number in 0..KEYS {
+        space.put(&key(number), &value(number)).unwrap();
+    }
+    (db, space)
+}
+
+struct Unpark(Thread, AtomicU64);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.1.fetch_add(1, SeqCst);
+        self.0.unpark();
+    }
+}
+
+/// Polls all of them until they are done, sleeping in between. Returns how many were pending when
+/// they were polled first.
+fn join(futures: Vec<AsyncGet>, done: &mut dyn FnMut(usize, Result<Option<Vec<u8>>>)) -> usize {
+    let unpark = Arc::new(Unpark(thread::current(), AtomicU64::new(0)));
+    let waker = Waker::from(Arc::clone(&unpark));
+    let mut left: Vec<(usize, AsyncGet)> = futures.into_iter().enumerate().collect();
+    let mut pending = None;
+    loop {
+        let woken = unpark.1.load(SeqCst);
+        left.retain_mut(|(index, future)| {
+            match Pin::new(future).poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(outcome) => done(*index, outcome),
+                Poll::Pending => return true,
+            }
+            false
+        });
+        let pended = *pending.get_or_insert(left.len());
+        if left.is_empty() {
+            return pended;
+        }
+        while unpark.1.load(SeqCst) == woken {
+            thread::park();
+        }
+    }
+}
+
+#[test]
+fn futures_find_what_blocking_gets_find() {
+    let dir = TempDir::new().unwrap();
+    let (db, space) = open(&dir, EngineKind::F2);
+    let numbers: Vec<u32> = (0..KEYS + 100).step_by(17).collect();
+    let futures = numbers.iter().map(|number| space.get_async(&key(*number))).collect();
+    let mut told = BTreeSet::new();
+    let pended = join(futures, &mut |index, outcome| {
+        let number = numbers[index];
+        let expected = (number < KEYS).then(|| value(number));
+        assert_eq!(outcome.unwrap(), expected, "{number}");
+        assert!(told.insert(number));
+    });
+    assert_eq!(told.len(), numbers.len());
+    assert!(pended > numbers.len() / 2, "{pended} were pending");
+    db.close().unwrap();
+    assert_eq!(
+        join(vec![space.get_async(b"k")], &mut |_, got| assert_eq!(got, Err(Error::Closed))),
+        0
+    );
+}
+
+#[test]
+fn many_threads_await_at_once() {
+    let dir = TempDir::new().unwrap();
+    let (_db, space) = open(&dir, EngineKind::F2);
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let space = &space;
+            scope.spawn(move || {
+                for round in 0..60 {
+                    let numbers: Vec<u32> =
+                        (0..20).map(|at| (round * 977 + at * 1511 + thread * 31) % KEYS).collect();
+                    let futures = numbers.iter().map(|number| space.get_async(&key(*number)));
+                    join(futures.collect(), &mut |index, outcome| {
+                        assert_eq!(outcome.unwrap(), Some(value(numbers[index])));
+                    });
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn futures_that_are_dropped_are_in_nobodys_way() {
+    let dir = TempDir::new().unwrap();
+    let (db, space) = open(&dir, EngineKind::F2);
+    let waker = Waker::noop();
+    for round in 0..50 {
+        let mut futures: Vec<AsyncGet> =
+            (0..100).map(|at| space.get_async(&key((round * 331 + at * 97) % KEYS))).collect();
+        for future in &mut futures {
+            let _ = Pin::new(future).poll(&mut Context::from_waker(waker));
+        }
+        let last = futures.pop().into_iter().collect();
+        drop(futures);
+        join(last, &mut |_, outcome| assert!(outcome.unwrap().is_some()));
+    }
+    db.close().unwrap();
+}
+
+#[test]
+fn whoever_waits_when_the_database_closes_is_told_so() {
+    let dir = TempDir::new().unwrap();
+    let (db, space) = open(&dir, EngineKind::F2);
+    let mut futures: Vec<AsyncGet> =
+        (0..2_000).map(|at| space.get_async(&key(at * 19 % KEYS))).collect();
+    for future in &mut futures {
+        let _ = Pin::new(future).poll(&mut Context::from_waker(Waker::noop()));
+    }
+    db.close().unwrap();
+    let (mut closed, mut found) = (0, 0);
+    join(futures, &mut |_, outcome| match outcome {
+        Ok(Some(_)) => found += 1,
+        Err(Error::Closed) => closed += 1,
+        other => panic!("{other:?}"),
+    });
+    assert!(closed > 0, "{found} were found");
+}
+
+/// As with an executor, the waker holds the task, here the last handle: the thread that serves the
+/// futures drops it.
+#[test]
+fn a_waker_may_close_the_database() {
+    struct Task(Mutex<Option<AsyncGet>>);
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            let future = self.0.lock().unwrap().take();
+            drop(future);
+        }
+    }
+    let dir = TempDir::new().unwrap();
+    let (db, space) = open(&dir, EngineKind::F2);
+    let task = Arc::new(Task(Mutex::default()));
+    let waker = Waker::from(Arc::clone(&task));
+    let mut place = task.0.lock().unwrap();
+    let future = place.insert(space.get_async(&key(0)));
+    assert!(Pin::new(future).poll(&mut Context::from_waker(&waker)).is_pending());
+    drop((db, space));
+    drop(place);
+    let reopened = loop {
+        match Db::open(dir.path(), Options { memory_bytes: 12 << 20, ..Options::default() }) {
+            Ok(db) => break db,
+            Err(error) => assert!(matches!(error, Error::InUse { .. }), "{error}"),
+        }
+        thread::yield_now();
+    };
+    assert!(task.0.lock().unwrap().is_none(), "it was woken");
+    let options =
+        KeyspaceOptions { engine: EngineKind::F2, journaled: false, ..Default::default() };
+    let space = reopened.keyspace("s", options).unwrap();
+    assert_eq!(space.get(&key(7)).unwrap(), Some(value(7)));
+}
+
+#[test]
+fn what_is_in_memory_is_there_at_once() {
+    let dir = TempDir::new().unwrap();
+    let (_db, space) = open(&dir, EngineKind::Memory);
+    let futures = (0..100).map(|number| space.get_async(&key(number))).collect();
+    let pended = join(futures, &mut |index, outcome| {
+        assert_eq!(outcome.unwrap(), Some(value(index as u32)));
+    });
+    assert_eq!(pended, 0);
+    let mut session = space.session(2).unwrap();
+    let mut into = Vec::new();
+    for number in 0..10 {
+        assert_eq!(session.begin_get(0, &key(number), &mut into).unwrap(), SessionGet::Found);
+        assert_eq!(into, value(number));
+    }
+    assert_eq!(session.begin_get(0, b"nobody", &mut into).unwrap(), SessionGet::Absent);
+    assert_eq!(session.complete(true, &mut |_, _| panic!("nothing is pending")).unwrap(), 0);
+}
+
+#[test]
+fn a_pending_get_of_a_cleared_keyspace_has_the_value_from_before_or_after() {
+    let dir = TempDir::new().unwrap();
+    let (_db, space) = open(&dir, EngineKind::F2);
+    let mut session = space.session(8).unwrap();
+    let mut into = Vec::new();
+    let mut number = 0;
+    while session.begin_get(u64::from(number), &key(number), &mut into).unwrap() != SessionGet::Full
+    {
+        number += 1;
+    }
+    assert_eq!(session.pending(), 8);
+    space.clear().unwrap();
+    for number in (0..number).step_by(2) {
+        space.put(&key(number), b"new").unwrap();
+    }
+    // A lookup that ends in memory needs no room.
+    assert_eq!(session.begin_get(0, &key(0), &mut into).unwrap(), SessionGet::Found);
+    assert_eq!(into, b"new");
+    assert_eq!(session.begin_get(0, &key(1), &mut into).unwrap(), SessionGet::Absent);
+    let mut count = 0;
+    while session.pending() > 0 {
+        let told = session.complete(true, &mut |tag, found| {
+            let Completed::Value(found) = found.unwrap() else { panic!("a get") };
+            let now = tag.is_multiple_of(2).then_some(&b"new"[..]);
+            assert!(found == now || found == Some(&value(tag as u32)[..]), "{tag}: {found:?}");
+        });
+        count += told.unwrap();
+    }
+    assert_eq!(count, 8);
+}
+
+/// A session keeps neither the memory nor the files of a keyspace that was cleared.
+#[test]
+fn a_seat_keeps_no_engine() {
+    let dir = TempDir::new().unwrap();
+    let (_db, space) = open(&dir, EngineKind::F2);
+    let mut session = space.session(8).unwrap();
+    let mut into = Vec::new();
+    let mut is_pending =
+        |number: u32| session.begin_get(0, &key(number), &mut into).unwrap() == SessionGet::Pending;
+    assert!((0..100_000).any(&mut is_pending), "one is on the device");
+    let files = || -> Vec<_> {
+        let keyspaces = std::fs::read_dir(dir.path().join("keyspaces")).unwrap();
+        let instances = keyspaces.flat_map(|one| std::fs::read_dir(one.unwrap().path()).unwrap());
+        instances.map(|one| one.unwrap().path()).collect()
+    };
+    let before = files();
+    space.clear().unwrap();
+    let after = files();
+    assert_eq!(after.len(), 1, "{after:?}");
+    assert_ne!(after, before);
+}
