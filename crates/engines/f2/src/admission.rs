@@ -26,6 +26,7 @@ use sync::locks::Mutex;
 
 use crate::failing_compactions::FLUSH;
 use crate::ops::{record_bytes, unordered};
+use crate::planted::{Planted, is_planted};
 use crate::record::Shape;
 use crate::store::Shared;
 
@@ -60,6 +61,8 @@ const PACE: DebtPolicy = DebtPolicy {
 const WAIT_MAX: Duration = Duration::from_secs(2);
 const WAIT_STEP: Duration = Duration::from_millis(10);
 
+#[cfg(all(test, shuttle, not(loom)))]
+mod models;
 #[cfg(test)]
 mod tests;
 
@@ -192,7 +195,8 @@ impl Shared {
         wait: Wait,
     ) -> Result<Option<Reservation<'_>>> {
         let size = self.check_admission(demand, wait)?;
-        match wait {
+        let waits_anyway = wait == Wait::No && is_planted(Planted::WaitedAnyway);
+        match if waits_anyway { Wait::Yes } else { wait } {
             Wait::No => self.try_reserve(size),
             Wait::Yes => {
                 self.note_new_page();

@@ -23,8 +23,9 @@ use engine::{BackgroundErrors, DeviceReads, Health, Host, Result, Superblock};
 use environment::Environment;
 use rand::Rng;
 use reads::ReadPool;
+use sync::Mutex;
 use sync::epoch::Epochs;
-use sync::locks::{Mutex, RwLock};
+use sync::locks::RwLock;
 use workers::{Group, Stopped};
 
 use crate::address::LogAddress;

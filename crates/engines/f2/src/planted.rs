@@ -107,6 +107,14 @@ pub(crate) enum Planted {
     CreditForOneAttempt,
     /// Reserved pages are counted after the log was found to have room.
     PagesCountedLate,
+    /// A writer that waits for pages believes that one flush has made room for them.
+    RoomBelieved,
+    /// A reservation that must not wait waits for room.
+    WaitedAnyway,
+    /// A close releases the files while a writer flushes.
+    ClosedUnderFlush,
+    /// A store that is closed refuses no write.
+    ClosedUnsaid,
     /// A thread that finds a page full turns it, even if another one has.
     TurnedTwice,
     /// Changes in place continue while the log is cut.

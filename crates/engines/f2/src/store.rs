@@ -12,8 +12,9 @@ use engine::{
 };
 use memory_budget::Account;
 use reads::ReadPool;
+use sync::Mutex;
 use sync::epoch::Epochs;
-use sync::locks::{Mutex, RwLock};
+use sync::locks::RwLock;
 use workers::{Group, StopToken};
 
 use crate::admission::Admission;
@@ -217,16 +218,15 @@ impl Engine for Store {
     }
 
     fn close(&self) -> Result<()> {
-        self.shared.health.close();
+        if !is_planted(Planted::ClosedUnsaid) {
+            self.shared.health.close();
+        }
         let panics = self.shared.workers.stop();
         // The next opening removes files that stay.
         let _left: Result<()> = self.shared.leave_room();
         self.shared.checkpointer.lock().close();
         self.shared.reads.close();
-        for log in self.shared.logs().into_iter().flatten() {
-            log.record_reads.close();
-            log.segments.close();
-        }
+        self.shared.logs().into_iter().flatten().for_each(|log| log.close());
         engine::stopped(panics)
     }
 }

@@ -7,6 +7,7 @@ use memtable::MemtableMemory;
 use workers::Group;
 
 use crate::WriteController;
+use crate::planted::{Planted, is_planted};
 
 /// The parts of a store that its admission of writes uses.
 #[derive(Clone, Copy)]
@@ -106,7 +107,8 @@ pub trait Admits: Room + Sized {
         if bytes > limit && wait != Wait::Replay {
             return Err(Error::WriteTooLarge { bytes, limit });
         }
-        match wait {
+        let waits_anyway = wait == Wait::No && is_planted(Planted::WaitedAnyway);
+        match if waits_anyway { Wait::Yes } else { wait } {
             Wait::No if self.delay() > 0 => Ok(None),
             Wait::No => Ok(self.try_grant(size)),
             Wait::Yes => {
@@ -191,6 +193,8 @@ pub trait Admits: Room + Sized {
     fn return_room(&self, bytes: u64) {
         let Parts { writers, group, memory, .. } = self.parts();
         memory.give_back(bytes);
-        writers.note_returned(group);
+        if !is_planted(Planted::ReturnedUnseen) {
+            writers.note_returned(group);
+        }
     }
 }

@@ -20,6 +20,8 @@
 
 mod admits;
 mod attempts;
+#[doc(hidden)]
+pub mod planted;
 mod write_controller;
 
 pub use admits::{Admits, Parts};

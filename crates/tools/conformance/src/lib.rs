@@ -73,6 +73,8 @@ pub mod session;
 mod suite;
 mod text;
 mod trace;
+#[cfg(shuttle)]
+pub mod waiting_writers;
 mod waits;
 
 pub use bench::{Bench, Cranked, Journaled, Pairs, cranked_host, detail, key, scan};

@@ -11,10 +11,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use device::Buffer;
 use engine::Result;
 use sync::atomic::Ordering;
+use sync::thread::at_device;
 
 use super::{BLOCK_BYTES, HybridLog};
 use crate::address::LogAddress;
 use crate::held_room::HeldRoom;
+use crate::planted::{Planted, is_planted};
 use crate::record::{WORD_BYTES, stamp};
 
 /// The state that one flush keeps for the next.
@@ -59,6 +61,16 @@ impl HybridLog {
         Ok(())
     }
 
+    /// Releases the files of a log of a closed store, once the flush that is under way has ended. A
+    /// writer that waits for room may flush while its store is closed. It would take a released
+    /// segment for a new one, and remove its file.
+    pub(crate) fn close(&self) {
+        let waits = !is_planted(Planted::ClosedUnderFlush);
+        let _flusher = waits.then(|| self.flusher.lock());
+        self.record_reads.close();
+        self.segments.close();
+    }
+
     fn write_out(&self, flusher: &mut Flusher, from: LogAddress, to: LogAddress) -> Result<()> {
         let len = (to.get() - from.get()) as usize;
         let page_bytes = self.geometry.page_bytes() as usize;
@@ -70,6 +82,7 @@ impl HybridLog {
             // Acquire of `SAFE_READ_ONLY` ordered this after the last change.
             *chunk = word.load(Ordering::Relaxed).to_le_bytes();
         }
+        at_device();
         let number = self.geometry.segment(from);
         let segment =
             HeldRoom::spend(&self.ballast, BLOCK_BYTES, || self.segments.of_write(number))?;

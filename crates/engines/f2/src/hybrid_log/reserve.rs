@@ -30,9 +30,8 @@
 use std::sync::Arc;
 
 use engine::{Error, Reservation, Result, Room};
-use sync::CachePadded;
 use sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::SeqCst};
-use sync::locks::Mutex;
+use sync::{CachePadded, Mutex};
 
 use super::HybridLog;
 use super::geometry::BLOCK_BYTES;
@@ -219,6 +218,9 @@ impl HybridLog {
                 return Ok(Reservation::uncounted());
             }
             self.make_room(reserved + self.spare_pages() + 1)?;
+            if is_planted(Planted::RoomBelieved) {
+                return Ok(room);
+            }
         }
     }
 

@@ -3,7 +3,8 @@
 use sync::planted::page::{must_have_every_bug, must_name_what_finds_each};
 
 const PAGE: &str = include_str!("../../../../../docs/reliability/planted-f2.md");
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
+    ("admission/models.rs", include_str!("../admission/models.rs")),
     ("cold_index/models.rs", include_str!("../cold_index/models.rs")),
     ("hash_index/loom.rs", include_str!("../hash_index/loom.rs")),
     ("hybrid_log/models.rs", include_str!("../hybrid_log/models.rs")),

@@ -1,9 +1,10 @@
 //! Models of a whole store under shuttle: very many random schedules of a few threads.
 //!
-//! The threads write, read, commit, collect, wait, and close.
+//! The threads write, read, commit, collect, and close. In `reserve` they wait for room.
 //!
-//! ```text RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-flexdb --profile models --lib models
-//! --target-dir target/shuttle
+//! ```text
+//! RUSTC_WORKSPACE_WRAPPER=crates/base/sync/checkers/shuttle cargo test -p thermocline-flexdb \
+//!     --profile models --target-dir target/models --lib models
 //! ```
 //!
 //! Each key is given numbers that grow. The oracle is always the same. A get or a scan never misses
@@ -11,8 +12,10 @@
 //! changes. After a crash the journal, replayed onto the remains, gives the newest writes. Shuttle
 //! itself reports a lost wake-up, like any other deadlock.
 
+mod reserve;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use codec::SeqNo;
 use conformance::Journaled;
@@ -34,13 +37,9 @@ use crate::{Options, Store};
 const SCHEDULES: Schedules = Schedules::new(400);
 
 const MEMORY_BYTES: u64 = 1 << 20;
-/// A write that is shorter than a sealed memtable.
-const SHORT: Demand<'static> = Demand::Update { key: b"k", bytes_max: 1 };
 /// Keys that are written to.
 const KEYS: usize = 2;
 const WRITES: u64 = 3;
-/// How often a writer has waited for a commit, in all schedules so far.
-static WAITED: AtomicU64 = AtomicU64::new(0);
 
 /// A store, and the newest number that each key was given and that was acknowledged.
 struct Model {
@@ -339,85 +338,6 @@ fn collections_beside_all() {
     model.end(threads);
 }
 
-/// Each write fills a memtable, and there is room for few of them: writers wait, and commits let
-/// them continue.
-fn writers_that_wait() {
-    let options = Options { memtable_bytes_max: 4 << 10, ..small() };
-    let model = Model::of(device::memory(), Arc::new(NoJournal), 64 << 10, options);
-    let writer = |at: usize| {
-        model.does(move |model: &Model| (0..4).for_each(|_| assert!(model.write(at, 5_000))))
-    };
-    let threads = vec![writer(0), writer(1), model.worker(), model.worker()];
-    Model::join(threads);
-    WAITED.fetch_add(model.bench.detail("stalls"), SeqCst);
-    model.bench.crank.run_all();
-    let state = model.bench.store.shared.state.load_full().expect("the store is open");
-    assert!(state.sealed.is_empty(), "a memtable waits, and nobody commits it");
-    drop(state);
-    model.end(Vec::new());
-}
-
-/// The same, but the threads that flush commit, and tasks commit only memtables that a journal does
-/// not keep back.
-fn writers_that_wait_for_a_flush() {
-    let options = Options { memtable_bytes_max: 4 << 10, ..small() };
-    let model = Model::of(device::memory(), Arc::new(Journaled), 64 << 10, options);
-    let writes = |model: &Model| (0..3).for_each(|_| assert!(model.write(0, 7_000)));
-    let flush = |model: &Model| model.bench.store.flush().expect("memory takes it");
-    let threads = vec![model.does(writes), model.does(flush)];
-    Model::join(threads);
-    WAITED.fetch_add(model.bench.detail("stalls"), SeqCst);
-    model.end(Vec::new());
-}
-
-/// A writer waits for a sealed memtable, which a caller's thread commits. All of its versions were
-/// replaced since, so nothing is planned, and no task ends.
-fn a_wait_beside_a_commit() {
-    let model = Model::of(device::memory(), Arc::new(Journaled), MEMORY_BYTES, small());
-    assert!(model.write(0, 0));
-    let shared = &model.bench.store.shared;
-    let full = Arc::clone(&shared.state.load_full().expect("the store is open").active);
-    shared.seal(&full);
-    assert_eq!(model.bench.crank.ready(), 0, "a journal keeps it back");
-    assert!(model.write(0, 0));
-    let id = full.id();
-    drop(full);
-    // Another writer has the rest of the share, but for a part of a short write.
-    let short = model.bench.store.reserve(&SHORT, Wait::No).expect("nothing fails");
-    let short = short.expect("there is room").bytes();
-    let memory = shared.memtables.memory();
-    let rest = shared.memory_split().memtables_bytes - memory.bytes() - short + 1;
-    let others = memory.reserve_anyway(rest, &**shared);
-    let wait = |model: &Model| {
-        let room = model.bench.store.reserve(&SHORT, Wait::Yes).expect("nothing fails");
-        assert!(room.is_some(), "it waits for room");
-    };
-    let commit = move |model: &Model| {
-        let committed = model.bench.store.shared.commit_oldest(id);
-        committed.expect("memory takes it");
-    };
-    Model::join(vec![model.does(wait), model.does(commit)]);
-    drop(others);
-    WAITED.fetch_add(model.bench.detail("stalls"), SeqCst);
-    model.end(Vec::new());
-}
-
-/// A thread waits for the effect of a task, which another thread runs meanwhile.
-fn a_wait_beside_a_task() {
-    let model = Model::new();
-    let is_done = Arc::new(AtomicBool::new(false));
-    let does = Arc::clone(&is_done);
-    let shared = &model.bench.store.shared;
-    let task = move |_: &workers::StopToken| does.store(true, SeqCst);
-    shared.group.submit(workers::Class::Flush, "flag", task).expect("the pool runs");
-    let wait = move |model: &Model| {
-        let waited = model.bench.store.shared.group.wait_until(|| is_done.load(SeqCst));
-        waited.expect("no task panics");
-    };
-    Model::join(vec![model.does(wait), model.worker()]);
-    model.end(Vec::new());
-}
-
 /// Writes after a commit of memtables are planned by several threads, and done in the order of the
 /// keys.
 fn plans_of_many_threads() {
@@ -560,24 +480,6 @@ fn collections_beside_all_miss_nothing() {
 }
 
 #[test]
-fn writers_that_wait_go_on() {
-    SCHEDULES.check("writers_that_wait_go_on", writers_that_wait);
-    assert!(WAITED.load(SeqCst) > 0, "nobody has waited");
-}
-
-#[test]
-fn writers_that_wait_for_a_flush_go_on() {
-    SCHEDULES.check("writers_that_wait_for_a_flush_go_on", writers_that_wait_for_a_flush);
-    assert!(WAITED.load(SeqCst) > 0, "nobody has waited");
-}
-
-#[test]
-fn a_wait_beside_a_commit_ends() {
-    SCHEDULES.check("a_wait_beside_a_commit_ends", a_wait_beside_a_commit);
-    assert!(WAITED.load(SeqCst) > 0, "nobody has waited");
-}
-
-#[test]
 fn plans_of_many_threads_are_done_in_order() {
     SCHEDULES.check("plans_of_many_threads_are_done_in_order", plans_of_many_threads);
 }
@@ -620,16 +522,6 @@ fn pins_that_commits_pass_are_found() {
 #[test]
 fn pins_that_are_forgotten_are_found() {
     finds(Planted::PinsForgotten, "a view has changed", views_beside_commits);
-}
-
-#[test]
-fn a_commit_that_is_taken_to_be_queued_is_found() {
-    finds(Planted::QueuedTillLate, "a memtable waits", writers_that_wait);
-}
-
-#[test]
-fn a_task_whose_end_is_not_seen_is_found() {
-    finds(workers::planted::Planted::EndedUnseen, "", a_wait_beside_a_task);
 }
 
 #[test]

@@ -27,8 +27,9 @@ use crate::commit::an_interval_that_is_changed_while_it_is_read_keeps_its_change
 use crate::planted::{Planted, must_be_found};
 use crate::stored_index::tests::an_index_of_a_life_before_is_not_believed_where_the_space_looks_the_same;
 
-const FILES: [(&str, &str); 2] = [
+const FILES: [(&str, &str); 3] = [
     ("tests/models.rs", include_str!("models.rs")),
+    ("tests/models/reserve.rs", include_str!("models/reserve.rs")),
     ("tests/planted.rs", include_str!("planted.rs")),
 ];
 

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use device::Device;
 use engine::{DeviceReads, Health, Reservation};
 use environment::Environment;
 use memory_budget::MemoryBudget;
@@ -23,9 +24,18 @@ const PAGE_BYTES: u64 = 64;
 pub(super) const RECORD_BYTES: u64 = 32;
 const FRAMES: usize = Geometry::FRAMES_MIN;
 
+#[cfg_attr(loom, expect(dead_code, reason = "models under shuttle use all of it"))]
 pub(super) struct Log {
     pub(super) log: Arc<HybridLog>,
-    _pool: (Pool, HandCranked),
+    device: Arc<dyn Device>,
+    pool: (Pool, HandCranked),
+}
+
+/// Opens the segments of a log that ends at `end`.
+fn segments_until(end: LogAddress, device: &Arc<dyn Device>, geometry: Geometry) -> Segments {
+    let salts = Environment::simulated(1).0.random("log");
+    let opened = Segments::open(Arc::clone(device), "log", geometry, LogAddress::NONE, end, salts);
+    opened.expect("opens")
 }
 
 impl Log {
@@ -38,8 +48,8 @@ impl Log {
         let (environment, _clock) = Environment::simulated(1);
         let pool = Pool::hand_cranked(&environment, &Registry::default(), Tasks::InOrder);
         let geometry = Geometry::new(page_bytes, 16 * page_bytes, frames, 0.5);
-        let (none, salts) = (LogAddress::NONE, environment.random("log"));
-        let segments = Segments::open(device::memory(), "log", geometry, none, none, salts);
+        let (device, none) = (device::memory(), LogAddress::NONE);
+        let segments = segments_until(none, &device, geometry);
         let parts = StoreParts {
             epochs: Epochs::new(),
             health: Arc::new(Health::default()),
@@ -50,8 +60,14 @@ impl Log {
                 device::Ballast::found(device::memory(), "ballast").expect("it is made"),
             ),
         };
-        let log = HybridLog::new(geometry, segments.expect("opens"), none, none, &parts);
-        Arc::new(Self { log, _pool: pool })
+        let log = HybridLog::new(geometry, segments, none, none, &parts);
+        Arc::new(Self { log, device, pool })
+    }
+
+    /// Runs all tasks, such as flushes of read-only pages.
+    #[cfg(shuttle)]
+    pub(super) fn run_tasks(&self) {
+        self.pool.1.run_all();
     }
 
     /// Appends a record of `key`, as every operation does.
@@ -69,7 +85,7 @@ impl Log {
     }
 
     /// Writes everything out, as a checkpoint does.
-    fn write_out(&self) -> LogAddress {
+    pub(super) fn write_out(&self) -> LogAddress {
         let guard = self.log.epochs.protect();
         let cut = self.log.cut();
         drop(guard);
@@ -95,9 +111,20 @@ impl Log {
         assert_eq!(read, Ok(()), "{DAMAGED}");
         assert_eq!(found, wanted, "{DAMAGED}");
     }
+
+    /// Checks that a log that is opened again has whole records up to `end`.
+    #[cfg(shuttle)]
+    pub(super) fn must_be_whole_until(&self, end: LogAddress) {
+        let geometry = &self.log.geometry;
+        let segments = segments_until(end, &self.device, *geometry);
+        let read = stretches(&segments, geometry, LogAddress::NONE, end, &mut |stretch| {
+            stretch.records(&mut |_, _| Ok(()))
+        });
+        assert_eq!(read, Ok(()), "{DAMAGED}");
+    }
 }
 
-const DAMAGED: &str = "what was appended is not what was written";
+pub(super) const DAMAGED: &str = "what was appended is not what was written";
 
 /// Two threads append concurrently with a cut: one of them meets the page's end, and the cut a
 /// block's middle.
