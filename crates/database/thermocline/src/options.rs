@@ -18,11 +18,11 @@ pub struct Options {
     /// writes beyond it. Data that was accepted under one setting opens again under it. Under a
     /// lower one, data more than a quarter above it is not opened ([`Error::MemoryTooSmall`]).
     ///
-    /// Each keyspace of [`EngineKind::F2`], [`EngineKind::Lsm`] or [`EngineKind::FlexDb`] has a
-    /// share of it, and may use all of the share. At opening, three quarters of the memory that
-    /// keyspaces in memory leave are shared out in equal parts. A keyspace that is made later gets
-    /// three quarters of the free memory, or a quarter if there is such a keyspace already. From
-    /// then on memory moves to the keyspace that saves most with it ([`Options::balance_memory`]).
+    /// Each keyspace of an engine over data larger than memory has a share of it, and may use all
+    /// of the share. At opening, three quarters of the memory that keyspaces in memory leave are
+    /// shared out in equal parts. A keyspace that is made later gets three quarters of the free
+    /// memory, or a quarter if there is such a keyspace already. From then on memory moves to the
+    /// keyspace that saves most with it ([`Options::balance_memory`]).
     pub memory_bytes: u64,
     /// Whether memory moves, while the database is open, from keyspaces that gain little by it to
     /// keyspaces that gain much, and to a new one if too little is left for it. A keyspace that was

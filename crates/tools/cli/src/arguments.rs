@@ -86,7 +86,7 @@ pub(crate) enum Command {
     Put(With<Put>),
     /// Delete keys
     Del(With<Del>),
-    /// Print pairs in key order; those of engine f2 in its own
+    /// Print pairs in key order, or in the engine's own order if it keeps none
     Scan(With<Scan>),
     /// Print figures of a database and its keyspaces
     Stats(With<Stats>),

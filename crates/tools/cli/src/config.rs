@@ -2,11 +2,13 @@
 //!
 //! - `settings.rs`: The one table that flags, variables, file keys and `--print-config` come from.
 //! - `values.rs`: Conversion of texts to values, each with a message that names the allowed ones.
+//! - `engines.rs`: The names of engines in help texts, from the list of engines.
 //! - `allowed_memory.rs`: The memory that the machine or a control group lets the process use.
 //! - `layers.rs`: The layers, and which one each value came from. Unknown keys are errors.
 //! - `flags.rs`: The table as command-line flags.
 
 mod allowed_memory;
+mod engines;
 mod flags;
 mod layers;
 mod nearest;

@@ -1,9 +1,11 @@
 //! Types of other crates in public signatures of `thermocline`, each of which it must export.
 //!
 //! 1. The names that `lib.rs` and `error.rs` export are collected from their `pub use` items.
-//! 2. A public item is the text from `pub` to the end of its signature, and the whole body of a
+//! 2. The workspace's manifest names each crate below by a path. A crate that `lib.rs` exports
+//!    whole is left out.
+//! 3. A public item is the text from `pub` to the end of its signature, and the whole body of a
 //!    public enum.
-//! 3. A name of a crate below, by its path or by an import of the file, is reported if it is not
+//! 4. A name of a crate below, by its path or by an import of the file, is reported if it is not
 //!    exported.
 
 use std::collections::BTreeSet;
@@ -14,16 +16,16 @@ use crate::sources::Source;
 
 const FOLDER: &str = "crates/database/thermocline/src/";
 const EXPORTING: [&str; 2] = ["lib.rs", "error.rs"];
-/// The crates below whose names are exported one by one. Others are exported whole.
-const CRATES: &str = "codec|device|engine|journal|workers|f2|lsm|flexdb|memory|pairs";
+const MANIFEST: &str = "Cargo.toml";
 
 /// Reports each type that a user of `thermocline` cannot name.
 pub(crate) fn check(sources: &[Source]) -> Result<Vec<String>, String> {
     let compile = |pattern: &str| Regex::new(pattern).map_err(|error| error.to_string());
+    let crates = crates_below(sources)?.join("|");
     let patterns = Patterns {
         export: compile(r"(?s)pub use (?:::)?([^;]+);")?,
-        import: compile(&format!(r"(?s)\n\s*use (?:::)?(?:{CRATES})::([^;]+);"))?,
-        path: compile(&format!(r"\b(?:{CRATES})::([A-Z]\w*)"))?,
+        import: compile(&format!(r"(?s)\n\s*use (?:::)?(?:{crates})::([^;]+);"))?,
+        path: compile(&format!(r"\b(?:{crates})::([A-Z]\w*)"))?,
         name: compile(r"\b[A-Z]\w*\b")?,
         item: compile(r"^\s*pub (?:const |async |unsafe )*(?:fn|struct|enum|type|trait|[a-z_]+:)")?,
     };
@@ -47,6 +49,24 @@ pub(crate) fn check(sources: &[Source]) -> Result<Vec<String>, String> {
         }
     }
     Ok(findings)
+}
+
+/// Returns the names of the workspace's crates that `lib.rs` does not export whole.
+fn crates_below(sources: &[Source]) -> Result<Vec<String>, String> {
+    let text = |path: &str| {
+        let found = sources.iter().find(|source| source.path == path);
+        found.map(|source| source.text.as_str()).ok_or_else(|| format!("there is no {path}"))
+    };
+    let manifest: toml::Table =
+        toml::from_str(text(MANIFEST)?).map_err(|error| format!("{MANIFEST}: {error}"))?;
+    let dependencies = manifest.get("workspace").and_then(|table| table.get("dependencies"));
+    let dependencies = dependencies.and_then(toml::Value::as_table).into_iter().flatten();
+    let own = dependencies.filter(|(_, dependency)| dependency.get("path").is_some());
+    let names = own.map(|(name, _)| name.replace('-', "_"));
+    let lib = text(&format!("{FOLDER}lib.rs"))?;
+    let names: Vec<String> =
+        names.filter(|name| !lib.contains(&format!("\npub use ::{name};"))).collect();
+    if names.is_empty() { Err(format!("{MANIFEST} names no crate by a path")) } else { Ok(names) }
 }
 
 struct Patterns {
@@ -117,12 +137,16 @@ impl Patterns {
 mod tests {
     use super::*;
 
+    const WORKSPACE: &str = "[workspace.dependencies]\ndevice = { path = \"a\" }\n\
+        engine = { package = \"e\", path = \"b\" }\njournal = { path = \"c\" }\n\
+        memory-budget = { path = \"d\" }\ntelemetry = { path = \"e\" }\nserde = \"1\"\n";
+
     fn findings(lib: &str, text: &str) -> Vec<String> {
-        let source = |name: &str, text: &str| Source {
-            path: format!("{FOLDER}{name}"),
-            text: text.to_owned(),
-        };
-        check(&[source("lib.rs", lib), source("a.rs", text)]).expect("patterns")
+        let source = |path: String, text: &str| Source { path, text: text.to_owned() };
+        let own = |name: &str, text: &str| source(format!("{FOLDER}{name}"), text);
+        let sources =
+            [source(MANIFEST.to_owned(), WORKSPACE), own("lib.rs", lib), own("a.rs", text)];
+        check(&sources).expect("patterns")
     }
 
     #[test]
@@ -133,6 +157,16 @@ mod tests {
         assert!(found[0].contains("Device") && found[1].contains("Stats"), "{found:?}");
         let lib = "pub use device::{Device, Io};\npub use journal::{Durability, Stats as JournalStats};\n";
         assert_eq!(findings(lib, text), [""; 0]);
+    }
+
+    #[test]
+    fn every_crate_of_the_workspace_counts_that_is_not_exported_whole() {
+        let text = "pub fn a(of: memory_budget::Charge, to: &telemetry::Registry, by: serde::Error) {\n}\n";
+        let found = findings("//! A.\npub use ::telemetry;\n", text);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("Charge"), "{found:?}");
+        let found = findings("//! A.\n", text);
+        assert_eq!(found.len(), 2, "{found:?}");
     }
 
     #[test]

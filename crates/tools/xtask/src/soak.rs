@@ -295,7 +295,31 @@ fn append(line: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Figures, conformance_figures, database_figures, journal_figures, kill_figures};
+    use super::{
+        Figures, HARNESSES, conformance_figures, database_figures, journal_figures, kill_figures,
+    };
+
+    const DRIVERS: &str = include_str!("../../../database/thermocline/src/drivers.rs");
+    const CRASH_ENGINE: &str = include_str!("../../conformance/examples/crash_engine/main.rs");
+
+    /// Returns the crates of the list of engines, whose names are also those of the engines.
+    fn engines() -> Vec<&'static str> {
+        let lines = DRIVERS.lines().filter(|line| !line.contains("#[cfg(test)]"));
+        let drivers = lines.filter_map(|line| line.strip_suffix("::DRIVER,")?.split_once("=> "));
+        drivers.map(|(_, name)| name).collect()
+    }
+
+    #[test]
+    fn every_engine_of_the_list_is_crashed_on_a_simulated_disk() {
+        assert!(engines().len() > 3, "{:?}", engines());
+        for engine in engines() {
+            let name = format!("{engine} on a simulated disk");
+            let is_run = HARNESSES.iter().any(|harness| harness.name == name);
+            assert!(is_run, "add simulated_disk!({engine:?}) to HARNESSES");
+            let has_fixture = CRASH_ENGINE.contains(&format!("(\"{engine}\", "));
+            assert!(has_fixture, "add a fixture of {engine} to crash_engine/main.rs");
+        }
+    }
 
     #[test]
     fn what_the_harnesses_print_is_understood() {

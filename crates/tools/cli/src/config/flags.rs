@@ -6,6 +6,7 @@
 use clap::error::Error;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
+use super::engines;
 use super::layers::Flags;
 use super::settings::{SETTINGS, Scope};
 
@@ -21,17 +22,15 @@ pub(crate) struct ServerFlags(pub(crate) Flags);
 #[derive(Debug, Default)]
 pub(crate) struct LoadFlags(pub(crate) Flags);
 
-const LOAD_ENGINE_HELP: &str = "Engine of all keyspaces: memory, or for data larger than memory \
-                                lsm, flexdb (both in key order) or f2 [default: each as in the dump]";
+const LOAD_ENGINE_HELP: &str = "Engine of all keyspaces: {engines} [default: each as in the dump]";
 
 fn augment(command: Command, scope: Scope) -> Command {
     let settings = SETTINGS.iter().filter(|setting| setting.scope == scope);
     settings.fold(command, |command, setting| {
-        let help = format!("{} [default: {}]", setting.help, setting.default);
         let arg = Arg::new(setting.key)
             .long(setting.key)
             .value_name(setting.placeholder)
-            .help(help)
+            .help(setting.full_help())
             .help_heading(match scope {
                 Scope::Store => "Settings of the database",
                 Scope::Server => "Settings of the server",
@@ -91,7 +90,7 @@ impl FromArgMatches for ServerFlags {
 impl Args for LoadFlags {
     fn augment_args(command: Command) -> Command {
         let command = StoreFlags::augment_args(command);
-        command.mut_arg("engine", |arg| arg.help(LOAD_ENGINE_HELP))
+        command.mut_arg("engine", |arg| arg.help(engines::filled(LOAD_ENGINE_HELP)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -1,6 +1,6 @@
 //! Every setting: its key, its default, what it does, and how its text is checked.
 
-use super::values;
+use super::{engines, values};
 
 /// The reader of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Setting {
     pub default: &'static str,
     /// The name of the value in `--help`.
     pub(crate) placeholder: &'static str,
-    /// One line for `--help`.
+    /// One line for `--help`, in which names of engines are placeholders ([`engines::filled`]).
     pub(crate) help: &'static str,
     pub(crate) scope: Scope,
     /// Refuses a text that is not allowed, and names the allowed ones.
@@ -28,6 +28,11 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// Its text for `--help`, with its default.
+    pub(crate) fn full_help(&self) -> String {
+        format!("{} [default: {}]", engines::filled(self.help), self.default)
+    }
+
     /// The environment variable that sets it.
     pub(crate) fn variable(&self) -> String {
         format!("THERMOCLINE_{}", self.key.to_ascii_uppercase().replace('-', "_"))
@@ -72,8 +77,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "engine",
         default: "memory",
         placeholder: "NAME",
-        help: "Engine of keyspaces that are made (those that exist keep theirs): memory, or for \
-               data larger than memory lsm, flexdb (both in key order) or f2 (without)",
+        help: "Engine of keyspaces that are made (those that exist keep theirs): {engines}",
         scope: Scope::Store,
         check: |text| values::engine(text).map(drop),
     },
@@ -90,8 +94,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "io",
         default: "direct",
         placeholder: "KIND",
-        help: "Where f2, lsm and flexdb keep their data: direct (past the page cache) or buffered (through it, so \
-               that idle memory serves as a cache)",
+        help: "Where {larger engines} keep their data: direct (past the page cache) or buffered \
+               (through it, so that idle memory serves as a cache)",
         scope: Scope::Store,
         check: |text| values::io(text).map(drop),
     },

@@ -44,7 +44,7 @@ pub(crate) struct Round {
     /// The engine of the databases that are served.
     pub(crate) engine: &'static str,
     /// For the databases inside a program, which have a keyspace of each: a name of
-    /// `small::ENGINES`.
+    /// `small::named`.
     pub(crate) engines: &'static str,
     /// Whether these engines have small parts.
     pub(crate) is_small: bool,

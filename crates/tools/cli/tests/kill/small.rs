@@ -5,13 +5,8 @@
 
 use thermocline::{EngineKind, EngineSettings, Options, f2, flexdb, lsm};
 
-/// Engines that a round may have a keyspace of each of, by a name for them.
-pub(crate) const ENGINES: [(&str, &[EngineKind]); 4] = [
-    ("db", EngineKind::ALL),
-    ("f2", &[EngineKind::F2]),
-    ("lsm", &[EngineKind::Lsm]),
-    ("flexdb", &[EngineKind::FlexDb]),
-];
+/// The name of all engines together.
+const ALL: &str = "db";
 
 /// Figures of a program's keyspaces, for the work next to its writes.
 pub(crate) const FIGURES: [(EngineKind, &str); 12] = [
@@ -29,15 +24,20 @@ pub(crate) const FIGURES: [(EngineKind, &str); 12] = [
     (EngineKind::FlexDb, "collected_segments"),
 ];
 
-/// Such a name.
+/// Returns `name` if it is [`ALL`] or the name of an engine.
 pub(crate) fn named(name: &str) -> &'static str {
-    let found = ENGINES.iter().find(|(known, _)| *known == name);
-    found.unwrap_or_else(|| panic!("no engines {name:?}; there are: {ENGINES:?}")).0
+    let mut names = EngineKind::ALL.iter().map(|engine| engine.name()).chain([ALL]);
+    let found = names.find(|known| *known == name);
+    found.unwrap_or_else(|| panic!("no engines {name:?}: {ALL:?}, or one of {:?}", EngineKind::ALL))
 }
 
+/// Returns the engines that a round may have a keyspace of each of.
 pub(crate) fn engines(name: &str) -> &'static [EngineKind] {
-    let found = ENGINES.iter().find(|(known, _)| *known == named(name));
-    found.map_or(&[], |(_, engines)| engines)
+    if name == ALL {
+        return EngineKind::ALL;
+    }
+    let mut each = EngineKind::ALL.chunks(1);
+    each.find(|one| one[0].name() == name).unwrap_or_default()
 }
 
 /// The same with small parts.

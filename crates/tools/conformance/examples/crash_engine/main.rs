@@ -35,6 +35,27 @@ mod crates {
     pub(crate) use thermocline_conformance as suite;
 }
 
+/// The fixtures by the names that `--engine` takes. A test of `xtask soak` requires a fixture of
+/// each engine.
+const FIXTURES: [(&str, &dyn Fixture); 8] = [
+    ("memory", &memory_fixture::MemoryFixture),
+    ("f2", &f2_fixture::F2Fixture::Fixed),
+    ("f2-adaptive", &f2_fixture::F2Fixture::Adaptive),
+    ("f2-single-log", &f2_fixture::F2Fixture::SingleLog),
+    ("f2-scanned", &f2_fixture::F2Fixture::Scanned),
+    ("lsm", &lsm_fixture::LsmFixture),
+    ("flexdb", &flexdb_fixture::FlexDbFixture),
+    ("reference", &ReferenceFixture),
+];
+
+fn fixture(name: &str) -> Result<&'static dyn Fixture, String> {
+    let found = FIXTURES.iter().find(|(known, _)| *known == name);
+    found.map(|(_, fixture)| *fixture).ok_or_else(|| {
+        let names = FIXTURES.map(|(known, _)| known).join(", ");
+        format!("no engine {name:?} here; there are: {names}")
+    })
+}
+
 /// The options of the command line.
 struct Arguments {
     engine: String,
@@ -86,19 +107,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<usize, String> {
     let arguments = Arguments::parse()?;
-    let fixture: &dyn Fixture = match arguments.engine.as_str() {
-        "memory" => &memory_fixture::MemoryFixture,
-        "f2" => &f2_fixture::F2Fixture::Fixed,
-        "f2-adaptive" => &f2_fixture::F2Fixture::Adaptive,
-        "f2-single-log" => &f2_fixture::F2Fixture::SingleLog,
-        "f2-scanned" => &f2_fixture::F2Fixture::Scanned,
-        "lsm" => &lsm_fixture::LsmFixture,
-        "flexdb" => &flexdb_fixture::FlexDbFixture,
-        "reference" => &ReferenceFixture,
-        other => {
-            return Err(format!("no engine {other:?} here: memory, f2, lsm, flexdb or reference"));
-        }
-    };
+    let fixture = fixture(&arguments.engine)?;
     let environment = Environment::real();
     let began = environment.now();
     let mut shown = began;
