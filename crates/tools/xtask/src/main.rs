@@ -6,7 +6,8 @@
 //!   headers, lengths, names and forbidden words. Reports test files that no program compiles,
 //!   types that `thermocline` does not export, and counts that have risen.
 //! - `style --list CRATE NAME` (`ratchets.rs`): Lists the places that one count is made of.
-//! - `style --report` (`report.rs`, `similar.rs`): Prints counts that describe the code base.
+//! - `style --report` (`report.rs`, `paths.rs`, `similar.rs`): Prints counts that describe the code
+//!   base.
 //! - `facts BASE` (`facts.rs`): Lists labels and numbers of comments that the change since BASE
 //!   loses.
 //! - `links` (`links.rs`): Checks that every path and function that a document names exists.
@@ -24,6 +25,7 @@ mod exports;
 mod facts;
 mod figures;
 mod links;
+mod paths;
 mod policy;
 mod prose;
 mod ratchets;

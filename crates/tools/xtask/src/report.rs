@@ -1,7 +1,9 @@
-//! Counts that describe the code base: the contract, similar files, names, hard sentences, lines.
+//! Counts that describe the code base: the contract, paths, similar files, names, hard sentences,
+//! lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::paths;
 use crate::prose::{self, Markers, WORDS_MAX};
 use crate::ratchets::{self, crate_of};
 use crate::similar;
@@ -9,14 +11,22 @@ use crate::sources::Source;
 
 /// The contract of all engines.
 const CONTRACT: &str = "crates/storage/engine/src/contract.rs";
+/// The page with the steps of a PUT and of a GET.
+const MAP: &str = "ARCHITECTURE.md";
 /// Names that each crate may define for itself.
 const EXEMPT: [&str; 6] = ["Error", "Result", "Options", "Stats", "Store", "Snapshot"];
 
 /// Prints all counts.
 pub(crate) fn print(sources: &[Source]) -> Result<(), String> {
-    let contract = sources.iter().find(|source| source.path == CONTRACT);
-    let contract = contract.ok_or_else(|| format!("there is no {CONTRACT}"))?;
-    println!("methods of Engine: {}", methods(&contract.text, "Engine"));
+    let text = |path: &str| {
+        let found = sources.iter().find(|source| source.path == path);
+        found.map(|source| source.text.as_str()).ok_or_else(|| format!("there is no {path}"))
+    };
+    println!("methods of Engine: {}", methods(text(CONTRACT)?, "Engine"));
+    println!("\nengine: files of a PUT, of a GET (a part of a crate in crates/base counts as one)");
+    for (engine, [put, get]) in paths::counts(text(MAP)?)? {
+        println!("{engine:14} {put}, {get}");
+    }
     println!("\npairs of similar files of lsm and flexdb, by their share of common code lines:");
     for pair in similar::pairs(sources).iter().filter(|pair| pair.is_similar()) {
         println!("{:4}% {} {}", pair.percent, pair.paths[0], pair.paths[1]);
