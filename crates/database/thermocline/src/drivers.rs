@@ -79,6 +79,14 @@ impl EngineKind {
         let names: Vec<&str> = Self::ALL.iter().map(|kind| kind.name()).collect();
         names.join(", ")
     }
+
+    /// Returns the settings that a keyspace of it can have, with the allowed values, for messages.
+    pub(crate) fn keyspace_settings(self) -> String {
+        let of_keyspaces = self.known_settings().iter().filter(|known| known.number().is_some());
+        let shown: Vec<String> =
+            of_keyspaces.map(|known| format!("{} ({})", known.name, known.allowed)).collect();
+        if shown.is_empty() { "none".to_owned() } else { shown.join(", ") }
+    }
 }
 
 impl fmt::Display for EngineKind {

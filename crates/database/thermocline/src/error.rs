@@ -46,7 +46,7 @@ pub enum Error {
     /// Another process, or another handle in this one, has the database open: to write, or to read
     /// while this one would write.
     #[error(
-        "{path} is open elsewhere, and at a time one may have it open to write, or any number to read"
+        "{path} is open elsewhere: it can be open once to write, or any number of times to read"
     )]
     InUse {
         /// The directory.
@@ -168,12 +168,17 @@ pub enum Error {
         values_end: bool,
     },
     /// Settings of another engine than the keyspace's ([`crate::KeyspaceOptions::settings`]).
-    #[error("settings of engine {of} are none for a keyspace of engine {engine}")]
+    #[error(
+        "settings of engine {of} ({given}) are not for a keyspace of engine {engine}, which takes {}",
+        engine.keyspace_settings()
+    )]
     OtherEngine {
         /// The engine that stores the keyspace.
         engine: EngineKind,
         /// The name of the engine that the settings belong to.
         of: &'static str,
+        /// The settings, as `name=value` with spaces between them; `no value` if there are none.
+        given: String,
     },
     /// The caller asked to change an option that is fixed when a keyspace is made
     /// ([`crate::KeyspaceOptions::settings`]).

@@ -226,7 +226,9 @@ impl KeyspaceOptions {
         let Some(settings) = &self.settings else { return Ok(()) };
         let (engine, of) = (self.engine, settings.engine());
         if engine.name() != of {
-            return Err(Error::OtherEngine { engine, of });
+            let given =
+                if settings.is_empty() { "no value".to_owned() } else { settings.to_string() };
+            return Err(Error::OtherEngine { engine, of, given });
         }
         Ok(settings.check_of_keyspace()?)
     }

@@ -187,8 +187,26 @@ fn settings_of_another_engine_out_of_bounds_or_fixed_are_refused() {
     for engine in [EngineKind::Memory, EngineKind::F2, EngineKind::FlexDb] {
         let options = KeyspaceOptions { engine, ..with(blocks) };
         let refused = db.keyspace("s", options).unwrap_err();
-        assert_eq!(refused, Error::OtherEngine { engine, of: "lsm" });
+        let given = "block_bytes=4096".to_owned();
+        assert_eq!(refused, Error::OtherEngine { engine, of: "lsm", given });
+        let text = refused.to_string();
+        let begin = format!(
+            "settings of engine lsm (block_bytes=4096) are not for a keyspace of engine {engine}, \
+             which takes "
+        );
+        let takes = text.strip_prefix(&begin).unwrap_or_else(|| panic!("{text}"));
+        match engine {
+            EngineKind::Memory => assert_eq!(takes, "none"),
+            EngineKind::F2 => assert!(takes.starts_with("chunk_bytes (between 64 and 4096), ")),
+            _ => assert_eq!(
+                takes,
+                "interval_pairs (between 2 and 4096), interval_bytes (between 512 and 1 MiB)"
+            ),
+        }
     }
+    let nothing = KeyspaceOptions { engine: EngineKind::Memory, ..with(set(EngineKind::Lsm, &[])) };
+    let refused = db.keyspace("s", nothing).unwrap_err().to_string();
+    assert!(refused.contains("settings of engine lsm (no value)"), "{refused}");
     let bad = lsm::Options { level_ratio: 1, ..lsm::Options::default() };
     let bad = with(bad.into());
     let refused = db.keyspace("s", bad).unwrap_err().to_string();

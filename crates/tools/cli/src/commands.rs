@@ -11,6 +11,7 @@ mod dump;
 mod flexspace;
 mod flush;
 mod get;
+mod in_use;
 mod load;
 mod print_config;
 mod put;
@@ -55,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         print_config::run(&context, command.settings().0)?;
         return Ok(ExitCode::SUCCESS);
     }
-    match command {
+    let done = match command {
         Command::Serve(with) => serve::run(&context, &with.own),
         Command::Get(with) => get::run(&context, &with.own),
         Command::Put(with) => put::run(&context, &with.own),
@@ -74,7 +75,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Flexspace(command) => flexspace::run(&context, command),
         Command::Completions(with) => completions::run(&with.own),
         Command::Bench(_) => Ok(()),
-    }?;
+    };
+    done.map_err(|failure| in_use::advise(failure, command))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -85,15 +85,18 @@ fn sizes(keyspace: &KeyspaceStats) -> impl Iterator<Item = (&'static str, u64)> 
     engine.detail.iter().filter(|(name, _)| !engine.running.contains(name)).copied()
 }
 
-/// A figure in its unit, which its name ends with.
+/// Returns a figure in the unit that its name ends with. Units below one byte or one millisecond,
+/// and thousandths, are followed by the same in a larger unit.
 fn shown(name: &str, value: u64) -> String {
-    let thousandth = value as f64 / 1000.0;
+    let as_ms = |of_ms: f64| format!("{value} ({:.3} ms)", value as f64 / of_ms);
+    let thousandth = value as f64 / 1e3;
     match name.rsplit('_').next() {
         Some("bytes") => human_bytes(value),
-        Some("millibytes") if value < 1 << 20 => format!("{thousandth:.3} bytes"),
-        Some("millibytes") => human_bytes(value / 1000),
-        Some("permille") => format!("{thousandth:.3}"),
-        Some("us") => format!("{thousandth:.3} ms"),
+        Some("millibytes") if value < 1 << 20 => format!("{value} ({thousandth:.3} bytes)"),
+        Some("millibytes") => format!("{value} ({})", human_bytes(value / 1000)),
+        Some("permille") => format!("{value} ({thousandth:.3})"),
+        Some("us" | "micros") => as_ms(1e3),
+        Some("nanos") => as_ms(1e6),
         _ => value.to_string(),
     }
 }
@@ -121,4 +124,21 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> Value {
         "detail": detail,
         "only_while_running": keyspace.engine.running,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn figures_have_the_unit_of_their_names() {
+        assert_eq!(shown("log_bytes", 3 << 20), "3.00 MiB");
+        assert_eq!(shown("memory_per_key_millibytes", 252_375_040), "252375040 (246.46 KiB)");
+        assert_eq!(shown("memory_per_key_millibytes", 12_345), "12345 (12.345 bytes)");
+        assert_eq!(shown("space_amplification_permille", 1_250), "1250 (1.250)");
+        assert_eq!(shown("recovery_us", 1_234), "1234 (1.234 ms)");
+        assert_eq!(shown("snapshot_micros", 1_234), "1234 (1.234 ms)");
+        assert_eq!(shown("slowed_nanos", 2_500_000), "2500000 (2.500 ms)");
+        assert_eq!(shown("log_pages", 7), "7");
+    }
 }

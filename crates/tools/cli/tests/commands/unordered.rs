@@ -44,7 +44,7 @@ fn a_keyspace_without_order_is_walked_and_its_ranges_refused() {
     assert!(stats.out.contains("not counted") && stats.out.contains("f2"), "{stats:?}");
     // Sizes, with their units; nothing that only a store counts which runs.
     assert!(stats.out.contains("    log_disk_bytes "), "{stats:?}");
-    assert!(stats.out.contains("    recovery_us ") && stats.out.contains(" ms\n"), "{stats:?}");
+    assert!(stats.out.contains("    recovery_us ") && stats.out.contains(" ms)\n"), "{stats:?}");
     assert!(!stats.out.contains("lookups") && stats.out.contains("INFO"), "{stats:?}");
     let h = &on("stats", db, &["--json"]).json()["keyspaces"][0];
     assert!(h["detail"]["log_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{h}");
