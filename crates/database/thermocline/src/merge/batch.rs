@@ -28,7 +28,8 @@ impl Batch {
     ///     Ok(Change::Put([value.unwrap_or_default(), operand].concat()))
     /// });
     /// let db = Db::open(dir.path(), Options { merge_operators, ..Options::default() })?;
-    /// let log = db.keyspace("log", KeyspaceOptions { merge: Some(append), ..Default::default() })?;
+    /// let options = KeyspaceOptions { merge: Some(append), ..Default::default() };
+    /// let log = db.keyspace("log", options)?;
     /// let mut batch = Batch::new();
     /// batch.merge(&log, b"ada", b"in,").merge(&log, b"ada", b"out,").put(&log, b"alan", b"");
     /// db.write(&batch)?;
