@@ -21,7 +21,7 @@ use crate::small_parts;
 pub type Step = [u8; 4];
 
 /// Bits of a shape; the lower ones are of the engines' journals.
-const VALUES_END: u8 = 1 << 6;
+const EXPIRING: u8 = 1 << 6;
 const SETTINGS: u8 = 1 << 7;
 const _: () = assert!(EngineKind::ALL.len() <= 6, "each engine has a bit of a shape");
 
@@ -108,7 +108,7 @@ pub fn options(environment: Environment) -> Options {
         environment,
         merge_operators,
         sync_interval: None,
-        removal_interval: None,
+        expiry_sweep_interval: None,
         background_threads: 1,
         durability: Durability::Buffered,
         ..Options::default()
@@ -148,7 +148,7 @@ impl Work {
                 engine,
                 journaled: shape & (1 << at) != 0,
                 memory_bytes: (engine != EngineKind::Memory).then_some(2 << 20),
-                values_end: shape & VALUES_END != 0,
+                expiring: shape & EXPIRING != 0,
                 merge: Some(merge_name()),
                 settings: settings(engine).filter(|_| shape & SETTINGS != 0),
             },
@@ -209,7 +209,7 @@ impl Work {
     fn write(&mut self, at: usize, key: Vec<u8>, what: u8, more: u8) {
         let write = match what % 24 {
             0..4 => {
-                let ends = self.spaces[at].options.values_end && what % 24 == 3;
+                let ends = self.spaces[at].options.expiring && what % 24 == 3;
                 let end_ms = ends.then(|| self.db.now_ms() + u64::from(more % 64));
                 Write::Put(key, value(more), end_ms)
             }
@@ -308,7 +308,7 @@ impl Work {
 
     /// Gives a value an end, or takes it away.
     fn end(&mut self, at: usize, key: &[u8], more: u8) {
-        if !self.spaces[at].options.values_end {
+        if !self.spaces[at].options.expiring {
             return;
         }
         let (keyspace, had) = (self.keyspace(at), self.living(at, key));
@@ -344,7 +344,7 @@ impl Work {
     }
 
     fn remove_expired(&mut self, at: usize) {
-        if !self.spaces[at].options.values_end {
+        if !self.spaces[at].options.expiring {
             return;
         }
         let (keyspace, now_ms) = (self.keyspace(at), self.db.now_ms());

@@ -28,7 +28,7 @@ fn whole() -> Vec<u8> {
             engine,
             journaled: true,
             memory_bytes: Some(7),
-            values_end: true,
+            expiring: true,
             merge: Some("add".parse().expect("a name")),
             settings,
         };
@@ -72,7 +72,7 @@ fn read(bytes: &[u8]) -> bool {
                 name,
                 engine,
                 journaled,
-                values_end,
+                expiring,
                 memory_bytes,
                 settings,
                 merge,
@@ -82,7 +82,7 @@ fn read(bytes: &[u8]) -> bool {
                     engine,
                     journaled,
                     memory_bytes,
-                    values_end,
+                    expiring,
                     merge,
                     settings,
                 };

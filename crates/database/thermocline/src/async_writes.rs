@@ -189,16 +189,16 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Keyspace::put_with_expiry`]; [`Error::Closed`] as [`Keyspace::put_async`].
-    pub fn put_until_async(&self, key: &[u8], value: &[u8], end_ms: u64) -> AsyncWrite {
+    pub fn put_with_expiry_async(&self, key: &[u8], value: &[u8], end_ms: u64) -> AsyncWrite {
         AsyncWrite(self.writing(key, self.stored_until(value, end_ms).map(What::Put)))
     }
 
     /// The same for `time` from this call on, whenever it is polled.
     ///
     /// # Errors
-    /// As [`Keyspace::put_until_async`].
-    pub fn put_for_async(&self, key: &[u8], value: &[u8], time: Duration) -> AsyncWrite {
-        self.put_until_async(key, value, self.end_after(time))
+    /// As [`Keyspace::put_with_expiry_async`].
+    pub fn put_with_ttl_async(&self, key: &[u8], value: &[u8], time: Duration) -> AsyncWrite {
+        self.put_with_expiry_async(key, value, self.end_after(time))
     }
 
     /// [`Keyspace::delete`] as a future. It takes place, and can be dropped, as
@@ -249,7 +249,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Keyspace::rmw_with_expiry`]; [`Error::Closed`] as [`Keyspace::put_async`].
-    pub fn rmw_with_end_async(
+    pub fn rmw_with_expiry_async(
         &self,
         key: &[u8],
         update: impl FnMut(Option<Expiring<'_>>) -> ExpiringChange + Send + 'static,

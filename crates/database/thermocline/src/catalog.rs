@@ -33,7 +33,7 @@ pub(crate) const VERSION: u16 = 5;
 /// Journaled flag of a keyspace.
 const FLAG_JOURNALED: u8 = 1;
 /// Flag of a keyspace whose values may end.
-const FLAG_VALUES_END: u8 = 2;
+const FLAG_EXPIRING: u8 = 2;
 /// From this version on an entry has the bytes of memory for its engine.
 const VERSION_OF_MEMORY: u16 = 2;
 /// From this version on an entry has its engine's own options, which differ from the database's.
@@ -83,7 +83,7 @@ impl Entry {
         let engine = text(reader)?.parse::<EngineKind>().map_err(NoEntry::UnknownEngine)?;
         let name = text(reader)?;
         check_keyspace_name(&name).map_err(|error| reader.corruption(error.to_string()))?;
-        if flags & !(FLAG_JOURNALED | FLAG_VALUES_END) != 0 {
+        if flags & !(FLAG_JOURNALED | FLAG_EXPIRING) != 0 {
             let what = format!("a keyspace has unknown flags {flags:#04x}");
             return Err(reader.corruption(what).into());
         }
@@ -96,9 +96,9 @@ impl Entry {
             false => take_merge(reader)?,
         };
         let journaled = flags & FLAG_JOURNALED != 0;
-        let values_end = flags & FLAG_VALUES_END != 0;
+        let expiring = flags & FLAG_EXPIRING != 0;
         let options =
-            KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, settings };
+            KeyspaceOptions { engine, journaled, memory_bytes, expiring, merge, settings };
         Ok(Self { id, name, options })
     }
 }
@@ -296,8 +296,8 @@ pub fn decode_catalog(content: &[u8]) -> std::result::Result<usize, Corruption> 
 
 fn flags(options: KeyspaceOptions) -> u8 {
     let journaled = if options.journaled { FLAG_JOURNALED } else { 0 };
-    let values_end = if options.values_end { FLAG_VALUES_END } else { 0 };
-    journaled | values_end
+    let expiring = if options.expiring { FLAG_EXPIRING } else { 0 };
+    journaled | expiring
 }
 
 /// Reads the name of an operator; returns `None` if it is empty.

@@ -109,7 +109,7 @@ impl Inner {
     fn end(&self) -> Result<()> {
         // First, since their writes may wait for tasks of the pool.
         self.stop_writers();
-        let mut outcome = self.removal.stop().and(self.background.stop());
+        let mut outcome = self.sweep.stop().and(self.background.stop());
         if self.failure.get().is_none() {
             outcome = outcome.and(self.tidy_journal());
         }

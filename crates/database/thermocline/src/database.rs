@@ -109,7 +109,7 @@ pub(crate) struct Inner {
     /// Asks for the journal to be maintained as soon as it has grown.
     pub(crate) upkeep: Upkeep,
     /// The removal of values that have ended.
-    pub(crate) removal: ExpirySweep,
+    pub(crate) sweep: ExpirySweep,
     /// The threads that do the writes of futures.
     pub(crate) writers: Writers,
     /// The resources that engines are opened with.

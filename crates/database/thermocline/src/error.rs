@@ -155,7 +155,7 @@ pub enum Error {
     /// The keyspace exists with other options.
     #[error(
         "keyspace {name:?} exists with engine {engine}, journaled: {journaled}, values that end: \
-             {values_end}; it cannot be opened with other options"
+             {expiring}; it cannot be opened with other options"
     )]
     KeyspaceExists {
         /// The name.
@@ -165,7 +165,7 @@ pub enum Error {
         /// Whether it is journaled.
         journaled: bool,
         /// Whether its values may end.
-        values_end: bool,
+        expiring: bool,
     },
     /// Settings of another engine than the keyspace's ([`crate::KeyspaceOptions::settings`]).
     #[error(
@@ -235,7 +235,7 @@ pub enum Error {
         /// The operator's reason.
         why: String,
     },
-    /// The keyspace was made without values that end ([`crate::KeyspaceOptions::values_end`]): its
+    /// The keyspace was made without values that end ([`crate::KeyspaceOptions::expiring`]): its
     /// pairs would have to be copied to another keyspace.
     #[error(
         "keyspace {keyspace:?} was made without values that end, and that stays: only one that is made with them \

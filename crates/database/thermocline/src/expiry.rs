@@ -1,7 +1,7 @@
 //! Values that end: a keyspace whose values may carry the moment up to which they are there.
 //!
 //! 1. The options of a new keyspace say whether its values may end
-//!    ([`crate::KeyspaceOptions::values_end`]). Only then is there a trailer behind each value
+//!    ([`crate::KeyspaceOptions::expiring`]). Only then is there a trailer behind each value
 //!    ([`format`]), with the moment or without.
 //! 2. *Writes* put the trailer on before anything is journaled, so that replay needs no clock. A
 //!    value that has already ended is written as a delete.

@@ -33,7 +33,7 @@ impl Db {
     /// # Errors
     /// [`Error::BadKeyspaceName`], [`Error::NoMemoryLeft`],
     /// [`Error::TooManyDescriptors`], [`Error::DamagedKeyspace`]. [`Error::KeyspaceExists`] if it
-    /// exists and was made with another `engine`, `journaled` or `values_end`. An option that has
+    /// exists and was made with another `engine`, `journaled` or `expiring`. An option that has
     /// its default value is not compared, so [`KeyspaceOptions::default`] opens every keyspace with
     /// the options that it has. For [`KeyspaceOptions::merge`] [`Error::UnknownMergeOperator`] and
     /// [`Error::OtherMergeOperator`]. For [`KeyspaceOptions::settings`] [`Error::OtherEngine`],
@@ -49,16 +49,16 @@ impl Db {
             Some(slot) => slot,
             None => self.inner.create(name, options)?,
         };
-        let KeyspaceOptions { engine, journaled, values_end, .. } = slot.options;
+        let KeyspaceOptions { engine, journaled, expiring, .. } = slot.options;
         if !options.allow(&slot.options) {
             let name = name.to_owned();
-            return Err(Error::KeyspaceExists { name, engine, journaled, values_end });
+            return Err(Error::KeyspaceExists { name, engine, journaled, expiring });
         }
         slot.current()?;
         self.inner.name_merge(&slot, options.merge)?;
         self.inner.set(&slot, options.settings)?;
-        if values_end {
-            self.inner.0.start_removal()?;
+        if expiring {
+            self.inner.0.start_expiry_sweep()?;
         }
         Ok(self.handle(slot))
     }

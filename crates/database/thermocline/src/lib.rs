@@ -38,7 +38,7 @@
 //! serializable with each other and with every other write.
 //!
 //! # Values that end
-//! In a keyspace that is made for it ([`KeyspaceOptions::values_end`]) a value may have an end
+//! In a keyspace that is made for it ([`KeyspaceOptions::expiring`]) a value may have an end
 //! ([`Keyspace::put_with_expiry`], [`Keyspace::put_with_ttl`]), from which on no read shows it.
 //!
 //! # Many keys in one operation
@@ -62,10 +62,10 @@
 //! Futures, for any executor, are [`Keyspace::get_async`], [`Keyspace::multi_get_async`],
 //! [`Keyspace::put_async`], [`Keyspace::delete_async`], [`Keyspace::rmw_async`],
 //! [`Keyspace::merge_async`], [`Keyspace::compare_and_swap_async`] and [`Db::write_async`] of a
-//! [`Batch`]; if values end also [`Keyspace::put_until_async`], [`Keyspace::rmw_with_end_async`]
-//! and [`Keyspace::compare_and_swap_until_async`]. No poll waits for the device, for the journal,
-//! or for work that slows writers down. [`Keyspace::put_async`] documents the order in which they
-//! take place, and the meaning of a drop.
+//! [`Batch`]; if values end also [`Keyspace::put_with_expiry_async`],
+//! [`Keyspace::rmw_with_expiry_async`] and [`Keyspace::compare_and_swap_with_expiry_async`]. No
+//! poll waits for the device, for the journal, or for work that slows writers down.
+//! [`Keyspace::put_async`] documents the order in which they take place, and the meaning of a drop.
 //!
 //! # Durability
 //! Every write waits for a [`Durability`]: `Buffered` (in the process), `Flushed` (in the kernel:

@@ -159,7 +159,7 @@ impl Merging<'_> {
         stored: Option<&[u8]>,
         operand: &[u8],
     ) -> Result<Change> {
-        if self.slot.options.values_end {
+        if self.slot.options.expiring {
             return change_living(moment, stored, |value| self.of_value(key, value, operand));
         }
         self.of_value(key, stored, operand)

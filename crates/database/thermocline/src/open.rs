@@ -180,7 +180,7 @@ impl Db {
             recent: Arc::new(RecentWrites::new(options.memory_bytes / RECENT_WRITES_PART)),
             memory,
             memory_balance: Default::default(),
-            removal: ExpirySweep::new(&telemetry),
+            sweep: ExpirySweep::new(&telemetry),
             writers: Writers::default(),
             telemetry,
             locks: KeyLocks::new(options.environment.random("key locks").next_u64()),
@@ -208,8 +208,8 @@ impl Db {
         if access == Access::Write {
             inner.sweep_leftovers()?;
             inner.0.start_background()?;
-            if inner.slots.read().values().any(|slot| slot.options.values_end) {
-                inner.0.start_removal()?;
+            if inner.slots.read().values().any(|slot| slot.options.expiring) {
+                inner.0.start_expiry_sweep()?;
             }
         }
         inner.begin_engines();
@@ -366,7 +366,7 @@ impl EngineFactory {
         let engine = (driver.open)(host, &settings, &dir)?;
         let journaled = entry.options.journaled;
         let device = Arc::clone(&self.device);
-        let expiry = entry.options.values_end.then(|| Expiry::new(self.environment.clone()));
+        let expiry = entry.options.expiring.then(|| Expiry::new(self.environment.clone()));
         let instance =
             KeyspaceInstance::new(entry.id, journaled, engine, dir, device, share, expiry);
         Ok(instance.behind(gate))

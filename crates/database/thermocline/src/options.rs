@@ -69,7 +69,7 @@ pub struct Options {
     /// keyspaces whose values may end. With `None` there is no such thread: ended values take space
     /// until [`crate::Keyspace::remove_expired`], and are not shown either. The thread takes about
     /// a 20th of a core, and a quarter while it finds many. Default 100 ms, at least 1 ms.
-    pub removal_interval: Option<Duration>,
+    pub expiry_sweep_interval: Option<Duration>,
     /// Settings of engines, which hold for all keyspaces of the engine, unless a keyspace has its
     /// own ([`KeyspaceOptions::settings`]). An engine's own options become such settings; a field
     /// that has its default counts as not set. `docs/settings.md` lists all settings.
@@ -116,7 +116,7 @@ impl Default for Options {
             io: device::Io::DirectBlocks,
             background_threads: 6,
             journal_bytes: 256 << 20,
-            removal_interval: Some(Duration::from_millis(100)),
+            expiry_sweep_interval: Some(Duration::from_millis(100)),
             engines: EngineSettings::default(),
             merge_operators: MergeOperators::default(),
             environment: Environment::real(),
@@ -127,7 +127,7 @@ impl Default for Options {
 /// The options with which a keyspace is made.
 ///
 /// For a keyspace that exists, an option with its default value counts as not given and changes
-/// nothing. Another value of `engine`, `journaled` or `values_end` must be the one that the
+/// nothing. Another value of `engine`, `journaled` or `expiring` must be the one that the
 /// keyspace was made with. [`crate::Keyspace::options`] returns the options that hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyspaceOptions {
@@ -151,7 +151,7 @@ pub struct KeyspaceOptions {
     /// Whether its values may end ([`crate::Keyspace::put_with_expiry`]). Then each takes one byte
     /// more, or nine with an end, and its maximum length is less by these bytes. A read of it costs
     /// a look at the clock. Kept with the keyspace. Default false.
-    pub values_end: bool,
+    pub expiring: bool,
     /// The name of the operator that its values are merged by ([`crate::Keyspace::merge`]). It must
     /// be one of [`Options::merge_operators`]. Kept with the keyspace, and never changed once it
     /// has one. For a keyspace that exists, `None` changes nothing; one without an operator gets
@@ -208,7 +208,7 @@ impl KeyspaceOptions {
         let default = Self::default();
         (self.engine == default.engine || self.engine == made.engine)
             && (self.journaled == default.journaled || self.journaled == made.journaled)
-            && (self.values_end == default.values_end || self.values_end == made.values_end)
+            && (self.expiring == default.expiring || self.expiring == made.expiring)
     }
 
     /// Returns the same options in the form that is kept: settings without any value become none,
@@ -240,7 +240,7 @@ impl Default for KeyspaceOptions {
             engine: EngineKind::Memory,
             journaled: true,
             memory_bytes: None,
-            values_end: false,
+            expiring: false,
             merge: None,
             settings: None,
         }

@@ -235,7 +235,7 @@ impl Inner {
         operator: &mut dyn Operator,
         with: impl FnOnce(&mut dyn Operator) -> Result<T>,
     ) -> Result<T> {
-        if !slot.options.values_end {
+        if !slot.options.expiring {
             return with(operator);
         }
         let mut on_stored = OnStored::new(operator, form, &self.options.environment);
@@ -393,7 +393,7 @@ impl Inner {
     ) -> Result<Attempt> {
         let mut witness = Witness {
             operator,
-            values_end: instance.expiry.is_some(),
+            expiring: instance.expiry.is_some(),
             changes: false,
             put_bytes: None,
             end_ms: None,
@@ -455,7 +455,7 @@ pub(crate) fn op_of<'a>(change: &'a Change, key: &'a [u8], had_value: bool) -> O
 /// An operator, and its last decision.
 struct Witness<'a> {
     operator: &'a mut dyn Operator,
-    values_end: bool,
+    expiring: bool,
     changes: bool,
     /// Bytes of the value that it has put, unless it was changed in place.
     put_bytes: Option<usize>,
@@ -465,7 +465,7 @@ struct Witness<'a> {
 
 impl Witness<'_> {
     fn end_of(&self, stored: &[u8]) -> Option<u64> {
-        if self.values_end { end_of(stored) } else { None }
+        if self.expiring { end_of(stored) } else { None }
     }
 }
 

@@ -126,7 +126,7 @@ proptest! {
     fn catalogs_round_trip_and_no_bytes_panic(
         ids in prop::collection::vec(any::<u32>(), 0..5),
         journaled: bool,
-        values_end: bool,
+        expiring: bool,
         merge in prop::option::of("[a-z0-9._-]{1,32}"),
         interval_pairs in prop::option::of(2..=4096usize),
         memory_bytes in prop::option::of(1..=u64::MAX),
@@ -143,7 +143,7 @@ proptest! {
                 engine: EngineKind::FlexDb,
                 journaled,
                 memory_bytes,
-                values_end,
+                expiring,
                 merge,
                 settings,
             };

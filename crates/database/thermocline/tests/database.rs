@@ -252,12 +252,12 @@ fn options_that_are_not_given_open_a_keyspace_as_it_is() {
     for &engine in EngineKind::ALL {
         let name = engine.to_string();
         let made =
-            KeyspaceOptions { engine, journaled: false, values_end: true, ..Default::default() };
+            KeyspaceOptions { engine, journaled: false, expiring: true, ..Default::default() };
         db.keyspace(&name, made).unwrap().put(b"key", b"value").unwrap();
         let opened = db.keyspace(&name, KeyspaceOptions::default()).unwrap();
         assert_eq!(opened.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
         assert_eq!(opened.options().engine, engine);
-        assert!(!opened.options().journaled && opened.options().values_end);
+        assert!(!opened.options().journaled && opened.options().expiring);
         // An option that is given is compared, and the others are not.
         let given = KeyspaceOptions { engine, ..Default::default() };
         assert_eq!(db.keyspace(&name, given).unwrap().options().engine, engine);

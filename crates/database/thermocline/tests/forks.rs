@@ -25,7 +25,7 @@ fn open(dir: &std::path::Path, engine: EngineKind) -> (Db, Keyspace) {
     let options = Options { memory_bytes: 64 << 20, merge_operators, ..Options::default() };
     let db = Db::open(dir, options).unwrap();
     let options =
-        KeyspaceOptions { engine, values_end: true, merge: Some(name), ..Default::default() };
+        KeyspaceOptions { engine, expiring: true, merge: Some(name), ..Default::default() };
     let space = db.keyspace("space", options).unwrap().durability(Durability::Synced);
     (db, space)
 }
@@ -122,15 +122,15 @@ fn calls_of_values_that_end(space: &Keyspace, unlike: &mut Unlike) {
     );
     unlike.check("expiry_stats", space.expiry_stats());
     unlike.check("remove_expired", space.remove_expired());
-    unlike.poll("put_until_async", space.put_until_async(b"child", b"c", never));
-    unlike.poll("put_for_async", space.put_for_async(b"child", b"c", hour));
+    unlike.poll("put_with_expiry_async", space.put_with_expiry_async(b"child", b"c", never));
+    unlike.poll("put_with_ttl_async", space.put_with_ttl_async(b"child", b"c", hour));
     unlike.poll(
-        "rmw_with_end_async",
-        space.rmw_with_end_async(b"before1", |_| ExpiringChange::Delete),
+        "rmw_with_expiry_async",
+        space.rmw_with_expiry_async(b"before1", |_| ExpiringChange::Delete),
     );
     unlike.poll(
-        "compare_and_swap_until_async",
-        space.compare_and_swap_until_async(b"a", None, b"c", never),
+        "compare_and_swap_with_expiry_async",
+        space.compare_and_swap_with_expiry_async(b"a", None, b"c", never),
     );
 }
 
@@ -160,7 +160,7 @@ fn calls_of_database(db: &Db, space: &Keyspace, place: &std::path::Path, unlike:
     unlike.check("failure", db.failure().map_or(Ok(()), Err));
     assert!(db.keyspaces().is_empty() && db.background_errors().is_empty());
     assert!(db.stats().keyspaces.is_empty());
-    drop(db.removal_hold().hold());
+    drop(db.pause_expiry().hold());
     // These read figures in memory.
     let _figures = (db.last(), db.now_ms(), db.memory_bytes());
     unlike.check("close", db.close());

@@ -197,10 +197,10 @@ fn contains_key_says_what_get_finds() {
 fn a_seek_moves_a_scan_within_its_range_and_moment() {
     use thermocline::Direction::{Backward, Forward};
     for engine in ordered() {
-        for values_end in [false, true] {
+        for expiring in [false, true] {
             let dir = tempfile::tempdir().expect("a directory");
             let db = Db::open(dir.path(), options()).expect("it opens");
-            let made = KeyspaceOptions { engine, values_end, ..KeyspaceOptions::default() };
+            let made = KeyspaceOptions { engine, expiring, ..KeyspaceOptions::default() };
             let keyspace = db.keyspace("data", made).expect("it is made");
             let keyspace = keyspace.durability(Durability::Buffered);
             for number in 0..2_000 {

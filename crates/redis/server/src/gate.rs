@@ -63,12 +63,12 @@ pub(crate) struct Gate {
     /// Calls of [`Gate::wait_for_turns`] that have begun.
     #[cfg(test)]
     turn_waits: AtomicU64,
-    removal: PauseExpiry,
+    pause_expiry: PauseExpiry,
 }
 
 impl Gate {
     /// Returns an open gate for `slot_count` loops.
-    pub(crate) fn new(slot_count: usize, removal: PauseExpiry) -> Self {
+    pub(crate) fn new(slot_count: usize, pause_expiry: PauseExpiry) -> Self {
         Self {
             slots: (0..slot_count).map(|_| CachePadded::default()).collect(),
             writer: CachePadded::default(),
@@ -79,7 +79,7 @@ impl Gate {
             others_turn_ms: AtomicU64::new(OTHERS_TURN_MS),
             #[cfg(test)]
             turn_waits: AtomicU64::default(),
-            removal,
+            pause_expiry,
         }
     }
 
@@ -132,12 +132,12 @@ impl Gate {
         }
         drop(behind);
         // Both may wait for room, and meanwhile other commands write.
-        let removal = self.removal.hold();
+        let pause = self.pause_expiry.hold();
         let writer = self.writer.lock();
         self.state.store(RESERVED, SeqCst);
         drop(writer);
         self.wait_for_turns();
-        Reservation { gate: self, _removal: removal }
+        Reservation { gate: self, _pause: pause }
     }
 
     /// Notes that a loop has executed the commands that it had left for later.
@@ -164,7 +164,7 @@ impl Gate {
 /// The right of a thread to execute a command alone. Dropping it opens the gate.
 pub(crate) struct Reservation<'a> {
     gate: &'a Gate,
-    _removal: ExpiryPause<'a>,
+    _pause: ExpiryPause<'a>,
 }
 
 impl Reservation<'_> {
@@ -218,7 +218,7 @@ impl Pass<'_> {
         // The thread that reserves it later waits for these slots. [G2]
         let writer = self.gate.writer.try_lock().filter(|_| self.gate.is_open());
         let result = writer.and_then(|_writer| {
-            let _held = self.gate.removal.try_hold()?;
+            let _held = self.gate.pause_expiry.try_hold()?;
             Some(work())
         });
         drop(guards);

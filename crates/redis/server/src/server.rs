@@ -134,7 +134,7 @@ impl Server {
         let run_id = format!("{:016x}{:016x}{:08x}", random.next_u64(), random.next_u64(), 0);
         let last = store.last();
         let shared = Arc::new(Shared {
-            gate: Gate::new(options.threads, store.removal_hold()),
+            gate: Gate::new(options.threads, store.pause_expiry()),
             store,
             settings: Settings::new(&options),
             watches: Watches::default(),

@@ -211,7 +211,7 @@ pub(crate) trait Durable: Store + Send + Sync {
     fn refresh_metrics(&self);
 
     /// Returns a hold that keeps the store from removing ended values by itself.
-    fn removal_hold(&self) -> PauseExpiry {
+    fn pause_expiry(&self) -> PauseExpiry {
         PauseExpiry::default()
     }
 

@@ -138,7 +138,7 @@ pub(crate) struct Place {
     /// for keyspaces whose values may end, as redis-0 to redis-15, which `serve` keeps for Redis
     /// clients
     #[arg(long)]
-    pub(crate) raw: bool,
+    pub(crate) as_stored: bool,
 }
 
 /// Which keys.
@@ -184,7 +184,7 @@ pub(crate) struct Put {
     /// For how long the value is there, like 500ms, 30s or 2h; in a keyspace whose values may end,
     /// and one that is made for it is such a one
     #[arg(long, value_name = "TIME", value_parser = crate::config::duration)]
-    #[arg(conflicts_with = "raw")]
+    #[arg(conflicts_with = "as_stored")]
     pub(crate) ttl: Option<Duration>,
 }
 

@@ -243,7 +243,7 @@ impl Place {
     /// form, and the form that a user sees.
     fn existing(&self, db: &Db) -> Result<(Keyspace, ValueForm), Failure> {
         let keyspace = existing(db, &self.keyspace)?;
-        let form = match keyspace.options().values_end && !self.raw {
+        let form = match keyspace.options().expiring && !self.as_stored {
             true => ValueForm::Ending { now_ms: db.now_ms() },
             false => ValueForm::Stored,
         };

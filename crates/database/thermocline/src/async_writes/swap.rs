@@ -65,7 +65,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::compare_and_swap_with_expiry`]; [`crate::Error::Closed`] as
     /// [`Keyspace::put_async`].
-    pub fn compare_and_swap_until_async(
+    pub fn compare_and_swap_with_expiry_async(
         &self,
         key: &[u8],
         expected: Option<&[u8]>,
@@ -75,7 +75,7 @@ impl Keyspace {
         let other = Other::default();
         let (found, expected) = (Arc::clone(&other), expected.map(<[u8]>::to_vec));
         let new = new.to_vec();
-        let AsyncUpdate(update) = self.rmw_with_end_async(key, move |old| {
+        let AsyncUpdate(update) = self.rmw_with_expiry_async(key, move |old| {
             let present = old.map(|old| old.value);
             let is_other = present != expected.as_deref();
             *found.lock() = is_other.then(|| present.map(<[u8]>::to_vec));

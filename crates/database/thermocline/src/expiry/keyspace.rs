@@ -37,7 +37,7 @@ impl Keyspace {
     /// use std::time::{Duration, SystemTime, UNIX_EPOCH};
     /// use thermocline::{Db, KeyspaceOptions, Options};
     /// let db = Db::open(dir.path(), Options::default())?;
-    /// let options = KeyspaceOptions { values_end: true, ..Default::default() };
+    /// let options = KeyspaceOptions { expiring: true, ..Default::default() };
     /// let sessions = db.keyspace("sessions", options)?;
     /// let hour = SystemTime::now() + Duration::from_secs(3600);
     /// let hour_ms = hour.duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
@@ -51,7 +51,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`Error::NotExpiring`] from a keyspace that was made without
-    /// [`crate::KeyspaceOptions::values_end`]; otherwise as [`Keyspace::put`].
+    /// [`crate::KeyspaceOptions::expiring`]; otherwise as [`Keyspace::put`].
     pub fn put_with_expiry(&self, key: &[u8], value: &[u8], end_ms: u64) -> Result<SeqNo> {
         let stored = self.stored_until(value, end_ms)?;
         self.inner.write_one(&self.slot, self.put_op(key, &stored), self.durability)
@@ -129,7 +129,7 @@ impl Keyspace {
     /// # let dir = tempfile::tempdir()?;
     /// use thermocline::{ExpiringChange, Db, KeyspaceOptions, Options};
     /// let db = Db::open(dir.path(), Options::default())?;
-    /// let options = KeyspaceOptions { values_end: true, ..Default::default() };
+    /// let options = KeyspaceOptions { expiring: true, ..Default::default() };
     /// let leases = db.keyspace("leases", options)?;
     /// let now_ms = db.now_ms();
     /// // Takes a lease that is free, or one's own for longer.
@@ -196,7 +196,7 @@ impl Keyspace {
     /// # let dir = tempfile::tempdir()?;
     /// use thermocline::{Db, KeyRange, KeyspaceOptions, Options, Expiring};
     /// let db = Db::open(dir.path(), Options::default())?;
-    /// let options = KeyspaceOptions { values_end: true, ..Default::default() };
+    /// let options = KeyspaceOptions { expiring: true, ..Default::default() };
     /// let leases = db.keyspace("leases", options)?;
     /// let end_ms = db.now_ms() + 10_000;
     /// leases.put_with_expiry(b"leader", b"ada", end_ms)?;
@@ -221,7 +221,7 @@ impl Keyspace {
 
     /// Refuses where values do not end.
     pub(crate) fn check_ends(&self) -> Result<()> {
-        if self.slot.options.values_end {
+        if self.slot.options.expiring {
             return Ok(());
         }
         Err(Error::NotExpiring { keyspace: self.name().to_owned() })
@@ -229,7 +229,7 @@ impl Keyspace {
 
     /// Returns whether the form that its users see differs from the stored form.
     pub(crate) fn hides_ends(&self) -> bool {
-        self.slot.options.values_end && self.form == ValueForm::Values
+        self.slot.options.expiring && self.form == ValueForm::Values
     }
 
     /// Returns the stored form of a value that is given to this handle and does not end.
@@ -259,7 +259,7 @@ impl Keyspace {
     /// # Errors
     /// [`Error::NotStored`].
     pub(crate) fn check_stored(&self, stored: &[u8]) -> Result<()> {
-        if self.slot.options.values_end {
+        if self.slot.options.expiring {
             Expiring::decode(stored).map_err(Error::NotStored)?;
         }
         Ok(())
@@ -286,7 +286,7 @@ impl Keyspace {
         stored: &'a [u8],
         is_past: impl FnOnce(u64) -> bool,
     ) -> Op<'a> {
-        let end_ms = if self.slot.options.values_end { end_of(stored) } else { None };
+        let end_ms = if self.slot.options.expiring { end_of(stored) } else { None };
         match end_ms.is_some_and(is_past) {
             true => Op::Delete { key },
             false => Op::Put { key, value: stored },

@@ -8,7 +8,7 @@ use sync::locks::Mutex;
 use super::sweep::Pass;
 
 /// Figures of a keyspace whose values may end. The figures about keys are from the last whole walk
-/// of the removal ([`crate::Options::removal_interval`]). During the first walk they are an
+/// of the removal ([`crate::Options::expiry_sweep_interval`]). During the first walk they are an
 /// estimate from the part that it has seen; for an engine with order, that part alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpiryStats {

@@ -1,8 +1,8 @@
 //! ExpirySweep of ended values, in the background.
 //!
-//! 1. Once an interval ([`crate::Options::removal_interval`]) the thread takes a turn. For each
-//!    keyspace whose pass is due, it reads a slice of pairs in the engine's own order. It deletes
-//!    the pairs that have ended, each by an atomic update that checks again [E3].
+//! 1. Once an interval ([`crate::Options::expiry_sweep_interval`]) the thread takes a turn. For
+//!    each keyspace whose pass is due, it reads a slice of pairs in the engine's own order. It
+//!    deletes the pairs that have ended, each by an atomic update that checks again [E3].
 //! 2. A turn ends when every pass is over, or after a 20th of the interval. As long as more than a
 //!    quarter of the pairs that it meets had ended, it may take a quarter of the interval.
 //! 3. When a pass has reached the last key, its counts are shown. The next pass is due at the first
@@ -183,8 +183,8 @@ impl PauseExpiry {
 
 impl Db {
     /// Returns the hold that keeps this database from removing ended values.
-    pub fn removal_hold(&self) -> PauseExpiry {
-        self.inner.removal.hold.clone()
+    pub fn pause_expiry(&self) -> PauseExpiry {
+        self.inner.sweep.hold.clone()
     }
 }
 
@@ -232,7 +232,7 @@ impl ExpirySweep {
         *self.shared.is_stopped.lock() = true;
         self.shared.changed.notify_all();
         match self.thread.lock().take().map(JoinHandle::join) {
-            Some(Err(_)) => Err(Error::Thread("the removal of what has ended panicked".to_owned())),
+            Some(Err(_)) => Err(Error::Thread("the expiry sweep panicked".to_owned())),
             Some(Ok(())) | None => Ok(()),
         }
     }
@@ -240,20 +240,20 @@ impl ExpirySweep {
 
 impl Inner {
     /// Starts the thread, if there is none and there is to be one.
-    pub(crate) fn start_removal(self: &Arc<Self>) -> Result<()> {
-        let Some(interval) = self.options.removal_interval else { return Ok(()) };
-        let mut thread = self.removal.thread.lock();
+    pub(crate) fn start_expiry_sweep(self: &Arc<Self>) -> Result<()> {
+        let Some(interval) = self.options.expiry_sweep_interval else { return Ok(()) };
+        let mut thread = self.sweep.thread.lock();
         if thread.is_some() || self.check_writable().is_err() {
             return Ok(());
         }
         // Weakly, as all background work, so that it does not keep the database open.
-        let (shared, weak) = (Arc::clone(&self.removal.shared), Arc::downgrade(self));
+        let (shared, weak) = (Arc::clone(&self.sweep.shared), Arc::downgrade(self));
         let interval = interval.max(Duration::from_millis(1));
         let work = move || {
             telemetry::note_background_thread();
             take_turns(&shared, &weak, interval);
         };
-        let started = self.options.environment.spawn("removal", work);
+        let started = self.options.environment.spawn("expiry sweep", work);
         *thread = Some(started.map_err(|error| Error::Thread(error.to_string()))?);
         Ok(())
     }
@@ -329,8 +329,8 @@ impl Inner {
             let mut operator = RemoveEnded { environment: &expiry.environment };
             // The thread that holds it may wait for a lock of a close, and the close waits for this
             // thread.
-            let shared = &self.removal.shared;
-            let Some(_held) = self.removal.hold.hold_unless(|| *shared.is_stopped.lock()) else {
+            let shared = &self.sweep.shared;
+            let Some(_held) = self.sweep.hold.hold_unless(|| *shared.is_stopped.lock()) else {
                 return Ok(count);
             };
             if self.planted.has(Planted::RemovedUnseen) {
@@ -339,7 +339,7 @@ impl Inner {
             if self.rmw_unsettled(slot, key, &mut operator)?.is_some() {
                 count += 1;
                 expiry.removed.fetch_add(1, Relaxed);
-                self.removal.removed.increment();
+                self.sweep.removed.increment();
             }
         }
         Ok(count)
@@ -431,8 +431,8 @@ impl Expiry {
 
 impl Keyspace {
     /// Removes all keys whose values have ended, and returns their number. The database does so by
-    /// itself, a little at a time ([`crate::Options::removal_interval`]); this function does it
-    /// immediately. It visits every pair, as a [`Keyspace::walk`] does, and waits for no
+    /// itself, a little at a time ([`crate::Options::expiry_sweep_interval`]); this function does
+    /// it immediately. It visits every pair, as a [`Keyspace::walk`] does, and waits for no
     /// durability: a key that a crash brings back has still ended.
     ///
     /// # Errors

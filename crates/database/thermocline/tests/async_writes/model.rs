@@ -139,10 +139,12 @@ async fn awaited(pair: &Pair, key: &[u8], step: &Step) -> Outcome {
         Step::DeleteByRmw => space.rmw_async(key, |_| Change::Delete).await,
         Step::Keep => space.rmw_async(key, |_| Change::Keep).await,
         Step::Merge(operand) => space.merge_async(key, operand).await,
-        Step::PutUntil(value, end_ms) => space.put_until_async(key, value, *end_ms).await.map(Some),
+        Step::PutUntil(value, end_ms) => {
+            space.put_with_expiry_async(key, value, *end_ms).await.map(Some)
+        }
         Step::AppendUntil(byte, end_ms) => {
             let (byte, end_ms) = (*byte, *end_ms);
-            space.rmw_with_end_async(key, move |old| appended_until(old, byte, end_ms)).await
+            space.rmw_with_expiry_async(key, move |old| appended_until(old, byte, end_ms)).await
         }
         Step::Swap { is_expected, new } => {
             let old = expected(space, key, *is_expected);
@@ -151,7 +153,7 @@ async fn awaited(pair: &Pair, key: &[u8], step: &Step) -> Outcome {
         }
         Step::SwapUntil { is_expected, new, end_ms } => {
             let old = expected(space, key, *is_expected);
-            let swap = space.compare_and_swap_until_async(key, old.as_deref(), new, *end_ms);
+            let swap = space.compare_and_swap_with_expiry_async(key, old.as_deref(), new, *end_ms);
             return swap.await.map(of_swap);
         }
         Step::Batch(steps) => pair.db.write_async(batch_of(space, key, steps)).await.map(Some),
@@ -169,7 +171,7 @@ impl Pair {
     fn open(device: Arc<dyn Device>, kind: KeyspaceOptions, durability: Durability) -> Self {
         let options = Options {
             merge_operators: operators(),
-            removal_interval: Some(Duration::from_secs(3600)),
+            expiry_sweep_interval: Some(Duration::from_secs(3600)),
             ..options()
         };
         let db = Db::open_on(Arc::clone(&device), "memory", options).unwrap();
@@ -267,14 +269,14 @@ fn futures_come_to_what_blocking_calls_come_to() {
     let setting = std::env::var("THERMOCLINE_SEED").ok().and_then(|text| text.parse().ok());
     let seed: u64 = setting.unwrap_or(5);
     for &engine in EngineKind::ALL {
-        for (journaled, values_end) in [(true, false), (false, false), (true, true)] {
+        for (journaled, expiring) in [(true, false), (false, false), (true, true)] {
             for durability in [Durability::Buffered, Durability::Flushed, Durability::Synced] {
                 let merge = Some(merge_name());
                 let memory_bytes = Some(16 << 20);
                 let kind = KeyspaceOptions {
                     engine,
                     journaled,
-                    values_end,
+                    expiring,
                     merge,
                     memory_bytes,
                     settings: None,

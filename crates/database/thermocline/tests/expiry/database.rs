@@ -17,7 +17,7 @@ pub(crate) fn kinds() -> impl Iterator<Item = (EngineKind, bool)> {
 
 pub(crate) fn with_ends(engine: EngineKind, journaled: bool) -> KeyspaceOptions {
     let memory_bytes = Some(12 * MIB);
-    KeyspaceOptions { engine, journaled, memory_bytes, values_end: true, ..Default::default() }
+    KeyspaceOptions { engine, journaled, memory_bytes, expiring: true, ..Default::default() }
 }
 
 /// A database on a simulated disk. Nothing is removed by itself.
@@ -35,7 +35,7 @@ impl Bench {
             environment,
             memory_bytes: 64 * MIB,
             sync_interval: None,
-            removal_interval: None,
+            expiry_sweep_interval: None,
             background_threads: 3,
             ..Options::default()
         };

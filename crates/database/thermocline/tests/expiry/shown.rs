@@ -231,7 +231,7 @@ fn what_is_ingested_may_end() {
 #[test]
 fn a_keyspace_without_ends_stores_nothing_more_and_refuses_them() {
     let bench = Bench::new(7);
-    let options = KeyspaceOptions { values_end: false, ..Default::default() };
+    let options = KeyspaceOptions { expiring: false, ..Default::default() };
     let space = bench.db.keyspace("plain", options).unwrap();
     let is_refused =
         |error: &Error| matches!(error, Error::NotExpiring { keyspace } if keyspace == "plain");
@@ -252,7 +252,7 @@ fn a_keyspace_without_ends_stores_nothing_more_and_refuses_them() {
     space.put(b"k", b"v").unwrap();
     assert_eq!(space.raw().get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
     assert_eq!(space.expiry_stats(), Ok(None));
-    let other = KeyspaceOptions { values_end: true, ..options };
+    let other = KeyspaceOptions { expiring: true, ..options };
     let refused = bench.db.keyspace("plain", other).unwrap_err();
-    assert!(matches!(refused, Error::KeyspaceExists { values_end: false, .. }), "{refused}");
+    assert!(matches!(refused, Error::KeyspaceExists { expiring: false, .. }), "{refused}");
 }

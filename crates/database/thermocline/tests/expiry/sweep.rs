@@ -15,7 +15,7 @@ const KEYS: u32 = 2000;
 fn options() -> Options {
     Options {
         memory_bytes: 96 << 20,
-        removal_interval: Some(Duration::from_millis(5)),
+        expiry_sweep_interval: Some(Duration::from_millis(5)),
         ..Options::default()
     }
 }
@@ -132,7 +132,7 @@ pub(crate) fn what_is_renewed_meanwhile_stays() {
 #[test]
 fn a_database_closes_amid_removal_and_goes_on_when_it_is_opened() {
     let dir = TempDir::new().unwrap();
-    let options = Options { removal_interval: Some(Duration::from_millis(1)), ..options() };
+    let options = Options { expiry_sweep_interval: Some(Duration::from_millis(1)), ..options() };
     for engine in [EngineKind::Lsm, EngineKind::F2] {
         let name = engine.name();
         let mut db = Db::open(dir.path(), options.clone()).unwrap();
@@ -207,7 +207,7 @@ fn what_is_held_is_not_removed() {
     let space = bench.space(EngineKind::Memory, true);
     space.put_with_expiry(b"k", b"v", bench.now_ms() + 1).unwrap();
     bench.pass(1);
-    let hold = bench.db.removal_hold();
+    let hold = bench.db.pause_expiry();
     let held = hold.hold();
     thread::scope(|scope| {
         let removing = scope.spawn(|| space.remove_expired());
@@ -224,7 +224,7 @@ fn a_close_does_not_wait_for_who_holds_removal_up() {
     let dir = TempDir::new().unwrap();
     let db = Db::open(dir.path(), options()).unwrap();
     let space = db.keyspace("s", with_ends(EngineKind::Memory, true)).unwrap();
-    let hold = db.removal_hold();
+    let hold = db.pause_expiry();
     let held = hold.hold();
     (0..KEYS).for_each(|number| {
         space.put_with_ttl(&number.to_be_bytes(), b"v", Duration::from_millis(1)).unwrap();

@@ -59,7 +59,7 @@ fn options(environment: Environment, merge_operators: MergeOperators) -> Options
         merge_operators,
         memory_bytes: 96 << 20,
         sync_interval: None,
-        removal_interval: None,
+        expiry_sweep_interval: None,
         background_threads: 1,
         durability: Durability::Buffered,
         ..Options::default()

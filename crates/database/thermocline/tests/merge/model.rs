@@ -81,13 +81,13 @@ fn every_engine_agrees_with_a_map() {
     let (first, cases) = (setting("THERMOCLINE_SEED", 1), setting("THERMOCLINE_CASES", 3));
     for seed in first..first + cases {
         for (engine, journaled) in kinds() {
-            for values_end in [false, true] {
+            for expiring in [false, true] {
                 println!(
                     "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1, {engine}, journaled: {journaled}, \
-                     values that end: {values_end}"
+                     values that end: {expiring}"
                 );
                 let of = merged_by("edit", engine, journaled);
-                Run::new(seed, KeyspaceOptions { values_end, ..of }).go();
+                Run::new(seed, KeyspaceOptions { expiring, ..of }).go();
             }
         }
     }
@@ -101,13 +101,13 @@ fn every_tuned_engine_agrees_with_a_map() {
             // Each with a journal by one seed, and without by the next; of both some with values
             // that end.
             let number = seed + at as u64;
-            let (journaled, values_end) = (number.is_multiple_of(2), number % 4 > 1);
+            let (journaled, expiring) = (number.is_multiple_of(2), number % 4 > 1);
             println!(
                 "THERMOCLINE_SEED={seed}, {settings}, journaled: {journaled}, \
-                 values that end: {values_end}"
+                 values that end: {expiring}"
             );
             let of = merged_by("edit", tunings::engine(settings), journaled);
-            Run::new(seed, KeyspaceOptions { values_end, settings: Some(settings), ..of }).go();
+            Run::new(seed, KeyspaceOptions { expiring, settings: Some(settings), ..of }).go();
         }
     }
 }
@@ -158,7 +158,7 @@ impl Run {
         let any = self.random.random_range(0..255);
         match self.random.random_range(0..20) {
             0..3 => {
-                let ends = self.of.values_end && self.random.random_range(0..2) == 0;
+                let ends = self.of.expiring && self.random.random_range(0..2) == 0;
                 let end_ms = ends.then(|| self.db.now_ms() + self.random.random_range(0..60));
                 Step::Put(key, vec![any; usize::from(any) % 20], end_ms)
             }
@@ -258,7 +258,7 @@ impl Run {
         if self.space.is_ordered() {
             for (space, is_stored) in [(&self.space, false), (&self.space.raw(), true)] {
                 let scan = transaction.scan_reverse(space, KeyRange::all()).unwrap();
-                let is_stored = is_stored && self.of.values_end;
+                let is_stored = is_stored && self.of.expiring;
                 let shown = |pair: Result<_, _>| living_pair(is_stored, pair.unwrap(), now_ms);
                 let mut seen: Vec<_> = scan.filter_map(shown).collect();
                 seen.reverse();
@@ -298,7 +298,7 @@ impl Run {
         self.space.walk(None, &mut take).unwrap();
         let seen: Vec<_> = seen.into_iter().collect();
         assert_eq!(seen, all_living(&self.stored, now_ms));
-        if self.of.values_end {
+        if self.of.expiring {
             for number in 0..KEYS {
                 let key = [b'k', number];
                 let found = self.space.get_with_expiry(&key).unwrap();

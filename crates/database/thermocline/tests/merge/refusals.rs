@@ -18,12 +18,12 @@ fn refusal(space: &Keyspace, key: &[u8]) -> Error {
 #[test]
 fn a_refused_merge_writes_nothing_of_its_write() {
     for (engine, journaled) in kinds() {
-        for values_end in [false, true] {
+        for expiring in [false, true] {
             let db = open(&device::memory(), operators());
-            let options = KeyspaceOptions { values_end, ..merged_by("edit", engine, journaled) };
+            let options = KeyspaceOptions { expiring, ..merged_by("edit", engine, journaled) };
             let space = db.keyspace("s", options).unwrap();
             space.put(b"k", b"v").unwrap();
-            let (last, figures) = (db.last(), format!("{engine}, {journaled}, {values_end}"));
+            let (last, figures) = (db.last(), format!("{engine}, {journaled}, {expiring}"));
             assert_eq!(space.merge(b"k", b"!"), Err(refusal(&space, b"k")), "{figures}");
             let mut batch = Batch::new();
             batch.put(&space, b"a", b"1").merge(&space, b"k", b"+w").merge(&space, b"b", b"!");

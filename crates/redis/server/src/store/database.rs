@@ -68,7 +68,7 @@ impl Database {
         for keyspace in store.db.keyspaces() {
             let index = (0..DB_COUNT).find(|&index| name(index) == keyspace.name());
             if let Some(index) = index {
-                if !keyspace.options().values_end {
+                if !keyspace.options().expiring {
                     return Err(Error::NotExpiring { keyspace: keyspace.name().to_owned() });
                 }
                 // No other thread has the store yet, so the cell is empty.
@@ -96,8 +96,8 @@ impl Database {
         let cell = self.keyspaces.get(usize::from(index));
         let cell = cell.ok_or_else(|| StoreError::Refused("no such database".to_owned()))?;
         if cell.get().is_none() {
-            let (engine, values_end) = (self.engine, true);
-            let options = KeyspaceOptions { engine, values_end, ..Default::default() };
+            let (engine, expiring) = (self.engine, true);
+            let options = KeyspaceOptions { engine, expiring, ..Default::default() };
             let keyspace = self.db.keyspace(&name(index), options)?.raw();
             // The cell is empty: it is filled under `making` alone.
             let _ = cell.set(keyspace);
@@ -351,8 +351,8 @@ impl Durable for Database {
         self.figures.refresh(&self.db.stats());
     }
 
-    fn removal_hold(&self) -> PauseExpiry {
-        self.db.removal_hold()
+    fn pause_expiry(&self) -> PauseExpiry {
+        self.db.pause_expiry()
     }
 
     fn memory(&self) -> (u64, u64) {

@@ -313,7 +313,7 @@ fn a_removal_that_waits_holds_up_no_client() {
     let mut others = [(); 2].map(|()| Client::connect(server.addr()));
     assert_eq!(others[0].run("SET ends 1 PX 200"), "+OK");
     let (release, section) = hold_key(&db, b"ends");
-    while db.removal_hold().try_hold().is_some() {
+    while db.pause_expiry().try_hold().is_some() {
         std::thread::yield_now();
     }
     let mut alone = Client::connect(server.addr());

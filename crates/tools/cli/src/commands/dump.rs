@@ -124,11 +124,10 @@ fn write_keyspace(
 ) -> Outcome {
     let failed = |error: io::Error| Failure::io("writing the dump", &error);
     let options = keyspace.options();
-    let values_end = options.values_end;
+    let expiring = options.expiring;
     writer.keyspace(keyspace.name(), &options).map_err(failed)?;
     let mut write = |key: &[u8], value: &[u8]| {
-        if values_end
-            && Expiring::decode(value).map_err(thermocline::Error::from)?.is_expired(now_ms)
+        if expiring && Expiring::decode(value).map_err(thermocline::Error::from)?.is_expired(now_ms)
         {
             return Ok(());
         }

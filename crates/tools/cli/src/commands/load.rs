@@ -126,7 +126,7 @@ fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Load
                 name,
                 engine,
                 journaled,
-                values_end,
+                expiring,
                 memory_bytes,
                 settings,
                 merge,
@@ -139,14 +139,8 @@ fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Load
                     None => engine.parse()?,
                 };
                 let settings = settings.filter(|of| of.engine() == engine.name());
-                let options = KeyspaceOptions {
-                    engine,
-                    journaled,
-                    memory_bytes,
-                    values_end,
-                    merge,
-                    settings,
-                };
+                let options =
+                    KeyspaceOptions { engine, journaled, memory_bytes, expiring, merge, settings };
                 let is_sorted = dumped.is_some_and(EngineKind::is_ordered);
                 way = Some(Way::to(db.keyspace(name, options)?.raw(), is_sorted)?);
             }

@@ -21,21 +21,21 @@ pub(super) fn run(context: &Context, arguments: &Put) -> Outcome {
         text => place.bytes("VALUE", text)?,
     };
     let is_served = server::is_database_name(&place.keyspace);
-    if is_served && place.raw {
+    if is_served && place.as_stored {
         // Before a database is made for it.
         Expiring::decode(&value).map_err(Error::NotStored)?;
     }
-    let values_end = is_served || arguments.ttl.is_some();
+    let expiring = is_served || arguments.ttl.is_some();
     let options = context.settings.keyspace().map_err(Failure::usage)?;
-    let options = KeyspaceOptions { values_end, ..options };
+    let options = KeyspaceOptions { expiring, ..options };
     let asked = context.settings.engine_flag().map_err(Failure::usage)?;
     let seqno = context.with_database(&arguments.database.dir, true, |db| {
         let keyspace = match db.existing_keyspace(&place.keyspace) {
             // It keeps the engine that it was made with; to ask for another is a mistake.
             Ok(existing) if asked.is_some_and(|asked| asked != existing.options().engine) => {
-                let KeyspaceOptions { engine, journaled, values_end, .. } = existing.options();
+                let KeyspaceOptions { engine, journaled, expiring, .. } = existing.options();
                 let name = place.keyspace.clone();
-                return Err(Error::KeyspaceExists { name, engine, journaled, values_end }.into());
+                return Err(Error::KeyspaceExists { name, engine, journaled, expiring }.into());
             }
             Ok(existing) => existing,
             Err(Error::NoKeyspace { .. }) => db.keyspace(&place.keyspace, options)?,
@@ -48,7 +48,7 @@ pub(super) fn run(context: &Context, arguments: &Put) -> Outcome {
                 )),
                 error => error.into(),
             })?,
-            None if place.raw => keyspace.raw().put(&key, &value)?,
+            None if place.as_stored => keyspace.raw().put(&key, &value)?,
             None => keyspace.put(&key, &value)?,
         })
     })?;

@@ -51,7 +51,7 @@ pub(super) fn run(context: &Context, arguments: &Stats) -> Outcome {
         figure("keyspace", keyspace.name.clone())?;
         figure("  engine", keyspace.options.engine.to_string())?;
         figure("  journaled", keyspace.options.journaled.to_string())?;
-        let ends = if keyspace.options.values_end { "yes; scan --json shows when" } else { "no" };
+        let ends = if keyspace.options.expiring { "yes; scan --json shows when" } else { "no" };
         figure("  values may end", ends.to_owned())?;
         if let Some(settings) = keyspace.options.settings {
             figure("  its own options", settings.to_string())?;
@@ -112,7 +112,7 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> Value {
         "name": keyspace.name,
         "engine": keyspace.options.engine.name(),
         "journaled": keyspace.options.journaled,
-        "values_end": keyspace.options.values_end,
+        "expiring": keyspace.options.expiring,
         "own_options": settings,
         "persisted_seqno": keyspace.persisted.get(),
         "live_keys": keyspace.engine.live_keys,

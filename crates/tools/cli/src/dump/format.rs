@@ -32,7 +32,7 @@ use thermocline::{
 pub(super) const FORMAT: Format = Format::new(*b"TCDUMPED", 4, 0);
 
 const FLAG_JOURNALED: u8 = 1;
-const FLAG_VALUES_END: u8 = 2;
+const FLAG_EXPIRING: u8 = 2;
 
 /// Bytes before a frame's payload: kind and length.
 pub(super) const FRAME_HEAD_BYTES: usize = 5;
@@ -61,7 +61,7 @@ pub enum Frame<'a> {
         /// Whether it was journaled.
         journaled: bool,
         /// Whether its values may end: then they are in their stored form.
-        values_end: bool,
+        expiring: bool,
         /// Bytes of the database's memory that it is to have, if that was said.
         memory_bytes: Option<u64>,
         /// Its engine's differences from a database's options. For an engine that this program does
@@ -130,30 +130,22 @@ pub(super) fn put_pair(payload: &mut Vec<u8>, key: &[u8], value: &[u8]) {
 impl<'a> Frame<'a> {
     /// The keyspace `name` with these options.
     pub(super) fn keyspace(name: &'a str, options: &KeyspaceOptions) -> Self {
-        let KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, settings } =
+        let KeyspaceOptions { engine, journaled, memory_bytes, expiring, merge, settings } =
             *options;
         let engine = engine.name();
-        Self::Keyspace { name, engine, journaled, values_end, memory_bytes, settings, merge }
+        Self::Keyspace { name, engine, journaled, expiring, memory_bytes, settings, merge }
     }
 
     /// Appends its payload to `out` and returns its kind.
     pub(super) fn encode(&self, out: &mut Vec<u8>) -> u8 {
         let mut fields = Writer::new(out);
         match self {
-            Self::Keyspace {
-                name,
-                engine,
-                journaled,
-                values_end,
-                memory_bytes,
-                settings,
-                merge,
-            } => {
+            Self::Keyspace { name, engine, journaled, expiring, memory_bytes, settings, merge } => {
                 fields.put_prefixed(name.as_bytes());
                 fields.put_prefixed(engine.as_bytes());
                 let journaled = if *journaled { FLAG_JOURNALED } else { 0 };
-                let values_end = if *values_end { FLAG_VALUES_END } else { 0 };
-                fields.put_u8(journaled | values_end);
+                let expiring = if *expiring { FLAG_EXPIRING } else { 0 };
+                fields.put_u8(journaled | expiring);
                 fields.put_u64(memory_bytes.unwrap_or(0));
                 fields.put_prefixed(&Settings::to_bytes(*settings));
                 let merge = merge.as_ref().map_or("", MergeName::as_str);
@@ -186,16 +178,8 @@ impl<'a> Frame<'a> {
                 let settings = take_settings(engine, &mut fields)?;
                 let merge = take_merge(&mut fields)?;
                 let journaled = flags & FLAG_JOURNALED != 0;
-                let values_end = flags & FLAG_VALUES_END != 0;
-                Self::Keyspace {
-                    name,
-                    engine,
-                    journaled,
-                    values_end,
-                    memory_bytes,
-                    settings,
-                    merge,
-                }
+                let expiring = flags & FLAG_EXPIRING != 0;
+                Self::Keyspace { name, engine, journaled, expiring, memory_bytes, settings, merge }
             }
             KIND_PAIRS => return Ok(Self::Pairs(Pairs::new(payload))),
             KIND_END => Self::End { keyspaces: fields.take_u64()?, pairs: fields.take_u64()? },
@@ -213,7 +197,7 @@ fn take_text<'a>(fields: &mut Reader<'a>) -> Result<&'a str, Corruption> {
 
 fn take_flags(fields: &mut Reader<'_>) -> Result<u8, Corruption> {
     let flags = fields.take_u8()?;
-    match flags & !(FLAG_JOURNALED | FLAG_VALUES_END) {
+    match flags & !(FLAG_JOURNALED | FLAG_EXPIRING) {
         0 => Ok(flags),
         unknown => Err(fields.corruption(format!("a keyspace has unknown flags {unknown:#04x}"))),
     }

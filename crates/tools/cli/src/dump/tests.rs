@@ -114,7 +114,7 @@ fn a_keyspace_keeps_its_options() {
         KeyspaceOptions { journaled: false, memory_bytes: Some(1 << 40), ..of(EngineKind::F2) },
         KeyspaceOptions {
             journaled: false,
-            values_end: true,
+            expiring: true,
             settings: Some(f2.into()),
             ..of(EngineKind::F2)
         },
@@ -124,7 +124,7 @@ fn a_keyspace_keeps_its_options() {
             ..of(EngineKind::FlexDb)
         },
         KeyspaceOptions {
-            values_end: true,
+            expiring: true,
             memory_bytes: Some(1),
             merge: Some(name("a")),
             ..of(EngineKind::Memory)
@@ -138,10 +138,10 @@ fn a_keyspace_keeps_its_options() {
     let mut reader = Reader::new(&bytes[..]).unwrap();
     for (number, options) in all.iter().enumerate() {
         let name = &*number.to_string();
-        let KeyspaceOptions { journaled, values_end, memory_bytes, settings, merge, .. } = *options;
+        let KeyspaceOptions { journaled, expiring, memory_bytes, settings, merge, .. } = *options;
         let engine = options.engine.name();
         let expected =
-            Frame::Keyspace { name, engine, journaled, values_end, memory_bytes, settings, merge };
+            Frame::Keyspace { name, engine, journaled, expiring, memory_bytes, settings, merge };
         assert_eq!(reader.next_frame().unwrap(), Some(expected));
     }
 }

@@ -49,7 +49,7 @@ fn a_database_comes_back_from_its_dump() {
 /// Keyspaces of every engine, with settings, shares of the memory, ends and operators.
 fn of_all_kinds() -> [(&'static str, KeyspaceOptions); 5] {
     let of = |engine| KeyspaceOptions { engine, ..KeyspaceOptions::default() };
-    let (journaled, values_end) = (false, true);
+    let (journaled, expiring) = (false, true);
     let f2 = f2::Options { chunk_bytes: 128, disk_bytes_max: Some(1 << 30), ..Default::default() };
     let lsm = lsm::Options {
         compression: vec![lsm::Compression::Zstd],
@@ -70,8 +70,8 @@ fn of_all_kinds() -> [(&'static str, KeyspaceOptions); 5] {
                 ..of(EngineKind::Lsm)
             },
         ),
-        ("c", KeyspaceOptions { journaled, values_end, merge, ..of(EngineKind::Memory) }),
-        ("d", KeyspaceOptions { values_end, settings: Some(f2.into()), ..of(EngineKind::F2) }),
+        ("c", KeyspaceOptions { journaled, expiring, merge, ..of(EngineKind::Memory) }),
+        ("d", KeyspaceOptions { expiring, settings: Some(f2.into()), ..of(EngineKind::F2) }),
         ("e", KeyspaceOptions { settings: Some(flexdb.into()), merge, ..of(EngineKind::FlexDb) }),
     ]
 }

@@ -280,7 +280,7 @@ fn a_value_may_be_put_for_a_time() {
     assert!(!refused.err.contains("::"), "it speaks of commands: {refused:?}");
     let ends = |name: &str| {
         let stats = on("stats", &db, &["-k", name, "--json"]).json();
-        stats["keyspaces"][0]["values_end"].clone()
+        stats["keyspaces"][0]["expiring"].clone()
     };
     assert_eq!((ends("leases"), ends("default")), (true.into(), false.into()));
     assert!(spot("stats", &[]).out.contains("values may end     yes"));

@@ -14,8 +14,11 @@ use crate::stand_in::StandIn;
 #[test]
 fn an_end_is_known_although_a_pass_came_between_the_answer_and_the_value() {
     let (environment, clock) = Environment::simulated(7);
-    let options =
-        Options { environment: environment.clone(), removal_interval: None, ..Options::default() };
+    let options = Options {
+        environment: environment.clone(),
+        expiry_sweep_interval: None,
+        ..Options::default()
+    };
     let db = Db::open_on(device::memory(), "removal", options).unwrap();
     let place: Arc<OnceLock<Weak<KeyspaceEntry>>> = Arc::default();
     let (filled, inner) = (Arc::clone(&place), Arc::clone(&db.inner.0));
@@ -30,7 +33,7 @@ fn an_end_is_known_although_a_pass_came_between_the_answer_and_the_value() {
     let (dir, device) = ("keyspaces/s/9".to_owned(), Arc::clone(&db.inner.device));
     let instance = KeyspaceInstance::new(9, false, engine, dir, device, None, expiry);
     let options =
-        KeyspaceOptions { journaled: false, values_end: true, ..KeyspaceOptions::default() };
+        KeyspaceOptions { journaled: false, expiring: true, ..KeyspaceOptions::default() };
     let slot = Arc::new(KeyspaceEntry::new("s", options, instance));
     place.set(Arc::downgrade(&slot)).unwrap();
     let end_ms = environment.wall_ms() + 1000;
@@ -49,11 +52,14 @@ fn an_end_is_known_although_a_pass_came_between_the_answer_and_the_value() {
 fn the_first_pass_shows_about_how_many_keys_there_are() {
     const KEYS: u64 = 4000;
     let (environment, _clock) = Environment::simulated(7);
-    let options =
-        Options { environment: environment.clone(), removal_interval: None, ..Options::default() };
+    let options = Options {
+        environment: environment.clone(),
+        expiry_sweep_interval: None,
+        ..Options::default()
+    };
     let db = Db::open_on(device::memory(), "removal", options).unwrap();
     for (name, engine) in [("hashed", crate::EngineKind::F2), ("ordered", crate::EngineKind::Lsm)] {
-        let options = KeyspaceOptions { engine, values_end: true, ..KeyspaceOptions::default() };
+        let options = KeyspaceOptions { engine, expiring: true, ..KeyspaceOptions::default() };
         let keyspace = db.keyspace(name, options).unwrap();
         for key in 0..KEYS {
             let ttl = Duration::from_secs(1000);
