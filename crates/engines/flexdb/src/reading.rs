@@ -1,6 +1,6 @@
 //! Reading many intervals concurrently.
 //!
-//! Blocks of the space that are next to each other are one read. Scans and commits read intervals
+//! Blocks that are next to each other in the file are one read. Scans and commits read intervals
 //! that are neighbours. Commits append updates to intervals in their order, so the updates of one
 //! commit are in the same blocks.
 
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use engine::{ReadRequest, Result};
 use flexspace::Found as FoundEntry;
-use reads::{Batch, RangeRead, RangeReader};
+use reads::{Batch, RangeBytes, RangeRead, RangeReader};
 
 use crate::block::Block;
 use crate::index::Interval;
@@ -18,8 +18,9 @@ use crate::space_read::SpaceRead;
 use crate::state::Base;
 use crate::store::Shared;
 
-/// Bytes of the longest read of several runs of blocks: longer reads are no faster.
-const JOINED_BYTES_MAX: usize = 256 << 10;
+/// Bytes of the longest read of several runs of blocks: longer reads are no faster. A scan reads up
+/// to 256 KiB together, which may begin and end within blocks.
+const JOINED_BYTES_MAX: usize = (256 << 10) + 2 * 4096;
 /// Bytes in flight.
 const IN_FLIGHT_BYTES_MAX: usize = 4 << 20;
 const BATCH: Batch =
@@ -28,9 +29,9 @@ const BATCH: Batch =
 /// The callback of [`Shared::read_many`]: called with the index of an interval, and its block.
 type WithBlock<'a> = dyn FnMut(usize, Result<Arc<Block>>) + 'a;
 
-/// The place of a run of blocks: the index of its interval, and its index among that interval's
-/// runs.
-type Run = (usize, usize);
+/// A run of blocks: its offset in the file, the index of its interval, and its index among that
+/// interval's runs.
+type Run = (u64, usize, usize);
 
 /// Intervals that are being read.
 struct Intervals<'a> {
@@ -44,7 +45,7 @@ struct Intervals<'a> {
 }
 
 impl Intervals<'_> {
-    fn request(&self, (index, run): Run) -> Option<&ReadRequest> {
+    fn request(&self, (_, index, run): Run) -> Option<&ReadRequest> {
         self.reads.get(index)?.as_ref()?.runs().get(run)
     }
 
@@ -61,8 +62,9 @@ impl RangeReader<Run> for Intervals<'_> {
     fn next_range(&mut self) -> Result<Option<RangeRead<Run>>> {
         while let Some(run) = self.runs.pop() {
             // A failed read wants no more runs.
-            if let Some(request) = self.request(run).cloned() {
-                return Ok(Some(RangeRead { request, payload: run }));
+            if let Some(ReadRequest { file, offset, len, .. }) = self.request(run) {
+                let (file, offset, len) = (Arc::clone(file), *offset, *len);
+                return Ok(Some(RangeRead { file, offset, len, payload: run }));
             }
         }
         Ok(None)
@@ -70,13 +72,13 @@ impl RangeReader<Run> for Intervals<'_> {
 
     fn take_bytes(
         &mut self,
-        (index, run): Run,
-        bytes: Result<&[u8]>,
+        (_, index, run): Run,
+        bytes: Result<RangeBytes<'_>>,
     ) -> Result<Option<RangeRead<Run>>> {
         let Some(place) = self.reads.get_mut(index) else { return Ok(None) };
         // Another run of the interval may have failed.
         let Some(mut read) = place.take() else { return Ok(None) };
-        match read.give(run, bytes) {
+        match read.give(run, bytes.map(|bytes| bytes.range)) {
             Ok(true) => self.end(index, Ok(read.take_bytes())),
             Ok(false) => *place = Some(read),
             Err(error) => self.end(index, Err(error)),
@@ -126,7 +128,8 @@ impl Shared {
             let read = match self.begin_read(cold) {
                 Ok(reading) if reading.missing() > 0 => {
                     let read = SpaceRead::new(reading, &self.source, &self.host.memory);
-                    intervals.runs.extend((0..read.runs().len()).map(|run| (index, run)));
+                    let runs = read.runs().iter().enumerate();
+                    intervals.runs.extend(runs.map(|(run, it)| (it.offset, index, run)));
                     Some(read)
                 }
                 Ok(reading) => {
@@ -140,11 +143,13 @@ impl Shared {
             };
             intervals.reads.push(read);
         }
-        let mut runs = std::mem::take(&mut intervals.runs);
-        let offset = |run: &Run| intervals.request(*run).map(|request| request.offset);
-        runs.sort_unstable_by_key(|run| std::cmp::Reverse(offset(run)));
-        intervals.runs = runs;
-        let read = self.reads.read_batch(BATCH, &mut intervals);
-        debug_assert!(read.is_ok(), "the intervals take every failure");
+        intervals.runs.sort_unstable_by(|one, other| other.cmp(one));
+        if let Err(error) = self.reads.read_batch(&self.source, BATCH, &mut intervals) {
+            for index in 0..uncached.len() {
+                if intervals.reads.get_mut(index).and_then(Option::take).is_some() {
+                    intervals.end(index, Err(error.clone()));
+                }
+            }
+        }
     }
 }

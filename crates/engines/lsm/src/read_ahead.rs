@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use engine::{ReadRequest, Result};
-use reads::{Batch, RangeRead, RangeReader};
+use engine::Result;
+use reads::{Batch, RangeBytes, RangeRead, RangeReader};
 
 use crate::store::Shared;
 use lsm_tree::cache::PieceCache;
@@ -32,10 +32,8 @@ impl<'a> RangeReader<(&'a Missing, Span)> for Pieces<'a> {
                 break;
             }
             self.bytes += span.read_len;
-            let source = Arc::clone(&self.shared.source);
             let (file, offset, len) = (Arc::clone(&span.file), span.offset, span.read_len);
-            let request = ReadRequest { source, file, offset, len };
-            return Ok(Some(RangeRead { request, payload: (missing, span) }));
+            return Ok(Some(RangeRead { file, offset, len, payload: (missing, span) }));
         }
         Ok(None)
     }
@@ -43,10 +41,10 @@ impl<'a> RangeReader<(&'a Missing, Span)> for Pieces<'a> {
     fn take_bytes(
         &mut self,
         (Missing { table, piece }, span): (&'a Missing, Span),
-        bytes: Result<&[u8]>,
+        bytes: Result<RangeBytes<'_>>,
     ) -> Result<Option<RangeRead<(&'a Missing, Span)>>> {
         let kept = bytes.and_then(|bytes| {
-            let stored = bytes.get(span.skipped..span.skipped + span.len).unwrap_or_default();
+            let stored = bytes.range.get(span.skipped..span.skipped + span.len).unwrap_or_default();
             table.keep(*piece, stored)
         });
         // The walk reads the piece alone, and reports the failure.
@@ -62,7 +60,7 @@ impl Shared {
     pub(crate) fn read_ahead(&self, missing: &[Missing]) {
         let missing = missing.get(..DEPTH).unwrap_or(missing).iter();
         let mut pieces = Pieces { shared: self, missing, bytes: 0 };
-        let read = self.reads.read_batch(BATCH, &mut pieces);
+        let read = self.reads.read_batch(&self.source, BATCH, &mut pieces);
         debug_assert!(read.is_ok(), "the pieces have no failure of their own");
     }
 }

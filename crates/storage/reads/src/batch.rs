@@ -5,16 +5,19 @@
 //! they arrive, in any order.
 //!
 //! - Ranges of one file that follow each other within [`Batch::gap`] bytes are one read, a *span*.
-//! - Spans are in flight concurrently, up to [`Batch::bytes_max`] bytes. One span is in flight even
-//!   if it is longer.
+//! - Spans are in flight concurrently, up to [`Batch::bytes_max`] bytes, and never more than a
+//!   table of [`InFlightReads`] takes. One span is in flight even if it is longer.
+//! - A span without others, as of a batch of one range, needs no queue.
 //! - If the read of several ranges fails, each is read again, alone. So a failure concerns only the
 //!   ranges that have it.
-//! - If the source has no queue left, the calling thread does the reads one by one.
+//! - If the source refuses to make a queue, the calling thread does the reads one by one.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use engine::{PendingLookup, Progress, ReadRequest, Result};
+use device::File;
+use engine::{PendingLookup, Progress, ReadRequest, ReadSource, Result};
+use memory_budget::MemoryBudget;
 
 use crate::buffers::ReadNow;
 use crate::in_flight::{Done, InFlightReads};
@@ -23,24 +26,39 @@ use crate::pool::ReadPool;
 /// A range of a file to read, with a payload of the caller's.
 #[derive(Debug)]
 pub struct RangeRead<P> {
-    /// The range.
-    pub request: ReadRequest,
+    /// The file, of the batch's source.
+    pub file: Arc<dyn File>,
+    /// The offset of the first byte.
+    pub offset: u64,
+    /// Bytes to read, above 0. Offset and length suit the file's alignment.
+    pub len: usize,
     /// Is returned with the range's bytes.
     pub payload: P,
+}
+
+/// The bytes of a range that was read.
+#[derive(Clone, Copy, Debug)]
+pub struct RangeBytes<'a> {
+    /// The bytes of the range.
+    pub range: &'a [u8],
+    /// The same, and the bytes that were read after them with other ranges.
+    pub and_more: &'a [u8],
 }
 
 /// The limits of a read batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch {
-    /// Unneeded bytes between two ranges that are read to avoid another read.
+    /// Most bytes between two ranges that are read for nothing, to save a read.
     pub gap: u64,
-    /// Bytes of the longest span of several ranges.
+    /// Most bytes of a span of several ranges.
     pub span_bytes_max: usize,
-    /// Bytes of the spans in flight.
+    /// Most bytes of the spans in flight.
     pub bytes_max: usize,
 }
 
-/// The caller of a read batch: it names the ranges, and takes their bytes.
+/// The caller of a read batch: it names the ranges, and takes their bytes. Each range is reported
+/// exactly once. Both methods may block, and may start other batches of the same pool. After an
+/// error or a panic the batch waits for the reads in flight, and reports no more ranges.
 pub trait RangeReader<P> {
     /// Returns the next range, or nothing at the end; it is not called again after the end. Ranges
     /// that should be read together follow each other in the order of their offsets.
@@ -54,12 +72,18 @@ pub trait RangeReader<P> {
     ///
     /// # Errors
     /// An error ends the batch.
-    fn take_bytes(&mut self, payload: P, bytes: Result<&[u8]>) -> Result<Option<RangeRead<P>>>;
+    fn take_bytes(
+        &mut self,
+        payload: P,
+        bytes: Result<RangeBytes<'_>>,
+    ) -> Result<Option<RangeRead<P>>>;
 }
 
 /// Ranges that are read together.
 struct Span<P> {
-    request: ReadRequest,
+    file: Arc<dyn File>,
+    offset: u64,
+    len: usize,
     /// The place of each range in the span, and its payload.
     ranges: Vec<(Range<usize>, P)>,
 }
@@ -87,28 +111,30 @@ impl PendingLookup for SpanRead {
 
 impl<P> Span<P> {
     fn of(range: RangeRead<P>) -> Self {
-        let RangeRead { request, payload } = range;
-        let ranges = vec![(0..request.len, payload)];
-        Self { request, ranges }
+        let RangeRead { file, offset, len, payload } = range;
+        Self { file, offset, len, ranges: vec![(0..len, payload)] }
     }
 
     /// Adds a range, or returns it if it is not near enough.
     fn add(&mut self, range: RangeRead<P>, batch: &Batch) -> std::result::Result<(), RangeRead<P>> {
-        let (span, request) = (&mut self.request, &range.request);
-        let is_of_file =
-            Arc::ptr_eq(&span.file, &request.file) && Arc::ptr_eq(&span.source, &request.source);
-        let reach = span.offset + span.len as u64 + batch.gap;
-        if !is_of_file || request.offset < span.offset || request.offset > reach {
+        let reach = self.offset + self.len as u64 + batch.gap;
+        let is_near = (self.offset..=reach).contains(&range.offset);
+        if !is_near || !Arc::ptr_eq(&self.file, &range.file) {
             return Err(range);
         }
-        let begin = (request.offset - span.offset) as usize;
-        let end = begin + request.len;
-        if end.max(span.len) > batch.span_bytes_max {
+        let begin = (range.offset - self.offset) as usize;
+        let end = begin + range.len;
+        if end.max(self.len) > batch.span_bytes_max {
             return Err(range);
         }
-        span.len = span.len.max(end);
+        self.len = self.len.max(end);
         self.ranges.push((begin..end, range.payload));
         Ok(())
+    }
+
+    fn request(&self, source: &Arc<dyn ReadSource>) -> ReadRequest {
+        let (source, file) = (Arc::clone(source), Arc::clone(&self.file));
+        ReadRequest { source, file, offset: self.offset, len: self.len }
     }
 
     /// Passes the bytes of the span, or the failure of its read, to the reader. Adds the ranges
@@ -121,14 +147,16 @@ impl<P> Span<P> {
     ) -> Result<()> {
         if bytes.is_err() && self.ranges.len() > 1 {
             again.extend(self.ranges.into_iter().map(|(range, payload)| {
-                let offset = self.request.offset + range.start as u64;
-                let request = ReadRequest { offset, len: range.len(), ..self.request.clone() };
-                RangeRead { request, payload }
+                let offset = self.offset + range.start as u64;
+                RangeRead { file: Arc::clone(&self.file), offset, len: range.len(), payload }
             }));
             return Ok(());
         }
         for (range, payload) in self.ranges {
-            let bytes = bytes.clone().map(|bytes| bytes.get(range).unwrap_or_default());
+            let bytes = bytes.clone().map(|bytes| RangeBytes {
+                range: bytes.get(range.clone()).unwrap_or_default(),
+                and_more: bytes.get(range.start..).unwrap_or_default(),
+            });
             again.extend(reader.take_bytes(payload, bytes)?);
         }
         Ok(())
@@ -137,6 +165,7 @@ impl<P> Span<P> {
 
 /// A batch that is being read.
 struct Reading<'a, P> {
+    source: &'a Arc<dyn ReadSource>,
     batch: Batch,
     reader: &'a mut dyn RangeReader<P>,
     /// A range that the reader has returned, and that did not fit into the span before it.
@@ -180,7 +209,18 @@ impl<P> Reading<'_, P> {
     }
 
     fn has_room_for(&self, span: &Span<P>) -> bool {
-        self.bytes == 0 || self.bytes + span.request.len <= self.batch.bytes_max
+        self.bytes == 0 || self.bytes + span.len <= self.batch.bytes_max
+    }
+
+    /// Returns whether nothing but the span that was returned last is to be read.
+    fn is_last_span(&self) -> bool {
+        self.bytes == 0 && self.is_at_end && self.next.is_none() && self.again.is_empty()
+    }
+
+    /// Reads a span; the calling thread waits.
+    fn read_now(&mut self, span: Span<P>, budget: &Arc<MemoryBudget>) -> Result<()> {
+        let read = ReadNow::new(&span.request(self.source), budget);
+        span.give(read.bytes(), self.reader, &mut self.again)
     }
 
     /// Starts the read of a span. Returns the span if the table has no room for it.
@@ -193,11 +233,11 @@ impl<P> Reading<'_, P> {
             self.spans.push(None);
             self.spans.len() - 1
         });
-        if table.start(Box::new(SpanRead([span.request.clone()])), tag).is_err() {
+        if table.start(Box::new(SpanRead([span.request(self.source)])), tag).is_err() {
             self.free.push(tag);
             return Err(span);
         }
-        self.bytes += span.request.len;
+        self.bytes += span.len;
         self.spans[tag] = Some(span);
         Ok(())
     }
@@ -208,7 +248,7 @@ impl<P> Reading<'_, P> {
         table.complete(true, &mut |tag, Done { bytes, value, .. }| {
             let Some(span) = self.spans.get_mut(tag).and_then(Option::take) else { return };
             self.free.push(tag);
-            self.bytes -= span.request.len;
+            self.bytes -= span.len;
             if failure.is_none() {
                 let bytes = value.map(|_| bytes);
                 failure = span.give(bytes, self.reader, &mut self.again).err();
@@ -219,15 +259,21 @@ impl<P> Reading<'_, P> {
 }
 
 impl ReadPool {
-    /// Reads all ranges of `reader`; the calling thread waits. Ranges are joined and overlap as
-    /// `batch` says.
+    /// Reads all ranges of `reader` from `source`; the calling thread waits. Joins ranges that are
+    /// near each other, and keeps several reads in flight, within the limits of `batch`.
     ///
     /// # Errors
     /// Those of the reader. The failure of a read goes to the reader, which decides.
-    pub fn read_batch<P>(&self, batch: Batch, reader: &mut dyn RangeReader<P>) -> Result<()> {
-        let (spans, free, again) = Default::default();
+    pub fn read_batch<P>(
+        &self,
+        source: &Arc<dyn ReadSource>,
+        batch: Batch,
+        reader: &mut dyn RangeReader<P>,
+    ) -> Result<()> {
         let (next, is_at_end, bytes) = Default::default();
-        let mut reading = Reading { batch, reader, next, is_at_end, again, spans, free, bytes };
+        let (spans, free, again) = Default::default();
+        let mut reading =
+            Reading { source, batch, reader, next, is_at_end, again, spans, free, bytes };
         let mut lent: Option<InFlightReads<usize>> = None;
         let mut refused: Option<Span<P>> = None;
         loop {
@@ -236,14 +282,17 @@ impl ReadPool {
                 None => reading.next_span()?,
             };
             match span {
+                Some(span) if reading.is_last_span() => {
+                    reading.read_now(span, self.budget())?;
+                    continue;
+                }
                 Some(span) if reading.has_room_for(&span) => {
                     let table = lent.get_or_insert_with(|| self.take());
-                    if table.make_queue(&span.request.source).is_ok() {
+                    if table.make_queue(source).is_ok() {
                         let Err(span) = reading.start(table, span) else { continue };
                         refused = Some(span);
                     } else {
-                        let read = ReadNow::new(&span.request, self.budget());
-                        span.give(read.bytes(), reading.reader, &mut reading.again)?;
+                        reading.read_now(span, self.budget())?;
                         continue;
                     }
                 }

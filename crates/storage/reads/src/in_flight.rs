@@ -95,7 +95,8 @@ pub struct Done<'a> {
     /// The value of the key, if it has one, or the failure of the lookup. The callback may take
     /// the memory.
     pub value: Result<Option<&'a mut Vec<u8>>>,
-    /// The bytes of the read that completed last; none if the queue has failed.
+    /// The bytes of the read that completed last: arbitrary if that read failed, and none if the
+    /// queue failed.
     pub bytes: &'a [u8],
 }
 
@@ -123,6 +124,11 @@ impl<T> InFlightReads<T> {
     /// queues when they are needed.
     pub fn new(depth: usize, budget: &Arc<MemoryBudget>) -> Self {
         let depth = depth.clamp(1, DEPTH_MAX);
+        Self::keeping(depth, depth, budget)
+    }
+
+    /// The same, with the number of buffers that it keeps for other reads.
+    pub(crate) fn keeping(depth: usize, spare_max: usize, budget: &Arc<MemoryBudget>) -> Self {
         Self {
             sources: Vec::new(),
             slots: Vec::new(),
@@ -134,7 +140,7 @@ impl<T> InFlightReads<T> {
             depth,
             bell: None,
             value: Vec::new(),
-            buffers: Buffers::new(depth, budget),
+            buffers: Buffers::new(spare_max, budget),
         }
     }
 

@@ -8,7 +8,7 @@
 //! | [`ReadPool::complete`] | the reads of one lookup; the calling thread waits |
 //! | [`ReadPool::multi_get`] | the reads of many lookups, concurrently; the calling thread waits |
 //! | [`InFlightReads`] | the reads of many lookups of one thread, which does other work meanwhile |
-//! | [`ReadPool::read_batch`] | many ranges, those near each other together; the calling thread waits |
+//! | [`ReadPool::read_batch`] | many ranges, near ones together; the calling thread waits |
 //! | [`BlockingReads`] | gets, multi-gets and updates of an engine without a database |
 //!
 //! Gets, multi-gets and updates whose old value is on the device use them. So do the read-ahead of
@@ -26,7 +26,7 @@ mod pool;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-pub use batch::{Batch, RangeRead, RangeReader};
+pub use batch::{Batch, RangeBytes, RangeRead, RangeReader};
 pub use blocking::{BlockingReads, View};
 pub use in_flight::{Done, EachDone, InFlightReads};
 pub use pool::{Found, ReadPool};

@@ -21,13 +21,27 @@ pub type Found<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
 /// The blocking drivers of one store, and tables that they use in turns.
 pub struct ReadPool {
     budget: Arc<MemoryBudget>,
-    idle: Mutex<Vec<InFlightReads<usize>>>,
+    /// Whether tables and buffers are kept for later reads.
+    keeps: bool,
+    idle: Mutex<Idle>,
+}
+
+/// The tables that are not used.
+#[derive(Default)]
+struct Idle {
+    tables: Vec<InFlightReads<usize>>,
+    is_closed: bool,
 }
 
 impl ReadPool {
     /// Makes the drivers of a store. Buffers are charged to `budget`.
     pub fn new(budget: &Arc<MemoryBudget>) -> Self {
-        Self { budget: Arc::clone(budget), idle: Mutex::default() }
+        Self { budget: Arc::clone(budget), keeps: true, idle: Mutex::default() }
+    }
+
+    /// Makes the drivers for few and long reads: nothing is kept from one to the next.
+    pub fn keeping_nothing(budget: &Arc<MemoryBudget>) -> Self {
+        Self { keeps: false, ..Self::new(budget) }
     }
 
     /// Returns the budget of the buffers.
@@ -189,34 +203,39 @@ impl ReadPool {
         result
     }
 
-    /// Drops the tables that are not used, with their queues and buffers.
+    /// Drops the tables that are not used, with their queues and buffers. No table is kept from now
+    /// on.
     pub fn close(&self) {
-        let idle = std::mem::take(&mut *self.idle.lock());
+        let closed = Idle { is_closed: true, ..Idle::default() };
+        let idle = std::mem::replace(&mut *self.idle.lock(), closed);
         drop(idle);
     }
 
     /// Lends a table without lookups, until [`ReadPool::put_back`].
     pub fn take(&self) -> InFlightReads<usize> {
-        let idle = self.idle.lock().pop();
-        idle.unwrap_or_else(|| InFlightReads::new(DEPTH, &self.budget))
+        let idle = self.idle.lock().tables.pop();
+        let spare_max = if self.keeps { DEPTH } else { 0 };
+        idle.unwrap_or_else(|| InFlightReads::keeping(DEPTH, spare_max, &self.budget))
     }
 
     /// Takes a table back. One in which lookups remain is dropped, which cancels them.
     pub fn put_back(&self, mut table: InFlightReads<usize>) {
-        if !table.is_empty() {
+        if !table.is_empty() || !self.keeps {
             return;
         }
         table.trim();
         let mut idle = self.idle.lock();
-        if idle.len() < IDLE_MAX {
-            idle.push(table);
+        if idle.tables.len() < IDLE_MAX && !idle.is_closed {
+            idle.tables.push(table);
         }
     }
 }
 
 impl std::fmt::Debug for ReadPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ReadPool").field("idle", &self.idle.lock().len()).finish_non_exhaustive()
+        f.debug_struct("ReadPool")
+            .field("idle", &self.idle.lock().tables.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use device::{Completion, Doorbell, FailedOperation, File, Mode, Queue, Request, Work};
+use device::{Completion, Device, Doorbell, FailedOperation, File, Mode, Queue, Request, Work};
 use engine::{
     DeviceReads, Error, Lookup, PendingLookup, Progress, ReadRequest, ReadSource, Result,
 };
@@ -20,6 +20,7 @@ const BLOCKS: usize = 256;
 
 /// A device with one file, of which each block has bytes of its number.
 struct Disk {
+    device: Arc<dyn Device>,
     file: Arc<dyn File>,
     /// Queues that were made.
     queues: AtomicUsize,
@@ -44,14 +45,15 @@ fn broken() -> device::Error {
 
 impl Disk {
     fn new() -> Arc<Self> {
-        let file = device::memory().open("data", Mode::Create).expect("a file");
+        let device: Arc<dyn Device> = device::memory();
+        let file = device.open("data", Mode::Create).expect("a file");
         for block in 0..BLOCKS {
             let bytes = [block as u8; BLOCK];
             file.write_at((block * BLOCK) as u64, &bytes).expect("it is in memory");
         }
         let (queues, started) = Default::default();
         let (makes_no_queue, fails, holds) = Default::default();
-        Arc::new(Self { file, queues, started, makes_no_queue, fails, holds })
+        Arc::new(Self { device, file, queues, started, makes_no_queue, fails, holds })
     }
 }
 

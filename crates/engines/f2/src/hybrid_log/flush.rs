@@ -67,7 +67,6 @@ impl HybridLog {
     pub(crate) fn close(&self) {
         let waits = !is_planted(Planted::ClosedUnderFlush);
         let _flusher = waits.then(|| self.flusher.lock());
-        self.record_reads.close();
         self.segments.close();
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codec::Corruption;
-use device::Buffer;
+use device::{Buffer, File};
 use engine::{ReadRequest, ReadSource, Result};
 
 use super::segments::Segment;
@@ -96,14 +96,24 @@ impl RecordRead {
     pub(crate) fn request(&self, source: &Arc<dyn ReadSource>) -> ReadRequest {
         ReadRequest {
             source: Arc::clone(source),
-            file: self.segment.file(),
-            offset: self.segment.offset(self.first()),
+            file: self.file(),
+            offset: self.offset(),
             len: self.len(),
         }
     }
 
+    /// Returns the segment's file.
+    pub(super) fn file(&self) -> Arc<dyn File> {
+        self.segment.file()
+    }
+
+    /// Returns the offset in the file from which is read.
+    pub(super) fn offset(&self) -> u64 {
+        self.segment.offset(self.first())
+    }
+
     /// Bytes to read: whole blocks.
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         let end = (self.address.get() + self.bytes as u64).next_multiple_of(BLOCK_BYTES);
         (end - self.first().get()) as usize
     }

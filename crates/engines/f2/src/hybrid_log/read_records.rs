@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use engine::{ReadSource, Result};
 use memory_budget::MemoryBudget;
-use reads::{Batch, RangeRead, RangeReader, ReadPool};
+use reads::{Batch, RangeBytes, RangeRead, RangeReader, ReadPool};
 use workers::StopToken;
 
 use super::{Fetched, HybridLog, Place, RecordRead};
@@ -28,24 +28,19 @@ const GAP_BYTES_MAX: u64 = 32 << 10;
 
 /// The means to read many records of the logs of a store.
 pub(crate) struct RecordReads {
-    /// The bytes in flight have a budget of their own: the store charges all of them from its
-    /// opening to its close (`memory_use`).
+    /// The bytes in flight have a budget of their own. The store charges the bytes of its threads'
+    /// calls from its opening to its close (`memory_use`).
     pool: ReadPool,
     source: Arc<dyn ReadSource>,
-    /// Most bytes in flight, but for a record that is longer.
+    /// Most bytes in flight of one call, or one record that is longer.
     pub(crate) bytes_max: u64,
 }
 
 impl RecordReads {
     /// Makes the means to read from `source`, with up to `bytes_max` bytes in flight.
     pub(crate) fn new(source: Arc<dyn ReadSource>, bytes_max: u64) -> Self {
-        let pool = ReadPool::new(&Arc::new(MemoryBudget::new(bytes_max)));
+        let pool = ReadPool::keeping_nothing(&Arc::new(MemoryBudget::new(bytes_max)));
         Self { pool, source, bytes_max }
-    }
-
-    /// Drops the queues that are not used.
-    pub(crate) fn close(&self) {
-        self.pool.close();
     }
 }
 
@@ -99,7 +94,7 @@ struct Records<'a, P> {
     /// The records that are not begun, in the order of their addresses.
     wanted: std::slice::Iter<'a, Wanted<P>>,
     stop: &'a StopToken,
-    /// Whether the callback is called for all.
+    /// Whether the callback was called for every record.
     is_whole: bool,
     with: &'a mut WithRecord<'a, P>,
 }
@@ -111,14 +106,18 @@ impl<P> Records<'_, P> {
             self.is_whole = false;
             return None;
         }
-        let request = read.request(&self.log.record_reads.source);
-        Some(RangeRead { request, payload: (read, payload) })
+        let (file, offset, len) = (read.file(), read.offset(), read.len());
+        Some(RangeRead { file, offset, len, payload: (read, payload) })
     }
 }
 
 impl<P: Copy> RangeReader<(RecordRead, P)> for Records<'_, P> {
     fn next_range(&mut self) -> Result<Option<RangeRead<(RecordRead, P)>>> {
         while let Some(Wanted { address, bytes, payload }) = self.wanted.next() {
+            if self.stop.is_stopping() {
+                self.is_whole = false;
+                break;
+            }
             match self.log.record_read_of(*address, *bytes)? {
                 Some(read) => return Ok(self.range(read, *payload)),
                 None => (self.with)(*payload, None)?,
@@ -130,9 +129,10 @@ impl<P: Copy> RangeReader<(RecordRead, P)> for Records<'_, P> {
     fn take_bytes(
         &mut self,
         (mut read, payload): (RecordRead, P),
-        bytes: Result<&[u8]>,
+        bytes: Result<RangeBytes<'_>>,
     ) -> Result<Option<RangeRead<(RecordRead, P)>>> {
-        match read.judge(bytes?)? {
+        // The record may be longer than was guessed, and still be in the span.
+        match read.judge(bytes?.and_more)? {
             Fetched::Record(stored) => (self.with)(payload, Some(&stored)).map(|()| None),
             Fetched::Longer => Ok(self.range(read, payload)),
         }
@@ -189,7 +189,8 @@ impl HybridLog {
         }
         let wanted = on_disk.iter();
         let mut records = Records { log: self, wanted, stop, is_whole: true, with };
-        self.record_reads.pool.read_batch(self.batch(), &mut records)?;
+        let RecordReads { pool, source, .. } = &*self.record_reads;
+        pool.read_batch(source, self.batch(), &mut records)?;
         Ok(records.is_whole)
     }
 

@@ -35,6 +35,15 @@ fn filled() -> (Bench, Vec<Known>) {
         }
     }
     engine::Engine::flush(&bench.store).expect("flushes");
+    let known = records_of(&bench);
+    let head = bench.store.shared.log.head();
+    assert!(known.first().is_some_and(|(address, ..)| *address < head));
+    assert!(known.last().is_some_and(|(address, ..)| *address >= head));
+    (bench, known)
+}
+
+/// Returns all records of the log.
+fn records_of(bench: &Bench) -> Vec<Known> {
     let log = &bench.store.shared.log;
     let mut known = Vec::new();
     let scanned = stretches(&log.segments, &log.geometry, log.begin(), log.flushed(), &mut |it| {
@@ -44,9 +53,7 @@ fn filled() -> (Bench, Vec<Known>) {
         })
     });
     scanned.expect("it is whole");
-    assert!(known.first().is_some_and(|(address, ..)| *address < log.head()));
-    assert!(known.last().is_some_and(|(address, ..)| *address >= log.head()));
-    (bench, known)
+    known
 }
 
 fn fetch(bench: &Bench, known: &[Known], wanted: &[usize]) -> u64 {
@@ -78,6 +85,28 @@ fn all_records_of_a_log_are_fetched_in_long_pieces() {
     let pages = bench.figure("log_tail") / 65_536;
     // One read for each page, and one more for each record that is longer than a block.
     assert!(reads <= pages + pages / 4 + 24, "{reads} reads of {pages} pages");
+}
+
+/// Records that are longer than was guessed, but still in the bytes that were read together.
+#[test]
+fn longer_records_among_others_take_no_reads_of_their_own() {
+    let bench = Bench::open(Options {
+        log_memory_bytes: Some(8 * 65_536),
+        page_bytes: Some(65_536),
+        segment_bytes: 1 << 20,
+        disk_bytes_max: Some(u64::MAX),
+        ..tiny()
+    });
+    for number in 0..8_000 {
+        let words = if number % 10 == 0 { 700 } else { 10 };
+        bench.put(&key(number), &value(number, 0, words));
+    }
+    engine::Engine::flush(&bench.store).expect("flushes");
+    let known = records_of(&bench);
+    let wanted: Vec<usize> = (0..known.len()).collect();
+    let reads = fetch(&bench, &known, &wanted);
+    let pages = bench.figure("log_tail") / 65_536;
+    assert!(pages > 50 && reads <= 2 * pages, "{reads} reads of {pages} pages");
 }
 
 #[test]

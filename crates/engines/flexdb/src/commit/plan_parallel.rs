@@ -361,7 +361,7 @@ fn plan_chunk(shared: &Shared, claim: &ChunkTurn) -> Result<Chunk> {
     Ok(Chunk { planned, rest, _charge: charge, _run: run })
 }
 
-/// Reads the intervals that have to be known, neighbours as one.
+/// Reads the intervals that have to be known, adjacent blocks of the file together.
 fn read(shared: &Shared, intervals: &mut [Pending<'_>]) {
     let (mut wanted, mut uncached) = (Vec::new(), Vec::new());
     for (index, interval) in intervals.iter_mut().enumerate() {
