@@ -33,7 +33,7 @@ use crate::open::{COLD_LOG, HOT_LOG, StoredLog, decode_standing, found_superbloc
 use crate::position::Position;
 use crate::record::Stored;
 use chains::Chains;
-pub use salvage::{Salvaged, salvage};
+pub use salvage::{SalvageReport, salvage};
 
 /// Findings of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -82,7 +82,7 @@ pub static DRIVER: Driver = Driver {
     rewritten_bytes: |_| Ok(0),
 };
 
-fn salvaged(found: crate::Salvaged) -> Salvaged {
+fn salvaged(found: crate::SalvageReport) -> Salvaged {
     let mut salvaged = Salvaged {
         persisted: found.report.persisted,
         may_be_outdated: found.has_lost_chunks,

@@ -80,8 +80,8 @@ mod upkeep;
 pub const FORMATS: &[codec::Format] = &[hybrid_log::FORMAT, cold_index::FORMAT];
 
 pub use check::{
-    DAMAGE_MAX, Report, Salvaged, check, check_chunk, check_directory, check_heads, check_records,
-    salvage,
+    DAMAGE_MAX, Report, SalvageReport, check, check_chunk, check_directory, check_heads,
+    check_records, salvage,
 };
 pub use checkpoint::Checkpoint;
 pub use driver::DRIVER;

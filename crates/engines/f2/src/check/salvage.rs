@@ -17,11 +17,10 @@
 //! have an older value.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use device::Device;
-use engine::{Op, Result};
+use engine::{Op, Result, SalvageSink};
 
 use super::{Lost, Report, open};
 use crate::address::LogAddress;
@@ -35,7 +34,7 @@ use crate::record::Stored;
 
 /// The result of a salvage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Salvaged {
+pub struct SalvageReport {
     /// The damage, and the number of the write up to which the store's files are complete; only
     /// data that was read is counted.
     pub report: Report,
@@ -44,9 +43,6 @@ pub struct Salvaged {
     pub has_lost_chunks: bool,
 }
 
-/// Called with each write, in order; breaks to end the salvage.
-pub(crate) type Take<'a> = dyn FnMut(Op<'_>) -> ControlFlow<()> + 'a;
-
 /// Reports all sound writes of the store on `device`. A caller that applies them in this order has
 /// for each key the newest version that can be read. Reads the hot and the cold log once, the chunk
 /// log twice. Memory: 16 bytes for each entry of the cold index, and some pages.
@@ -54,8 +50,8 @@ pub(crate) type Take<'a> = dyn FnMut(Op<'_>) -> ControlFlow<()> + 'a;
 /// # Errors
 /// The storage's. Damage is part of the report; with a superblock that cannot be read, no write is
 /// reported.
-pub fn salvage(device: &Arc<dyn Device>, take: &mut Take<'_>) -> Result<Salvaged> {
-    let mut salvaged = Salvaged::default();
+pub fn salvage(device: &Arc<dyn Device>, take: &mut SalvageSink<'_>) -> Result<SalvageReport> {
+    let mut salvaged = SalvageReport::default();
     let Some(standing) = salvaged.report.standing(device)? else { return Ok(salvaged) };
     salvaged.report.persisted = standing.persisted;
     let mut taker = Taker { take, is_over: false };
@@ -67,7 +63,7 @@ pub fn salvage(device: &Arc<dyn Device>, take: &mut Take<'_>) -> Result<Salvaged
     Ok(salvaged)
 }
 
-impl Salvaged {
+impl SalvageReport {
     fn cold(
         &mut self,
         device: &Arc<dyn Device>,
@@ -125,7 +121,7 @@ impl Report {
 
 /// The callback that takes the writes, until it breaks.
 struct Taker<'a, 'b> {
-    take: &'a mut Take<'b>,
+    take: &'a mut SalvageSink<'b>,
     is_over: bool,
 }
 

@@ -10,7 +10,7 @@ use engine::{Engine, Op};
 use super::checked::{change_record, closed, records_of, rot};
 use super::stores::{Bench, key, value};
 use super::two_logs::{KEYS, cold_store, push_out, small_cold};
-use crate::check::{Salvaged, salvage};
+use crate::check::{SalvageReport, salvage};
 use crate::cold_index::CHUNKS;
 use crate::open::{COLD_LOG, HOT_LOG};
 
@@ -18,7 +18,7 @@ type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Salvages a store. Returns the report, and the pairs after all reported operations were applied
 /// in their order.
-fn told(device: &Arc<dyn Device>) -> (Salvaged, Pairs) {
+fn told(device: &Arc<dyn Device>) -> (SalvageReport, Pairs) {
     let mut pairs = Pairs::new();
     let salvaged = salvage(device, &mut |op| {
         match op {
