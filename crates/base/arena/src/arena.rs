@@ -2,7 +2,7 @@
 //!
 //! The system provides the memory when it is touched. There it is an anonymous mapping without a
 //! reserve: addresses cost nothing, a page of the system is taken at the first store to it, and
-//! [`Arena::give_back`] returns pages. Under the checkers it is a boxed slice of their atomics.
+//! [`Arena::release`] returns pages. Under the checkers it is a boxed slice of their atomics.
 //!
 //! # Invariants
 //! - A1. The mapping is made whole, readable and writable, and stays so at the same place until the
@@ -44,7 +44,7 @@ mod mapped {
     /// use std::sync::atomic::Ordering::Relaxed;
     /// let arena = thermocline_arena::Arena::new(1 << 20);
     /// arena.words()[7].store(1, Relaxed);
-    /// arena.give_back(0..512);
+    /// arena.release(0..512);
     /// assert_eq!(arena.words()[7].load(Relaxed), 0);
     /// ```
     pub struct Arena {
@@ -101,7 +101,7 @@ mod mapped {
         ///
         /// # Panics
         /// If the range is not one of the arena's.
-        pub fn give_back(&self, range: Range<usize>) {
+        pub fn release(&self, range: Range<usize>) {
             let words = &self.words()[range];
             let begin = words.as_ptr().addr().next_multiple_of(UNIT_BYTES) - words.as_ptr().addr();
             let end = words.as_ptr_range().end.addr() / UNIT_BYTES * UNIT_BYTES;
@@ -181,7 +181,7 @@ mod boxed {
         }
 
         /// The words in `range` are zero afterwards.
-        pub fn give_back(&self, range: Range<usize>) {
+        pub fn release(&self, range: Range<usize>) {
             self.0[range].iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }
 

@@ -19,7 +19,7 @@
 //!    without a fault. Each class keeps one empty slab; the other empty slabs are returned to the
 //!    system.
 //! 4. Pages without a piece are *idle*. A cache that has to take less memory releases them
-//!    ([`Pool::give_back`]), also if other pages of their slab are in use.
+//!    ([`Pool::release`]), also if other pages of their slab are in use.
 //!
 //! Resident bytes minus idle bytes are the pages that hold pieces. Pieces of about a page share one
 //! with each neighbour. If a part f of them was dropped at random, about f times f of the memory is
@@ -84,7 +84,7 @@ pub trait Meter: fmt::Debug + Send + Sync {
 /// assert_eq!((&*short, long.len()), (&b"cached"[..], 100_000));
 /// assert!(pool.resident() >= 100_000);
 /// drop((short, long));
-/// pool.give_back(u64::MAX);
+/// pool.release(u64::MAX);
 /// assert_eq!(pool.resident(), 0);
 /// ```
 ///
@@ -178,7 +178,7 @@ impl Pool {
         self.0.resident.load(Relaxed)
     }
 
-    /// Returns the resident bytes of pages without a piece, which [`Pool::give_back`] can release.
+    /// Returns the resident bytes of pages without a piece, which [`Pool::release`] can release.
     pub fn idle(&self) -> u64 {
         self.0.idle.load(Relaxed)
     }
@@ -217,7 +217,7 @@ impl Pool {
     /// Returns idle pages to the system: `bytes` of them, up to a whole slab more, or all there
     /// are. Returns how many bytes. It makes a call of the system for each run of pages, about a
     /// microsecond; pieces of the same class wait meanwhile.
-    pub fn give_back(&self, bytes: u64) -> u64 {
+    pub fn release(&self, bytes: u64) -> u64 {
         let mut given_back = 0;
         for class in &self.0.classes {
             if given_back >= bytes || self.idle() == 0 {
@@ -225,7 +225,7 @@ impl Pool {
             }
             let mut locked = class.lock();
             let Some(class) = locked.as_mut() else { continue };
-            let (change, gone) = class.give_back(class::pages(bytes - given_back));
+            let (change, gone) = class.release_pages(class::pages(bytes - given_back));
             self.0.note(change);
             drop(locked);
             drop(gone);

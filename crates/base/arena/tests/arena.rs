@@ -21,7 +21,7 @@ fn what_is_given_back_is_zero_and_the_rest_stays() {
     let arena = Arena::new(8 * PAGE);
     assert_eq!((arena.words().len(), sum(arena.words())), (8 * PAGE, 0));
     fill(arena.words());
-    arena.give_back(2 * PAGE..4 * PAGE);
+    arena.release(2 * PAGE..4 * PAGE);
     assert_eq!(sum(&arena.words()[..2 * PAGE]), 2 * PAGE as u64);
     assert_eq!(sum(&arena.words()[2 * PAGE..4 * PAGE]), 0);
     assert_eq!(sum(&arena.words()[4 * PAGE..]), 4 * PAGE as u64);
@@ -33,18 +33,18 @@ fn what_is_given_back_is_zero_and_the_rest_stays() {
 fn words_that_share_a_page_with_others_are_left_alone() {
     let arena = Arena::new(4 * PAGE);
     fill(arena.words());
-    arena.give_back(1..PAGE);
-    arena.give_back(PAGE..PAGE);
-    arena.give_back(PAGE - 1..PAGE + 1);
+    arena.release(1..PAGE);
+    arena.release(PAGE..PAGE);
+    arena.release(PAGE - 1..PAGE + 1);
     assert_eq!(sum(arena.words()), 4 * PAGE as u64);
-    arena.give_back(1..2 * PAGE + 1);
+    arena.release(1..2 * PAGE + 1);
     assert_eq!(sum(arena.words()), 3 * PAGE as u64);
 }
 
 #[test]
 fn an_arena_without_words_is_one_too() {
     let arena = Arena::new(0);
-    arena.give_back(0..0);
+    arena.release(0..0);
     arena.advise_huge();
     assert!(arena.words().is_empty());
 }
@@ -52,7 +52,7 @@ fn an_arena_without_words_is_one_too() {
 #[test]
 #[should_panic(expected = "out of range")]
 fn a_range_of_others_is_refused() {
-    Arena::new(PAGE).give_back(0..PAGE + 1);
+    Arena::new(PAGE).release(0..PAGE + 1);
 }
 
 #[test]
@@ -86,10 +86,10 @@ fn words_may_be_used_while_they_are_given_back() {
             });
         }
         while seen.load(Relaxed) < 100_000 {
-            arena.give_back(0..64 * PAGE);
+            arena.release(0..64 * PAGE);
         }
         done.store(true, Relaxed);
     });
-    arena.give_back(0..64 * PAGE);
+    arena.release(0..64 * PAGE);
     assert_eq!(sum(arena.words()), 0);
 }

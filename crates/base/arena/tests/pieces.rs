@@ -88,7 +88,7 @@ fn figures_are_exact_and_pieces_apart_whatever_comes_and_goes() {
                 14 => {
                     let (idle, resident) = (pool.idle(), pool.resident());
                     let wanted = random.below(8 * PAGE) as u64;
-                    let given_back = pool.give_back(wanted);
+                    let given_back = pool.release(wanted);
                     assert!(given_back >= wanted.min(idle), "{given_back} of {wanted}");
                     assert_eq!(pool.resident(), resident - given_back);
                     assert_eq!(pool.idle(), idle - given_back);
@@ -108,12 +108,12 @@ fn figures_are_exact_and_pieces_apart_whatever_comes_and_goes() {
             }
         }
         held.iter().for_each(check_whole);
-        pool.give_back(u64::MAX);
+        pool.release(u64::MAX);
         assert_eq!(pool.idle(), 0);
         check_figures(&pool, &told, &held);
         held.iter().for_each(check_whole);
         held.clear();
-        pool.give_back(u64::MAX);
+        pool.release(u64::MAX);
         assert_eq!((pool.resident(), pool.used(), pool.idle()), (0, 0, 0));
     }
 }
@@ -178,7 +178,7 @@ fn slabs_become_empty_where_less_is_wanted_while_pieces_come_and_go() {
         held.push(pool.take(4200));
     }
     assert!(pool.resident() < after / 2, "slabs went by themselves");
-    pool.give_back(u64::MAX);
+    pool.release(u64::MAX);
     let (resident, used) = (pool.resident(), pool.used());
     assert!(resident < used * 21 / 20, "{resident} bytes for {used}");
 }
@@ -189,17 +189,17 @@ fn as_much_is_given_back_as_was_asked_for() {
     let mut held: Vec<_> = (0..304).map(|_| pool.take(16 << 10)).collect();
     let resident = pool.resident();
     assert_eq!((resident, pool.idle()), (304 * (16 << 10), 0));
-    assert_eq!(pool.give_back(u64::MAX), 0, "every page has a piece");
+    assert_eq!(pool.release(u64::MAX), 0, "every page has a piece");
     // Each slab keeps one piece: no slab is empty.
     let mut count = 0;
     held.retain(|_| {
         count += 1;
         count % 16 == 0
     });
-    assert_eq!(pool.give_back(PAGE as u64), PAGE as u64);
-    assert_eq!(pool.give_back(10 * PAGE as u64 - 1), 10 * PAGE as u64);
+    assert_eq!(pool.release(PAGE as u64), PAGE as u64);
+    assert_eq!(pool.release(10 * PAGE as u64 - 1), 10 * PAGE as u64);
     assert_eq!(pool.resident(), resident - 11 * PAGE as u64);
-    pool.give_back(u64::MAX);
+    pool.release(u64::MAX);
     assert_eq!(pool.resident(), held.len() as u64 * (16 << 10));
     held.extend((0..300).map(|_| pool.take(16 << 10)));
     assert_eq!(pool.resident(), held.len() as u64 * (16 << 10));
@@ -263,7 +263,7 @@ fn threads_hand_pieces_to_each_other() {
                     theirs.iter().for_each(check_whole);
                     drop(theirs);
                     if random.below(50) == 0 {
-                        pool.give_back(random.below(1 << 20) as u64);
+                        pool.release(random.below(1 << 20) as u64);
                     }
                 }
             });
@@ -311,7 +311,7 @@ fn what_is_copied_out_of_sparse_slabs_leaves_them_idle() {
     }
     assert!(copies <= 1000, "{copies} were copied where 1000 went");
     assert!(in_use() < pool.used() + SLAB as u64, "{} bytes of {}", in_use(), pool.used());
-    pool.give_back(u64::MAX);
+    pool.release(u64::MAX);
     assert_eq!(others.iter().map(|other| other.len()).sum::<usize>(), 4200 + 9000);
     pieces.iter().flatten().for_each(check_whole);
 }

@@ -37,7 +37,7 @@ fn what_is_resident_is_what_is_said() {
     (0..8000).for_each(|_| drop(held.swap_remove(below(held.len()))));
     check(&pool, before, "half of them at random");
     // A quarter: pages of which both pieces were dropped.
-    assert!(pool.give_back(u64::MAX) > 12 << 20);
+    assert!(pool.release(u64::MAX) > 12 << 20);
     check(&pool, before, "and what is idle given back");
     held.extend((0..2000).map(|_| filled(16 << 10)));
     check(&pool, before, "and as much in longer ones");
@@ -46,7 +46,7 @@ fn what_is_resident_is_what_is_said() {
     held.clear();
     check(&pool, before, "and all of them gone");
     assert!(pool.resident() < 1 << 20, "an empty slab a class, of some classes");
-    pool.give_back(u64::MAX);
+    pool.release(u64::MAX);
     assert_eq!(pool.resident(), 0);
     check(&pool, before, "and what is idle given back");
 }

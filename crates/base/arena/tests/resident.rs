@@ -22,6 +22,6 @@ fn memory_is_taken_when_touched_and_given_back() {
     let words = BYTES as usize / 8;
     arena.words()[..words].iter().step_by(PAGE).for_each(|word| word.store(1, Relaxed));
     assert!(resident_bytes() > before + BYTES / 4 * 3, "what was touched is there");
-    arena.give_back(0..words);
+    arena.release(0..words);
     assert!(resident_bytes() < before + BYTES / 4, "what was given back is not");
 }

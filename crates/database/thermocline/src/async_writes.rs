@@ -190,7 +190,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put_with_expiry`]; [`Error::Closed`] as [`Keyspace::put_async`].
     pub fn put_with_expiry_async(&self, key: &[u8], value: &[u8], end_ms: u64) -> AsyncWrite {
-        AsyncWrite(self.writing(key, self.stored_until(value, end_ms).map(What::Put)))
+        AsyncWrite(self.writing(key, self.stored_with_expiry(value, end_ms).map(What::Put)))
     }
 
     /// The same for `time` from this call on, whenever it is polled.
@@ -290,8 +290,8 @@ impl Writing {
         let state = std::mem::replace(&mut self.state, State::Over);
         let promise = match state {
             State::New { key, what } => match self.begin(key, what) {
-                Ok(SessionGet::Done(seqno)) => return Poll::Ready(Ok(seqno)),
-                Ok(SessionGet::Asked(promise)) => promise,
+                Ok(FirstPoll::Done(seqno)) => return Poll::Ready(Ok(seqno)),
+                Ok(FirstPoll::Asked(promise)) => promise,
                 Err(error) => return Poll::Ready(Err(error)),
             },
             State::Refused(error) => return Poll::Ready(Err(error)),
@@ -306,12 +306,12 @@ impl Writing {
     }
 
     /// The first poll.
-    fn begin(&self, key: Vec<u8>, mut what: What) -> Result<SessionGet> {
+    fn begin(&self, key: Vec<u8>, mut what: What) -> Result<FirstPoll> {
         check_key(&key)?;
         if self.keyspace.settles_without_wait()
             && let Some(done) = self.try_now(&key, &mut what)?
         {
-            return Ok(SessionGet::Done(done));
+            return Ok(FirstPoll::Done(done));
         }
         let Keyspace { inner, slot, durability, .. } = &self.keyspace;
         inner.check_writable()?;
@@ -331,7 +331,7 @@ impl Writing {
         };
         let waiting = Waiting::new(Arc::clone(&promise), *durability);
         slot.writes.ask(&inner.0, slot, Request { work, waiting })?;
-        Ok(SessionGet::Asked(promise))
+        Ok(FirstPoll::Asked(promise))
     }
 
     /// None if it would have to wait.
@@ -359,7 +359,7 @@ impl Writing {
 }
 
 /// The result of the first poll.
-enum SessionGet {
+enum FirstPoll {
     Done(Option<SeqNo>),
     Asked(Arc<Promise>),
 }

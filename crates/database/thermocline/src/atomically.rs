@@ -81,7 +81,7 @@ impl Db {
         self.check_declared(keys)?;
         let mut wanted: Option<Vec<Option<Write>>> = None;
         loop {
-            let instances = generations_of(keys)?;
+            let instances = instances_of(keys)?;
             if instances.iter().any(|instance| instance.journaled) {
                 inner.wait_for_journal();
             }
@@ -126,7 +126,7 @@ impl Db {
         let held = inner.locks.try_many(places, Duration::ZERO);
         let Some(_held) = held else { return Ok(TriedSection::NeedsRoom) };
         inner.check_writable()?;
-        let instances = generations_of(keys)?;
+        let instances = instances_of(keys)?;
         let mut section = Section::new(inner, keys, &instances, false);
         let outcome = match body(&mut section) {
             Ok(outcome) => outcome,
@@ -156,7 +156,7 @@ impl Db {
     }
 }
 
-fn generations_of(keys: &[(&Keyspace, &[u8])]) -> Result<Vec<Arc<KeyspaceInstance>>> {
+fn instances_of(keys: &[(&Keyspace, &[u8])]) -> Result<Vec<Arc<KeyspaceInstance>>> {
     keys.iter().map(|(space, _)| space.slot.instance()).collect()
 }
 
@@ -263,7 +263,7 @@ impl<'a> Section<'a> {
     /// [`Error::UndeclaredKey`], [`Error::NotExpiring`].
     pub fn put_with_expiry(&mut self, index: usize, value: &[u8], end_ms: u64) -> Result<()> {
         self.check(index)?;
-        self.put_stored(index, self.keys[index].0.stored_until(value, end_ms)?)
+        self.put_stored(index, self.keys[index].0.stored_with_expiry(value, end_ms)?)
     }
 
     fn put_stored(&mut self, index: usize, stored: Vec<u8>) -> Result<()> {

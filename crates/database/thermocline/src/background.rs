@@ -153,7 +153,7 @@ impl Inner {
 
     /// Lets the periodic tasks of all engines run, once the opening has succeeded.
     pub(crate) fn begin_engines(&self) {
-        self.slots.read().values().for_each(|slot| slot.last_generation().begin_background());
+        self.slots.read().values().for_each(|slot| slot.last_instance().begin_background());
     }
 
     /// Returns for how long the oldest snapshot or scan is held, at least.
@@ -249,7 +249,7 @@ impl Inner {
 
     /// Returns the bytes of the journal above which writers wait for the flush that begins now.
     fn bytes_to_wait_at(&self) -> u64 {
-        let all = self.journaled_generations();
+        let all = self.journaled_instances();
         let rewrites_all =
             |one: &Arc<KeyspaceInstance>| one.engine.capabilities().flush_rewrites_all;
         let at_least = if all.iter().any(rewrites_all) { self.journal.bytes() } else { 0 };

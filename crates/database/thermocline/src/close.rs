@@ -119,7 +119,7 @@ impl Inner {
         let slots = std::mem::take(&mut *self.slots.write());
         let mut is_settled = self.access == Access::Write && self.failure.get().is_none();
         for slot in slots.values() {
-            let instance = slot.last_generation();
+            let instance = slot.last_instance();
             // The mark of this close says that all of them are durable.
             is_settled = is_settled && slot.damage.is_none() && instance.settle();
             // Data that no journal holds is lost unless the engine's own files have it.
@@ -134,7 +134,7 @@ impl Inner {
             outcome = outcome.and(instance.engine.close().map_err(Error::from));
             instance.async_reader.stop();
         }
-        let closed = match self.nursery.barrier.room() {
+        let closed = match self.factory.barrier.room() {
             Some(room) => room.close(&self.journal),
             None => self.journal.close().map_err(Error::from),
         };

@@ -73,9 +73,9 @@ impl Drop for OpenGuard {
 /// The state that all handles share.
 ///
 /// # Concurrency
-/// Lock order: `catalog`, key locks, `slots`. No thread waits for background work, nor for a write,
-/// while it holds `slots`: tasks read them. With key locks held a write waits for a flush at most
-/// (I4 of [`crate::write`]). A thread that holds any of them waits for no thread that wakes
+/// Lock order: `catalog`, key locks, `entries`. No thread waits for background work, nor for a
+/// write, while it holds `entries`: tasks read them. With key locks held a write waits for a flush
+/// at most (I4 of [`crate::write`]). A thread that holds any of them waits for no thread that wakes
 /// futures, since wakers may lock them all.
 pub(crate) struct Inner {
     pub(crate) options: Options,
@@ -108,12 +108,12 @@ pub(crate) struct Inner {
     pub(crate) background: Background,
     /// Asks for the journal to be maintained as soon as it has grown.
     pub(crate) upkeep: Upkeep,
-    /// The removal of values that have ended.
+    /// The expiry sweep.
     pub(crate) sweep: ExpirySweep,
     /// The threads that do the writes of futures.
     pub(crate) writers: Writers,
     /// The resources that engines are opened with.
-    pub(crate) nursery: EngineFactory,
+    pub(crate) factory: EngineFactory,
     /// The first failure of a write or a sync, as later writes report it.
     pub(crate) failure: OnceLock<Error>,
     /// The process that opened it.

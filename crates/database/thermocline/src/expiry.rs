@@ -9,8 +9,8 @@
 //!    that shows values in their stored form ([`crate::Keyspace::raw`]).
 //! 4. *Read-modify-writes* see ended values as absent. They keep the end of others, unless they set
 //!    another one ([`operators`]).
-//! 5. *ExpirySweep* walks over such keyspaces in the background. It deletes ended values, each key
-//!    by an atomic update that checks again ([`removal`]).
+//! 5. *The expiry sweep* walks over such keyspaces in the background. It deletes expired values,
+//!    each key by an atomic update that checks again ([`sweep`]).
 //!
 //! # Invariants
 //! - E1. The clock is read once for a call, before the engine is called, or while no other writer
@@ -19,8 +19,8 @@
 //!   transactions) has one reading of the clock for all of it.
 //! - E2. Stored and recovered values do not depend on the clock; only the values that reads show
 //!   do.
-//! - E3. ExpirySweep deletes only values that have ended: the key is checked again while no other
-//!   write of it can take place.
+//! - E3. The expiry sweep deletes only values that have expired: the key is checked again while no
+//!   other write of it can take place.
 
 mod format;
 mod keyspace;

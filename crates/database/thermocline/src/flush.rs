@@ -61,13 +61,13 @@ impl Inner {
         if self.slots.read().values().any(|slot| slot.damage.is_some() && slot.options.journaled) {
             return Ok(());
         }
-        let mut behind = self.journaled_generations();
+        let mut behind = self.journaled_instances();
         behind.retain(|instance| !instance.is_idle());
         let written = behind.iter().try_fold(0_u64, |sum, one| sum.checked_add(flush_bytes(one)?));
         if written.is_none_or(|bytes| bytes.saturating_mul(DEAD_JOURNAL_TIMES) > journal_bytes) {
             return Ok(());
         }
-        self.journaled_generations().iter().try_for_each(|one| self.flush_in_background(one))
+        self.journaled_instances().iter().try_for_each(|one| self.flush_in_background(one))
     }
 
     /// Flushes the keyspaces that hold back most of the journal, if it is longer than allowed or
@@ -78,7 +78,7 @@ impl Inner {
         if journal_bytes <= self.options.journal_bytes && !self.lacks_room() {
             return Ok(());
         }
-        let mut instances = self.journaled_generations();
+        let mut instances = self.journaled_instances();
         if self.slots.read().values().any(|slot| slot.damage.is_some() && slot.options.journaled) {
             // No flush frees records that are kept for a damaged keyspace.
             return Ok(());
@@ -104,7 +104,7 @@ impl Inner {
             let errors = instance.engine.background_errors();
             errors.iter().any(|error| error.refuses_writes && error.cause.is_retryable())
         };
-        self.journal.has_lacked_room() || self.journaled_generations().iter().any(refuses)
+        self.journal.has_lacked_room() || self.journaled_instances().iter().any(refuses)
     }
 
     /// Flushes it from a task of the pool, and notes a failure.
@@ -117,7 +117,7 @@ impl Inner {
     /// Frees the part of the journal that only idle keyspaces hold back. Costs a sync for each of
     /// them that is behind.
     pub(crate) fn release_journal(&self) -> Result<()> {
-        for instance in self.journaled_generations() {
+        for instance in self.journaled_instances() {
             if instance.is_idle() {
                 self.flush_if_possible(&instance)?;
             }
@@ -131,7 +131,7 @@ impl Inner {
     pub(crate) fn give_room_back(&self) {
         loop {
             let segments = self.journal.stats().segments;
-            for instance in self.journaled_generations() {
+            for instance in self.journaled_instances() {
                 let _flushed = self.flush_if_possible(&instance);
             }
             let _trimmed = self.trim_journal();
@@ -156,7 +156,7 @@ impl Inner {
         if !are_many && stats.bytes <= CLOSED_JOURNAL_BYTES {
             return Ok(());
         }
-        for instance in self.journaled_generations() {
+        for instance in self.journaled_instances() {
             if are_many || instance.is_idle() || is_worth_flushing(&instance, stats.bytes) {
                 self.flush_if_possible(&instance)?;
             }
@@ -180,7 +180,7 @@ impl Inner {
         instance: &KeyspaceInstance,
         mut flush: impl FnMut() -> engine::Result<T>,
     ) -> engine::Result<T> {
-        let flushed = match self.nursery.barrier.room().filter(|_| instance.journaled) {
+        let flushed = match self.factory.barrier.room().filter(|_| instance.journaled) {
             Some(room) => room.spend_on_flush(flush),
             None => flush(),
         };
@@ -191,9 +191,9 @@ impl Inner {
         flushed
     }
 
-    pub(crate) fn journaled_generations(&self) -> Vec<Arc<KeyspaceInstance>> {
+    pub(crate) fn journaled_instances(&self) -> Vec<Arc<KeyspaceInstance>> {
         let slots = self.slots.read();
-        let all = slots.values().map(|slot| slot.last_generation());
+        let all = slots.values().map(|slot| slot.last_instance());
         all.filter(|instance| instance.journaled).collect()
     }
 
@@ -202,7 +202,7 @@ impl Inner {
     fn journal_floor(&self) -> SeqNo {
         // Read before the keyspaces' numbers: a write that comes meanwhile stays.
         let visible = self.sequence.visible();
-        let persisted = self.journaled_generations().into_iter().map(|one| one.engine.persisted());
+        let persisted = self.journaled_instances().into_iter().map(|one| one.engine.persisted());
         let upto = match self.planted.has(Planted::TrimmedToNewest) {
             true => persisted.max(),
             false => persisted.min(),
@@ -221,12 +221,12 @@ impl Inner {
         // A keyspace whose files cannot be made durable now keeps the journal, and stops nothing
         // else.
         if self.journal.has_useless(floor)?
-            && !self.journaled_generations().iter().all(|instance| instance.settle())
+            && !self.journaled_instances().iter().all(|instance| instance.settle())
         {
             return Ok(());
         }
         self.journal.trim(floor)?;
-        if let Some(room) = self.nursery.barrier.room() {
+        if let Some(room) = self.factory.barrier.room() {
             // To free its newest segment, the trim has to begin another one, which takes a few
             // blocks.
             let newest = self.journal.last_record();

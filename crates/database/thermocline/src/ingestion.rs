@@ -102,8 +102,8 @@ impl Ingestion {
     ///
     /// # Errors
     /// [`Error::NotExpiring`]; otherwise as [`Ingestion::push`].
-    pub fn push_until(&mut self, key: &[u8], value: &[u8], end_ms: u64) -> Result<()> {
-        let stored = self.keyspace.stored_until(value, end_ms)?;
+    pub fn push_with_expiry(&mut self, key: &[u8], value: &[u8], end_ms: u64) -> Result<()> {
+        let stored = self.keyspace.stored_with_expiry(value, end_ms)?;
         self.push_stored(key, &stored)
     }
 

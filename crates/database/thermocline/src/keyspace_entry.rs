@@ -90,7 +90,7 @@ impl KeyspaceEntry {
         *self.settings.lock() = settings;
     }
 
-    /// Makes it a slot that cannot be used, and is there to be dropped.
+    /// Makes it an entry that cannot be used, and is there to be dropped.
     pub(crate) fn damaged(self, damage: Corruption) -> Self {
         Self { damage: Some(damage), is_refused: AtomicBool::new(true), ..self }
     }
@@ -134,7 +134,7 @@ impl KeyspaceEntry {
     }
 
     /// The same, also if it is dropped: then the instance of no engine.
-    pub(crate) fn last_generation(&self) -> Arc<KeyspaceInstance> {
+    pub(crate) fn last_instance(&self) -> Arc<KeyspaceInstance> {
         self.current.load_full()
     }
 
@@ -149,7 +149,7 @@ impl KeyspaceEntry {
     }
 
     /// Ends it, under all key locks. Returns the instance, which the caller drops with nothing
-    /// locked; the slot keeps none, so that handles of a dropped keyspace hold no memory, no files
+    /// locked; the entry keeps none, so that handles of a dropped keyspace hold no memory, no files
     /// and no descriptors.
     #[must_use]
     pub(crate) fn end(&self) -> Arc<KeyspaceInstance> {

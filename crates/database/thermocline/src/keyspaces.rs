@@ -114,7 +114,7 @@ impl Inner {
         let share = self.memory_for_new(options)?;
         let _untrimmed = self.trim_holds.hold();
         let entry = self.prepare(&catalog, name, options)?;
-        let slot = self.nursery.open_slot(&entry, share)?;
+        let slot = self.factory.open_entry(&entry, share)?;
         self.begin_persisted(&*slot.instance()?)?;
         let mut next = catalog.clone();
         next.next_keyspace = entry.id + 1;
@@ -122,7 +122,7 @@ impl Inner {
         self.store(&mut catalog, next)?;
         self.finish(&entry)?;
         self.slots.write().insert(name.to_owned(), Arc::clone(&slot));
-        slot.last_generation().begin_background();
+        slot.last_instance().begin_background();
         Ok(slot)
     }
 
@@ -243,7 +243,7 @@ impl Inner {
         let mut next = catalog.clone();
         next.keyspaces.retain(|entry| entry.name != name);
         if is_planted(Planted::FilesRemovedEarly) {
-            self.device.remove_dir(&slot.last_generation().dir)?;
+            self.device.remove_dir(&slot.last_instance().dir)?;
         }
         self.store(&mut catalog, next)?;
         let mut slots = self.slots.write();
@@ -254,7 +254,7 @@ impl Inner {
     pub(crate) fn clear(&self, slot: &KeyspaceEntry) -> Result<()> {
         self.check_open()?;
         // A new engine takes little room, and the old one frees all that it has.
-        let old = match self.nursery.barrier.room() {
+        let old = match self.factory.barrier.room() {
             Some(room) => room.spend_on_clear(|| self.begin_anew(slot))?,
             None => self.begin_anew(slot)?,
         };
@@ -263,14 +263,14 @@ impl Inner {
         self.release_journal().map_err(|error| self.fail(error))
     }
 
-    /// Fills the slot with a new, empty engine, and returns the previous instance.
+    /// Fills the entry with a new, empty engine, and returns the previous instance.
     fn begin_anew(&self, slot: &KeyspaceEntry) -> Result<Arc<KeyspaceInstance>> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
         let share = slot.current()?.share.clone();
         let entry = self.prepare(&catalog, &slot.name, slot.stored_options())?;
         let _untrimmed = self.trim_holds.hold();
-        let instance = self.nursery.open(&entry, share)?;
+        let instance = self.factory.open(&entry, share)?;
         self.begin_persisted(&instance)?;
         let _held = self.locks.all();
         self.settle_everything()?;
@@ -283,7 +283,7 @@ impl Inner {
         let switching = self.slots.write();
         let old = slot.replace(instance);
         drop(switching);
-        slot.last_generation().begin_background();
+        slot.last_instance().begin_background();
         Ok(old)
     }
 

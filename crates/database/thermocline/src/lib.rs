@@ -174,7 +174,7 @@ pub use options::{KeyspaceOptions, Options};
 pub use owner::decode_owner;
 pub use record::decode_write;
 pub use rmw::Tried;
-pub use salvage::{Salvage, SalvagedKeyspace, Way, salvage, salvage_on};
+pub use salvage::{Salvage, SalvageOutcome, SalvagedKeyspace, salvage, salvage_on};
 pub use scan::Scan;
 pub use session::{
     AsyncGet, AsyncMultiGet, Completed, LookupForUpdate, OnDone, ReadForUpdate, Session,

@@ -20,7 +20,7 @@
 //! - B2. A share whose size the user set is never made smaller, nor larger than that size.
 //!
 //! # Concurrency
-//! The state's lock comes after `catalog` and before `slots`. Only a thread that makes a keyspace
+//! The state's lock comes after `catalog` and before `entries`. Only a thread that makes a keyspace
 //! waits for background work while it holds this lock. A look skips its turn then, and a close says
 //! that it waits ([`Inner::close`]).
 
@@ -193,7 +193,7 @@ impl Inner {
             ShareFigures { bytes, least, most, saved, reach: gain.reach_bytes }
         };
         let place = |id: Option<u32>| members.iter().position(|member| Some(member.id()) == id);
-        let shares = &self.nursery.shares;
+        let shares = &self.factory.shares;
         Figures {
             whole: shares.whole(),
             free: shares.free(),
@@ -205,7 +205,7 @@ impl Inner {
     fn begin_step(&self, state: &mut State, members: &[Member], step: Step) {
         let Some(to) = members.get(step.to) else { return };
         let Some(from) = step.from.and_then(|from| members.get(from)) else {
-            let taken = self.nursery.shares.take_free(step.bytes);
+            let taken = self.factory.shares.take_free(step.bytes);
             let bytes = taken.bytes();
             if to.grow(taken) {
                 self.note_move(bytes);
@@ -269,7 +269,7 @@ impl Inner {
     ) -> Result<Option<Arc<MemoryShare>>> {
         // No other step until it has its share, or both would count on the same memory [B1].
         let mut state = self.memory_balance.state.lock();
-        let shares = &self.nursery.shares;
+        let shares = &self.factory.shares;
         if shares.missing_for_new(options.engine) > 0 && self.options.balance_memory {
             self.wait_for_memory(&mut state, options.engine);
         }
@@ -292,7 +292,7 @@ impl Inner {
             if state.giving.is_some() {
                 self.go_on_giving(state);
             }
-            let missing = self.nursery.shares.missing_for_new(engine);
+            let missing = self.factory.shares.missing_for_new(engine);
             if missing == 0 || self.check_staying_open().is_err() {
                 return false;
             }

@@ -60,7 +60,7 @@ pub(crate) struct MemoryShare {
 
 impl Drop for MemoryShare {
     fn drop(&mut self) {
-        self.shares.give_back(self.held.load(Relaxed));
+        self.shares.release(self.held.load(Relaxed));
     }
 }
 
@@ -99,7 +99,7 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.shares.give_back(self.bytes);
+        self.shares.release(self.bytes);
     }
 }
 
@@ -212,7 +212,7 @@ impl MemoryShares {
         self.dealt.fetch_add(bytes, Relaxed);
     }
 
-    fn give_back(&self, bytes: u64) {
+    fn release(&self, bytes: u64) {
         self.whole.release(bytes);
         self.dealt.fetch_sub(bytes, Relaxed);
     }

@@ -203,7 +203,7 @@ pub(crate) struct LaterMerge {
 
 impl Merging<'_> {
     pub(crate) fn later(&self, key: &[u8], operand: &[u8]) -> LaterMerge {
-        self.slot.last_generation().updates.note_merge(key, operand);
+        self.slot.last_instance().updates.note_merge(key, operand);
         LaterMerge {
             merge: Arc::clone(self.merge),
             name: self.name,
@@ -243,7 +243,7 @@ impl Keyspace {
         let mut once = Once { merging, key, operand, refusal: None };
         let done = self.inner.rmw(&self.slot, ValueForm::Values, key, &mut once, self.durability);
         let done = once.refusal.map_or(done, Err)?;
-        self.slot.last_generation().updates.note_merge(key, operand);
+        self.slot.last_instance().updates.note_merge(key, operand);
         Ok(done)
     }
 

@@ -120,7 +120,7 @@ impl Db {
         let group_bytes = journal.buffer_bytes as u64;
         let room = JournalRoom::hold(&device, &db.inner.catalog.lock(), group_bytes)?;
         let is_short = room.is_short();
-        db.inner.nursery.barrier.set_room(room);
+        db.inner.factory.barrier.set_room(room);
         if is_short {
             db.inner.give_room_back();
         }
@@ -143,7 +143,7 @@ impl Db {
         let memory = Arc::new(MemoryBudget::new(options.memory_bytes));
         let telemetry = Registry::default();
         let background = Background::new(&options, access, &telemetry)?;
-        let nursery = EngineFactory {
+        let factory = EngineFactory {
             device: Arc::clone(&device),
             environment: options.environment.clone(),
             sequence: Arc::new(Sequence::in_recovery()),
@@ -155,19 +155,19 @@ impl Db {
             engines: options.engines.clone(),
         };
         let (slots, was_closed) = without_closed_mark(&*device, access, |is_unchanged| {
-            nursery.open_all(&sound, damaged, needed, &mut || {
+            factory.open_all(&sound, damaged, needed, &mut || {
                 *is_unchanged = false;
                 let mut all = sound.keyspaces.iter();
-                Ok(all.try_for_each(|one| owner::finish(&*nursery.device, one))?)
+                Ok(all.try_for_each(|one| owner::finish(&*factory.device, one))?)
             })
         })?;
         if was_closed {
-            slots.values().for_each(|slot| slot.last_generation().trust_found());
+            slots.values().for_each(|slot| slot.last_instance().trust_found());
         }
-        let recovered = recover(&nursery, &slots, &catalog, &options);
+        let recovered = recover(&factory, &slots, &catalog, &options);
         if recovered.as_ref().is_err_and(Error::is_no_space) {
             // Frees the room that the replay has taken.
-            let engines = slots.values().map(|slot| slot.last_generation());
+            let engines = slots.values().map(|slot| slot.last_instance());
             engines.for_each(|one| drop(one.engine.close()));
         }
         let (journal, replayed_records) = recovered?;
@@ -176,7 +176,7 @@ impl Db {
             device,
             journal,
             replayed_records,
-            sequence: Arc::clone(&nursery.sequence),
+            sequence: Arc::clone(&factory.sequence),
             recent: Arc::new(RecentWrites::new(options.memory_bytes / RECENT_WRITES_PART)),
             memory,
             memory_balance: Default::default(),
@@ -199,7 +199,7 @@ impl Db {
             is_closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             closing: Closing::default(),
-            nursery,
+            factory,
             directory_lock: Mutex::new(directory_lock),
             planted: InDatabase::here(),
             options,
@@ -380,8 +380,8 @@ impl EngineFactory {
         }
     }
 
-    /// Opens one catalog entry as a slot.
-    pub(crate) fn open_slot(
+    /// Opens the keyspace of one catalog entry.
+    pub(crate) fn open_entry(
         &self,
         entry: &catalog::Entry,
         share: Option<Arc<MemoryShare>>,
@@ -392,7 +392,7 @@ impl EngineFactory {
 
     /// Opens every keyspace that is `sound` at first sight; `needed` bytes are known to be taken by
     /// the keyspaces in memory. A keyspace that is damaged, by `damaged` or by its engine's
-    /// findings, gets a slot that refuses its calls. Calls `begin_to_change` before the first
+    /// findings, gets an entry that refuses its calls. Calls `begin_to_change` before the first
     /// opening that may change a file.
     fn open_all(
         &self,
@@ -411,10 +411,10 @@ impl EngineFactory {
             if number == first_count {
                 begin_to_change()?;
             }
-            let opened = self.open_slot(entry, shares.remove(&entry.id));
+            let opened = self.open_entry(entry, shares.remove(&entry.id));
             let slot = opened.or_else(|failure| {
                 let damage = damaged::damage_of(failure)?;
-                Ok::<_, Error>(self.damaged_slot(entry, damage))
+                Ok::<_, Error>(self.damaged_entry(entry, damage))
             })?;
             slots.insert(entry.name.clone(), slot);
         }
@@ -422,12 +422,12 @@ impl EngineFactory {
             begin_to_change()?;
         }
         for (entry, damage) in damaged {
-            slots.insert(entry.name.clone(), self.damaged_slot(&entry, damage));
+            slots.insert(entry.name.clone(), self.damaged_entry(&entry, damage));
         }
         Ok(slots)
     }
 
-    fn damaged_slot(&self, entry: &catalog::Entry, damage: Corruption) -> Arc<KeyspaceEntry> {
+    fn damaged_entry(&self, entry: &catalog::Entry, damage: Corruption) -> Arc<KeyspaceEntry> {
         let options = entry.options;
         let since_ms = self.environment.wall_ms();
         let engine = Box::new(Damaged::new(damage.clone().into(), options.engine, since_ms));
@@ -441,14 +441,14 @@ impl EngineFactory {
 
 /// Step 4. Also returns the number of journal records that were applied.
 fn recover(
-    nursery: &EngineFactory,
+    factory: &EngineFactory,
     slots: &BTreeMap<String, Arc<KeyspaceEntry>>,
     catalog: &Catalog,
     options: &Options,
 ) -> Result<(Arc<Journal>, u64)> {
     // The journal's records for a damaged keyspace stay there.
     let sound = slots.values().filter(|slot| slot.damage.is_none());
-    let instances: Vec<Arc<KeyspaceInstance>> = sound.map(|slot| slot.last_generation()).collect();
+    let instances: Vec<Arc<KeyspaceInstance>> = sound.map(|slot| slot.last_instance()).collect();
     let journaled: Journaled<'_> = instances
         .iter()
         .filter(|instance| instance.journaled)
@@ -456,7 +456,7 @@ fn recover(
         .collect();
     let persisted = instances.iter().map(|instance| instance.engine.persisted());
     let newest = persisted.max().unwrap_or(SeqNo::ZERO).max(catalog.newest);
-    let barrier = &nursery.barrier;
+    let barrier = &factory.barrier;
     for instance in journaled.values() {
         barrier.holds(instance.engine.persisted());
     }
@@ -466,21 +466,21 @@ fn recover(
         // No sound keyspace reads it, and only the damaged ones know the number to which it was
         // trimmed.
         None if slots.values().any(|slot| slot.damage.is_some()) => {
-            journal::begins_behind(&*nursery.device, JOURNAL_DIR)?
+            journal::begins_behind(&*factory.device, JOURNAL_DIR)?
         }
         None => catalog.newest,
     };
-    let sequence = &nursery.sequence;
-    let (device, limit) = (&*nursery.device, options.memory_bytes);
+    let sequence = &factory.sequence;
+    let (device, limit) = (&*factory.device, options.memory_bytes);
     let mut replay = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
         barrier.holds(seqno);
         replay_record(&journaled, catalog, seqno, payload)?;
-        memory_limit::check_used(device, limit, &nursery.shares, (seqno, &journaled))?;
+        memory_limit::check_used(device, limit, &factory.shares, (seqno, &journaled))?;
         sequence.recover_to(seqno);
         Ok(())
     };
     let (journal, recovery) = Journal::open(
-        Arc::clone(&nursery.device),
+        Arc::clone(&factory.device),
         JOURNAL_DIR,
         journal_options_on(device, options, catalog.journal_id(), barrier.held()),
         &options.environment,

@@ -179,7 +179,7 @@ impl Inner {
                 Attempt::Done(seqno) => return Ok(Advance::Done(seqno)),
                 Attempt::NeedsRead(Some(pending)) => return Ok(Advance::Pending(pending)),
                 Attempt::NeedsRead(None) => {
-                    if let Some(pending) = self.look_up_old(slot, key)? {
+                    if let Some(pending) = self.lookup_old(slot, key)? {
                         return Ok(Advance::Pending(pending));
                     }
                 }
@@ -189,7 +189,7 @@ impl Inner {
     }
 
     /// Begins to look an old value up, with nothing locked; none if memory knows it now.
-    pub(crate) fn look_up_old(
+    pub(crate) fn lookup_old(
         &self,
         slot: &KeyspaceEntry,
         key: &[u8],
@@ -225,8 +225,8 @@ impl Inner {
         }
     }
 
-    /// Has `with` work with what makes of stored values what `operator` makes of values in that
-    /// form.
+    /// Calls `with` with an operator on stored values, which does what `operator` does on values in
+    /// that form.
     #[inline]
     pub(crate) fn on_stored<T>(
         &self,

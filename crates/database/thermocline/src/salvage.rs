@@ -65,7 +65,7 @@ pub struct SalvagedKeyspace {
     /// The engine that stores it.
     pub engine: EngineKind,
     /// How it was brought to the new database.
-    pub way: Way,
+    pub outcome: SalvageOutcome,
     /// The parts of it that cannot be read; if there are many, the first ones. A key whose newest
     /// value was there has the one before it, or none.
     pub lost: Vec<Lost>,
@@ -73,7 +73,7 @@ pub struct SalvagedKeyspace {
 
 /// How a keyspace was brought to the new database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum SalvageOutcome {
     /// Its files are whole, and were copied.
     Copied,
     /// It was rewritten from its sound pairs.
@@ -207,13 +207,13 @@ impl Work {
         new.create_dir(KEYSPACES_DIR)?;
         new.create_dir(JOURNAL_DIR)?;
         for entry in self.catalog.keyspaces.clone() {
-            let way = self.take_files(&entry, new)?;
+            let outcome = self.take_files(&entry, new)?;
             let (name, engine, lost) = (entry.name, entry.options.engine, Vec::new());
-            self.found.keyspaces.push(SalvagedKeyspace { name, engine, way, lost });
+            self.found.keyspaces.push(SalvagedKeyspace { name, engine, outcome, lost });
         }
         new.sync_dir(KEYSPACES_DIR)?;
         self.check_journal()?;
-        let keyspaces = self.entries(|way| way == Way::Copied);
+        let keyspaces = self.entries(|outcome| outcome == SalvageOutcome::Copied);
         begin_journal(new, &options, self.catalog.journal_id(), self.newest)?;
         Catalog { keyspaces, newest: self.newest, ..self.catalog.clone() }.store(&**new)?;
         // Keyspaces keep the names of their operators, and nothing is merged here.
@@ -223,27 +223,27 @@ impl Work {
         filled.and(db.close())
     }
 
-    /// Returns the keyspaces of the old database whose way to the new one `is_wanted` accepts.
-    fn entries(&self, is_wanted: impl Fn(Way) -> bool) -> Vec<Entry> {
+    /// Returns the keyspaces of the old database whose outcome `is_wanted` accepts.
+    fn entries(&self, is_wanted: impl Fn(SalvageOutcome) -> bool) -> Vec<Entry> {
         let pairs = self.catalog.keyspaces.iter().zip(&self.found.keyspaces);
-        pairs.filter(|(_, one)| is_wanted(one.way)).map(|(entry, _)| entry.clone()).collect()
+        pairs.filter(|(_, one)| is_wanted(one.outcome)).map(|(entry, _)| entry.clone()).collect()
     }
 
     /// Copies a keyspace's files if they are whole.
-    fn take_files(&mut self, entry: &Entry, new: &Arc<dyn Device>) -> Result<Way> {
+    fn take_files(&mut self, entry: &Entry, new: &Arc<dyn Device>) -> Result<SalvageOutcome> {
         if let Err(error) = catalog::check_present(&*self.old, self.catalog.id, entry) {
             let damage = error.corruption().cloned();
             self.found.extend([damage.ok_or(error)?]);
             return Ok(match catalog::has_files(&*self.old, entry)? {
-                true => Way::Rewritten { writes: 0, may_be_outdated: false },
-                false => Way::LeftOut,
+                true => SalvageOutcome::Rewritten { writes: 0, may_be_outdated: false },
+                false => SalvageOutcome::LeftOut,
             });
         }
         let files = check::check_files(&self.old, entry)?;
         self.newest = self.newest.max(files.newest);
         if !files.damage.is_empty() {
             self.damaged.insert(entry.id, files);
-            return Ok(Way::Rewritten { writes: 0, may_be_outdated: false });
+            return Ok(SalvageOutcome::Rewritten { writes: 0, may_be_outdated: false });
         }
         self.persisted.insert(entry.id, files.persisted);
         self.newest_of.insert(entry.id, files.newest);
@@ -252,27 +252,31 @@ impl Work {
         let copied = copy_dir(&*self.old.subdevice(&dir)?, &*new.subdevice(&dir)?, "");
         copied.map_err(|error| error.in_dir(&dir))?;
         new.sync_dir(&catalog::keyspace_dir(&entry.name))?;
-        Ok(Way::Copied)
+        Ok(SalvageOutcome::Copied)
     }
 
     /// Writes the keyspaces that were not copied, and the journal's records.
     fn fill(&mut self, db: &Db) -> Result<()> {
         let mut keyspaces = BTreeMap::new();
-        for entry in self.entries(|way| way == Way::Copied) {
+        for entry in self.entries(|outcome| outcome == SalvageOutcome::Copied) {
             keyspaces.insert(entry.id, db.existing_keyspace(&entry.name)?);
         }
-        for entry in self.entries(|way| matches!(way, Way::Rewritten { .. })) {
+        for entry in self.entries(|outcome| matches!(outcome, SalvageOutcome::Rewritten { .. })) {
             let keyspace = db.keyspace(&entry.name, entry.options)?;
-            let (way, lost) = self.rewrite(&entry, &keyspace)?;
+            let (outcome, lost) = self.rewrite(&entry, &keyspace)?;
             let mut found = self.found.keyspaces.iter_mut();
             let found = found.find(|one| one.name == entry.name).expect("it is one of them");
-            (found.way, found.lost) = (way, lost);
+            (found.outcome, found.lost) = (outcome, lost);
             keyspaces.insert(entry.id, keyspace);
         }
         self.replay(&keyspaces)
     }
 
-    fn rewrite(&mut self, entry: &Entry, keyspace: &Keyspace) -> Result<(Way, Vec<Lost>)> {
+    fn rewrite(
+        &mut self,
+        entry: &Entry,
+        keyspace: &Keyspace,
+    ) -> Result<(SalvageOutcome, Vec<Lost>)> {
         let (dir, mut writes, mut failure) = (entry.dir(), 0, None);
         let salvaged = salvage_engine(&self.old.subdevice(&dir)?, entry, &mut |op| {
             match write(keyspace, &op) {
@@ -305,7 +309,7 @@ impl Work {
             }
         }
         self.found.further_damage += salvaged.further_lost;
-        Ok((Way::Rewritten { writes, may_be_outdated: salvaged.may_be_outdated }, lost))
+        Ok((SalvageOutcome::Rewritten { writes, may_be_outdated: salvaged.may_be_outdated }, lost))
     }
 
     /// Notes the damage of the journal, and the newest write that it has.
@@ -346,7 +350,7 @@ impl Work {
         let Some(oldest) = journaled.values().map(|(_, persisted)| *persisted).min() else {
             return Ok(());
         };
-        let copied = self.entries(|way| way == Way::Copied);
+        let copied = self.entries(|outcome| outcome == SalvageOutcome::Copied);
         let copied = copied.iter().filter_map(|entry| journaled.get(&entry.id));
         let begun = copied.map(|(_, persisted)| *persisted).min();
         self.found.extend(check::missing_behind(&*self.old, begun)?);

@@ -310,7 +310,7 @@ impl Session {
     pub fn lookup_for_update(&mut self, tag: u64, key: &[u8]) -> Result<LookupForUpdate> {
         let Target { inner, slot, .. } = &self.target;
         inner.check_open()?;
-        let Some(PendingOld { instance, lookup }) = inner.look_up_old(slot, key)? else {
+        let Some(PendingOld { instance, lookup }) = inner.lookup_old(slot, key)? else {
             return Ok(LookupForUpdate::InMemory);
         };
         let instance = Arc::downgrade(&instance);

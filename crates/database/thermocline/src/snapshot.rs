@@ -54,14 +54,14 @@ pub(crate) struct PinnedEngines {
     pub(crate) pin: Arc<Pin>,
     /// By which values have ended or have not.
     pub(crate) moment: ClockReading,
-    /// By the slot's lock id, which is a keyspace's for life.
+    /// By the entry's lock id, which is a keyspace's for life.
     pub(crate) instances: Vec<(u32, Arc<KeyspaceInstance>)>,
 }
 
 impl Inner {
-    /// Pins the present, and the engines that fill the slots that are `wanted`. Waits for the
+    /// Pins the present, and the engines that fill the entries that are `wanted`. Waits for the
     /// writes that are being applied, with nothing locked. Such a write may wait for a task of the
-    /// pool, which reads the slots as well, and which would wait behind a thread that wants to
+    /// pool, which reads the entries as well, and which would wait behind a thread that wants to
     /// change them.
     pub(crate) fn pin_engines(
         &self,
@@ -70,7 +70,7 @@ impl Inner {
         let present = || -> Vec<(u32, Arc<KeyspaceInstance>)> {
             let slots = self.slots.read();
             let wanted = slots.values().filter(|slot| wanted(slot));
-            wanted.map(|slot| (slot.lock_id, slot.last_generation())).collect()
+            wanted.map(|slot| (slot.lock_id, slot.last_instance())).collect()
         };
         let mut instances = present();
         loop {

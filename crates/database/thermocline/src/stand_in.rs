@@ -138,7 +138,7 @@ impl ResizableMemory for StandIn {
 }
 
 impl Room for StandIn {
-    fn give_back(&self, _bytes: u64, _slot: u32) {}
+    fn release(&self, _bytes: u64, _slot: u32) {}
 }
 
 impl Updates for StandIn {

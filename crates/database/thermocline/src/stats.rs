@@ -87,7 +87,7 @@ impl Db {
         }
         let slots = self.inner.slots.read();
         let of = |slot: &Arc<KeyspaceEntry>| {
-            let errors = slot.last_generation().engine.background_errors();
+            let errors = slot.last_instance().engine.background_errors();
             let name = slot.name.clone();
             errors.into_iter().map(move |error| (name.clone(), error))
         };
@@ -105,7 +105,7 @@ impl Inner {
     pub(crate) fn stats(&self) -> Stats {
         let slots = self.slots.read();
         let keyspaces = slots.values().map(|slot| {
-            let instance = slot.last_generation();
+            let instance = slot.last_instance();
             KeyspaceStats {
                 name: slot.name.clone(),
                 options: slot.stored_options(),

@@ -74,7 +74,7 @@ pub struct Transaction {
 }
 
 struct State {
-    /// The engines of the moment, by the slots' lock ids.
+    /// The engines of the moment, by the entries' lock ids.
     instances: Vec<(u32, Arc<KeyspaceInstance>)>,
     reads: Reads,
     writes: Writes,
@@ -274,7 +274,7 @@ impl Transaction {
         value: &[u8],
         end_ms: u64,
     ) -> Result<()> {
-        self.put_stored(keyspace, key, &keyspace.stored_until(value, end_ms)?)
+        self.put_stored(keyspace, key, &keyspace.stored_with_expiry(value, end_ms)?)
     }
 
     fn put_stored(&self, keyspace: &Keyspace, key: &[u8], stored: &[u8]) -> Result<()> {

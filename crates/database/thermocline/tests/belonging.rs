@@ -9,7 +9,7 @@ use std::sync::Arc;
 use device::{Device, Faults, Mode, SimulatedDisk};
 use thermocline::{
     Backups, Batch, Db, Durability, EngineKind, Error, Keyspace, KeyspaceOptions, Options,
-    Progress, Salvage, Way, check_on, salvage_on,
+    Progress, Salvage, SalvageOutcome, check_on, salvage_on,
 };
 
 fn options() -> Options {
@@ -301,7 +301,11 @@ fn an_older_catalog_is_refused_and_nothing_is_changed() {
             let found = ["old", "new", "cleared"].map(|name| keys(&db, name));
             assert_eq!(found, [[1], [2], [3]], "{engine}");
         }
-        assert!(found.keyspaces.iter().all(|one| one.way == Way::Copied), "{:?}", found.keyspaces);
+        assert!(
+            found.keyspaces.iter().all(|one| one.outcome == SalvageOutcome::Copied),
+            "{:?}",
+            found.keyspaces
+        );
     }
 }
 

@@ -66,7 +66,7 @@ type Content = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 /// A moment of a run: the content of the database, and the operation of the disk from which on it
 /// must not be older.
-struct ClockReading {
+struct Returned {
     content: Content,
     /// The disk's operation count when this step had returned.
     returned_at: u64,
@@ -160,7 +160,7 @@ struct Run {
     disk: Arc<SimulatedDisk>,
     db: Db,
     content: Content,
-    moments: Vec<ClockReading>,
+    moments: Vec<Returned>,
 }
 
 impl Run {
@@ -180,7 +180,7 @@ impl Run {
 
     fn note(&mut self, durable: bool) {
         let (content, returned_at) = (self.content.clone(), self.disk.operations());
-        self.moments.push(ClockReading { content, returned_at, durable });
+        self.moments.push(Returned { content, returned_at, durable });
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -341,7 +341,7 @@ impl Run {
             let found = content(&db);
             let first = settled.unwrap_or(0);
             let last = (begun + 1).min(self.moments.len());
-            let matches = |moment: &ClockReading| moment.content == found;
+            let matches = |moment: &Returned| moment.content == found;
             let fresh = settled.is_none() && found.is_empty();
             if !fresh && !self.moments[first..last].iter().any(matches) {
                 return Err(format!(

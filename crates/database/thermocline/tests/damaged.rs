@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use device::{Device, Faults, Mode, SimulatedDisk};
 use thermocline::{
-    Db, EngineKind, Environment, Error, KeyspaceOptions, Lost, Options, Salvage, Way, check_on,
-    salvage_on,
+    Db, EngineKind, Environment, Error, KeyspaceOptions, Lost, Options, Salvage, SalvageOutcome,
+    check_on, salvage_on,
 };
 
 const KEYS: u32 = 3000;
@@ -290,7 +290,7 @@ fn salvage(device: &Arc<dyn Device>, case: &str) -> (Salvage, u32) {
     let sound = db.existing_keyspace("sound").unwrap();
     assert_eq!(sound.get(b"key").unwrap().unwrap(), b"value", "{case}");
     let one = found.keyspaces.iter().find(|one| one.name == "hurt").unwrap();
-    if one.way == Way::LeftOut {
+    if one.outcome == SalvageOutcome::LeftOut {
         return (found, KEYS);
     }
     let hurt = db.existing_keyspace("hurt").unwrap();

@@ -216,7 +216,10 @@ fn calls_of_open_values(db: &Db, space: &Keyspace) -> impl FnOnce(&mut Unlike) +
         }
         if let Some(mut ingestion) = ingestion {
             unlike.check("ingestion.push", ingestion.push(b"child2", b"c"));
-            unlike.check("ingestion.push_until", ingestion.push_until(b"child3", b"c", u64::MAX));
+            unlike.check(
+                "ingestion.push_with_expiry",
+                ingestion.push_with_expiry(b"child3", b"c", u64::MAX),
+            );
             unlike.check("ingestion.commit", ingestion.commit());
         }
     }

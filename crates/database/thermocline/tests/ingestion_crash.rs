@@ -101,7 +101,7 @@ fn found(db: &Db) -> Result<(Map, Option<usize>), Error> {
 
 /// A moment: the disk's operations until then, the number of writes that had returned, and the
 /// number of durable ones.
-struct ClockReading {
+struct Returned {
     returned_at: u64,
     durable: usize,
 }
@@ -154,7 +154,7 @@ fn every_power_cut_leaves_whole_ingestions() {
         let mut random = Environment::seeded(seed).random("ingestions");
         let db = open(&disk, seed).unwrap();
         spaces(&db).unwrap();
-        let mut moments = vec![ClockReading { returned_at: disk.operations(), durable: 0 }];
+        let mut moments = vec![Returned { returned_at: disk.operations(), durable: 0 }];
         let mut writes: Vec<Write> = Vec::new();
         for step in 0..STEPS {
             let write = Write::random(&mut random, step);
@@ -165,7 +165,7 @@ fn every_power_cut_leaves_whole_ingestions() {
             writes.push(write);
             let before = moments.last().map_or(0, |moment| moment.durable);
             let durable = if is_durable { writes.len() } else { before };
-            moments.push(ClockReading { returned_at: disk.operations(), durable });
+            moments.push(Returned { returned_at: disk.operations(), durable });
             if random.random_range(0..6) == 0 {
                 spaces(&db).unwrap().0.flush().unwrap();
             }

@@ -7,7 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use thermocline::{Db, EngineKind, Error, KeyspaceOptions, Options, SeqNo, Way, check, salvage};
+use thermocline::{
+    Db, EngineKind, Error, KeyspaceOptions, Options, SalvageOutcome, SeqNo, check, salvage,
+};
 
 const KEYS: u32 = 2000;
 /// Writes of which the salvaged files know.
@@ -117,7 +119,11 @@ fn a_whole_database_is_copied_with_its_journal() {
     let (copy, new) = (copied(&dir), dir.path().join("new"));
     let found = salvage(&copy, &new, Options::default()).unwrap();
     assert_eq!(found.damage_count(), 0, "{:?}", found.damage);
-    assert!(found.keyspaces.iter().all(|one| one.way == Way::Copied), "{:?}", found.keyspaces);
+    assert!(
+        found.keyspaces.iter().all(|one| one.outcome == SalvageOutcome::Copied),
+        "{:?}",
+        found.keyspaces
+    );
     assert_eq!(found.journal_records, 6);
     assert!(check(&new).unwrap().is_whole());
     for _ in 0..2 {
@@ -150,11 +156,13 @@ fn keyspaces_of_f2_that_do_not_open_are_salvaged_but_for_their_damage() {
     let found = salvage(&copy, &new, Options::default()).unwrap();
     assert_eq!(found.damage_count(), 2, "{:?}", found.damage);
     assert!(found.damage[0].file.starts_with("keyspaces/counters/"), "{:?}", found.damage);
-    let rewritten =
-        |way| matches!(way, Way::Rewritten { writes, may_be_outdated: false } if writes >= 1999);
+    let rewritten = |way| matches!(way, SalvageOutcome::Rewritten { writes, may_be_outdated: false } if writes >= 1999);
     for one in &found.keyspaces {
         let is_damaged = damaged.contains(&one.name.as_str());
-        assert!(if is_damaged { rewritten(one.way) } else { one.way == Way::Copied }, "{one:?}");
+        assert!(
+            if is_damaged { rewritten(one.outcome) } else { one.outcome == SalvageOutcome::Copied },
+            "{one:?}"
+        );
     }
     assert_eq!(found.journal_records, 7);
     for _ in 0..2 {
@@ -178,7 +186,8 @@ fn a_keyspace_whose_files_are_gone_is_left_out_and_named() {
     fs::remove_dir_all(copy.join("keyspaces/names")).unwrap();
     let found = salvage(&copy, &new, Options::default()).unwrap();
     assert_eq!(found.damage_count(), 1);
-    let left_out: Vec<_> = found.keyspaces.iter().filter(|one| one.way == Way::LeftOut).collect();
+    let left_out: Vec<_> =
+        found.keyspaces.iter().filter(|one| one.outcome == SalvageOutcome::LeftOut).collect();
     assert_eq!(left_out.iter().map(|one| &*one.name).collect::<Vec<_>>(), ["names"]);
     let db = Db::open(&new, Options::default()).unwrap();
     assert_eq!(db.keyspaces().len(), 3);

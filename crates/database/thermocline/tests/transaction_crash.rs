@@ -83,7 +83,7 @@ fn step(db: &Db, spaces: &[Keyspace], payer: usize, amount: u64) -> Result<u64, 
 }
 
 /// A step that has returned: the disk's operations until then, and whether it was durable.
-struct ClockReading {
+struct Returned {
     returned_at: u64,
     is_durable: bool,
 }
@@ -133,7 +133,7 @@ fn every_power_cut_leaves_whole_transactions() {
         let mut random = Environment::seeded(seed).random("transactions");
         let db = open(&disk, seed).unwrap();
         let keyspaces = spaces(&db).unwrap();
-        let mut moments = vec![ClockReading { returned_at: disk.operations(), is_durable: true }];
+        let mut moments = vec![Returned { returned_at: disk.operations(), is_durable: true }];
         for index in 1..=STEPS {
             let all = [Durability::Buffered, Durability::Flushed, Durability::Synced];
             let durability = all[random.random_range(0..3)];
@@ -142,7 +142,7 @@ fn every_power_cut_leaves_whole_transactions() {
             let done = step(&db.durability(durability), &keyspaces, payer, amount);
             assert_eq!(done, Ok(index));
             let is_durable = durability == Durability::Synced;
-            moments.push(ClockReading { returned_at: disk.operations(), is_durable });
+            moments.push(Returned { returned_at: disk.operations(), is_durable });
             if random.random_range(0..4) == 0 {
                 keyspaces[random.random_range(0..EngineKind::ALL.len())].flush().unwrap();
             }
@@ -151,7 +151,7 @@ fn every_power_cut_leaves_whole_transactions() {
         let mut replay = history.replay();
         for operation in moments[0].returned_at..=history.last_operation() {
             replay.advance_to(operation);
-            let returned = |moment: &&ClockReading| moment.returned_at <= operation;
+            let returned = |moment: &&Returned| moment.returned_at <= operation;
             let begun = moments.iter().take_while(returned).count() as u64;
             let durable = moments.iter().take_while(returned);
             let oldest = durable.enumerate().filter(|(_, one)| one.is_durable).last();

@@ -44,9 +44,9 @@
 
 mod checkpoint_gate;
 mod format;
-mod give_back;
 mod in_part;
 pub(crate) mod recover;
+mod release;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
@@ -65,8 +65,8 @@ use crate::store::{Shared, Store};
 
 pub(crate) use checkpoint_gate::Frontier;
 pub(crate) use format::{Committed, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span};
-pub(crate) use give_back::GivingBack;
 pub(crate) use in_part::Marks;
+pub(crate) use release::GivingBack;
 
 /// A whole checkpoint, as a store reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -102,7 +102,7 @@ impl Shared {
         if !self.note(&self.hot_figures, &self.log, copied)? {
             return Ok(false);
         }
-        self.give_back()?;
+        self.release()?;
         Ok(true)
     }
 
@@ -161,7 +161,7 @@ impl Shared {
             return Ok(false);
         }
         cold.shift_begin(until);
-        self.give_back()?;
+        self.release()?;
         Ok(true)
     }
 
@@ -196,7 +196,7 @@ impl Shared {
         if !self.note(&self.chunk_figures, &cold.chunk_log, copied)? {
             return Ok(false);
         }
-        self.give_back()?;
+        self.release()?;
         Ok(true)
     }
 
@@ -219,7 +219,7 @@ impl Shared {
         }
         self.truncate(until);
         self.update_level();
-        self.give_back()?;
+        self.release()?;
         Ok(true)
     }
 

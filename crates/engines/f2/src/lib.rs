@@ -27,7 +27,7 @@
 //!
 //! # To follow
 //! - a put: `ops/upsert.rs`, then `hybrid_log/allocate.rs`, then `hash_index`;
-//! - a get: `lookup.rs`, then `record/live.rs`, or `ops/lookup.rs` for records on disk, then
+//! - a get: `lookup.rs`, then `record/live.rs`, or `ops/disk_lookup.rs` for records on disk, then
 //!   `hybrid_log/read.rs` and `cold_index/read.rs`; many concurrent gets: `ops/multi_read.rs`;
 //! - a lookup that is pending: `lookup.rs`;
 //! - a page on its way to disk: `hybrid_log/advance.rs`, then `hybrid_log/flush.rs`;

@@ -127,14 +127,14 @@ impl PageRing {
 
     /// Releases the memory of `page`, if it has any. When this returns the memory is released, by
     /// this thread or another one.
-    pub(crate) fn give_back(&self, page: u64) {
+    pub(crate) fn release(&self, page: u64) {
         let slot = self.slot(page);
         let order = (Ordering::AcqRel, Ordering::Acquire);
         match slot.compare_exchange(page + 1, LEAVING, order.0, order.1) {
             Ok(_) => {
                 let words = 1 << self.page_shift >> WORD_BYTES.trailing_zeros();
                 let first = (page & (self.slots() - 1)) as usize * words;
-                self.arena.give_back(first..first + words);
+                self.arena.release(first..first + words);
                 // [P3]
                 self.memory.release(1 << self.page_shift);
                 self.held.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
@@ -155,7 +155,7 @@ impl PageRing {
         for slot in &self.slots {
             let seen = slot.load(Ordering::Acquire);
             if seen != EMPTY && seen <= page {
-                self.give_back(seen - 1);
+                self.release(seen - 1);
             }
         }
     }

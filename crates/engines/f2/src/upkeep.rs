@@ -96,7 +96,8 @@ static TASKS: [Task; TASK_COUNT] = [
 /// timer.
 ///
 /// 1. Each task runs less often while nothing changes, down to [`INTERVAL_IDLE`]. If a step has
-///    failed, it is tried again at that pace, or after longer pauses ([`engine::Retries`]).
+///    failed, it is tried again at that pace, or after longer pauses
+///    ([`engine::BackgroundErrors`]).
 /// 2. Once the first task finds nothing changed at that interval, and nothing left to do
 ///    ([`Left`]), the store is asleep. From then on each task that finds the same ends.
 /// 3. A write, a lookup on the device, a flush, or another limit of the memory gives upkeep

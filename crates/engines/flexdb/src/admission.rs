@@ -112,7 +112,7 @@ impl Admits for Shared {
 }
 
 impl Room for Shared {
-    fn give_back(&self, bytes: u64, _slot: u32) {
+    fn release(&self, bytes: u64, _slot: u32) {
         self.return_room(bytes);
     }
 }

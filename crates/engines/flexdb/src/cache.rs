@@ -191,7 +191,7 @@ impl Cache {
             if excess == 0 {
                 return;
             }
-            if self.memory.give_back(excess) < excess {
+            if self.memory.release(excess) < excess {
                 self.give_up(excess);
             }
         }

@@ -280,7 +280,9 @@ impl Shared {
         let put =
             |space: &mut Together<'_>, committer: &mut Committer| self.put(space, committer, &work);
         match self.with_room(&mut committer, put) {
-            Err(error) if is_for_want_of_room(&error) && self.relieve(&mut committer)? => {
+            Err(error)
+                if is_for_want_of_room(&error) && self.reclaim_for_deletes(&mut committer)? =>
+            {
                 return Ok(true);
             }
             done => done?,

@@ -26,7 +26,7 @@ const IN_FLIGHT_BYTES_MAX: usize = 4 << 20;
 const BATCH: Batch =
     Batch { gap: 0, span_bytes_max: JOINED_BYTES_MAX, bytes_max: IN_FLIGHT_BYTES_MAX };
 
-/// The callback of [`Shared::read_many`]: called with the index of an interval, and its block.
+/// The callback of [`Shared::read_intervals`]: called with the index of an interval, and its block.
 type WithBlock<'a> = dyn FnMut(usize, Result<Arc<Block>>) + 'a;
 
 /// A run of blocks: its offset in the file, the index of its interval, and its index among that
@@ -109,7 +109,7 @@ impl Shared {
         }
         self.cache.note_walked(uncached.len(), self.cache_share());
         self.scan_ratio.note_read(uncached.len() as u64);
-        self.read_many(&uncached, &mut |at, block| {
+        self.read_intervals(&uncached, &mut |at, block| {
             if let (Ok(block), Some(cold)) = (&block, uncached.get(at)) {
                 self.cache_block(cold, block);
                 self.offer_if_fragmented(cold, block);
@@ -121,7 +121,7 @@ impl Shared {
     }
 
     /// Reads intervals concurrently, and caches none. Calls `each` with the index of each interval.
-    pub(crate) fn read_many(&self, uncached: &[UncachedInterval], each: &mut WithBlock<'_>) {
+    pub(crate) fn read_intervals(&self, uncached: &[UncachedInterval], each: &mut WithBlock<'_>) {
         let (reads, runs) = (Vec::with_capacity(uncached.len()), Vec::new());
         let mut intervals = Intervals { shared: self, uncached, reads, runs, each };
         for (index, cold) in uncached.iter().enumerate() {

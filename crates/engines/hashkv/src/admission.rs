@@ -213,7 +213,7 @@ impl Admits for Shared {
 }
 
 impl Room for Shared {
-    fn give_back(&self, bytes: u64, slot: u32) {
+    fn release(&self, bytes: u64, slot: u32) {
         match slot {
             0 => self.return_room(bytes),
             slot => self.return_space(bytes, slot),

@@ -365,7 +365,7 @@ impl Shared {
                 }
                 batch.push(source);
             }
-            self.values.bound.give_back((taken - begun) * segment_bytes);
+            self.values.bound.release((taken - begun) * segment_bytes);
             let mut outputs = Outputs::new(&self.values, group, begun);
             let victims: Vec<Victim<'_>> =
                 batch.iter().filter_map(|source| job.victim(*source, &gone)).collect();

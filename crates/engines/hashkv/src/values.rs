@@ -332,7 +332,7 @@ impl Values {
             self.gates.unreleased.lock().push(segment);
             return Err(error);
         }
-        self.bound.give_back(segment.disk_bytes.swap(0, Relaxed));
+        self.bound.release(segment.disk_bytes.swap(0, Relaxed));
         Ok(())
     }
 
@@ -368,7 +368,7 @@ impl Values {
         let bytes = sealed.disk_bytes(self.geometry.segment_bytes);
         let before = segment.disk_bytes.swap(bytes, Relaxed);
         self.bound.take(bytes.saturating_sub(before));
-        self.bound.give_back(before.saturating_sub(bytes));
+        self.bound.release(before.saturating_sub(bytes));
     }
 
     /// Keeps jobs from the group of a segment that may have void records or damage, or ends that.

@@ -13,11 +13,11 @@
 mod compact_range;
 pub(crate) mod compaction;
 pub(crate) mod flush;
-pub(crate) mod give_back;
 pub(crate) mod idle;
 pub(crate) mod merge_memtables;
 pub(crate) mod on_demand;
 mod reclaim;
+pub(crate) mod release;
 pub(crate) mod remove;
 pub(crate) mod reorganise;
 pub(crate) mod sweep;
@@ -229,7 +229,7 @@ impl Shared {
 
     /// Ends a job, which is the try `number` of a compaction, and releases its claim.
     fn end_job(self: &Arc<Self>, claim: CompactionClaim, number: u64, done: Result<()>) {
-        self.cache.freed().give_back();
+        self.cache.freed().release();
         self.obsolete_tables.run();
         let mut claims = self.background.claims.lock();
         claims.under_way.retain(|other| *other != claim);

@@ -1,7 +1,7 @@
 //! The cache of blocks and metadata of all tables of a store, and of single pairs ([`pairs`]).
 //!
 //! It takes the memory that is left for it: more if memtables leave some of theirs for a while
-//! ([`claim`]). Writers make it shrink ([`Cache::shrink_for_writers`]).
+//! ([`high_water`]). Writers make it shrink ([`Cache::shrink_for_writers`]).
 //!
 //! It has many clocks: a piece that is looked up gets a second chance when the hand passes it. A
 //! new block has none, so a long scan evicts the blocks that it has read itself, and little else.
@@ -46,7 +46,7 @@ use memtable::MemtableMemory;
 use pairs::{INSERTIONS_A_ROUND, Pairs};
 use sync::locks::Mutex;
 
-use crate::background::give_back::Freed;
+use crate::background::release::Freed;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
 use clock::Clock;
@@ -350,7 +350,7 @@ impl Cache {
         }
         let above = self.bytes().saturating_sub(capacity);
         if above > 0 {
-            self.pool.give_back(above);
+            self.pool.release(above);
         }
     }
 

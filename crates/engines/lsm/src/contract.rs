@@ -100,10 +100,12 @@ impl Engine for Store {
         // it must not do while another opening has them.
         let _flusher = shared.flusher.lock();
         *shared.manifest.lock() = None;
-        let _install = shared.install.lock();
+        let install = shared.install.lock();
         shared.memtables.memory().keep_spare(0, 0);
         let closed = shared.state.load().closed();
         shared.state.store(Arc::new(closed));
+        // A write that seals a memtable waits for this lock, and never for the device (L8).
+        drop(install);
         shared.obsolete_tables.run();
         // Nor may cursors that are still there.
         shared.tables.close();

@@ -30,7 +30,7 @@ use engine::{Direction, Error, GoOn, KeyRange, Pin, Result, Superblock, WaitingD
 use rand::Rng;
 
 use crate::map::{Position, Run};
-use crate::snapshot::format::{self, Identity, SUPERBLOCK, SUPERBLOCK_KIND, Standing, Summary};
+use crate::snapshot::format::{self, Committed, Identity, SUPERBLOCK, SUPERBLOCK_KIND, Summary};
 use crate::snapshot::writer::SnapshotWriter;
 use crate::store::Shared;
 use memory_budget::Account;
@@ -191,7 +191,8 @@ impl Shared {
             return Ok(());
         }
         let superblock = flusher.superblock.as_mut().ok_or(Error::Closed)?;
-        superblock.commit(&*self.host.device, &Standing { persisted: up_to, snapshot }.encode())?;
+        superblock
+            .commit(&*self.host.device, &Committed { persisted: up_to, snapshot }.encode())?;
         self.persisted.store(up_to.get(), Release);
         Ok(())
     }
@@ -248,7 +249,7 @@ impl Shared {
         let identity = self.identity(1, newest);
         let summary = self.write_snapshot(into, identity, &pin, newest, go_on)?;
         let up_to = self.reach(&pin, newest)?;
-        let standing = Standing { persisted: up_to, snapshot: Some(summary) };
+        let standing = Committed { persisted: up_to, snapshot: Some(summary) };
         Superblock::create(into, SUPERBLOCK, SUPERBLOCK_KIND, &standing.encode())?;
         Ok(())
     }

@@ -18,7 +18,7 @@ use workers::{Class, Next, Stopped};
 use crate::flush::{Flusher, LastSnapshot};
 use crate::map::{Delta, LeafBuilder, Map, Tally};
 use crate::options::Options;
-use crate::snapshot::format::{self, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
+use crate::snapshot::format::{self, Committed, SUPERBLOCK, SUPERBLOCK_KIND};
 use crate::snapshot::load::load;
 use crate::store::{Shared, Store};
 
@@ -103,7 +103,7 @@ impl Store {
         });
         if has_loaded {
             // Buffers of the load.
-            shared.map.trim.give_back(&shared.host.memory);
+            shared.map.trim.release(&shared.host.memory);
         }
         let store = Self { shared, group };
         // A pool that is stopping runs nothing more; writers and flushes prune by themselves.
@@ -148,11 +148,11 @@ fn open_superblock(device: &dyn Device, has_snapshots: bool) -> Result<Superbloc
         let what = "the superblock is missing beside snapshots";
         return Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into());
     }
-    let nothing = Standing::NOTHING.encode();
+    let nothing = Committed::NOTHING.encode();
     Superblock::create(device, SUPERBLOCK, SUPERBLOCK_KIND, &nothing)
 }
 
 /// Decodes the content of a superblock.
-pub(crate) fn decode_standing(superblock: &Superblock) -> Result<Standing> {
-    Ok(Standing::decode(superblock.payload()).map_err(|damage| damage.at(SUPERBLOCK, 0))?)
+pub(crate) fn decode_standing(superblock: &Superblock) -> Result<Committed> {
+    Ok(Committed::decode(superblock.payload()).map_err(|damage| damage.at(SUPERBLOCK, 0))?)
 }

@@ -80,7 +80,7 @@ impl Trim {
     }
 
     /// Gives free memory back, whatever there is of it.
-    pub(crate) fn give_back(&self, budget: &MemoryBudget) {
+    pub(crate) fn release(&self, budget: &MemoryBudget) {
         let mut last = self.last.lock();
         arena::trim_heaps();
         *last = Level::now(budget).unwrap_or_default();
@@ -92,7 +92,7 @@ impl Trim {
         let is_much = Level::now(budget)
             .is_some_and(|level| level.uncounted_since(before) > budget.limit() / UNCOUNTED_PARTS);
         if is_much {
-            self.give_back(budget);
+            self.release(budget);
         }
     }
 }

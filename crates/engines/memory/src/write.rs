@@ -246,7 +246,7 @@ impl Shared {
 }
 
 impl Room for Shared {
-    fn give_back(&self, bytes: u64, _slot: u32) {
+    fn release(&self, bytes: u64, _slot: u32) {
         self.reserved.fetch_sub(bytes, Relaxed);
         self.host.memory.release(bytes);
     }

@@ -173,7 +173,7 @@ impl Connection {
 
     /// Returns whether it was stopped and may continue, or was to look nothing up and may now.
     pub(crate) fn may_resume(&self, shared: &Shared) -> bool {
-        !self.is_gone && (self.may_execute(shared) || self.may_look_up(shared))
+        !self.is_gone && (self.may_execute(shared) || self.may_lookup(shared))
     }
 
     /// Returns whether its commands were stopped and may continue. If its client had not read: the

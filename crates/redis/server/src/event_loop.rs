@@ -51,7 +51,7 @@ use crate::store::StoreError;
 use crate::store::reads::Done;
 pub(crate) use accept::KEEPALIVE;
 pub(crate) use command_threads::{CommandThreads, Job, Ran};
-use lookups::LookUps;
+use lookups::Lookups;
 pub(crate) use lookups::{Asker, Wanted};
 pub(crate) use mailbox::{Letter, Mailbox};
 pub(crate) use walker::{Walked, Walker};
@@ -86,7 +86,7 @@ pub(crate) struct EventLoop {
     connections: Vec<Option<Box<Connection>>>,
     free_tokens: Vec<usize>,
     tally: Tally,
-    lookups: LookUps,
+    lookups: Lookups,
     wanted: Wanted,
     /// Slices of walks that were read.
     walked: Vec<Walked<Result<Done, StoreError>>>,
@@ -115,7 +115,7 @@ impl EventLoop {
         let descriptor = bell.as_fd().as_raw_fd();
         poll.registry().register(&mut SourceFd(&descriptor), BELL, Interest::READABLE)?;
         let loops = shared.options.threads;
-        let lookups = LookUps::new(bell, shared.store.memory().1, loops);
+        let lookups = Lookups::new(bell, shared.store.memory().1, loops);
         let last_tick = shared.environment.now();
         Ok(Self {
             shared,

@@ -83,12 +83,12 @@ impl Gate {
         }
     }
 
-    /// Enters next to others. Parked while a command is alone on another loop.
+    /// Enters next to others. Waits while a command is alone on another loop.
     pub(crate) fn enter(&self, slot: usize) -> Pass<'_> {
         Pass { gate: self, slot, guard: Some(self.slots[slot].lock()) }
     }
 
-    /// Enters for the thread that runs writes which wait. Parked until the gate is open. Returns
+    /// Enters for the thread that runs writes which wait. Waits until the gate is open. Returns
     /// `None` if it is not open after `wait`.
     pub(crate) fn enter_on_thread(&self, wait: Duration) -> Option<MutexGuard<'_, bool>> {
         for is_last in [false, true] {
@@ -120,7 +120,7 @@ impl Gate {
         self.state.load(SeqCst) != CLOSED
     }
 
-    /// Keeps all other commands from writing. Parked for the turns of all loops.
+    /// Keeps all other commands from writing. Waits for the turns of all loops.
     pub(crate) fn reserve(&self) -> Reservation<'_> {
         // Otherwise commands that are alone could follow each other so closely that no other one
         // ever writes.
@@ -152,7 +152,7 @@ impl Gate {
         self.wait_for_turns();
     }
 
-    /// Parked until each loop, and the thread of writes, that is in its slot has left it: all
+    /// Waits until each loop, and the thread of writes, that is in its slot has left it: all
     /// commands have ended that were executing at the call. The caller is in no slot.
     pub(crate) fn wait_for_turns(&self) {
         #[cfg(test)]

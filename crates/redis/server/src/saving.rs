@@ -111,7 +111,7 @@ impl Saving {
         }
     }
 
-    /// Parked for the backup that is being made.
+    /// Waits for the backup that is being made.
     pub(crate) fn wait(&self) {
         if let Some(thread) = self.thread.lock().take() {
             // One that panicked is seen by its failure.

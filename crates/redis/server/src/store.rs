@@ -123,7 +123,7 @@ pub(crate) trait Store {
         self.update(db, key, decide).map(Some)
     }
 
-    /// Parked until a short write to the database would not have to wait for room. Other writes may
+    /// Waits until a short write to the database would not have to wait for room. Other writes may
     /// take the room first. An error is left to the write, which gets it too.
     fn wait_to_write(&self, _db: DbIndex) {}
 
@@ -184,7 +184,7 @@ pub(crate) trait Durable: Store + Send + Sync {
         has_room: Option<&dyn Fn()>,
     ) -> Result<SeqNo, StoreError>;
 
-    /// Makes database `db` if there is none, so that its keys have positions. Parked for the device
+    /// Makes database `db` if there is none, so that its keys have positions. Waits for the device
     /// then.
     fn make(&self, db: DbIndex) -> Result<(), StoreError>;
 

@@ -192,7 +192,7 @@ pub trait Admits: Room + Sized {
     /// them.
     fn return_room(&self, bytes: u64) {
         let Parts { writers, group, memory, .. } = self.parts();
-        memory.give_back(bytes);
+        memory.end_reservation(bytes);
         if !is_planted(Planted::ReturnedUnseen) {
             writers.note_returned(group);
         }

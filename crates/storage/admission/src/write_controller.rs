@@ -47,7 +47,7 @@ pub struct WriteController {
     /// Held by the writer that pays, if one pays at a time.
     turn: Mutex<()>,
     waiting: Mutex<()>,
-    relieved: Condvar,
+    woken: Condvar,
     /// Held by the first of the writers that wait for room.
     queue: Mutex<()>,
     /// Writers that wait for room. A writer is counted before it looks for room, and a thread that
@@ -66,7 +66,7 @@ impl WriteController {
             debt_nanos: AtomicU64::new(0),
             turn: Mutex::new(()),
             waiting: Mutex::new(()),
-            relieved: Condvar::new(),
+            woken: Condvar::new(),
             queue: Mutex::new(()),
             queued: AtomicU64::new(0),
             stalls: AtomicU64::new(0),
@@ -119,7 +119,7 @@ impl WriteController {
         while !left.is_zero() && delay() > 0 {
             let part = left.min(LOOK);
             self.slowed_nanos.fetch_add(part.as_nanos() as u64, Relaxed);
-            self.relieved.wait_for(&mut waiting, part);
+            self.woken.wait_for(&mut waiting, part);
             left -= part;
         }
     }
@@ -134,7 +134,7 @@ impl WriteController {
     pub fn wake(&self) {
         // A writer that is about to wait looks under this lock.
         drop(self.waiting.lock());
-        self.relieved.notify_all();
+        self.woken.notify_all();
     }
 
     /// Forgets the debt: the work is not behind any more.
@@ -145,7 +145,7 @@ impl WriteController {
 
     /// Waits for a moment, whatever the debt is.
     pub fn pause(&self, moment: Duration) {
-        self.relieved.wait_for(&mut self.waiting.lock(), moment);
+        self.woken.wait_for(&mut self.waiting.lock(), moment);
     }
 
     /// Returns whether a writer waits for room. Others must not take it first.

@@ -59,7 +59,7 @@ pub enum Wait {
 /// The part of an engine to which the rest of a reservation returns.
 pub trait Room: Sync {
     /// Takes back the rest of a reservation: `bytes`, which may be 0, of the slot that it names.
-    fn give_back(&self, bytes: u64, slot: u32);
+    fn release(&self, bytes: u64, slot: u32);
 }
 
 /// Room that an engine has granted. Dropping it returns the rest.
@@ -117,7 +117,7 @@ impl<'a> Reservation<'a> {
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if let Some(room) = self.room {
-            room.give_back(self.bytes, self.slot);
+            room.release(self.bytes, self.slot);
         }
     }
 }

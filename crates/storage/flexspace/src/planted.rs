@@ -23,9 +23,9 @@ pub enum Planted {
     SlotsFreedEarly,
     /// A failed write or sync stops nothing.
     FailurePassed,
-    /// Changes during a collection are not made to its trail.
+    /// Changes during a collection are not made to its victim_map.
     TrailLeftBehind,
-    /// A trail is believed though more was done meanwhile than was noted.
+    /// A victim map is believed though more was done meanwhile than was noted.
     OutrunBelieved,
     /// A block's checksum does not cover its generation.
     GenerationLeftOut,

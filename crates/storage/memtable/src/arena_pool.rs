@@ -94,7 +94,7 @@ impl MemtableMemory {
 
 /// Releases all of a chunk but its first bytes to the system.
 fn cut_off(chunk: &Arena, bytes: u64) {
-    chunk.give_back(bytes as usize / WORD..chunk.words().len());
+    chunk.release(bytes as usize / WORD..chunk.words().len());
 }
 
 impl Reuse for MemtableMemory {

@@ -46,7 +46,7 @@ impl MemtableMemory {
     }
 
     /// Reserves `bytes` for a write, if the sum of all is then not above `max`. The rest returns to
-    /// `room`, which calls [`MemtableMemory::give_back`]. (M8)
+    /// `room`, which calls [`MemtableMemory::end_reservation`]. (M8)
     pub fn try_reserve<'a>(
         &self,
         bytes: u64,
@@ -73,7 +73,7 @@ impl MemtableMemory {
     }
 
     /// Takes back the rest of a reservation.
-    pub fn give_back(&self, bytes: u64) {
+    pub fn end_reservation(&self, bytes: u64) {
         self.account.release(bytes);
         self.reservations.fetch_sub(1, SeqCst);
     }
@@ -93,7 +93,7 @@ impl MemtableMemory {
 }
 
 impl Room for MemtableMemory {
-    fn give_back(&self, bytes: u64, _slot: u32) {
-        self.give_back(bytes);
+    fn release(&self, bytes: u64, _slot: u32) {
+        self.end_reservation(bytes);
     }
 }

@@ -119,17 +119,17 @@ impl Pairs {
         shard.shrink(capacity, &mut |hash, bytes| self.note_gone(hash, bytes));
         self.count(&mut shard);
         drop(shard);
-        self.give_back(self.capacity.load(Relaxed));
+        self.release(self.capacity.load(Relaxed));
         self.bytes() > before
     }
 
     /// Releases the memory of pages that shards have left, except for one page if it is within
     /// `capacity`.
-    fn give_back(&self, capacity: u64) {
+    fn release(&self, capacity: u64) {
         let above = self.bytes().saturating_sub(capacity);
         let idle = self.pool.idle().saturating_sub(PAGE_BYTES as u64);
         if above > 0 || idle > 0 {
-            self.pool.give_back(above.max(idle));
+            self.pool.release(above.max(idle));
         }
     }
 
@@ -176,7 +176,7 @@ impl Pairs {
                 shard.shrink(capacity, &mut |hash, bytes| self.note_gone(hash, bytes));
                 self.count(&mut shard);
             }
-            self.give_back(bytes);
+            self.release(bytes);
         }
     }
 
@@ -235,7 +235,7 @@ impl Changing<'_> {
             shard.forget_all();
             self.pairs.count(&mut shard);
         }
-        self.pairs.pool.give_back(u64::MAX);
+        self.pairs.pool.release(u64::MAX);
     }
 
     /// The next state is there, of this number.

@@ -53,7 +53,7 @@ impl Buffers {
     }
 
     /// Takes a buffer back.
-    pub(crate) fn give_back(&mut self, buffer: Buffer) {
+    pub(crate) fn release(&mut self, buffer: Buffer) {
         if buffer.len() <= KEPT_BYTES_MAX && self.spare.len() < self.spare_max {
             self.spare.push(buffer);
         } else {

@@ -114,7 +114,7 @@ struct Borrowed<'a> {
 impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
-            self.buffers.give_back(buffer);
+            self.buffers.release(buffer);
         }
     }
 }

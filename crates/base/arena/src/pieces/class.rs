@@ -108,7 +108,7 @@ impl Class {
 
     /// Releases `pages` idle pages, of the highest slabs first, or all there are. Slabs that are
     /// empty as a whole are handed to the caller.
-    pub(super) fn give_back(&mut self, pages: usize) -> (Change, Vec<Slab>) {
+    pub(super) fn release_pages(&mut self, pages: usize) -> (Change, Vec<Slab>) {
         let (mut change, mut gone) = (Change::default(), Vec::new());
         while let Some(number) = self.idle.last() {
             let left = pages.saturating_add_signed(change.pages);
@@ -119,8 +119,8 @@ impl Class {
             if slab.slots.is_empty() {
                 gone.extend(self.remove(number, &mut change));
             } else if let Some(idle) = slab.slots.idle_pages(left) {
-                slab.memory.give_back(idle.clone());
-                change += slab.slots.give_back(idle);
+                slab.memory.release(idle.clone());
+                change += slab.slots.release_pages(idle);
             }
             self.look_again(number);
         }

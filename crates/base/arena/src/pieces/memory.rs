@@ -43,9 +43,9 @@ mod mapped {
         }
 
         /// Gives these pages back to the system.
-        pub(in crate::pieces) fn give_back(&self, pages: Range<usize>) {
+        pub(in crate::pieces) fn release(&self, pages: Range<usize>) {
             let word = |page: usize| page * PAGE_BYTES / WORD;
-            self.arena.give_back(word(pages.start)..word(pages.end));
+            self.arena.release(word(pages.start)..word(pages.end));
         }
     }
 
@@ -141,7 +141,7 @@ mod boxed {
             Self { slots: (0..slots).map(|_| slot()).collect(), slot_bytes, marks }
         }
 
-        pub(in crate::pieces) fn give_back(&self, pages: Range<usize>) {
+        pub(in crate::pieces) fn release(&self, pages: Range<usize>) {
             let end = (pages.end * PAGE_BYTES).div_ceil(self.slot_bytes).min(self.slots.len());
             for slot in &self.slots[pages.start * PAGE_BYTES / self.slot_bytes..end] {
                 slot.lock().as_mut().expect("given back under its owner").fill(0);

@@ -135,7 +135,7 @@ impl Slots {
     }
 
     /// These pages, which are idle, are not in memory any more.
-    pub(super) fn give_back(&mut self, pages: Range<usize>) -> Change {
+    pub(super) fn release_pages(&mut self, pages: Range<usize>) -> Change {
         pages.clone().for_each(|page| self.pages.remove(page));
         let count = -(pages.len() as isize);
         self.look_again(pages);

@@ -26,7 +26,7 @@ fn check_whole(piece: &Piece, byte: u8) {
 fn check_empty(pool: &Pool) {
     assert_eq!(pool.used(), 0);
     assert_eq!(pool.resident(), pool.idle(), "pages on which nobody is are idle");
-    pool.give_back(u64::MAX);
+    pool.release(u64::MAX);
     assert_eq!((pool.resident(), pool.idle()), (0, 0), "all of it was given back");
 }
 
@@ -60,7 +60,7 @@ pub fn pages_are_given_back_while_pieces_are_taken() {
         drop(goes);
         check_whole(&filled(&theirs, SHORT, 4), 4);
     });
-    pool.give_back(u64::MAX);
+    pool.release(u64::MAX);
     check_whole(&stays, 1);
     other.join().expect("it does not panic");
     check_whole(&stays, 1);

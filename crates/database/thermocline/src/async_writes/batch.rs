@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use codec::SeqNo;
 use journal::Durability;
 
-use super::SessionGet;
+use super::FirstPoll;
 use super::async_writer::{Promise, Request, Waiting, Work};
 use crate::batch::Batch;
 use crate::database::Db;
@@ -65,25 +65,25 @@ impl Db {
 
 impl AsyncBatch {
     /// The first poll.
-    fn begin(&self, batch: Batch) -> Result<SessionGet> {
+    fn begin(&self, batch: Batch) -> Result<FirstPoll> {
         let Db { inner, durability } = &self.db;
         let settles_without_wait = *durability == Durability::Buffered || !batch.is_journaled();
         if settles_without_wait && let Some(seqno) = inner.try_write_batch(&batch, Limits::POLL)? {
-            return Ok(SessionGet::Done(Some(seqno)));
+            return Ok(FirstPoll::Done(Some(seqno)));
         }
         inner.check_steps(batch.steps())?;
-        let Some(slot) = desk_of(&batch) else { return Ok(SessionGet::Done(None)) };
+        let Some(slot) = writer_of(&batch) else { return Ok(FirstPoll::Done(None)) };
         slot.current()?;
         let promise = Arc::new(Promise::default());
         let waiting = Waiting::new(Arc::clone(&promise), *durability);
         slot.writes.ask(&inner.0, &slot, Request { work: Work::Batch(batch), waiting })?;
-        Ok(SessionGet::Asked(promise))
+        Ok(FirstPoll::Asked(promise))
     }
 }
 
 /// Returns the keyspace whose thread writes a batch, the first journaled one if there is any;
 /// `None` for an empty batch.
-fn desk_of(batch: &Batch) -> Option<Arc<KeyspaceEntry>> {
+fn writer_of(batch: &Batch) -> Option<Arc<KeyspaceEntry>> {
     let mut slots = batch.steps().iter().map(|step| &step.keyspace.slot);
     let first = slots.next()?;
     let journaled = std::iter::once(first).chain(slots).find(|slot| slot.options.journaled);
@@ -100,12 +100,12 @@ impl Future for AsyncBatch {
         }
         let begun = match mem::replace(&mut self.state, State::Over) {
             State::New(batch) => self.begin(batch),
-            State::Asked(promise) => Ok(SessionGet::Asked(promise)),
+            State::Asked(promise) => Ok(FirstPoll::Asked(promise)),
             State::Over => panic!("a future is polled after it was ready"),
         };
         let polled = match begun {
-            Ok(SessionGet::Done(seqno)) => Poll::Ready(Ok(seqno)),
-            Ok(SessionGet::Asked(promise)) => {
+            Ok(FirstPoll::Done(seqno)) => Poll::Ready(Ok(seqno)),
+            Ok(FirstPoll::Asked(promise)) => {
                 let polled = promise.poll(context);
                 if polled.is_pending() {
                     self.state = State::Asked(promise);

@@ -44,13 +44,13 @@ impl<'a> Expiring<'a> {
     pub fn decode(stored: &'a [u8]) -> Result<Self, Corruption> {
         match stored {
             [value @ .., TAG_LASTING] => Ok(Self { value, end_ms: None }),
-            _ => Self::decode_with_end(stored),
+            _ => Self::decode_with_expiry(stored),
         }
     }
 
     /// [`Expiring::decode`] of a value that has an end, or is damaged.
     #[inline(never)]
-    fn decode_with_end(stored: &'a [u8]) -> Result<Self, Corruption> {
+    fn decode_with_expiry(stored: &'a [u8]) -> Result<Self, Corruption> {
         match stored {
             [rest @ .., TAG_ENDING] => match rest.split_last_chunk::<END_BYTES>() {
                 Some((value, end)) => Ok(Self { value, end_ms: Some(u64::from_le_bytes(*end)) }),

@@ -53,7 +53,7 @@ impl Keyspace {
     /// [`Error::NotExpiring`] from a keyspace that was made without
     /// [`crate::KeyspaceOptions::expiring`]; otherwise as [`Keyspace::put`].
     pub fn put_with_expiry(&self, key: &[u8], value: &[u8], end_ms: u64) -> Result<SeqNo> {
-        let stored = self.stored_until(value, end_ms)?;
+        let stored = self.stored_with_expiry(value, end_ms)?;
         self.inner.write_one(&self.slot, self.put_op(key, &stored), self.durability)
     }
 
@@ -249,7 +249,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`Error::NotExpiring`].
-    pub(crate) fn stored_until(&self, value: &[u8], end_ms: u64) -> Result<Vec<u8>> {
+    pub(crate) fn stored_with_expiry(&self, value: &[u8], end_ms: u64) -> Result<Vec<u8>> {
         self.check_ends()?;
         Ok(Expiring { value, end_ms: Some(end_ms) }.to_stored())
     }

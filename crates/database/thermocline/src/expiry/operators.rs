@@ -51,7 +51,7 @@ pub(crate) fn change_living(
             push_trailer(&mut value, old.and_then(|old| old.end_ms));
             Change::Put(value)
         }
-        // An ended value counts as absent, and is left to the removal.
+        // An expired value counts as absent, and is left to the expiry sweep.
         Change::Delete if old.is_none() => Change::Keep,
         change => change,
     })

@@ -15,7 +15,7 @@ pub struct ExpiryStats {
     /// Keys whose values had not ended.
     pub keys: u64,
     /// Keys among them whose values have an end.
-    pub keys_with_end: u64,
+    pub keys_with_expiry: u64,
     /// Milliseconds that these had left, on average.
     pub mean_left_ms: u64,
     /// Keys that were removed since the database was opened, or the keyspace cleared, because their
@@ -33,7 +33,7 @@ pub(crate) struct Expiry {
     pub(super) soonest_ms: AtomicU64,
     pub(super) pass: Mutex<Pass>,
     pub(super) keys: AtomicU64,
-    pub(super) keys_with_end: AtomicU64,
+    pub(super) keys_with_expiry: AtomicU64,
     pub(super) mean_left_ms: AtomicU64,
     pub(super) removed: AtomicU64,
     pub(super) passes: AtomicU64,
@@ -42,9 +42,18 @@ pub(crate) struct Expiry {
 impl Expiry {
     /// Makes the state of an engine of which nothing is known: a pass is due.
     pub(crate) fn new(environment: Environment) -> Self {
-        let (pass, keys, keys_with_end, mean_left_ms, removed, passes) = Default::default();
+        let (pass, keys, keys_with_expiry, mean_left_ms, removed, passes) = Default::default();
         let soonest_ms = AtomicU64::new(0);
-        Self { environment, soonest_ms, pass, keys, keys_with_end, mean_left_ms, removed, passes }
+        Self {
+            environment,
+            soonest_ms,
+            pass,
+            keys,
+            keys_with_expiry,
+            mean_left_ms,
+            removed,
+            passes,
+        }
     }
 
     /// Remembers that `stored` was written, and is there. Costs a load unless it ends sooner than
@@ -72,7 +81,7 @@ impl Expiry {
     pub(crate) fn stats(&self) -> ExpiryStats {
         ExpiryStats {
             keys: self.keys.load(Relaxed),
-            keys_with_end: self.keys_with_end.load(Relaxed),
+            keys_with_expiry: self.keys_with_expiry.load(Relaxed),
             mean_left_ms: self.mean_left_ms.load(Relaxed),
             removed: self.removed.load(Relaxed),
             passes: self.passes.load(Relaxed),

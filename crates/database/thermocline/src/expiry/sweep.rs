@@ -1,18 +1,19 @@
-//! ExpirySweep of ended values, in the background.
+//! The expiry sweep: deletes expired values in the background.
 //!
 //! 1. Once an interval ([`crate::Options::expiry_sweep_interval`]) the thread takes a turn. For
 //!    each keyspace whose pass is due, it reads a slice of pairs in the engine's own order. It
-//!    deletes the pairs that have ended, each by an atomic update that checks again [E3].
+//!    deletes the pairs that have expired, each by an atomic update that checks again [E3].
 //! 2. A turn ends when every pass is over, or after a 20th of the interval. As long as more than a
-//!    quarter of the pairs that it meets had ended, it may take a quarter of the interval.
+//!    quarter of the pairs that it meets have expired, it may take a quarter of the interval.
 //! 3. When a pass has reached the last key, its counts are shown. The next pass is due at the first
 //!    end that this pass has seen or that was written since. Since counts grow old, it is also due
 //!    after ten times the turns that the pass took, or after 600 if no key had an end.
 //!
 //! # Concurrency
-//! The removal has a thread of its own, which is started with the first keyspace whose values may
-//! end. A writer may have to wait for flushes and compactions, which are tasks of the pool, and so
-//! must not be a task itself (`workers::Group::wait_until`). A slice is read with no lock held.
+//! The sweep has a thread of its own, which starts with the first keyspace whose values may expire.
+//! A write of the sweep may have to wait for flushes and compactions, which are tasks of the pool.
+//! So the sweep must not be a task itself (`workers::Group::wait_until`). The thread reads a slice
+//! with no lock held.
 
 use std::ops::ControlFlow::{Break, Continue};
 use std::sync::atomic::Ordering::Relaxed;
@@ -66,7 +67,7 @@ pub(crate) struct Pass {
 #[derive(Clone, Copy, Debug)]
 struct Found {
     keys: u64,
-    keys_with_end: u64,
+    keys_with_expiry: u64,
     /// Milliseconds that these have left, together.
     left_ms: u64,
     soonest_ms: u64,
@@ -74,7 +75,7 @@ struct Found {
 
 impl Default for Found {
     fn default() -> Self {
-        Self { keys: 0, keys_with_end: 0, left_ms: 0, soonest_ms: u64::MAX }
+        Self { keys: 0, keys_with_expiry: 0, left_ms: 0, soonest_ms: u64::MAX }
     }
 }
 
@@ -82,7 +83,7 @@ impl Found {
     fn add(&mut self, end_ms: Option<u64>, now_ms: u64) {
         self.keys += 1;
         if let Some(end_ms) = end_ms {
-            self.keys_with_end += 1;
+            self.keys_with_expiry += 1;
             self.left_ms = self.left_ms.saturating_add(end_ms - now_ms);
             self.soonest_ms = self.soonest_ms.min(end_ms);
         }
@@ -90,7 +91,7 @@ impl Found {
 
     fn merge(&mut self, other: Self) {
         self.keys += other.keys;
-        self.keys_with_end += other.keys_with_end;
+        self.keys_with_expiry += other.keys_with_expiry;
         self.left_ms = self.left_ms.saturating_add(other.left_ms);
         self.soonest_ms = self.soonest_ms.min(other.soonest_ms);
     }
@@ -132,7 +133,7 @@ impl Time<'_> {
     }
 }
 
-/// A hold that keeps ended values from being removed while it is held. It is for a caller whose
+/// A switch that pauses the expiry sweep. It is for a caller whose
 /// reads must agree by a clock of its own, without a snapshot or a transaction.
 #[derive(Clone, Debug)]
 pub struct PauseExpiry {
@@ -188,7 +189,7 @@ impl Db {
     }
 }
 
-/// The thread that removes, if there is one.
+/// The sweep, and its thread if there is one.
 #[derive(Debug)]
 pub(crate) struct ExpirySweep {
     hold: PauseExpiry,
@@ -216,7 +217,7 @@ impl Shared {
 }
 
 impl ExpirySweep {
-    /// Makes the removal, without a thread yet.
+    /// Makes the sweep, without a thread yet.
     pub(crate) fn new(registry: &Registry) -> Self {
         let help = "Keys removed in the background because their values had ended.";
         let removed = registry.counter("removed_keys_total", help);
@@ -264,7 +265,7 @@ impl Inner {
         let slots: Vec<Arc<KeyspaceEntry>> = self.slots.read().values().cloned().collect();
         let mut due: Vec<_> = slots
             .iter()
-            .map(|slot| (slot, slot.last_generation()))
+            .map(|slot| (slot, slot.last_instance()))
             .filter(|(_, instance)| is_due(instance, turn))
             .collect();
         let begun = environment.now();
@@ -410,20 +411,20 @@ impl Expiry {
             Some(seen) => u64::try_from((u128::from(found) << u64::BITS) / u128::from(seen)),
             None => Ok(found),
         };
-        let Found { keys, keys_with_end, left_ms, .. } = pass.found;
+        let Found { keys, keys_with_expiry, left_ms, .. } = pass.found;
         self.keys.store(whole(keys).unwrap_or(u64::MAX), Relaxed);
-        self.keys_with_end.store(whole(keys_with_end).unwrap_or(u64::MAX), Relaxed);
-        self.mean_left_ms.store(left_ms / keys_with_end.max(1), Relaxed);
+        self.keys_with_expiry.store(whole(keys_with_expiry).unwrap_or(u64::MAX), Relaxed);
+        self.mean_left_ms.store(left_ms / keys_with_expiry.max(1), Relaxed);
     }
 
     /// Step 3.
     fn end_pass(&self, pass: &mut Pass, turn: u64) {
-        let Found { keys, keys_with_end, left_ms, .. } = pass.found;
+        let Found { keys, keys_with_expiry, left_ms, .. } = pass.found;
         self.keys.store(keys, Relaxed);
-        self.keys_with_end.store(keys_with_end, Relaxed);
-        self.mean_left_ms.store(left_ms / keys_with_end.max(1), Relaxed);
+        self.keys_with_expiry.store(keys_with_expiry, Relaxed);
+        self.mean_left_ms.store(left_ms / keys_with_expiry.max(1), Relaxed);
         self.passes.fetch_add(1, Relaxed);
-        let has_none = keys_with_end == 0 && self.soonest_ms.load(Relaxed) == u64::MAX;
+        let has_none = keys_with_expiry == 0 && self.soonest_ms.load(Relaxed) == u64::MAX;
         let rest = (turn - pass.begun + 1) * REST_FACTOR;
         pass.rest_until = turn + if has_none { rest.max(REST_TURNS) } else { rest };
     }

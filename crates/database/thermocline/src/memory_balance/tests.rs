@@ -36,7 +36,7 @@ fn add_giver(
     resize: impl Fn(&MemoryShare, u64) -> u64 + Send + Sync + 'static,
 ) -> Vec<Arc<MemoryShare>> {
     let inner = &db.inner;
-    let shares = || inner.nursery.shares.share_of_new(lsm()).ok().flatten();
+    let shares = || inner.factory.shares.share_of_new(lsm()).ok().flatten();
     let mut dealt: Vec<_> = std::iter::from_fn(shares).collect();
     let share = dealt.remove(0);
     let needs = MemoryNeeds {
@@ -67,7 +67,7 @@ fn a_new_keyspace_takes_its_share_before_a_step_or_after_it() {
     let made = make(&db);
     let beside = made.recv_timeout(Duration::from_millis(300));
     assert!(beside.is_err(), "it was made in the midst of a step");
-    let taken = inner.nursery.shares.take_free(u64::MAX);
+    let taken = inner.factory.shares.take_free(u64::MAX);
     assert!(taken.bytes() > 6 * MIB);
     drop(step);
     made.recv().unwrap().unwrap();
@@ -100,7 +100,7 @@ fn a_new_keyspace_waits_for_no_look_if_another_one_gives_immediately() {
     });
     let inner = &db.inner;
     let mut state = inner.memory_balance.state.lock();
-    assert!(inner.nursery.shares.missing_for_new(EngineKind::Lsm) > 0);
+    assert!(inner.factory.shares.missing_for_new(EngineKind::Lsm) > 0);
     assert!(!inner.go_on_making(&mut state, EngineKind::Lsm), "it would wait");
-    assert_eq!(inner.nursery.shares.missing_for_new(EngineKind::Lsm), 0);
+    assert_eq!(inner.factory.shares.missing_for_new(EngineKind::Lsm), 0);
 }

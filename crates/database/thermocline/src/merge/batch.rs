@@ -61,7 +61,7 @@ pub(crate) enum Made {
     Delete,
 }
 
-/// The states of merged keys after the steps so far, by the slots' lock ids.
+/// The states of merged keys after the steps so far, by the entries' lock ids.
 type Keys<'a> = BTreeMap<(u32, &'a [u8]), Left>;
 
 /// Returns the results of the merges among `steps`, by the steps' indexes; all of their keys are

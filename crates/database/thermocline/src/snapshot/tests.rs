@@ -52,7 +52,7 @@ fn whoever_waits_for_a_moment_keeps_nobody_from_the_keyspaces() {
         while sequence.pins_below(sequence.last()).is_some() {
             std::thread::yield_now();
         }
-        // Its own flush takes no pin, so nothing but the slots is wanted for it.
+        // Its own flush takes no pin, so nothing but the entries is wanted for it.
         let ((give, given), maker) = (channel(), db.clone());
         let lsm = KeyspaceOptions { engine: EngineKind::Lsm, ..KeyspaceOptions::default() };
         let make = move || drop(give.send(maker.keyspace("new", lsm)));

@@ -14,7 +14,7 @@ use crate::keyspace::Keyspace;
 use crate::keyspace_entry::KeyspaceInstance;
 use crate::planted::{Planted, is_planted};
 
-/// The keys and ranges that were read, by the slots' lock ids.
+/// The keys and ranges that were read, by the entries' lock ids.
 #[derive(Default)]
 pub(super) struct Reads {
     spaces: BTreeMap<u32, SpaceReads>,

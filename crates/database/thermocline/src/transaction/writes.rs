@@ -38,7 +38,7 @@ pub(super) type Made<'a> = Vec<Vec<(&'a [u8], Option<Vec<u8>>)>>;
 /// A key, and the transaction's write of it.
 pub(super) type OwnWrite = (Vec<u8>, Own);
 
-/// The newest write of each key, by the slots' lock ids.
+/// The newest write of each key, by the entries' lock ids.
 #[derive(Default)]
 pub(super) struct Writes {
     spaces: BTreeMap<u32, SpaceWrites>,

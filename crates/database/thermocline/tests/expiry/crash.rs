@@ -25,7 +25,7 @@ const CUTS: u64 = 60;
 type Content = BTreeMap<(EngineName, Vec<u8>), (Vec<u8>, Option<u64>)>;
 type EngineName = &'static str;
 
-struct ClockReading {
+struct Returned {
     content: Content,
     now_ms: u64,
     returned_at: u64,
@@ -38,7 +38,7 @@ struct Run {
     bench: Bench,
     spaces: Vec<Keyspace>,
     content: Content,
-    moments: Vec<ClockReading>,
+    moments: Vec<Returned>,
 }
 
 fn stored(db: &Db) -> Content {
@@ -72,7 +72,7 @@ impl Run {
     }
 
     fn note(&mut self, is_durable: bool) {
-        self.moments.push(ClockReading {
+        self.moments.push(Returned {
             content: self.content.clone(),
             now_ms: self.bench.now_ms(),
             returned_at: self.bench.disk.operations(),
@@ -176,7 +176,7 @@ impl Run {
     }
 }
 
-impl ClockReading {
+impl Returned {
     /// Returns whether `found` has the stored values, without some that had ended.
     fn allows(&self, found: &Content) -> bool {
         let has_ended = |end: &Option<u64>| end.is_some_and(|end_ms| end_ms <= self.now_ms);

@@ -215,8 +215,8 @@ fn what_is_ingested_may_end() {
     space.put(b"a", b"old").unwrap();
     let now_ms = bench.now_ms();
     let mut ingestion = space.ingestion().unwrap();
-    ingestion.push_until(b"a", b"past", now_ms).unwrap();
-    ingestion.push_until(b"b", b"ends", now_ms + 1).unwrap();
+    ingestion.push_with_expiry(b"a", b"past", now_ms).unwrap();
+    ingestion.push_with_expiry(b"b", b"ends", now_ms + 1).unwrap();
     ingestion.push(b"c", b"stays").unwrap();
     ingestion.commit().unwrap();
     let keys =

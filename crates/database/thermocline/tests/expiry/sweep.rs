@@ -1,5 +1,5 @@
-//! ExpirySweep in the background, next to writers who renew, and with the database closed in its
-//! midst.
+//! The expiry sweep in the background, next to writers that renew values, and with the database
+//! closed in its midst.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -67,7 +67,7 @@ fn what_has_ended_is_removed_though_nobody_asks_for_it() {
         space.flush().unwrap();
         let removed = u64::from(KEYS / 2);
         wait_until(engine.name(), || stats(&space).removed == removed);
-        let counted = |stats: ExpiryStats| (stats.keys, stats.keys_with_end);
+        let counted = |stats: ExpiryStats| (stats.keys, stats.keys_with_expiry);
         let left = (removed, u64::from(KEYS / 4));
         wait_until("the counts", || counted(stats(&space)) == left);
         let mean_ms = stats(&space).mean_left_ms;

@@ -1,4 +1,4 @@
-//! A bug of the removal of ended values.
+//! A bug of the expiry sweep.
 
 use thermocline::planted::{Planted, again_and_again, must_be_found};
 

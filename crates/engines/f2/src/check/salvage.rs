@@ -82,7 +82,7 @@ impl SalvageReport {
                 self.report.note(damage);
             })?;
         self.has_lost_chunks = lost_end > LogAddress::NONE;
-        let mut overtaken = WriteConflict::of(named.overtakes());
+        let mut overtaken = SupersededRecords::of(named.overtakes());
         let identity = standing.identity;
         self.report.walk(&cold, &mut |address, stored| {
             let hash = KeyHash::of(stored.key, identity.hash_seed);
@@ -139,13 +139,13 @@ impl Taker<'_, '_> {
 }
 
 /// Records that may be older than records that are met before them.
-struct WriteConflict {
+struct SupersededRecords {
     /// The keys of the newer ones, once these were met.
     newer: HashMap<LogAddress, Option<Vec<u8>>>,
     of: HashMap<LogAddress, Vec<LogAddress>>,
 }
 
-impl WriteConflict {
+impl SupersededRecords {
     fn of(overtakes: &[Overtake]) -> Self {
         let newer = overtakes.iter().map(|overtake| (overtake.newer, None)).collect();
         let mut of: HashMap<_, Vec<_>> = HashMap::new();
@@ -173,12 +173,12 @@ mod tests {
     fn an_older_record_behind_a_newer_one_of_its_key_is_left_out() {
         let [newer, other, older] = [16, 32, 48].map(LogAddress::new);
         let mut overtaken =
-            WriteConflict::of(&[Overtake { newer, older }, Overtake { newer: other, older }]);
+            SupersededRecords::of(&[Overtake { newer, older }, Overtake { newer: other, older }]);
         assert!(!overtaken.meet(newer, b"key"));
         assert!(!overtaken.meet(other, b"of the same bits"));
         assert!(overtaken.meet(older, b"key"));
 
-        let mut overtaken = WriteConflict::of(&[Overtake { newer: other, older }]);
+        let mut overtaken = SupersededRecords::of(&[Overtake { newer: other, older }]);
         assert!(!overtaken.meet(newer, b"key"));
         assert!(!overtaken.meet(other, b"of the same bits"));
         assert!(!overtaken.meet(older, b"key"), "the newer one was of another key");

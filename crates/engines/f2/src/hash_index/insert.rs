@@ -156,7 +156,7 @@ impl HashIndex {
         }
         let (number, _) = self.overflow.take();
         if !last.change(control, control.with_overflow(number)) {
-            self.overflow.give_back(number);
+            self.overflow.release(number);
         }
     }
 }

@@ -365,8 +365,8 @@ pub(super) fn pool(_: Order) {
     let pool = Arc::new(OverflowPool::new());
     let juggle = |pool: &OverflowPool| {
         let (first, second) = (pool.take().0, pool.take().0);
-        pool.give_back(first);
-        pool.give_back(second);
+        pool.release(first);
+        pool.release(second);
         [pool.take().0, pool.take().0]
     };
     let other = run(&pool, juggle);

@@ -72,7 +72,7 @@ impl OverflowPool {
     }
 
     /// Returns a bucket to the pool that was taken, has no entries, and is in no chain.
-    pub(super) fn give_back(&self, number: u32) {
+    pub(super) fn release(&self, number: u32) {
         self.idle.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut head = self.returned.load(Ordering::Relaxed);
         loop {

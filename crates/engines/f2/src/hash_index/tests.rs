@@ -233,7 +233,7 @@ fn an_overflow_bucket_that_was_not_linked_is_taken_again() {
     let numbers: Vec<u32> = (0..200).map(|_| pool.take().0).collect();
     assert!(numbers.is_sorted_by(|a, b| a < b), "each once: {numbers:?}");
     assert_eq!(pool.used(), 200);
-    numbers[..3].iter().for_each(|&number| pool.give_back(number));
+    numbers[..3].iter().for_each(|&number| pool.release(number));
     assert_eq!(pool.used(), 197);
     let mut again: Vec<u32> = (0..3).map(|_| pool.take().0).collect();
     again.sort_unstable();

@@ -35,17 +35,13 @@ const NEW_MIN: u64 = 64;
 pub(crate) struct Trimmed(Vec<u32>);
 
 impl Trimmed {
-    /// Calls `give_back` with them once all threads that are protected now have left protection.
+    /// Calls `release` with them once all threads that are protected now have left protection.
     /// The caller is not protected.
-    pub(crate) fn when_unseen(
-        self,
-        epochs: &Epochs,
-        give_back: impl FnOnce(Self) + Send + 'static,
-    ) {
+    pub(crate) fn when_unseen(self, epochs: &Epochs, release: impl FnOnce(Self) + Send + 'static) {
         if is_planted(Planted::ReusedEarly) {
-            return give_back(self);
+            return release(self);
         }
-        epochs.bump_with(move || give_back(self));
+        epochs.bump_with(move || release(self));
     }
 
     /// How many they are.
@@ -90,7 +86,7 @@ impl HashIndex {
     /// Gives the trimmed buckets to the pool. No thread that was protected when they were trimmed
     /// may still be protected.
     pub(crate) fn give_back_trimmed(&self, trimmed: Trimmed) {
-        trimmed.0.into_iter().for_each(|number| self.overflow.give_back(number));
+        trimmed.0.into_iter().for_each(|number| self.overflow.release(number));
     }
 
     fn has_empty_line(&self, control: Control) -> bool {

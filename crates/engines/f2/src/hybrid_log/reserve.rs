@@ -266,7 +266,7 @@ impl HybridLog {
 }
 
 impl Room for HybridLog {
-    fn give_back(&self, bytes: u64, slot: u32) {
+    fn release(&self, bytes: u64, slot: u32) {
         match slot {
             PAGES => self.granted.pages.fetch_sub(bytes, SeqCst),
             slot => self.granted.credit[slot as usize].fetch_sub(bytes, SeqCst),

@@ -74,7 +74,7 @@ impl HybridLog {
         if self.frames() < self.pages.slots() {
             let last = self.geometry.page(LogAddress::new(to));
             for page in self.geometry.page(self.safe_head())..last {
-                self.pages.give_back(page);
+                self.pages.release(page);
             }
         }
         self.regions.safe_head.fetch_max(to, Ordering::AcqRel);

@@ -202,7 +202,7 @@ impl DiskLookup {
         fetched: &[u8],
         into: &mut Vec<u8>,
     ) -> Result<Progress> {
-        let read = self.read.as_mut().expect("a look-up is resumed with its read");
+        let read = self.read.as_mut().expect("a lookup is resumed with its read");
         let address = read.address();
         let Fetched::Record(stored) = read.judge(fetched)? else { return Ok(Progress::Read) };
         self.count_digests(shared);

@@ -26,8 +26,8 @@ fn pages_are_charged_when_taken_and_released_when_given_back() {
     assert_eq!((ring.held(), memory.used()), (5, 5 * PAGE_BYTES));
     ring.words(100 * PAGE_BYTES)[0].store(7, Relaxed);
     assert_eq!(ring.words(100 * PAGE_BYTES)[0].load(Relaxed), 7);
-    ring.give_back(100);
-    ring.give_back(100);
+    ring.release(100);
+    ring.release(100);
     assert_eq!((ring.held(), memory.used()), (4, 4 * PAGE_BYTES));
     assert!(ring.take(108));
     assert_eq!(ring.words(108 * PAGE_BYTES)[0].load(Relaxed), 0, "contents go with the memory");
@@ -42,7 +42,7 @@ fn a_slot_that_was_kept_goes_on_with_its_memory() {
         assert!(ring.take(page));
     }
     assert_eq!((ring.held(), memory.used()), (4, 4 * PAGE_BYTES));
-    ring.give_back(7);
+    ring.release(7);
     assert_eq!(ring.held(), 4, "page 7 has given its slot to page 11");
     assert!(ring.take(7), "and does not get it again");
     ring.give_back_below(10);
@@ -64,7 +64,7 @@ fn what_is_charged_is_what_is_held() {
                     while taken.load(Relaxed) <= page {
                         std::thread::yield_now();
                     }
-                    ring.give_back(page);
+                    ring.release(page);
                 }
             });
         }

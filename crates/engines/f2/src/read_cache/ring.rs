@@ -70,7 +70,7 @@ impl Borders {
     pub(super) fn free_below(&self, page: u64) {
         if self.allowed() < self.pages.slots() {
             let from = self.free.load(Ordering::Acquire);
-            (from..page).for_each(|page| self.pages.give_back(page));
+            (from..page).for_each(|page| self.pages.release(page));
         }
         self.free.fetch_max(page, Ordering::AcqRel);
     }

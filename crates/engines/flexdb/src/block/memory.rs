@@ -61,7 +61,7 @@ impl BlockMemory {
 
     /// Returns memory that no block uses to the system: `bytes` bytes and some more, if there is
     /// enough. Returns how many bytes.
-    pub(crate) fn give_back(&self, bytes: u64) -> u64 {
-        self.pool.give_back(bytes + STEP_BYTES)
+    pub(crate) fn release(&self, bytes: u64) -> u64 {
+        self.pool.release(bytes + STEP_BYTES)
     }
 }

@@ -80,6 +80,6 @@ fn the_tally_counts_a_block_until_it_is_gone() {
     assert!(block.memory_bytes() > 1100);
     drop(block);
     assert_eq!((budget.used(), memory.bytes()), (0, 0));
-    assert_eq!((memory.resident(), memory.give_back(0)), (4096, 4096));
+    assert_eq!((memory.resident(), memory.release(0)), (4096, 4096));
     assert_eq!(memory.resident(), 0);
 }

@@ -208,7 +208,7 @@ impl Shared {
         let wanted: Vec<UncachedInterval> =
             missing.iter().map(|at| uncached[*at].clone()).collect();
         let mut failure = None;
-        self.read_many(&wanted, &mut |at, block| match block {
+        self.read_intervals(&wanted, &mut |at, block| match block {
             Ok(block) => blocks[missing[at]] = Some(block),
             Err(engine::Error::Corruption(_)) => {}
             Err(error) => failure = Some(error),

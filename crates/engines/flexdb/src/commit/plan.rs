@@ -87,7 +87,7 @@ impl Known {
     pub(crate) fn read(self, shared: &Shared) -> Result<Self> {
         let Self::Cold(cold) = &self else { return Ok(self) };
         let mut known = Self::Nothing;
-        shared.read_many(std::slice::from_ref(cold), &mut |_, block| {
+        shared.read_intervals(std::slice::from_ref(cold), &mut |_, block| {
             known = block.map_or_else(Self::Damaged, Self::Pairs);
         });
         Ok(known)

@@ -372,7 +372,7 @@ fn read(shared: &Shared, intervals: &mut [Pending<'_>]) {
             uncached.push(cold);
         }
     }
-    shared.read_many(&uncached, &mut |at, block| {
+    shared.read_intervals(&uncached, &mut |at, block| {
         if let Some(interval) = wanted.get(at).and_then(|index| intervals.get_mut(*index)) {
             interval.known = block.map_or_else(Known::Damaged, Known::Pairs);
         }

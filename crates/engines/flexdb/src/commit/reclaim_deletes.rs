@@ -44,7 +44,7 @@ pub(super) fn is_for_want_of_room(error: &Error) -> bool {
 
 impl Shared {
     /// Takes out the deleted pairs, and returns whether there were any.
-    pub(super) fn relieve(self: &Arc<Self>, committer: &mut Committer) -> Result<bool> {
+    pub(super) fn reclaim_for_deletes(self: &Arc<Self>, committer: &mut Committer) -> Result<bool> {
         let state = self.open_state()?;
         let memtables: Vec<_> = state.memtables().cloned().collect();
         let newest = memtables.iter().map(|it| it.newest()).max().unwrap_or(SeqNo::ZERO);

@@ -195,7 +195,7 @@ impl<'v> Outputs<'v> {
 impl Drop for Outputs<'_> {
     fn drop(&mut self) {
         let segment_bytes = u64::from(self.values.geometry.segment_bytes);
-        self.values.bound.give_back(self.taken * segment_bytes);
+        self.values.bound.release(self.taken * segment_bytes);
     }
 }
 

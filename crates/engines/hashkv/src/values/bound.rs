@@ -112,7 +112,7 @@ impl Bound {
     }
 
     /// Counts fewer bytes.
-    pub(crate) fn give_back(&self, bytes: u64) {
+    pub(crate) fn release(&self, bytes: u64) {
         self.used.fetch_sub(bytes, SeqCst);
     }
 

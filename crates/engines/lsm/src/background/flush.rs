@@ -168,7 +168,7 @@ impl Shared {
             let flushed = self.stopping(self.flush_next(upto));
             // The budget may have become less since something was cached.
             self.cache.shrink();
-            self.cache.freed().give_back();
+            self.cache.freed().release();
             self.schedule_compactions();
             let is_over = self.state.load().sealed.iter().all(|memtable| memtable.id() > upto);
             if !flushed? || is_over {

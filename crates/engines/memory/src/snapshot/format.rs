@@ -52,7 +52,7 @@ impl Identity {
 
 /// The content of a superblock: the current snapshot, if any was taken yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct Committed {
     pub(crate) persisted: SeqNo,
     pub(crate) snapshot: Option<Summary>,
 }
@@ -90,7 +90,7 @@ impl Totals {
     }
 }
 
-impl Standing {
+impl Committed {
     /// Nothing was persisted.
     pub(crate) const NOTHING: Self = Self { persisted: SeqNo::ZERO, snapshot: None };
 
@@ -108,7 +108,7 @@ impl Standing {
         bytes
     }
 
-    /// Reads what [`Standing::encode`] wrote.
+    /// Reads what [`Committed::encode`] wrote.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Corruption> {
         let mut fields = Reader::new(bytes);
         let persisted = SeqNo::new(fields.take_u64()?);

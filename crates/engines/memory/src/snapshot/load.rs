@@ -39,7 +39,7 @@ pub(crate) fn load(
         read(device, summary, persisted, &mut |key, value| builder.push(key, value))?;
         return Ok(builder);
     }
-    let mut crew = Crew::new(group, summary.identity);
+    let mut crew = FanOut::new(group, summary.identity);
     let mut blocks = Blocks::open(device, summary, persisted)?;
     let mut joined = Joined { summary, proof: Proof::new(summary), builder };
     joined.take_all(&mut blocks, &mut crew)?;
@@ -54,7 +54,7 @@ struct Joined<'a> {
 }
 
 impl Joined<'_> {
-    fn take_all(&mut self, blocks: &mut Blocks<'_>, crew: &mut Crew<'_>) -> Result<()> {
+    fn take_all(&mut self, blocks: &mut Blocks<'_>, crew: &mut FanOut<'_>) -> Result<()> {
         loop {
             if crew.is_busy() {
                 self.take_one(crew)?;
@@ -79,7 +79,7 @@ impl Joined<'_> {
         }
     }
 
-    fn take_one(&mut self, crew: &mut Crew<'_>) -> Result<()> {
+    fn take_one(&mut self, crew: &mut FanOut<'_>) -> Result<()> {
         let Piece { offset, content, builder } = crew.take()?;
         let checked = content.and_then(|content| self.proof.check(content));
         checked.map_err(|damage| self.summary.damaged(damage, offset))?;
@@ -96,7 +96,7 @@ struct Piece {
 }
 
 /// The blocks that were given away.
-struct Crew<'a> {
+struct FanOut<'a> {
     group: &'a Group,
     identity: Identity,
     given: usize,
@@ -105,7 +105,7 @@ struct Crew<'a> {
     pieces: Arc<Mutex<BTreeMap<usize, Piece>>>,
 }
 
-impl<'a> Crew<'a> {
+impl<'a> FanOut<'a> {
     fn new(group: &'a Group, identity: Identity) -> Self {
         Self { group, identity, given: 0, taken: 0, pieces: Arc::default() }
     }

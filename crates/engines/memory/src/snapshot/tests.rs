@@ -10,7 +10,7 @@ use memory_budget::MemoryBudget;
 use workers::{Group, Pool};
 
 use super::format::{
-    self, Block, BlockHeader, Head, Identity, Standing, Summary, Totals, file_name, file_number,
+    self, Block, BlockHeader, Committed, Head, Identity, Summary, Totals, file_name, file_number,
 };
 use super::load::load;
 use super::reader;
@@ -234,11 +234,11 @@ fn standings_and_heads_come_back() {
     let totals = Totals { blocks: 1, pairs: 2, pair_bytes: 3 };
     let summary = Summary { identity: IDENTITY, bytes: 4, totals };
     for snapshot in [None, Some(summary)] {
-        let standing = Standing { persisted: PERSISTED, snapshot };
+        let standing = Committed { persisted: PERSISTED, snapshot };
         let bytes = standing.encode();
-        assert_eq!(Standing::decode(&bytes), Ok(standing));
+        assert_eq!(Committed::decode(&bytes), Ok(standing));
         for len in 0..bytes.len() {
-            assert!(Standing::decode(&bytes[..len]).is_err(), "cut to {len} bytes");
+            assert!(Committed::decode(&bytes[..len]).is_err(), "cut to {len} bytes");
         }
     }
     let head = Head { identity: IDENTITY, persisted: PERSISTED };

@@ -37,7 +37,7 @@ impl Flags {
     pub(crate) const WALKS: Self = Self(1 << 14);
     /// Writes its keys whatever their old values are, SET without some of its options.
     pub(crate) const OVERWRITES: Self = Self(1 << 15);
-    /// Parked for the device or has much to do, so that a thread runs it: in the gate if it is
+    /// Waits for the device or has much to do, so that a thread runs it: in the gate if it is
     /// [`Flags::ALONE`], else next to all other commands.
     pub(crate) const THREAD: Self = Self(1 << 16);
 

@@ -229,7 +229,7 @@ fn keyspace(call: &Call<'_>, lines: &mut Lines) -> Outcome {
         // walk costs much.
         let keys = call.store.counted_keys(db)?.unwrap_or(known.keys);
         if keys > 0 {
-            let expires = known.keys_with_end.min(keys);
+            let expires = known.keys_with_expiry.min(keys);
             let average_ms = known.mean_left_ms;
             let figures = format!("keys={keys},expires={expires},avg_ttl={average_ms}");
             lines.line(&format!("db{db}"), figures);

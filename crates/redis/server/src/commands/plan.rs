@@ -195,7 +195,7 @@ impl Plan {
         self.databases().all(|db| store.exists(db))
     }
 
-    /// Makes the databases that the command writes to. Parked for the device. The command gets the
+    /// Makes the databases that the command writes to. Waits for the device. The command gets the
     /// error if one cannot be made.
     pub(crate) fn make_databases(&self, store: &dyn Durable) {
         self.databases().for_each(|db| drop(store.make(db)));
@@ -279,7 +279,7 @@ pub(crate) struct ReadBefore {
 
 impl ReadBefore {
     /// Watches the keys of a plan. Without memory for that, none of them is read before the command
-    /// runs. Parked for the turns of all loops.
+    /// runs. Waits for the turns of all loops.
     pub(crate) fn new(mut plan: Plan, shared: &Shared) -> Self {
         /// Bytes that a watched key takes in addition to its own.
         const WATCH_BYTES: usize = 192;
@@ -339,7 +339,7 @@ impl ReadBefore {
         read.is_ok() && has_room
     }
 
-    /// Parked until short writes to the command's databases would not have to wait for room.
+    /// Waits until short writes to the command's databases would not have to wait for room.
     pub(crate) fn wait_to_write(&self, store: &dyn Store) {
         self.plan.databases().for_each(|db| store.wait_to_write(db));
     }

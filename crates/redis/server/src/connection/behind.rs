@@ -139,7 +139,7 @@ impl Behind {
     /// Adds a command that waits. Returns its number if its lookup may begin.
     pub(super) fn push(&mut self, mut waiting: Waiting) -> Option<u64> {
         let number = self.first + self.entries.len() as u64;
-        let earlier = self.look_up_of(waiting.key());
+        let earlier = self.lookup_of(waiting.key());
         waiting.of = earlier.unwrap_or(number);
         self.waiting += 1;
         self.memory_bytes += waiting.memory_bytes();
@@ -148,7 +148,7 @@ impl Behind {
     }
 
     /// Returns the entry that is looked up, of all entries that wait for `key`.
-    pub(super) fn look_up_of(&self, key: &[u8]) -> Option<u64> {
+    pub(super) fn lookup_of(&self, key: &[u8]) -> Option<u64> {
         self.entries.iter().find_map(|entry| match entry {
             Entry::Parked(waiting) if waiting.key() == key => Some(waiting.of),
             _ => None,

@@ -47,7 +47,7 @@ impl Connection {
             return Err(Stopped::Waiting);
         }
         let key = reads_one_key(args).ok_or(Stopped::Waiting)?;
-        Ok(if behind.look_up_of(key).is_some() { ReadMode::Follows } else { ReadMode::AtOnce })
+        Ok(if behind.lookup_of(key).is_some() { ReadMode::Follows } else { ReadMode::AtOnce })
     }
 
     /// Has a command wait whose arguments the parser has found at the front of `bytes`.
@@ -80,7 +80,7 @@ impl Connection {
         if self.output.behind.first_wanted().is_some_and(|at| !self.may_pass(at, worker.shared)) {
             worker.pass.note_left();
         }
-        if self.may_look_up(worker.shared) && !self.ask_thread(worker) {
+        if self.may_lookup(worker.shared) && !self.ask_thread(worker) {
             worker.wanted.push_back(self.asker());
             self.is_in_turn = true;
         }
@@ -102,7 +102,7 @@ impl Connection {
     }
 
     /// Returns whether it does not take turns in lookups yet, and is to take them.
-    pub(super) fn may_look_up(&self, shared: &Shared) -> bool {
+    pub(super) fn may_lookup(&self, shared: &Shared) -> bool {
         !self.is_in_turn && self.next_wanted(shared).is_some()
     }
 

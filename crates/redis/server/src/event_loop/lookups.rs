@@ -10,7 +10,7 @@
 //! # Invariants
 //! - L1. At most `depth` lookups are under way, for any requests of the clients. The buffers that
 //!   they read into are memory of the data; commands that wait are memory of the clients.
-//! - L2. When [`LookUps::turn`] returns, every lookup that was begun is with the device, so that
+//! - L2. When [`Lookups::turn`] returns, every lookup that was begun is with the device, so that
 //!   the bell will ring; or it returns that it must be called again.
 //! - L3. A connection that ends does not wait for its lookups: their results are dropped.
 //! - L4. A store session keeps a queue of the device and its read buffers. So it is dropped at the
@@ -63,7 +63,7 @@ struct Taken {
 }
 
 /// The lookups.
-pub(super) struct LookUps {
+pub(super) struct Lookups {
     bell: Arc<Doorbell>,
     depth: usize,
     store_sessions: [Option<Taken>; DB_COUNT as usize],
@@ -76,7 +76,7 @@ pub(super) struct LookUps {
 /// The connections of the loop, by token.
 type Connections = [Option<Box<Connection>>];
 
-impl LookUps {
+impl Lookups {
     /// None yet, for one of `loops` loops over data that may take `memory_bytes_max`.
     pub(super) fn new(bell: Arc<Doorbell>, memory_bytes_max: u64, loops: usize) -> Self {
         let share = memory_bytes_max / MEMORY_SHARE / loops.max(1) as u64;

@@ -18,7 +18,7 @@ pub(crate) enum Done {
     Value(Option<Vec<u8>>),
 }
 
-/// Reads. Parked for the device.
+/// Reads. Waits for the device.
 ///
 /// # Errors
 /// The store's.

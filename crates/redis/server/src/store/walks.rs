@@ -42,7 +42,7 @@ pub(crate) struct Slice {
     pub(crate) next: Option<Vec<u8>>,
 }
 
-/// Reads the slice that `request` asks for. Parked for the device.
+/// Reads the slice that `request` asks for. Waits for the device.
 ///
 /// # Errors
 /// The store's.

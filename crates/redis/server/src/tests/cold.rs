@@ -88,7 +88,7 @@ impl Cold {
         state.is_icy || state.keys.contains(key)
     }
 
-    /// Parked until `count` lookups were begun in all; returns them.
+    /// Waits until `count` lookups were begun in all; returns them.
     pub(super) fn await_asked(&self, count: usize) -> Vec<String> {
         let deadline = std::time::Duration::from_secs(10);
         let begun = Environment::real().now();
@@ -135,19 +135,19 @@ impl Cold {
         depth: usize,
         bell: &Arc<Doorbell>,
         written: Written,
-    ) -> Result<ColdSeat, StoreError> {
+    ) -> Result<ColdSession, StoreError> {
         let mut state = self.state.lock();
         if state.has_no_seats {
             return Err(StoreError::Refused("no queue is left".to_owned()));
         }
         state.store_sessions += 1;
         let (id, cold, bell) = (state.store_sessions, Arc::clone(self), Arc::clone(bell));
-        Ok(ColdSeat { id, db, depth, cold, bell, written })
+        Ok(ColdSession { id, db, depth, cold, bell, written })
     }
 }
 
 /// A store session at such a map.
-pub(super) struct ColdSeat {
+pub(super) struct ColdSession {
     id: u64,
     db: DbIndex,
     depth: usize,
@@ -156,7 +156,7 @@ pub(super) struct ColdSeat {
     written: Written,
 }
 
-impl StoreSession for ColdSeat {
+impl StoreSession for ColdSession {
     fn begin(
         &mut self,
         tag: u64,
@@ -226,7 +226,7 @@ impl StoreSession for ColdSeat {
     }
 }
 
-impl Drop for ColdSeat {
+impl Drop for ColdSession {
     fn drop(&mut self) {
         let id = self.id;
         let mut state = self.cold.state.lock();

@@ -81,7 +81,7 @@ impl Reads {
         self.state.lock().0
     }
 
-    /// Parked until `count` have read.
+    /// Waits until `count` have read.
     pub(super) fn wait_for(&self, count: u64) {
         let mut state = self.state.lock();
         let late = std::time::Duration::from_secs(10);
@@ -142,7 +142,7 @@ impl Rooms {
         state.waiting -= 1;
     }
 
-    /// Parked until `count` writes have waited in all.
+    /// Waits until `count` writes have waited in all.
     pub(super) fn await_waits(&self, count: u64) {
         let mut state = self.state.lock();
         let late = std::time::Duration::from_secs(10);

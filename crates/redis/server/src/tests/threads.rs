@@ -51,7 +51,7 @@ fn has_nothing(client: &mut Client, other: &mut Client) -> bool {
     nothing
 }
 
-/// Parked until only `count` clients are left.
+/// Waits until only `count` clients are left.
 fn await_clients(client: &mut Client, count: usize) {
     let is_so = (0..500).any(|_| {
         Environment::real().sleep(Duration::from_millis(20));

@@ -10,7 +10,7 @@ use super::client::Client;
 use super::map_store::MapStore;
 use super::{options, start};
 
-/// Parked until `is_so`. Fails the test if that takes too long.
+/// Waits until `is_so`. Fails the test if that takes too long.
 #[track_caller]
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let is_so = (0..2_000).any(|_| {

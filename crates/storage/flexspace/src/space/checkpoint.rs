@@ -17,7 +17,7 @@ use engine::Superblock;
 use super::ballast::Ballast;
 use super::commit::Batch;
 use super::open::{log_growth_bytes, segment_records};
-use super::recover::Standing;
+use super::recover::Committed;
 use super::room::full_device;
 use super::{Error, FlexSpace, Shared};
 use crate::Cut;
@@ -33,14 +33,18 @@ pub(super) struct Checkpointer {
     /// `None` until the space is made.
     pub(super) superblock: Option<Superblock>,
     /// The superblock's content; for a space that is being made, a state before its first life.
-    pub(super) standing: Standing,
+    pub(super) standing: Committed,
     pub(super) count: u64,
     /// A cut that there was no room for.
     pub(super) unstored: Option<Cut<Extent>>,
 }
 
 impl Checkpointer {
-    pub(super) fn new(nodes: NodeFile, superblock: Option<Superblock>, standing: Standing) -> Self {
+    pub(super) fn new(
+        nodes: NodeFile,
+        superblock: Option<Superblock>,
+        standing: Committed,
+    ) -> Self {
         Self { nodes, superblock, standing, count: 0, unstored: None }
     }
 }
@@ -101,7 +105,7 @@ impl Shared {
         }
         let root = self.health.stop_on(checkpointer.nodes.store(&cut))?;
         let len = cut.snapshot.len();
-        let standing = Standing { log: number, len, root, ..checkpointer.standing };
+        let standing = Committed { log: number, len, root, ..checkpointer.standing };
         self.health.check_writable()?;
         let old = checkpointer.standing.log;
         self.health.stop_on(checkpointer.commit(&*self.device, standing))?;

@@ -3,14 +3,14 @@
 //!
 //! 1. Choose victims for whose bytes there is room (`plan.rs`), and take a snapshot. From here on
 //!    changes are noted.
-//! 2. Walk the snapshot: bytes in victims are added to a *trail*: a tree of the length of the
+//! 2. Walk the snapshot: bytes in victims are added to a *victim map*: a tree of the length of the
 //!    space, in which all other bytes are a hole. The changes noted meanwhile are made to it, too;
-//!    then every later change is made to it immediately. So the trail always says where in the
+//!    then every later change is made to it immediately. So the victim map always says where in the
 //!    space the victims' bytes are. If more changes were made than are noted, as by a writer that
 //!    keeps its lock for long, writers wait for another walk.
 //! 3. Copy them to segments of the reserve, in the order of the space, without any lock.
-//! 4. Under the writers' lock, some hundred extents at a time: remap the extents that the trail
-//!    still has.
+//! 4. Under the writers' lock, some hundred extents at a time: remap the extents that the
+//!    victim map still has.
 //! 5. Commit: the victims are free, once no snapshot reaches them.
 
 mod plan;
@@ -38,8 +38,8 @@ use windows::Windows;
 /// Extents that are remapped before writers may proceed.
 const REMAPS_AT_ONCE: usize = if cfg!(shuttle) { 2 } else { 256 };
 
-/// Changes that are noted while the trail is made, below which it is brought to the present under
-/// the writers' lock.
+/// Changes that are noted while the victim map is made, below which it is brought to the present
+/// under the writers' lock.
 const NOTED_FEW: usize = if cfg!(shuttle) { 2 } else { 256 };
 
 /// The urgency with which dead bytes are worth a collection.
@@ -148,20 +148,20 @@ impl Shared {
         let _end = EndTracking(self);
         let tree = snapshot.tree();
         let extents_max = self.options.collected_extents_max;
-        let trail = VictimMap::of(tree, self.data.geometry, &victims, extents_max);
-        let (victims, trail) = match trail {
-            Some(trail) => (victims, trail),
+        let victim_map = VictimMap::of(tree, self.data.geometry, &victims, extents_max);
+        let (victims, victim_map) = match victim_map {
+            Some(victim_map) => (victims, victim_map),
             None => {
                 let extents = extents_of(tree, self.data.geometry, &victims);
                 let victims = fewer(&view, &victims, &extents, extents_max);
-                let trail = VictimMap::of(tree, self.data.geometry, &victims, u64::MAX);
-                (victims, trail.expect("however many extents there are"))
+                let victim_map = VictimMap::of(tree, self.data.geometry, &victims, u64::MAX);
+                (victims, victim_map.expect("however many extents there are"))
             }
         };
-        if !self.has_room_to_relocate(trail.extents())? {
+        if !self.has_room_to_relocate(victim_map.extents())? {
             return Ok(Collected::default());
         }
-        self.collect_victims(&victims, trail, snapshot, is_stopping)
+        self.collect_victims(&victims, victim_map, snapshot, is_stopping)
     }
 
     fn view(&self, writer: &Writer, pace: Pace) -> SegmentView {
@@ -199,7 +199,7 @@ impl Shared {
     fn collect_victims(
         self: &std::sync::Arc<Self>,
         victims: &[u32],
-        mut trail: VictimMap,
+        mut victim_map: VictimMap,
         snapshot: Snapshot,
         is_stopping: &dyn Fn() -> bool,
     ) -> Result<Collected, Error> {
@@ -208,17 +208,17 @@ impl Shared {
             let mut writer = self.writer_for_change()?;
             let Some(noted) = writer.tracking.take_noted() else {
                 let now = self.state.read().tree.snapshot();
-                let trail = VictimMap::of(&now, geometry, victims, u64::MAX);
-                writer.tracking.follow(trail.expect("however many extents there are"));
+                let victim_map = VictimMap::of(&now, geometry, victims, u64::MAX);
+                writer.tracking.follow(victim_map.expect("however many extents there are"));
                 break;
             };
             if noted.len() <= NOTED_FEW {
-                noted.into_iter().for_each(|note| trail.follow(note));
-                writer.tracking.follow(trail);
+                noted.into_iter().for_each(|note| victim_map.follow(note));
+                writer.tracking.follow(victim_map);
                 break;
             }
             drop(writer);
-            noted.into_iter().for_each(|note| trail.follow(note));
+            noted.into_iter().for_each(|note| victim_map.follow(note));
         }
         let in_victims = |piece: &Mapping| {
             let address = piece.extent.address();
@@ -264,12 +264,13 @@ impl Shared {
         Ok(Collected { segments, moved_bytes, remapped, damage })
     }
 
-    /// Remaps the extents that the trail has and that were copied, and returns their number.
+    /// Remaps the extents that the victim map has and that were copied, and returns their number.
     fn remap_all(&self, moves: &Moves) -> Result<u64, Error> {
         let mut count = 0;
         loop {
             let mut writer = self.writer_for_change()?;
-            // Extents that were remapped or forgotten are a hole of the trail, so this loop ends.
+            // Extents that were remapped or forgotten are a hole of the victim map, so this loop
+            // ends.
             let found = writer.tracking.next(REMAPS_AT_ONCE);
             if found.is_empty() {
                 return Ok(count);
@@ -280,7 +281,7 @@ impl Shared {
         }
     }
 
-    /// Remaps a piece that the trail has, in the pieces in which it was copied.
+    /// Remaps a piece that the victim map has, in the pieces in which it was copied.
     fn remap(&self, writer: &mut Writer, moves: &Moves, piece: &Mapping) -> Result<u64, Error> {
         let Some(first) = piece.extent.address() else { return Ok(0) };
         let (mut done, length) = (0, u64::from(piece.length));

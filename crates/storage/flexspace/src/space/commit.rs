@@ -64,7 +64,7 @@ impl Shared {
             self.commit_to(log).map(|()| self.is_long(log))
         };
         // Also if the log has no room, and above all then.
-        let given = self.give_back();
+        let given = self.release();
         let is_long = committed?;
         given.map(|()| is_long)
     }
@@ -145,7 +145,7 @@ impl Shared {
 
     /// Frees segments that no snapshot can reach any more, and releases their room: to the ballast
     /// first.
-    pub(super) fn give_back(&self) -> Result<(), Error> {
+    pub(super) fn release(&self) -> Result<(), Error> {
         if self.is_punching.swap(true, Relaxed) {
             // The thread that already does it does it for all; segments that are freed as that ends
             // wait for the next commit.

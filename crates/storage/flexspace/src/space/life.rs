@@ -23,7 +23,7 @@ use sync::atomic::Ordering::{Acquire, Release};
 use super::ballast::Ballast;
 use super::checkpoint::{self, Checkpointer};
 use super::open::{log_growth_bytes, segment_records};
-use super::recover::{SUPERBLOCK, SUPERBLOCK_KIND, Standing};
+use super::recover::{Committed, SUPERBLOCK, SUPERBLOCK_KIND};
 use super::room::full_device;
 use super::{Error, FlexSpace, Shared};
 use crate::Cut;
@@ -130,7 +130,7 @@ impl Shared {
         });
         let (begun, root) = self.health.stop_on(begun)?;
         let len = cut.snapshot.len();
-        let standing = Standing { life, log: number, len, root, ..checkpointer.standing };
+        let standing = Committed { life, log: number, len, root, ..checkpointer.standing };
         self.health.stop_on(checkpointer.commit(device, standing))?;
         checkpointer.nodes.retire(&cut.retired);
         self.ballast.stored(checkpointer.nodes.slots().1);
@@ -185,7 +185,7 @@ impl Checkpointer {
     }
 
     /// Commits the superblock, which is made if there is none yet.
-    pub(super) fn commit(&mut self, device: &dyn Device, standing: Standing) -> Result<(), Error> {
+    pub(super) fn commit(&mut self, device: &dyn Device, standing: Committed) -> Result<(), Error> {
         let payload = standing.encode();
         match &mut self.superblock {
             Some(superblock) => superblock.commit(device, &payload)?,

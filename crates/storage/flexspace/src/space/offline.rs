@@ -9,7 +9,7 @@ use engine::Superblock;
 
 use super::Error;
 use super::open::LOCK;
-use super::recover::{self, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
+use super::recover::{self, Committed, SUPERBLOCK, SUPERBLOCK_KIND};
 use crate::data::DataFile;
 use crate::{FlexSnapshot, Mapping};
 
@@ -36,7 +36,7 @@ impl Offline {
         // Next to an open space files are made and removed.
         let lock = device.lock(LOCK)?;
         let superblock = Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?;
-        let standing = Standing::decode(superblock.payload());
+        let standing = Committed::decode(superblock.payload());
         let standing = standing.map_err(|damage| damage.at(SUPERBLOCK, 0))?;
         let found = recover::recover(device, &standing)?;
         let wrong = |what: String| Error::from(Corruption::new(what, 0).at(SUPERBLOCK, 0));

@@ -18,7 +18,7 @@ use super::checkpoint::Checkpointer;
 use super::collect::Tracking;
 use super::health::Health;
 use super::pins::Pins;
-use super::recover::{self, Recovered, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
+use super::recover::{self, Committed, Recovered, SUPERBLOCK, SUPERBLOCK_KIND};
 use super::{Error, FlexSpace, Options, Shared, State, Writer};
 use crate::data::{DATA, DataFile, Geometry, Segments};
 use crate::log::{self, Record};
@@ -47,7 +47,7 @@ impl FlexSpace {
         ballast.hold(ballast.wanted_bytes(0, 0))?;
         let (segment_bytes, slot_bytes) = (options.segment_bytes, recovered.slot_bytes);
         let (life, log, len, root) = Default::default();
-        let nothing = Standing { segment_bytes, slot_bytes, life, log, len, root };
+        let nothing = Committed { segment_bytes, slot_bytes, life, log, len, root };
         let space = Self::of(device, lock, options, recovered, (None, nothing), ballast)?;
         let shared = &space.shared;
         shared.begin_life(&mut shared.checkpointer.lock(), &mut shared.log.lock())?;
@@ -82,7 +82,7 @@ impl FlexSpace {
         }
         let lock = device.lock(LOCK)?;
         let superblock = Superblock::open(&*device, SUPERBLOCK, SUPERBLOCK_KIND)?;
-        let standing = Standing::decode(superblock.payload());
+        let standing = Committed::decode(superblock.payload());
         let standing = standing.map_err(|damage| damage.at(SUPERBLOCK, 0))?;
         let recovered = recover::recover(&*device, &standing)?;
         let options = Options { segment_bytes: standing.segment_bytes, ..options };
@@ -161,7 +161,7 @@ impl FlexSpace {
         lock: Arc<dyn File>,
         options: Options,
         recovered: Recovered,
-        (superblock, standing): (Option<Superblock>, Standing),
+        (superblock, standing): (Option<Superblock>, Committed),
         ballast: Ballast,
     ) -> Result<Self, Error> {
         let (_, count_max) = options.geometry()?;

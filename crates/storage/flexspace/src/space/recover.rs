@@ -21,7 +21,7 @@ pub(super) const SUPERBLOCK_KIND: [u8; 8] = *b"flexspac";
 
 /// The content of the superblock: see `docs/formats/flexspace.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct Committed {
     pub(super) segment_bytes: u32,
     pub(super) slot_bytes: u32,
     pub(super) life: u64,
@@ -30,7 +30,7 @@ pub(super) struct Standing {
     pub(super) root: Root,
 }
 
-impl Standing {
+impl Committed {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut out = Writer::new(&mut bytes);
@@ -92,7 +92,7 @@ fn join_window(geometry: Geometry) -> u64 {
 ///
 /// # Errors
 /// [`Error::Corruption`], [`Error::Device`].
-pub(super) fn recover(device: &dyn Device, standing: &Standing) -> Result<Recovered, Error> {
+pub(super) fn recover(device: &dyn Device, standing: &Committed) -> Result<Recovered, Error> {
     let damaged = |what: &str| Error::from(Corruption::new(what, 0).at(SUPERBLOCK, 0));
     let geometry =
         Geometry::new(standing.segment_bytes).ok_or_else(|| damaged("segments of such a size"))?;

@@ -1,7 +1,7 @@
 //! `thermocline salvage`: a new database of the sound parts of a damaged one; damage exits with 3.
 
 use serde_json::{Value, json};
-use thermocline::{Lost, SalvagedKeyspace, Way};
+use thermocline::{Lost, SalvageOutcome, SalvagedKeyspace};
 
 use super::Context;
 use crate::arguments::Salvage;
@@ -27,8 +27,8 @@ pub(super) fn run(context: &Context, arguments: &Salvage) -> Outcome {
             "keyspaces": found.keyspaces.iter().map(|one| json!({
                 "name": one.name,
                 "engine": one.engine.name(),
-                "way": way_name(one.way),
-                "may_be_outdated": may_be_outdated(one.way),
+                "outcome": outcome_name(one.outcome),
+                "may_be_outdated": may_be_outdated(one.outcome),
                 "lost": one.lost.iter().map(lost_json).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
             "journal_records": found.journal_records,
@@ -75,23 +75,23 @@ fn lost_json(lost: &Lost) -> Value {
     })
 }
 
-fn way_name(way: Way) -> &'static str {
-    match way {
-        Way::Copied => "copied",
-        Way::Rewritten { .. } => "rewritten",
-        Way::LeftOut => "left out",
+fn outcome_name(outcome: SalvageOutcome) -> &'static str {
+    match outcome {
+        SalvageOutcome::Copied => "copied",
+        SalvageOutcome::Rewritten { .. } => "rewritten",
+        SalvageOutcome::LeftOut => "left out",
     }
 }
 
-fn may_be_outdated(way: Way) -> bool {
-    matches!(way, Way::Rewritten { may_be_outdated: true, .. })
+fn may_be_outdated(outcome: SalvageOutcome) -> bool {
+    matches!(outcome, SalvageOutcome::Rewritten { may_be_outdated: true, .. })
 }
 
 fn line(keyspace: &SalvagedKeyspace) -> String {
-    let SalvagedKeyspace { name, engine, way, .. } = keyspace;
-    match way {
-        Way::Copied => format!("copied   keyspace {name} ({engine}), which is whole"),
-        Way::Rewritten { writes, may_be_outdated } => {
+    let SalvagedKeyspace { name, engine, outcome, .. } = keyspace;
+    match outcome {
+        SalvageOutcome::Copied => format!("copied   keyspace {name} ({engine}), which is whole"),
+        SalvageOutcome::Rewritten { writes, may_be_outdated } => {
             let back = match may_be_outdated {
                 true => "; some keys may have an older value, or be back though they were deleted",
                 false => "",
@@ -100,6 +100,8 @@ fn line(keyspace: &SalvagedKeyspace) -> String {
                 "written  keyspace {name} ({engine}), anew from {writes} writes that are sound{back}"
             )
         }
-        Way::LeftOut => format!("left out keyspace {name} ({engine}): its files are missing"),
+        SalvageOutcome::LeftOut => {
+            format!("left out keyspace {name} ({engine}): its files are missing")
+        }
     }
 }

@@ -74,7 +74,7 @@ fn what_is_sound_is_taken_from_a_database_that_does_not_open() {
     assert_eq!(said.code, 3, "{said:?}");
     let json = said.json();
     assert_eq!(
-        (&json["damage_count"], &json["keyspaces"][0]["way"]),
+        (&json["damage_count"], &json["keyspaces"][0]["outcome"]),
         (&1.into(), &"rewritten".into())
     );
     assert!(

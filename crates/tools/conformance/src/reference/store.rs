@@ -135,7 +135,7 @@ impl Reference {
 
 /// The rest of a reservation returns to the budget, which counts what was applied.
 impl Room for Reference {
-    fn give_back(&self, bytes: u64, _slot: u32) {
+    fn release(&self, bytes: u64, _slot: u32) {
         self.reserved.fetch_sub(bytes, SeqCst);
         self.host.memory.release(bytes);
     }

@@ -1,4 +1,4 @@
-//! A pass of the removal during a write.
+//! A pass of the expiry sweep during a write.
 
 use std::sync::OnceLock;
 
@@ -26,7 +26,7 @@ fn an_end_is_known_although_a_pass_came_between_the_answer_and_the_value() {
     let within_rmw = Box::new(move || {
         let slot = filled.get().unwrap().upgrade().unwrap();
         let time = Time { environment: &passing, begun: passing.now(), most: None };
-        assert_eq!(inner.go_on(&slot, &slot.last_generation(), 1, time), (false, false));
+        assert_eq!(inner.go_on(&slot, &slot.last_instance(), 1, time), (false, false));
     });
     let engine = Box::new(StandIn { within_rmw, ..StandIn::default() });
     let expiry = Some(Expiry::new(environment.clone()));
@@ -41,7 +41,7 @@ fn an_end_is_known_although_a_pass_came_between_the_answer_and_the_value() {
     let mut put = |_: Option<&[u8]>| Change::Put(stored.clone());
     let advanced = db.inner.advance_rmw(&slot, ValueForm::Stored, b"key", &mut put).unwrap();
     assert!(matches!(advanced, Advance::Done(Some(_))));
-    let instance = slot.last_generation();
+    let instance = slot.last_instance();
     assert!(!is_due(&instance, 2), "nothing has ended yet");
     clock.set_wall(Duration::from_millis(end_ms));
     assert!(is_due(&instance, 2), "the end was forgotten");
@@ -70,15 +70,15 @@ fn the_first_pass_shows_about_how_many_keys_there_are() {
         }
         let slot = db.inner.0.slots.read().get(name).cloned().unwrap();
         let time = Time { environment: &environment, begun: environment.now(), most: None };
-        let instance = slot.last_generation();
+        let instance = slot.last_instance();
         assert_eq!(db.inner.0.go_on(&slot, &instance, 1, time), (true, false));
         let stats = keyspace.expiry_stats().unwrap().unwrap();
         assert_eq!(stats.passes, 0, "it is under way");
         let expected = if engine == crate::EngineKind::F2 { KEYS } else { SLICE_PAIRS };
         assert!(stats.keys.abs_diff(expected) < expected / 5, "{} keys in {name}", stats.keys);
-        assert!(stats.keys_with_end.abs_diff(expected / 2) < expected / 5);
+        assert!(stats.keys_with_expiry.abs_diff(expected / 2) < expected / 5);
         while db.inner.0.go_on(&slot, &instance, 1, time).0 {}
         let stats = keyspace.expiry_stats().unwrap().unwrap();
-        assert_eq!((stats.passes, stats.keys, stats.keys_with_end), (1, KEYS, KEYS / 2));
+        assert_eq!((stats.passes, stats.keys, stats.keys_with_expiry), (1, KEYS, KEYS / 2));
     }
 }

@@ -248,7 +248,7 @@ impl Shard {
         }
         self.begin += self.page_words;
         self.tail = self.tail.max(self.begin);
-        self.ring.give_back(page);
+        self.ring.release(page);
         for (slot, words) in kept {
             // It takes no more pages than the one that went.
             let _is_kept: bool = self.append(slot, &words);

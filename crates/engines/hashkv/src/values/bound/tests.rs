@@ -17,7 +17,7 @@ fn each_user_has_a_limit_of_its_own() {
     assert!(!bound.try_take(1, User::Replaces));
     assert_eq!(bound.take_for_job(100), JOB_SEGMENTS);
     assert_eq!(bound.allocated(), 16 * segment);
-    bound.give_back(12 * segment);
+    bound.release(12 * segment);
     assert_eq!(bound.take_for_job(100), 6, "a job leaves the segments of writes");
 }
 

@@ -66,9 +66,9 @@ fn those_that_want_the_same_key_follow_each_other() {
     assert_eq!(behind.push(waiting("b")), Some(1));
     assert_eq!(behind.push(waiting("a")), None);
     assert_eq!(behind.push(waiting("a")), None);
-    assert_eq!(behind.look_up_of(b"a"), Some(0));
+    assert_eq!(behind.lookup_of(b"a"), Some(0));
     assert_eq!(answer(&mut behind, 0, "0", &mut out), Some(2));
-    assert_eq!(behind.look_up_of(b"a"), Some(2));
+    assert_eq!(behind.lookup_of(b"a"), Some(2));
     assert_eq!(answer(&mut behind, 2, "2", &mut out), Some(3));
     assert_eq!(answer(&mut behind, 1, "1", &mut out), None);
     assert_eq!(out, b"012");

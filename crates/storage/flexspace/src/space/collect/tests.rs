@@ -114,7 +114,8 @@ fn a_trail_follows_what_is_done_while_it_is_made_and_after() {
     };
     tracking.note(&splice(0, 0, 1));
     tracking.begin(2);
-    let mut trail = VictimMap::of(&tree.snapshot(), geometry, &[1, 3], 2).expect("two extents");
+    let mut victim_map =
+        VictimMap::of(&tree.snapshot(), geometry, &[1, 3], 2).expect("two extents");
     assert!(VictimMap::of(&tree.snapshot(), geometry, &[1, 3], 1).is_none());
     // Meanwhile: ten bytes are inserted before all, and the middle of the first victim is replaced.
     let changes = [splice(0, 0, 10), splice(140, 20, 30)];
@@ -122,8 +123,8 @@ fn a_trail_follows_what_is_done_while_it_is_made_and_after() {
     tracking.note(&Change::SetTag { offset: 7, tag: 1 });
     let noted = tracking.take_noted().expect("just as many as may be noted");
     assert_eq!(noted, changes.each_ref().map(|change| Note::of(change).expect("one")));
-    noted.into_iter().for_each(|note| trail.follow(note));
-    tracking.follow(trail);
+    noted.into_iter().for_each(|note| victim_map.follow(note));
+    tracking.follow(victim_map);
     tracking.note(&Change::SetTag { offset: 0, tag: 3 });
     tracking.note(&splice(0, 5, 1));
     let found = tracking.next(10);
@@ -164,8 +165,8 @@ fn more_changes_than_are_noted_while_a_trail_is_made_are_followed_all_the_same()
         writer.tracking.begin(NOTED_FEW);
         (victims, shared.snapshot())
     };
-    let trail = VictimMap::of(snapshot.tree(), shared.data.geometry, &victims, u64::MAX);
-    let trail = trail.expect("however many extents there are");
+    let victim_map = VictimMap::of(snapshot.tree(), shared.data.geometry, &victims, u64::MAX);
+    let victim_map = victim_map.expect("however many extents there are");
     for number in 0..2 * NOTED_FEW {
         let at = number * 613 % (model.len() - 600);
         space.splice(at as u64, 600, &[5; 77], 0).expect("room");
@@ -174,7 +175,7 @@ fn more_changes_than_are_noted_while_a_trail_is_made_are_followed_all_the_same()
             assert!(noted.len() <= NOTED_FEW, "{} changes are noted", noted.len());
         }
     }
-    let done = shared.collect_victims(&victims, trail, snapshot, &|| false).expect("a device");
+    let done = shared.collect_victims(&victims, victim_map, snapshot, &|| false).expect("a device");
     shared.writer.lock().tracking.end();
     assert!(done.segments > 10 && done.remapped > 10, "{done:?}");
     assert_eq!(space.read(0, space.len()), Ok(model));
@@ -450,7 +451,7 @@ fn what_is_written_while_a_collection_copies_is_kept() {
     }
     space.sync().expect("a device");
     let other = space.clone();
-    // Before the collector's first write: its trail is made, and nothing is remapped.
+    // Before the collector's first write: its victim map is made, and nothing is remapped.
     device.interpose(device::OperationKind::Write, move || {
         other.insert(1000, &[1; 700]).expect("room");
         other.collapse(5_000, 1_234).expect("a range");

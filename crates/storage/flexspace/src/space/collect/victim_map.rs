@@ -1,8 +1,8 @@
 //! The places of the victims' bytes in the space, while the space changes.
 //!
 //! # Invariants
-//! - T1. A trail is as long as the space. Bytes of it that are no hole are at the same offset in
-//!   the space, at the same address, in a victim.
+//! - T1. A victim map is as long as the space. Bytes of it that are no hole are at the same offset
+//!   in the space, at the same address, in a victim.
 //! - T2. No more than a bounded number of changes is noted, however long one writer keeps its lock.
 
 use crate::data::Geometry;
@@ -55,7 +55,7 @@ impl VictimMap {
         self.extents
     }
 
-    /// Makes a change of the space to the trail, too.
+    /// Makes a change of the space to the victim map, too.
     pub(super) fn follow(&mut self, note: Note) {
         let Note { offset, removed, length } = note;
         let done = if removed == length {
@@ -64,12 +64,12 @@ impl VictimMap {
             let collapsed = self.tree.collapse_range(offset, removed);
             collapsed.and_then(|()| self.tree.insert_range(offset, length, Extent::HOLE))
         };
-        done.expect("what was done to the space can be done to its trail");
+        done.expect("what was done to the space can be done to its victim_map");
     }
 }
 
-/// The part of a change that a trail needs: `length` bytes replaced `removed` ones. They are in no
-/// victim: they are new, or a hole, or were relocated.
+/// The part of a change that a victim map needs: `length` bytes replaced `removed` ones. They are
+/// in no victim: they are new, or a hole, or were relocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::space) struct Note {
     offset: u64,
@@ -78,7 +78,7 @@ pub(in crate::space) struct Note {
 }
 
 impl Note {
-    /// Returns none if the change does not concern the trail.
+    /// Returns none if the change does not concern the victim_map.
     pub(super) fn of(change: &Change) -> Option<Self> {
         let (offset, removed, length) = match change {
             Change::Splice { offset, removed, pieces, .. } => {
@@ -101,7 +101,7 @@ fn append(tree: &mut FlexTree, length: u64, extent: Extent) {
     let mut left = length;
     while left > 0 {
         let part = left.min(<FlexTree>::GROWTH_MAX);
-        tree.append(part, extent).expect("a trail is no longer than its space");
+        tree.append(part, extent).expect("a victim_map is no longer than its space");
         left -= part;
     }
 }
@@ -112,11 +112,11 @@ pub(in crate::space) enum Tracking {
     /// None runs.
     #[default]
     Off,
-    /// Its trail is being made: changes are noted, at most `count_max`.
+    /// Its victim map is being made: changes are noted, at most `count_max`.
     Noting { noted: Vec<Note>, count_max: usize },
-    /// There were more: the trail that is being made is of no use.
+    /// There were more: the victim map that is being made is of no use.
     Outrun,
-    /// Its trail follows each change.
+    /// Its victim map follows each change.
     Following(VictimMap),
 }
 
@@ -142,11 +142,11 @@ impl Tracking {
                 }
                 note => noted.extend(note),
             },
-            Self::Following(trail) => {
+            Self::Following(victim_map) => {
                 let is_relocation = matches!(change, Change::Relocate { .. });
                 let is_done = is_relocation || !is_planted(Planted::TrailLeftBehind);
                 if let Some(note) = Note::of(change).filter(|_| is_done) {
-                    trail.follow(note);
+                    victim_map.follow(note);
                 }
             }
         }
@@ -161,21 +161,21 @@ impl Tracking {
         }
     }
 
-    pub(super) fn follow(&mut self, trail: VictimMap) {
-        *self = Self::Following(trail);
+    pub(super) fn follow(&mut self, victim_map: VictimMap) {
+        *self = Self::Following(victim_map);
     }
 
     /// Returns the first pieces of victims that are left, at most `count`.
     pub(super) fn next(&self, count: usize) -> Vec<Mapping> {
-        let Self::Following(trail) = self else { return Vec::new() };
-        let pieces = trail.tree.query(0..trail.tree.len());
+        let Self::Following(victim_map) = self else { return Vec::new() };
+        let pieces = victim_map.tree.query(0..victim_map.tree.len());
         pieces.filter(|piece| !piece.extent.is_hole()).take(count).collect()
     }
 
     /// Bytes of victims that stay where they are.
     pub(super) fn forget(&mut self, offset: u64, length: u64) {
-        if let Self::Following(trail) = self {
-            trail.tree.punch(offset, length).expect("the trail has these bytes");
+        if let Self::Following(victim_map) = self {
+            victim_map.tree.punch(offset, length).expect("the victim_map has these bytes");
         }
     }
 }

@@ -117,7 +117,7 @@ proptest! {
     }
 }
 
-/// `cargo test -p thermocline-lsm --lib zstd_takes_less -- --nocapture` shows the figures.
+/// `cargo test -p thermocline-lsm-tree --lib zstd_takes_less -- --nocapture` shows the figures.
 #[test]
 fn zstd_takes_less_of_text_than_lz4_does() {
     let text = records(2000);

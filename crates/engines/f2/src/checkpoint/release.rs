@@ -37,7 +37,7 @@ impl Shared {
     ///
     /// # Errors
     /// The storage's. If the error may pass, upkeep tries again.
-    pub(crate) fn give_back(&self) -> Result<()> {
+    pub(crate) fn release(&self) -> Result<()> {
         self.giving_back.is_owed.store(true, Release);
         let given = self.give_back_if_owed();
         if self.giving_back.is_owed() {

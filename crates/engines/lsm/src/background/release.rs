@@ -31,7 +31,7 @@ impl Freed {
     /// Makes a count of zero bytes.
     pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Arc<Self> {
         let soon =
-            OnDemandTask::new("lsm give back", |store: &Shared| store.cache.freed().give_back());
+            OnDemandTask::new("lsm give back", |store: &Shared| store.cache.freed().release());
         Arc::new(Self {
             bytes: AtomicU64::new(0),
             soon: Arc::new(soon),
@@ -61,7 +61,7 @@ impl Freed {
     }
 
     /// Returns the memory to the system if it is much.
-    pub(crate) fn give_back(&self) {
+    pub(crate) fn release(&self) {
         if self.is_much() {
             self.bytes.store(0, Relaxed);
             arena::trim_heaps();
