@@ -261,6 +261,69 @@ fn a_newer_header_in_the_space_of_flexdb_changes_nothing() {
     assert!(files_of(&device) == files, "something was changed");
 }
 
+/// The same files with an engine of another build in the catalog, in place of `engine`.
+fn with_unknown_engine(files: &Files, engine: EngineKind, unknown: &str) -> Files {
+    let (known, mut files) = (engine.name().as_bytes(), files.clone());
+    assert_eq!(known.len(), unknown.len());
+    let catalog = files.values_mut().find(|bytes| bytes.starts_with(b"THERMOCL")).unwrap();
+    let (head, body) = catalog.split_at_mut(HEADER_BYTES + 4);
+    // With the byte of its length in front: names of keyspaces contain it, too.
+    let prefixed = [&[known.len() as u8], known].concat();
+    let at = body.windows(prefixed.len()).position(|bytes| bytes == prefixed).unwrap() + 1;
+    body[at..at + known.len()].copy_from_slice(unknown.as_bytes());
+    head[HEADER_BYTES..].copy_from_slice(&codec::crc32c(body).to_le_bytes());
+    files
+}
+
+/// After a close, and after a power cut, which leaves files that an opening changes.
+#[test]
+fn a_catalog_with_an_unknown_engine_is_refused_and_no_file_changes() {
+    let device = fill(EngineKind::FlexDb);
+    let db = Db::open_on(Arc::clone(&device), "whole", options()).unwrap();
+    for &engine in EngineKind::ALL {
+        for place in ["a", "z"] {
+            let keyspace = KeyspaceOptions { engine, ..KeyspaceOptions::default() };
+            let space = db.keyspace(&format!("{place}-{engine}"), keyspace).unwrap();
+            space.put(b"key", b"value").unwrap();
+        }
+    }
+    db.close().unwrap();
+    let closed = files_of(&device);
+    let mut cut = closed.clone();
+    cut.remove("CLOSED").unwrap();
+    cut.insert("THERMOCLINE.next".to_owned(), b"left".to_vec());
+    for whole in [closed, cut] {
+        let opened = device_with(&whole);
+        drop(Db::open_on(Arc::clone(&opened), "whole", options()).unwrap());
+        assert!(files_of(&opened) != whole, "an opening that is not refused changes something");
+        let device = device_with(&with_unknown_engine(&whole, EngineKind::FlexDb, "hashkv"));
+        must_refuse_unknown_engine(&device, "hashkv");
+    }
+}
+
+/// Checks that each call on a database refuses the engine, and changes no file.
+fn must_refuse_unknown_engine(device: &Arc<dyn Device>, unknown: &str) {
+    let before = files_of(device);
+    let must_refuse = |call: &str, outcome: Result<(), Error>| {
+        let expected = Error::UnknownEngine { name: unknown.to_owned() };
+        assert_eq!(outcome, Err(expected), "{call}");
+        let after = files_of(device);
+        assert!(after.keys().eq(before.keys()), "{call}: {:?}", after.keys());
+        for (name, bytes) in &after {
+            assert_eq!(bytes.len(), before[name].len(), "{call}: the size of {name}");
+            assert!(*bytes == before[name], "{call} has changed {name}");
+        }
+    };
+    let on = || Arc::clone(device);
+    must_refuse("open", Db::open_on(on(), "unknown", options()).map(drop));
+    must_refuse("open_read_only", Db::open_read_only_on(on(), "unknown", options()).map(drop));
+    must_refuse("check", check_on(on(), "unknown").map(drop));
+    let new = device::memory();
+    let salvaged = salvage_on((on(), "unknown"), (Arc::clone(&new), "new"), options());
+    must_refuse("salvage", salvaged.map(drop));
+    assert!(files_of(&new).is_empty(), "nothing is salvaged");
+}
+
 /// A database whose engines have background work to do, with a last keyspace of `engine`, and its
 /// directory.
 fn with_work(engine: EngineKind) -> (Arc<dyn Device>, String) {

@@ -4,16 +4,21 @@
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+use device::{Completion, Device, Doorbell, FailedOperation, Queue, Request};
 use tempfile::TempDir;
 use thermocline::{
-    AsyncGet, Completed, Db, EngineKind, Error, Keyspace, KeyspaceOptions, Options, Result,
-    SessionGet,
+    AsyncGet, Completed, Db, EngineKind, Error, Keyspace, KeyspaceOptions, MergeOperators, Options,
+    Result, Session, SessionGet, SessionRmw,
 };
+
+use crate::cold_keys;
+use crate::numbered;
+use crate::with_queues::WithQueues;
 
 const KEYS: u32 = 40_000;
 
@@ -258,4 +263,158 @@ fn a_seat_keeps_no_engine() {
     let after = files();
     assert_eq!(after.len(), 1, "{after:?}");
     assert_ne!(after, before);
+}
+
+/// A queue whose reads end only while a caller waits, and that fails once the test wants it.
+struct FailingQueue {
+    inner: Box<dyn Queue>,
+    fails: Arc<AtomicBool>,
+}
+
+fn broken() -> device::Error {
+    device::Error::Io { operation: FailedOperation::Queue, name: "ring".to_owned(), code: 5 }
+}
+
+impl Queue for FailingQueue {
+    fn submit(&mut self, request: Request) -> std::result::Result<(), Request> {
+        self.inner.submit(request)
+    }
+
+    fn poll(&mut self, _into: &mut Vec<Completion>) -> device::Result<usize> {
+        if self.fails.load(SeqCst) { Err(broken()) } else { Ok(0) }
+    }
+
+    fn wait(&mut self, count: usize, into: &mut Vec<Completion>) -> device::Result<usize> {
+        if self.fails.load(SeqCst) { Err(broken()) } else { self.inner.wait(count, into) }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight()
+    }
+
+    fn ring(&mut self, bell: &Arc<Doorbell>) -> device::Result<()> {
+        self.inner.ring(bell)
+    }
+}
+
+/// The queues of the thread that makes this. The queues of other threads never fail.
+struct Queues {
+    /// Flags that make a queue fail, in the order in which the queues were made.
+    made: Mutex<Vec<Arc<AtomicBool>>>,
+    has_none: AtomicBool,
+}
+
+impl Queues {
+    fn on_memory() -> (Arc<Self>, Arc<dyn Device>) {
+        let queues = Arc::new(Self { made: Mutex::default(), has_none: AtomicBool::new(false) });
+        let (own, thread) = (Arc::clone(&queues), thread::current().id());
+        let device = WithQueues::on(device::memory(), move |device, depth| {
+            let inner = device.queue(depth)?;
+            if thread::current().id() != thread {
+                return Ok(inner);
+            }
+            if own.has_none.load(SeqCst) {
+                return Err(broken());
+            }
+            let fails = Arc::new(AtomicBool::new(false));
+            own.made.lock().unwrap().push(Arc::clone(&fails));
+            Ok(Box::new(FailingQueue { inner, fails }))
+        });
+        (queues, device)
+    }
+
+    fn count(&self) -> usize {
+        self.made.lock().unwrap().len()
+    }
+}
+
+/// Begins gets and updates in turn, of keys from `from` on, until `count` are pending. Returns the
+/// numbers of their keys.
+fn begin(session: &mut Session, from: u64, count: usize) -> Vec<u64> {
+    let (mut begun, mut into) = (Vec::new(), Vec::new());
+    for at in from..cold_keys::KEYS {
+        if begun.len() == count {
+            return begun;
+        }
+        let key = numbered::key(at);
+        let is_pending = match begun.len() % 2 {
+            0 => session.begin_get(at, &key, &mut into).unwrap() == SessionGet::Pending,
+            _ => {
+                let update = session.begin_rmw(at, &key, Box::new(numbered::add_one)).unwrap();
+                matches!(update, SessionRmw::Pending)
+            }
+        };
+        if is_pending {
+            begun.push(at);
+        }
+    }
+    panic!("too few are on the device")
+}
+
+/// Completes all pending operations. Returns the keys of two kinds: of operations that have
+/// succeeded, and of operations that have failed with the queue.
+fn outcomes(session: &mut Session) -> [Vec<u64>; 2] {
+    let mut outcomes = [vec![], vec![]];
+    while session.pending() > 0 {
+        let count = session.complete(true, &mut |at, outcome| match outcome {
+            Ok(Completed::Value(found)) => {
+                assert_eq!(found, Some(&numbered::value(at)[..]), "{at}");
+                outcomes[0].push(at);
+            }
+            Ok(Completed::Updated(Some(_))) => outcomes[0].push(at),
+            Err(Error::Engine(engine::Error::Device(device::Error::Io {
+                operation: FailedOperation::Queue,
+                ..
+            }))) => outcomes[1].push(at),
+            other => panic!("{at}: {other:?}"),
+        });
+        assert!(count.unwrap() > 0, "it waits for one");
+    }
+    outcomes.iter_mut().for_each(|tags| tags.sort_unstable());
+    outcomes
+}
+
+/// Each pending operation of its session gets the failure, and has changed nothing. No other
+/// session is concerned.
+#[test]
+fn a_queue_that_fails_ends_what_is_pending_and_the_next_operation_makes_another() {
+    const COUNT: usize = 12;
+    let none = MergeOperators::new();
+    for (engine, journaled) in cold_keys::engines() {
+        let what = format!("{engine}, journaled: {journaled}");
+        let (queues, device) = Queues::on_memory();
+        let keyspace = KeyspaceOptions { engine, journaled, ..Default::default() };
+        let (db, space) = cold_keys::filled(&device, &none, keyspace);
+        let read = |at| numbered::number(space.get(&numbered::key(at)).unwrap().as_deref());
+        let [mut failing, mut sound] = [(); 2].map(|()| space.session(COUNT).unwrap());
+        let made = queues.count();
+        let failed = begin(&mut failing, 0, COUNT);
+        assert_eq!(queues.count(), made + 1, "{what}: a session has one queue");
+        let others = begin(&mut sound, 500, COUNT);
+        queues.made.lock().unwrap()[made].store(true, SeqCst);
+        assert_eq!(outcomes(&mut failing), [vec![], failed.clone()], "{what}");
+        assert_eq!(outcomes(&mut sound), [others, vec![]], "{what}");
+
+        // No queue can be made: a session needs one, and a call that waits does not.
+        queues.has_none.store(true, SeqCst);
+        let again = begin(&mut failing, 1_000, 2);
+        assert_eq!(outcomes(&mut failing), [vec![], again], "{what}: it has no queue");
+        for at in &failed {
+            assert_eq!(read(*at), *at, "{what}: a failed operation has changed its key");
+        }
+        let key = numbered::key(1_200);
+        assert!(space.rmw(&key, numbered::add_one).unwrap().is_some(), "{what}");
+        assert_eq!(read(1_200), 1_201, "{what}");
+
+        queues.has_none.store(false, SeqCst);
+        let made = queues.count();
+        let begun = begin(&mut failing, 1_400, COUNT);
+        assert_eq!(queues.count(), made + 1, "{what}: the next operation makes a queue");
+        assert_eq!(outcomes(&mut failing), [begun.clone(), vec![]], "{what}");
+        for (nth, at) in (0..).zip(begun) {
+            assert_eq!(read(at), at + nth % 2, "{what}: each second one is an update");
+        }
+        assert_eq!(space.stats().unwrap().reserved, 0, "{what}");
+        assert_eq!(db.failure(), None, "{what}");
+    }
 }

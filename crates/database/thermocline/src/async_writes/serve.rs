@@ -188,9 +188,8 @@ impl Thread {
                     Err(error) if matches!(done, Ok(Some(_))) => Err(error.clone()),
                     _ => done,
                 };
-                // The panic hook has reported the panic of a waker, which concerns no other future
-                // [S2].
-                let _ = catch_unwind(AssertUnwindSafe(|| waiting.answer(done)));
+                // A panic of the waker ends there (A3 of `session/async_reader.rs`). [S2]
+                waiting.answer(done);
             }
         }
     }

@@ -12,11 +12,14 @@
 //! - A2. No lock is held while a waker runs. A waker may do anything, also drop the database's last
 //!   handle: so the thread may be the one that stops the async reader, and then does not wait for
 //!   itself. Any other thread that stops the async reader holds no lock that a waker may want.
+//! - A3. A waker that panics changes nothing else: the thread continues, and each other request
+//!   gets its result.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 use std::thread::JoinHandle;
@@ -67,7 +70,9 @@ impl<T> Answer<T> {
         drop(place);
         // [A2]
         if let Some(waker) = waker {
-            waker.wake();
+            // The panic hook has reported the panic of a waker. It may run while another panic
+            // drops requests, and a second panic would end the process then. [A3]
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
     }
 }

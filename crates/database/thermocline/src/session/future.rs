@@ -75,7 +75,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Keyspace::get`]; [`crate::Error::Closed`] also if the database is closed meanwhile, or
-    /// the thread ends in a panic, of a waker say.
+    /// the thread ends in a panic. A panic of a waker does not end it.
     pub fn get_async(&self, key: &[u8]) -> AsyncGet {
         let (answer, asked, moment) = (None, Weak::new(), None);
         AsyncGet { keyspace: self.clone(), key: key.to_vec(), answer, asked, moment }

@@ -4,11 +4,13 @@ use std::sync::atomic::AtomicU32;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use engine::{Change, KeyRange};
+use device::{FaultDevice, OperationKind};
+use engine::{Change, KeyRange, MemoryUse};
 use sync::locks::Mutex;
 
 use super::*;
 use crate::database::Db;
+use crate::drivers::EngineKind;
 use crate::keyspace::Keyspace;
 use crate::merge::MergeOperators;
 use crate::options::{KeyspaceOptions, Options};
@@ -183,6 +185,88 @@ fn an_update_keeps_the_room_for_which_it_has_waited() {
             way(&db, &space).unwrap();
             // For a value of the usual length, and for the one that was made.
             assert_eq!(*count.lock(), 2, "{name}, journaled: {journaled}");
+        }
+    }
+}
+
+/// A database on `device`, and a keyspace whose engine counts the room of each write.
+fn counting(device: &Arc<FaultDevice>, engine: EngineKind, journaled: bool) -> (Db, Keyspace) {
+    let options = Options { memory_bytes: Options::MEMORY_BYTES_MIN, ..merging() };
+    let db = Db::open_on(Arc::clone(device) as _, "cleared", options).unwrap();
+    let filled = db.keyspace("filled", KeyspaceOptions::default()).unwrap();
+    let has_share = matches!(engine.driver().memory, MemoryUse::Share { .. });
+    let memory_bytes = has_share.then_some(2 << 20);
+    let merge = Some("grow".parse().unwrap());
+    let options = KeyspaceOptions { engine, journaled, memory_bytes, merge, ..Default::default() };
+    let space = db.keyspace("s", options).unwrap();
+    // An engine that has all pairs in memory counts short writes only if little of it is free.
+    for key in 0_u64.. {
+        let (used, limit) = db.memory_bytes();
+        if limit - used < 2 << 20 {
+            break;
+        }
+        filled.put(&key.to_be_bytes(), &[7; 64 << 10]).unwrap();
+    }
+    (db, space)
+}
+
+/// Calls `action` once the calling thread has locked all keys, as it does to clear a keyspace.
+fn once_all_is_locked(device: &Arc<FaultDevice>, db: &Db, action: Box<dyn FnOnce() + Send>) {
+    let (again, locker) = (Arc::clone(device), db.clone());
+    device.interpose(OperationKind::Rename, move || {
+        match locker.inner.locks.try_one(0, b"k", Duration::ZERO) {
+            Some(_free) => once_all_is_locked(&again, &locker, action),
+            None => action(),
+        }
+    });
+}
+
+/// The write has room in the engine that is replaced while it waits for the key. That room is
+/// released, and the write starts over with the engine that replaces it.
+#[test]
+fn a_write_whose_keyspace_is_cleared_while_it_has_room_starts_over() {
+    let value = grown(None);
+    let put: Way = |_, space| space.put(b"k", &grown(None)).map(drop);
+    let batch: Way = |db, space| db.write(Batch::new().put(space, b"k", &grown(None))).map(drop);
+    let section: Way =
+        |db, space| db.atomically(&[(space, b"k")], |section| section.put(0, grown(None)));
+    let writes = [("put", put), ("batch of puts", batch), ("atomically", section)];
+    let ways: Vec<(&str, Way)> = writes.into_iter().chain(UPDATES).collect();
+    for &engine in EngineKind::ALL {
+        for journaled in [true, false] {
+            for (name, way) in &ways {
+                let what = format!("{engine}, {name}, journaled: {journaled}");
+                let device = FaultDevice::new(device::memory());
+                let (db, space) = counting(&device, engine, journaled);
+                space.put(b"k", b"old").unwrap();
+                let old = space.slot.instance().unwrap();
+                assert_eq!(old.engine.stats().reserved, 0, "{what}");
+                let (begun, writer) = channel();
+                let action = {
+                    let (db, space, old, way) = (db.clone(), space.clone(), Arc::clone(&old), *way);
+                    move || {
+                        let environment = db.inner.options.environment.clone();
+                        let written = beside(&db.clone(), move || way(&db, &space));
+                        let latest = environment.now() + LONG;
+                        while old.engine.stats().reserved == 0 && environment.now() < latest {
+                            std::thread::yield_now();
+                        }
+                        let has_room = old.engine.stats().reserved > 0;
+                        begun.send((written, has_room)).unwrap();
+                    }
+                };
+                once_all_is_locked(&device, &db, Box::new(action));
+                space.clear().unwrap();
+                let (written, has_room) = writer.try_recv().unwrap();
+                assert!(has_room, "{what}: nothing was reserved before the clear");
+                assert_eq!(written.recv_timeout(LONG), Ok(Ok(())), "{what}");
+                let new = space.slot.instance().unwrap();
+                assert!(!Arc::ptr_eq(&old, &new), "{what}");
+                assert!(space.get(b"k").unwrap().as_ref() == Some(&value), "{what}: not written");
+                let reserved = [&old, &new].map(|instance| instance.engine.stats().reserved);
+                assert_eq!(reserved, [0, 0], "{what}: room is not released");
+                space.put(b"k", b"again").unwrap();
+            }
         }
     }
 }

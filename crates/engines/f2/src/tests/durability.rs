@@ -96,6 +96,15 @@ fn a_record_that_is_too_long_is_refused_by_name() {
     let put = engine::Op::Put { key: b"long", value: &[1; 5000] };
     let refused = bench.store.write(&[put], SeqNo::new(1));
     assert!(matches!(refused, Err(Error::RecordTooLong { engine: "f2", .. })), "{refused:?}");
+    for wait in [Wait::No, Wait::Yes] {
+        let update = Demand::Update { key: &[b'k'; 5000], bytes_max: 0 };
+        for demand in [Demand::Ops(&[put]), update] {
+            let refused = bench.store.reserve(&demand, wait).map(drop);
+            let is_typed = matches!(refused, Err(Error::RecordTooLong { engine: "f2", .. }));
+            assert!(is_typed, "{wait:?}: {refused:?} before it is journaled");
+        }
+        assert_eq!(bench.store.stats().reserved, 0, "{wait:?}");
+    }
     let put = engine::Op::Put { key: b"long", value: &[1; 4000] };
     bench.store.write(&[put], SeqNo::new(2)).expect("as long as a page allows");
     assert_eq!(bench.get(b"long"), Some(vec![1; 4000]));

@@ -250,6 +250,34 @@ fn a_closed_store_refuses_everything() {
     assert!(view.scan(KeyRange::all(), Direction::Forward).is_err());
 }
 
+/// A write above the share of the memtables is granted if it fits into the memory.
+#[test]
+fn a_write_larger_than_the_memory_is_refused_before_it_is_journaled() {
+    let limit = 1 << 20;
+    let bench = Bench::of(limit, super::stores::small());
+    let value = vec![0; limit as usize];
+    let keys: Vec<Vec<u8>> = (0..20).map(|number| vec![number; 60_000]).collect();
+    let deletes: Vec<Op<'_>> = keys.iter().map(|key| Op::Delete { key }).collect();
+    let put = |bytes: usize| Op::Put { key: b"k", value: &value[..bytes] };
+    let reserve = |demand: Demand<'_>, wait| bench.store.reserve(&demand, wait).map(drop);
+    let too_large = |bytes| Err(Error::WriteTooLarge { bytes, limit });
+    for wait in [Wait::No, Wait::Yes] {
+        let ops = [put(limit as usize)];
+        assert_eq!(reserve(Demand::Ops(&ops), wait), too_large(limit + 1), "{wait:?}");
+        let update = Demand::Update { key: b"key", bytes_max: limit };
+        assert_eq!(reserve(update, wait), too_large(limit + 3), "{wait:?}");
+        assert_eq!(reserve(Demand::Ops(&deletes), wait), too_large(20 * 60_000), "{wait:?}");
+        assert_eq!(bench.store.stats().reserved, 0, "{wait:?}");
+        let ops = [put(limit as usize - 1)];
+        assert!(ops[0].bytes() as u64 > bench.store.shared.memory_split().memtables_bytes);
+        let granted = bench.store.reserve(&Demand::Ops(&ops), wait).map(|room| room.is_some());
+        assert_eq!(granted, Ok(true), "{wait:?}: it fits");
+    }
+    // A write in the journal may come from a time with more memory.
+    bench.store.replay(&[put(limit as usize)], bench.sequence.begin().seqno()).expect("taken");
+    assert_eq!(bench.get(b"k"), Some(value.clone()));
+}
+
 /// Nothing is committed by itself here: memory fills up.
 #[test]
 fn a_write_that_must_not_wait_gets_no_room_until_others_have_waited() {

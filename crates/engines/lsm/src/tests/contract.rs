@@ -167,25 +167,24 @@ fn rmw_of_a_number_applied_before_changes_nothing() {
 fn a_write_larger_than_the_memory_is_refused_before_it_is_journaled() {
     let bench = Bench::with(device::memory(), Arc::new(NoJournal), 10_000).expect("opens");
     let value = vec![0; 10_001];
-    let refused = bench
-        .store
-        .reserve(&Demand::Ops(&[Op::Put { key: b"k", value: &value }]), Wait::Yes)
-        .map(drop);
-    assert_eq!(refused, Err(Error::WriteTooLarge { bytes: 10_002, limit: 10_000 }));
-    bench
-        .store
-        .reserve(&Demand::Ops(&[Op::Put { key: b"k", value: &value[..5000] }]), Wait::Yes)
-        .map(drop)
-        .expect("it fits");
     let keys: Vec<Vec<u8>> = (0..20).map(|number| vec![number; 501]).collect();
     let deletes: Vec<Op<'_>> = keys.iter().map(|key| Op::Delete { key }).collect();
-    let too_large = Error::WriteTooLarge { bytes: 20 * 501, limit: 10_000 };
-    assert_eq!(
-        bench.store.reserve(&Demand::Ops(&deletes), Wait::Yes).map(drop),
-        Err(too_large.clone())
-    );
-    assert!(!too_large.to_string().contains("engine"), "no engine takes it with less memory");
-    bench.store.reserve(&Demand::Ops(&deletes[..10]), Wait::Yes).map(drop).expect("they fit");
+    let put = |bytes: usize| [Op::Put { key: b"k", value: &value[..bytes] }];
+    let reserve = |demand: Demand<'_>, wait| bench.store.reserve(&demand, wait).map(drop);
+    let too_large = |bytes| Error::WriteTooLarge { bytes, limit: 10_000 };
+    for wait in [Wait::No, Wait::Yes] {
+        let refused = reserve(Demand::Ops(&put(10_001)), wait);
+        assert_eq!(refused, Err(too_large(10_002)), "{wait:?}");
+        let update = Demand::Update { key: b"k", bytes_max: 10_001 };
+        assert_eq!(reserve(update, wait), Err(too_large(10_002)), "{wait:?}");
+        let refused = reserve(Demand::Ops(&deletes), wait);
+        assert_eq!(refused, Err(too_large(20 * 501)), "{wait:?}");
+        assert_eq!(bench.store.stats().reserved, 0, "{wait:?}");
+        reserve(Demand::Ops(&put(5000)), wait).expect("it fits");
+        reserve(Demand::Ops(&deletes[..10]), wait).expect("they fit");
+    }
+    let text = too_large(10_002).to_string();
+    assert!(!text.contains("engine"), "no engine takes it with less memory");
 }
 
 #[test]

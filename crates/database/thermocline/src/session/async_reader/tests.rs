@@ -1,6 +1,5 @@
 //! Every request gets an answer, whatever ends the thread that serves it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
