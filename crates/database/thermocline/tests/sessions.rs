@@ -405,6 +405,11 @@ fn a_queue_that_fails_ends_what_is_pending_and_the_next_operation_makes_another(
         let key = numbered::key(1_200);
         assert!(space.rmw(&key, numbered::add_one).unwrap().is_some(), "{what}");
         assert_eq!(read(1_200), 1_201, "{what}");
+        let keys: Vec<_> = (1_300..1_310).map(numbered::key).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        for (at, value) in (1_300..).zip(space.multi_get(&keys).unwrap()) {
+            assert_eq!(numbered::number(value.as_deref()), at, "{what}: of a multi-get");
+        }
 
         queues.has_none.store(false, SeqCst);
         let made = queues.count();

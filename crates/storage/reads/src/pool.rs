@@ -141,7 +141,8 @@ impl ReadPool {
         Ok(progress)
     }
 
-    /// Looks up many keys, and calls `found` for each, in any order. Reads of the device overlap.
+    /// Looks up many keys, and calls `found` for each, in any order. Reads of the device overlap,
+    /// unless their source refuses to make a queue: then the calling thread does them one by one.
     ///
     /// # Errors
     /// As [`ReadPool::complete`]. An error of one key ends the call for all; `found` was called for
@@ -168,6 +169,12 @@ impl ReadPool {
                 LookedUp::Pending(pending) => pending,
             };
             let table = lent.get_or_insert_with(|| self.take());
+            let source = pending.reads().first().map(|read| Arc::clone(&read.source));
+            if source.is_some_and(|source| table.make_queue(&source).is_err()) {
+                let (is_found, _) = self.complete_pending(pending, &mut value)?;
+                found(index, is_found.then_some(value.as_slice()));
+                return Ok(());
+            }
             while table.start(pending, index).is_err() {
                 complete_some(table, found)?;
                 // The blocks that were read may have this key, too.
