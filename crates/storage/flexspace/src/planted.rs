@@ -23,7 +23,7 @@ pub enum Planted {
     SlotsFreedEarly,
     /// A failed write or sync stops nothing.
     FailurePassed,
-    /// Changes during a collection are not made to its victim_map.
+    /// Changes during a collection are not made to its victim map.
     TrailLeftBehind,
     /// A victim map is believed though more was done meanwhile than was noted.
     OutrunBelieved,

@@ -146,8 +146,13 @@ impl<S: Engine + 'static> WaitingWriters<S> {
         self.flush();
     }
 
+    /// Starts the threads of each model: a writer of each key, a section and a worker.
+    pub fn start(self: &Arc<Self>) -> Vec<JoinHandle<()>> {
+        vec![self.writer(0), self.writer(1), self.section(), self.worker()]
+    }
+
     /// Starts a writer of a key.
-    pub fn writer(self: &Arc<Self>, at: usize) -> JoinHandle<()> {
+    fn writer(self: &Arc<Self>, at: usize) -> JoinHandle<()> {
         self.writes(move |writers| {
             let acknowledged = || writers.acknowledged[at].load(SeqCst);
             while acknowledged() < WRITES && writers.write(at) {}
@@ -184,7 +189,7 @@ impl<S: Engine + 'static> WaitingWriters<S> {
     }
 
     /// Starts a section.
-    pub fn section(self: &Arc<Self>) -> JoinHandle<()> {
+    fn section(self: &Arc<Self>) -> JoinHandle<()> {
         self.writes(|writers| {
             for number in 1..=SECTIONS {
                 if !writers.write_pair(number) {
@@ -196,7 +201,7 @@ impl<S: Engine + 'static> WaitingWriters<S> {
     }
 
     /// Starts a worker, after the writers.
-    pub fn worker(self: &Arc<Self>) -> JoinHandle<()> {
+    fn worker(self: &Arc<Self>) -> JoinHandle<()> {
         self.does(|writers| {
             while writers.unfinished.load(SeqCst) > 0 {
                 writers.bench.crank.run_all();

@@ -68,29 +68,16 @@ fn join(writers: &WaitingWriters<Store>, threads: Vec<JoinHandle<()>>, refused: 
 
 fn reserve_beside_flush_and_section() {
     let writers = writers();
-    let threads = vec![
-        writers.writer(0),
-        writers.writer(1),
-        writers.section(),
-        writers.worker(),
-        writers.flusher(),
-        writers.taster(),
-        writers.reader(),
-    ];
+    let mut threads = writers.start();
+    threads.extend([writers.flusher(), writers.taster(), writers.reader()]);
     join(&writers, threads, &REFUSED);
     writers.must_have_all();
 }
 
 fn reserve_beside_close() {
     let writers = writers();
-    let threads = vec![
-        writers.writer(0),
-        writers.writer(1),
-        writers.section(),
-        writers.worker(),
-        writers.flusher(),
-        writers.closer(),
-    ];
+    let mut threads = writers.start();
+    threads.extend([writers.flusher(), writers.closer()]);
     join(&writers, threads, &REFUSED_BESIDE_CLOSE);
     assert_eq!(writers.bench.crank.ready(), 0, "tasks of a closed store");
     writers.must_be_in(&open(Arc::clone(&writers.bench.device)).store);

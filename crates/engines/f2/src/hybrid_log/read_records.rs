@@ -4,7 +4,7 @@
 //! 2. The others are sorted by address, and become a read batch (`reads::Batch`). It reads records
 //!    near each other in one segment together, with the bytes between them.
 //! 3. Each record that was read is verified and handed over. A record that is longer than was
-//!    guessed is read again, alone.
+//!    guessed is read again, alone, unless all of it was read with others.
 
 use std::sync::Arc;
 
@@ -100,26 +100,28 @@ struct Records<'a, P> {
 }
 
 impl<P> Records<'_, P> {
-    /// Returns the range of a read, unless the batch was stopped.
-    fn range(&mut self, read: RecordRead, payload: P) -> Option<RangeRead<(RecordRead, P)>> {
-        if self.stop.is_stopping() {
-            self.is_whole = false;
-            return None;
-        }
-        let (file, offset, len) = (read.file(), read.offset(), read.len());
-        Some(RangeRead { file, offset, len, payload: (read, payload) })
+    /// Returns whether the batch is stopped, and notes that it is not whole then.
+    fn is_stopping(&mut self) -> bool {
+        let is_stopping = self.stop.is_stopping();
+        self.is_whole &= !is_stopping;
+        is_stopping
     }
+}
+
+/// Returns the range of a read.
+fn range_of<P>(read: RecordRead, payload: P) -> RangeRead<(RecordRead, P)> {
+    let (file, offset, len) = (read.file(), read.offset(), read.len());
+    RangeRead { file, offset, len, payload: (read, payload) }
 }
 
 impl<P: Copy> RangeReader<(RecordRead, P)> for Records<'_, P> {
     fn next_range(&mut self) -> Result<Option<RangeRead<(RecordRead, P)>>> {
         while let Some(Wanted { address, bytes, payload }) = self.wanted.next() {
-            if self.stop.is_stopping() {
-                self.is_whole = false;
+            if self.is_stopping() {
                 break;
             }
             match self.log.record_read_of(*address, *bytes)? {
-                Some(read) => return Ok(self.range(read, *payload)),
+                Some(read) => return Ok(Some(range_of(read, *payload))),
                 None => (self.with)(*payload, None)?,
             }
         }
@@ -134,7 +136,7 @@ impl<P: Copy> RangeReader<(RecordRead, P)> for Records<'_, P> {
         // The record may be longer than was guessed, and still be in the span.
         match read.judge(bytes?.and_more)? {
             Fetched::Record(stored) => (self.with)(payload, Some(&stored)).map(|()| None),
-            Fetched::Longer => Ok(self.range(read, payload)),
+            Fetched::Longer => Ok((!self.is_stopping()).then(|| range_of(read, payload))),
         }
     }
 }

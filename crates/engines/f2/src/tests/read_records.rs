@@ -17,16 +17,21 @@ use crate::record::Stored;
 /// A record's address, its key and its value.
 type Known = (LogAddress, Vec<u8>, Option<Vec<u8>>);
 
-/// Opens a store with records of many lengths. The longest are far longer than the guessed length;
-/// all are on disk, and the newest are in memory too.
-fn filled() -> (Bench, Vec<Known>) {
-    let bench = Bench::open(Options {
+/// Opens a store whose pages have many records, and which compacts nothing.
+fn open_with_long_pages() -> Bench {
+    Bench::open(Options {
         log_memory_bytes: Some(8 * 65_536),
         page_bytes: Some(65_536),
         segment_bytes: 1 << 20,
         disk_bytes_max: Some(u64::MAX),
         ..tiny()
-    });
+    })
+}
+
+/// Opens a store with records of many lengths. The longest are far longer than the guessed length;
+/// all are on disk, and the newest are in memory too.
+fn filled() -> (Bench, Vec<Known>) {
+    let bench = open_with_long_pages();
     for number in 0..12_000 {
         let words = if number % 500 == 0 { 4_000 } else { number % 40 };
         bench.put(&key(number), &value(number, 0, words as usize));
@@ -90,13 +95,7 @@ fn all_records_of_a_log_are_fetched_in_long_pieces() {
 /// Records that are longer than was guessed, but still in the bytes that were read together.
 #[test]
 fn longer_records_among_others_take_no_reads_of_their_own() {
-    let bench = Bench::open(Options {
-        log_memory_bytes: Some(8 * 65_536),
-        page_bytes: Some(65_536),
-        segment_bytes: 1 << 20,
-        disk_bytes_max: Some(u64::MAX),
-        ..tiny()
-    });
+    let bench = open_with_long_pages();
     for number in 0..8_000 {
         let words = if number % 10 == 0 { 700 } else { 10 };
         bench.put(&key(number), &value(number, 0, words));

@@ -106,15 +106,8 @@ fn reserve_beside_section() {
     let options = Options { memtable_bytes_max: 4 << 10, ..small() };
     let bench = Bench::of(64 << 10, options);
     let writers: Arc<WaitingWriters<Store>> = WaitingWriters::new(bench.0, |_| 7_000);
-    let threads = vec![
-        writers.writer(0),
-        writers.writer(1),
-        writers.section(),
-        writers.worker(),
-        writers.flusher(),
-        writers.taster(),
-        writers.pinner(),
-    ];
+    let mut threads = writers.start();
+    threads.extend([writers.flusher(), writers.taster(), writers.pinner()]);
     writers.join(threads);
     WAITED_BESIDE_SECTION.fetch_add(writers.bench.detail("stalls"), SeqCst);
     let memory = writers.bench.store.shared.memtables.memory();

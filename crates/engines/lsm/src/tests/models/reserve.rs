@@ -37,28 +37,16 @@ fn join(writers: &WaitingWriters<Store>, threads: Vec<JoinHandle<()>>, stalls: &
 
 fn reserve_beside_flush_and_pin() {
     let writers = writers();
-    let threads = vec![
-        writers.writer(0),
-        writers.writer(1),
-        writers.section(),
-        writers.worker(),
-        writers.flusher(),
-        writers.taster(),
-        writers.pinner(),
-    ];
+    let mut threads = writers.start();
+    threads.extend([writers.flusher(), writers.taster(), writers.pinner()]);
     join(&writers, threads, &STALLS);
     writers.must_have_all();
 }
 
 fn reserve_beside_close() {
     let writers = writers();
-    let threads = vec![
-        writers.writer(0),
-        writers.writer(1),
-        writers.section(),
-        writers.worker(),
-        writers.closer(),
-    ];
+    let mut threads = writers.start();
+    threads.extend([writers.closer()]);
     join(&writers, threads, &STALLS_BESIDE_CLOSE);
     let memory = writers.bench.store.shared.memtables.memory();
     assert_eq!(memory.bytes(), 0, "a closed store has memory");

@@ -78,7 +78,7 @@ pub(in crate::space) struct Note {
 }
 
 impl Note {
-    /// Returns none if the change does not concern the victim_map.
+    /// Returns none if the change does not concern the victim map.
     pub(super) fn of(change: &Change) -> Option<Self> {
         let (offset, removed, length) = match change {
             Change::Splice { offset, removed, pieces, .. } => {
