@@ -50,7 +50,7 @@ const USES: [Use; 6] = [
         flaw: Flaw::None,
     },
     Use {
-        case: Case { name: "crowd", budget: 16 * MIB, times: 5, slack: 5 * MIB },
+        case: Case { name: "crowd", budget: 16 * MIB, times: 5, slack: 4 * MIB },
         threads: 4,
         depth: 128,
         flaw: Flaw::None,

@@ -37,6 +37,9 @@ const BYTES_MAX: usize = 4 << 20;
 /// Bytes of the reads of all lookups in the table, or one lookup that reads more. A lookup may have
 /// memory of its own for these bytes.
 const LOOKUP_BYTES_MAX: usize = 8 << 20;
+/// The same as a share of the budget: one byte in this many. Buffers take up to twice the bytes of
+/// their reads, and the engine makes room for them only after they were allocated.
+const LOOKUP_PARTS: u64 = 64;
 /// Reads are held back, so that one system call submits several, until they are this share of the
 /// lookups in flight. A read that is alone is submitted immediately.
 const HELD_BACK_SHARE: usize = 8;
@@ -57,6 +60,8 @@ pub struct InFlightReads<T> {
     active: usize,
     /// Bytes of the reads of their rounds.
     lookup_bytes: usize,
+    /// The most of them, unless a single lookup reads more.
+    lookup_bytes_max: usize,
     depth: usize,
     bell: Option<Arc<Doorbell>>,
     value: Vec<u8>,
@@ -120,8 +125,8 @@ impl Drop for Borrowed<'_> {
 }
 
 impl<T> InFlightReads<T> {
-    /// Makes a table for up to `depth` lookups. Its buffers are charged to `budget`. It makes its
-    /// queues when they are needed.
+    /// Makes a table for up to `depth` lookups, or fewer if their reads would take too large a part
+    /// of `budget`, to which its buffers are charged. It makes its queues when they are needed.
     pub fn new(depth: usize, budget: &Arc<MemoryBudget>) -> Self {
         let depth = depth.clamp(1, DEPTH_MAX);
         Self::keeping(depth, depth, budget)
@@ -129,6 +134,7 @@ impl<T> InFlightReads<T> {
 
     /// The same, with the number of buffers that it keeps for other reads.
     pub(crate) fn keeping(depth: usize, spare_max: usize, budget: &Arc<MemoryBudget>) -> Self {
+        let share = usize::try_from(budget.limit() / LOOKUP_PARTS).unwrap_or(usize::MAX);
         Self {
             sources: Vec::new(),
             slots: Vec::new(),
@@ -137,6 +143,7 @@ impl<T> InFlightReads<T> {
             failed: VecDeque::new(),
             active: 0,
             lookup_bytes: 0,
+            lookup_bytes_max: share.min(LOOKUP_BYTES_MAX),
             depth,
             bell: None,
             value: Vec::new(),
@@ -185,7 +192,7 @@ impl<T> InFlightReads<T> {
         tag: T,
     ) -> std::result::Result<(), (Box<dyn PendingLookup>, T)> {
         let bytes = lookup.reads().iter().map(|read| read.len).sum::<usize>();
-        let is_much = !self.is_empty() && self.lookup_bytes + bytes > LOOKUP_BYTES_MAX;
+        let is_much = !self.is_empty() && self.lookup_bytes + bytes > self.lookup_bytes_max;
         if self.is_full() || is_much {
             return Err((lookup, tag));
         }

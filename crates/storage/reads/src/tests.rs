@@ -259,6 +259,22 @@ fn a_table_is_full_by_its_lookups_or_by_their_bytes() {
 }
 
 #[test]
+fn the_reads_of_a_table_take_a_small_part_of_the_budget() {
+    let (disk, source, ..) = setup(1);
+    let budget = Arc::new(MemoryBudget::new(64 * 8 * BLOCK as u64));
+    let mut reads = InFlightReads::new(128, &budget);
+    let lookup = || Rounds::boxed(&source, &disk, &[&[1]]);
+    let taken = (0..128).take_while(|tag| reads.start(lookup(), *tag).is_ok()).count();
+    assert_eq!(taken, 8, "its share has room for no more");
+    let mut values = Values::new();
+    while !reads.is_empty() {
+        complete(&mut reads, true, &mut values);
+    }
+    assert_eq!(values.len(), 8);
+    assert!(reads.start(lookup(), 8).is_ok(), "there is room again");
+}
+
+#[test]
 fn one_read_is_handed_over_immediately_and_many_are_together() {
     let (disk, source, _, mut reads) = setup(128);
     disk.holds.store(true, Relaxed);
