@@ -172,6 +172,29 @@ impl Shared {
         Ok(Resolved::Waits(pending))
     }
 
+    /// Replaces the content of `into` by the value of a record that a snapshot sees. Waits for the
+    /// device if the record is there.
+    pub(crate) fn read_value(
+        self: &Arc<Self>,
+        key: &[u8],
+        handle: Handle,
+        into: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut take = |value: &[u8]| {
+            into.clear();
+            into.extend_from_slice(value);
+        };
+        if self.values.try_read(key, handle, &mut take)?.is_some() {
+            return Ok(());
+        }
+        let pending = self.values.begin_read(key, handle, &self.source)?;
+        if pending.reads().is_empty() {
+            return Err(self.values.damage_of(handle, missing(handle)));
+        }
+        let pending = self.pending(key, None, Some(pending), ReadAt::Pin);
+        self.reads.complete_pending(pending, into).map(drop)
+    }
+
     /// Decodes a value of the index.
     pub(crate) fn decode<'v>(&self, value: &'v [u8]) -> Result<IndexValue<'v>> {
         IndexValue::decode(value).map_err(|damage| damage.at(crate::INDEX_DIR, 0).into())

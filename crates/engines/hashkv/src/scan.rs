@@ -74,13 +74,15 @@ impl Walk {
                 }
             }
         };
+        if may_read {
+            shared.read_value(key, handle, value)?;
+            return Ok(Step::Pair);
+        }
         let mut take = |found: &[u8]| {
             value.clear();
             value.extend_from_slice(found);
         };
-        if may_read {
-            shared.values.read(key, handle, &shared.source, &mut take)?;
-        } else if shared.values.try_read(key, handle, &mut take)?.is_none() {
+        if shared.values.try_read(key, handle, &mut take)?.is_none() {
             *held = Some(handle);
             return Ok(Step::WouldBlock);
         }

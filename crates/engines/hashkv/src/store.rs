@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     pub(crate) health: Arc<Health>,
     /// The device, which the reads of pending lookups are done by.
     pub(crate) source: Arc<dyn ReadSource>,
-    /// The drivers of the lookups of an opening.
+    /// The drivers of the lookups of an opening, and of scans.
     pub(crate) reads: ReadPool,
     pub(crate) memory: crate::memory_parts::Shares,
     pub(crate) group: Group,

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use codec::Corruption;
-use device::{Buffer, File};
+use device::File;
 use engine::{Error, ReadRequest, ReadSource, Result};
 
-use super::pending_record::RecordProgress;
 use super::{Segment, Values};
 use crate::index_value::Handle;
 use crate::key_hash::KeyHash;
@@ -77,42 +76,6 @@ impl Values {
         let bytes = blocks.get(span.skipped..end).unwrap_or_default();
         let record = handle.record_in(bytes, self.geometry.store, key);
         record.map_err(|damage| damaged(&damage.what))
-    }
-
-    /// Passes the value of a record to `take`. Waits for the device if the record is there. A
-    /// snapshot sees the record.
-    ///
-    /// # Errors
-    /// Damage; the device's.
-    pub(crate) fn read(
-        &self,
-        key: &[u8],
-        handle: Handle,
-        source: &Arc<dyn ReadSource>,
-        take: &mut dyn FnMut(&[u8]),
-    ) -> Result<()> {
-        if self.try_read(key, handle, take)?.is_some() {
-            return Ok(());
-        }
-        let mut pending = self.begin_read(key, handle, source)?;
-        let mut value = Vec::new();
-        loop {
-            let mut progress = RecordProgress::Gone;
-            for (number, read) in pending.reads().to_vec().into_iter().enumerate() {
-                let mut blocks = Buffer::zeroed(read.len);
-                let done = read.file.read_at(read.offset, &mut blocks);
-                let done = done.map(|()| &*blocks).map_err(Error::from);
-                progress = pending.resume(self, key, (number, done), source, &mut value)?;
-            }
-            match progress {
-                RecordProgress::Value => {
-                    take(&value);
-                    return Ok(());
-                }
-                RecordProgress::Gone => return Err(self.damage_of(handle, missing(handle))),
-                RecordProgress::Waiting | RecordProgress::NextRound => {}
-            }
-        }
     }
 
     /// Returns the hash of a key.
