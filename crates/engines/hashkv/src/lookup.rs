@@ -165,34 +165,35 @@ impl Shared {
         if self.values.try_read(key, handle, &mut take)?.is_some() {
             return Ok(Resolved::Found);
         }
+        self.begin_record(key, handle).map(Resolved::Waits)
+    }
+
+    /// Returns the lookup of a record that a snapshot sees and that is not in memory.
+    ///
+    /// # Errors
+    /// Damage.
+    pub(crate) fn value_at_pin(
+        self: &Arc<Self>,
+        key: &[u8],
+        handle: Handle,
+    ) -> Result<Box<dyn PendingLookup>> {
+        let pending = self.begin_record(key, handle)?;
+        if pending.reads().is_empty() {
+            return Err(self.values.damage_of(handle, missing(handle)));
+        }
+        Ok(self.pending(key, None, Some(pending), ReadAt::Pin))
+    }
+
+    /// Begins to read a record that is not in memory.
+    ///
+    /// # Errors
+    /// Damage.
+    fn begin_record(self: &Arc<Self>, key: &[u8], handle: Handle) -> Result<PendingRecord> {
         let pending = self.values.begin_read(key, handle, &self.source)?;
         if pending.searches_footers() {
             self.load_directory(key);
         }
-        Ok(Resolved::Waits(pending))
-    }
-
-    /// Replaces the content of `into` by the value of a record that a snapshot sees. Waits for the
-    /// device if the record is there.
-    pub(crate) fn read_value(
-        self: &Arc<Self>,
-        key: &[u8],
-        handle: Handle,
-        into: &mut Vec<u8>,
-    ) -> Result<()> {
-        let mut take = |value: &[u8]| {
-            into.clear();
-            into.extend_from_slice(value);
-        };
-        if self.values.try_read(key, handle, &mut take)?.is_some() {
-            return Ok(());
-        }
-        let pending = self.values.begin_read(key, handle, &self.source)?;
-        if pending.reads().is_empty() {
-            return Err(self.values.damage_of(handle, missing(handle)));
-        }
-        let pending = self.pending(key, None, Some(pending), ReadAt::Pin);
-        self.reads.complete_pending(pending, into).map(drop)
+        Ok(pending)
     }
 
     /// Decodes a value of the index.

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`ReadPool::complete`] | the reads of one lookup; the calling thread waits |
 //! | [`ReadPool::multi_get`] | the reads of many lookups, concurrently; the calling thread waits |
+//! | [`ReadPool::complete_many`] | the same for lookups that are pending already |
 //! | [`InFlightReads`] | the reads of many lookups of one thread, which does other work meanwhile |
 //! | [`ReadPool::read_batch`] | many ranges, near ones together; the calling thread waits |
 //! | [`BlockingReads`] | gets, multi-gets and updates of an engine without a database |
@@ -29,4 +30,4 @@ mod tests;
 pub use batch::{Batch, RangeBytes, RangeRead, RangeReader};
 pub use blocking::{BlockingReads, View};
 pub use in_flight::{Done, EachDone, InFlightReads};
-pub use pool::{Found, ReadPool};
+pub use pool::{EachValue, Found, ReadPool};

@@ -1,4 +1,5 @@
 //! The blocking drivers: a lookup, and many lookups, whose reads the calling thread waits for.
+//! Many lookups are those of many keys, or lookups that have begun.
 
 use std::sync::Arc;
 
@@ -17,6 +18,10 @@ const IDLE_MAX: usize = 8;
 /// The callback of [`ReadPool::multi_get`]: called with each key's index, and its value if it has
 /// one.
 pub type Found<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
+
+/// The callback of [`ReadPool::complete_many`]: called with the index of a lookup, and its result.
+/// The callback may take the memory of the value.
+pub type EachValue<'a> = dyn FnMut(usize, Result<Option<&mut Vec<u8>>>) + 'a;
 
 /// The blocking drivers of one store, and tables that they use in turns.
 pub struct ReadPool {
@@ -199,6 +204,33 @@ impl ReadPool {
         }
         self.put_back(table);
         Ok(())
+    }
+
+    /// Completes lookups that are pending. Calls `each` with the index and the result of each, in
+    /// any order. Reads of the device overlap, unless their source refuses to make a queue: then
+    /// the calling thread does them one by one.
+    pub fn complete_many(&self, lookups: Vec<Box<dyn PendingLookup>>, each: &mut EachValue<'_>) {
+        let mut lent: Option<InFlightReads<usize>> = None;
+        let mut value = Vec::new();
+        let is_single = lookups.len() == 1;
+        for (index, mut lookup) in lookups.into_iter().enumerate() {
+            let table = lent.get_or_insert_with(|| self.take());
+            let source = lookup.reads().first().map(|read| Arc::clone(&read.source));
+            if is_single || source.is_some_and(|source| table.make_queue(&source).is_err()) {
+                let completed = self.complete_pending(lookup, &mut value);
+                each(index, completed.map(|(is_found, _)| is_found.then_some(&mut value)));
+                continue;
+            }
+            while let Err((refused, _)) = table.start(lookup, index) {
+                table.complete(true, &mut |index, done| each(index, done.value));
+                lookup = refused;
+            }
+        }
+        let Some(mut table) = lent else { return };
+        while !table.is_empty() {
+            table.complete(true, &mut |index, done| each(index, done.value));
+        }
+        self.put_back(table);
     }
 
     /// Lends a table without lookups to `work`. A table in which lookups remain is dropped

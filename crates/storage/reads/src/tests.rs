@@ -409,6 +409,36 @@ fn a_blocking_lookup_does_all_its_rounds() {
 }
 
 #[test]
+fn many_pending_lookups_are_completed_and_each_has_its_own_result() {
+    for has_queue in [true, false] {
+        let (disk, source, budget, _) = setup(1);
+        disk.makes_no_queue.store(!has_queue, Relaxed);
+        let pool = ReadPool::new(&budget);
+        let lookups = |count: usize| -> Vec<Box<dyn PendingLookup>> {
+            let lookup = |at: usize| Rounds::boxed(&source, &disk, &[&[at % 200], &[7]]);
+            (0..count).map(|at| lookup(at) as Box<dyn PendingLookup>).collect()
+        };
+        for count in [0, 1, 2, 1000] {
+            let mut values = vec![None; count];
+            pool.complete_many(lookups(count), &mut |index, value| {
+                let value = value.expect("it is read").map(std::mem::take);
+                assert!(values[index].replace(value).is_none(), "{index} ends twice");
+            });
+            for (at, value) in values.into_iter().enumerate() {
+                assert_eq!(value, Some(Some(vec![(at % 200) as u8, 7])), "{at} of {count}");
+            }
+        }
+        assert_eq!(disk.queues.load(Relaxed), usize::from(has_queue));
+        if has_queue {
+            disk.fails.store(true, Relaxed);
+            let mut failed = 0;
+            pool.complete_many(lookups(10), &mut |_, value| failed += usize::from(value.is_err()));
+            assert_eq!(failed, 10);
+        }
+    }
+}
+
+#[test]
 fn long_reads_are_counted_and_short_ones_use_the_memory_of_the_thread() {
     let (disk, source, budget, _) = setup(1);
     let pool = ReadPool::new(&budget);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use device::{Device, FaultDevice, OperationKind};
-use engine::{Direction, Engine, KeyRange, Result, TryNext};
+use device::{Device, FaultDevice, Faults, OperationKind, SimulatedDisk};
+use engine::{Direction, Engine, Error, KeyRange, Result, TryNext};
 use reads::BlockingReads;
 
 use super::stores::{Bench, key, scan};
@@ -117,8 +117,52 @@ fn a_walk_that_must_not_wait_stays_where_it_is() -> Result<()> {
         assert_eq!(cursor.next()?, Some(expected), "pair {number}");
     }
     assert_eq!(cursor.try_next()?, TryNext::End);
-    assert_eq!(waited, 40);
-    cursor.seek(&key(57));
-    assert_eq!(cursor.next()?.map(|(key, _)| key.to_vec()), Some(key(57)));
+    // The walk has read 4, 8, 16 and 32 pairs together.
+    assert_eq!(waited, 4);
+    for number in [57, 3, 58] {
+        cursor.seek(&key(number));
+        assert_eq!(cursor.next()?.map(|(key, _)| key.to_vec()), Some(key(number)));
+    }
+    Ok(())
+}
+
+/// A walk reads no value twice, and a short walk few values that it does not return.
+#[test]
+fn a_walk_reads_each_value_once() {
+    let faults = FaultDevice::new(device::memory());
+    let (bench, pairs) = filled(Arc::clone(&faults) as Arc<dyn Device>);
+    bench.write_buffers().expect("memory takes it");
+    let reads = || faults.count(Some(OperationKind::Read));
+    let before = reads();
+    assert_eq!(scan(&bench.view(), KeyRange::all(), Direction::Forward), pairs);
+    assert_eq!(reads() - before, 40);
+    let before = reads();
+    let pin = bench.sequence.pin();
+    let mut cursor =
+        bench.store.scan(KeyRange::all(), Direction::Backward, pin).expect("the walk begins");
+    assert!(cursor.next().expect("memory reads").is_some());
+    assert!((1..=4).contains(&(reads() - before)), "{} reads", reads() - before);
+}
+
+/// A damaged value ends a walk at its pair, also if an earlier step has read it.
+#[test]
+fn a_walk_returns_the_pairs_before_a_damaged_one() -> Result<()> {
+    let disk = SimulatedDisk::new(1, Faults::none());
+    let (bench, pairs) = filled(disk.clone());
+    bench.write_buffers()?;
+    let values = &bench.store.shared.values;
+    let group = values.group(values.hash(&key(10)).position());
+    let open = group.state.lock().open.as_ref().map(|open| Arc::clone(&open.segment));
+    let place = open.expect("a segment with records").place;
+    disk.flip_bit("volume-0", values.volumes.offset(place) + 100, 3).expect("it is there");
+    let mut value = Vec::new();
+    let is_damaged = |key: &Vec<u8>| bench.store.get(key, &mut value).is_err();
+    let damaged = pairs.iter().map(|(key, _)| key).position(is_damaged).expect("one is damaged");
+    let mut cursor = bench.store.scan(KeyRange::all(), Direction::Forward, bench.sequence.pin())?;
+    for (key, value) in &pairs[..damaged] {
+        assert_eq!(cursor.next()?, Some((key.as_slice(), value.as_slice())));
+    }
+    assert!(matches!(cursor.next(), Err(Error::Corruption(at)) if at.file == "volume-0"));
+    assert_eq!(cursor.next()?, None);
     Ok(())
 }
