@@ -187,7 +187,7 @@ impl HashIndex {
 
     /// Loads the bucket that a key's chain is in, for its own sake.
     #[inline]
-    pub(crate) fn warm(&self, hash: KeyHash) -> u64 {
+    pub(crate) fn prefetch(&self, hash: KeyHash) -> u64 {
         let number = self.chain(hash).number(self.table.base_bits(), self.level());
         u64::from(self.table.bucket(number).control().level())
     }

@@ -24,12 +24,12 @@ pub(crate) mod disk_lookup;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod multi_read;
+mod prefetch;
 pub(crate) mod rmw;
 mod upsert;
 mod walk;
 mod walk_chunks;
 mod walk_versions;
-mod warm;
 
 use std::sync::atomic::Ordering::Acquire;
 

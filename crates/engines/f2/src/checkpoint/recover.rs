@@ -126,7 +126,7 @@ impl Rebuild {
 
     /// Leads chains to these records, unless they lead to later ones.
     fn lead(&self, heads: &[(KeyHash, LogAddress)]) {
-        let loaded = heads.iter().fold(0, |loaded, (hash, _)| loaded ^ self.index.warm(*hash));
+        let loaded = heads.iter().fold(0, |loaded, (hash, _)| loaded ^ self.index.prefetch(*hash));
         black_box(loaded);
         for (hash, address) in heads {
             self.index.restore(*hash, *address);

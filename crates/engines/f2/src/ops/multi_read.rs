@@ -15,7 +15,7 @@ use crate::store::Shared;
 /// Keys that are searched in memory under one protection; fewer if their values are long.
 const KEYS_AT_ONCE: usize = 64;
 /// Keys of a protection whose misses of the processor's caches overlap.
-const KEYS_WARMED_AT_ONCE: usize = 16;
+const KEYS_PREFETCHED: usize = 16;
 /// Bytes of values that are copied under one protection, or one value that is longer.
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
@@ -75,13 +75,13 @@ impl Shared {
     ) -> usize {
         let _guard = self.epochs.protect();
         let end = keys.len().min(first + KEYS_AT_ONCE);
-        for begin in (first..end).step_by(KEYS_WARMED_AT_ONCE) {
-            let some = &keys[begin..end.min(begin + KEYS_WARMED_AT_ONCE)];
-            let mut hashes = [KeyHash::default(); KEYS_WARMED_AT_ONCE];
+        for begin in (first..end).step_by(KEYS_PREFETCHED) {
+            let some = &keys[begin..end.min(begin + KEYS_PREFETCHED)];
+            let mut hashes = [KeyHash::default(); KEYS_PREFETCHED];
             let hashes = &mut hashes[..some.len()];
             hashes.iter_mut().zip(some).for_each(|(hash, key)| *hash = self.hash(key));
             if some.len() > 1 {
-                self.warm(hashes);
+                self.prefetch(hashes);
             }
             for (index, (key, hash)) in (begin..).zip(some.iter().zip(&*hashes)) {
                 if searched.values.len() >= VALUE_BYTES_MAX {

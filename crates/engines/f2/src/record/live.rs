@@ -76,7 +76,7 @@ impl<'a> Live<'a> {
     }
 
     /// Loads the record's first two cache lines, for their own sake.
-    pub(crate) fn warm(self) -> u64 {
+    pub(crate) fn prefetch(self) -> u64 {
         let second = self.0.get(CACHE_LINE_BYTES / WORD_BYTES);
         self.header().0 ^ second.map_or(0, |word| word.load(Ordering::Relaxed))
     }

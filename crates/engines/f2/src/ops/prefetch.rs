@@ -14,21 +14,21 @@ impl Shared {
     /// Loads the buckets and records of keys with these hashes into the processor's caches; it has
     /// no other effect. More than some twenty hashes gain no more: that number of misses overlaps.
     /// The caller is protected.
-    pub(crate) fn warm(&self, hashes: &[KeyHash]) {
-        let loaded = hashes.iter().fold(0, |loaded, hash| loaded ^ self.index.warm(*hash));
+    pub(crate) fn prefetch(&self, hashes: &[KeyHash]) {
+        let loaded = hashes.iter().fold(0, |loaded, hash| loaded ^ self.index.prefetch(*hash));
         black_box(loaded);
         let loaded = hashes.iter().fold(0, |loaded, hash| {
             let found = self.index.find(*hash);
-            loaded ^ found.map_or(0, |slot| self.warm_record(slot.address()))
+            loaded ^ found.map_or(0, |slot| self.prefetch_record(slot.address()))
         });
         black_box(loaded);
     }
 
-    fn warm_record(&self, address: LogAddress) -> u64 {
+    fn prefetch_record(&self, address: LogAddress) -> u64 {
         if address.is_cached() {
-            self.cache.live(address).warm()
+            self.cache.live(address).prefetch()
         } else if address >= self.log.head() {
-            self.log.live(address).warm()
+            self.log.live(address).prefetch()
         } else {
             0
         }
