@@ -4,7 +4,8 @@
 //! cargo run --release -p thermocline-f2 --example point_ops -- KEYS THREADS SECONDS [LOG_MIB [DIR]]
 //! ```
 //!
-//! Keys of 8 bytes drawn by Zipf's law (0.99), values of 100. Prints operations per second.
+//! Keys of 8 bytes drawn by Zipf's law (0.99), values of 100. Prints operations per second. The
+//! threads lock no keys, so an update may be lost if the old value was read from the device.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -8,7 +8,7 @@ use engine::{At, InOrder, Lookup, PendingLookup, Progress, ReadRequest, Result};
 use crate::address::LogAddress;
 use crate::key_hash::KeyHash;
 use crate::ops::disk_lookup::{self, Beyond, DiskLookup, InMemory};
-use crate::ops::rmw::WantsOld;
+use crate::ops::rmw::ReadForUpdate;
 use crate::ops::unordered;
 use crate::store::Shared;
 
@@ -18,7 +18,7 @@ struct Pending {
     key: Box<[u8]>,
     lookup: DiskLookup,
     /// Only for an update.
-    wanted: Option<WantsOld>,
+    needed: Option<ReadForUpdate>,
     read: [ReadRequest; 1],
 }
 
@@ -35,7 +35,7 @@ impl Shared {
         let hash = self.hash(key);
         match at {
             At::Newest => {}
-            At::ForUpdate => return self.look_up_old(hash, key, into),
+            At::ForUpdate => return self.lookup_for_update(hash, key, into),
             At::Pin(_) => return Err(unordered(InOrder::Snapshot)),
         }
         let guard = self.epochs.protect();
@@ -44,12 +44,12 @@ impl Shared {
         match looked {
             InMemory::Value => Ok(Lookup::Found),
             InMemory::Tombstone => Ok(Lookup::Absent),
-            InMemory::Beyond(beyond) => self.look_beyond(hash, beyond, key, into),
+            InMemory::Beyond(beyond) => self.lookup_on_disk(hash, beyond, key, into),
         }
     }
 
     #[cold]
-    fn look_beyond(
+    fn lookup_on_disk(
         self: &Arc<Self>,
         hash: KeyHash,
         beyond: Beyond,
@@ -61,7 +61,7 @@ impl Shared {
     }
 
     /// Looks up the value that an update is to replace.
-    fn look_up_old(
+    fn lookup_for_update(
         self: &Arc<Self>,
         hash: KeyHash,
         key: &[u8],
@@ -75,8 +75,8 @@ impl Shared {
             InMemory::Value => Ok(Lookup::Found),
             InMemory::Tombstone => Ok(Lookup::Absent),
             InMemory::Beyond(beyond) => {
-                let wanted = WantsOld { beyond, start };
-                self.begin_pending(wanted.lookup(hash), Some(wanted), key, into)
+                let needed = ReadForUpdate { beyond, start };
+                self.begin_pending(needed.lookup(hash), Some(needed), key, into)
             }
         }
     }
@@ -85,14 +85,14 @@ impl Shared {
     pub(crate) fn begin_pending(
         self: &Arc<Self>,
         mut lookup: DiskLookup,
-        wanted: Option<WantsOld>,
+        needed: Option<ReadForUpdate>,
         key: &[u8],
         into: &mut Vec<u8>,
     ) -> Result<Lookup> {
         Ok(match lookup.start(self, key, into)? {
             disk_lookup::Progress::Value => Lookup::Found,
             disk_lookup::Progress::Absent => Lookup::Absent,
-            disk_lookup::Progress::Read => Lookup::Pending(self.pending(lookup, wanted, key)),
+            disk_lookup::Progress::Read => Lookup::Pending(self.pending(lookup, needed, key)),
         })
     }
 
@@ -100,11 +100,11 @@ impl Shared {
     pub(crate) fn pending(
         self: &Arc<Self>,
         lookup: DiskLookup,
-        wanted: Option<WantsOld>,
+        needed: Option<ReadForUpdate>,
         key: &[u8],
     ) -> Box<dyn PendingLookup> {
         let read = [self.request(&lookup)];
-        Box::new(Pending { shared: Arc::clone(self), key: key.into(), lookup, wanted, read })
+        Box::new(Pending { shared: Arc::clone(self), key: key.into(), lookup, needed, read })
     }
 
     fn request(&self, lookup: &DiskLookup) -> ReadRequest {
@@ -127,14 +127,11 @@ impl PendingLookup for Pending {
         bytes: Result<&[u8]>,
         into: &mut Vec<u8>,
     ) -> Result<Progress> {
-        let Self { shared, key, lookup, wanted, read } = self;
+        let Self { shared, key, lookup, needed, read } = self;
         shared.lookup_reads.note_read(read[0].len);
-        let bytes = bytes.and_then(|bytes| {
-            // Otherwise memory could serve some lookups of a closed store.
-            shared.health.check_open()?;
-            Ok(bytes)
-        });
-        let progress = bytes.and_then(|bytes| lookup.resume(shared, key, bytes, into));
+        // Otherwise memory could serve some lookups of a closed store.
+        let is_open = shared.health.check_open();
+        let progress = is_open.and_then(|()| lookup.resume(shared, key, bytes, into));
         if progress == Ok(disk_lookup::Progress::Read) {
             *read = [shared.request(lookup)];
             return Ok(Progress::NextRound);
@@ -143,8 +140,8 @@ impl PendingLookup for Pending {
         shared.wake_upkeep();
         Ok(match progress? {
             disk_lookup::Progress::Value => {
-                if let Some(wanted) = wanted {
-                    shared.note_old_read(shared.hash(key), wanted);
+                if let Some(needed) = needed {
+                    shared.note_read_for_update(shared.hash(key), needed);
                 }
                 Progress::Found
             }
@@ -153,8 +150,8 @@ impl PendingLookup for Pending {
     }
 
     fn is_newest(&self) -> bool {
-        let Self { shared, key, wanted, .. } = self;
-        let is_unwritten = |wanted| shared.is_unwritten_since(shared.hash(key), key, wanted);
-        wanted.as_ref().is_some_and(is_unwritten)
+        let Self { shared, key, needed, .. } = self;
+        let is_unwritten = |needed| shared.is_unwritten_since(shared.hash(key), key, needed);
+        needed.as_ref().is_some_and(is_unwritten)
     }
 }

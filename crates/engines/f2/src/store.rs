@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     pub(crate) persisted: AtomicU64,
     /// The device, which the reads of pending lookups are done by.
     pub(crate) source: Arc<dyn ReadSource>,
-    /// The drivers of lookups of a typed store.
+    /// The drivers of lookups of a typed store, and of walks.
     pub(crate) reads: ReadPool,
     /// One compaction of each log at a time.
     pub(crate) compacting: Mutex<()>,
@@ -240,16 +240,5 @@ impl Updates for Store {
         room: &mut Reservation<'_>,
     ) -> Result<Updated> {
         self.shared.try_update(key, operator, seqno, room)
-    }
-}
-
-impl Store {
-    /// Atomically replaces the key's value by the result of `operator`, and waits for the device if
-    /// the old value is there. For a store without a database above it.
-    ///
-    /// # Errors
-    /// As [`Updates::try_update`]; the device's.
-    pub fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        self.shared.rmw(key, operator, seqno)
     }
 }

@@ -168,7 +168,7 @@ impl<K: Fixed, V: Fixed> Typed<K, V> {
     pub fn update(&self, key: K, initial: V, change: impl FnMut(&mut V)) -> Result<()> {
         let key = key.to_bytes();
         let mut updater = Updater { initial, change, problem: None };
-        self.store.shared.rmw_blocking(key.as_ref(), &mut updater)?;
+        self.store.shared.rmw(key.as_ref(), &mut updater)?;
         updater.problem.map_or(Ok(()), |problem| Err(problem.into()))
     }
 

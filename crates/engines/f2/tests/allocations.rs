@@ -5,6 +5,7 @@ use std::sync::Arc;
 use engine::{Change, Host, NoJournal, Operator, Sequence};
 use environment::Environment;
 use memory_budget::MemoryBudget;
+use reads::BlockingReads;
 use telemetry::Registry;
 use thermocline_f2::{Options, Store, Typed};
 use workers::{Order, Pool};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use conformance::resident::{self, Case, Churn, Watched};
+use conformance::session::KeyLocks;
 use conformance::{InFlight, LookupStart};
 use engine::{At, Change, Engine, Host};
 use memory_budget::MemoryBudget;
@@ -95,6 +96,7 @@ fn churn(mut watched: Watched<Store>, budget: u64) {
 
 struct Test {
     of: Use,
+    locks: KeyLocks,
     watched: Watched<Store>,
 }
 
@@ -111,7 +113,11 @@ impl Test {
             },
             Flaw::None | Flaw::Leaks => |host| Store::open(host, Options::default()),
         };
-        Self { of, watched: Watched::new(of.case, directory, WORKERS, open) }
+        Self {
+            of,
+            locks: KeyLocks::default(),
+            watched: Watched::new(of.case, directory, WORKERS, open),
+        }
     }
 
     fn store(&self) -> &Store {
@@ -141,12 +147,12 @@ impl Test {
 
     fn update(&self, number: u64) {
         let key = number.to_le_bytes();
-        let ticket = self.watched.sequence().begin();
         let mut operator = |old: Option<&[u8]>| {
             assert!(old.is_none_or(|old| old == value(number)), "key {number}");
             Change::Put(value(number).to_vec())
         };
-        self.store().rmw(&key, &mut operator, ticket.seqno()).expect("the update is taken");
+        let updated = self.locks.rmw(self.store(), self.watched.sequence(), &key, &mut operator);
+        updated.expect("the update is taken");
     }
 
     fn load(&self) {

@@ -19,7 +19,7 @@ use engine::{
     Updated, VALUE_BYTES_GUESSED, Wait,
 };
 use memory_budget::MemoryBudget;
-use reads::InFlightReads;
+use reads::{InFlightReads, ReadPool};
 use sync::locks::{RwLock, RwLockReadGuard};
 
 /// Key locks; a power of two.
@@ -41,8 +41,32 @@ impl KeyLocks {
     }
 
     /// Locks a key for writes whose order the engine decides.
-    pub fn share(&self, key: &[u8]) -> RwLockReadGuard<'_, ()> {
+    fn share(&self, key: &[u8]) -> RwLockReadGuard<'_, ()> {
         self.of(key).read()
+    }
+
+    /// Replaces a value by the result of `operator`, and waits for the device.
+    ///
+    /// # Errors
+    /// As [`Session::rmw`].
+    pub fn rmw(
+        &self,
+        engine: &dyn Engine,
+        sequence: &Sequence,
+        key: &[u8],
+        operator: &mut dyn Operator,
+    ) -> Result<()> {
+        let store = Store { engine, sequence, locks: self };
+        let reads = ReadPool::new(&Arc::new(MemoryBudget::new(u64::MAX)));
+        let mut value = Vec::new();
+        while let Some(lookup) = store.begin_update(key, operator)? {
+            let (is_found, lookup) = reads.complete_pending(lookup, &mut value)?;
+            let mut update = || operator.update(is_found.then_some(&value));
+            if store.write_newest(key, &mut update, &|| lookup.is_newest())? {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -100,11 +124,17 @@ struct Pending {
     operator: Option<Box<dyn Operator + Send>>,
 }
 
-/// The calls of one thread.
-pub struct Session<'e> {
+/// An engine, and the means to write its keys.
+#[derive(Clone, Copy)]
+struct Store<'e> {
     engine: &'e dyn Engine,
     sequence: &'e Sequence,
     locks: &'e KeyLocks,
+}
+
+/// The calls of one thread.
+pub struct Session<'e> {
+    store: Store<'e>,
     reads: InFlightReads<Pending>,
     /// Updates whose old value was not the newest, and lookups that found no room.
     again: Vec<Pending>,
@@ -129,7 +159,8 @@ impl<'e> Session<'e> {
     ) -> Self {
         assert!(engine.updates().is_some(), "the engine orders the writes of a key");
         let reads = InFlightReads::new(depth, budget);
-        Self { engine, sequence, locks, reads, again: Vec::new(), depth, tickets: 0 }
+        let store = Store { engine, sequence, locks };
+        Self { store, reads, again: Vec::new(), depth, tickets: 0 }
     }
 
     /// Returns the number of pending calls.
@@ -147,7 +178,7 @@ impl<'e> Session<'e> {
     /// # Errors
     /// As [`Engine::lookup`].
     pub fn get(&mut self, key: &[u8], into: &mut Vec<u8>) -> Result<Get> {
-        match self.engine.lookup(key, At::Newest, into)? {
+        match self.store.engine.lookup(key, At::Newest, into)? {
             Lookup::Found => Ok(Get::Found),
             Lookup::Absent => Ok(Get::Absent),
             Lookup::Pending(_) if self.is_full() => Ok(Get::Full),
@@ -162,7 +193,7 @@ impl<'e> Session<'e> {
     /// # Errors
     /// As [`Engine::reserve`] and [`Engine::apply`].
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(key, &Op::Put { key, value })
+        self.store.write(key, &Op::Put { key, value })
     }
 
     /// Deletes a key.
@@ -170,15 +201,7 @@ impl<'e> Session<'e> {
     /// # Errors
     /// The same.
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
-        self.write(key, &Op::Delete { key })
-    }
-
-    fn write(&self, key: &[u8], op: &Op<'_>) -> Result<()> {
-        let ops = std::slice::from_ref(op);
-        let mut room = reserve(self.engine, &Demand::Ops(ops))?;
-        let _shared = self.locks.share(key);
-        let number = self.sequence.begin();
-        self.engine.apply(ops, number.seqno(), &mut room)
+        self.store.write(key, &Op::Delete { key })
     }
 
     /// Replaces a value by the result of `operator`. The update is done, unless the old value is on
@@ -187,7 +210,7 @@ impl<'e> Session<'e> {
     /// # Errors
     /// The same, and as [`Engine::lookup`]. The operator is dropped then.
     pub fn rmw(&mut self, key: &[u8], mut operator: Box<dyn Operator + Send>) -> Result<Update> {
-        match self.begin_update(key, &mut *operator)? {
+        match self.store.begin_update(key, &mut *operator)? {
             None => Ok(Update::Done),
             Some(_) if self.is_full() => Ok(Update::Full(operator)),
             Some(lookup) => {
@@ -230,40 +253,12 @@ impl<'e> Session<'e> {
         Some(ticket)
     }
 
-    /// Updates the value in memory, or returns the lookup of the old value.
-    fn begin_update(
-        &self,
-        key: &[u8],
-        operator: &mut dyn Operator,
-    ) -> Result<Option<Box<dyn PendingLookup>>> {
-        let mut bytes_max = VALUE_BYTES_GUESSED;
-        let Some(updates) = self.engine.updates() else { return Ok(None) };
-        loop {
-            let mut room = reserve(self.engine, &Demand::Update { key, bytes_max })?;
-            let shared = self.locks.share(key);
-            let number = self.sequence.begin();
-            let updated = updates.try_update(key, operator, number.seqno(), &mut room)?;
-            drop((number, shared, room));
-            match updated {
-                Updated::Done => return Ok(None),
-                Updated::NeedsRoom { bytes } => bytes_max = bytes,
-                Updated::NeedsRead => {
-                    let looked_up = self.engine.lookup(key, At::ForUpdate, &mut Vec::new())?;
-                    // Otherwise another thread has brought the value to memory.
-                    if let Lookup::Pending(lookup) = looked_up {
-                        return Ok(Some(lookup));
-                    }
-                }
-            }
-        }
-    }
-
     /// Begins the updates again whose old value was not the newest.
     fn begin_again(&mut self, each: &mut EachCompleted<'_>) -> usize {
         let mut count = 0;
         for mut pending in std::mem::take(&mut self.again) {
             let Some(operator) = &mut pending.operator else { continue };
-            match self.begin_update(&pending.key, &mut **operator) {
+            match self.store.begin_update(&pending.key, &mut **operator) {
                 Ok(None) => {
                     count += 1;
                     each(pending.ticket, Ok(Completed::Updated));
@@ -283,7 +278,7 @@ impl<'e> Session<'e> {
     }
 
     fn complete_some(&mut self, waits: bool, each: &mut EachCompleted<'_>) -> usize {
-        let Self { engine, sequence, locks, reads, again, .. } = self;
+        let Self { store, reads, again, .. } = self;
         let before = again.len();
         let count = reads.complete(waits, &mut |mut pending, done| {
             let Some(operator) = &mut pending.operator else {
@@ -292,12 +287,8 @@ impl<'e> Session<'e> {
             };
             let is_done = done.value.and_then(|old| {
                 let is_newest = || done.lookup.is_newest();
-                let update = |operator: &mut dyn Operator| {
-                    operator.update(old.as_ref().map(|old| old.as_slice()))
-                };
-                let mut update = || update(&mut **operator);
-                let key = &*pending.key;
-                write_newest((*engine, sequence), locks.of(key), key, &mut update, &is_newest)
+                let mut update = || operator.update(old.as_ref().map(|old| old.as_slice()));
+                store.write_newest(&pending.key, &mut update, &is_newest)
             });
             match is_done {
                 Ok(true) => each(pending.ticket, Ok(Completed::Updated)),
@@ -309,40 +300,78 @@ impl<'e> Session<'e> {
     }
 }
 
-/// Reserves room for a write, and waits for it.
-fn reserve<'e>(engine: &'e dyn Engine, demand: &Demand<'_>) -> Result<Reservation<'e>> {
-    Ok(engine.reserve(demand, Wait::Yes)?.unwrap_or_else(Reservation::uncounted))
-}
+impl<'e> Store<'e> {
+    /// Reserves room for a write, and waits for it.
+    fn reserve(&self, demand: &Demand<'_>) -> Result<Reservation<'e>> {
+        let room = self.engine.reserve(demand, Wait::Yes)?;
+        Ok(room.unwrap_or_else(Reservation::uncounted))
+    }
 
-/// Writes the result of an update, if its old value is the newest. Returns whether it was.
-fn write_newest(
-    (engine, sequence): (&dyn Engine, &Sequence),
-    lock: &RwLock<()>,
-    key: &[u8],
-    update: &mut dyn FnMut() -> Change,
-    is_newest: &dyn Fn() -> bool,
-) -> Result<bool> {
-    let mut bytes_max = VALUE_BYTES_GUESSED;
-    loop {
-        let mut room = reserve(engine, &Demand::Update { key, bytes_max })?;
-        let _locked = lock.write();
-        if !is_newest() {
-            return Ok(false);
+    fn write(&self, key: &[u8], op: &Op<'_>) -> Result<()> {
+        let ops = std::slice::from_ref(op);
+        let mut room = self.reserve(&Demand::Ops(ops))?;
+        let _shared = self.locks.share(key);
+        let number = self.sequence.begin();
+        self.engine.apply(ops, number.seqno(), &mut room)
+    }
+
+    /// Updates the value in memory, or returns the lookup of the old value.
+    fn begin_update(
+        &self,
+        key: &[u8],
+        operator: &mut dyn Operator,
+    ) -> Result<Option<Box<dyn PendingLookup>>> {
+        let mut bytes_max = VALUE_BYTES_GUESSED;
+        let Some(updates) = self.engine.updates() else { return Ok(None) };
+        loop {
+            let mut room = self.reserve(&Demand::Update { key, bytes_max })?;
+            let shared = self.locks.share(key);
+            let number = self.sequence.begin();
+            let updated = updates.try_update(key, operator, number.seqno(), &mut room)?;
+            drop((number, shared, room));
+            match updated {
+                Updated::Done => return Ok(None),
+                Updated::NeedsRoom { bytes } => bytes_max = bytes,
+                Updated::NeedsRead => {
+                    let looked_up = self.engine.lookup(key, At::ForUpdate, &mut Vec::new())?;
+                    // Otherwise another thread has brought the value to memory.
+                    if let Lookup::Pending(lookup) = looked_up {
+                        return Ok(Some(lookup));
+                    }
+                }
+            }
         }
-        let change = update();
-        let op = match &change {
-            Change::Put(value) => Op::Put { key, value },
-            Change::Delete => Op::Delete { key },
-            Change::Keep => return Ok(true),
-        };
-        let bytes = op.value().map_or(0, |value| value.len() as u64);
-        if bytes > bytes_max {
-            bytes_max = bytes;
-            continue;
+    }
+
+    /// Writes the result of an update, if its old value is the newest. Returns whether it was.
+    fn write_newest(
+        &self,
+        key: &[u8],
+        update: &mut dyn FnMut() -> Change,
+        is_newest: &dyn Fn() -> bool,
+    ) -> Result<bool> {
+        let mut bytes_max = VALUE_BYTES_GUESSED;
+        loop {
+            let mut room = self.reserve(&Demand::Update { key, bytes_max })?;
+            let _locked = self.locks.of(key).write();
+            if !is_newest() {
+                return Ok(false);
+            }
+            let change = update();
+            let op = match &change {
+                Change::Put(value) => Op::Put { key, value },
+                Change::Delete => Op::Delete { key },
+                Change::Keep => return Ok(true),
+            };
+            let bytes = op.value().map_or(0, |value| value.len() as u64);
+            if bytes > bytes_max {
+                bytes_max = bytes;
+                continue;
+            }
+            let number = self.sequence.begin();
+            self.engine.apply(&[op], number.seqno(), &mut room)?;
+            return Ok(true);
         }
-        let number = sequence.begin();
-        engine.apply(&[op], number.seqno(), &mut room)?;
-        return Ok(true);
     }
 }
 

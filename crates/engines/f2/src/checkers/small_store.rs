@@ -15,6 +15,7 @@ use telemetry::Registry;
 use workers::{HandCranked, Order, Pool};
 
 use crate::address::LogAddress;
+use crate::ops::rmw::Advanced;
 use crate::store::Shared;
 use crate::{Options, Store};
 
@@ -98,8 +99,9 @@ impl SmallStore {
     /// Adds one to [`KEY`]. Reserves nothing: `hybrid_log/models/reserve.rs` has the models of
     /// that.
     pub(crate) fn count_up(&self) {
-        let room = |_| Ok(Reservation::uncounted());
-        self.shared().rmw_with_room(KEY, &mut Add, room, || ()).expect("it is taken");
+        let room = Reservation::uncounted();
+        let advanced = self.shared().rmw_up_to_device(KEY, &mut Add, &mut Vec::new(), &room);
+        assert!(matches!(advanced, Ok(Advanced::Done)), "memory has the old value");
     }
 
     /// Returns the number that [`KEY`] has been counted up to, if it is there.

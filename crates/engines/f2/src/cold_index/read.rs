@@ -17,8 +17,8 @@ pub(crate) enum Lookup {
     /// The same from a digest. Its caller counts the digest ([`super::Digests::note_found`]) unless
     /// the lookup is abandoned and made again.
     ByDigest,
-    /// This record has them; [`ColdIndex::judge`] reads them from it. Its chunk was the present one
-    /// during the lookup, which is all that absence needs.
+    /// This record has them; [`ColdIndex::addresses_in`] reads them from it. Its chunk was the
+    /// present one during the lookup, which is all that absence needs.
     OnDisk(RecordRead),
 }
 
@@ -37,15 +37,23 @@ impl ColdIndex {
     /// Damage with its place; the storage's.
     #[cfg(test)]
     pub(crate) fn find(&self, position: Position, into: &mut Vec<LogAddress>) -> Result<()> {
-        match self.look(position, into)? {
-            Lookup::Known => Ok(()),
-            Lookup::ByDigest => {
-                self.digests.note_found(1);
-                Ok(())
-            }
-            Lookup::OnDisk(read) => {
-                let address = read.address();
-                read.run(|stored| self.judge_read(position, address, stored, into))?
+        loop {
+            match self.look(position, into)? {
+                Lookup::Known => return Ok(()),
+                Lookup::ByDigest => {
+                    self.digests.note_found(1);
+                    return Ok(());
+                }
+                Lookup::OnDisk(read) => {
+                    let address = read.address();
+                    let found = self.log.read_stored(read.wanted(), |stored| {
+                        self.note_chunk_read(position, address, stored, into)
+                    })?;
+                    // [N3]
+                    if let Some(found) = found {
+                        return found;
+                    }
+                }
             }
         }
     }
@@ -71,7 +79,7 @@ impl ColdIndex {
             drop(guard);
             match from {
                 CopiedFrom::Memory => {
-                    self.judge(position, word.address(), &copy.stored(), into)?;
+                    self.addresses_in(position, word.address(), &copy.stored(), into)?;
                     return Ok(Lookup::Known);
                 }
                 CopiedFrom::Disk => {
@@ -91,7 +99,7 @@ impl ColdIndex {
     ///
     /// # Errors
     /// Damage with its place.
-    pub(crate) fn judge(
+    pub(crate) fn addresses_in(
         &self,
         position: Position,
         address: LogAddress,
@@ -112,7 +120,7 @@ impl ColdIndex {
     ///
     /// # Errors
     /// Damage with its place.
-    pub(crate) fn judge_read(
+    pub(crate) fn note_chunk_read(
         &self,
         position: Position,
         address: LogAddress,
@@ -120,7 +128,7 @@ impl ColdIndex {
         into: &mut Vec<LogAddress>,
     ) -> Result<()> {
         self.digests.note_read();
-        self.judge(position, address, stored, into)
+        self.addresses_in(position, address, stored, into)
     }
 
     /// Keeps the digest of a chunk that was read at `address`, if it still is the present one.

@@ -3,31 +3,33 @@
 use std::sync::Arc;
 
 use codec::Corruption;
-use device::{Buffer, File};
+use device::File;
 use engine::{ReadRequest, ReadSource, Result};
 
+#[cfg(test)]
+use super::Wanted;
 use super::segments::Segment;
 use super::{BLOCK_BYTES, HybridLog, LengthGuess};
 use crate::address::LogAddress;
 use crate::record::{Damage, HEAD_BYTES, Stored};
 
-/// A read of one record: the bytes to fetch, and the check of the fetched ones. It keeps the
+/// A read of one record: the bytes to read, and their check. It keeps the
 /// segment's file open, so a truncation meanwhile does no harm.
 pub(crate) struct RecordRead {
     segment: Arc<Segment>,
     address: LogAddress,
     /// Bytes that the record may have: to the end of its page, or to the end of the written part.
     room: usize,
-    /// Bytes from the record's beginning that are fetched.
+    /// Bytes from the record's beginning that are read.
     bytes: usize,
     /// Learns the length, if that was not known.
     guess: Option<Arc<LengthGuess>>,
 }
 
-/// The result of a fetch.
+/// The result of a read.
 pub(crate) enum Fetched<'a> {
     Record(Stored<'a>),
-    /// The record is longer than was guessed; fetch again.
+    /// The record is longer than was guessed; read again.
     Longer,
 }
 
@@ -61,21 +63,6 @@ impl HybridLog {
         Ok(Some(RecordRead { segment, address, room, bytes, guess }))
     }
 
-    /// Reads and verifies the record at `address` and hands it to `with`. `None`: the log was
-    /// truncated beyond it. One read of the device, mostly; blocks, so the caller is not
-    /// protected.
-    ///
-    /// # Errors
-    /// Damage with its place; the storage's.
-    pub(crate) fn read_stored<T>(
-        &self,
-        address: LogAddress,
-        with: impl FnOnce(&Stored<'_>) -> T,
-    ) -> Result<Option<T>> {
-        let Some(read) = self.record_read(address)? else { return Ok(None) };
-        Ok(Some(read.run(with)?))
-    }
-
     /// Returns the damage at `address`, with its place.
     pub(crate) fn damage(&self, address: LogAddress, damage: Damage) -> Corruption {
         let number = self.geometry.segment(address);
@@ -90,6 +77,13 @@ impl RecordRead {
     /// The address at which the record begins.
     pub(crate) fn address(&self) -> LogAddress {
         self.address
+    }
+
+    /// Returns the record that it reads, with its length if that is known.
+    #[cfg(test)]
+    pub(crate) fn wanted(&self) -> Wanted<()> {
+        let bytes = self.guess.is_none().then_some(self.bytes);
+        Wanted { bytes, ..self.address.into() }
     }
 
     /// Returns the range of the segment's file that is to be read from `source`.
@@ -118,30 +112,6 @@ impl RecordRead {
         (end - self.first().get()) as usize
     }
 
-    /// Reads and verifies the record, and hands it to `with`. One read of the device, two if the
-    /// record is longer than was guessed; blocks, so the caller is not protected.
-    ///
-    /// # Errors
-    /// Damage with its place; the storage's.
-    pub(crate) fn run<T>(mut self, with: impl FnOnce(&Stored<'_>) -> T) -> Result<T> {
-        loop {
-            let buffer = self.fetch()?;
-            if let Fetched::Record(stored) = self.judge(&buffer)? {
-                return Ok(with(&stored));
-            }
-        }
-    }
-
-    /// Reads the bytes that [`RecordRead::judge`] needs. Blocks, so the caller is not protected.
-    ///
-    /// # Errors
-    /// The storage's.
-    pub(crate) fn fetch(&self) -> Result<Buffer> {
-        let mut buffer = Buffer::zeroed(self.len());
-        self.segment.read(self.first(), &mut buffer)?;
-        Ok(buffer)
-    }
-
     /// The block in which the record begins.
     pub(super) fn first(&self) -> LogAddress {
         LogAddress::new(self.address.get() / BLOCK_BYTES * BLOCK_BYTES)
@@ -150,8 +120,9 @@ impl RecordRead {
     /// Verifies the bytes that were read.
     ///
     /// # Errors
-    /// Damage with its place.
-    pub(crate) fn judge<'a>(&mut self, fetched: &'a [u8]) -> Result<Fetched<'a>> {
+    /// The failure of the read; damage with its place.
+    pub(crate) fn check<'a>(&mut self, fetched: Result<&'a [u8]>) -> Result<Fetched<'a>> {
+        let fetched = fetched.map_err(|error| self.segment.read_error(self.first(), error))?;
         let skipped = (self.address.get() - self.first().get()) as usize;
         let record = fetched.get(skipped..).unwrap_or_default();
         let damaged = |damage| self.segment.damage(self.address, damage);

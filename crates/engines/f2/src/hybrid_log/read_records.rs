@@ -54,6 +54,12 @@ pub(crate) struct Wanted<P> {
     pub(crate) payload: P,
 }
 
+impl From<LogAddress> for Wanted<()> {
+    fn from(address: LogAddress) -> Self {
+        Self { address, bytes: None, payload: () }
+    }
+}
+
 /// The callback of each record; `None`: the log was truncated beyond it.
 pub(crate) type WithRecord<'a, P> = dyn FnMut(P, Option<&Stored<'_>>) -> Result<()> + 'a;
 
@@ -134,7 +140,7 @@ impl<P: Copy> RangeReader<(RecordRead, P)> for Records<'_, P> {
         bytes: Result<RangeBytes<'_>>,
     ) -> Result<Option<RangeRead<(RecordRead, P)>>> {
         // The record may be longer than was guessed, and still be in the span.
-        match read.judge(bytes?.and_more)? {
+        match read.check(bytes.map(|bytes| bytes.and_more))? {
             Fetched::Record(stored) => (self.with)(payload, Some(&stored)).map(|()| None),
             Fetched::Longer => Ok((!self.is_stopping()).then(|| range_of(read, payload))),
         }
@@ -194,6 +200,25 @@ impl HybridLog {
         let RecordReads { pool, source, .. } = &*self.record_reads;
         pool.read_batch(source, self.batch(), &mut records)?;
         Ok(records.is_whole)
+    }
+
+    /// Reads and verifies one record and hands it to `with`. `None`: the log was truncated beyond
+    /// it. One read of the device, two if the record is longer than was guessed; blocks, so the
+    /// caller is not protected.
+    ///
+    /// # Errors
+    /// Damage with its place; the storage's.
+    pub(crate) fn read_stored<T>(
+        &self,
+        wanted: impl Into<Wanted<()>>,
+        mut with: impl FnMut(&Stored<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let mut result = None;
+        self.fetch(vec![wanted.into()], &StopToken::default(), &mut |(), stored| {
+            result = stored.map(&mut with);
+            Ok(())
+        })?;
+        Ok(result)
     }
 
     /// Returns the limits of a batch.

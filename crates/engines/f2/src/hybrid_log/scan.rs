@@ -196,7 +196,8 @@ impl Scan {
                 None => &mut *page,
                 Some(number) => &mut self.ahead[number],
             };
-            read.segment.judge_read(read.from, completion.result)?;
+            let failed = |error: device::Error| read.segment.read_error(read.from, error.into());
+            completion.result.map_err(failed)?;
             read.bytes = completion.buffer;
         }
         Ok(())

@@ -392,19 +392,16 @@ impl Segment {
         self.begin.plus(self.written.load(Acquire).saturating_sub(BLOCK_BYTES))
     }
 
-    pub(super) fn read(&self, from: LogAddress, into: &mut [u8]) -> Result<()> {
-        self.judge_read(from, self.file.read_at(self.offset(from), into))
-    }
-
-    /// Judges the result of a read of the bytes that begin at `from`.
-    pub(super) fn judge_read(&self, from: LogAddress, read: device::Result<()>) -> Result<()> {
-        match read {
+    /// Returns the error of a read of the bytes that begin at `from`, which has failed with
+    /// `error`.
+    pub(super) fn read_error(&self, from: LogAddress, error: Error) -> Error {
+        match error {
             // A file that is shorter than it was is damaged, whatever took its end.
-            Err(device::Error::UnexpectedEnd { .. }) => {
+            Error::Device(device::Error::UnexpectedEnd { .. }) => {
                 let what = "a segment is cut short";
-                Err(Corruption::new(what, self.offset(from)).at(&self.name, 0).into())
+                Corruption::new(what, self.offset(from)).at(&self.name, 0).into()
             }
-            other => Ok(other?),
+            error => error,
         }
     }
 

@@ -18,8 +18,7 @@
 //!    the chain continues.
 //! 2. A [`DiskLookup`] continues from there: [`DiskLookup::start`], then [`DiskLookup::resume`]
 //!    with the bytes of the read that it requests, until it has ended.
-//! 3. A driver of the crate `reads` does the reads of a lookup that is pending (`lookup`). A walk
-//!    and a blocking update do them in sequence ([`DiskLookup::run`]).
+//! 3. A driver of the crate `reads` does the reads of a lookup that is pending (`lookup`).
 //!
 //! # Invariants
 //! - L1. Between two steps nothing is protected, and a lookup holds nothing that only protection
@@ -164,7 +163,7 @@ impl DiskLookup {
 
     /// The read that it requests, after [`Progress::Read`].
     pub(crate) fn read(&self) -> &RecordRead {
-        self.read.as_ref().expect("a look-up that was started wants a read")
+        self.read.as_ref().expect("a lookup that was started has a read")
     }
 
     /// Continues as far as it can without the device. The caller is not protected, here and below.
@@ -191,20 +190,20 @@ impl DiskLookup {
         }
     }
 
-    /// Continues with the bytes that were read.
+    /// Continues with the bytes that were read, or with the failure of the read.
     ///
     /// # Errors
-    /// The same.
+    /// The same; the failure.
     pub(crate) fn resume(
         &mut self,
         shared: &Shared,
         key: &[u8],
-        fetched: &[u8],
+        fetched: Result<&[u8]>,
         into: &mut Vec<u8>,
     ) -> Result<Progress> {
         let read = self.read.as_mut().expect("a lookup is resumed with its read");
         let address = read.address();
-        let Fetched::Record(stored) = read.judge(fetched)? else { return Ok(Progress::Read) };
+        let Fetched::Record(stored) = read.check(fetched)? else { return Ok(Progress::Read) };
         self.count_digests(shared);
         let progress = match self.at {
             At::HotRecord | At::ColdRecord if stored.key == key => {
@@ -222,7 +221,7 @@ impl DiskLookup {
             At::Chunk => {
                 let position = shared.index.position(self.hash);
                 let cold = shared.cold_log();
-                cold.index.judge_read(position, address, &stored, &mut self.named)?;
+                cold.index.note_chunk_read(position, address, &stored, &mut self.named)?;
                 self.search_cold(shared, key, false, into)?
             }
         };
@@ -230,25 +229,6 @@ impl DiskLookup {
             self.count_digests(shared);
         }
         Ok(progress)
-    }
-
-    /// Does all its reads in sequence; the value replaces the content of `into`. Blocks.
-    ///
-    /// # Errors
-    /// Damage with its place; the storage's; the store was closed.
-    pub(crate) fn run(mut self, shared: &Shared, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        let mut progress = self.start(shared, key, into)?;
-        let needs_device = progress == Progress::Read;
-        while progress == Progress::Read {
-            let fetched = self.read().fetch()?;
-            shared.lookup_reads.note_read(fetched.len());
-            progress = self.resume(shared, key, &fetched, into)?;
-        }
-        if needs_device {
-            shared.lookup_reads.note_end();
-            shared.wake_upkeep();
-        }
-        Ok(progress == Progress::Value)
     }
 
     fn wants(&mut self, at: At, read: RecordRead) -> Progress {

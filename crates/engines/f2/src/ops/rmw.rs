@@ -15,6 +15,7 @@
 //! ([`engine::At::ForUpdate`]), excludes other writes of the key, and checks the same of the chain
 //! before it writes ([`Shared::is_unwritten_since`]).
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
 use engine::{
@@ -51,7 +52,7 @@ type Tried = std::result::Result<Attempt, PageFull>;
 pub(crate) enum Advanced {
     Done,
     /// The device has to be read for the old value; nothing has changed.
-    NeedsRead(WantsOld),
+    NeedsRead(ReadForUpdate),
     /// The new value has this many bytes, for which there is no room; nothing has changed.
     NeedsRoom(u64),
 }
@@ -59,12 +60,12 @@ pub(crate) enum Advanced {
 /// The same of a part in memory.
 enum InMemory {
     Done,
-    Beyond(WantsOld),
+    Beyond(ReadForUpdate),
     NeedsRoom(u64),
 }
 
 /// The end of an update with an old value that was looked up.
-pub(crate) enum WithOld {
+pub(crate) enum AfterLookup {
     Done,
     /// Another write came first: the update begins again.
     Lost,
@@ -73,13 +74,13 @@ pub(crate) enum WithOld {
 }
 
 /// A read-modify-write that needs the old value from disk, and the moment at which it began.
-pub(crate) struct WantsOld {
+pub(crate) struct ReadForUpdate {
     pub(crate) beyond: Beyond,
     /// The value of `SAFE_READ_ONLY` then.
     pub(crate) start: LogAddress,
 }
 
-impl WantsOld {
+impl ReadForUpdate {
     /// The lookup that finds it. A copy of it would be cut off immediately.
     pub(crate) fn lookup(&self, hash: KeyHash) -> DiskLookup {
         DiskLookup::new(hash, self.beyond, false)
@@ -87,70 +88,42 @@ impl WantsOld {
 }
 
 impl Shared {
-    /// Does a read-modify-write that the store numbers itself. Waits for room and for the device.
-    pub(crate) fn rmw_blocking(&self, key: &[u8], operator: &mut dyn Operator) -> Result<()> {
-        self.rmw_numbered(key, operator, || self.host.sequence.begin())
-    }
-
-    /// Replaces the key's value by the result of `operator`. Waits for room and for the device.
-    pub(crate) fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        if seqno <= self.persisted() {
-            return self.check_rmw(key);
-        }
-        self.rmw_numbered(key, operator, || ())
-    }
-
-    /// The same: each attempt to write is made with the number that `number` takes.
-    pub(crate) fn rmw_numbered<T>(
-        &self,
-        key: &[u8],
-        operator: &mut dyn Operator,
-        number: impl Fn() -> T,
-    ) -> Result<()> {
-        let room = |bytes_max| self.room_to_update(key, bytes_max);
-        self.rmw_with_room(key, operator, room, number)
-    }
-
-    /// The same: each attempt has the room that `room` returns for the bytes of a value.
-    pub(crate) fn rmw_with_room<'r, T>(
-        &self,
-        key: &[u8],
-        operator: &mut dyn Operator,
-        room: impl Fn(u64) -> Result<Reservation<'r>>,
-        number: impl Fn() -> T,
-    ) -> Result<()> {
+    /// Replaces the key's value by the result of `operator`, in a store that numbers its writes
+    /// itself and whose keys are not locked. An old value that was read from the device is replaced
+    /// only if no other write of the key came first. Waits for room and for the device.
+    pub(crate) fn rmw(self: &Arc<Self>, key: &[u8], operator: &mut dyn Operator) -> Result<()> {
         let hash = self.hash(key);
         let mut value = Scratch::take();
         let mut bytes_max = VALUE_BYTES_GUESSED;
         loop {
-            let granted = room(bytes_max)?;
-            let held = number();
-            let advanced = self.rmw_up_to_device(key, operator, &mut value, &granted)?;
-            drop(held);
-            let wanted = match advanced {
+            let room = self.room_to_update(key, bytes_max)?;
+            let number = self.host.sequence.begin();
+            let advanced = self.rmw_up_to_device(key, operator, &mut value, &room)?;
+            // Nothing is held during a read of the device.
+            drop((number, room));
+            let needed = match advanced {
                 Advanced::Done => return Ok(()),
                 Advanced::NeedsRoom(bytes) => {
                     bytes_max = bytes_max.max(bytes);
                     continue;
                 }
-                Advanced::NeedsRead(wanted) => wanted,
+                Advanced::NeedsRead(needed) => needed,
             };
-            // Nothing is reserved during a read of the device.
-            drop(granted);
-            let present = wanted.lookup(hash).run(self, key, &mut value)?;
-            let old = present.then_some(value.as_slice());
-            let granted = room(bytes_max)?;
-            let _held = number();
-            match self.rmw_with_old(hash, key, operator, &wanted, old, &granted)? {
-                WithOld::Done => return Ok(()),
-                WithOld::Lost => {}
-                WithOld::NeedsRoom(bytes) => bytes_max = bytes_max.max(bytes),
+            let lookup = self.begin_pending(needed.lookup(hash), None, key, &mut value)?;
+            let is_found = self.reads.complete(lookup, &mut value)?;
+            let old = is_found.then_some(value.as_slice());
+            let room = self.room_to_update(key, bytes_max)?;
+            let _number = self.host.sequence.begin();
+            match self.update_after_lookup(hash, key, operator, &needed, old, &room)? {
+                AfterLookup::Done => return Ok(()),
+                AfterLookup::Lost => {}
+                AfterLookup::NeedsRoom(bytes) => bytes_max = bytes_max.max(bytes),
             }
         }
     }
 
     /// Reserves room for a new value of the key.
-    pub(crate) fn room_to_update(&self, key: &[u8], bytes_max: u64) -> Result<Reservation<'_>> {
+    fn room_to_update(&self, key: &[u8], bytes_max: u64) -> Result<Reservation<'_>> {
         self.check_rmw(key)?;
         let room = self.reserve(&Demand::Update { key, bytes_max }, Wait::Yes)?;
         Ok(room.unwrap_or_else(Reservation::uncounted))
@@ -187,39 +160,44 @@ impl Shared {
         let hash = self.hash(key);
         let mut lost = 0;
         loop {
-            let wanted = match self.rmw_in_memory(hash, key, operator, value, room, &mut lost)? {
+            let needed = match self.rmw_in_memory(hash, key, operator, value, room, &mut lost)? {
                 InMemory::Done => return Ok(Advanced::Done),
                 InMemory::NeedsRoom(bytes) => return Ok(Advanced::NeedsRoom(bytes)),
-                InMemory::Beyond(wanted) => wanted,
+                InMemory::Beyond(needed) => needed,
             };
-            let mut lookup = wanted.lookup(hash);
+            let mut lookup = needed.lookup(hash);
             let old = match lookup.start(self, key, value)? {
-                Progress::Read => return Ok(Advanced::NeedsRead(wanted)),
+                Progress::Read => return Ok(Advanced::NeedsRead(needed)),
                 Progress::Value => Some(value.as_slice()),
                 Progress::Absent => None,
             };
-            match self.rmw_with_old(hash, key, operator, &wanted, old, room)? {
-                WithOld::Done => return Ok(Advanced::Done),
-                WithOld::NeedsRoom(bytes) => return Ok(Advanced::NeedsRoom(bytes)),
-                WithOld::Lost if has_used_up(room, &mut lost) => {
+            match self.update_after_lookup(hash, key, operator, &needed, old, room)? {
+                AfterLookup::Done => return Ok(Advanced::Done),
+                AfterLookup::NeedsRoom(bytes) => return Ok(Advanced::NeedsRoom(bytes)),
+                AfterLookup::Lost if has_used_up(room, &mut lost) => {
                     return Ok(Advanced::NeedsRoom(VALUE_BYTES_GUESSED));
                 }
-                WithOld::Lost => {}
+                AfterLookup::Lost => {}
             }
         }
     }
 
     /// Counts an old value that was read from disk.
-    pub(crate) fn note_old_read(&self, hash: KeyHash, wanted: &WantsOld) {
-        self.note_disk_read(hash, wanted.beyond.chain.log_head);
+    pub(crate) fn note_read_for_update(&self, hash: KeyHash, needed: &ReadForUpdate) {
+        self.note_disk_read(hash, needed.beyond.chain.log_head);
     }
 
     /// Returns whether the key was not written since it was looked up. The caller keeps writes of
     /// the key out, and is not protected. [O4]
-    pub(crate) fn is_unwritten_since(&self, hash: KeyHash, key: &[u8], wanted: &WantsOld) -> bool {
+    pub(crate) fn is_unwritten_since(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        needed: &ReadForUpdate,
+    ) -> bool {
         let _guard = self.epochs.protect();
         let head = self.index.find(hash).map_or(LogAddress::NONE, |slot| slot.address());
-        self.has_nothing_since(head, key, wanted)
+        self.has_nothing_since(head, key, needed)
     }
 
     /// Whether a read-modify-write of `key` may begin.
@@ -249,7 +227,7 @@ impl Shared {
                 }
                 Attempt::Lost => {}
                 Attempt::Beyond(beyond) => {
-                    return Ok(InMemory::Beyond(WantsOld { beyond, start }));
+                    return Ok(InMemory::Beyond(ReadForUpdate { beyond, start }));
                 }
                 Attempt::NeedsRoom(bytes) => return Ok(InMemory::NeedsRoom(bytes)),
                 Attempt::TooLong(error) => return Err(error),
@@ -258,31 +236,31 @@ impl Shared {
     }
 
     /// Continues with the old value, if the key has one.
-    pub(crate) fn rmw_with_old(
+    pub(crate) fn update_after_lookup(
         &self,
         hash: KeyHash,
         key: &[u8],
         operator: &mut dyn Operator,
-        wanted: &WantsOld,
+        needed: &ReadForUpdate,
         old: Option<&[u8]>,
         room: &Reservation<'_>,
-    ) -> Result<WithOld> {
+    ) -> Result<AfterLookup> {
         if old.is_some() {
-            self.note_old_read(hash, wanted);
+            self.note_read_for_update(hash, needed);
         }
         let change = operator.update(old);
         if change == Change::Keep {
-            return Ok(WithOld::Done);
+            return Ok(AfterLookup::Done);
         }
         // The level may have changed since room was reserved.
         if old.is_none() && matches!(change, Change::Put(_)) {
             self.check_new_value()?;
         }
-        match self.with_room(room, || self.insert_if_none(hash, key, wanted, &change, room))? {
-            Attempt::Done => Ok(WithOld::Done),
+        match self.with_room(room, || self.insert_if_none(hash, key, needed, &change, room))? {
+            Attempt::Done => Ok(AfterLookup::Done),
             Attempt::TooLong(error) => Err(error),
-            Attempt::NeedsRoom(bytes) => Ok(WithOld::NeedsRoom(bytes)),
-            Attempt::Lost | Attempt::Beyond(_) => Ok(WithOld::Lost),
+            Attempt::NeedsRoom(bytes) => Ok(AfterLookup::NeedsRoom(bytes)),
+            Attempt::Lost | Attempt::Beyond(_) => Ok(AfterLookup::Lost),
         }
     }
 
@@ -342,12 +320,12 @@ impl Shared {
         &self,
         hash: KeyHash,
         key: &[u8],
-        wanted: &WantsOld,
+        needed: &ReadForUpdate,
         change: &Change,
         room: &Reservation<'_>,
     ) -> Tried {
         let slot = self.index.find_or_create(hash);
-        if !self.has_nothing_since(slot.address(), key, wanted) {
+        if !self.has_nothing_since(slot.address(), key, needed) {
             return Ok(Attempt::Lost);
         }
         self.append((slot, hash), key, change, room, |_| false)
@@ -355,15 +333,15 @@ impl Shared {
 
     /// Returns whether the chain that begins at `head` has no record of the key that was linked
     /// since. The caller is protected since before it read `head`. [O4]
-    fn has_nothing_since(&self, head: LogAddress, key: &[u8], wanted: &WantsOld) -> bool {
-        let until = wanted.beyond.chain.log_head.plus(1);
+    fn has_nothing_since(&self, head: LogAddress, key: &[u8], needed: &ReadForUpdate) -> bool {
+        let until = needed.beyond.chain.log_head.plus(1);
         let found = match is_planted(Planted::NewPartUnsearched) {
             true => Found::Nothing,
             false => self.walk(head, until, key),
         };
         // A record that was linked since may have left the log again. One that leaves from now on
         // stays on its chain while we are protected, so that a link from `head` would fail.
-        let is_all_there = self.log.begin() <= wanted.start || is_planted(Planted::BeginUnlookedAt);
+        let is_all_there = self.log.begin() <= needed.start || is_planted(Planted::BeginUnlookedAt);
         is_all_there && matches!(found, Found::Nothing)
     }
 

@@ -12,6 +12,7 @@
 //! they are visited, one by one, and the next stretch is shorter.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
 use engine::{Result, Visit};
@@ -40,7 +41,11 @@ pub(super) enum Cut {
 impl Shared {
     /// Visits every live pair, from `from` on. At most one read of the device for each record on
     /// disk; the reads of a stretch overlap.
-    pub(crate) fn walk_pairs(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
+    pub(crate) fn walk_pairs(
+        self: &Arc<Self>,
+        from: Option<&[u8]>,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
         self.health.check_open()?;
         let from = from.map(|key| (self.index.position(self.hash(key)), key));
         match &self.cold {
@@ -50,7 +55,7 @@ impl Shared {
     }
 
     /// With a single log: a stretch of chains at a time.
-    fn walk_chains(&self, from: Option<Place<'_>>, visit: &mut Visit<'_>) -> Result<()> {
+    fn walk_chains(self: &Arc<Self>, from: Option<Place<'_>>, visit: &mut Visit<'_>) -> Result<()> {
         let mut after = from.and_then(|(position, _)| self.index.chain_at(position).before());
         let mut chains = CHAINS_MIN;
         loop {
@@ -113,7 +118,7 @@ impl Shared {
 
     /// Visits the collected pairs, in order, except those before `from`.
     pub(super) fn visit_versions(
-        &self,
+        self: &Arc<Self>,
         mut versions: Versions,
         from: Option<Place<'_>>,
         visit: &mut Visit<'_>,
@@ -154,7 +159,7 @@ impl Shared {
     }
 
     /// Reads a key without a place for it in the read cache: a walk reads it once.
-    fn get_uncached(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+    fn get_uncached(self: &Arc<Self>, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         let hash = self.hash(key);
         let guard = self.epochs.protect();
         let looked = self.look_in_memory(hash, key, LogAddress::NONE, into);
@@ -162,7 +167,10 @@ impl Shared {
         match looked {
             InMemory::Value => Ok(true),
             InMemory::Tombstone => Ok(false),
-            InMemory::Beyond(beyond) => DiskLookup::new(hash, beyond, false).run(self, key, into),
+            InMemory::Beyond(beyond) => {
+                let lookup = DiskLookup::new(hash, beyond, false);
+                self.reads.complete(self.begin_pending(lookup, None, key, into)?, into)
+            }
         }
     }
 
@@ -209,7 +217,7 @@ impl Shared {
                 return Ok(has_room);
             }
             let round = std::mem::take(&mut wanted).into_iter();
-            let round = round.map(|address| Wanted { address, bytes: None, payload: () });
+            let round = round.map(Wanted::from);
             self.log.fetch(round.collect(), &stop, &mut |(), stored| {
                 let has_room = is_one || !versions.is_overfull();
                 if let Some(stored) = stored.filter(|_| has_room) {

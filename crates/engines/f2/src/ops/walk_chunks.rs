@@ -8,6 +8,7 @@
 //! since records move from there to the cold log, never back.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
 use engine::{Result, Visit};
@@ -37,7 +38,7 @@ enum Collected {
 
 impl Shared {
     pub(super) fn walk_chunks(
-        &self,
+        self: &Arc<Self>,
         cold: &Cold,
         from: Option<Place<'_>>,
         visit: &mut Visit<'_>,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use device::{Device, Failure, Fault, FaultDevice, Lasting, Mode, OperationKind};
 use engine::{Barrier, BlockingWrites, Demand, Engine, Error, Result, SeqNo, Superblock, Wait};
+use reads::BlockingReads;
 
 use super::stores::{Add, Bench, key, tiny, value};
 use super::two_logs::{KEYS, cold_store, push_out, small_cold};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use device::{Device, FaultDevice, OperationKind, RoomDevice};
 use engine::{BlockingWrites, Change, Demand, Engine, Error, FoundState, Op, Operator, Wait};
 use environment::Environment;
+use reads::BlockingReads;
 
 use super::stores::{Bench, key, value};
 use crate::Options;

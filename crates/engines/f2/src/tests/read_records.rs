@@ -1,17 +1,22 @@
 //! Reads of many records of a log together, wherever they are.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
+use device::{Device, Failure, Fault, FaultDevice, Lasting, Mode, OperationKind};
+use engine::{Engine, Error};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
+use reads::BlockingReads;
 use workers::StopToken;
 
 use super::stores::{Bench, key, tiny, value};
+use super::two_logs::{KEYS, cold_store, small_cold};
 use crate::Options;
 use crate::address::LogAddress;
 use crate::hybrid_log::{Scan, Wanted, stretches};
+use crate::open::COLD_LOG;
 use crate::record::Stored;
 
 /// A record's address, its key and its value.
@@ -174,4 +179,25 @@ fn a_scan_that_failed_has_nothing_left() {
         assert!(failed, "{pages} pages were read, and the failure of read {failing} was not told");
         assert!(scan.is_at_end() && matches!(scan.next(&log.segments), Ok(None)));
     }
+}
+
+#[test]
+fn a_segment_that_was_cut_short_is_damage_to_gets_and_walks() {
+    let bench = cold_store(small_cold());
+    let files = bench.device.list("").expect("lists").into_iter().map(|entry| entry.name);
+    for name in files.filter(|name| name.starts_with(COLD_LOG)) {
+        let file = bench.device.open(&name, Mode::Write).expect("opens");
+        file.set_len(4096).expect("cuts");
+    }
+    let assert_damage = |error: Error| match error {
+        Error::Corruption(damage) => assert_eq!(damage.what, "a segment is cut short"),
+        other => panic!("{other}"),
+    };
+    let mut value = Vec::new();
+    let gets = (0..KEYS).filter_map(|number| bench.store.get(&key(number), &mut value).err());
+    let failed: Vec<Error> = gets.collect();
+    assert!(failed.len() as u64 > KEYS / 2, "{} gets have failed", failed.len());
+    failed.into_iter().for_each(assert_damage);
+    let walked = bench.store.walk(None, &mut |_, _| ControlFlow::Continue(()));
+    assert_damage(walked.expect_err("cold records are gone"));
 }

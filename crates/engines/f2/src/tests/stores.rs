@@ -190,9 +190,9 @@ impl Bench {
         self.store.write_next(ops, &self.sequence).expect("the write is taken");
     }
 
+    /// Updates a key without its lock, as a typed store does.
     pub(super) fn rmw(&self, key: &[u8], operator: &mut dyn Operator) {
-        let ticket = self.sequence.begin();
-        self.store.rmw(key, operator, ticket.seqno()).expect("the rmw is taken");
+        self.store.shared.rmw(key, operator).expect("the rmw is taken");
     }
 
     pub(super) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {

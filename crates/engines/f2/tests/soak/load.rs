@@ -136,10 +136,7 @@ impl<'a> Load<'a> {
         }
         for number in &step.counters {
             let name = counter(*number);
-            let _shared = self.open.locks.share(&name);
-            let ticket = self.open.sequence.begin();
-            let mut count_up = CountUp(self.thread());
-            self.open.store.rmw(&name, &mut count_up, ticket.seqno()).unwrap();
+            self.open.rmw(&name, &mut CountUp(self.thread()));
         }
     }
 
@@ -269,8 +266,7 @@ impl<'a> Load<'a> {
                         self.compare(*number, old);
                         value.clone().map_or(Change::Delete, Change::Put)
                     };
-                    let ticket = self.open.sequence.begin();
-                    self.open.store.rmw(name, &mut replace, ticket.seqno()).unwrap();
+                    self.open.rmw(name, &mut replace);
                 }
             }
             _ => ops.iter().for_each(|op| self.open.write(std::slice::from_ref(op))),

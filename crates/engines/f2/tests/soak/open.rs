@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use conformance::session::{KeyLocks, Session};
-use engine::{BlockingWrites, Demand, Engine, Host, NoJournal, Op, Sequence, Wait};
+use engine::{BlockingWrites, Demand, Engine, Host, NoJournal, Op, Operator, Sequence, Wait};
 use environment::{Environment, Seed};
 use memory_budget::MemoryBudget;
 use rand::RngExt;
@@ -83,6 +83,11 @@ impl Open {
         self.store.multi_get(&names, &mut found).unwrap();
         assert!(told.iter().all(|times| *times == 1), "keys of a multi_get told {told:?} times");
         values
+    }
+
+    /// Updates a key as its sessions do, and waits for the device.
+    pub(crate) fn rmw(&self, key: &[u8], operator: &mut dyn Operator) {
+        self.locks.rmw(&self.store, &self.sequence, key, operator).unwrap();
     }
 
     pub(crate) fn write(&self, ops: &[Op<'_>]) {

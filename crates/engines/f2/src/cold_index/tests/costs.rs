@@ -70,9 +70,10 @@ fn a_look_up_hands_its_read_over() {
     for key in (0..KEYS).step_by(1_000) {
         if let Lookup::OnDisk(read) = bench.index.look(position(key), &mut found).expect("open") {
             let address = read.address();
-            let judged =
-                read.run(|stored| bench.index.judge(position(key), address, stored, &mut found));
-            judged.expect("it is read").expect("it is sound");
+            let checked = bench.index.log.read_stored(read.wanted(), |stored| {
+                bench.index.addresses_in(position(key), address, stored, &mut found)
+            });
+            checked.expect("it is read").expect("it is there").expect("it is sound");
             reads += 1;
         }
         assert!(found.contains(&at(key + 1)));
