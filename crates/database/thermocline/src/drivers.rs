@@ -10,9 +10,16 @@ use engine::{Driver, Setting, Settings};
 
 use crate::error::Error;
 
-/// Declares [`EngineKind`]: a line for each engine, with its driver.
+#[cfg(test)]
+use conformance::reference;
+
+/// Declares [`EngineKind`] and [`exports`]. Each engine has a line with its crate and the types
+/// that users of its options need. The crate has the name of the engine, and its driver.
 macro_rules! engines {
-    ($($(#[doc = $doc:literal])* $(#[cfg($only:meta)])? $kind:ident => $driver:path,)*) => {
+    ($(
+        $(#[doc = $doc:literal])* $(#[cfg($only:meta)])?
+        $kind:ident => $name:ident { $($export:ident),* },
+    )*) => {
         /// The engines that a keyspace can be stored by.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum EngineKind {
@@ -27,27 +34,38 @@ macro_rules! engines {
             #[doc(hidden)]
             pub const fn driver(self) -> &'static Driver {
                 match self {
-                    $($(#[cfg($only)])? Self::$kind => &$driver,)*
+                    $($(#[cfg($only)])? Self::$kind => &$name::DRIVER,)*
                 }
             }
+        }
+
+        /// A module for each engine, with its options.
+        pub(crate) mod exports {
+            $(
+                #[doc = concat!("The options of the engine `", stringify!($name), "`.")]
+                $(#[cfg($only)])?
+                pub mod $name {
+                    $(pub use $name::$export;)*
+                }
+            )*
         }
     };
 }
 
 engines! {
     /// An ordered map in memory, journaled and snapshotted. For data that fits.
-    Memory => memory::DRIVER,
+    Memory => memory { Options },
     /// A hash store over two hybrid logs: reads, writes and read-modify-writes of single keys, over
     /// data larger than memory. It keeps no order: no scans, no snapshots, no count of keys; pairs
     /// are walked over in an order of its own.
-    F2 => f2::DRIVER,
+    F2 => f2 { Options },
     /// A log-structured merge-tree: ordered, journaled, over data larger than memory.
-    Lsm => lsm::DRIVER,
+    Lsm => lsm { Compression, FilterKind, Options, Routing, UnknownCompression },
     /// All pairs sorted in one file, in place: ordered, journaled, over data larger than memory,
     /// for reads and scans of small pairs.
-    FlexDb => flexdb::DRIVER,
+    FlexDb => flexdb { Options },
     /// The reference engine of the conformance suite.
-    #[cfg(test)] Reference => conformance::reference::DRIVER,
+    #[cfg(test)] Reference => reference {},
 }
 
 impl EngineKind {
@@ -76,8 +94,13 @@ impl EngineKind {
 
     /// Returns the names of all engines, for messages.
     pub(crate) fn names() -> String {
-        let names: Vec<&str> = Self::ALL.iter().map(|kind| kind.name()).collect();
-        names.join(", ")
+        Self::names_of(|_| true)
+    }
+
+    /// Returns the names of the engines whose drivers pass, for messages.
+    pub(crate) fn names_of(passes: impl Fn(&Driver) -> bool) -> String {
+        let kinds = Self::ALL.iter().filter(|kind| passes(kind.driver()));
+        kinds.map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the settings that a keyspace of it can have, with the allowed values, for messages.

@@ -95,7 +95,8 @@ pub enum Error {
     #[error(
         "with one more keyspace of engine {engine}, next to {keyspaces} others, the database needs \
              {needed} open files, and this process may have {limit}: raise its limit (ulimit -n), \
-             or take an engine that holds none open (memory, lsm)"
+             or take an engine that holds none open ({})",
+        EngineKind::names_of(|driver| driver.descriptors == 0)
     )]
     TooManyDescriptors {
         /// The engine of the new keyspace.

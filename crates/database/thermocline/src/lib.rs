@@ -22,12 +22,11 @@
 //! ```
 //!
 //! # Engines
-//! [`EngineKind::Memory`] keeps its keys in order and all of its data in memory.
-//! [`EngineKind::Lsm`] and [`EngineKind::FlexDb`] keep their keys in order too, and on disk all
-//! data that does not fit; the former is for many writes, the latter for reads and scans of small
-//! pairs. [`EngineKind::F2`] also keeps on disk the data that does not fit, but no order. Its
-//! keyspaces take puts, gets, deletes, read-modify-writes and their part in batches and
-//! checkpoints, and are walked over ([`Keyspace::walk`]). Scans and snapshots of them are refused.
+//! [`EngineKind`] says which engines there are, and which data each is for. Some keep all of their
+//! data in memory, others only the part that fits. An ordered engine ([`EngineKind::is_ordered`])
+//! has scans and snapshots. Keyspaces of the others take puts, gets, deletes, read-modify-writes
+//! and their part in batches and checkpoints, and are walked over ([`Keyspace::walk`]). Scans and
+//! snapshots of them are refused.
 //!
 //! # Reading and then writing
 //! [`Keyspace::compare_and_swap`] and [`Keyspace::rmw`] change one key by its value,
@@ -164,6 +163,7 @@ pub use compare_and_swap::Swap;
 pub use copy_side::CopySide;
 pub use database::Db;
 pub use drivers::EngineKind;
+pub use drivers::exports::*;
 pub use error::{Error, ErrorKind, Result};
 pub use expiry::{Expiring, ExpiringChange, ExpiryPause, ExpiryStats, PauseExpiry};
 pub use ingestion::Ingestion;
@@ -184,26 +184,6 @@ pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStats, Stats};
 pub use transaction::{Transaction, TransactionOptions, TransactionScan};
 pub use updates::UpdateStats;
-
-/// The options of the engine `memory`.
-pub mod memory {
-    pub use ::memory::Options;
-}
-
-/// The options of the engine `f2`.
-pub mod f2 {
-    pub use ::f2::Options;
-}
-
-/// The options of the engine `lsm`.
-pub mod lsm {
-    pub use ::lsm::{Compression, FilterKind, Options, Routing, UnknownCompression};
-}
-
-/// The options of the engine `flexdb`.
-pub mod flexdb {
-    pub use ::flexdb::Options;
-}
 
 pub use ::environment;
 #[doc(hidden)]

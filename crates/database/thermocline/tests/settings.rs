@@ -360,37 +360,30 @@ fn a_keyspace_of_a_small_capacity_opens_with_more_memory() {
     assert!(db.keyspace("new", flexdb).is_err(), "its segments would be too large");
 }
 
-/// The numbers under which the catalog stores settings (`docs/formats/catalog.md`).
+/// Each number under which the catalog stores a setting is the one that its page documents.
 #[test]
 fn the_numbers_of_settings_never_change() {
-    let numbered = |engine: EngineKind| -> Vec<(u8, &str)> {
-        let all = engine.known_settings().iter();
-        let mut all: Vec<_> = all.filter_map(|one| Some((one.number()?, one.name))).collect();
-        all.sort_unstable();
-        all
-    };
-    let lsm = [
-        "compression",
-        "filter",
-        "filter_bits_per_key",
-        "block_bytes",
-        "table_bytes",
-        "level0_tables",
-        "level0_tables_slow",
-        "level1_bytes",
-        "level_ratio",
-    ];
-    let expected: [(EngineKind, &[&str]); 4] = [
-        (EngineKind::Memory, &[]),
-        (EngineKind::F2, &["chunk_bytes", "disk_bytes_max", "cold_disk_bytes_max"]),
-        (EngineKind::Lsm, &lsm),
-        (EngineKind::FlexDb, &["interval_pairs", "interval_bytes"]),
-    ];
-    assert_eq!(expected.map(|(engine, _)| engine).as_slice(), EngineKind::ALL);
-    for (engine, names) in expected {
-        let expected: Vec<_> = (0..).zip(names.iter().copied()).collect();
-        assert_eq!(numbered(engine), expected, "{engine}");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/formats/catalog.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let head = "| engine | number | option | values |\n|---|---:|---|---|\n";
+    let (_, table) = page.split_once(head).expect("the page has the table");
+    let mut documented: Vec<(&str, u8, &str)> = Vec::new();
+    for row in table.lines().take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.split('|').collect();
+        let engine = cells[1].split('`').nth(1);
+        let engine = engine.or(documented.last().map(|row| row.0)).expect("a row has an engine");
+        let option = cells[3].split('`').nth(1).expect("a row has an option");
+        documented.push((engine, cells[2].trim().parse().unwrap(), option));
     }
+    let mut known: Vec<(&str, u8, &str)> = Vec::new();
+    for engine in EngineKind::ALL {
+        let all = engine.known_settings().iter();
+        known.extend(all.filter_map(|one| Some((engine.name(), one.number()?, one.name))));
+    }
+    assert!(documented.len() > 10, "{documented:?}");
+    documented.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(known, documented, "docs/formats/catalog.md has the numbers, which never change");
 }
 
 /// Each default is allowed, and `docs/settings.md` has the tables.

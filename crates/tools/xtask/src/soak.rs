@@ -8,6 +8,7 @@
 //! 3. The counts of a harness go to `reliability/ledger.jsonl`, one line a harness.
 //! 4. A failure is printed with the command that replays it, counted, and ends the soak with 1.
 
+use std::borrow::Cow;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -18,10 +19,10 @@ const LEDGER: &str = "reliability/ledger.jsonl";
 
 /// A program that crashes something, over and over, from a seed.
 struct Harness {
-    name: &'static str,
+    name: Cow<'static, str>,
     build: &'static str,
     /// A turn; `{seed}` is replaced by its first seed.
-    run: &'static str,
+    run: Cow<'static, str>,
     /// Reads the figures of a turn from a line that it printed.
     figures: fn(&str) -> Option<Figures>,
 }
@@ -36,106 +37,130 @@ struct Figures {
 
 const BUILD_KILL: &str = "cargo test -q --release --locked -p thermocline-cli --test kill --no-run";
 
-/// Crashes of an engine on a simulated disk. Its own entry tells what its last line leaves out; it
-/// is read here and goes no further.
-macro_rules! simulated_disk {
-    ($engine:literal) => {
-        Harness {
-            name: concat!($engine, " on a simulated disk"),
-            build: "cargo build -q --release --locked -p thermocline-conformance \
-                    --example crash_engine",
-            run: concat!(
-                "rm -f target/soak.jsonl; cargo run -q --release --locked \
-                 -p thermocline-conformance --example crash_engine -- --engine ",
-                $engine,
-                " --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
-                 cat target/soak.jsonl; exit $ended"
-            ),
-            figures: conformance_figures,
-        }
-    };
+/// The list of engines of the database.
+const DRIVERS: &str = include_str!("../../../database/thermocline/src/drivers.rs");
+
+/// Stores of an engine with other settings, by their names in its driver.
+const VARIANTS: [&str; 2] = ["f2-adaptive", "f2-single-log"];
+
+/// Returns the names of the engines, which are those of their crates. The list has a line for each:
+/// `Kind => name { ... },`.
+fn engines() -> impl Iterator<Item = &'static str> {
+    let lines = DRIVERS.lines().filter(|line| !line.contains("#[cfg(test)]"));
+    let entries = lines.filter_map(|line| line.trim().strip_suffix(" },")?.split_once(" => "));
+    entries.filter_map(|(_, entry)| entry.split_once(" { ")).map(|(name, _)| name)
+}
+
+/// Crashes of a store on a simulated disk. The harness writes its own entry, with what its last
+/// line leaves out. The entry is read here and is then dropped.
+fn on_a_simulated_disk(store: &str) -> Harness {
+    Harness {
+        name: format!("{store} on a simulated disk").into(),
+        build: "cargo build -q --release --locked -p thermocline-conformance \
+                --example crash_engine",
+        run: format!(
+            "rm -f target/soak.jsonl; cargo run -q --release --locked \
+             -p thermocline-conformance --example crash_engine -- --engine {store} \
+             --seconds 30 --seed {{seed}} --ledger target/soak.jsonl; ended=$?; \
+             cat target/soak.jsonl; exit $ended"
+        )
+        .into(),
+        figures: conformance_figures,
+    }
 }
 
 /// Programs with stores of small parts, killed.
-macro_rules! small_parts_killed {
-    ($store:literal) => {
-        Harness {
-            name: concat!($store, " of small parts, kill -9"),
-            build: BUILD_KILL,
-            run: concat!(
-                "cargo test -q --release --locked -p thermocline-cli --test kill -- --small ",
-                $store,
-                " --seconds 120 --seed {seed}"
-            ),
-            figures: kill_figures,
-        }
-    };
+fn of_small_parts(store: &str) -> Harness {
+    Harness {
+        name: format!("{store} of small parts, kill -9").into(),
+        build: BUILD_KILL,
+        run: format!(
+            "cargo test -q --release --locked -p thermocline-cli --test kill -- --small {store} \
+             --seconds 120 --seed {{seed}}"
+        )
+        .into(),
+        figures: kill_figures,
+    }
 }
 
-const HARNESSES: [Harness; 17] = [
-    Harness {
-        name: "journal on a simulated disk",
-        build: "cargo build -q --release --locked -p thermocline-journal --features crash \
+/// Returns the harnesses: those of each engine, and those of other parts.
+fn harnesses() -> Vec<Harness> {
+    let simulated = engines().chain(VARIANTS).map(on_a_simulated_disk);
+    let killed = ["db"].into_iter().chain(engines()).map(of_small_parts);
+    simulated.chain(killed).chain(others()).collect()
+}
+
+/// The harnesses that name no engine of the list, or a part of one.
+fn others() -> [Harness; 7] {
+    [
+        Harness {
+            name: Cow::Borrowed("journal on a simulated disk"),
+            build: "cargo build -q --release --locked -p thermocline-journal --features crash \
                 --example crash",
-        run: "cargo run -q --release --locked -p thermocline-journal --features crash \
+            run: Cow::Borrowed(
+                "cargo run -q --release --locked -p thermocline-journal --features crash \
               --example crash -- --crashes 40000 --seed {seed}",
-        figures: journal_figures,
-    },
-    simulated_disk!("memory"),
-    simulated_disk!("f2"),
-    simulated_disk!("f2-adaptive"),
-    simulated_disk!("f2-single-log"),
-    simulated_disk!("lsm"),
-    simulated_disk!("flexdb"),
-    Harness {
-        name: "flexspace on a simulated disk",
-        build: "cargo test -q --release --locked -p thermocline-flexspace --lib --no-run",
-        run: "THERMOCLINE_SEED={seed} THERMOCLINE_FLEX_SEEDS=100 cargo test -q --release --locked \
+            ),
+            figures: journal_figures,
+        },
+        Harness {
+            name: Cow::Borrowed("flexspace on a simulated disk"),
+            build: "cargo test -q --release --locked -p thermocline-flexspace --lib --no-run",
+            run: Cow::Borrowed(
+                "THERMOCLINE_SEED={seed} THERMOCLINE_FLEX_SEEDS=100 cargo test -q --release --locked \
               -p thermocline-flexspace --lib a_crash_at_any_operation -- --nocapture",
-        figures: database_figures,
-    },
-    Harness {
-        name: "flexdb with little room on a simulated disk",
-        build: "cargo test -q --release --locked -p thermocline-flexdb --lib --no-run",
-        run: "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=10 cargo test -q --release --locked \
+            ),
+            figures: database_figures,
+        },
+        Harness {
+            name: Cow::Borrowed("flexdb with little room on a simulated disk"),
+            build: "cargo test -q --release --locked -p thermocline-flexdb --lib --no-run",
+            run: Cow::Borrowed(
+                "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=10 cargo test -q --release --locked \
               -p thermocline-flexdb --lib tests::crash -- --nocapture",
-        figures: database_figures,
-    },
-    Harness {
-        name: "db of small parts on a simulated disk",
-        build: "cargo test -q --release --locked -p thermocline --test all --no-run",
-        run: "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=20 cargo test -q --release --locked \
+            ),
+            figures: database_figures,
+        },
+        Harness {
+            name: Cow::Borrowed("db of small parts on a simulated disk"),
+            build: "cargo test -q --release --locked -p thermocline --test all --no-run",
+            run: Cow::Borrowed(
+                "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=20 cargo test -q --release --locked \
               -p thermocline --test all crash::power_cuts_beside_work_of_small_parts \
               -- --nocapture",
-        figures: database_figures,
-    },
-    Harness {
-        name: "db of tuned engines on a simulated disk",
-        build: "cargo test -q --release --locked -p thermocline --test all --no-run",
-        run: "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1 THERMOCLINE_CUTS=all \
+            ),
+            figures: database_figures,
+        },
+        Harness {
+            name: Cow::Borrowed("db of tuned engines on a simulated disk"),
+            build: "cargo test -q --release --locked -p thermocline --test all --no-run",
+            run: Cow::Borrowed(
+                "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1 THERMOCLINE_CUTS=all \
               cargo test -q --release --locked -p thermocline --test all \
               crash::power_cuts_over_engines_tuned -- --nocapture",
-        figures: database_figures,
-    },
-    Harness {
-        name: "f2 without a journal, kill -9",
-        build: "cargo test -q --release --locked -p thermocline-f2 --test soak --no-run",
-        run: "cargo test -q --release --locked -p thermocline-f2 --test soak -- \
+            ),
+            figures: database_figures,
+        },
+        Harness {
+            name: Cow::Borrowed("f2 without a journal, kill -9"),
+            build: "cargo test -q --release --locked -p thermocline-f2 --test soak --no-run",
+            run: Cow::Borrowed(
+                "cargo test -q --release --locked -p thermocline-f2 --test soak -- \
               --seconds 120 --seed {seed}",
-        figures: kill_figures,
-    },
-    small_parts_killed!("db"),
-    small_parts_killed!("f2"),
-    small_parts_killed!("lsm"),
-    small_parts_killed!("flexdb"),
-    Harness {
-        name: "kill -9 of server and embedded database",
-        build: BUILD_KILL,
-        run: "cargo test -q --release --locked -p thermocline-cli --test kill -- \
+            ),
+            figures: kill_figures,
+        },
+        Harness {
+            name: Cow::Borrowed("kill -9 of server and embedded database"),
+            build: BUILD_KILL,
+            run: Cow::Borrowed(
+                "cargo test -q --release --locked -p thermocline-cli --test kill -- \
               --rounds 20 --seed {seed}",
-        figures: kill_figures,
-    },
-];
+            ),
+            figures: kill_figures,
+        },
+    ]
+}
 
 /// `N crashes of M runs, ...`
 fn journal_figures(line: &str) -> Option<Figures> {
@@ -193,8 +218,8 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
         return ExitCode::from(2);
     };
     let word = arguments.get(1).map_or("", String::as_str);
-    let harnesses: Vec<&Harness> =
-        HARNESSES.iter().filter(|harness| harness.name.contains(word)).collect();
+    let mut harnesses = harnesses();
+    harnesses.retain(|harness| harness.name.contains(word));
     if harnesses.is_empty() {
         eprintln!("xtask soak: no harness has {word:?} in its name");
         return ExitCode::from(2);
@@ -209,7 +234,7 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn soak(harnesses: &[&Harness], length: Duration) -> Result<usize, String> {
+fn soak(harnesses: &[Harness], length: Duration) -> Result<usize, String> {
     let environment = Environment::real();
     let commit = git(&["describe", "--always", "--dirty"])?;
     // The first eight digits: room above them for the seeds that follow.
@@ -237,7 +262,7 @@ fn soak(harnesses: &[&Harness], length: Duration) -> Result<usize, String> {
         let Figures { seeds, crashes, simulated_seconds } = figures;
         let line = json!({
             "commit": commit,
-            "harness": harness.name,
+            "harness": &harness.name,
             "first_seed": first_seed,
             "seeds": seeds,
             "crashes": crashes,
@@ -295,30 +320,24 @@ fn append(line: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        Figures, HARNESSES, conformance_figures, database_figures, journal_figures, kill_figures,
-    };
+    use std::collections::BTreeSet;
 
-    const DRIVERS: &str = include_str!("../../../database/thermocline/src/drivers.rs");
-    const CRASH_ENGINE: &str = include_str!("../../conformance/examples/crash_engine/main.rs");
-
-    /// Returns the crates of the list of engines, whose names are also those of the engines.
-    fn engines() -> Vec<&'static str> {
-        let lines = DRIVERS.lines().filter(|line| !line.contains("#[cfg(test)]"));
-        let drivers = lines.filter_map(|line| line.strip_suffix("::DRIVER,")?.split_once("=> "));
-        drivers.map(|(_, name)| name).collect()
-    }
+    use super::*;
 
     #[test]
-    fn every_engine_of_the_list_is_crashed_on_a_simulated_disk() {
-        assert!(engines().len() > 3, "{:?}", engines());
-        for engine in engines() {
-            let name = format!("{engine} on a simulated disk");
-            let is_run = HARNESSES.iter().any(|harness| harness.name == name);
-            assert!(is_run, "add simulated_disk!({engine:?}) to HARNESSES");
-            let has_fixture = CRASH_ENGINE.contains(&format!("(\"{engine}\", "));
-            assert!(has_fixture, "add a fixture of {engine} to crash_engine/main.rs");
+    fn every_engine_of_the_list_is_crashed_and_killed() {
+        let engines: Vec<&str> = engines().collect();
+        assert!(["memory", "f2", "lsm", "flexdb"].iter().all(|name| engines.contains(name)));
+        let entries = DRIVERS.lines().filter(|line| line.contains(" => ") && line.ends_with(" },"));
+        assert_eq!(engines.len(), entries.count(), "{engines:?}");
+        let harnesses = harnesses();
+        let is_run = |name: &str| harnesses.iter().any(|harness| harness.name == name);
+        for engine in engines {
+            assert!(is_run(&format!("{engine} on a simulated disk")));
+            assert!(is_run(&format!("{engine} of small parts, kill -9")));
         }
+        let names: BTreeSet<&str> = harnesses.iter().map(|harness| &*harness.name).collect();
+        assert_eq!(names.len(), harnesses.len(), "{names:?}");
     }
 
     #[test]

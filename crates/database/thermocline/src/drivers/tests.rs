@@ -8,18 +8,6 @@ use engine::KeyRange;
 use super::EngineKind;
 use crate::{Batch, Change, Db, Error, KeyspaceOptions, Options, check_on, salvage_on};
 
-/// The lines of `lib.rs` that a new engine needs and that no list gives.
-#[test]
-fn the_documentation_has_every_engine_and_its_options_are_exported() {
-    let lib = include_str!("../lib.rs");
-    for engine in EngineKind::ALL.iter().filter(|engine| **engine != EngineKind::Reference) {
-        let link = format!("[`EngineKind::{engine:?}`]");
-        assert!(lib.contains(&link), "describe {link} in lib.rs");
-        let export = format!("pub use ::{engine}::");
-        assert!(lib.contains(&export), "export the options of {engine} in lib.rs");
-    }
-}
-
 fn open(device: &Arc<dyn Device>) -> Db {
     let options = Options { sync_interval: None, background_threads: 1, ..Options::default() };
     Db::open_on(Arc::clone(device), "memory", options).expect("opens")
