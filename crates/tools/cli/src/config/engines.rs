@@ -2,14 +2,22 @@
 
 use thermocline::EngineKind;
 
+use super::values;
+
 /// Returns a help text with its placeholders replaced: `{engines}` by all engines with their
-/// limits, `{larger engines}` by the engines whose data may be larger than memory.
+/// limits, `{larger engines}` by the engines whose data may be larger than memory, `{compressing
+/// engines}` by the engines that can compress their data.
 pub(super) fn filled(text: &str) -> String {
     let all = EngineKind::ALL.iter().map(|engine| described(*engine));
-    let larger = EngineKind::ALL.iter().filter(|engine| engine.driver().has_share());
-    let larger = larger.map(|engine| engine.name().to_owned());
     text.replace("{engines}", &listed(all, "or"))
-        .replace("{larger engines}", &listed(larger, "and"))
+        .replace("{larger engines}", &names(|engine| engine.driver().has_share()))
+        .replace("{compressing engines}", &names(values::compresses))
+}
+
+/// Returns the names of the engines that pass.
+fn names(passes: fn(EngineKind) -> bool) -> String {
+    let engines = EngineKind::ALL.iter().filter(|engine| passes(**engine));
+    listed(engines.map(|engine| engine.name().to_owned()), "and")
 }
 
 fn described(engine: EngineKind) -> String {
@@ -40,6 +48,8 @@ mod tests {
             assert!(filled("one of {engines}").contains(engine.name()), "{engine}");
             let larger = filled("{larger engines}");
             assert_eq!(larger.contains(engine.name()), engine.driver().has_share(), "{larger}");
+            let compressing = filled("{compressing engines}");
+            assert_eq!(compressing.contains(engine.name()), *engine == EngineKind::Lsm);
         }
     }
 

@@ -128,11 +128,7 @@ impl Effective {
             io: values::io(self.text("io"))?,
             journal_bytes: values::bytes(self.text("journal-max"))?,
             background_threads: values::background_threads(self.text("background-threads"))?,
-            engines: thermocline::lsm::Options {
-                compression: values::compression(self.text("compression"))?,
-                ..thermocline::lsm::Options::default()
-            }
-            .into(),
+            engines: values::compression(self.text("compression"))?,
             ..thermocline::Options::default()
         })
     }

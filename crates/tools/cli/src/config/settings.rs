@@ -85,7 +85,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "compression",
         default: "lz4",
         placeholder: "NAMES",
-        help: "How lsm compresses what it writes: none, lz4 or zstd; or one for each level from 0 \
+        help: "Compression of the data of {compressing engines}: none, lz4 or zstd; or one for each level from 0 \
                on, with commas, of which the last holds for those below",
         scope: Scope::Store,
         check: |text| values::compression(text).map(drop),

@@ -4,8 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use thermocline::lsm::{self, Compression};
-use thermocline::{Durability, EngineKind, Io};
+use thermocline::{Durability, EngineKind, EngineSettings, Io};
 
 use super::allowed_memory;
 
@@ -116,13 +115,27 @@ pub(super) fn engine(text: &str) -> Result<EngineKind, String> {
     text.parse().map_err(|error: thermocline::Error| error.to_string())
 }
 
-/// How blocks of `lsm` are compressed, in Level 0 and so on.
-pub(super) fn compression(text: &str) -> Result<Vec<Compression>, String> {
-    let names: Vec<_> = text.split(',').collect();
-    if names.len() > lsm::Options::LEVELS {
-        return Err(format!("{text:?} are too many: there are {} levels", lsm::Options::LEVELS));
+/// The setting of an engine that compresses its data.
+const COMPRESSION: &str = "compression";
+
+/// Returns whether an engine can compress its data.
+pub(super) fn compresses(engine: EngineKind) -> bool {
+    engine.known_settings().iter().any(|setting| setting.name == COMPRESSION)
+}
+
+/// How the engines that compress their data do so; no settings of an engine if it is its default.
+pub(super) fn compression(text: &str) -> Result<EngineSettings, String> {
+    let engines = EngineKind::ALL.iter().filter(|engine| compresses(**engine));
+    let mut all = EngineSettings::default();
+    for engine in engines {
+        let settings = engine.settings().with(COMPRESSION, text);
+        let settings = settings.map_err(|error| format!("{text:?}: {error}"))?;
+        let mut values = settings.values().zip((engine.driver().defaults)());
+        if !values.all(|(value, default)| value.is_none() || value == default) {
+            all = all.with(settings);
+        }
     }
-    names.into_iter().map(|name| name.parse().map_err(|unknown| format!("{unknown}"))).collect()
+    Ok(all)
 }
 
 /// How files are read and written.
