@@ -80,6 +80,7 @@ pub static DRIVER: Driver = Driver {
     descriptors: 3,
     opening_bytes: 0,
     rewritten_bytes: |_| Ok(0),
+    trials: &crate::trials::TRIALS,
 };
 
 fn salvaged(found: crate::SalvageReport) -> Salvaged {

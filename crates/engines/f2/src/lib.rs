@@ -73,6 +73,7 @@ mod stats;
 mod store;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
+mod trials;
 mod typed;
 mod upkeep;
 

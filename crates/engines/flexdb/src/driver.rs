@@ -87,4 +87,5 @@ pub static DRIVER: Driver = Driver {
     descriptors: 6,
     opening_bytes: SPACE_BYTES,
     rewritten_bytes: |_| Ok(0),
+    trials: &crate::trials::TRIALS,
 };

@@ -109,6 +109,7 @@ mod store;
 mod stored_index;
 #[cfg(test)]
 mod tests;
+mod trials;
 mod write;
 
 /// The kinds of files that a store has next to its superblock. Its header is in the space.

@@ -76,6 +76,7 @@ pub static DRIVER: Driver = Driver {
     rewritten_bytes: |device| {
         Ok(edits::stored_bytes::<Edit>(device)? + index_rewritten_bytes(device)?)
     },
+    trials: &crate::trials::TRIALS,
 };
 
 fn index_rewritten_bytes(device: &dyn device::Device) -> engine::Result<u64> {

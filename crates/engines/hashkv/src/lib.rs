@@ -55,6 +55,7 @@ mod stats;
 mod store;
 #[cfg(test)]
 mod tests;
+mod trials;
 mod values;
 mod volumes;
 mod write;

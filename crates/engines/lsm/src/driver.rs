@@ -97,6 +97,7 @@ pub static DRIVER: Driver = Driver {
     opening_bytes: 0,
     // The manifest.
     rewritten_bytes: edits::stored_bytes::<Edit>,
+    trials: &crate::trials::TRIALS,
 };
 
 engine::setting_words!(Routing: Self::Dranges, Self::Random, Self::One);

@@ -30,9 +30,9 @@
 //!
 //! # To follow
 //! - a put: `write::Shared::apply`, `dranges::Dranges::route`, `memtable::Entered::insert`;
-//! - a get: `lookup::Shared::lookup`, `read::Shared::find_in_memory`, then `memtable::Memtable::get`,
-//!   `search::Search::advance`, `lsm_tree::table::Table::search_block`; many concurrently:
-//!   `reads::InFlightReads`;
+//! - a get: `lookup::Shared::lookup`, `read::Shared::find_in_memory`, then
+//!   `memtable::Memtable::get`, `search::Search::advance`, `lsm_tree::table::Table::search_block`;
+//!   many concurrently: `reads::InFlightReads`;
 //! - a scan: `scan::Walk`, then `lsm_tree::merge::Merged`;
 //! - a range delete: `write::Shared::delete_ranges`, then `lsm_tree::range_deletes`;
 //! - an ingestion: `ingest.rs`, then `lsm_tree::plan::ingest`;
@@ -105,6 +105,8 @@ mod store;
 mod table_ids;
 #[cfg(test)]
 mod tests;
+#[doc(hidden)]
+pub mod trials;
 mod write;
 
 /// The kinds of files that a store has next to its superblock.

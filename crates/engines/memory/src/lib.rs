@@ -73,6 +73,7 @@ mod stats;
 mod store;
 #[cfg(test)]
 mod tests;
+mod trials;
 mod trim;
 mod write;
 

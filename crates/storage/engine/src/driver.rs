@@ -15,6 +15,7 @@ use crate::host::Host;
 use crate::placed::Placed;
 use crate::salvage::{SalvageSink, Salvaged};
 use crate::settings::{Setting, Settings};
+use crate::trials::Trials;
 
 /// Opens an engine in the host's device. `dir` is the directory of the device in the database: the
 /// engine is returned as [`opened`] returns it.
@@ -61,6 +62,8 @@ pub struct Driver {
     pub opening_bytes: u64,
     /// Returns the bytes of files that an opening may write again. Changes nothing.
     pub rewritten_bytes: fn(&dyn Device) -> Result<u64>,
+    /// Stores of small parts, for tests.
+    pub trials: &'static Trials,
 }
 
 /// The use of memory by an engine.

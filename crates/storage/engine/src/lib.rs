@@ -56,6 +56,7 @@ mod salvage;
 mod settings;
 mod stats;
 mod superblock;
+mod trials;
 
 pub use background_errors::{BackgroundError, BackgroundErrors};
 pub use barrier::{Barrier, NoJournal};
@@ -87,5 +88,6 @@ pub use sequence::{
 pub use settings::{EngineSettings, Scope, Setting, SettingKind, SettingValue, Settings};
 pub use stats::Stats;
 pub use superblock::Superblock;
+pub use trials::{Trial, Trials};
 
 pub use codec::{Corruption, NewerVersion, SeqNo};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use device::Device;
-use engine::{Engine, Host, Result};
+use engine::{Driver, Engine, Error, Host, Result, Trial};
 
 /// Longer ones than an engine keeps in a page of the usual length.
 const VALUE_BYTES_MAX: usize = 6000;
@@ -68,4 +68,74 @@ pub trait Fixture: Send + Sync {
     /// # Errors
     /// [`engine::Error::Corruption`] with the place.
     fn check(&self, device: &Arc<dyn Device>) -> Result<()>;
+}
+
+/// A store of an engine's trials ([`engine::Trials`]), opened by its driver.
+#[derive(Clone, Copy, Debug)]
+pub struct TrialFixture {
+    driver: &'static Driver,
+    trial: &'static Trial,
+}
+
+impl TrialFixture {
+    /// Returns the store that has the name of its engine.
+    ///
+    /// # Panics
+    /// If the engine has none.
+    pub fn of(driver: &'static Driver) -> Self {
+        Self::named(driver, driver.name())
+    }
+
+    /// Returns the store of that name.
+    ///
+    /// # Panics
+    /// If the engine has none.
+    pub fn named(driver: &'static Driver, name: &str) -> Self {
+        let found = Self::all(driver).find(|fixture| fixture.trial.name == name);
+        found.unwrap_or_else(|| panic!("{} has no store {name} for tests", driver.name()))
+    }
+
+    /// Returns all of an engine.
+    pub fn all(driver: &'static Driver) -> impl Iterator<Item = Self> {
+        driver.trials.crashed.iter().map(move |trial| Self { driver, trial })
+    }
+}
+
+impl Fixture for TrialFixture {
+    fn name(&self) -> &'static str {
+        self.trial.name
+    }
+
+    fn key_bytes_max(&self) -> usize {
+        self.trial.key_bytes_max
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        self.trial.value_bytes_max
+    }
+
+    fn long_life_writes(&self) -> usize {
+        self.trial.long_life_writes
+    }
+
+    fn variants(&self) -> u64 {
+        self.trial.variants
+    }
+
+    fn flushes_keys_apart(&self) -> bool {
+        self.trial.flushes_keys_apart
+    }
+
+    fn takes_memory_in_units(&self) -> bool {
+        self.trial.takes_memory_in_units
+    }
+
+    fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
+        Ok(Arc::from((self.driver.open)(host, &(self.trial.settings)(), "")?))
+    }
+
+    fn check(&self, device: &Arc<dyn Device>) -> Result<()> {
+        let report = (self.driver.check)(device)?;
+        report.damage.into_iter().next().map_or(Ok(()), |damage| Err(Error::Corruption(damage)))
+    }
 }

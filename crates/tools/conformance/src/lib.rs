@@ -79,7 +79,7 @@ mod waits;
 
 pub use bench::{Bench, Cranked, Journaled, Pairs, cranked_host, detail, key, scan};
 pub use failure::Failure;
-pub use fixture::Fixture;
+pub use fixture::{Fixture, TrialFixture};
 pub use in_flight::{Ended, InFlight, LookupStart};
 pub use model::{Model, Pair};
 pub use operation::{Generator, Operation, Profile, Step, Tweak};

@@ -8,6 +8,21 @@ use engine::KeyRange;
 use super::EngineKind;
 use crate::{Batch, Change, Db, Error, KeyspaceOptions, Options, check_on, salvage_on};
 
+#[test]
+fn each_engine_has_stores_of_small_parts() {
+    for engine in EngineKind::ALL {
+        let trials = engine.driver().trials;
+        let first = trials.crashed.first().map(|trial| trial.name);
+        assert_eq!(first, Some(engine.name()), "the first store has the engine's name");
+        for trial in trials.crashed {
+            assert_eq!((trial.settings)().engine(), engine.name(), "{}", trial.name);
+        }
+        let killed = (trials.killed)();
+        assert_eq!(killed.engine(), engine.name());
+        assert_eq!(killed.check(), Ok(()), "{engine}: a database is opened with them");
+    }
+}
+
 fn open(device: &Arc<dyn Device>) -> Db {
     let options = Options { sync_interval: None, background_threads: 1, ..Options::default() };
     Db::open_on(Arc::clone(device), "memory", options).expect("opens")

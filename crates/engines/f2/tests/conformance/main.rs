@@ -1,33 +1,26 @@
 //! The conformance suite, run against the engine `f2`.
 
-mod fixture;
+use conformance::TrialFixture;
+use thermocline_f2::DRIVER;
 
-/// The crates by the names under which `fixture` knows them.
-mod crates {
-    pub(crate) use conformance as suite;
-    pub(crate) use thermocline_f2 as store;
-}
-
-use fixture::F2Fixture;
-
-conformance::suite!(F2Fixture::Fixed);
+conformance::suite!(TrialFixture::of(&DRIVER));
 
 mod adaptive {
     mod watched;
 
-    use crate::fixture::F2Fixture;
+    use super::{DRIVER, TrialFixture};
 
-    conformance::suite!(F2Fixture::Adaptive);
+    conformance::suite!(TrialFixture::named(&DRIVER, "f2-adaptive"));
 }
 
 mod single_log {
-    use crate::fixture::F2Fixture;
+    use super::{DRIVER, TrialFixture};
 
-    conformance::suite!(F2Fixture::SingleLog);
+    conformance::suite!(TrialFixture::named(&DRIVER, "f2-single-log"));
 }
 
 mod scanned {
-    use crate::fixture::F2Fixture;
+    use super::{DRIVER, TrialFixture};
 
-    conformance::suite!(F2Fixture::Scanned);
+    conformance::suite!(TrialFixture::named(&DRIVER, "f2-scanned"));
 }

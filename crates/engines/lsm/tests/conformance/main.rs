@@ -1,18 +1,12 @@
 //! The conformance suite, held against the engine `lsm`.
 
-mod fixture;
 mod scattered;
 mod variants;
 
-/// The crates by the names under which `fixture` knows them.
-mod crates {
-    pub(crate) use conformance as suite;
-    pub(crate) use thermocline_lsm as lsm_store;
-}
+use conformance::TrialFixture;
+use thermocline_lsm::DRIVER;
 
-use fixture::LsmFixture;
-
-conformance::suite!(LsmFixture);
+conformance::suite!(TrialFixture::of(&DRIVER));
 
 /// The same with tables in pieces, in several places.
 mod in_pieces {

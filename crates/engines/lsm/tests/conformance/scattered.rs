@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use device::{Device, File, Mode, SyncKind};
 use engine::{Corruption, Engine, Error, Host, Result};
+use thermocline_lsm::trials::crashed;
 use thermocline_lsm::{
     LocalTables, Span, Store, Summary, TableId, TableSink, TableSource, TableStore, check_with,
 };
 
-use crate::crates::suite::Fixture;
-use crate::fixture::options;
+use conformance::Fixture;
 
 const PLACES: u32 = 3;
 
@@ -27,7 +27,7 @@ impl Fixture for ScatteredFixture {
 
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
         let tables = tables(&host.device)?;
-        Ok(Arc::new(Store::open_with(host, options(), tables)?))
+        Ok(Arc::new(Store::open_with(host, crashed(), tables)?))
     }
 
     fn check(&self, device: &Arc<dyn Device>) -> Result<()> {

@@ -6,13 +6,11 @@
 
 use std::sync::Arc;
 
-use conformance::{Check, Suite};
+use conformance::{Check, Fixture, Suite, TrialFixture};
 use device::Device;
 use engine::{Engine, Host, Result};
-use thermocline_lsm::{Compression, FilterKind, Options, Routing, Store};
-
-use crate::crates::suite::Fixture;
-use crate::fixture::{LsmFixture, options};
+use thermocline_lsm::trials::crashed;
+use thermocline_lsm::{Compression, DRIVER, FilterKind, Options, Routing, Store};
 
 /// A store with options of its own.
 struct Variant {
@@ -26,7 +24,7 @@ impl Fixture for Variant {
     }
 
     fn flushes_keys_apart(&self) -> bool {
-        LsmFixture.flushes_keys_apart()
+        TrialFixture::of(&DRIVER).flushes_keys_apart()
     }
 
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
@@ -34,7 +32,7 @@ impl Fixture for Variant {
     }
 
     fn check(&self, device: &Arc<dyn Device>) -> Result<()> {
-        LsmFixture.check(device)
+        TrialFixture::of(&DRIVER).check(device)
     }
 }
 
@@ -84,7 +82,7 @@ variants! {
         level0_tables: 1,
         level_ratio: 4,
         compression: vec![Compression::None],
-        ..options()
+        ..crashed()
     };
     tuned_for_writes: Options {
         memtable_bytes_max: 16 << 10,
@@ -93,7 +91,7 @@ variants! {
         level0_tables_slow: 12,
         level_ratio: 8,
         range_deletes_max: 64,
-        ..options()
+        ..crashed()
     };
     tuned_for_room: Options {
         compression: vec![Compression::None, Compression::Lz4, Compression::Zstd],
@@ -101,15 +99,15 @@ variants! {
         filter: FilterKind::Ribbon,
         filter_bits_per_key: 6,
         range_deletes_max: 0,
-        ..options()
+        ..crashed()
     };
-    with_one_memtable: Options { routing: Routing::One, ..options() };
-    with_memtables_at_random: Options { routing: Routing::Random, ..options() };
-    without_duplicated_dranges: Options { duplicates: false, ..options() };
-    without_lookup_index: Options { lookup_index_bytes_max: 0, ..options() };
-    without_range_index: Options { range_index: false, ..options() };
-    without_pairs: Options { pairs: false, ..options() };
-    without_merging: Options { merging: false, ..options() };
+    with_one_memtable: Options { routing: Routing::One, ..crashed() };
+    with_memtables_at_random: Options { routing: Routing::Random, ..crashed() };
+    without_duplicated_dranges: Options { duplicates: false, ..crashed() };
+    without_lookup_index: Options { lookup_index_bytes_max: 0, ..crashed() };
+    without_range_index: Options { range_index: false, ..crashed() };
+    without_pairs: Options { pairs: false, ..crashed() };
+    without_merging: Options { merging: false, ..crashed() };
     without_any_of_it: Options {
         routing: Routing::One,
         lookup_index_bytes_max: 0,
@@ -117,6 +115,6 @@ variants! {
         pairs: false,
         merging: false,
         compression: vec![Compression::None],
-        ..options()
+        ..crashed()
     };
 }

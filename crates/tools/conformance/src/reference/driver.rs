@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use device::Device;
 use engine::{
-    Capabilities, CheckReport, Driver, Error, MemoryUse, Op, Result, SalvageSink, Salvaged, opened,
+    Capabilities, CheckReport, Driver, Error, MemoryUse, Op, Result, SalvageSink, Salvaged,
+    Settings, Trial, Trials, opened,
 };
 
 use super::versions::Pair;
@@ -48,6 +49,11 @@ pub static DRIVER: Driver = Driver {
     descriptors: 1,
     opening_bytes: 0,
     rewritten_bytes: |_| Ok(0),
+    trials: &Trials {
+        crashed: &[Trial::new("reference", || Settings::new(&DRIVER))],
+        killed: || Settings::new(&DRIVER),
+        work: &[],
+    },
 };
 
 /// Returns the pairs of the snapshot that counts, and up to which write it has everything.

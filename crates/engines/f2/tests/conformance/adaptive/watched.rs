@@ -4,16 +4,16 @@
 
 use std::sync::Arc;
 
-use conformance::{Check, Fixture, Suite};
+use conformance::{Check, Fixture, Suite, TrialFixture};
 use device::Device;
 use engine::{Engine, Host, Result};
 use sync::locks::Mutex;
 
-use crate::fixture::F2Fixture;
+use thermocline_f2::DRIVER;
 
 /// Keeps the stores that a run has opened, for their figures.
 struct Watched {
-    fixture: F2Fixture,
+    fixture: TrialFixture,
     stores: Mutex<Vec<Arc<dyn Engine>>>,
 }
 
@@ -61,7 +61,8 @@ impl Fixture for Watched {
 
 #[test]
 fn long_runs_of_an_adaptive_store_conform_while_its_memory_moves() {
-    let watched = Watched { fixture: F2Fixture::Adaptive, stores: Mutex::default() };
+    let watched =
+        Watched { fixture: TrialFixture::named(&DRIVER, "f2-adaptive"), stores: Mutex::default() };
     let ended = Suite::new(&watched, env!("CARGO_PKG_NAME"), 1, 3).run(Check::Model);
     if let Err(failure) = ended {
         panic!("\n{failure}\n");

@@ -12,47 +12,23 @@ use std::io::Write;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use conformance::Fixture;
-use conformance::crash::{Tally, voyage};
-use conformance::ledger::Entry;
-use conformance::reference::ReferenceFixture;
 use environment::Environment;
-use thermocline_conformance as conformance;
+use thermocline::EngineKind;
+use thermocline_conformance::crash::{Tally, voyage};
+use thermocline_conformance::ledger::Entry;
+use thermocline_conformance::{Fixture, TrialFixture, reference};
 
-#[path = "../../../../engines/f2/tests/conformance/fixture.rs"]
-mod f2_fixture;
-#[path = "../../../../engines/flexdb/tests/conformance/fixture.rs"]
-mod flexdb_fixture;
-#[path = "../../../../engines/lsm/tests/conformance/fixture.rs"]
-mod lsm_fixture;
-mod memory_fixture;
-
-/// The crates by the names under which the fixtures know them.
-mod crates {
-    pub(crate) use f2 as store;
-    pub(crate) use flexdb as flexdb_store;
-    pub(crate) use lsm as lsm_store;
-    pub(crate) use thermocline_conformance as suite;
+/// Returns the stores by the names that `--engine` takes: the trials of each engine of the
+/// database's list, and those of the reference engine.
+fn fixtures() -> impl Iterator<Item = TrialFixture> {
+    let listed = EngineKind::ALL.iter().map(|engine| engine.driver());
+    listed.chain([&reference::DRIVER]).flat_map(TrialFixture::all)
 }
 
-/// The fixtures by the names that `--engine` takes. A test of `xtask soak` requires a fixture of
-/// each engine.
-const FIXTURES: [(&str, &dyn Fixture); 8] = [
-    ("memory", &memory_fixture::MemoryFixture),
-    ("f2", &f2_fixture::F2Fixture::Fixed),
-    ("f2-adaptive", &f2_fixture::F2Fixture::Adaptive),
-    ("f2-single-log", &f2_fixture::F2Fixture::SingleLog),
-    ("f2-scanned", &f2_fixture::F2Fixture::Scanned),
-    ("lsm", &lsm_fixture::LsmFixture),
-    ("flexdb", &flexdb_fixture::FlexDbFixture),
-    ("reference", &ReferenceFixture),
-];
-
-fn fixture(name: &str) -> Result<&'static dyn Fixture, String> {
-    let found = FIXTURES.iter().find(|(known, _)| *known == name);
-    found.map(|(_, fixture)| *fixture).ok_or_else(|| {
-        let names = FIXTURES.map(|(known, _)| known).join(", ");
-        format!("no engine {name:?} here; there are: {names}")
+fn fixture(name: &str) -> Result<TrialFixture, String> {
+    fixtures().find(|fixture| fixture.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = fixtures().map(|fixture| fixture.name()).collect();
+        format!("no engine {name:?} here; there are: {}", names.join(", "))
     })
 }
 
@@ -123,7 +99,7 @@ fn run() -> Result<usize, String> {
             shown = now;
             progress(&total, now - began, failures.len());
         }
-        match voyage(fixture, seed) {
+        match voyage(&fixture, seed) {
             Ok(tally) => total.add(&tally),
             Err(what) => {
                 let engine = &arguments.engine;
