@@ -22,7 +22,7 @@ use thermocline::{
 
 use crate::model::{Script, State};
 use crate::round::{Bug, Round, check_offline, kill};
-use crate::small::{FIGURES, engines, with_small_parts};
+use crate::small::{engines, figures, with_small_parts};
 
 /// Variable that makes this binary the child, and contains its orders.
 const CHILD_VARIABLE: &str = "KILL_EMBEDDED_CHILD";
@@ -37,8 +37,13 @@ pub(crate) fn is_child() -> bool {
 /// The first word of a child's lines that are no acknowledgements.
 const BESIDE: &str = "beside";
 
-/// The sums of [`FIGURES`] over all lives, by the last report of each.
-pub(crate) type Beside = [u64; FIGURES.len()];
+/// The sums of [`figures`] over all lives, by the last report of each.
+pub(crate) type Beside = Vec<u64>;
+
+/// Returns the sums before the first life.
+pub(crate) fn no_work() -> Beside {
+    vec![0; figures().count()]
+}
 
 /// The orders that parent and child agree on.
 struct Orders {
@@ -179,7 +184,8 @@ fn do_chores(db: &Db, keyspaces: &[Keyspace], seed: Seed, out: &Mutex<Stdout>) -
         if random.random_ratio(1, one_of) {
             keyspaces[random.random_range(0..keyspaces.len())].flush().unwrap();
         }
-        let figures = FIGURES.map(|(engine, name)| figure(keyspaces, engine, name).to_string());
+        let figures = figures().map(|(engine, name)| figure(keyspaces, engine, name).to_string());
+        let figures: Vec<String> = figures.collect();
         let mut told = out.lock().unwrap();
         writeln!(told, "{BESIDE} {}", figures.join(" ")).and_then(|()| told.flush()).unwrap();
         drop(told);
@@ -260,7 +266,6 @@ pub(crate) fn run(round: &Round, path: &Path, beside: &mut Beside) -> String {
 }
 
 /// The lines that the parent has received from a life.
-#[derive(Default)]
 struct Told {
     acknowledged: Vec<(usize, u64)>,
     /// The last of each figure.
@@ -292,7 +297,7 @@ fn live(text: &str, round: &Round, life: usize) -> Told {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (first, first_came) = mpsc::channel();
     let reader = thread::spawn(move || {
-        let mut told = Told::default();
+        let mut told = Told { acknowledged: Vec::new(), beside: no_work() };
         for line in lines.map_while(Result::ok) {
             if told.note(&line) {
                 // The receiver is dropped once it has received the first line.

@@ -35,9 +35,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use embedded::Beside;
+use embedded::{Beside, no_work};
 use round::{Bug, Round, Way};
-use small::FIGURES;
+use small::figures;
 
 /// Rounds of the short form, which is part of `cargo test`.
 const ROUNDS: u64 = 10;
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
         "seed {seed}; replay: cargo test -p thermocline-cli --test kill -- {asked}--seed {seed}"
     );
     let began = Instant::now();
-    let (mut passed, mut failed, mut beside) = (0, 0, Beside::default());
+    let (mut passed, mut failed, mut beside) = (0, 0, no_work());
     let mut added = 0;
     for index in 0..rounds {
         if began.elapsed() >= length {
@@ -115,15 +115,15 @@ fn main() -> ExitCode {
 /// The figures of these engines that are still 0.
 fn missing(name: &str, beside: &Beside) -> Vec<&'static str> {
     let engines = small::engines(name);
-    let figures = FIGURES.into_iter().zip(beside);
-    let missing = figures.filter(|((engine, _), count)| engines.contains(engine) && **count == 0);
+    let missing = figures().zip(beside);
+    let missing = missing.filter(|((engine, _), count)| engines.contains(engine) && **count == 0);
     missing.map(|((_, figure), _)| figure).collect()
 }
 
 /// Prints the figures of these engines. Returns how many of them a long run did not reach.
 fn print_figures(name: &str, beside: &Beside, length: Duration) -> u64 {
     let engines = small::engines(name);
-    for ((engine, figure), count) in FIGURES.into_iter().zip(beside) {
+    for ((engine, figure), count) in figures().zip(beside) {
         if engines.contains(&engine) {
             println!("{engine}: {count} {figure}");
         }
@@ -149,7 +149,7 @@ fn notices(bug: Bug, seed: u64) -> bool {
         }
         round.bug = bug;
         round.acknowledged_first = true;
-        if catch_unwind(AssertUnwindSafe(|| round.run(&mut Beside::default()))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| round.run(&mut no_work()))).is_err() {
             println!("planted bug {bug:?}: noticed in round {index}");
             return true;
         }

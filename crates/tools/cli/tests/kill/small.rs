@@ -1,28 +1,20 @@
 //! Rounds over engines whose parts are small, so that within a life there are many of them.
 //!
 //! These are tables that are flushed and compacted down the levels, intervals that are split and
-//! rewritten, and segments that are collected.
+//! rewritten, and segments that are collected. The driver of an engine has the settings, and the
+//! names of the figures ([`thermocline::Driver`]).
 
-use thermocline::{EngineKind, EngineSettings, Options, f2, flexdb, lsm};
+use thermocline::{EngineKind, EngineSettings, Options};
 
 /// The name of all engines together.
 const ALL: &str = "db";
 
-/// Figures of a program's keyspaces, for the work next to its writes.
-pub(crate) const FIGURES: [(EngineKind, &str); 12] = [
-    (EngineKind::F2, "compactions"),
-    (EngineKind::F2, "cold_compactions"),
-    (EngineKind::Lsm, "flushes"),
-    (EngineKind::Lsm, "compactions"),
-    (EngineKind::Lsm, "level0_tables"),
-    (EngineKind::Lsm, "level2_tables"),
-    (EngineKind::Lsm, "reorganisations_minor"),
-    (EngineKind::FlexDb, "commits"),
-    (EngineKind::FlexDb, "intervals_appended"),
-    (EngineKind::FlexDb, "intervals_rewritten"),
-    (EngineKind::FlexDb, "intervals_in_place"),
-    (EngineKind::FlexDb, "collected_segments"),
-];
+/// Returns the figures of a program's keyspaces, for the work next to its writes.
+pub(crate) fn figures() -> impl Iterator<Item = (EngineKind, &'static str)> {
+    let of =
+        |engine: EngineKind| engine.driver().trials.work.iter().map(move |work| (engine, *work));
+    EngineKind::ALL.iter().copied().flat_map(of)
+}
 
 /// Returns `name` if it is [`ALL`] or the name of an engine.
 pub(crate) fn named(name: &str) -> &'static str {
@@ -42,40 +34,6 @@ pub(crate) fn engines(name: &str) -> &'static [EngineKind] {
 
 /// The same with small parts.
 pub(crate) fn with_small_parts(options: Options) -> Options {
-    Options {
-        engines: EngineSettings::from(f2::Options {
-            log_memory_bytes: Some(512 << 10),
-            read_cache_bytes: Some(128 << 10),
-            page_bytes: Some(16 << 10),
-            segment_bytes: 64 << 10,
-            disk_bytes_max: Some(1 << 20),
-            cold_disk_bytes_max: Some(3 << 20),
-            index_bits: Some(4),
-            ..f2::Options::default()
-        })
-        .with(lsm::Options {
-            memtable_bytes_max: 32 << 10,
-            slots_max: 4,
-            lookup_index_bytes_max: 64 << 10,
-            table_bytes: 16 << 10,
-            block_bytes: 1 << 10,
-            level0_tables: 2,
-            level0_tables_slow: 12,
-            level1_bytes: 64 << 10,
-            level_ratio: 3,
-            manifest_bytes: 4 << 10,
-            ..lsm::Options::default()
-        })
-        .with(flexdb::Options {
-            memtable_bytes_max: 64 << 10,
-            interval_pairs: 8,
-            interval_bytes: 4 << 10,
-            tail_pairs_max: 6,
-            fragments_max: 6,
-            segment_bytes_max: 64 << 10,
-            stored_intervals_min: 1,
-            ..flexdb::Options::default()
-        }),
-        ..options
-    }
+    let small = EngineKind::ALL.iter().map(|engine| (engine.driver().trials.killed)());
+    Options { engines: small.fold(EngineSettings::default(), EngineSettings::with), ..options }
 }
