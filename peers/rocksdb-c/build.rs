@@ -1,4 +1,5 @@
-//! Links the library that `peers/install.sh` puts into `peers/lib`, and lets programs find it there.
+//! Links the library that `peers/install.sh` puts into `peers/lib`, and lets programs find it
+//! there.
 
 use std::path::Path;
 

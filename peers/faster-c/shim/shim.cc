@@ -109,7 +109,7 @@ static_assert(sizeof(Value) == 16, "a value's head");
 
 extern "C" {
 
-// What an operation reads or exchanges. It must live until the operation is done.
+// The data that an operation reads or exchanges. It must live until the operation is done.
 struct shim_slot {
   uint8_t* value;    // a value that is read goes here; there is room for any
   uint32_t length;   // its length
@@ -184,7 +184,7 @@ class ExchangeContext : public WriteContext {
     value.Set(bytes_, length_);
   }
   void RmwCopy(const Value& old, Value& value) {
-    // What is copied elsewhere no longer changes.
+    // A value that is copied elsewhere no longer changes.
     old.Copy(slot_->value, &slot_->length);
     value.Set(bytes_, length_);
   }
@@ -236,8 +236,8 @@ struct shim_store {
   store_t store;
 };
 
-// Null if FASTER refuses: `table_size` must be a power of two, `log_bytes` so many pages of 32 MiB that
-// its shares are whole ones.
+// Null if FASTER refuses: `table_size` must be a power of two, and `log_bytes` pages of 32 MiB, of which
+// each share is a whole number.
 shim_store* shim_open(uint64_t table_size, uint64_t log_bytes, double mutable_share, const char* dir) {
   try {
     return new shim_store{ { table_size, log_bytes, dir, mutable_share, true } };

@@ -38,7 +38,7 @@ impl Slot {
         self.shared.get()
     }
 
-    /// Copies the bytes that an operation writes, to keep them for as long as it is under way.
+    /// Copies the bytes that an operation writes, to keep them while it is under way.
     pub(crate) fn keep(&mut self, new: &[u8]) -> (*const u8, u32) {
         self.new.clear();
         self.new.extend_from_slice(new);

@@ -18,8 +18,8 @@ use bench::cli::{BenchCommand, execute};
 use clap::Parser;
 use environment::Environment;
 
-/// The allocator that RocksDB's guide advises, for all peers alike, also for those in C++: the program's
-/// `malloc` is the one that their libraries are linked to.
+/// The allocator that RocksDB's guide advises, for all peers alike, also for those in C++: the
+/// program's `malloc` is the one that their libraries are linked to.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -1,5 +1,5 @@
-//! A device that keeps the failures of operations on it, so that the user of two devices can find out which
-//! of them failed.
+//! A device that keeps the failures of operations on it, so that the user of two devices can find
+//! out which of them failed.
 
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,8 +42,8 @@ impl ObservedDevice {
         Arc::new(Self { inner, failures: Failures::default() })
     }
 
-    /// Returns whether an operation here has failed with `error`. No room is one failure whatever file is named:
-    /// stores name another one, or report it as a failure for good.
+    /// Returns whether an operation here has failed with `error`. No room is one failure whatever
+    /// file is named: stores name another one, or report it as a failure for good.
     pub fn has_failed_by(&self, error: &Error) -> bool {
         self.failures
             .0

@@ -11,10 +11,11 @@ pub use std::thread::JoinHandle;
 pub struct Threads;
 
 impl Threads {
-    /// Starts a thread by the name `name` (the operating system's tools show 15 bytes of it), and waits until it runs.
+    /// Starts a thread by the name `name` (the operating system's tools show 15 bytes of it), and
+    /// waits until it runs.
     ///
-    /// A thread that starts holds a lock of the standard library for a moment. A child that is forked in this moment can
-    /// never start a thread. After this call a fork is safe.
+    /// A thread that starts holds a lock of the standard library for a moment. A child that is
+    /// forked in this moment can never start a thread. After this call a fork is safe.
     ///
     /// # Errors
     /// The operating system refuses another thread.

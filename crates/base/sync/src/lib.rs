@@ -18,8 +18,10 @@
 //! The models of this crate (the second directory keeps the ordinary build from being redone):
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom"    cargo test -p thermocline-sync --profile models --test loom --target-dir target/loom
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-sync --profile models --test shuttle --target-dir target/shuttle
+//! RUSTFLAGS="--cfg loom"    cargo test -p thermocline-sync --profile models --test loom \
+//!     --target-dir target/loom
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-sync --profile models --test shuttle \
+//!     --target-dir target/shuttle
 //! ```
 //!
 //! Code that no model checks takes its locks from [`locks`] by name.

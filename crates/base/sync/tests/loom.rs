@@ -4,7 +4,8 @@
 //! interrupted; and every planted bug is found.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-sync --profile models --test loom --target-dir target/loom
+//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-sync --profile models --test loom \
+//!     --target-dir target/loom
 //! ```
 //!
 //! There is nothing random here. A failure is seen again by the same command with

@@ -2,7 +2,8 @@
 //! memory found.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-sync --profile models --test shuttle --target-dir target/shuttle
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-sync --profile models --test shuttle \
+//!     --target-dir target/shuttle
 //! ```
 //!
 //! Each test prints its seed. The same command with `SHUTTLE_RANDOM_SEED=<seed>` and the test's

@@ -42,8 +42,8 @@ fn count() -> usize {
     })
 }
 
-/// How many threads of the foreground have a number. Numbers are dense in the order of first use, so
-/// that few threads seldom share a cell.
+/// How many threads of the foreground have a number. Numbers are dense in the order of first use,
+/// so that few threads seldom share a cell.
 static FOREGROUND: AtomicUsize = AtomicUsize::new(0);
 /// How many threads of the background have a number. These numbers begin at the last cell.
 static BACKGROUND: AtomicUsize = AtomicUsize::new(0);
@@ -52,8 +52,9 @@ thread_local! {
     static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Notes that the calling thread works in the background and records seldom, so that it takes no number
-/// from the threads that record with each operation. To be called before the thread's first record.
+/// Notes that the calling thread works in the background and records seldom, so that it takes no
+/// number from the threads that record with each operation. To be called before the thread's first
+/// record.
 pub fn note_background_thread() {
     NUMBER.set(Some(!BACKGROUND.fetch_add(1, Ordering::Relaxed)));
 }

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! BACKUPS/
-//!   LOCK                        held by who makes or removes a backup
-//!   backup-000001/              a whole one
-//!     BACKUP                    its manifest: the catalog, and the length and checksum of each file
-//!     journal/ keyspaces/       what a checkpoint has (`checkpoint.rs`)
-//!   backup-000002.unfinished/   one that was cut off, or is being made or removed
+//!   LOCK                       locked by the process that makes or removes a backup
+//!   backup-000001/             a whole one
+//!     BACKUP                   its manifest: the catalog, and the length and checksum of each file
+//!     journal/ keyspaces/      the files of a checkpoint (`checkpoint.rs`)
+//!   backup-000002.unfinished/  one that was cut off, or is being made or removed
 //! ```
 //!
 //! 1. *Make* (`make.rs`): The database is copied to an unfinished backup. Each of its files is read
@@ -53,7 +53,8 @@ const UNFINISHED: &str = ".unfinished";
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
-/// # let (path, copies, elsewhere) = (dir.path().join("db"), dir.path().join("b"), dir.path().join("e"));
+/// # let (path, copies) = (dir.path().join("db"), dir.path().join("b"));
+/// # let elsewhere = dir.path().join("e");
 /// use thermocline::{Backups, Db, Options, Progress};
 /// let db = Db::open(&path, Options::default())?;
 /// let users = db.keyspace("users", Default::default())?;

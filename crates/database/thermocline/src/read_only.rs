@@ -59,8 +59,8 @@ impl Db {
     /// assert!(matches!(refused, Error::InUse { .. }), "somebody writes");
     /// db.close()?;
     ///
-    /// let (one, other) =
-    ///     (Db::open_read_only(path, Options::default())?, Db::open_read_only(path, Options::default())?);
+    /// let one = Db::open_read_only(path, Options::default())?;
+    /// let other = Db::open_read_only(path, Options::default())?;
     /// for db in [one, other] {
     ///     let users = db.existing_keyspace("users")?;
     ///     assert_eq!(users.get(b"ada")?.as_deref(), Some(&b"analyst"[..]));

@@ -64,7 +64,7 @@ pub enum Tried {
 pub(crate) enum Attempt {
     /// It is complete; without a number if it changed nothing.
     Done(Option<SeqNo>),
-    /// The device has to be read, or another write has come first; nothing has changed. With the
+    /// The device has to be read, or another write was first; nothing has changed. With the
     /// lookup, if it has begun.
     NeedsRead(Option<PendingOld>),
     /// There is no room for this now; nothing has changed.
@@ -129,7 +129,7 @@ impl Inner {
         self.settle_rmw(slot, seqno, durability)
     }
 
-    /// The same with values as they are stored, and not settled.
+    /// The same with values in their stored form, and not settled.
     pub(crate) fn rmw_unsettled(
         &self,
         slot: &KeyspaceEntry,

@@ -272,7 +272,7 @@ impl Session {
     /// pending, and another operation of the same key may come first.
     ///
     /// # Errors
-    /// As [`Keyspace::rmw`]; nothing is pending then, and the operator is gone.
+    /// As [`Keyspace::rmw`]; nothing is pending then, and the operator is dropped.
     pub fn begin_rmw(
         &mut self,
         tag: u64,

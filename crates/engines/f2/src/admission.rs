@@ -66,7 +66,7 @@ mod models;
 #[cfg(test)]
 mod tests;
 
-/// The level as it is stored.
+/// The stored form of the level.
 const NOTHING: u8 = 0;
 const BEHIND: u8 = 1;
 const OUT: u8 = 2;
@@ -127,7 +127,7 @@ impl Admission {
         self.page.load(Relaxed) != page && self.page.swap(page, Relaxed) != page
     }
 
-    /// Sets the level. Writers that wait go on if compaction is not behind any more.
+    /// Sets the level. Writers that wait continue if compaction is not behind any more.
     pub(crate) fn set(&self, level: Level, is_hopeless: bool) {
         let (level, nanos) = match level {
             Level::None => (NOTHING, 0),

@@ -1,26 +1,27 @@
 //! Compactions that fail: a record or chunk is damaged, or the device refuses a read.
 //!
-//! 1. A round that fails is noted with its log, its cause and its time, and is a background error of
-//!    the store (`Engine::background_errors`). The error ends with a round that succeeds, or when the
-//!    log needs no compaction any more.
-//! 2. The compaction is tried again when a fiftieth of the log was appended, or after a second; each
-//!    further time after twice that, up to 32 times (`compaction/plan`). A round that failed may have
-//!    copied in vain, so the next one reads everything that it will need before it copies anything.
-//!    Cold records are an exception. A tombstone goes back to the hot log's tail if the entries of
-//!    its key are unknown because of an unreadable cold record (`compaction/hot_cold`). A cold record
-//!    with an unreadable one in front of it is copied, and the copy still has that one in front of it
-//!    (`compaction/cold_cold`). Neither fails a round.
+//! 1. A round that fails is noted with its log, its cause and its time, and is a background error
+//!    of the store (`Engine::background_errors`). The error ends with a round that succeeds, or
+//!    when the log needs no compaction any more.
+//! 2. The compaction is tried again when a fiftieth of the log was appended, or after a second;
+//!    each further time after twice that, up to 32 times (`compaction/plan`). A round that failed
+//!    may have copied in vain, so the next one reads everything that it will need before it copies
+//!    anything. Cold records are an exception. A tombstone goes back to the hot log's tail if the
+//!    entries of its key are unknown because of an unreadable cold record (`compaction/hot_cold`).
+//!    A cold record with an unreadable one in front of it is copied, and the copy still has that
+//!    one in front of it (`compaction/cold_cold`). Neither fails a round.
 //! 3. A writer does not wait for a compaction that fails: while the hot log's compaction fails,
 //!    writers are not slowed down.
 //! 4. When a log takes [`REFUSED_FROM`] times its limit, writes are refused with the cause and its
-//!    place. The limit of a log without a budget is the space that it took when the compaction began
-//!    to fail, or four segments. Writes are also refused if the hot index has taken twice its memory,
-//!    which only the hot log's compaction releases.
+//!    place. The limit of a log without a budget is the space that it took when the compaction
+//!    began to fail, or four segments. Writes are also refused if the hot index has taken twice its
+//!    memory, which only the hot log's compaction releases.
 //!
 //! # Invariants
 //! - D1. No record is skipped: a log never begins behind a record that could not be moved [C1].
-//! - D2. Each log is apart: damage in one log keeps no other log from being compacted, as far as that
-//!   compaction does not read it. Records that were moved before the place of the damage stay moved.
+//! - D2. Each log is apart: damage in one log keeps no other log from being compacted, as far as
+//!   that compaction does not read it. Records that were moved before the place of the damage stay
+//!   moved.
 //! - D3. Reads of a key continue. Only a reader of the damaged data gets the damage. A walk ends at
 //!   damage, and a store whose hot log is damaged does not open again, since opening reads all of
 //!   that log. So the sound data is read from it while it is open.

@@ -224,7 +224,7 @@ impl HybridLog {
         Live::new(self.pages.words(address.get()))
     }
 
-    /// The beginning of the log; everything below is gone.
+    /// The beginning of the log; everything below was removed.
     pub(crate) fn begin(&self) -> LogAddress {
         LogAddress::new(self.regions.begin.load(Ordering::Acquire))
     }

@@ -1,10 +1,10 @@
 //! One record: two words, a key, a value.
 //!
 //! ```text
-//!  word 0  header   previous address (48) | invalid | filler | present | - | check, high part (10)
-//!  word 1  state    key bytes (16) | value bytes (25) | tombstone | locked | sealed | sequence (20)
-//!  words   key      padded with zeros to a word
-//!  words   value    padded with zeros to the end of the record, which is a multiple of 16 bytes
+//! word 0  header   previous address (48) | invalid | filler | present | - | check, high part (10)
+//! word 1  state    key bytes (16) | value bytes (25) | tombstone | locked | sealed | sequence (20)
+//! words   key      padded with zeros to a word
+//! words   value    padded with zeros to the end of the record, which is a multiple of 16 bytes
 //! ```
 //!
 //! In memory the words are atomics and the state is the record's lock and sequence ([`live`]). On

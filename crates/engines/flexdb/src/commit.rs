@@ -36,7 +36,7 @@
 //! stay, and a later commit continues or repeats all of it. Updates that are already in the space
 //! do no harm, because readers look into the memtable first. Meanwhile no more writes are admitted
 //! than memtables have room for (`admission.rs`). So a snapshot that holds too much room stops
-//! writes only for as long as it is held. Each other failure turns the store read-only (law L5).
+//! writes only while it is held. Each other failure turns the store read-only (law L5).
 
 mod changing;
 mod coarsen_index;

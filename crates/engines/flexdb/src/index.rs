@@ -297,7 +297,7 @@ pub(crate) fn bound_at(index: &IndexSnapshot, offset: u64) -> Option<&Key> {
 /// Checks the tree and X1, for tests. O(N).
 ///
 /// # Errors
-/// What does not hold, and where.
+/// A property does not hold. The text has the property and its place.
 #[cfg(test)]
 pub(crate) fn check(index: &Index) -> Result<(), String> {
     index.check()?;

@@ -1,12 +1,12 @@
 //! The shares of the budget: memtables, the sparse index, and the interval cache.
 //!
 //! Memtables may take a quarter: one is written to, one is being committed, two wait. Ten parts of
-//! 32, plus up to [`UNCOUNTED_BYTES`], are for memory that no account counts: segments being
-//! filled, log records, gaps between blocks (`block/memory.rs`) and the allocator's loss, since a
-//! commit takes and frees pieces of many sizes (`tests/memory.rs` measures it). The pieces have the
-//! same sizes under any budget, so of a budget above [`LARGE_BYTES`] it is a smaller share.
-//! Memtables and blocks have their own memory. While a store has committed little since it was
-//! opened, that loss is small, and the cache borrows the memory that memtables do not use. The
+//! 32, plus up to [`UNCOUNTED_BYTES`], are for memory that no account counts. It is in segments
+//! being filled, log records, gaps between blocks (`block/memory.rs`) and the allocator's loss,
+//! since a commit takes and frees pieces of many sizes (`tests/memory.rs` measures it). The pieces
+//! have the same sizes under any budget, so of a budget above [`LARGE_BYTES`] it is a smaller
+//! share. Memtables and blocks have their own memory. While a store has committed little since it
+//! was opened, that loss is small, and the cache borrows the memory that memtables do not use. The
 //! index takes what it needs, the nodes of both trees included. If intervals take more than an
 //! eighth, they grow (`commit/coarsen_index.rs`) up to their maximum. The cache gets the rest and
 //! shrinks if the index takes more.

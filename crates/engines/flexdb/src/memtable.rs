@@ -15,7 +15,7 @@
 //! - M4. All steps of a write are in one memtable, so a commit has all of them or none, except
 //!   steps that later writes have replaced (M5, M6).
 //! - M5. A newer version of a key replaces an older one in the same memtable, in its place, if no
-//!   snapshot, present or future, sees the older one: a reader that looks for the newest finds the
+//!   snapshot, present or future, sees the older one. A reader that looks for the newest finds the
 //!   newer one. So a key that is written repeatedly takes the memory of one that is written once.
 //!   If the newer version has no room in that place, it is put before the old one, which is left
 //!   until the memtable is freed, and which no reader uses. The newer version gets one and a half

@@ -6,8 +6,8 @@
 //! - S1. Every write that was not replaced is in one of the memtables or in the base. A commit
 //!   takes its memtables out and puts in the base that has them, in one step. So a reader that
 //!   holds a state misses nothing.
-//! - S2. A pin for which a commit has put too much into the base has another base here, for as long
-//!   as it is held. That base has nothing above the pin, and all writes at or below the pin are in
+//! - S2. A pin for which a commit has put too much into the base has another base here, while it is
+//!   held. That base has nothing above the pin, and all writes at or below the pin are in
 //!   it or in memtables.
 //! - S3. In all states with the same count of commits, a key that a reader finds in none of the
 //!   memtables has the same pair in the base, or none. Pins with a base of their own are an

@@ -3,7 +3,7 @@
 //! 1. *Debt.* A write owes time in proportion to its bytes and to the height of Level 0 above its
 //!    mark. So writers come down to the pace of the compactions. At twice the mark they wait for a
 //!    compaction. The height is measured in thirds of the memtables' share, or in the tables that
-//!    one key lies in, where these are more ([`Version::level0_weight`]).
+//!    overlap at one key, if these are more ([`Version::level0_weight`]).
 //! 2. *Room.* A write reserves memory of the memtables. If that would bring them above their share,
 //!    the write waits for flushes of all memtables that wait for one. Then memtables that are
 //!    written to are flushed as well. A write of any size is granted once no other write has a
@@ -134,7 +134,7 @@ impl Admits for Shared {
         if self.state.load().due() > 0 || has_others {
             return None;
         }
-        // A flush that has just come to its end may still hold the memtables that it has flushed.
+        // A flush that has just ended may still hold the memtables that it has flushed.
         let flusher = match wait {
             Wait::No => self.flusher.try_lock()?,
             Wait::Yes | Wait::Replay => self.flusher.lock(),

@@ -3,7 +3,7 @@
 //! 1. Memtables and cached pairs are searched, then the tables, as far as the cache has their
 //!    pieces.
 //! 2. If a piece is missing, the lookup is pending, with the read of that piece. Once the piece has
-//!    come it is verified and cached, and the search of the tables continues.
+//!    arrived it is verified and cached, and the search of the tables continues.
 
 use std::sync::Arc;
 

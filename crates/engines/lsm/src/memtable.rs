@@ -1,8 +1,8 @@
 //! A memtable: versions of keys in memory, in order, written by many threads at the same time.
 //!
 //! The crate `memtable` has its floor, its gate and its memory. A writer enters the memtable that
-//! the state names for its key. A memtable is for one Drange and its bounds, for ever: as long as
-//! it is not sealed, a writer that was routed to it was routed correctly. A sealed memtable may be
+//! the state names for its key. A memtable is for one Drange and its bounds, for ever: until it
+//! is sealed, a writer that was routed to it was routed correctly. A sealed memtable may be
 //! written to a table.
 //!
 //! Nothing is taken out of a memtable, and no value in it is replaced. So versions are in a skip

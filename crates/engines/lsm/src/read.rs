@@ -20,7 +20,7 @@ use crate::store::Shared;
 use lsm_tree::entry::{Found, Target};
 use lsm_tree::table::hash;
 
-/// The result of a look-up in memory.
+/// The result of a lookup in memory.
 pub(crate) enum MemoryLookup<K> {
     /// It has ended.
     Found(Found),

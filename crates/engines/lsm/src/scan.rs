@@ -12,9 +12,9 @@
 //! one.
 //!
 //! # Concurrency
-//! A cursor that is being moved has its stand locked, and no other thread waits for it. Once the
-//! cursor has unlocked the stand, it checks itself whether there is a newer state. A thread that
-//! makes a state publishes it before it looks for stands.
+//! A cursor that is being moved has its position locked, and no other thread waits for it. Once the
+//! cursor has unlocked the position, it checks itself whether there is a newer state. A thread that
+//! makes a state publishes it before it looks for positions.
 
 use std::sync::{Arc, Weak};
 

@@ -3,13 +3,14 @@
 //! ```text
 //!  Engine::lookup --> Found, Absent
 //!        |
-//!        +----------> Pending --> a round of reads --> resume, once for each read --> Found, Absent
-//!                        ^                                  |
-//!                        +------------- NextRound ----------+
+//!        +-----> Pending --> a round of reads --> resume, once for each read --> Found, Absent
+//!                   ^                                  |
+//!                   +------------- NextRound ----------+
 //! ```
 //!
 //! A pending lookup is a value: it holds no lock and no epoch, and its owner may keep it for any
-//! time, move it to another thread, or drop it. The crate `reads` has the drivers that do its reads.
+//! time, move it to another thread, or drop it. The crate `reads` has the drivers that do its
+//! reads.
 
 use std::fmt;
 use std::sync::Arc;

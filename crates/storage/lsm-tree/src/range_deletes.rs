@@ -19,7 +19,7 @@
 //!
 //! A set never changes; adding to one makes another. It is cut into tiers, each at least twice as
 //! long as the next one or of the maximum length. Each tier is a list of fragments that do not
-//! overlap. So a look-up is a binary search for each tier, and an addition copies a few short
+//! overlap. So a lookup is a binary search for each tier, and an addition copies a few short
 //! lists.
 
 mod set;

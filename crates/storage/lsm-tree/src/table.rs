@@ -164,7 +164,7 @@ impl Table {
         }
     }
 
-    /// Returns whether the cache has a data block. Counts as no look-up.
+    /// Returns whether the cache has a data block. Counts as no lookup.
     fn has_cached(&self, handle: BlockHandle) -> bool {
         self.cache.has(&self.cache_key(Piece::Block(handle)))
     }

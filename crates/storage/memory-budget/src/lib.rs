@@ -6,7 +6,7 @@
 //! | [`MemoryBudget`] | the bytes that one store may use, and the bytes that it uses |
 //! | [`Account`] | the bytes of one consumer of a budget |
 //! | [`Charge`] | the bytes of one object of a consumer, counted as long as it lives |
-//! | [`GhostTable`] | recently evicted keys of a cache, which count the reads that a larger one would save |
+//! | [`GhostTable`] | recently evicted keys; they count the reads that a larger cache would save |
 //! | [`MemoryNeeds`], [`MemoryGain`] | figures with which a host moves memory between stores |
 //! | [`plan_move`] | the decision which store gets memory from which |
 

@@ -1,7 +1,8 @@
 //! Models of gets concurrent with commits under shuttle: many random schedules of a few threads.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-pairs --profile models --lib models --target-dir target/shuttle
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-pairs --profile models --lib models \
+//!     --target-dir target/shuttle
 //! ```
 //!
 //! One key is written to a memtable and committed to the data below, again and again. In every

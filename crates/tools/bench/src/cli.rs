@@ -37,7 +37,7 @@ pub enum BenchCommand {
     Compare(Box<CompareArgs>),
     /// Run a suite of comparisons and write its page of tables and plots
     Tables(TablesArgs),
-    /// Stand in front of a Redis-protocol server and write down what it is asked
+    /// Listen in front of a Redis-protocol server, pass requests on, and write them down
     Record(RecordArgs),
     /// Print the stores of this program and the protocol by which a comparison runs them
     #[command(hide = true)]

@@ -268,7 +268,7 @@ pub(crate) struct Compact {
     /// This keyspace alone; a range of keys needs it
     #[arg(long, short, value_name = "NAME")]
     pub(crate) keyspace: Option<String>,
-    /// How keys stand in arguments
+    /// How keys are written in arguments
     #[arg(long, short, value_enum, default_value_t)]
     pub(crate) encoding: Encoding,
     #[command(flatten)]

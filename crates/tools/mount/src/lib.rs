@@ -1,8 +1,8 @@
 //! FlexSpaces as the files of a mounted file system (FUSE): any program can read and write spaces.
 //!
 //! ```text
-//!   programs ── read, write, truncate, fsync, setxattr ──> kernel ── /dev/fuse ──> Requests (requests.rs)
-//!                                                                                     │
+//!   programs ── read, write, truncate, fsync, setxattr ──> kernel ── /dev/fuse ──> Requests
+//!                                                                       (requests.rs) │
 //!                               Names (names.rs): which name is which space, which are open
 //!                                                                                     │
 //!                          SpaceFile (file.rs): a space as an offset-addressed file ──┘

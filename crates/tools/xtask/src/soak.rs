@@ -185,7 +185,7 @@ fn database_figures(line: &str) -> Option<Figures> {
     Some(Figures { seeds, crashes: crashes.parse().ok()?, simulated_seconds: 0 })
 }
 
-/// A line as it stands in the ledger.
+/// Returns the figures of a line of the ledger.
 fn conformance_figures(line: &str) -> Option<Figures> {
     let entry: serde_json::Value = serde_json::from_str(line).ok()?;
     let number = |name: &str| entry[name].as_u64();
@@ -282,7 +282,7 @@ fn take_turn(harness: &Harness, seen: &mut Seen, seed: u64) -> Result<(), String
     let (passed, output) = shell(&command)?;
     let figures = output.lines().rev().find_map(harness.figures);
     let Figures { seeds, crashes, simulated_seconds } = figures.unwrap_or_default();
-    // A turn that told nothing used up its seed all the same.
+    // A turn that reported nothing used up its seed, too.
     seen.figures.seeds += seeds.max(1);
     seen.figures.crashes += crashes;
     seen.figures.simulated_seconds += simulated_seconds;

@@ -16,7 +16,7 @@ impl Source {
         self.path.rsplit_once('.').is_some_and(|(_, found)| found == extension)
     }
 
-    /// Whether the path lies in tests, benches or examples, or is a sibling `tests.rs`.
+    /// Returns whether the path is in tests, benches or examples, or is a sibling `tests.rs`.
     pub(crate) fn is_test(&self) -> bool {
         self.path
             .split('/')

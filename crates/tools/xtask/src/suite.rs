@@ -1,9 +1,9 @@
 //! Runs the steps of a test command and reports each test that failed.
 //!
-//! 1. Arguments are three groups, parted by `--`: steps *in front*, steps *beside*, and *last*
-//!    steps. Steps in front run sequentially. Steps beside run next to them, two at a time. They
-//!    take only the processor time that the steps in front leave (`priority.rs`). The last steps
-//!    run when all others have ended.
+//! 1. Arguments are three groups, parted by `--`: steps *in front*, steps *next to them*, and
+//!    *last* steps. Steps in front run sequentially. The others run next to them, two at a time,
+//!    and take only the processor time that the steps in front leave (`priority.rs`). The last
+//!    steps run when all others have ended.
 //! 2. A step is `NAME=COMMAND` and is run by `sh -c` from the root. Before the name, `build:` marks
 //!    a step that only compiles, and `tests:` a `cargo test` command whose programs run one by one
 //!    (`programs.rs`).
@@ -35,7 +35,7 @@ use priority::Priority;
 /// Time for which a test program or a step may print nothing. A test prints a line when it ends, so
 /// this is the most that the tests which run at one time may take.
 const SILENCE_MAX: Duration = Duration::from_secs(900);
-/// A step beside others may print nothing for this many times [`SILENCE_MAX`].
+/// A step next to others may print nothing for this many times [`SILENCE_MAX`].
 const SILENCE_BESIDE_TIMES: u32 = 4;
 
 /// The work of a step's command.
@@ -75,7 +75,7 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Whether a step runs in front of others or beside them.
+/// Whether a step runs in front of others or next to them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     InFront,

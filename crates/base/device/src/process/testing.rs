@@ -66,7 +66,8 @@ impl Child {
             unsafe { libc::kill(id, libc::SIGKILL) };
         }
         wait(id);
-        // The end of a thread holds a lock for a moment, as its start does. No fork may copy the lock then.
+        // The end of a thread holds a lock for a moment, as its start does. No fork may copy the
+        // lock then.
         let _ = reader.join();
         text.expect("the child ends")
     }

@@ -5,9 +5,9 @@
 //!    more often than chance would, since stores are wrong there most often.
 //! 2. Each directory becomes its durable names with those pending changes that survive, in order.
 //! 3. Each file that can still be reached becomes its durable bytes with those pending changes that
-//!    survive, by sectors of 512 bytes. A sector that survives is as it was right after that
-//!    change, with all that was written to it before. A sector may tear from its neighbours, but it
-//!    is never put together from pieces of different times.
+//!    survive, by sectors of 512 bytes. A sector that survives has the contents of the moment right
+//!    after that change, with all that was written to it before. A sector may tear from its
+//!    neighbours, but it is never put together from pieces of different times.
 //! 4. A length is metadata, which file systems write in order: the length is that of some moment
 //!    since the last sync, independent of the bytes. Bytes that were cut off before that moment are
 //!    zeros.

@@ -4,8 +4,8 @@
 //! continue. The queue then does its requests by blocking calls. From time to time it tries to make
 //! the ring, when nothing is in flight.
 //!
-//! Making a ring takes longer than a read, so a few that are idle are kept for the whole process. If
-//! a descriptor is missing for anything else, they are closed.
+//! Making a ring takes longer than a read, so a few that are idle are kept for the whole process.
+//! If a descriptor is missing for anything else, they are closed.
 
 use std::sync::Arc;
 

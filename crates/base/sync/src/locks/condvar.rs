@@ -1,8 +1,8 @@
 //! The condition variable.
 //!
-//! - C1. A thread that waits counts itself and reads the number of notifications while it holds the mutex. A
-//!   notification that comes after the mutex is unlocked changes the number, so the thread either does not sleep or is
-//!   woken.
+//! - C1. A thread that waits counts itself and reads the number of notifications while it holds the
+//!   mutex. A notification that comes after the mutex is unlocked changes the number, so the thread
+//!   either does not sleep or is woken.
 //! - C2. A notification that finds no thread counted makes no system call.
 #![expect(unsafe_code, reason = "a wait unlocks the mutex of a guard")]
 
@@ -24,7 +24,8 @@ impl<W: Word> RawCondvar<W> {
         Self { notifications, waiters }
     }
 
-    /// Unlocks a mutex that the caller holds, waits to be notified or for the deadline, and locks the mutex again.
+    /// Unlocks a mutex that the caller holds, waits to be notified or for the deadline, and locks
+    /// the mutex again.
     pub fn wait(&self, mutex: &RawMutex<W>, deadline: Option<Instant>) -> Wake {
         self.waiters.fetch_add(1, Relaxed);
         let seen = self.notifications.load(Relaxed);
@@ -61,7 +62,8 @@ impl WaitTimeoutResult {
     }
 }
 
-/// Lets threads wait until a value under a [`super::Mutex`] changes. All of them use the same mutex.
+/// Lets threads wait until a value under a [`super::Mutex`] changes. All of them use the same
+/// mutex.
 ///
 /// A notification may come for another change, so the caller of a wait looks at the value again.
 #[derive(Debug)]
@@ -104,7 +106,8 @@ impl Condvar {
         }
     }
 
-    /// The same, for at most `timeout`. The result says that the time had passed if the condition still holds.
+    /// The same, for at most `timeout`. The result says that the time had passed if the condition
+    /// still holds.
     pub fn wait_while_for<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -127,7 +130,8 @@ impl Condvar {
         guard: &mut MutexGuard<'_, T>,
         deadline: Option<Instant>,
     ) -> WaitTimeoutResult {
-        // SAFETY: the guard shows that this thread holds the mutex, and cannot be used before it is locked again.
+        // SAFETY: the guard shows that this thread holds the mutex, and cannot be used before it is
+        // locked again.
         let mutex = unsafe { MutexGuard::mutex(guard).raw() };
         WaitTimeoutResult(self.0.wait(mutex, deadline) == Wake::TimedOut)
     }

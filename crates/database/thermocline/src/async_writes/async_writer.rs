@@ -228,14 +228,14 @@ impl AsyncWriter {
         Ok(())
     }
 
-    /// Has the thread, if it is idle, let go of the engine that filled the keyspace [R3].
+    /// Has the thread, if it is idle, release the engine that filled the keyspace [R3].
     pub(crate) fn renew(&self) {
         self.shared.state.lock().is_renewed = true;
         self.shared.changed.notify_one();
     }
 
-    /// Has the thread end once it has answered all [R3]. The keyspace, or the database, refuses
-    /// writes by now.
+    /// Has the thread end once it has answered all [R3]. The keyspace, or the database, already
+    /// refuses writes.
     pub(crate) fn dismiss(&self) {
         self.shared.state.lock().is_dismissed = true;
         self.shared.changed.notify_one();
@@ -305,8 +305,8 @@ impl Writers {
 }
 
 impl Inner {
-    /// Ends the threads that write for futures, and waits for them [R3]. The database refuses
-    /// writes by now.
+    /// Ends the threads that write for futures, and waits for them [R3]. The database already
+    /// refuses writes.
     pub(crate) fn stop_writers(&self) {
         let mut started = self.writers.0.lock();
         started.is_over = true;

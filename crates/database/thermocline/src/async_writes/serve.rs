@@ -128,7 +128,7 @@ impl Thread {
     fn begin_update(&mut self, mut update: Update, waiting: Waiting) -> Option<Request> {
         let tag = self.tags.next().unwrap_or_default();
         let Some(session) = self.session() else {
-            // There is none to be had, or the keyspace has gone, and this says so.
+            // No session can be made, or the keyspace no longer exists, and this call reports it.
             let Target { inner, slot, durability, .. } = &self.target;
             let Update { key, form, operator } = &mut update;
             let done = inner.rmw(slot, *form, key, &mut **operator, *durability);

@@ -17,8 +17,8 @@ pub struct ReadForUpdate<'a> {
 
 impl ReadForUpdate<'_> {
     /// Replaces the key's value by the result of `operator` for the value that was found, or for a
-    /// newer one that memory knows. [`Tried::NeedsRead`]: another write of the key came first, or
-    /// may have come, and nothing has changed; begin again, with [`crate::Keyspace::try_rmw`]. Like
+    /// newer one that memory knows. [`Tried::NeedsRead`]: another write of the key was first, or
+    /// may have been, and nothing has changed; begin again, with [`crate::Keyspace::try_rmw`]. Like
     /// that call, it does not wait.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! Models of the directory, for both checkers: readers, changers and a doubling, each a few steps.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib --target-dir target/loom cold_index
+//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib \
+//!     --target-dir target/loom cold_index
 //! ```
 //!
 //! The chunk log is an array of words that are written once: which chunk it is, and which of four

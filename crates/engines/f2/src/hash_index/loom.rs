@@ -2,7 +2,8 @@
 //! a thread is interrupted; and every planted bug found.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib --target-dir target/loom hash_index
+//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib \
+//!     --target-dir target/loom hash_index
 //! ```
 //!
 //! There is nothing random here. A failure is seen again by the same command with

@@ -2,7 +2,8 @@
 //! memory found.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --profile models --lib --target-dir target/shuttle hash_index
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --profile models --lib \
+//!     --target-dir target/shuttle hash_index
 //! ```
 //!
 //! Each test prints its seed. The same command with `SHUTTLE_RANDOM_SEED=<seed>` and the test's

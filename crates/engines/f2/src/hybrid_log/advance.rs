@@ -112,7 +112,7 @@ impl HybridLog {
         self.advance_head_to((tail_page + 2).saturating_sub(self.frames()));
     }
 
-    /// Releases the pages in memory below `wanted`, as far as they are flushed.
+    /// Releases the pages in memory that are below `wanted` and flushed.
     pub(crate) fn advance_head_to(self: &Arc<Self>, wanted: u64) {
         let flushed = self.geometry.page(self.flushed());
         let to = self.geometry.page_begin(wanted.min(flushed)).get();

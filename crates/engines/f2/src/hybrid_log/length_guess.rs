@@ -1,8 +1,9 @@
 //! Bytes to read for a record of unknown length: enough for about seven records of eight.
 //!
 //! Each length that a read reports moves the guess a little: up by seven steps if the record is
-//! longer, down by one if it is not. So it comes to rest where it is too short for one record of
-//! eight. It follows the records that are read, old or new, and needs nothing from the life before.
+//! longer, down by one if it is not. So it stays near the length that is too short for one record
+//! of eight. It follows the records that are read, old or new, and needs nothing from the life
+//! before.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

@@ -3,8 +3,10 @@
 //! The border and the epochs are real, the log is numbers. Models with a real log are in `real`.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib --target-dir target/loom hybrid_log
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --profile models --lib --target-dir target/shuttle hybrid_log
+//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib \
+//!     --target-dir target/loom hybrid_log
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --profile models --lib \
+//!     --target-dir target/shuttle hybrid_log
 //! ```
 //!
 //! An address is a slot that holds the value that was written there. Key `a` has the first slot,

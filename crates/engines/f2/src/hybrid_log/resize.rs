@@ -2,7 +2,7 @@
 //!
 //! More pages take effect immediately: the next ones find room. With fewer, the oldest pages become
 //! read-only, are flushed and are removed in the background. The log is *settled* once they are
-//! gone, and a thread that waits for their memory waits for that. [H9]
+//! removed, and a thread that waits for their memory waits for that. [H9]
 
 use std::sync::Arc;
 

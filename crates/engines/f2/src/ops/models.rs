@@ -1,8 +1,10 @@
 //! Models of concurrent operations and compactions on a whole store, for both checkers.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib --target-dir target/loom ops
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --profile models --lib --target-dir target/shuttle ops
+//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib \
+//!     --target-dir target/loom ops
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --profile models --lib \
+//!     --target-dir target/shuttle ops
 //! ```
 //!
 //! The sum is checked: an update that is lost is missing in it, and so is one that begins with

@@ -2,8 +2,10 @@
 //! the index and the epochs are real, the log is numbers.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib --target-dir target/loom read_cache
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --profile models --lib --target-dir target/shuttle read_cache
+//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib \
+//!     --target-dir target/loom read_cache
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --profile models --lib \
+//!     --target-dir target/shuttle read_cache
 //! ```
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Typed stores: values are read as they were written, and no update is lost.
+//! Typed stores: a read returns the value that was written, and no update is lost.
 
 use engine::{BlockingWrites, Error, Op, SeqNo};
 use reads::BlockingReads;

@@ -1,6 +1,6 @@
 //! A commit's change of one interval: a decision about its pairs and the updates to it.
 //!
-//! 1. If the interval is small and was not appended to often, its updates are appended as they are,
+//! 1. If the interval is small and was not appended to often, its updates are appended unchanged,
 //!    tombstones included, and nothing is read (*appended*). Updates before its first pair go to
 //!    its front, so that X2 holds. If the interval is cached, updates that change nothing are left
 //!    out.

@@ -6,9 +6,9 @@
 //! 1. Writes go to a store whose file may hold little more than the live data, on a simulated disk
 //!    that keeps its history. After each write the test notes how far the disk was, and which
 //!    events the store had met.
-//! 2. For operations of the disk, above all those of writes in which the store met an event, the
-//!    store is opened on an image that a crash may leave, and the writes above the persisted number
-//!    are done again.
+//! 2. Operations of the disk are chosen, above all those of writes in which the store met an event.
+//!    For each of them, the store is opened on an image that a crash there may leave, and the
+//!    writes above the persisted number are done again.
 //! 3. Then it has all pairs of the model, is sound, and takes writes.
 //!
 //! `THERMOCLINE_CASES=100 cargo test --release -p thermocline-flexdb --lib crash` runs more.

@@ -40,7 +40,8 @@ fn memory_comes_back_and_is_taken_again() {
     assert_eq!(bench.store.resize(8 * MIB), Err(Error::Closed));
 }
 
-/// While a store is only read, its cache has the memory of memtables, too; and gives it back to writers.
+/// While a store is only read, its cache has the memory of memtables, too; and gives it back to
+/// writers.
 #[test]
 fn what_memtables_do_not_use_is_lent_to_the_cache() {
     let bench = loaded(8 * MIB, 2 * PAIRS);

@@ -157,8 +157,8 @@ impl Shared {
     }
 
     /// Flushes or merges sealed memtables, the oldest first. Memtables sealed after the call has
-    /// begun are left to the next call: with writers that fill memtables as fast as they are
-    /// flushed there would be no end.
+    /// begun are left to the next call: with writers that fill memtables at the speed of the
+    /// flushes there would be no end.
     pub(crate) fn flush_sealed(self: &Arc<Self>, wanted: Wanted) -> Result<()> {
         let _flusher = self.flusher.lock();
         let youngest = self.state.load().sealed.first().map_or(0, |memtable| memtable.id());

@@ -221,7 +221,7 @@ fn pieces_of_tables_are_told_apart() {
 }
 
 /// Blocks that are read in turns. If a cache is slightly too small for them, the memory that ghosts
-/// stand for would have saved all reads. If it is far too small, it would have saved none.
+/// represent would have saved all reads. If it is far too small, it would have saved none.
 #[test]
 fn what_would_have_been_there_still_is_counted() {
     let capacity = MemorySplit::of(1 << 20, &options()).cache_beside(0);

@@ -190,7 +190,8 @@ fn slots_are_flushed_together_whoever_seals_one_of_them() {
         let flushing = Arc::clone(shared);
         let flush = environment.spawn("flush", move || flushing.flush_sealed(Wanted::Everything));
         let flush = flush.expect("a thread");
-        // The one of before goes at once; for the next one the flush waits.
+        // The memtable of the layout before is flushed without a wait; for the next one the flush
+        // waits.
         while waiting() > 1 {
             std::thread::yield_now();
         }

@@ -136,7 +136,7 @@ fn a_hot_spot_within_one_trange_is_shared_out_long_before_as_many_writes_came_ag
     }
 }
 
-/// Boundaries that are no good as soon as they are made are not made again and again.
+/// Boundaries that are useless right after they are made are not made again and again.
 #[test]
 fn a_hot_spot_that_never_stays_is_followed_less_and_less() {
     const MOVES: u64 = 50;

@@ -341,7 +341,7 @@ impl Numbers {
     }
 }
 
-/// Writes, range deletes, ingestions and upkeep in any order, beside pins, against a map.
+/// Writes, range deletes, ingestions and upkeep in any order, with pins, against a map.
 #[test]
 fn anything_beside_anything_is_as_in_a_map() {
     let first = std::env::var("THERMOCLINE_SEED").ok().and_then(|seed| seed.parse().ok());

@@ -26,7 +26,7 @@ fn memory_comes_back_and_is_taken_again() {
     assert!(bench.budget.used() <= 2 * MIB, "{} bytes", bench.budget.used());
     bench.read_values(0..PAIRS);
     assert!(bench.budget.used() <= 2 * MIB);
-    // More is taken as it is wanted, and no less than it works with.
+    // The store takes more when it wants more, and is never given less than it works with.
     assert_eq!(bench.store.resize(8 * MIB), Ok(8 * MIB));
     bench.read_values(0..PAIRS);
     assert!(bench.budget.used() > 3 * MIB, "{}", bench.budget.used());
@@ -36,8 +36,8 @@ fn memory_comes_back_and_is_taken_again() {
     assert_eq!(bench.store.resize(8 * MIB), Err(Error::Closed));
 }
 
-/// A store that is read and not written reads with what its memtables do not need, and a writer is given it
-/// back.
+/// A store that is read and not written reads with what its memtables do not need, and a writer is
+/// given it back.
 #[test]
 fn what_memtables_leave_serves_reads_until_it_is_written_to() {
     let opened =
@@ -46,7 +46,8 @@ fn what_memtables_leave_serves_reads_until_it_is_written_to() {
     bench.put_values(0..PAIRS);
     bench.store.flush().expect("flushes");
     bench.crank.run_all();
-    // Not at once: what memtables took stays claimed until much was read without it.
+    // Not immediately: the memory that memtables took stays claimed until much was read without
+    // it.
     (0..6).for_each(|_| bench.read_values(0..PAIRS));
     let of_cache = MemorySplit::of(8 * MIB, &Options::default()).cache_bytes;
     let cached = || bench.detail("cache_bytes") + bench.detail("pair_bytes");
@@ -98,7 +99,8 @@ fn what_is_read_again_and_again_gains() {
         let (much, large) = (gain(21_000, 2, are_kept), gain(120_000, 1, are_kept) / 4);
         assert_eq!(none, 0, "all of it is cached");
         assert!(much > 100 * 4096, "{much}");
-        // Of a read that a larger cache of blocks would have spared, or one of pairs, both are counted.
+        // Of a read that a larger cache of blocks would have spared, or one of pairs, both are
+        // counted.
         let most = if are_kept { much } else { much / 2 };
         assert!(large < most, "{large} for as many reads, {much} where it is nearly enough");
     }

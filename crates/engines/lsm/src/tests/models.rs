@@ -2,7 +2,8 @@
 //! read, reorganise, merge and flush.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-lsm --profile models --lib models --target-dir target/shuttle
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-lsm --profile models --lib models \
+//!     --target-dir target/shuttle
 //! ```
 //!
 //! A schedule switches threads at the locks that are held for long (the gates of memtables, the

@@ -128,8 +128,8 @@ fn read_modify_writes_see_nothing_in_a_deleted_range() {
     assert_eq!(bench.pairs(), pairs(5..6, b"begun"));
 }
 
-/// Law L7: a value that was looked up is not the newest once its range was deleted, and if the
-/// range delete is over by then, too.
+/// Law L7: a value that was looked up is not the newest once its range was deleted, also if the
+/// range delete is over already.
 #[test]
 fn an_old_value_is_not_confirmed_over_a_range_delete() {
     for (deletes, ends) in [(false, false), (true, false), (true, true)] {

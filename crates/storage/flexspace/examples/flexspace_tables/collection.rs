@@ -100,9 +100,11 @@ pub(crate) fn table(rows: &[Row]) -> String {
     let mut text = String::from(
         "## The collector
 
-Half as many bytes as in table 2, written over twice at random in pieces of 4 KiB, by one thread, which runs the collector itself when no
-segment is free: so its whole cost is in the time, and a collection is in the longest write. *Room*: what lives, of the segments beside
-the reserve. *Hot*: nine writes of ten go to a tenth of the space.
+Half the bytes of table 2 are written over twice at random, in pieces of 4 KiB, by one thread. The thread runs the collector itself
+when no segment is free. So the time has the whole cost of the collector, and the longest write has a collection.
+
+- *Room*: the share of live bytes in the segments outside the reserve.
+- *Hot*: nine writes of ten go to a tenth of the space.
 
 | writes | room in use | MB/s | written for each byte | of that moved | collections | longest write, ms |
 |---|---:|---:|---:|---:|---:|---:|

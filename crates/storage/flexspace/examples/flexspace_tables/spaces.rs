@@ -218,7 +218,7 @@ pub(crate) fn table(plan: &Plan, rows: &[Row]) -> String {
     let mut text = format!(
         "## Table 2: a space on a device
 
-In pieces of 4 KiB, one thread, MB/s with the final sync; a file of {system} on the same disk beside it. An insert into the file is
+In pieces of 4 KiB, one thread, MB/s with the final sync; a file of {system} on the same disk for comparison. An insert into the file is
 `fallocate` with `FALLOC_FL_INSERT_RANGE`, which moves whole blocks alone. Bytes read are in the page cache, and a space's are verified.
 
 | what | of | MiB | write | written for each byte | read in order | read at random |

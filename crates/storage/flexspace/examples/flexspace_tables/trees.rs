@@ -105,11 +105,14 @@ pub(crate) fn table(rows: &[Row]) -> String {
     let mut text = String::from(
         "## Table 1: the index alone, in memory
 
-Extents of 4 KiB; millions of operations a second. *Insert*: each new extent between two random ones, from nothing on; into what has
-no shifts 200 where half of the extents are there. *Append*: from nothing on. *Look-up*: of a random offset. *Range*: 50 extents from a random
-offset on.
+Extents of 4 KiB; millions of operations a second.
 
-| extents | index | insert | append | look-up | range | bytes an extent after appends, inserts |
+- *Insert*: each new extent between two random ones, from nothing on. Into an index without shifts, 200 extents when half of all are there.
+- *Append*: from nothing on.
+- *Lookup*: of a random offset.
+- *Range*: 50 extents from a random offset on.
+
+| extents | index | insert | append | lookup | range | bytes an extent after appends, inserts |
 |---:|---|---:|---:|---:|---:|---:|
 ",
     );

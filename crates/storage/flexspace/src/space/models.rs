@@ -2,7 +2,8 @@
 //! The threads write, sync, read, collect, store the tree, and close.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-flexspace --profile models --lib models --target-dir target/shuttle
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-flexspace --profile models --lib models \
+//!     --target-dir target/shuttle
 //! ```
 //!
 //! A space is a sequence of records. The first and the last are written again and again, each by

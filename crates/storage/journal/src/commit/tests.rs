@@ -1,7 +1,8 @@
 //! Models of the group commit under shuttle: very many random schedules of a few threads.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-journal --profile models --lib commit --target-dir target/shuttle
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-journal --profile models --lib commit \
+//!     --target-dir target/shuttle
 //! ```
 //!
 //! Each test prints its seed. The same command with `SHUTTLE_RANDOM_SEED=<seed>` and the test's

@@ -41,8 +41,8 @@ pub struct WorkArgs {
     /// Threads that use the store
     #[arg(long, default_value_t = 2)]
     pub threads: usize,
-    /// Gets and read-modify-writes that each thread keeps under way at once, where the store has
-    /// the means
+    /// Gets and read-modify-writes that each thread keeps under way at the same time, if the store
+    /// has the means
     #[arg(long, default_value_t = 1)]
     pub depth: usize,
     /// Length of the measured phase [default: 30, or to the end of a load, a phase or a trace]

@@ -39,8 +39,7 @@ pub struct RunArgs {
     /// `about.json`, which describes the load. Remove a folder to remove its load
     #[arg(long)]
     pub loads: Option<PathBuf>,
-    /// Open the load in --loads where it lies, with no copy, and leave there what the run makes of
-    /// it
+    /// Open the load in --loads in place, with no copy, and leave the changes of the run there
     #[arg(long, requires = "loads")]
     pub in_place: bool,
     /// Bytes of the store's cache, or of the whole that it splits by itself, as 64MiB [default: the

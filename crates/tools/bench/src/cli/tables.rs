@@ -31,8 +31,8 @@ pub struct TablesArgs {
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// The directory for loads and finished runs, with a folder for each page, until the page is
-    /// whole. A suite that was interrupted goes on from there, if it is the same build. The data of
-    /// the runs are there, too
+    /// whole. A suite that was interrupted continues from there, if it is the same build. The data
+    /// of the runs are there, too
     #[arg(long, default_value = "target/tables")]
     pub keep: PathBuf,
     /// Write plots of each comparison to this directory

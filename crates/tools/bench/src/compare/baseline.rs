@@ -1,8 +1,9 @@
 //! Two builds of ours, round by round.
 //!
-//! Both builds do the same operations in a round, sequentially, so each round gives a ratio of its own.
-//! Other load on the machine in that round slows both builds down, and cancels out of their ratio. So the
-//! median of the ratios says more than the ratio of the medians, and their spread shows the noise.
+//! Both builds do the same operations in a round, sequentially, so each round gives a ratio of its
+//! own. Other load on the machine in that round slows both builds down, and cancels out of their
+//! ratio. So the median of the ratios says more than the ratio of the medians, and their spread
+//! shows the noise.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,8 +34,8 @@ pub struct BuildRatio {
     pub ops_per_s: Option<Spread>,
     /// Processor time of an operation: below 1, this build takes less.
     pub cpu_us_per_op: Option<Spread>,
-    /// Device operations of an operation, reads and writes: below 1, this build takes fewer. None if the
-    /// baseline made none.
+    /// Device operations of an operation, reads and writes: below 1, this build takes fewer. None
+    /// if the baseline made none.
     pub device_ops_per_op: Option<Spread>,
 }
 

@@ -7,7 +7,8 @@ use crate::compare::{CompareConfig, parted, turns};
 use crate::memory::{Budget, parse_count};
 use crate::workload::Workload;
 
-/// Bytes a second of a load with its compactions, as measured for the stores of a machine with two cores.
+/// Bytes a second of a load with its compactions, as measured for the stores of a machine with two
+/// cores.
 const LOAD_BYTES_PER_S: f64 = 40e6;
 /// Bytes a second of the copy of a load.
 const COPY_BYTES_PER_S: f64 = 400e6;

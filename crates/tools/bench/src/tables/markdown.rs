@@ -13,12 +13,13 @@ use crate::report::{bytes, count, micros, spread, write_json, write_whole};
 
 /// The meaning of the columns.
 const LEGEND: &str = "\
-Made by `{command}`. **Ratio**: our operations a second over the peer's, the median of the rounds with the smallest and \
-the largest round; rows in which the peer leads come first. p99 and p99.9 are medians of the rounds, and the longest \
-operation is that of all rounds. w-amp: bytes written at the device for each byte that the workload wrote. Resident: the \
-largest resident peak of the rounds, also as a share of the budget (**bold** outside 95 to 100%; workloads that share an \
-opening are judged by the largest of their peaks). A load ends when the store is at rest: the second number is the time after its flush. \
-A row with † may not be quoted; the reasons are below it. What the words mean: [README.md](README.md).";
+Made by `{command}`. The **ratio** is our operations a second over the peer's, the median of the rounds with the smallest \
+and the largest round. Rows in which the peer leads come first. The columns p99 and p99.9 have medians of the rounds, and the \
+longest operation is that of all rounds. The column w-amp has the bytes written at the device for each byte that the workload \
+wrote. Resident: the largest resident peak of the rounds, also as a share of the budget. It is **bold** outside 95 to 100%; \
+workloads that share an opening are judged by the largest of their peaks. A load ends when the store is at rest: the second \
+number is the time after its flush. A row with † may not be quoted; the reasons are below it. [README.md](README.md) explains \
+the words.";
 
 /// Writes [`page`] to `NAME.md` in `dir`, and the figures to `NAME.json`.
 ///

@@ -2,10 +2,10 @@
 //!
 //! Linux has a class of processes (`SCHED_IDLE`) that run only on a processor with nothing else to
 //! do. A process that wakes up there gets the processor immediately. Tests whose threads wait for
-//! each other took 1.3 times as long beside a process of niceness 10, and 1.04 times as long beside
-//! one of this class. Only models and builds run in it: a test with a deadline would miss it beside
-//! a test that takes all processors. In a container with a quota of processor time, these processes
-//! take a part of the quota.
+//! each other took 1.3 times as long next to a process of niceness 10, and 1.04 times as long next
+//! to one of this class. Only models and builds run in it: a test with a deadline would miss it
+//! next to a test that takes all processors. In a container with a quota of processor time, these
+//! processes take a part of the quota.
 
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;

@@ -213,7 +213,7 @@ fn steps_beside_run_while_a_processor_is_idle() {
         assert_eq!(outcome.count, Count { passed: 1, failed: 0, skipped: 0 });
         scheduling(&String::from_utf8(output).expect("it is text"))
     };
-    // The tests themselves may run beside others.
+    // The tests themselves may run next to others.
     let own = Command::new("sh").args(["-c", "nice; chrt --pid $$"]).output().expect("a shell");
     assert_eq!(of_step(Place::InFront), scheduling(&String::from_utf8_lossy(&own.stdout)));
     let beside = of_step(Place::Beside);

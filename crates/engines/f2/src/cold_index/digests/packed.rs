@@ -4,8 +4,8 @@
 //!  word 0  | level, 4 | entries, 12 | shift, 4 | address of the chunk / 16, 44  |
 //!  word 1  | slot, 26 | width, 6    | least address / 16 / 4096, 32             |
 //!  bits      of each group of entries a 1 for each entry, then a 0: their tags begin alike
-//!  bits      entries, without gaps: the rest of the tag's bits, then address / 16 above the least one,
-//!            without the lowest bits that are 0 in all (shift), width bits
+//!  bits      entries, without gaps: the rest of the tag's bits, then address / 16 above the least
+//!            one, without the lowest bits that are 0 in all (shift), width bits
 //! ```
 //!
 //! A digest keeps the first bits of a tag that the level has not lent. The entries are in the order

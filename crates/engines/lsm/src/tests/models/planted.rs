@@ -16,7 +16,7 @@ use crate::Store;
 use crate::background::flush::Wanted;
 use crate::planted::Planted;
 
-/// A key has a version in the memtable of a Drange that is gone, and a newer one in the memtable
+/// A key has a version in the memtable of a removed Drange, and a newer one in the memtable
 /// that took its place; both are flushed.
 fn flushes_of_two_generations() {
     let model = Model::new();

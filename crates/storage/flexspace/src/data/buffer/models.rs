@@ -2,7 +2,8 @@
 //! Meanwhile a writer puts the next bytes into the rest of the same word.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-flexspace --profile models --lib models --target-dir target/loom
+//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-flexspace --profile models --lib models \
+//!     --target-dir target/loom
 //! ```
 
 use std::sync::Arc;
