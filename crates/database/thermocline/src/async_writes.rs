@@ -313,9 +313,9 @@ impl Writing {
         {
             return Ok(FirstPoll::Done(done));
         }
-        let Keyspace { inner, slot, durability, .. } = &self.keyspace;
+        let Keyspace { inner, entry, durability, .. } = &self.keyspace;
         inner.check_writable()?;
-        slot.current()?;
+        entry.current()?;
         let promise = Arc::new(Promise::default());
         let work = match what {
             What::Put(stored) => match self.keyspace.put_op(&key, &stored) {
@@ -330,24 +330,24 @@ impl Writing {
             }
         };
         let waiting = Waiting::new(Arc::clone(&promise), *durability);
-        slot.writes.ask(&inner.0, slot, Request { work, waiting })?;
+        entry.writes.ask(&inner.0, entry, Request { work, waiting })?;
         Ok(FirstPoll::Asked(promise))
     }
 
     /// None if it would have to wait.
     fn try_now(&self, key: &[u8], what: &mut What) -> Result<Option<Option<SeqNo>>> {
-        let Keyspace { inner, slot, .. } = &self.keyspace;
+        let Keyspace { inner, entry, .. } = &self.keyspace;
         match what {
             What::Put(stored) => {
                 let op = self.keyspace.put_op(key, stored);
-                Ok(inner.try_write_one(slot, &op, Limits::POLL)?.map(Some))
+                Ok(inner.try_write_one(entry, &op, Limits::POLL)?.map(Some))
             }
             What::Delete => {
                 let op = Op::Delete { key };
-                Ok(inner.try_write_one(slot, &op, Limits::POLL)?.map(Some))
+                Ok(inner.try_write_one(entry, &op, Limits::POLL)?.map(Some))
             }
             What::Update(form, operator) => {
-                let tried = inner.try_rmw(slot, *form, key, &mut **operator, Limits::POLL)?;
+                let tried = inner.try_rmw(entry, *form, key, &mut **operator, Limits::POLL)?;
                 let done = match tried {
                     Tried::Done(seqno) => Some(seqno),
                     Tried::NeedsRead | Tried::MustWait => None,

@@ -86,7 +86,8 @@ impl Db {
                 inner.wait_for_journal();
             }
             let rooms = reserve(keys, &instances, wanted.as_deref())?;
-            let held = inner.locks.many(keys.iter().map(|(space, key)| (space.slot.lock_id, *key)));
+            let held =
+                inner.locks.many(keys.iter().map(|(space, key)| (space.entry.lock_id, *key)));
             inner.check_writable()?;
             if !are_filled_by(keys, &instances)? {
                 continue;
@@ -122,7 +123,7 @@ impl Db {
     ) -> Result<TriedSection<T>> {
         let inner = &*self.inner;
         self.check_declared(keys)?;
-        let places = keys.iter().map(|(space, key)| (space.slot.lock_id, *key));
+        let places = keys.iter().map(|(space, key)| (space.entry.lock_id, *key));
         let held = inner.locks.try_many(places, Duration::ZERO);
         let Some(_held) = held else { return Ok(TriedSection::NeedsRoom) };
         inner.check_writable()?;
@@ -157,12 +158,12 @@ impl Db {
 }
 
 fn instances_of(keys: &[(&Keyspace, &[u8])]) -> Result<Vec<Arc<KeyspaceInstance>>> {
-    keys.iter().map(|(space, _)| space.slot.instance()).collect()
+    keys.iter().map(|(space, _)| space.entry.instance()).collect()
 }
 
 fn are_filled_by(keys: &[(&Keyspace, &[u8])], instances: &[Arc<KeyspaceInstance>]) -> Result<bool> {
     for ((space, _), instance) in keys.iter().zip(instances) {
-        if !space.slot.is_filled_by(instance)? {
+        if !space.entry.is_filled_by(instance)? {
             return Ok(false);
         }
     }
@@ -287,7 +288,7 @@ impl<'a> Section<'a> {
     fn is_same_key(&self, one: usize, other: usize) -> bool {
         let (space, key) = self.keys[one];
         let (other_space, other_key) = self.keys[other];
-        key == other_key && space.slot.lock_id == other_space.slot.lock_id
+        key == other_key && space.entry.lock_id == other_space.entry.lock_id
     }
 
     fn set(&mut self, index: usize, write: Write) {

@@ -153,7 +153,7 @@ impl Inner {
 
     /// Lets the periodic tasks of all engines run, once the opening has succeeded.
     pub(crate) fn begin_engines(&self) {
-        self.slots.read().values().for_each(|slot| slot.last_instance().begin_background());
+        self.entries.read().values().for_each(|entry| entry.last_instance().begin_background());
     }
 
     /// Returns for how long the oldest snapshot or scan is held, at least.

@@ -94,7 +94,7 @@ impl Step {
         | What::Delete { key }
         | What::DeleteRange { start: key, .. }
         | What::Merge { key, .. }) = &self.what;
-        (self.keyspace.slot.lock_id, key)
+        (self.keyspace.entry.lock_id, key)
     }
 
     /// Returns the operand, for a merge.
@@ -215,7 +215,7 @@ impl Batch {
 
     /// Returns whether any of it is journaled.
     pub(crate) fn is_journaled(&self) -> bool {
-        self.steps.iter().any(|step| step.keyspace.slot.options.journaled)
+        self.steps.iter().any(|step| step.keyspace.entry.options.journaled)
     }
 }
 

@@ -76,14 +76,14 @@ impl Inner {
         let _copying = self.copying.read();
         target.create_dir(KEYSPACES_DIR)?;
         target.create_dir(JOURNAL_DIR)?;
-        let slots: Vec<_> = self.slots.read().values().cloned().collect();
+        let entries: Vec<_> = self.entries.read().values().cloned().collect();
         let mut oldest: Option<SeqNo> = None;
-        for slot in slots {
+        for entry in entries {
             self.check_staying_open()?;
-            let instance = slot.instance()?;
+            let instance = entry.instance()?;
             // Before the copy, which may be newer but never older.
             let persisted = instance.engine.persisted();
-            self.copy_engine(&instance, target, &catalog, &slot.name)?;
+            self.copy_engine(&instance, target, &catalog, &entry.name)?;
             if instance.journaled {
                 let older = match is_planted(Planted::CopiedFromNewest) {
                     true => SeqNo::max,

@@ -116,12 +116,12 @@ impl Inner {
         // To the end: a thread that would trim the journal now finds no keyspace that needs it, and
         // must find it closed.
         let _untrimmed = self.trim_holds.hold();
-        let slots = std::mem::take(&mut *self.slots.write());
+        let entries = std::mem::take(&mut *self.entries.write());
         let mut is_settled = self.access == Access::Write && self.failure.get().is_none();
-        for slot in slots.values() {
-            let instance = slot.last_instance();
+        for entry in entries.values() {
+            let instance = entry.last_instance();
             // The mark of this close says that all of them are durable.
-            is_settled = is_settled && slot.damage.is_none() && instance.settle();
+            is_settled = is_settled && entry.damage.is_none() && instance.settle();
             // Data that no journal holds is lost unless the engine's own files have it.
             let is_flushed = !instance.journaled && self.access == Access::Write;
             if is_flushed && !self.planted.has(Planted::ClosedUnflushed) {

@@ -96,7 +96,7 @@ pub(crate) struct Inner {
     /// the set of keyspaces must not change.
     pub(crate) catalog: Mutex<Catalog>,
     /// Changed only while no write is under way, but where a keyspace is made.
-    pub(crate) slots: RwLock<BTreeMap<String, Arc<KeyspaceEntry>>>,
+    pub(crate) entries: RwLock<BTreeMap<String, Arc<KeyspaceEntry>>>,
     pub(crate) trim_holds: TrimHolds,
     /// Flushes in the background that fail for a reason that may pass.
     pub(crate) errors: BackgroundErrors,
@@ -163,7 +163,7 @@ impl Db {
     /// a checkpoint the journal is not trimmed now, but in the background later.
     pub fn flush(&self) -> Result<()> {
         self.inner.check_open()?;
-        let sound = |keyspace: &Keyspace| keyspace.slot.damage.is_none();
+        let sound = |keyspace: &Keyspace| keyspace.entry.damage.is_none();
         for keyspace in self.keyspaces().into_iter().filter(sound) {
             keyspace.flush()?;
         }
@@ -194,14 +194,14 @@ impl Db {
         if self.inner.check_process().is_err() {
             return Vec::new();
         }
-        let slots = self.inner.slots.read();
-        let handle = |slot: &Arc<KeyspaceEntry>| Keyspace {
+        let entries = self.inner.entries.read();
+        let handle = |entry: &Arc<KeyspaceEntry>| Keyspace {
             inner: Arc::clone(&self.inner),
-            slot: Arc::clone(slot),
+            entry: Arc::clone(entry),
             durability: self.durability,
             form: ValueForm::Values,
         };
-        slots.values().map(handle).collect()
+        entries.values().map(handle).collect()
     }
 }
 

@@ -58,7 +58,12 @@ impl Inner {
         if !is_due || self.journal_looks.asked.lock().replace(newest) == Some(newest) {
             return Ok(());
         }
-        if self.slots.read().values().any(|slot| slot.damage.is_some() && slot.options.journaled) {
+        if self
+            .entries
+            .read()
+            .values()
+            .any(|entry| entry.damage.is_some() && entry.options.journaled)
+        {
             return Ok(());
         }
         let mut behind = self.journaled_instances();
@@ -79,7 +84,12 @@ impl Inner {
             return Ok(());
         }
         let mut instances = self.journaled_instances();
-        if self.slots.read().values().any(|slot| slot.damage.is_some() && slot.options.journaled) {
+        if self
+            .entries
+            .read()
+            .values()
+            .any(|entry| entry.damage.is_some() && entry.options.journaled)
+        {
             // No flush frees records that are kept for a damaged keyspace.
             return Ok(());
         }
@@ -192,8 +202,8 @@ impl Inner {
     }
 
     pub(crate) fn journaled_instances(&self) -> Vec<Arc<KeyspaceInstance>> {
-        let slots = self.slots.read();
-        let all = slots.values().map(|slot| slot.last_instance());
+        let entries = self.entries.read();
+        let all = entries.values().map(|entry| entry.last_instance());
         all.filter(|instance| instance.journaled).collect()
     }
 

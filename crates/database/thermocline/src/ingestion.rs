@@ -79,7 +79,7 @@ impl Keyspace {
     /// As [`Keyspace::ingest`].
     pub fn ingestion(&self) -> Result<Ingestion> {
         self.inner.check_writable()?;
-        let instance = self.slot.instance()?;
+        let instance = self.entry.instance()?;
         let pairs = instance.engine.ingestion()?;
         let pairs = OfProcess::new((pairs, instance));
         Ok(Ingestion { pairs, keyspace: self.clone(), bounds: None })
@@ -142,7 +142,7 @@ impl Ingestion {
         let _uncopied = inner.copying.write();
         let _held = inner.locks.all();
         inner.check_writable()?;
-        if !Arc::ptr_eq(&*keyspace.slot.current()?, &instance) {
+        if !Arc::ptr_eq(&*keyspace.entry.current()?, &instance) {
             return Err(Error::Cleared { name: keyspace.name().to_owned() });
         }
         instance.placed(pairs.prepare()).map_err(|error| inner.fail(error.into()))?;

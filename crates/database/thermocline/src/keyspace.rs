@@ -19,7 +19,7 @@ use crate::scan::Scan;
 #[derive(Clone, Debug)]
 pub struct Keyspace {
     pub(crate) inner: Arc<OpenGuard>,
-    pub(crate) slot: Arc<KeyspaceEntry>,
+    pub(crate) entry: Arc<KeyspaceEntry>,
     pub(crate) durability: Durability,
     /// How values are shown and taken, where they may end.
     pub(crate) form: ValueForm,
@@ -28,16 +28,16 @@ pub struct Keyspace {
 impl Keyspace {
     /// Returns its name.
     pub fn name(&self) -> &str {
-        &self.slot.name
+        &self.entry.name
     }
 
     /// Returns the options that it was made with, and its engine's own options as the last caller
     /// set them ([`KeyspaceOptions::settings`]).
     pub fn options(&self) -> KeyspaceOptions {
         match self.inner.check_process() {
-            Ok(()) => self.slot.stored_options(),
+            Ok(()) => self.entry.stored_options(),
             // Without the lock on the options that can change.
-            Err(_forked) => self.slot.options,
+            Err(_forked) => self.entry.options,
         }
     }
 
@@ -61,7 +61,7 @@ impl Keyspace {
     /// key has no value.
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.inner.check_open()?;
-        Ok(self.slot.current()?.get(self.form, key, value)?)
+        Ok(self.entry.current()?.get(self.form, key, value)?)
     }
 
     /// Returns whether the key has a value. Has the cost of [`Keyspace::get`]: the value is read
@@ -89,7 +89,7 @@ impl Keyspace {
     /// As [`Keyspace::get`].
     pub fn try_get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>> {
         self.inner.check_open()?;
-        Ok(self.slot.current()?.try_get(self.form, key, value)?)
+        Ok(self.entry.current()?.try_get(self.form, key, value)?)
     }
 
     /// Returns the values of many keys, with their reads overlapped if the engine is on a disk.
@@ -112,7 +112,7 @@ impl Keyspace {
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         self.inner.check_open()?;
-        Ok(self.slot.current()?.multi_get(self.form, keys, found)?)
+        Ok(self.entry.current()?.multi_get(self.form, keys, found)?)
     }
 
     /// Gives `key` the value `value`. When this returns the write is visible to every later read
@@ -124,12 +124,12 @@ impl Keyspace {
     /// storage [`crate::Error::ReadOnly`].
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<SeqNo> {
         let stored = self.stored(value)?;
-        self.inner.write_one(&self.slot, self.put_op(key, &stored), self.durability)
+        self.inner.write_one(&self.entry, self.put_op(key, &stored), self.durability)
     }
 
     /// Removes `key`, if it is there.
     pub fn delete(&self, key: &[u8]) -> Result<SeqNo> {
-        self.inner.write_one(&self.slot, Op::Delete { key }, self.durability)
+        self.inner.write_one(&self.entry, Op::Delete { key }, self.durability)
     }
 
     /// Removes every key in `range` as one write, which later snapshots and reads see whole. Engine
@@ -156,7 +156,7 @@ impl Keyspace {
         match range.half_open() {
             Some((start, end)) => {
                 let op = Op::DeleteRange { start: &start, end: end.as_deref() };
-                self.inner.write_one(&self.slot, op, self.durability)
+                self.inner.write_one(&self.entry, op, self.durability)
             }
             None => {
                 self.inner.check_writable()?;
@@ -193,7 +193,7 @@ impl Keyspace {
 
     /// The same with an [`Operator`], which may also change a value in place.
     pub fn rmw_with(&self, key: &[u8], operator: &mut dyn Operator) -> Result<Option<SeqNo>> {
-        self.inner.rmw(&self.slot, self.form, key, operator, self.durability)
+        self.inner.rmw(&self.entry, self.form, key, operator, self.durability)
     }
 
     /// Returns the pairs of `range` in key order, in their present state; later writes do not show.
@@ -236,7 +236,7 @@ impl Keyspace {
     /// Returns the pairs of `range` in the order of `direction`.
     pub fn scan_in(&self, range: KeyRange, direction: Direction) -> Result<Scan> {
         self.inner.check_open()?;
-        let instance = self.slot.instance()?;
+        let instance = self.entry.instance()?;
         self.check_order(InOrder::Scan)?;
         // Before the pin [E1 of `expiry`].
         let moment = ClockReading::now(&self.inner.options.environment);
@@ -248,12 +248,12 @@ impl Keyspace {
     /// Returns whether it keeps its keys in order, so that it can be scanned; any keyspace can be
     /// walked.
     pub fn is_ordered(&self) -> bool {
-        self.slot.options.engine.is_ordered()
+        self.entry.options.engine.is_ordered()
     }
 
     /// Returns the engine's refusal of a call that needs an order, if it keeps none.
     pub(crate) fn check_order(&self, asked: InOrder) -> Result<()> {
-        let engine = self.slot.options.engine;
+        let engine = self.entry.options.engine;
         match engine.is_ordered() {
             true => Ok(()),
             false => Err(engine::Error::Unordered { engine: engine.name(), asked }.into()),
@@ -313,7 +313,7 @@ impl Keyspace {
     pub fn walk_with(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
         self.inner.check_open()?;
         // A reference to keep: a long walk does not hold up a thread that clears the keyspace.
-        Ok(self.slot.instance()?.walk(self.form, from, visit)?)
+        Ok(self.entry.instance()?.walk(self.form, from, visit)?)
     }
 
     /// Returns the position of `key` in the order of [`Keyspace::walk`]: pairs come by ascending
@@ -321,13 +321,13 @@ impl Keyspace {
     /// until the keyspace is cleared, whether the key is there or not. Costs a hash of the key.
     pub fn position(&self, key: &[u8]) -> Result<u64> {
         self.inner.check_process()?;
-        Ok(self.slot.current()?.engine.position(key))
+        Ok(self.entry.current()?.engine.position(key))
     }
 
     /// Makes everything written so far durable in the engine's own files.
     pub fn flush(&self) -> Result<()> {
         self.inner.check_writable()?;
-        let instance = self.slot.current()?;
+        let instance = self.entry.current()?;
         let flushed = self.inner.flush_with_room(&instance, || instance.engine.flush());
         flushed.map_err(|error| self.inner.fail(error.into()))
     }
@@ -369,7 +369,7 @@ impl Keyspace {
     /// [`Keyspace::flush`]. An error leaves the files that were rewritten before it.
     pub fn compact_range(&self, range: &KeyRange) -> Result<()> {
         self.inner.check_writable()?;
-        let instance = self.slot.instance()?;
+        let instance = self.entry.instance()?;
         let compacted = ranges(&*instance.engine)?.compact(range);
         compacted.map_err(|error| match error.is_refused() {
             true => error.into(),
@@ -397,7 +397,7 @@ impl Keyspace {
     /// failure of the device.
     pub fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
         self.inner.check_open()?;
-        let instance = self.slot.instance()?;
+        let instance = self.entry.instance()?;
         Ok(ranges(&*instance.engine)?.approximate_bytes(range)?)
     }
 
@@ -406,14 +406,14 @@ impl Keyspace {
     /// removed immediately, unless a [`crate::Session`] or a scan keeps them; the journal's files
     /// too, as far as no other keyspace needs them.
     pub fn clear(&self) -> Result<()> {
-        self.inner.clear(&self.slot)
+        self.inner.clear(&self.entry)
     }
 
     /// Returns the number of live keys, if the engine counts them; cheap. Keys whose values have
     /// ended count until they are removed.
     pub fn live_keys(&self) -> Result<Option<u64>> {
         self.inner.check_process()?;
-        let instance = self.slot.current()?;
+        let instance = self.entry.current()?;
         let counts = instance.engine.capabilities().counts_keys;
         Ok(if counts { instance.engine.stats().live_keys } else { None })
     }
@@ -421,7 +421,7 @@ impl Keyspace {
     /// Returns the figures of this keyspace's engine. May visit all of the engine's data in memory.
     pub fn stats(&self) -> Result<engine::Stats> {
         self.inner.check_process()?;
-        Ok(self.slot.current()?.engine.stats())
+        Ok(self.entry.current()?.engine.stats())
     }
 }
 

@@ -45,22 +45,22 @@ impl Db {
         if let Some(merge) = options.merge {
             self.inner.options.merge_operators.check(merge)?;
         }
-        let slot = match self.inner.slot(name) {
-            Some(slot) => slot,
+        let entry = match self.inner.entry(name) {
+            Some(entry) => entry,
             None => self.inner.create(name, options)?,
         };
-        let KeyspaceOptions { engine, journaled, expiring, .. } = slot.options;
-        if !options.allow(&slot.options) {
+        let KeyspaceOptions { engine, journaled, expiring, .. } = entry.options;
+        if !options.allow(&entry.options) {
             let name = name.to_owned();
             return Err(Error::KeyspaceExists { name, engine, journaled, expiring });
         }
-        slot.current()?;
-        self.inner.name_merge(&slot, options.merge)?;
-        self.inner.set(&slot, options.settings)?;
+        entry.current()?;
+        self.inner.name_merge(&entry, options.merge)?;
+        self.inner.set(&entry, options.settings)?;
         if expiring {
             self.inner.0.start_expiry_sweep()?;
         }
-        Ok(self.handle(slot))
+        Ok(self.handle(entry))
     }
 
     /// Returns a handle to the keyspace `name`, whatever its options.
@@ -70,9 +70,9 @@ impl Db {
     pub fn existing_keyspace(&self, name: &str) -> Result<Keyspace> {
         self.inner.check_open()?;
         let missing = || Error::NoKeyspace { name: name.to_owned() };
-        let slot = self.inner.slot(name).ok_or_else(missing)?;
-        slot.current()?;
-        Ok(self.handle(slot))
+        let entry = self.inner.entry(name).ok_or_else(missing)?;
+        entry.current()?;
+        Ok(self.handle(entry))
     }
 
     /// Drops a keyspace and everything in it. Its handles get [`Error::NoKeyspace`] from then on,
@@ -88,10 +88,10 @@ impl Db {
         self.inner.drop_keyspace(name)
     }
 
-    fn handle(&self, slot: Arc<KeyspaceEntry>) -> Keyspace {
+    fn handle(&self, entry: Arc<KeyspaceEntry>) -> Keyspace {
         Keyspace {
             inner: Arc::clone(&self.inner),
-            slot,
+            entry,
             durability: self.durability,
             form: ValueForm::Values,
         }
@@ -99,55 +99,57 @@ impl Db {
 }
 
 impl Inner {
-    fn slot(&self, name: &str) -> Option<Arc<KeyspaceEntry>> {
-        self.slots.read().get(name).cloned()
+    fn entry(&self, name: &str) -> Option<Arc<KeyspaceEntry>> {
+        self.entries.read().get(name).cloned()
     }
 
     fn create(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceEntry>> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
-        if let Some(slot) = self.slot(name) {
-            return Ok(slot);
+        if let Some(entry) = self.entry(name) {
+            return Ok(entry);
         }
         let options = options.normal();
         descriptors::check_new(&catalog, options.engine)?;
         let share = self.memory_for_new(options)?;
         let _untrimmed = self.trim_holds.hold();
-        let entry = self.prepare(&catalog, name, options)?;
-        let slot = self.factory.open_entry(&entry, share)?;
-        self.begin_persisted(&*slot.instance()?)?;
+        let catalog_entry = self.prepare(&catalog, name, options)?;
+        let entry = self.factory.open_entry(&catalog_entry, share)?;
+        self.begin_persisted(&*entry.instance()?)?;
         let mut next = catalog.clone();
-        next.next_keyspace = entry.id + 1;
-        next.keyspaces.push(entry.clone());
+        next.next_keyspace = catalog_entry.id + 1;
+        next.keyspaces.push(catalog_entry.clone());
         self.store(&mut catalog, next)?;
-        self.finish(&entry)?;
-        self.slots.write().insert(name.to_owned(), Arc::clone(&slot));
-        slot.last_instance().begin_background();
-        Ok(slot)
+        self.finish(&catalog_entry)?;
+        self.entries.write().insert(name.to_owned(), Arc::clone(&entry));
+        entry.last_instance().begin_background();
+        Ok(entry)
     }
 
     /// Stores new settings of a keyspace that exists, if the caller gave any.
-    fn set(&self, slot: &KeyspaceEntry, given: Option<Settings>) -> Result<()> {
+    fn set(&self, entry: &KeyspaceEntry, given: Option<Settings>) -> Result<()> {
         let Some(given) = given else { return Ok(()) };
         let instead = |stored| {
-            let fixed = |option| Error::FixedOption { keyspace: slot.name.clone(), option };
+            let fixed = |option| Error::FixedOption { keyspace: entry.name.clone(), option };
             given.instead_of(stored).map_err(fixed)
         };
         // So that a caller that changes nothing waits for no other thread.
-        let stored = slot.stored_options().settings;
+        let stored = entry.stored_options().settings;
         if instead(stored)? == stored {
             return Ok(());
         }
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
-        slot.current()?;
-        let settings = instead(slot.stored_options().settings)?;
+        entry.current()?;
+        let settings = instead(entry.stored_options().settings)?;
         let mut next = catalog.clone();
-        for entry in next.keyspaces.iter_mut().filter(|entry| entry.name == slot.name) {
-            entry.options.settings = settings;
+        for catalog_entry in
+            next.keyspaces.iter_mut().filter(|catalog_entry| catalog_entry.name == entry.name)
+        {
+            catalog_entry.options.settings = settings;
         }
         self.store(&mut catalog, next)?;
-        slot.set(settings);
+        entry.set(settings);
         Ok(())
     }
 
@@ -156,11 +158,11 @@ impl Inner {
     ///
     /// # Errors
     /// [`Error::OtherMergeOperator`].
-    fn name_merge(&self, slot: &KeyspaceEntry, told: Option<MergeName>) -> Result<()> {
+    fn name_merge(&self, entry: &KeyspaceEntry, told: Option<MergeName>) -> Result<()> {
         let Some(asked) = told else { return Ok(()) };
-        let is_stored = || match slot.merge() {
+        let is_stored = || match entry.merge() {
             Some(stored) if stored != asked => {
-                let keyspace = slot.name.clone();
+                let keyspace = entry.name.clone();
                 Err(Error::OtherMergeOperator { keyspace, stored, asked })
             }
             stored => Ok(stored.is_some()),
@@ -170,39 +172,41 @@ impl Inner {
         }
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
-        slot.current()?;
+        entry.current()?;
         if is_stored()? {
             return Ok(());
         }
         let mut next = catalog.clone();
-        for entry in next.keyspaces.iter_mut().filter(|entry| entry.name == slot.name) {
-            entry.options.merge = Some(asked);
+        for catalog_entry in
+            next.keyspaces.iter_mut().filter(|catalog_entry| catalog_entry.name == entry.name)
+        {
+            catalog_entry.options.merge = Some(asked);
         }
         self.store(&mut catalog, next)?;
-        slot.set_merge(asked);
+        entry.set_merge(asked);
         Ok(())
     }
 
     /// Makes the directory of a new instance durable, before the catalog names it.
     fn prepare(&self, catalog: &Catalog, name: &str, options: KeyspaceOptions) -> Result<Entry> {
-        let mut entry = Entry { id: catalog.next_keyspace, name: name.to_owned(), options };
+        let mut catalog_entry = Entry { id: catalog.next_keyspace, name: name.to_owned(), options };
         // A crash before the catalog was stored may have left files under this id. Files that this
         // database did not make stay, and the keyspace gets another id.
-        while !owner::make_vacant(&*self.device, catalog, &entry)? {
-            entry.id += 1;
+        while !owner::make_vacant(&*self.device, catalog, &catalog_entry)? {
+            catalog_entry.id += 1;
         }
-        owner::begin(&*self.device, catalog.id, &entry)?;
+        owner::begin(&*self.device, catalog.id, &catalog_entry)?;
         if !is_planted(Planted::KeyspaceUnnamed) {
             self.device.sync_dir(&catalog::keyspace_dir(name))?;
             self.device.sync_dir(KEYSPACES_DIR)?;
         }
-        Ok(entry)
+        Ok(catalog_entry)
     }
 
     /// Notes in a new instance's directory that the catalog names it, before it takes a write.
-    fn finish(&self, entry: &Entry) -> Result<()> {
+    fn finish(&self, catalog_entry: &Entry) -> Result<()> {
         // The catalog is stored, so there is no way back.
-        let finished = owner::finish(&*self.device, entry);
+        let finished = owner::finish(&*self.device, catalog_entry);
         finished.map_err(|error| self.fail_for_good(error.into()))
     }
 
@@ -237,26 +241,26 @@ impl Inner {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
         let missing = || Error::NoKeyspace { name: name.to_owned() };
-        let slot = self.slot(name).ok_or_else(missing)?;
+        let entry = self.entry(name).ok_or_else(missing)?;
         let _held = self.locks.all();
         self.settle_everything()?;
         let mut next = catalog.clone();
-        next.keyspaces.retain(|entry| entry.name != name);
+        next.keyspaces.retain(|catalog_entry| catalog_entry.name != name);
         if is_planted(Planted::FilesRemovedEarly) {
-            self.device.remove_dir(&slot.last_instance().dir)?;
+            self.device.remove_dir(&entry.last_instance().dir)?;
         }
         self.store(&mut catalog, next)?;
-        let mut slots = self.slots.write();
-        slots.remove(name);
-        Ok(slot.end())
+        let mut entries = self.entries.write();
+        entries.remove(name);
+        Ok(entry.end())
     }
 
-    pub(crate) fn clear(&self, slot: &KeyspaceEntry) -> Result<()> {
+    pub(crate) fn clear(&self, entry: &KeyspaceEntry) -> Result<()> {
         self.check_open()?;
         // A new engine takes little room, and the old one frees all that it has.
         let old = match self.factory.barrier.room() {
-            Some(room) => room.spend_on_clear(|| self.begin_anew(slot))?,
-            None => self.begin_anew(slot)?,
+            Some(room) => room.spend_on_clear(|| self.begin_anew(entry))?,
+            None => self.begin_anew(entry)?,
         };
         // As of a keyspace that is dropped.
         drop(old);
@@ -264,26 +268,26 @@ impl Inner {
     }
 
     /// Fills the entry with a new, empty engine, and returns the previous instance.
-    fn begin_anew(&self, slot: &KeyspaceEntry) -> Result<Arc<KeyspaceInstance>> {
+    fn begin_anew(&self, entry: &KeyspaceEntry) -> Result<Arc<KeyspaceInstance>> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
-        let share = slot.current()?.share.clone();
-        let entry = self.prepare(&catalog, &slot.name, slot.stored_options())?;
+        let share = entry.current()?.share.clone();
+        let catalog_entry = self.prepare(&catalog, &entry.name, entry.stored_options())?;
         let _untrimmed = self.trim_holds.hold();
-        let instance = self.factory.open(&entry, share)?;
+        let instance = self.factory.open(&catalog_entry, share)?;
         self.begin_persisted(&instance)?;
         let _held = self.locks.all();
         self.settle_everything()?;
         let mut next = catalog.clone();
-        next.next_keyspace = entry.id + 1;
-        next.keyspaces.retain(|known| known.name != slot.name);
-        next.keyspaces.push(entry.clone());
+        next.next_keyspace = catalog_entry.id + 1;
+        next.keyspaces.retain(|known| known.name != entry.name);
+        next.keyspaces.push(catalog_entry.clone());
         self.store(&mut catalog, next)?;
-        self.finish(&entry)?;
-        let switching = self.slots.write();
-        let old = slot.replace(instance);
+        self.finish(&catalog_entry)?;
+        let switching = self.entries.write();
+        let old = entry.replace(instance);
         drop(switching);
-        slot.last_instance().begin_background();
+        entry.last_instance().begin_background();
         Ok(old)
     }
 

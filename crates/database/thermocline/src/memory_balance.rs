@@ -101,7 +101,7 @@ struct Giving {
 
 /// A keyspace whose share may move.
 struct Member {
-    slot: Arc<KeyspaceEntry>,
+    entry: Arc<KeyspaceEntry>,
     instance: Arc<KeyspaceInstance>,
     share: Arc<MemoryShare>,
     needs: MemoryNeeds,
@@ -109,15 +109,15 @@ struct Member {
 
 impl Member {
     /// Returns `None` for a keyspace without a share, or with an engine that cannot resize.
-    fn of(slot: &Arc<KeyspaceEntry>) -> Option<Self> {
-        let instance = slot.instance().ok()?;
+    fn of(entry: &Arc<KeyspaceEntry>) -> Option<Self> {
+        let instance = entry.instance().ok()?;
         let share = instance.share.clone()?;
         let needs = instance.engine.memory()?.needs();
-        Some(Self { slot: Arc::clone(slot), instance, share, needs })
+        Some(Self { entry: Arc::clone(entry), instance, share, needs })
     }
 
     fn id(&self) -> u32 {
-        self.slot.lock_id
+        self.entry.lock_id
     }
 
     fn limit(&self) -> u64 {
@@ -178,8 +178,8 @@ impl Inner {
     }
 
     fn members(&self) -> Vec<Member> {
-        let slots: Vec<_> = self.slots.read().values().cloned().collect();
-        slots.iter().filter_map(Member::of).collect()
+        let entries: Vec<_> = self.entries.read().values().cloned().collect();
+        entries.iter().filter_map(Member::of).collect()
     }
 
     fn figures(&self, state: &State, members: &[Member]) -> Figures {
@@ -221,8 +221,8 @@ impl Inner {
         }
         state.last = (Some(from.id()), Some(to.id()));
         state.giving = Some(Giving {
-            from: Arc::downgrade(&from.slot),
-            to: Arc::downgrade(&to.slot),
+            from: Arc::downgrade(&from.entry),
+            to: Arc::downgrade(&to.entry),
             before,
             looks_left: PATIENCE_LOOKS,
         });
@@ -233,11 +233,11 @@ impl Inner {
     fn go_on_giving(&self, state: &mut State) {
         let Some(giving) = state.giving.take() else { return };
         // One that was dropped has given all that it had.
-        let Some(from) = giving.from.upgrade().and_then(|slot| Member::of(&slot)) else { return };
+        let Some(from) = giving.from.upgrade().and_then(|entry| Member::of(&entry)) else { return };
         if from.needs.is_within_limit {
             let taken = from.share.take_above(from.limit());
             let bytes = taken.bytes();
-            let to = giving.to.upgrade().and_then(|slot| Member::of(&slot));
+            let to = giving.to.upgrade().and_then(|entry| Member::of(&entry));
             if to.is_some_and(|to| to.grow(taken)) {
                 self.note_move(bytes);
             }
@@ -320,7 +320,7 @@ impl Inner {
         if bytes == 0 || resized.is_none_or(|now| now >= before) {
             return false;
         }
-        let (from, to) = (Arc::downgrade(&from.slot), Weak::new());
+        let (from, to) = (Arc::downgrade(&from.entry), Weak::new());
         state.giving = Some(Giving { from, to, before, looks_left: PATIENCE_LOOKS });
         true
     }

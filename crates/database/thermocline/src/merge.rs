@@ -125,7 +125,7 @@ impl fmt::Debug for MergeOperators {
 pub(crate) struct Merging<'a> {
     merge: &'a Arc<Merge>,
     name: MergeName,
-    slot: &'a Arc<KeyspaceEntry>,
+    entry: &'a Arc<KeyspaceEntry>,
 }
 
 impl Merging<'_> {
@@ -140,7 +140,7 @@ impl Merging<'_> {
         operand: &[u8],
     ) -> Result<Change> {
         (self.merge)(key, value, operand).map_err(|why| Error::MergeRefused {
-            keyspace: self.slot.name.clone(),
+            keyspace: self.entry.name.clone(),
             key: key.to_vec(),
             operator: self.name,
             why,
@@ -159,7 +159,7 @@ impl Merging<'_> {
         stored: Option<&[u8]>,
         operand: &[u8],
     ) -> Result<Change> {
-        if self.slot.options.expiring {
+        if self.entry.options.expiring {
             return change_living(moment, stored, |value| self.of_value(key, value, operand));
         }
         self.of_value(key, stored, operand)
@@ -194,7 +194,7 @@ impl Operator for Once<'_> {
 pub(crate) struct LaterMerge {
     merge: Arc<Merge>,
     name: MergeName,
-    slot: Arc<KeyspaceEntry>,
+    entry: Arc<KeyspaceEntry>,
     key: Vec<u8>,
     operand: Vec<u8>,
     /// Of the last call: then it has changed nothing [G2].
@@ -203,11 +203,11 @@ pub(crate) struct LaterMerge {
 
 impl Merging<'_> {
     pub(crate) fn later(&self, key: &[u8], operand: &[u8]) -> LaterMerge {
-        self.slot.last_instance().updates.note_merge(key, operand);
+        self.entry.last_instance().updates.note_merge(key, operand);
         LaterMerge {
             merge: Arc::clone(self.merge),
             name: self.name,
-            slot: Arc::clone(self.slot),
+            entry: Arc::clone(self.entry),
             key: key.to_vec(),
             operand: operand.to_vec(),
             refusal: None,
@@ -217,7 +217,7 @@ impl Merging<'_> {
 
 impl Operator for LaterMerge {
     fn update(&mut self, value: Option<&[u8]>) -> Change {
-        let merging = Merging { merge: &self.merge, name: self.name, slot: &self.slot };
+        let merging = Merging { merge: &self.merge, name: self.name, entry: &self.entry };
         let (key, operand) = (&self.key, &self.operand);
         let mut once = Once { merging, key, operand, refusal: None };
         let change = once.update(value);
@@ -241,9 +241,9 @@ impl Keyspace {
         let merging = self.merging()?;
         check_value(operand)?;
         let mut once = Once { merging, key, operand, refusal: None };
-        let done = self.inner.rmw(&self.slot, ValueForm::Values, key, &mut once, self.durability);
+        let done = self.inner.rmw(&self.entry, ValueForm::Values, key, &mut once, self.durability);
         let done = once.refusal.map_or(done, Err)?;
-        self.slot.last_instance().updates.note_merge(key, operand);
+        self.entry.last_instance().updates.note_merge(key, operand);
         Ok(done)
     }
 
@@ -253,8 +253,8 @@ impl Keyspace {
     /// [`Error::NoMergeOperator`], [`Error::UnknownMergeOperator`].
     pub(crate) fn merging(&self) -> Result<Merging<'_>> {
         let missing = || Error::NoMergeOperator { keyspace: self.name().to_owned() };
-        let name = self.slot.merge().ok_or_else(missing)?;
+        let name = self.entry.merge().ok_or_else(missing)?;
         let merge = self.inner.options.merge_operators.of(name)?;
-        Ok(Merging { merge, name, slot: &self.slot })
+        Ok(Merging { merge, name, entry: &self.entry })
     }
 }

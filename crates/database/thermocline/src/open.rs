@@ -154,7 +154,7 @@ impl Db {
             workers: background.pool().clone(),
             engines: options.engines.clone(),
         };
-        let (slots, was_closed) = without_closed_mark(&*device, access, |is_unchanged| {
+        let (entries, was_closed) = without_closed_mark(&*device, access, |is_unchanged| {
             factory.open_all(&sound, damaged, needed, &mut || {
                 *is_unchanged = false;
                 let mut all = sound.keyspaces.iter();
@@ -162,12 +162,12 @@ impl Db {
             })
         })?;
         if was_closed {
-            slots.values().for_each(|slot| slot.last_instance().trust_found());
+            entries.values().for_each(|entry| entry.last_instance().trust_found());
         }
-        let recovered = recover(&factory, &slots, &catalog, &options);
+        let recovered = recover(&factory, &entries, &catalog, &options);
         if recovered.as_ref().is_err_and(Error::is_no_space) {
             // Frees the room that the replay has taken.
-            let engines = slots.values().map(|slot| slot.last_instance());
+            let engines = entries.values().map(|entry| entry.last_instance());
             engines.for_each(|one| drop(one.engine.close()));
         }
         let (journal, replayed_records) = recovered?;
@@ -185,7 +185,7 @@ impl Db {
             telemetry,
             locks: KeyLocks::new(options.environment.random("key locks").next_u64()),
             catalog: Mutex::new(catalog),
-            slots: RwLock::new(slots),
+            entries: RwLock::new(entries),
             trim_holds: TrimHolds::default(),
             errors: BackgroundErrors::default(),
             upkeep: Upkeep::default(),
@@ -208,7 +208,7 @@ impl Db {
         if access == Access::Write {
             inner.sweep_leftovers()?;
             inner.0.start_background()?;
-            if inner.slots.read().values().any(|slot| slot.options.expiring) {
+            if inner.entries.read().values().any(|entry| entry.options.expiring) {
                 inner.0.start_expiry_sweep()?;
             }
         }
@@ -402,7 +402,7 @@ impl EngineFactory {
         begin_to_change: &mut dyn FnMut() -> Result<()>,
     ) -> Result<BTreeMap<String, Arc<KeyspaceEntry>>> {
         let mut shares = self.shares.deal(&*self.device, sound, needed)?;
-        let mut slots = BTreeMap::new();
+        let mut entries = BTreeMap::new();
         let changes_nothing =
             |entry: &&catalog::Entry| entry.options.engine.driver().opens_without_changes;
         let (first, others): (Vec<_>, Vec<_>) = sound.keyspaces.iter().partition(changes_nothing);
@@ -412,19 +412,19 @@ impl EngineFactory {
                 begin_to_change()?;
             }
             let opened = self.open_entry(entry, shares.remove(&entry.id));
-            let slot = opened.or_else(|failure| {
+            let keyspace_entry = opened.or_else(|failure| {
                 let damage = damaged::damage_of(failure)?;
                 Ok::<_, Error>(self.damaged_entry(entry, damage))
             })?;
-            slots.insert(entry.name.clone(), slot);
+            entries.insert(entry.name.clone(), keyspace_entry);
         }
         if first_count == sound.keyspaces.len() {
             begin_to_change()?;
         }
         for (entry, damage) in damaged {
-            slots.insert(entry.name.clone(), self.damaged_entry(&entry, damage));
+            entries.insert(entry.name.clone(), self.damaged_entry(&entry, damage));
         }
-        Ok(slots)
+        Ok(entries)
     }
 
     fn damaged_entry(&self, entry: &catalog::Entry, damage: Corruption) -> Arc<KeyspaceEntry> {
@@ -442,13 +442,13 @@ impl EngineFactory {
 /// Step 4. Also returns the number of journal records that were applied.
 fn recover(
     factory: &EngineFactory,
-    slots: &BTreeMap<String, Arc<KeyspaceEntry>>,
+    entries: &BTreeMap<String, Arc<KeyspaceEntry>>,
     catalog: &Catalog,
     options: &Options,
 ) -> Result<(Arc<Journal>, u64)> {
     // The journal's records for a damaged keyspace stay there.
-    let sound = slots.values().filter(|slot| slot.damage.is_none());
-    let instances: Vec<Arc<KeyspaceInstance>> = sound.map(|slot| slot.last_instance()).collect();
+    let sound = entries.values().filter(|entry| entry.damage.is_none());
+    let instances: Vec<Arc<KeyspaceInstance>> = sound.map(|entry| entry.last_instance()).collect();
     let journaled: Journaled<'_> = instances
         .iter()
         .filter(|instance| instance.journaled)
@@ -465,7 +465,7 @@ fn recover(
         Some(oldest) => oldest,
         // No sound keyspace reads it, and only the damaged ones know the number to which it was
         // trimmed.
-        None if slots.values().any(|slot| slot.damage.is_some()) => {
+        None if entries.values().any(|entry| entry.damage.is_some()) => {
             journal::begins_behind(&*factory.device, JOURNAL_DIR)?
         }
         None => catalog.newest,

@@ -118,27 +118,28 @@ impl Inner {
     /// for the device where the old value is there. [M2]
     pub(crate) fn rmw(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         form: ValueForm,
         key: &[u8],
         operator: &mut dyn Operator,
         durability: Durability,
     ) -> Result<Option<SeqNo>> {
-        let seqno = self
-            .on_stored(slot, form, operator, |operator| self.rmw_unsettled(slot, key, operator))?;
-        self.settle_rmw(slot, seqno, durability)
+        let seqno = self.on_stored(entry, form, operator, |operator| {
+            self.rmw_unsettled(entry, key, operator)
+        })?;
+        self.settle_rmw(entry, seqno, durability)
     }
 
     /// The same with values in their stored form, and not settled.
     pub(crate) fn rmw_unsettled(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         key: &[u8],
         operator: &mut dyn Operator,
     ) -> Result<Option<SeqNo>> {
         let mut value = Vec::new();
         loop {
-            let PendingOld { instance, lookup } = match self.advance_stored(slot, key, operator)? {
+            let PendingOld { instance, lookup } = match self.advance_stored(entry, key, operator)? {
                 Advance::Done(seqno) => return Ok(seqno),
                 Advance::Pending(pending) => pending,
             };
@@ -146,7 +147,7 @@ impl Inner {
             let (is_found, lookup) = instance.placed(completed)?;
             let value = is_found.then_some(value.as_slice());
             let old = Old { key, value, instance: Some(&instance), lookup: &*lookup };
-            if let Some(seqno) = self.try_with_old(slot, &old, operator)? {
+            if let Some(seqno) = self.try_with_old(entry, &old, operator)? {
                 return Ok(seqno);
             }
         }
@@ -155,17 +156,17 @@ impl Inner {
     /// Does a read-modify-write as far as memory knows the old value. Not settled.
     pub(crate) fn advance_rmw(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         form: ValueForm,
         key: &[u8],
         operator: &mut dyn Operator,
     ) -> Result<Advance> {
-        self.on_stored(slot, form, operator, |operator| self.advance_stored(slot, key, operator))
+        self.on_stored(entry, form, operator, |operator| self.advance_stored(entry, key, operator))
     }
 
     fn advance_stored(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         key: &[u8],
         operator: &mut dyn Operator,
     ) -> Result<Advance> {
@@ -173,13 +174,13 @@ impl Inner {
         check_key(key)?;
         let mut wanted = None;
         loop {
-            let instance = slot.current()?;
-            let granted = self.reserve_to_update(slot, &instance, key, wanted.as_ref())?;
-            match self.rmw_locked(slot, &instance, key, operator, granted)? {
+            let instance = entry.current()?;
+            let granted = self.reserve_to_update(entry, &instance, key, wanted.as_ref())?;
+            match self.rmw_locked(entry, &instance, key, operator, granted)? {
                 Attempt::Done(seqno) => return Ok(Advance::Done(seqno)),
                 Attempt::NeedsRead(Some(pending)) => return Ok(Advance::Pending(pending)),
                 Attempt::NeedsRead(None) => {
-                    if let Some(pending) = self.lookup_old(slot, key)? {
+                    if let Some(pending) = self.lookup_old(entry, key)? {
                         return Ok(Advance::Pending(pending));
                     }
                 }
@@ -191,10 +192,10 @@ impl Inner {
     /// Begins to look an old value up, with nothing locked; none if memory knows it now.
     pub(crate) fn lookup_old(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         key: &[u8],
     ) -> Result<Option<PendingOld>> {
-        let instance = slot.instance()?;
+        let instance = entry.instance()?;
         let lookup = instance.lookup(key, At::ForUpdate, &mut Vec::new())?;
         let Lookup::Pending(lookup) = lookup else { return Ok(None) };
         Ok(Some(PendingOld { instance, lookup }))
@@ -205,12 +206,12 @@ impl Inner {
     /// the operator may decide otherwise.
     fn reserve_to_update<'g>(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         instance: &'g KeyspaceInstance,
         key: &[u8],
         wanted: Option<&Wanted>,
     ) -> Result<Option<Granted<'g>>> {
-        self.wait_for_journal_of(slot);
+        self.wait_for_journal_of(entry);
         let (change, bytes_max) = match wanted {
             Some(Wanted::Change(change)) => (change, 0),
             Some(Wanted::Value(bytes)) => (&Change::Keep, *bytes),
@@ -220,7 +221,7 @@ impl Inner {
             return Granted::reserve(instance, std::slice::from_ref(&op)).map(Some);
         }
         match Granted::reserve_for_value(instance, key, bytes_max) {
-            Err(_) if wanted.is_none() && !slot.orders_writes => Ok(None),
+            Err(_) if wanted.is_none() && !entry.orders_writes => Ok(None),
             granted => granted.map(Some),
         }
     }
@@ -230,12 +231,12 @@ impl Inner {
     #[inline]
     pub(crate) fn on_stored<T>(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         form: ValueForm,
         operator: &mut dyn Operator,
         with: impl FnOnce(&mut dyn Operator) -> Result<T>,
     ) -> Result<T> {
-        if !slot.options.expiring {
+        if !entry.options.expiring {
             return with(operator);
         }
         let mut on_stored = OnStored::new(operator, form, &self.options.environment);
@@ -246,20 +247,20 @@ impl Inner {
     /// Does it in memory, with the room that was reserved.
     fn rmw_locked(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         instance: &Arc<KeyspaceInstance>,
         key: &[u8],
         operator: &mut dyn Operator,
         granted: Option<Granted<'_>>,
     ) -> Result<Attempt> {
-        if slot.orders_writes {
-            return self.rmw_in_engine(slot, instance, key, operator, granted);
+        if entry.orders_writes {
+            return self.rmw_in_engine(entry, instance, key, operator, granted);
         }
         let is_locked = !self.planted.has(Planted::UpdatedUnlocked);
-        let _held = is_locked.then(|| self.locks.one(slot.lock_id, key));
+        let _held = is_locked.then(|| self.locks.one(entry.lock_id, key));
         // Again, since a thread that closes the database does so with everything locked.
         self.check_writable()?;
-        if !slot.is_filled_by(instance)? {
+        if !entry.is_filled_by(instance)? {
             return Ok(Attempt::NeedsRead(None));
         }
         let mut value = Vec::new();
@@ -279,26 +280,26 @@ impl Inner {
     /// changed, if the value is not the newest any more.
     pub(crate) fn rmw_with_old(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         form: ValueForm,
         old: &Old<'_>,
         operator: &mut dyn Operator,
     ) -> Result<Option<Option<SeqNo>>> {
-        self.on_stored(slot, form, operator, |operator| self.try_with_old(slot, old, operator))
+        self.on_stored(entry, form, operator, |operator| self.try_with_old(entry, old, operator))
     }
 
     fn try_with_old(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         old: &Old<'_>,
         operator: &mut dyn Operator,
     ) -> Result<Option<Option<SeqNo>>> {
         self.check_writable()?;
         let mut wanted = None;
         loop {
-            let instance = slot.current()?;
-            let granted = self.reserve_to_update(slot, &instance, old.key, wanted.as_ref())?;
-            match self.rmw_of_stored(slot, &instance, old, operator, granted)? {
+            let instance = entry.current()?;
+            let granted = self.reserve_to_update(entry, &instance, old.key, wanted.as_ref())?;
+            match self.rmw_of_stored(entry, &instance, old, operator, granted)? {
                 Attempt::Done(seqno) => return Ok(Some(seqno)),
                 Attempt::NeedsRead(_) => return Ok(None),
                 Attempt::NeedsRoom(change) => wanted = Some(change),
@@ -309,15 +310,15 @@ impl Inner {
     /// Does it with the old value, and the room that was reserved.
     fn rmw_of_stored(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         instance: &Arc<KeyspaceInstance>,
         old: &Old<'_>,
         operator: &mut dyn Operator,
         granted: Option<Granted<'_>>,
     ) -> Result<Attempt> {
-        let _held = self.locks.one(slot.lock_id, old.key);
+        let _held = self.locks.one(entry.lock_id, old.key);
         self.check_writable()?;
-        if !slot.is_filled_by(instance)? || !old.is_newest_in(instance) {
+        if !entry.is_filled_by(instance)? || !old.is_newest_in(instance) {
             return Ok(Attempt::NeedsRead(None));
         }
         let change = operator.update(old.value);
@@ -327,18 +328,18 @@ impl Inner {
     /// Waits until a read-modify-write has reached `durability`, if it changed anything.
     pub(crate) fn settle_rmw(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         seqno: Option<SeqNo>,
         durability: Durability,
     ) -> Result<Option<SeqNo>> {
-        seqno.map(|seqno| self.settle(seqno, slot.options.journaled, durability)).transpose()
+        seqno.map(|seqno| self.settle(seqno, entry.options.journaled, durability)).transpose()
     }
 
     /// How one key is locked that a single write changes.
-    pub(crate) fn lock_one(&self, slot: &KeyspaceEntry, key: &[u8]) -> Held<'_> {
-        match slot.orders_writes {
-            true => self.locks.shared(slot.lock_id, key),
-            false => self.locks.one(slot.lock_id, key),
+    pub(crate) fn lock_one(&self, entry: &KeyspaceEntry, key: &[u8]) -> Held<'_> {
+        match entry.orders_writes {
+            true => self.locks.shared(entry.lock_id, key),
+            false => self.locks.one(entry.lock_id, key),
         }
     }
 
@@ -366,16 +367,16 @@ impl Inner {
     /// Leaves a read-modify-write to the engine, if no journal has to agree.
     fn rmw_in_engine(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         instance: &Arc<KeyspaceInstance>,
         key: &[u8],
         operator: &mut dyn Operator,
         granted: Option<Granted<'_>>,
     ) -> Result<Attempt> {
-        let _held = self.locks.shared(slot.lock_id, key);
+        let _held = self.locks.shared(entry.lock_id, key);
         // Again, since a close of the database flushes it under all locks.
         self.check_writable()?;
-        if !slot.is_filled_by(instance)? {
+        if !entry.is_filled_by(instance)? {
             return Ok(Attempt::NeedsRead(None));
         }
         let mut room = granted.map_or_else(Reservation::uncounted, |granted| granted.room);

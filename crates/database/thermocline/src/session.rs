@@ -139,7 +139,7 @@ pub struct Session {
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) inner: Arc<Inner>,
-    pub(crate) slot: Arc<KeyspaceEntry>,
+    pub(crate) entry: Arc<KeyspaceEntry>,
     /// The durability that [`Session::complete`] waits for before it reports.
     pub(crate) durability: Durability,
     pub(crate) form: ValueForm,
@@ -204,8 +204,8 @@ impl Keyspace {
     /// # Errors
     /// The database is closed; the keyspace was dropped.
     pub fn session(&self, depth: usize) -> Result<Session> {
-        let Self { inner, slot, durability, form } = self.clone();
-        let target = Target { inner: Arc::clone(&inner.0), slot, durability, form };
+        let Self { inner, entry, durability, form } = self.clone();
+        let target = Target { inner: Arc::clone(&inner.0), entry, durability, form };
         Session::new(Some(inner), target, depth)
     }
 }
@@ -222,7 +222,7 @@ impl Session {
     fn new(open: Option<Arc<OpenGuard>>, target: Target, depth: usize) -> Result<Self> {
         target.inner.check_open()?;
         let depth = depth.max(1);
-        let reads = InFlightReads::new(depth, target.slot.current()?.reads.budget());
+        let reads = InFlightReads::new(depth, target.entry.current()?.reads.budget());
         let (overtaken, cleared, over) = Default::default();
         let reads = OfProcess::new(reads);
         Ok(Self { _open: open, target, reads, depth, overtaken, cleared, over })
@@ -234,7 +234,7 @@ impl Session {
     /// As [`Keyspace::get`]; nothing is pending then.
     pub fn begin_get(&mut self, tag: u64, key: &[u8], into: &mut Vec<u8>) -> Result<SessionGet> {
         self.target.inner.check_open()?;
-        let instance = self.target.slot.current()?;
+        let instance = self.target.entry.current()?;
         let moment = instance.moment(self.target.form);
         Ok(match instance.lookup(key, At::Newest, into)? {
             Lookup::Absent => SessionGet::Absent,
@@ -281,8 +281,8 @@ impl Session {
     ) -> Result<SessionRmw> {
         let begun = self.begin_unsettled(tag, key, self.target.form, operator)?;
         let SessionRmw::Done(seqno) = begun else { return Ok(begun) };
-        let Target { inner, slot, durability, .. } = &self.target;
-        inner.settle_rmw(slot, seqno, *durability).map(SessionRmw::Done)
+        let Target { inner, entry, durability, .. } = &self.target;
+        inner.settle_rmw(entry, seqno, *durability).map(SessionRmw::Done)
     }
 
     /// The same with an operator for values in another form. An update that is complete has not
@@ -308,9 +308,9 @@ impl Session {
     /// # Errors
     /// As [`Keyspace::get`]; nothing is pending then.
     pub fn lookup_for_update(&mut self, tag: u64, key: &[u8]) -> Result<LookupForUpdate> {
-        let Target { inner, slot, .. } = &self.target;
+        let Target { inner, entry, .. } = &self.target;
         inner.check_open()?;
-        let Some(PendingOld { instance, lookup }) = inner.lookup_old(slot, key)? else {
+        let Some(PendingOld { instance, lookup }) = inner.lookup_old(entry, key)? else {
             return Ok(LookupForUpdate::InMemory);
         };
         let instance = Arc::downgrade(&instance);
@@ -362,9 +362,9 @@ impl Session {
 
     /// Continues a read-modify-write until it is complete, or its old value is looked up.
     fn advance(&mut self, key: &[u8], mut update: Update) -> Result<Advanced> {
-        let Target { inner, slot, .. } = &self.target;
+        let Target { inner, entry, .. } = &self.target;
         let (form, operator) = (update.form, &mut *update.operator);
-        match inner.advance_rmw(slot, form, key, operator)? {
+        match inner.advance_rmw(entry, form, key, operator)? {
             Advance::Done(seqno) => Ok(Advanced::Done(seqno)),
             Advance::Pending(PendingOld { instance, lookup }) => {
                 let instance = Arc::downgrade(&instance);
@@ -381,13 +381,13 @@ impl Session {
     fn complete_reads(&mut self, waits: bool, told: &mut OnDone<'_>) -> usize {
         let Self { target, reads, overtaken, cleared, over, .. } = self;
         let target = &*target;
-        let Target { inner, slot, .. } = target;
+        let Target { inner, entry, .. } = target;
         let mut count = 0;
         reads.complete(waits, &mut |Pending { instance, purpose }, done| {
             let (key, lookup) = (done.lookup.key(), &*done.lookup);
             let value = done.value.map(|value| value.map(|value| value.as_slice()));
             let is_cleared = matches!(value, Err(engine::Error::Closed)) && {
-                let current = slot.current();
+                let current = entry.current();
                 !current.is_ok_and(|now| std::ptr::eq(Arc::as_ptr(&now), instance.as_ptr()))
             };
             let instance = instance.upgrade();
@@ -420,7 +420,7 @@ impl Session {
                     let (form, operator) = (update.form, &mut *update.operator);
                     let outcome = value
                         .map_err(Error::from)
-                        .and_then(|value| inner.rmw_with_old(slot, form, &old(value), operator));
+                        .and_then(|value| inner.rmw_with_old(entry, form, &old(value), operator));
                     match outcome {
                         Ok(Some(seqno)) => over.push_back((update.tag, Ok(seqno))),
                         Ok(None) => overtaken.push_back((key.to_vec(), update)),
@@ -444,8 +444,8 @@ impl Session {
                 Ok(SessionGet::Absent) => Ok(false),
                 // The reads of others are long.
                 Ok(SessionGet::Full) => {
-                    let Target { slot, form, .. } = &self.target;
-                    let current = slot.current();
+                    let Target { entry, form, .. } = &self.target;
+                    let current = entry.current();
                     current.and_then(|now| Ok(now.get(*form, &key, &mut value)?))
                 }
                 Err(error) => Err(error),
@@ -461,8 +461,8 @@ impl Session {
                 Ok(Advanced::Pending) => continue,
                 Ok(Advanced::Done(seqno)) => Ok(seqno),
                 Ok(Advanced::Full(mut update)) => {
-                    let Target { inner, slot, durability, .. } = &self.target;
-                    inner.rmw(slot, update.form, &key, &mut *update.operator, *durability)
+                    let Target { inner, entry, durability, .. } = &self.target;
+                    inner.rmw(entry, update.form, &key, &mut *update.operator, *durability)
                 }
                 Err(error) => Err(error),
             };
@@ -473,9 +473,9 @@ impl Session {
 
     /// Waits for the durability of the read-modify-writes that are complete, and reports them.
     fn tell_over(&mut self, told: &mut OnDone<'_>) -> usize {
-        let Target { inner, slot, durability, .. } = &self.target;
+        let Target { inner, entry, durability, .. } = &self.target;
         let numbers = self.over.iter().filter_map(|(_, outcome)| *outcome.as_ref().ok()?);
-        let settled = inner.settle_rmw(slot, numbers.max(), *durability);
+        let settled = inner.settle_rmw(entry, numbers.max(), *durability);
         let mut count = 0;
         while let Some((tag, outcome)) = self.over.pop_front() {
             let outcome = match &settled {

@@ -42,7 +42,7 @@ impl Db {
     /// ```
     pub fn snapshot(&self) -> Result<Snapshot> {
         self.inner.check_open()?;
-        let ordered = |slot: &KeyspaceEntry| slot.options.engine.is_ordered();
+        let ordered = |entry: &KeyspaceEntry| entry.options.engine.is_ordered();
         let pinned = OfProcess::new(self.inner.pin_engines(ordered)?);
         Ok(Snapshot { inner: Arc::clone(&self.inner), pinned })
     }
@@ -68,9 +68,9 @@ impl Inner {
         wanted: impl Fn(&KeyspaceEntry) -> bool,
     ) -> Result<PinnedEngines> {
         let present = || -> Vec<(u32, Arc<KeyspaceInstance>)> {
-            let slots = self.slots.read();
-            let wanted = slots.values().filter(|slot| wanted(slot));
-            wanted.map(|slot| (slot.lock_id, slot.last_instance())).collect()
+            let entries = self.entries.read();
+            let wanted = entries.values().filter(|entry| wanted(entry));
+            wanted.map(|entry| (entry.lock_id, entry.last_instance())).collect()
         };
         let mut instances = present();
         loop {
@@ -97,7 +97,7 @@ impl Snapshot {
 
     fn instance(&self, keyspace: &Keyspace, asked: InOrder) -> Result<&Arc<KeyspaceInstance>> {
         self.inner.check_open()?;
-        let lock_id = keyspace.slot.lock_id;
+        let lock_id = keyspace.entry.lock_id;
         let found = self.pinned.instances.iter().find(|(id, _)| *id == lock_id);
         let missing = || Error::NoKeyspace { name: keyspace.name().to_owned() };
         if !Arc::ptr_eq(&keyspace.inner, &self.inner) {

@@ -234,8 +234,8 @@ pub(crate) fn stand_in(db: &Db, name: &str, journaled: bool, engine: StandIn) ->
     let (dir, device) = (format!("keyspaces/{name}/999"), Arc::clone(&inner.device));
     let instance = KeyspaceInstance::new(999, journaled, Box::new(engine), dir, device, None, None);
     let options = KeyspaceOptions { journaled, ..KeyspaceOptions::default() };
-    let slot = Arc::new(KeyspaceEntry::new(name, options, instance));
-    inner.slots.write().insert(name.to_owned(), Arc::clone(&slot));
+    let entry = Arc::new(KeyspaceEntry::new(name, options, instance));
+    inner.entries.write().insert(name.to_owned(), Arc::clone(&entry));
     let (inner, durability) = (Arc::clone(inner), db.durability);
-    Keyspace { inner, slot, durability, form: ValueForm::Values }
+    Keyspace { inner, entry, durability, form: ValueForm::Values }
 }

@@ -85,13 +85,13 @@ impl Db {
         if self.inner.check_process().is_err() {
             return Vec::new();
         }
-        let slots = self.inner.slots.read();
-        let of = |slot: &Arc<KeyspaceEntry>| {
-            let errors = slot.last_instance().engine.background_errors();
-            let name = slot.name.clone();
+        let entries = self.inner.entries.read();
+        let of = |entry: &Arc<KeyspaceEntry>| {
+            let errors = entry.last_instance().engine.background_errors();
+            let name = entry.name.clone();
             errors.into_iter().map(move |error| (name.clone(), error))
         };
-        slots.values().flat_map(of).collect()
+        entries.values().flat_map(of).collect()
     }
 
     /// Returns the bytes of the memory budget that are used or in an engine's share, and the
@@ -103,12 +103,12 @@ impl Db {
 
 impl Inner {
     pub(crate) fn stats(&self) -> Stats {
-        let slots = self.slots.read();
-        let keyspaces = slots.values().map(|slot| {
-            let instance = slot.last_instance();
+        let entries = self.entries.read();
+        let keyspaces = entries.values().map(|entry| {
+            let instance = entry.last_instance();
             KeyspaceStats {
-                name: slot.name.clone(),
-                options: slot.stored_options(),
+                name: entry.name.clone(),
+                options: entry.stored_options(),
                 memory_share_bytes: instance.share.as_ref().map(|share| share.budget.limit()),
                 persisted: instance.engine.persisted(),
                 engine: instance.engine.stats(),

@@ -143,11 +143,11 @@ impl State {
     /// Returns the engine that filled the keyspace at the moment. For a keyspace that was made
     /// later it is the first engine, which had no pairs at the moment.
     fn instance(&mut self, keyspace: &Keyspace) -> Result<Arc<KeyspaceInstance>> {
-        let lock_id = keyspace.slot.lock_id;
+        let lock_id = keyspace.entry.lock_id;
         if let Some((_, known)) = self.instances.iter().find(|(id, _)| *id == lock_id) {
             return Ok(Arc::clone(known));
         }
-        let made_later = keyspace.slot.instance()?;
+        let made_later = keyspace.entry.instance()?;
         self.instances.push((lock_id, Arc::clone(&made_later)));
         Ok(made_later)
     }
@@ -332,7 +332,7 @@ impl Transaction {
         let Some((start, end)) = range.half_open() else { return Ok(()) };
         let op = Op::DeleteRange { start: &start, end: end.as_deref() };
         check_op(&op)?;
-        let instance = keyspace.slot.instance()?;
+        let instance = keyspace.entry.instance()?;
         if !instance.engine.capabilities().deletes_ranges {
             // The engine's own error.
             drop(instance.reserve(&Demand::Ops(&[op]))?);

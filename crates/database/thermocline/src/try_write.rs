@@ -62,7 +62,7 @@ impl Keyspace {
     #[inline]
     pub fn try_put(&self, key: &[u8], value: &[u8]) -> Result<Option<SeqNo>> {
         let stored = self.stored(value)?;
-        self.inner.try_write_one(&self.slot, &self.put_op(key, &stored), Limits::CALL)
+        self.inner.try_write_one(&self.entry, &self.put_op(key, &stored), Limits::CALL)
     }
 
     /// [`Keyspace::rmw_with`] as far as memory knows the old value, and without waiting, as
@@ -74,7 +74,7 @@ impl Keyspace {
     /// As [`Keyspace::rmw`].
     #[inline]
     pub fn try_rmw(&self, key: &[u8], operator: &mut dyn Operator) -> Result<Tried> {
-        self.inner.try_rmw(&self.slot, self.form, key, operator, Limits::CALL)
+        self.inner.try_rmw(&self.entry, self.form, key, operator, Limits::CALL)
     }
 
     /// Waits for room for a short write in its engine, and while the journal is far too long. It
@@ -84,8 +84,8 @@ impl Keyspace {
     /// The database is closed, or takes no writes.
     pub fn wait_to_write(&self) -> Result<()> {
         self.inner.check_writable()?;
-        self.inner.wait_for_journal_of(&self.slot);
-        let instance = self.slot.current()?;
+        self.inner.wait_for_journal_of(&self.entry);
+        let instance = self.entry.current()?;
         // If that is refused, the write reports it.
         let _refused = Granted::reserve_for_value(&instance, b"any", engine::VALUE_BYTES_GUESSED);
         Ok(())
@@ -93,7 +93,7 @@ impl Keyspace {
 
     /// Returns whether a write has reached the handle's durability when it becomes visible.
     pub(crate) fn settles_without_wait(&self) -> bool {
-        !self.slot.options.journaled || self.durability == journal::Durability::Buffered
+        !self.entry.options.journaled || self.durability == journal::Durability::Buffered
     }
 }
 
@@ -116,21 +116,21 @@ impl Inner {
     /// Writes a put or a delete.
     pub(crate) fn try_write_one(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         op: &Op<'_>,
         limits: Limits,
     ) -> Result<Option<SeqNo>> {
         self.check_writable()?;
         check_op(op)?;
         let key = op.key();
-        let held = match slot.orders_writes {
-            true => self.locks.try_shared(slot.lock_id, key, limits.lock_wait),
-            false => self.locks.try_one(slot.lock_id, key, limits.lock_wait),
+        let held = match entry.orders_writes {
+            true => self.locks.try_shared(entry.lock_id, key, limits.lock_wait),
+            false => self.locks.try_one(entry.lock_id, key, limits.lock_wait),
         };
         let Some(_held) = held else { return Ok(None) };
         // Again, since a close of the database holds all locks.
         self.check_writable()?;
-        let instance = slot.current()?;
+        let instance = entry.current()?;
         self.try_commit(&[Group { instance: &instance, ops: std::slice::from_ref(op) }], limits)
     }
 
@@ -179,7 +179,7 @@ impl Inner {
     /// Does a read-modify-write as far as memory knows the old value. Not settled.
     pub(crate) fn try_rmw(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         form: ValueForm,
         key: &[u8],
         operator: &mut dyn Operator,
@@ -187,27 +187,27 @@ impl Inner {
     ) -> Result<Tried> {
         self.check_writable()?;
         check_key(key)?;
-        self.on_stored(slot, form, operator, |operator| match slot.orders_writes {
-            true => self.try_rmw_in_engine(slot, key, operator, limits),
-            false => self.try_rmw_locked(slot, key, operator, limits),
+        self.on_stored(entry, form, operator, |operator| match entry.orders_writes {
+            true => self.try_rmw_in_engine(entry, key, operator, limits),
+            false => self.try_rmw_locked(entry, key, operator, limits),
         })
     }
 
     /// Continues with an old value that was looked up. Not settled.
     pub(crate) fn try_rmw_with_old(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         form: ValueForm,
         old: &Old<'_>,
         operator: &mut dyn Operator,
     ) -> Result<Tried> {
         let limits = Limits::CALL;
         self.check_writable()?;
-        let tried = self.on_stored(slot, form, operator, |operator| {
-            let held = self.locks.try_one(slot.lock_id, old.key, limits.lock_wait);
+        let tried = self.on_stored(entry, form, operator, |operator| {
+            let held = self.locks.try_one(entry.lock_id, old.key, limits.lock_wait);
             let Some(_held) = held else { return Ok(Tried::MustWait) };
             self.check_writable()?;
-            let current = slot.current()?;
+            let current = entry.current()?;
             if !old.is_newest_in(&current) {
                 return Ok(Tried::NeedsRead);
             }
@@ -215,22 +215,22 @@ impl Inner {
             self.try_change(&current, old.key, old.value.is_some(), &change, limits)
         })?;
         match tried {
-            Tried::NeedsRead => self.try_rmw(slot, form, old.key, operator, limits),
+            Tried::NeedsRead => self.try_rmw(entry, form, old.key, operator, limits),
             tried => Ok(tried),
         }
     }
 
     fn try_rmw_locked(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         key: &[u8],
         operator: &mut dyn Operator,
         limits: Limits,
     ) -> Result<Tried> {
-        let held = self.locks.try_one(slot.lock_id, key, limits.lock_wait);
+        let held = self.locks.try_one(entry.lock_id, key, limits.lock_wait);
         let Some(_held) = held else { return Ok(Tried::MustWait) };
         self.check_writable()?;
-        let instance = slot.current()?;
+        let instance = entry.current()?;
         let mut value = Vec::new();
         let had_value = match instance.lookup(key, At::ForUpdate, &mut value)? {
             Lookup::Found => true,
@@ -265,15 +265,15 @@ impl Inner {
     /// Leaves a read-modify-write to the engine, if no journal has to agree.
     fn try_rmw_in_engine(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         key: &[u8],
         operator: &mut dyn Operator,
         limits: Limits,
     ) -> Result<Tried> {
-        let held = self.locks.try_shared(slot.lock_id, key, limits.lock_wait);
+        let held = self.locks.try_shared(entry.lock_id, key, limits.lock_wait);
         let Some(_held) = held else { return Ok(Tried::MustWait) };
         self.check_writable()?;
-        let instance = slot.current()?;
+        let instance = entry.current()?;
         let mut bytes_max = engine::VALUE_BYTES_GUESSED;
         loop {
             let room = instance.try_reserve(&Demand::Update { key, bytes_max })?;

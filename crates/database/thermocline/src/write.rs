@@ -138,7 +138,7 @@ impl Inner {
     /// Writes one step. Returns its number once it has reached `durability`.
     pub(crate) fn write_one(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         op: Op<'_>,
         durability: Durability,
     ) -> Result<SeqNo> {
@@ -146,16 +146,16 @@ impl Inner {
         check_op(&op)?;
         let ops = std::slice::from_ref(&op);
         loop {
-            self.wait_for_journal_of(slot);
-            let instance = slot.current()?;
+            self.wait_for_journal_of(entry);
+            let instance = entry.current()?;
             let room = instance.reserve(&Demand::Ops(ops))?;
             let held = match op.is_range() {
                 true => self.locks.all(),
-                false => self.lock_one(slot, op.key()),
+                false => self.lock_one(entry, op.key()),
             };
             // Again, since a thread that closes the database does so with everything locked.
             self.check_writable()?;
-            if !slot.is_filled_by(&instance)? {
+            if !entry.is_filled_by(&instance)? {
                 continue;
             }
             let seqno = self.commit_reserved(&mut [Part { instance: &instance, ops, room }])?;
@@ -167,8 +167,8 @@ impl Inner {
     /// Waits for a journal that is too long, with nothing locked, before a write to a keyspace is
     /// admitted [I4].
     #[inline]
-    pub(crate) fn wait_for_journal_of(&self, slot: &KeyspaceEntry) {
-        if slot.options.journaled {
+    pub(crate) fn wait_for_journal_of(&self, entry: &KeyspaceEntry) {
+        if entry.options.journaled {
             self.wait_for_journal();
         }
     }
@@ -468,7 +468,7 @@ enum Merged {
 
 /// The engines that take the steps now.
 pub(crate) fn instances(steps: &[Step]) -> Result<Vec<Arc<KeyspaceInstance>>> {
-    steps.iter().map(|step| step.keyspace.slot.instance()).collect()
+    steps.iter().map(|step| step.keyspace.entry.instance()).collect()
 }
 
 /// The steps by the clock at `moment`, each with its engine.
@@ -483,7 +483,7 @@ pub(crate) fn pairs<'a>(
 /// Returns whether these engines still fill the keyspaces of the steps, whose keys are locked.
 pub(crate) fn are_filled_by(steps: &[Step], instances: &[Arc<KeyspaceInstance>]) -> Result<bool> {
     for (step, instance) in steps.iter().zip(instances) {
-        if !step.keyspace.slot.is_filled_by(instance)? {
+        if !step.keyspace.entry.is_filled_by(instance)? {
             return Ok(false);
         }
     }

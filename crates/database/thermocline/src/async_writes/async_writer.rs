@@ -206,19 +206,19 @@ impl AsyncWriter {
     pub(super) fn ask(
         &self,
         inner: &Arc<Inner>,
-        slot: &Arc<KeyspaceEntry>,
+        entry: &Arc<KeyspaceEntry>,
         request: Request,
     ) -> Result<()> {
         let mut state = self.shared.state.lock();
         if state.is_dismissed {
-            return slot.current().and(Err(Error::Closed));
+            return entry.current().and(Err(Error::Closed));
         }
         if !state.is_serving {
-            let (shared, inner_too, slot) =
-                (Arc::clone(&self.shared), Arc::clone(inner), Arc::clone(slot));
+            let (shared, inner_too, entry) =
+                (Arc::clone(&self.shared), Arc::clone(inner), Arc::clone(entry));
             inner.writers.start(inner, move || {
                 begin_to_wake();
-                serve(&shared, inner_too, slot);
+                serve(&shared, inner_too, entry);
             })?;
             state.is_serving = true;
         }
@@ -313,8 +313,8 @@ impl Inner {
         let threads = mem::take(&mut started.threads);
         drop(started);
         // Those of keyspaces that were dropped have been dismissed.
-        let slots: Vec<Arc<KeyspaceEntry>> = self.slots.read().values().cloned().collect();
-        slots.iter().for_each(|slot| slot.writes.dismiss());
+        let entries: Vec<Arc<KeyspaceEntry>> = self.entries.read().values().cloned().collect();
+        entries.iter().for_each(|entry| entry.writes.dismiss());
         for thread in threads {
             // [R2]
             if thread.thread().id() != std::thread::current().id() {

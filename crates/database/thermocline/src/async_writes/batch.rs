@@ -72,11 +72,11 @@ impl AsyncBatch {
             return Ok(FirstPoll::Done(Some(seqno)));
         }
         inner.check_steps(batch.steps())?;
-        let Some(slot) = writer_of(&batch) else { return Ok(FirstPoll::Done(None)) };
-        slot.current()?;
+        let Some(entry) = writer_of(&batch) else { return Ok(FirstPoll::Done(None)) };
+        entry.current()?;
         let promise = Arc::new(Promise::default());
         let waiting = Waiting::new(Arc::clone(&promise), *durability);
-        slot.writes.ask(&inner.0, &slot, Request { work: Work::Batch(batch), waiting })?;
+        entry.writes.ask(&inner.0, &entry, Request { work: Work::Batch(batch), waiting })?;
         Ok(FirstPoll::Asked(promise))
     }
 }
@@ -84,9 +84,9 @@ impl AsyncBatch {
 /// Returns the keyspace whose thread writes a batch, the first journaled one if there is any;
 /// `None` for an empty batch.
 fn writer_of(batch: &Batch) -> Option<Arc<KeyspaceEntry>> {
-    let mut slots = batch.steps().iter().map(|step| &step.keyspace.slot);
-    let first = slots.next()?;
-    let journaled = std::iter::once(first).chain(slots).find(|slot| slot.options.journaled);
+    let mut entries = batch.steps().iter().map(|step| &step.keyspace.entry);
+    let first = entries.next()?;
+    let journaled = std::iter::once(first).chain(entries).find(|entry| entry.options.journaled);
     Some(Arc::clone(journaled.unwrap_or(first)))
 }
 

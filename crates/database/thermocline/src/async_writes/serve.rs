@@ -44,11 +44,11 @@ const DEPTH: usize = 128;
 const TURN_MAX: usize = 1024;
 
 /// Does the work of an async writer's thread, until the async writer is dismissed.
-pub(super) fn serve(shared: &Shared, inner: Arc<Inner>, slot: Arc<KeyspaceEntry>) {
+pub(super) fn serve(shared: &Shared, inner: Arc<Inner>, entry: Arc<KeyspaceEntry>) {
     let _leaving = Leaving(shared);
     // It waits for durabilities itself.
     let durability = Durability::Buffered;
-    let mut thread = Thread::new(Target { inner, slot, durability, form: ValueForm::Values });
+    let mut thread = Thread::new(Target { inner, entry, durability, form: ValueForm::Values });
     while let Some(requests) = shared.next(thread.room(), thread.is_idle()) {
         thread.turn(requests);
     }
@@ -100,14 +100,14 @@ impl Thread {
     /// Steps 1 and 2. Hands back what waits for a place on the session.
     fn begin(&mut self, request: Request) -> Option<Request> {
         let Request { work, waiting } = request;
-        let Target { inner, slot, durability, .. } = &self.target;
+        let Target { inner, entry, durability, .. } = &self.target;
         let written = match work {
             Work::Put { key, stored } => {
                 let op = Op::Put { key: &key, value: &stored };
-                inner.write_one(slot, op, *durability).map(Some)
+                inner.write_one(entry, op, *durability).map(Some)
             }
             Work::Delete { key } => {
-                inner.write_one(slot, Op::Delete { key: &key }, *durability).map(Some)
+                inner.write_one(entry, Op::Delete { key: &key }, *durability).map(Some)
             }
             Work::Batch(batch) => self.write_batch(&batch, &waiting),
             Work::Update(update) => return self.begin_update(update, waiting),
@@ -129,9 +129,9 @@ impl Thread {
         let tag = self.tags.next().unwrap_or_default();
         let Some(session) = self.session() else {
             // No session can be made, or the keyspace no longer exists, and this call reports it.
-            let Target { inner, slot, durability, .. } = &self.target;
+            let Target { inner, entry, durability, .. } = &self.target;
             let Update { key, form, operator } = &mut update;
-            let done = inner.rmw(slot, *form, key, &mut **operator, *durability);
+            let done = inner.rmw(entry, *form, key, &mut **operator, *durability);
             self.over.push((waiting, done));
             return None;
         };
@@ -181,8 +181,8 @@ impl Thread {
             let is_due = |(waiting, _): &mut (Waiting, _)| waiting.durability == durability;
             let due: Vec<_> = self.over.extract_if(.., is_due).collect();
             let numbers = due.iter().filter_map(|(_, done)| *done.as_ref().ok()?);
-            let Target { inner, slot, .. } = &self.target;
-            let settled = inner.settle_rmw(slot, numbers.max(), durability);
+            let Target { inner, entry, .. } = &self.target;
+            let settled = inner.settle_rmw(entry, numbers.max(), durability);
             for (waiting, done) in due {
                 let done = match &settled {
                     Err(error) if matches!(done, Ok(Some(_))) => Err(error.clone()),

@@ -32,7 +32,7 @@ fn the_only_thread_does_not_wait_for_a_writer_that_waits_for_it() {
     let idle = db.keyspace("idle", KeyspaceOptions::default()).unwrap();
     idle.put(b"k", b"v").unwrap();
     idle.flush().unwrap();
-    let before = idle.slot.last_instance().engine.persisted();
+    let before = idle.entry.last_instance().engine.persisted();
 
     let (begin, begun) = channel();
     let (go, going) = channel();
@@ -60,8 +60,8 @@ fn the_only_thread_does_not_wait_for_a_writer_that_waits_for_it() {
     clock.advance(TRIM_INTERVAL);
     assert_eq!(told.recv_timeout(LONG), Ok(Ok(())), "it waits for the flush, and the flush for it");
     // The idle keyspace is flushed in the end.
-    drop(db.inner.slots.write().remove("waits"));
-    let instance = idle.slot.last_instance();
+    drop(db.inner.entries.write().remove("waits"));
+    let instance = idle.entry.last_instance();
     let until = Environment::real().now() + LONG;
     while instance.engine.persisted() == before {
         assert!(Environment::real().now() < until, "it is put off for ever");

@@ -54,7 +54,7 @@ impl Keyspace {
     /// [`crate::KeyspaceOptions::expiring`]; otherwise as [`Keyspace::put`].
     pub fn put_with_expiry(&self, key: &[u8], value: &[u8], end_ms: u64) -> Result<SeqNo> {
         let stored = self.stored_with_expiry(value, end_ms)?;
-        self.inner.write_one(&self.slot, self.put_op(key, &stored), self.durability)
+        self.inner.write_one(&self.entry, self.put_op(key, &stored), self.durability)
     }
 
     /// The same for `time` from now on. Longer than 64 bits of milliseconds is as long as they go.
@@ -79,7 +79,7 @@ impl Keyspace {
     pub fn get_with_expiry(&self, key: &[u8]) -> Result<Option<(Vec<u8>, Option<u64>)>> {
         self.check_ends()?;
         self.inner.check_open()?;
-        let instance = self.slot.current()?;
+        let instance = self.entry.current()?;
         // Before the engine is called [E1].
         let now_ms = self.inner.options.environment.wall_ms();
         let mut stored = Vec::new();
@@ -118,7 +118,7 @@ impl Keyspace {
         self.check_ends()?;
         let mut operator = SetEnd::new(&self.inner.options.environment, end_ms);
         let done =
-            self.inner.rmw(&self.slot, ValueForm::Stored, key, &mut operator, self.durability);
+            self.inner.rmw(&self.entry, ValueForm::Stored, key, &mut operator, self.durability);
         operator.outcome(done)
     }
 
@@ -155,7 +155,7 @@ impl Keyspace {
         self.check_ends()?;
         let mut operator = Deciding::new(&self.inner.options.environment, update);
         let done =
-            self.inner.rmw(&self.slot, ValueForm::Stored, key, &mut operator, self.durability);
+            self.inner.rmw(&self.entry, ValueForm::Stored, key, &mut operator, self.durability);
         operator.outcome(done)
     }
 
@@ -216,12 +216,12 @@ impl Keyspace {
     /// loads.
     pub fn expiry_stats(&self) -> Result<Option<ExpiryStats>> {
         self.inner.check_process()?;
-        Ok(self.slot.current()?.expiry.as_ref().map(|expiry| expiry.stats()))
+        Ok(self.entry.current()?.expiry.as_ref().map(|expiry| expiry.stats()))
     }
 
     /// Refuses where values do not end.
     pub(crate) fn check_ends(&self) -> Result<()> {
-        if self.slot.options.expiring {
+        if self.entry.options.expiring {
             return Ok(());
         }
         Err(Error::NotExpiring { keyspace: self.name().to_owned() })
@@ -229,7 +229,7 @@ impl Keyspace {
 
     /// Returns whether the form that its users see differs from the stored form.
     pub(crate) fn hides_ends(&self) -> bool {
-        self.slot.options.expiring && self.form == ValueForm::Values
+        self.entry.options.expiring && self.form == ValueForm::Values
     }
 
     /// Returns the stored form of a value that is given to this handle and does not end.
@@ -259,7 +259,7 @@ impl Keyspace {
     /// # Errors
     /// [`Error::NotStored`].
     pub(crate) fn check_stored(&self, stored: &[u8]) -> Result<()> {
-        if self.slot.options.expiring {
+        if self.entry.options.expiring {
             Expiring::decode(stored).map_err(Error::NotStored)?;
         }
         Ok(())
@@ -286,7 +286,7 @@ impl Keyspace {
         stored: &'a [u8],
         is_past: impl FnOnce(u64) -> bool,
     ) -> Op<'a> {
-        let end_ms = if self.slot.options.expiring { end_of(stored) } else { None };
+        let end_ms = if self.entry.options.expiring { end_of(stored) } else { None };
         match end_ms.is_some_and(is_past) {
             true => Op::Delete { key },
             false => Op::Put { key, value: stored },

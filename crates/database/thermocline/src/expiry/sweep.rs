@@ -262,19 +262,19 @@ impl Inner {
     /// Takes one turn, the `turn`-th.
     fn remove_expired(&self, turn: u64, interval: Duration) {
         let environment = &self.options.environment;
-        let slots: Vec<Arc<KeyspaceEntry>> = self.slots.read().values().cloned().collect();
-        let mut due: Vec<_> = slots
+        let entries: Vec<Arc<KeyspaceEntry>> = self.entries.read().values().cloned().collect();
+        let mut due: Vec<_> = entries
             .iter()
-            .map(|slot| (slot, slot.last_instance()))
+            .map(|entry| (entry, entry.last_instance()))
             .filter(|(_, instance)| is_due(instance, turn))
             .collect();
         let begun = environment.now();
         let mut most = interval / TURN_PART;
         while !due.is_empty() && self.check_writable().is_ok() {
             let mut is_dense = false;
-            due.retain(|(slot, instance)| {
+            due.retain(|(entry, instance)| {
                 let time = Time { environment, begun, most: Some(most) };
-                let (goes_on, dense) = self.go_on(slot, instance, turn, time);
+                let (goes_on, dense) = self.go_on(entry, instance, turn, time);
                 is_dense |= dense;
                 goes_on
             });
@@ -289,7 +289,7 @@ impl Inner {
     /// whether it pays to do the next one immediately.
     fn go_on(
         &self,
-        slot: &KeyspaceEntry,
+        entry: &KeyspaceEntry,
         instance: &KeyspaceInstance,
         turn: u64,
         time: Time<'_>,
@@ -305,7 +305,7 @@ impl Inner {
         // no caller.
         let slice = look(instance, pass.from.as_deref(), time);
         let Ok((slice, removed)) = slice.and_then(|slice| {
-            let removed = self.remove(slot, expiry, &slice.ended)?;
+            let removed = self.remove(entry, expiry, &slice.ended)?;
             Ok((slice, removed))
         }) else {
             pass.from = None;
@@ -324,7 +324,7 @@ impl Inner {
     }
 
     /// Removes the values of `keys` that have ended; returns how many had.
-    fn remove(&self, slot: &KeyspaceEntry, expiry: &Expiry, keys: &[Vec<u8>]) -> Result<u64> {
+    fn remove(&self, entry: &KeyspaceEntry, expiry: &Expiry, keys: &[Vec<u8>]) -> Result<u64> {
         let mut count = 0;
         for key in keys {
             let mut operator = RemoveEnded { environment: &expiry.environment };
@@ -335,9 +335,9 @@ impl Inner {
                 return Ok(count);
             };
             if self.planted.has(Planted::RemovedUnseen) {
-                self.write_one(slot, Op::Delete { key }, Durability::Buffered)?;
+                self.write_one(entry, Op::Delete { key }, Durability::Buffered)?;
             }
-            if self.rmw_unsettled(slot, key, &mut operator)?.is_some() {
+            if self.rmw_unsettled(entry, key, &mut operator)?.is_some() {
                 count += 1;
                 expiry.removed.fetch_add(1, Relaxed);
                 self.sweep.removed.increment();
@@ -441,14 +441,14 @@ impl Keyspace {
     pub fn remove_expired(&self) -> Result<u64> {
         self.check_ends()?;
         self.inner.check_writable()?;
-        let instance = self.slot.instance()?;
+        let instance = self.entry.instance()?;
         let Some(expiry) = &instance.expiry else { return Ok(0) };
         let environment = &self.inner.options.environment;
         let time = Time { environment, begun: environment.now(), most: None };
         let (mut from, mut removed) = (None, 0);
         loop {
             let slice = look(&instance, from.as_deref(), time)?;
-            removed += self.inner.remove(&self.slot, expiry, &slice.ended)?;
+            removed += self.inner.remove(&self.entry, expiry, &slice.ended)?;
             from = slice.next;
             if from.is_none() {
                 return Ok(removed);

@@ -54,8 +54,8 @@ fn add_giver(
     let (dir, device) = ("keyspaces/giver/9".to_owned(), Arc::clone(&inner.device));
     let instance =
         KeyspaceInstance::new(9, false, Box::new(engine), dir, device, Some(share), None);
-    let slot = Arc::new(KeyspaceEntry::new("giver", lsm(), instance));
-    inner.slots.write().insert("giver".to_owned(), slot);
+    let entry = Arc::new(KeyspaceEntry::new("giver", lsm(), instance));
+    inner.entries.write().insert("giver".to_owned(), entry);
     dealt
 }
 

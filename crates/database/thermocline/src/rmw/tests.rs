@@ -151,7 +151,7 @@ fn who_waits_for_a_flush_to_grow_a_value_holds_no_key() {
             std::thread::yield_now();
         }
         assert!(waits(&space) > 0, "{engine}: nobody waits");
-        let instance = space.slot.instance().unwrap();
+        let instance = space.entry.instance().unwrap();
         let budget = &instance.share.as_ref().unwrap().budget;
         assert!(budget.used() <= budget.limit(), "{engine}: {} are used", budget.used());
         let locked = beside(&db, move || other.delete_range(&KeyRange::all()).map(drop));

@@ -86,7 +86,7 @@ impl AsyncGet {
     fn begin(&mut self, context: &Context<'_>) -> Result<Poll<Option<Vec<u8>>>> {
         let inner = &self.keyspace.inner;
         inner.check_open()?;
-        let instance = self.keyspace.slot.current()?;
+        let instance = self.keyspace.entry.current()?;
         let mut value = Vec::new();
         self.moment = instance.moment(self.keyspace.form);
         let lookup = match instance.lookup(&self.key, At::Newest, &mut value)? {
@@ -108,7 +108,7 @@ impl AsyncGet {
 
     /// Returns whether the engine that was asked does not fill the keyspace any more.
     fn is_outdated(&self) -> bool {
-        let current = self.keyspace.slot.current();
+        let current = self.keyspace.entry.current();
         !current.is_ok_and(|current| std::ptr::eq(Arc::as_ptr(&current), self.asked.as_ptr()))
     }
 

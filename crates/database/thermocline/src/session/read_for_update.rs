@@ -24,8 +24,8 @@ impl ReadForUpdate<'_> {
     /// # Errors
     /// As [`crate::Keyspace::rmw`].
     pub fn update(&self, operator: &mut dyn Operator) -> Result<Tried> {
-        let Target { inner, slot, form, .. } = self.target;
-        inner.try_rmw_with_old(slot, *form, &self.old, operator)
+        let Target { inner, entry, form, .. } = self.target;
+        inner.try_rmw_with_old(entry, *form, &self.old, operator)
     }
 }
 

@@ -43,7 +43,7 @@ impl Reads {
     }
 
     fn of(&mut self, keyspace: &Keyspace, instance: &Arc<KeyspaceInstance>) -> &mut SpaceReads {
-        self.spaces.entry(keyspace.slot.lock_id).or_insert_with(|| SpaceReads {
+        self.spaces.entry(keyspace.entry.lock_id).or_insert_with(|| SpaceReads {
             keyspace: keyspace.clone(),
             instance: Arc::clone(instance),
             keys: HashSet::new(),
@@ -74,7 +74,7 @@ impl Reads {
         self.bytes += entry_bytes(bound_len(&range.start) + bound_len(&range.end));
         let ranges = &mut self.of(keyspace, instance).ranges;
         ranges.push(Some(range));
-        RangePlace { lock_id: keyspace.slot.lock_id, index: ranges.len() - 1 }
+        RangePlace { lock_id: keyspace.entry.lock_id, index: ranges.len() - 1 }
     }
 
     /// Shortens the range at `place` to the part up to the key `last`, itself included. If there is
@@ -107,7 +107,7 @@ impl Reads {
     /// [`Hold::Alone`] keeps them out.
     pub(super) fn keys(&self) -> impl Iterator<Item = (u32, &[u8], Hold)> {
         self.spaces.iter().flat_map(|(lock_id, space)| {
-            let hold = match space.keyspace.slot.orders_writes {
+            let hold = match space.keyspace.entry.orders_writes {
                 true => Hold::Alone,
                 false => Hold::Shared,
             };
@@ -122,7 +122,7 @@ impl Reads {
     pub(super) fn check(&self, recent: &RecentWrites, moment: SeqNo) -> Result<()> {
         for space in self.spaces.values() {
             let overtaken = |overtaken| Error::overtaken(&space.keyspace, overtaken);
-            let is_same = Arc::ptr_eq(&*space.keyspace.slot.current()?, &space.instance);
+            let is_same = Arc::ptr_eq(&*space.keyspace.entry.current()?, &space.instance);
             if !is_same && !is_planted(Planted::ClearedUnseen) {
                 // It was cleared, and so were the pairs that were read.
                 return Err(overtaken(WriteConflict::Written { key: space.some_key() }));

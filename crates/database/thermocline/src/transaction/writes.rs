@@ -115,7 +115,7 @@ impl Writes {
     }
 
     fn of(&mut self, keyspace: &Keyspace) -> &mut SpaceWrites {
-        self.spaces.entry(keyspace.slot.lock_id).or_insert_with(|| SpaceWrites {
+        self.spaces.entry(keyspace.entry.lock_id).or_insert_with(|| SpaceWrites {
             keyspace: keyspace.clone(),
             deleted: DeletedRanges::default(),
             values: BTreeMap::new(),
@@ -230,13 +230,13 @@ impl Writes {
     /// Returns the transaction's write of the key, if there is one, in its stored form.
     pub(super) fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Option<&Own> {
         const GONE: &Own = &Own::Value(None);
-        let space = self.spaces.get(&keyspace.slot.lock_id)?;
+        let space = self.spaces.get(&keyspace.entry.lock_id)?;
         space.values.get(key).or_else(|| space.deleted.has(key).then_some(GONE))
     }
 
     /// Returns a copy of the ranges of the keyspace that are deleted.
     pub(super) fn deleted(&self, keyspace: &Keyspace) -> DeletedRanges {
-        let space = self.spaces.get(&keyspace.slot.lock_id);
+        let space = self.spaces.get(&keyspace.entry.lock_id);
         space.map(|space| space.deleted.clone()).unwrap_or_default()
     }
 
@@ -248,7 +248,7 @@ impl Writes {
         range: &KeyRange,
         direction: Direction,
     ) -> Vec<OwnWrite> {
-        let Some(space) = self.spaces.get(&keyspace.slot.lock_id) else { return Vec::new() };
+        let Some(space) = self.spaces.get(&keyspace.entry.lock_id) else { return Vec::new() };
         if range.is_empty() {
             return Vec::new();
         }
@@ -290,7 +290,7 @@ impl Writes {
     /// Returns whether these engines still fill the keyspaces, whose keys are locked.
     pub(super) fn are_filled_by(&self, instances: &[Arc<KeyspaceInstance>]) -> Result<bool> {
         for (space, instance) in self.spaces.values().zip(instances) {
-            if !space.keyspace.slot.is_filled_by(instance)? {
+            if !space.keyspace.entry.is_filled_by(instance)? {
                 return Ok(false);
             }
         }
@@ -300,7 +300,7 @@ impl Writes {
     /// Returns the engines that take the writes now, one for each keyspace, in [`Writes::steps`]'s
     /// order.
     pub(super) fn instances(&self) -> Result<Vec<Arc<KeyspaceInstance>>> {
-        self.spaces.values().map(|space| space.keyspace.slot.instance()).collect()
+        self.spaces.values().map(|space| space.keyspace.entry.instance()).collect()
     }
 
     /// Returns all writes, each step with its engine; `made` is the result of [`Writes::resolve`].

@@ -62,13 +62,13 @@ const CALLS: [(&str, Way); 4] = [
     ("put", |_, space| Ok(space.try_put(b"k", b"v")?.is_some())),
     ("update", |_, space| Ok(is_done(space.try_rmw(b"k", &mut update)?))),
     ("update of a looked up value", |_, space| {
-        let Keyspace { inner, slot, form, .. } = space;
-        let (instance, mut value) = (slot.instance()?, Vec::new());
+        let Keyspace { inner, entry, form, .. } = space;
+        let (instance, mut value) = (entry.instance()?, Vec::new());
         let had_value = instance.get_stored(b"k", At::Newest, &mut value)?;
         let value = had_value.then_some(&value[..]);
         let lookup = OneRead::default();
         let old = Old { key: b"k", value, instance: Some(&instance), lookup: &lookup };
-        inner.try_rmw_with_old(slot, *form, &old, &mut update).map(is_done)
+        inner.try_rmw_with_old(entry, *form, &old, &mut update).map(is_done)
     }),
     ("batch", |db, space| {
         Ok(db.try_write(Batch::new().put(space, b"k", b"v").put(space, b"l", b"w"))?.is_some())

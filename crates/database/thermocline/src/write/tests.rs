@@ -147,7 +147,7 @@ fn an_update_that_waits_for_room_holds_no_key_and_no_number() {
             });
             let engine = StandIn { within_reserve, has_room, ..StandIn::default() };
             let space = stand_in(&db, "full", journaled, engine);
-            space.slot.set_merge("grow".parse().unwrap());
+            space.entry.set_merge("grow".parse().unwrap());
             let (writer, updated) = (db.clone(), space.clone());
             let written = beside(&db, move || way(&writer, &updated));
             waits.recv_timeout(LONG).unwrap();
@@ -181,7 +181,7 @@ fn an_update_keeps_the_room_for_which_it_has_waited() {
             let has_room = Box::new(|| false);
             let engine = StandIn { within_reserve, has_room, ..StandIn::default() };
             let space = stand_in(&db, "full", journaled, engine);
-            space.slot.set_merge("grow".parse().unwrap());
+            space.entry.set_merge("grow".parse().unwrap());
             way(&db, &space).unwrap();
             // For a value of the usual length, and for the one that was made.
             assert_eq!(*count.lock(), 2, "{name}, journaled: {journaled}");
@@ -239,7 +239,7 @@ fn a_write_whose_keyspace_is_cleared_while_it_has_room_starts_over() {
                 let device = FaultDevice::new(device::memory());
                 let (db, space) = counting(&device, engine, journaled);
                 space.put(b"k", b"old").unwrap();
-                let old = space.slot.instance().unwrap();
+                let old = space.entry.instance().unwrap();
                 assert_eq!(old.engine.stats().reserved, 0, "{what}");
                 let (begun, writer) = channel();
                 let action = {
@@ -260,7 +260,7 @@ fn a_write_whose_keyspace_is_cleared_while_it_has_room_starts_over() {
                 let (written, has_room) = writer.try_recv().unwrap();
                 assert!(has_room, "{what}: nothing was reserved before the clear");
                 assert_eq!(written.recv_timeout(LONG), Ok(Ok(())), "{what}");
-                let new = space.slot.instance().unwrap();
+                let new = space.entry.instance().unwrap();
                 assert!(!Arc::ptr_eq(&old, &new), "{what}");
                 assert!(space.get(b"k").unwrap().as_ref() == Some(&value), "{what}: not written");
                 let reserved = [&old, &new].map(|instance| instance.engine.stats().reserved);

@@ -24,9 +24,9 @@ fn an_end_is_known_although_a_pass_came_between_the_answer_and_the_value() {
     let (filled, inner) = (Arc::clone(&place), Arc::clone(&db.inner.0));
     let passing = environment.clone();
     let within_rmw = Box::new(move || {
-        let slot = filled.get().unwrap().upgrade().unwrap();
+        let entry = filled.get().unwrap().upgrade().unwrap();
         let time = Time { environment: &passing, begun: passing.now(), most: None };
-        assert_eq!(inner.go_on(&slot, &slot.last_instance(), 1, time), (false, false));
+        assert_eq!(inner.go_on(&entry, &entry.last_instance(), 1, time), (false, false));
     });
     let engine = Box::new(StandIn { within_rmw, ..StandIn::default() });
     let expiry = Some(Expiry::new(environment.clone()));
@@ -34,14 +34,14 @@ fn an_end_is_known_although_a_pass_came_between_the_answer_and_the_value() {
     let instance = KeyspaceInstance::new(9, false, engine, dir, device, None, expiry);
     let options =
         KeyspaceOptions { journaled: false, expiring: true, ..KeyspaceOptions::default() };
-    let slot = Arc::new(KeyspaceEntry::new("s", options, instance));
-    place.set(Arc::downgrade(&slot)).unwrap();
+    let entry = Arc::new(KeyspaceEntry::new("s", options, instance));
+    place.set(Arc::downgrade(&entry)).unwrap();
     let end_ms = environment.wall_ms() + 1000;
     let stored = Expiring { value: b"value", end_ms: Some(end_ms) }.to_stored();
     let mut put = |_: Option<&[u8]>| Change::Put(stored.clone());
-    let advanced = db.inner.advance_rmw(&slot, ValueForm::Stored, b"key", &mut put).unwrap();
+    let advanced = db.inner.advance_rmw(&entry, ValueForm::Stored, b"key", &mut put).unwrap();
     assert!(matches!(advanced, Advance::Done(Some(_))));
-    let instance = slot.last_instance();
+    let instance = entry.last_instance();
     assert!(!is_due(&instance, 2), "nothing has ended yet");
     clock.set_wall(Duration::from_millis(end_ms));
     assert!(is_due(&instance, 2), "the end was forgotten");
@@ -68,16 +68,16 @@ fn the_first_pass_shows_about_how_many_keys_there_are() {
                 _ => keyspace.put_with_ttl(&key.to_le_bytes(), b"value", ttl).unwrap(),
             };
         }
-        let slot = db.inner.0.slots.read().get(name).cloned().unwrap();
+        let entry = db.inner.0.entries.read().get(name).cloned().unwrap();
         let time = Time { environment: &environment, begun: environment.now(), most: None };
-        let instance = slot.last_instance();
-        assert_eq!(db.inner.0.go_on(&slot, &instance, 1, time), (true, false));
+        let instance = entry.last_instance();
+        assert_eq!(db.inner.0.go_on(&entry, &instance, 1, time), (true, false));
         let stats = keyspace.expiry_stats().unwrap().unwrap();
         assert_eq!(stats.passes, 0, "it is under way");
         let expected = if engine == crate::EngineKind::F2 { KEYS } else { SLICE_PAIRS };
         assert!(stats.keys.abs_diff(expected) < expected / 5, "{} keys in {name}", stats.keys);
         assert!(stats.keys_with_expiry.abs_diff(expected / 2) < expected / 5);
-        while db.inner.0.go_on(&slot, &instance, 1, time).0 {}
+        while db.inner.0.go_on(&entry, &instance, 1, time).0 {}
         let stats = keyspace.expiry_stats().unwrap().unwrap();
         assert_eq!((stats.passes, stats.keys, stats.keys_with_expiry), (1, KEYS, KEYS / 2));
     }

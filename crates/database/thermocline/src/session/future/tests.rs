@@ -14,7 +14,7 @@ use crate::{AsyncGet, Db, Keyspace, KeyspaceOptions, Options};
 fn dropped(space: &Keyspace) -> AsyncGet {
     let answer = Arc::new(Answer::default());
     drop(Request::new(Box::new(OneRead::default()), Arc::clone(&answer)));
-    let asked = Arc::downgrade(&space.slot.instance().expect("it is there"));
+    let asked = Arc::downgrade(&space.entry.instance().expect("it is there"));
     AsyncGet { answer: Some(answer), asked, ..space.get_async(b"key") }
 }
 
