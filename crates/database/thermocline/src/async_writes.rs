@@ -308,7 +308,7 @@ impl Writing {
     /// The first poll.
     fn begin(&self, key: Vec<u8>, mut what: What) -> Result<FirstPoll> {
         check_key(&key)?;
-        if self.keyspace.settles_without_wait()
+        if self.keyspace.is_durable_without_wait()
             && let Some(done) = self.try_now(&key, &mut what)?
         {
             return Ok(FirstPoll::Done(done));

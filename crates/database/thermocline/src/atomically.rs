@@ -104,7 +104,7 @@ impl Db {
             };
             drop(held);
             let journaled = instances.iter().any(|instance| instance.journaled);
-            inner.settle(seqno, journaled, self.durability)?;
+            inner.wait_durable(seqno, journaled, self.durability)?;
             return Ok(outcome);
         }
     }

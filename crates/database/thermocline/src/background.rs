@@ -180,7 +180,7 @@ impl Inner {
     fn sync_journal(&self) {
         if self.check_writable().is_ok() {
             // A failure stops all later writes, which report it; no caller is here to get it.
-            let _ = self.settle(self.sequence.last(), true, Durability::Synced);
+            let _ = self.wait_durable(self.sequence.last(), true, Durability::Synced);
         }
     }
 

@@ -244,7 +244,7 @@ impl Db {
     pub fn write_after(&self, batch: &Batch, has_room: impl FnOnce()) -> Result<SeqNo> {
         let inner = &*self.inner;
         match inner.write_batch(batch, has_room)? {
-            Some(seqno) => inner.settle(seqno, batch.is_journaled(), self.durability),
+            Some(seqno) => inner.wait_durable(seqno, batch.is_journaled(), self.durability),
             None => Ok(inner.sequence.visible()),
         }
     }

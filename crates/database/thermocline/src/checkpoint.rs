@@ -120,7 +120,7 @@ impl Inner {
     }
 
     fn copy_journal(&self, id: u64, after: SeqNo, target: &Arc<dyn Device>) -> Result<()> {
-        self.settle(self.sequence.last(), true, Durability::Flushed)?;
+        self.wait_durable(self.sequence.last(), true, Durability::Flushed)?;
         let mut nothing = |_: SeqNo, _: &[u8]| Ok(());
         let (copy, _) = Journal::open(
             Arc::clone(target),

@@ -117,11 +117,11 @@ impl Inner {
         // must find it closed.
         let _untrimmed = self.trim_holds.hold();
         let entries = std::mem::take(&mut *self.entries.write());
-        let mut is_settled = self.access == Access::Write && self.failure.get().is_none();
+        let mut is_durable = self.access == Access::Write && self.failure.get().is_none();
         for entry in entries.values() {
             let instance = entry.last_instance();
             // The mark of this close says that all of them are durable.
-            is_settled = is_settled && entry.damage.is_none() && instance.settle();
+            is_durable = is_durable && entry.damage.is_none() && instance.make_durable();
             // Data that no journal holds is lost unless the engine's own files have it.
             let is_flushed = !instance.journaled && self.access == Access::Write;
             if is_flushed && !self.planted.has(Planted::ClosedUnflushed) {
@@ -139,7 +139,7 @@ impl Inner {
             None => self.journal.close().map_err(Error::from),
         };
         outcome = outcome.and(closed);
-        if outcome.is_ok() && is_settled {
+        if outcome.is_ok() && is_durable {
             leave_closed_mark(&*self.device);
         }
         drop(self.directory_lock.lock().take());

@@ -151,7 +151,7 @@ impl Db {
     /// The journal failed; the database is read-only from then on. Or it was closed.
     pub fn wait(&self, seqno: SeqNo, durability: Durability) -> Result<()> {
         self.inner.check_open()?;
-        self.inner.settle(seqno, true, durability).map(drop)
+        self.inner.wait_durable(seqno, true, durability).map(drop)
     }
 
     /// Makes every acknowledged journaled write durable on the device.

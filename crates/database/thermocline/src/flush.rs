@@ -231,7 +231,7 @@ impl Inner {
         // A keyspace whose files cannot be made durable now keeps the journal, and stops nothing
         // else.
         if self.journal.has_useless(floor)?
-            && !self.journaled_instances().iter().all(|instance| instance.settle())
+            && !self.journaled_instances().iter().all(|instance| instance.make_durable())
         {
             return Ok(());
         }

@@ -201,7 +201,7 @@ pub(crate) struct KeyspaceInstance {
     /// The newest write that was applied to it, in this life or by replay.
     newest: AtomicU64,
     /// Whether everything that its opening found is known to be durable.
-    is_settled: AtomicBool,
+    is_durable: AtomicBool,
     /// Set once the catalog no longer names it: the last holder that drops it removes its files.
     doomed: AtomicBool,
 }
@@ -216,7 +216,7 @@ impl KeyspaceInstance {
         share: Option<Arc<MemoryShare>>,
         expiry: Option<Expiry>,
     ) -> Self {
-        let (newest, is_settled, doomed) = Default::default();
+        let (newest, is_durable, doomed) = Default::default();
         let (updates, async_reader) = Default::default();
         // An engine without a share has all pairs in memory.
         let budget = share.as_ref().map(|share| Arc::clone(&share.budget));
@@ -235,7 +235,7 @@ impl KeyspaceInstance {
             dir,
             device,
             newest,
-            is_settled,
+            is_durable,
             doomed,
         }
     }
@@ -268,18 +268,18 @@ impl KeyspaceInstance {
 
     /// Notes that everything that its opening found is durable, since all was closed in order.
     pub(crate) fn trust_found(&self) {
-        self.is_settled.store(true, Relaxed);
+        self.is_durable.store(true, Relaxed);
     }
 
     /// Returns whether everything that the opening found is durable, and makes it so if it can. If
     /// this returns `false`, nothing may be removed on the grounds that the files have it. A
     /// failure stays with the engine; if it persists, the engine's next writes report it.
-    pub(crate) fn settle(&self) -> bool {
-        if !self.is_settled.load(Relaxed) && self.engine.make_durable().is_ok_and(|settled| settled)
+    pub(crate) fn make_durable(&self) -> bool {
+        if !self.is_durable.load(Relaxed) && self.engine.make_durable().is_ok_and(|durable| durable)
         {
-            self.is_settled.store(true, Relaxed);
+            self.is_durable.store(true, Relaxed);
         }
-        self.is_settled.load(Relaxed)
+        self.is_durable.load(Relaxed)
     }
 
     /// Returns an outcome of the engine's lookups, cursors and ingestions, with a failure

@@ -243,7 +243,7 @@ impl Inner {
         let missing = || Error::NoKeyspace { name: name.to_owned() };
         let entry = self.entry(name).ok_or_else(missing)?;
         let _held = self.locks.all();
-        self.settle_everything()?;
+        self.wait_all_durable()?;
         let mut next = catalog.clone();
         next.keyspaces.retain(|catalog_entry| catalog_entry.name != name);
         if is_planted(Planted::FilesRemovedEarly) {
@@ -277,7 +277,7 @@ impl Inner {
         let instance = self.factory.open(&catalog_entry, share)?;
         self.begin_persisted(&instance)?;
         let _held = self.locks.all();
-        self.settle_everything()?;
+        self.wait_all_durable()?;
         let mut next = catalog.clone();
         next.next_keyspace = catalog_entry.id + 1;
         next.keyspaces.retain(|known| known.name != entry.name);
@@ -293,11 +293,11 @@ impl Inner {
 
     /// Makes everything written before a change of the catalog durable. The change is durable
     /// immediately: otherwise a power cut could keep the change and lose an older write.
-    fn settle_everything(&self) -> Result<()> {
+    fn wait_all_durable(&self) -> Result<()> {
         if is_planted(Planted::OlderUnsettled) {
             return Ok(());
         }
-        self.settle(self.sequence.last(), true, Durability::Synced).map(drop)
+        self.wait_durable(self.sequence.last(), true, Durability::Synced).map(drop)
     }
 
     /// Removes the directories of this database that no catalog entry names. Everything else stays.

@@ -125,13 +125,13 @@ impl Inner {
         durability: Durability,
     ) -> Result<Option<SeqNo>> {
         let seqno = self.on_stored(entry, form, operator, |operator| {
-            self.rmw_unsettled(entry, key, operator)
+            self.rmw_not_durable(entry, key, operator)
         })?;
-        self.settle_rmw(entry, seqno, durability)
+        self.wait_rmw_durable(entry, seqno, durability)
     }
 
-    /// The same with values in their stored form, and not settled.
-    pub(crate) fn rmw_unsettled(
+    /// The same with values as they are stored, without a wait for its durability.
+    pub(crate) fn rmw_not_durable(
         &self,
         entry: &KeyspaceEntry,
         key: &[u8],
@@ -153,7 +153,8 @@ impl Inner {
         }
     }
 
-    /// Does a read-modify-write as far as memory knows the old value. Not settled.
+    /// Does a read-modify-write as far as memory knows the old value. Does not wait until the write
+    /// is durable.
     pub(crate) fn advance_rmw(
         &self,
         entry: &KeyspaceEntry,
@@ -276,8 +277,8 @@ impl Inner {
         self.commit_change(instance, key, had_value, change, granted)
     }
 
-    /// Continues with an old value that was looked up. Not settled. Returns none, with nothing
-    /// changed, if the value is not the newest any more.
+    /// Continues with an old value that was looked up. Does not wait until the write is durable.
+    /// Returns none, with nothing changed, if the value is not the newest any more.
     pub(crate) fn rmw_with_old(
         &self,
         entry: &KeyspaceEntry,
@@ -326,13 +327,13 @@ impl Inner {
     }
 
     /// Waits until a read-modify-write has reached `durability`, if it changed anything.
-    pub(crate) fn settle_rmw(
+    pub(crate) fn wait_rmw_durable(
         &self,
         entry: &KeyspaceEntry,
         seqno: Option<SeqNo>,
         durability: Durability,
     ) -> Result<Option<SeqNo>> {
-        seqno.map(|seqno| self.settle(seqno, entry.options.journaled, durability)).transpose()
+        seqno.map(|seqno| self.wait_durable(seqno, entry.options.journaled, durability)).transpose()
     }
 
     /// How one key is locked that a single write changes.

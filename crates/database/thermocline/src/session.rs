@@ -279,15 +279,15 @@ impl Session {
         key: &[u8],
         operator: Box<dyn Operator + Send>,
     ) -> Result<SessionRmw> {
-        let begun = self.begin_unsettled(tag, key, self.target.form, operator)?;
+        let begun = self.begin_not_durable(tag, key, self.target.form, operator)?;
         let SessionRmw::Done(seqno) = begun else { return Ok(begun) };
         let Target { inner, entry, durability, .. } = &self.target;
-        inner.settle_rmw(entry, seqno, *durability).map(SessionRmw::Done)
+        inner.wait_rmw_durable(entry, seqno, *durability).map(SessionRmw::Done)
     }
 
     /// The same with an operator for values in another form. An update that is complete has not
     /// reached the handle's durability.
-    pub(crate) fn begin_unsettled(
+    pub(crate) fn begin_not_durable(
         &mut self,
         tag: u64,
         key: &[u8],
@@ -475,10 +475,10 @@ impl Session {
     fn tell_over(&mut self, told: &mut OnDone<'_>) -> usize {
         let Target { inner, entry, durability, .. } = &self.target;
         let numbers = self.over.iter().filter_map(|(_, outcome)| *outcome.as_ref().ok()?);
-        let settled = inner.settle_rmw(entry, numbers.max(), *durability);
+        let durable = inner.wait_rmw_durable(entry, numbers.max(), *durability);
         let mut count = 0;
         while let Some((tag, outcome)) = self.over.pop_front() {
-            let outcome = match &settled {
+            let outcome = match &durable {
                 Err(error) if matches!(outcome, Ok(Some(_))) => Err(error.clone()),
                 _ => outcome,
             };

@@ -466,7 +466,7 @@ impl Transaction {
             break (seqno, instances);
         };
         let journaled = instances.iter().any(|instance| instance.journaled);
-        inner.settle(seqno, journaled, durability).map(Some)
+        inner.wait_durable(seqno, journaled, durability).map(Some)
     }
 
     /// Forgets the writes; the same as dropping it.

@@ -92,7 +92,7 @@ impl Keyspace {
     }
 
     /// Returns whether a write has reached the handle's durability when it becomes visible.
-    pub(crate) fn settles_without_wait(&self) -> bool {
+    pub(crate) fn is_durable_without_wait(&self) -> bool {
         !self.entry.options.journaled || self.durability == journal::Durability::Buffered
     }
 }
@@ -176,7 +176,8 @@ impl Inner {
         }
     }
 
-    /// Does a read-modify-write as far as memory knows the old value. Not settled.
+    /// Does a read-modify-write as far as memory knows the old value. Does not wait until the write
+    /// is durable.
     pub(crate) fn try_rmw(
         &self,
         entry: &KeyspaceEntry,
@@ -193,7 +194,7 @@ impl Inner {
         })
     }
 
-    /// Continues with an old value that was looked up. Not settled.
+    /// Continues with an old value that was looked up. Does not wait until the write is durable.
     pub(crate) fn try_rmw_with_old(
         &self,
         entry: &KeyspaceEntry,

@@ -160,7 +160,7 @@ impl Inner {
             }
             let seqno = self.commit_reserved(&mut [Part { instance: &instance, ops, room }])?;
             drop(held);
-            return self.settle(seqno, instance.journaled, durability);
+            return self.wait_durable(seqno, instance.journaled, durability);
         }
     }
 
@@ -299,7 +299,7 @@ impl Inner {
     }
 
     /// Step 6.
-    pub(crate) fn settle(
+    pub(crate) fn wait_durable(
         &self,
         seqno: SeqNo,
         journaled: bool,

@@ -327,7 +327,7 @@ impl Run {
 
     /// Opens an image of a power cut after `operation`, and compares.
     fn judge(&self, image: &Arc<SimulatedDisk>, operation: u64) -> Result<(), String> {
-        let settled = self
+        let durable = self
             .moments
             .iter()
             .rposition(|moment| moment.durable && moment.returned_at <= operation);
@@ -339,10 +339,10 @@ impl Run {
             let db = open(&image, self.seed, self.parts)
                 .map_err(|e| format!("recovery {nested}: {e}"))?;
             let found = content(&db);
-            let first = settled.unwrap_or(0);
+            let first = durable.unwrap_or(0);
             let last = (begun + 1).min(self.moments.len());
             let matches = |moment: &Returned| moment.content == found;
-            let fresh = settled.is_none() && found.is_empty();
+            let fresh = durable.is_none() && found.is_empty();
             if !fresh && !self.moments[first..last].iter().any(matches) {
                 return Err(format!(
                     "recovery {nested}: the content is none of steps {first} to {last}:\n{}",

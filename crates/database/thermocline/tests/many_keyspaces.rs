@@ -85,7 +85,7 @@ fn keyspaces_of_every_engine_open_with_few_syncs() {
 /// After a kill nothing says that the files are durable. The next close makes them durable before
 /// it says so itself.
 #[test]
-fn a_close_settles_the_files_that_an_opening_after_a_kill_has_found() {
+fn a_close_makes_the_files_durable_that_an_opening_after_a_kill_has_found() {
     const KEYSPACES: u32 = 10;
     for &engine in EngineKind::ALL {
         let device = device::memory();
@@ -95,8 +95,8 @@ fn a_close_settles_the_files_that_an_opening_after_a_kill_has_found() {
         device.remove("CLOSED").unwrap();
         let before = syncs(&device);
         open(&device).close().unwrap();
-        let settling = syncs(&device) - before;
-        assert!(settling >= u64::from(2 * KEYSPACES), "{engine}: {settling}");
+        let syncs_of_close = syncs(&device) - before;
+        assert!(syncs_of_close >= u64::from(2 * KEYSPACES), "{engine}: {syncs_of_close}");
         let before = syncs(&device);
         open(&device).close().unwrap();
         let again = syncs(&device) - before;
@@ -114,8 +114,8 @@ fn a_mark_of_a_close_that_has_bytes_is_not_trusted() {
     device.open("CLOSED", device::Mode::Write).unwrap().write_at(0, &[0; 17]).unwrap();
     let before = syncs(&device);
     open(&device).close().unwrap();
-    let settling = syncs(&device) - before;
-    assert!(settling >= u64::from(2 * KEYSPACES), "{settling}");
+    let syncs_of_close = syncs(&device) - before;
+    assert!(syncs_of_close >= u64::from(2 * KEYSPACES), "{syncs_of_close}");
 }
 
 /// A process was killed while its last commit was not synced. Another one opens the database, and

@@ -28,11 +28,11 @@
 //! - K5. Nothing that the superblock names is removed: segments go in step 5 alone, under the lock
 //!   under which it is committed. After a commit that failed it is unknown which state the
 //!   superblock names. So nothing more is committed, and a close keeps all segments.
-//! - K7. An opening leaves the superblock unsettled if all files are inside the parts that it
+//! - K7. An opening does not make the superblock durable if all files are inside the parts that it
 //!   names. The state that was found may be in the page cache alone, and a power cut leaves the
 //!   state before it. The files of that state are in these parts, too, since its segments are
-//!   removed only after a commit that succeeded. The superblock is settled before the next commit,
-//!   or by [`FoundState::make_durable`](engine::FoundState::make_durable).
+//!   removed only after a commit that succeeded. The superblock is made durable before the next
+//!   commit, or by [`FoundState::make_durable`](engine::FoundState::make_durable).
 //! - K6. A thread that writes a copy has open the files of the state that was current when the copy
 //!   began, and holds no lock. The part of these files below the cuts never changes, and a file
 //!   that is removed meanwhile stays readable for a thread that has it open. So checkpoints
@@ -154,18 +154,18 @@ impl Shared {
 
     /// Makes the state that opening has found durable [K7]. Returns `false` if a flush has the
     /// superblock.
-    pub(crate) fn settle_opening(&self) -> Result<bool> {
+    pub(crate) fn make_opening_durable(&self) -> Result<bool> {
         let Some(mut checkpointer) = self.checkpointer.try_lock() else { return Ok(false) };
-        self.commit(&mut checkpointer, Self::settle_superblock)?;
+        self.commit(&mut checkpointer, Self::make_superblock_durable)?;
         Ok(true)
     }
 
-    fn settle_superblock(&self, checkpointer: &mut Checkpointer) -> Result<()> {
+    fn make_superblock_durable(&self, checkpointer: &mut Checkpointer) -> Result<()> {
         let superblock = checkpointer.superblock.as_mut().ok_or(Error::Closed)?;
-        if superblock.is_settled() {
+        if superblock.is_durable() {
             return Ok(());
         }
-        HeldRoom::settle(&self.room.ballast, superblock, &*self.host.device)
+        HeldRoom::make_durable(&self.room.ballast, superblock, &*self.host.device)
     }
 
     fn commit(
@@ -231,7 +231,7 @@ impl Shared {
         standing: Committed,
         cuts: OfEach<Option<LogAddress>>,
     ) -> Result<()> {
-        self.settle_superblock(checkpointer)?;
+        self.make_superblock_durable(checkpointer)?;
         if standing == checkpointer.standing {
             return Ok(());
         }

@@ -34,11 +34,11 @@ mod fan_out;
 mod figures;
 mod hot_cold;
 mod liveness;
+mod merge_tag_entries;
 mod pending_liveness;
 mod plan;
 mod reclaim;
 mod scan_based;
-mod settle;
 mod truncate;
 mod work;
 

@@ -250,7 +250,7 @@ impl HashIndex {
     }
 
     /// The present level, and the number of the chain's bucket, which has reached it.
-    fn settled(&self, chain: Chain) -> (u32, usize) {
+    fn resolve(&self, chain: Chain) -> (u32, usize) {
         let level = self.level();
         let number = chain.number(self.table.base_bits(), level);
         self.catch_up(number, level);

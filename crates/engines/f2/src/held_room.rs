@@ -86,18 +86,18 @@ impl HeldRoom {
         ballast.spend((Superblock::FILE_BYTES, bytes), is_full, work)
     }
 
-    /// Settles the superblock, whose file is replaced. The room of the new file may come from the
-    /// ballast, which holds it again afterwards, also if this fails. A flush may take room from the
-    /// ballast meanwhile.
+    /// Makes the superblock durable by replacing its file. The room of the new file may come from
+    /// the ballast, which holds it again afterwards, also if this fails. A flush may take room from
+    /// the ballast meanwhile.
     ///
     /// # Errors
     /// The storage's.
-    pub(crate) fn settle(
+    pub(crate) fn make_durable(
         ballast: &Ballast,
         superblock: &mut Superblock,
         device: &dyn Device,
     ) -> Result<()> {
-        ballast.lend(Superblock::FILE_BYTES, is_full, || superblock.settle_in(device))
+        ballast.lend(Superblock::FILE_BYTES, is_full, || superblock.make_durable_in(device))
     }
 }
 

@@ -32,7 +32,7 @@
 //!   began: nothing is changed in place while the log is cut (`read_only`).
 //! - H9. The number of pages from `SAFE_HEAD` to the tail's is at most that of frames. A page below
 //!   has memory only while the number of frames equals that of slots, and then the next page takes
-//!   it over. After the frames became fewer this holds again once the log is *settled*.
+//!   it over. After the frames became fewer this holds again once the log is *within its limit*.
 //!
 //! # Concurrency
 //! Allocation is one fetch-and-add. One thread at a time flushes, under `flusher`; flushing is a

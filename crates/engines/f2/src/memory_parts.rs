@@ -49,8 +49,8 @@ impl MemoryParts for Store {
         let of_log = shared.log.frames() * shared.log.geometry.page_bytes();
         let allowed = of_log + shared.cache.bytes_allowed() + shared.digest_figures().allowed;
         allowed <= shared.split_bytes().max(shared.sides_min())
-            && shared.log.is_settled()
-            && shared.cache.settle(&shared.index)
+            && shared.log.is_within_limit()
+            && shared.cache.is_within_limit(&shared.index)
     }
 
     fn gain(&self) -> MemoryGain {

@@ -18,8 +18,8 @@
 //!
 //! # Invariants
 //! - M1. All sides together have no more memory than they may have: a side grows only once all are
-//!   settled, and into memory that no side has. Digests release theirs immediately, so another side
-//!   may take it in the same look.
+//!   within their limits, and into memory that no side has. Digests release theirs immediately, so
+//!   another side may take it in the same look.
 //! - M2. None goes below the bytes that it works with.
 
 mod lend;
@@ -153,8 +153,8 @@ impl Shared {
         self.charge_own_memory();
         let Some(mut state) = self.split.state.try_lock() else { return };
         // [M1]
-        let cache_is_settled = self.cache.settle(&self.index);
-        if !self.log.is_settled() || !cache_is_settled {
+        let is_cache_within_limit = self.cache.is_within_limit(&self.index);
+        if !self.log.is_within_limit() || !is_cache_within_limit {
             self.split.is_unfinished.store(true, Relaxed);
             return;
         }

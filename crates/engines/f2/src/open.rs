@@ -8,9 +8,10 @@
 //!    of the data is damaged.
 //! 3. A crash, or an opening that found no room, leaves segments behind the parts that the
 //!    superblock names. They are removed first, which frees their room. If other files are outside
-//!    of these parts, the superblock is settled, since it may be in the page cache alone, and then
-//!    they are removed. Otherwise the superblock is settled later: by the first commit, or when the
-//!    host asks for it ([K7] of `checkpoint.rs`). Room for that may come from the ballast.
+//!    of these parts, the superblock is made durable, since it may be in the page cache alone, and
+//!    then they are removed. Otherwise the superblock is made durable later: by the first commit,
+//!    or when the host asks for it ([K7] of `checkpoint.rs`). Room for that may come from the
+//!    ballast.
 //! 4. Each log continues in a new segment. The host replays its journal above `persisted`.
 
 use std::sync::Arc;
@@ -270,7 +271,7 @@ impl Store {
         recovered.remove_behind()?;
         let mut superblock = superblock;
         if recovered.leaves_files(&standing, &host)? {
-            HeldRoom::settle(&room.ballast, &mut superblock, &*host.device)?;
+            HeldRoom::make_durable(&room.ballast, &mut superblock, &*host.device)?;
             recovered.remove_what_is_left(&standing, &host)?;
         }
         let tails = recovered.tails();

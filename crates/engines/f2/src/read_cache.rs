@@ -329,16 +329,16 @@ impl ReadCache {
 
     /// Whether the cache has no more memory than it may have, and will have none; otherwise does
     /// something about it. The caller is not protected.
-    pub(crate) fn settle(&self, index: &HashIndex) -> bool {
+    pub(crate) fn is_within_limit(&self, index: &HashIndex) -> bool {
         let Some(ring) = &self.ring else { return true };
         for _ in 0..SLICES {
-            if ring.is_settled() {
+            if ring.is_within_limit() {
                 return true;
             }
             let _guard = ring.epochs.protect();
             self.evict_some(ring, index, EVICTED_IN_BACKGROUND);
         }
-        ring.is_settled()
+        ring.is_within_limit()
     }
 
     /// Bytes of a page; 0 without a ring.

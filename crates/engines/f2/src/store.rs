@@ -146,7 +146,7 @@ impl Shared {
 
 impl FoundState for Store {
     fn make_durable(&self) -> Result<bool> {
-        self.shared.settle_opening()
+        self.shared.make_opening_durable()
     }
 }
 

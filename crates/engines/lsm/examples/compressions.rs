@@ -93,9 +93,9 @@ fn measure(name: &str, options: Options, values: &[Vec<u8>]) {
         store.write_next(&ops, &sequence).unwrap();
     }
     store.flush().unwrap();
-    let mut settled = 0;
-    while settled < 20 {
-        settled = if detail("compactions_under_way") == 0 { settled + 1 } else { 0 };
+    let mut idle_looks = 0;
+    while idle_looks < 20 {
+        idle_looks = if detail("compactions_under_way") == 0 { idle_looks + 1 } else { 0 };
         environment.sleep(Duration::from_millis(10));
     }
     let written = environment.now() - begin;

@@ -46,7 +46,7 @@ pub(crate) struct Background {
     is_flush_queued: AtomicBool,
     /// Whether the next flush task has the manifest get the range deletes, if it has nothing else
     /// to do.
-    is_settling_due: AtomicBool,
+    is_persist_due: AtomicBool,
     /// Whether the next flush task flushes all sealed memtables, for the sake of deletes.
     are_tombstones_due: AtomicBool,
     pub(crate) dead_runs: DeadRuns,
@@ -72,7 +72,7 @@ impl Background {
     pub(crate) fn new(level0_bytes: u64) -> Self {
         Self {
             is_flush_queued: AtomicBool::default(),
-            is_settling_due: AtomicBool::default(),
+            is_persist_due: AtomicBool::default(),
             are_tombstones_due: AtomicBool::default(),
             dead_runs: DeadRuns::default(),
             planned: Mutex::default(),
@@ -122,7 +122,7 @@ impl Shared {
     pub(crate) fn schedule_flush(self: &Arc<Self>) {
         let background = &self.background;
         let is_due = self.state.load().due() > 0
-            || background.is_settling_due.load(SeqCst)
+            || background.is_persist_due.load(SeqCst)
             || background.are_tombstones_due.load(SeqCst);
         if !is_due || self.background.is_flush_queued.swap(true, SeqCst) {
             return;
@@ -134,17 +134,17 @@ impl Shared {
             shared.fit_lookup_index();
             shared.fit_spare_memory();
             shared.reorganise();
-            let settled = match shared.background.is_settling_due.swap(false, SeqCst) {
-                true => shared.settle_in_background(),
+            let persisted = match shared.background.is_persist_due.swap(false, SeqCst) {
+                true => shared.persist_range_deletes_in_background(),
                 false => Ok(()),
             };
-            if settled.as_ref().is_err_and(engine::Error::is_retryable) {
-                shared.background.is_settling_due.store(true, SeqCst);
+            if persisted.as_ref().is_err_and(engine::Error::is_retryable) {
+                shared.background.is_persist_due.store(true, SeqCst);
             }
             // Versions in memtables may be all that keeps range deletes from ending.
             let deletes = Arc::clone(&shared.state.load().deletes);
             let are_tombstones_due = shared.background.are_tombstones_due.swap(false, SeqCst);
-            let flushed = settled.and_then(|()| match are_tombstones_due {
+            let flushed = persisted.and_then(|()| match are_tombstones_due {
                 true => shared.flush_for_deletes(),
                 false if deletes.are_many(shared.host.memory.limit()) => {
                     shared.flush_sealed(Wanted::Everything)
@@ -165,8 +165,8 @@ impl Shared {
     }
 
     /// Has the manifest get the range deletes, soon.
-    pub(crate) fn schedule_settling(self: &Arc<Self>) {
-        self.background.is_settling_due.store(true, SeqCst);
+    pub(crate) fn schedule_range_deletes(self: &Arc<Self>) {
+        self.background.is_persist_due.store(true, SeqCst);
         self.schedule_flush();
     }
 

@@ -24,7 +24,7 @@ pub struct Store {
 
 impl FoundState for Store {
     fn make_durable(&self) -> Result<bool> {
-        self.shared.settle().map(|()| true)
+        self.shared.make_durable().map(|()| true)
     }
 }
 

@@ -3,7 +3,7 @@
 //! 1. The superblock is read, the manifest that it names, and the header and footer of each table
 //!    that the manifest names. Nothing was changed so far, and nothing is if any of it is damaged.
 //! 2. Files that a crash left of other manifests, flushes and compactions are removed, once the
-//!    superblock is settled. If there are none nothing is written.
+//!    superblock is made durable. If there are none nothing is written.
 //! 3. Compactions that are due begin, and the store checks for work from time to time. The host
 //!    replays its journal above `persisted`.
 

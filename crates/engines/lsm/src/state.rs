@@ -169,12 +169,12 @@ impl State {
     }
 
     /// Returns the next state, with this version. From now on the memtables `flushed` are in the
-    /// version, and the range deletes `settled` are in the manifest.
+    /// version, and the range deletes `persisted_deletes` are in the manifest.
     pub(crate) fn with_version(
         &self,
         version: Version,
         flushed: &[u64],
-        settled: &[Arc<RangeDelete>],
+        persisted_deletes: &[Arc<RangeDelete>],
         budget: &Arc<MemoryBudget>,
     ) -> Self {
         let mut next = self.next();
@@ -183,7 +183,8 @@ impl State {
         next.gone += flushed.len() as u64;
         if !next.deletes.is_empty() {
             let hides_something = |delete: &RangeDelete| next.has_hidden(delete);
-            next.deletes = Arc::new(self.deletes.settled(settled, &hides_something, budget));
+            next.deletes =
+                Arc::new(self.deletes.with_persisted(persisted_deletes, &hides_something, budget));
         }
         next
     }

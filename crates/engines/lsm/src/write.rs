@@ -56,11 +56,11 @@ impl Shared {
         let state = self.state.load_full();
         self.health.check_open()?;
         let next = state.with_deletes(new, &self.host.memory);
-        let is_due = next.deletes.is_settling_due(self.host.memory.limit());
+        let is_due = next.deletes.is_persist_due(self.host.memory.limit());
         self.state.store(Arc::new(next));
         drop(install);
         if gives_back || is_due {
-            self.schedule_settling();
+            self.schedule_range_deletes();
         }
         Ok(())
     }
@@ -71,7 +71,7 @@ impl Shared {
     pub(crate) fn end_range_deletes(self: &Arc<Self>) {
         let last = self.state.load().deletes.all.last();
         self.seal_where(&|active| !active.is_empty() && active.floor() < last);
-        self.schedule_settling();
+        self.schedule_range_deletes();
     }
 
     /// Whether a write comes a second time.

@@ -79,15 +79,15 @@ impl Shared {
     }
 
     /// Makes the state that opening has found durable, unless a flush is running.
-    pub(crate) fn settle(&self) -> Result<bool> {
+    pub(crate) fn make_durable(&self) -> Result<bool> {
         let Some(mut flusher) = self.flusher.try_lock() else { return Ok(false) };
         self.health.check_writable()?;
         let superblock = flusher.superblock.as_mut().ok_or(Error::Closed)?;
-        let settled = superblock.settle_in(&*self.host.device);
-        if let Some(error) = settled.as_ref().err().filter(|error| !error.is_retryable()) {
+        let durable = superblock.make_durable_in(&*self.host.device);
+        if let Some(error) = durable.as_ref().err().filter(|error| !error.is_retryable()) {
             self.health.fail(error);
         }
-        settled.map(|()| true)
+        durable.map(|()| true)
     }
 
     /// A second has passed. Writes a snapshot if at least half of the current one is dead, that is,

@@ -10,7 +10,7 @@
 //!
 //! # Concurrency
 //! Lock order: `structure`, then a leaf, then its upper neighbour. A thread without `structure`
-//! holds one leaf at most. The list of unsettled leaves is locked inside of a leaf's lock, and
+//! holds one leaf at most. The list of unpruned leaves is locked inside of a leaf's lock, and
 //! nothing inside of its own.
 //!
 //! # Invariants
@@ -37,7 +37,7 @@ use sync::locks::{Mutex, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::trim::Trim;
 pub(crate) use collect::Rules;
-use collect::Unsettled;
+use collect::Unpruned;
 use directory::{Directory, Entry};
 use leaf::Leaf;
 pub(crate) use leaf::Leaf as LeafContent;
@@ -52,7 +52,7 @@ pub(crate) struct Map {
     directory: Directory,
     slab: Slab,
     structure: Mutex<()>,
-    unsettled: Unsettled,
+    unpruned: Unpruned,
     pub(crate) tally: Tally,
     pub(crate) trim: Trim,
     budget: Arc<MemoryBudget>,
@@ -96,7 +96,7 @@ impl Map {
         let map = Self {
             directory,
             structure: Mutex::default(),
-            unsettled: Unsettled::default(),
+            unpruned: Unpruned::default(),
             tally,
             trim: Trim::default(),
             budget,
@@ -143,8 +143,8 @@ impl Map {
         if let Some(delta) = delta {
             self.tally.add(entry.leaf.0, delta, seqno);
         }
-        if leaf.unsettled() > 0 && leaf.enqueue() {
-            self.unsettled.push(seqno, entry.leaf);
+        if leaf.unpruned() > 0 && leaf.enqueue() {
+            self.unpruned.push(seqno, entry.leaf);
         }
         let (overfull, underfull) = (leaf.is_overfull(), leaf.is_underfull());
         let fewer = leaf.len() < keys;
@@ -222,8 +222,8 @@ impl Map {
         let upper_entry = Entry { leaf: id, revision: upper.revision };
         let grown = self.slab.memory() - slab_memory + directory_memory(cut.len());
         self.account(before, leaf.memory() + upper.memory() + grown);
-        if upper.unsettled() > 0 && upper.enqueue() {
-            self.unsettled.push(upper.newest_of_all(), id);
+        if upper.unpruned() > 0 && upper.enqueue() {
+            self.unpruned.push(upper.newest_of_all(), id);
         }
         *place = upper;
         change.publish_split(leaf.revision, &cut, upper_entry);
@@ -249,8 +249,8 @@ impl Map {
         leaf.merge(&mut upper, &low, upper_bounds.high.as_deref());
         leaf.revision = leaf.revision.wrapping_add(1);
         *upper = Leaf::vacant(upper.revision.wrapping_add(1));
-        if leaf.unsettled() > 0 && leaf.enqueue() {
-            self.unsettled.push(leaf.newest_of_all(), entry.leaf);
+        if leaf.unpruned() > 0 && leaf.enqueue() {
+            self.unpruned.push(leaf.newest_of_all(), entry.leaf);
         }
         self.account(before, leaf.memory());
         change.publish_merge(leaf.revision);

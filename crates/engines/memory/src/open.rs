@@ -3,8 +3,8 @@
 //! 1. An empty directory gets a superblock that names no snapshot.
 //! 2. The superblock is read; the snapshot that it names is read whole into leaves, on all cores,
 //!    every checksum verified. Nothing was changed so far, and nothing is if any of it is damaged.
-//! 3. The superblock is settled: it may be in the page cache alone. Snapshot files that it does not
-//!    name are leftovers of a crash during a flush; they are removed.
+//! 3. The superblock is made durable: it may be in the page cache alone. Snapshot files that it
+//!    does not name are leftovers of a crash during a flush; they are removed.
 //! 4. Background pruning begins. The host replays its journal above `persisted`.
 
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Store {
         let current = standing.snapshot.map(|summary| summary.identity.number);
         for number in numbers.iter().filter(|number| Some(**number) != current) {
             // Nothing is removed upon what the page cache alone may say.
-            superblock.settle_in(device)?;
+            superblock.make_durable_in(device)?;
             device.remove(&format::file_name(*number))?;
         }
         let next_number = numbers.iter().max().map_or(1, |number| number.saturating_add(1));
@@ -119,7 +119,7 @@ impl Store {
             shared.rounds.run(&shared.host.sequence, || {
                 shared.prune(PRUNED_PER_ROUND);
                 let is_flush_left = shared.flush_if_dead();
-                !is_flush_left && !shared.map.has_unsettled()
+                !is_flush_left && !shared.map.has_unpruned()
             })
         })
     }

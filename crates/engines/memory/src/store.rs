@@ -62,7 +62,7 @@ impl Shared {
 
 impl FoundState for Store {
     fn make_durable(&self) -> Result<bool> {
-        self.shared.settle()
+        self.shared.make_durable()
     }
 }
 

@@ -40,7 +40,7 @@ const KEY_OVERHEAD_BYTES: u64 = 48;
 const UNCOUNTED_PARTS: u64 = 4096;
 /// Writes for each one that prunes leaves, since it must ask for the horizon first ...
 const PRUNE_EVERY: u64 = 8;
-/// ... and then prunes twice the number of leaves left unsettled meanwhile, so that the list
+/// ... and then prunes twice the number of leaves left unpruned meanwhile, so that the list
 /// drains.
 const PRUNED_AT_ONCE: usize = 16;
 
@@ -232,7 +232,7 @@ impl Shared {
     }
 
     fn prune_some(&self, seqno: SeqNo) {
-        if seqno.get().is_multiple_of(PRUNE_EVERY) && self.map.has_unsettled() {
+        if seqno.get().is_multiple_of(PRUNE_EVERY) && self.map.has_unpruned() {
             self.prune(PRUNED_AT_ONCE);
         }
     }

@@ -157,7 +157,7 @@ impl EventLoop {
             if std::mem::take(&mut self.is_gate_opened) {
                 self.shared.gate.note_caught_up();
             }
-            self.settle(&listed);
+            self.wait_durable(&listed);
             self.send(&listed, &mut more);
             listed.clear();
             self.tick(&mut more);
@@ -257,7 +257,7 @@ impl EventLoop {
     }
 
     /// Step 4.
-    fn settle(&mut self, listed: &[usize]) {
+    fn wait_durable(&mut self, listed: &[usize]) {
         let is_due = |token: &usize| {
             self.connections.get(*token).and_then(Option::as_ref).is_some_and(|c| c.has_output())
         };

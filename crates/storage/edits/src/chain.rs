@@ -132,7 +132,7 @@ impl<E: Edit> Chain<E> {
     /// # Errors
     /// The device's.
     pub fn make_durable(&mut self) -> Result<()> {
-        self.superblock.settle_in(&*self.device)
+        self.superblock.make_durable_in(&*self.device)
     }
 
     /// Begins the chain of a copy in an empty directory: durable on return, with its name.

@@ -207,7 +207,7 @@ fn an_opening_writes_nothing_before_the_first_edit() {
 /// The sync of the last commit failed, and another process opens the store: the state that it has
 /// found is on the disk before anything is removed because of it.
 #[test]
-fn the_superblock_is_settled_before_anything_is_removed() {
+fn the_superblock_is_durable_before_anything_is_removed() {
     for seed in 0..20 {
         let disk = SimulatedDisk::new(seed, Faults::none());
         let device: Arc<dyn Device> = disk.clone();

@@ -47,7 +47,7 @@ pub struct Superblock {
     kind: [u8; 8],
     current: Slot,
     /// Whether this process has written the file, so that its syncs can be trusted.
-    is_settled: bool,
+    is_durable: bool,
     /// The file, once it is kept open.
     held: Option<Arc<dyn File>>,
 }
@@ -78,8 +78,8 @@ impl Superblock {
     /// If the payload is longer than [`Self::PAYLOAD_BYTES_MAX`].
     pub fn create(device: &dyn Device, name: &str, kind: [u8; 8], payload: &[u8]) -> Result<Self> {
         let current = Slot { generation: 1, payload: payload.to_vec() };
-        let mut made = Self { name: name.to_owned(), kind, current, is_settled: false, held: None };
-        made.settle_in(device)?;
+        let mut made = Self { name: name.to_owned(), kind, current, is_durable: false, held: None };
+        made.make_durable_in(device)?;
         Ok(made)
     }
 
@@ -107,7 +107,7 @@ impl Superblock {
         file.sync(SyncKind::All)?;
         drop(file);
         device.rename_synced(&temporary, name)?;
-        (self.current, self.is_settled, self.held) = (current, true, None);
+        (self.current, self.is_durable, self.held) = (current, true, None);
         Ok(())
     }
 
@@ -128,19 +128,19 @@ impl Superblock {
             return Err(Corruption::new(what, 0).at(name, 0).into());
         }
         let current = decode(&bytes, kind).map_err(|damage| damage.at(name, 0))?;
-        Ok(Self { name: name.to_owned(), kind, current, is_settled: false, held: None })
+        Ok(Self { name: name.to_owned(), kind, current, is_durable: false, held: None })
     }
 
     /// Makes the payload that opening read durable. The commit that wrote it may not have been
     /// synced: a process that was killed before its sync, or whose sync failed, leaves a slot that
     /// only the page cache holds. A caller that acts upon the payload (removes replaced files,
-    /// trims the journal) settles it first. Writes a new file, since the results of the old one's
-    /// syncs cannot be trusted. Does nothing if this process has written the file.
+    /// trims the journal) makes it durable first. Writes a new file, since the results of the old
+    /// one's syncs cannot be trusted. Does nothing if this process has written the file.
     ///
     /// # Errors
     /// The storage's; nothing must be done upon the payload then.
-    pub fn settle_in(&mut self, device: &dyn Device) -> Result<()> {
-        if self.is_settled {
+    pub fn make_durable_in(&mut self, device: &dyn Device) -> Result<()> {
+        if self.is_durable {
             return Ok(());
         }
         let current = self.current.clone();
@@ -150,17 +150,17 @@ impl Superblock {
 
     /// Returns whether its content is known to be durable, because this process has written the
     /// file.
-    pub fn is_settled(&self) -> bool {
-        self.is_settled
+    pub fn is_durable(&self) -> bool {
+        self.is_durable
     }
 
     /// Keeps the file open from now on, so that a commit needs no descriptor. Only for a superblock
-    /// that is settled.
+    /// that is durable.
     ///
     /// # Errors
     /// The storage's.
     pub fn hold_open(&mut self, device: &dyn Device) -> Result<()> {
-        debug_assert!(self.is_settled, "another file will take its place");
+        debug_assert!(self.is_durable, "another file will take its place");
         self.held = Some(device.open(&self.name, Mode::Write)?);
         Ok(())
     }
@@ -176,11 +176,11 @@ impl Superblock {
     }
 
     /// Commits a new payload to the file, which `device` has: durable on return. One write and one
-    /// sync, if it is settled; otherwise a new file takes its place.
+    /// sync, if it is durable; otherwise a new file takes its place.
     ///
     /// # Errors
     /// The storage's. After a temporary failure ([`crate::Error::is_retryable`]) the old payload is
-    /// valid; a superblock that is settled and held open has no such failure. After any other it is
+    /// valid; a superblock that is durable and held open has no such failure. After any other it is
     /// unknown which of the two payloads is valid; both must stay usable, and nothing more must be
     /// committed.
     ///
@@ -188,7 +188,7 @@ impl Superblock {
     /// If the payload is longer than [`Self::PAYLOAD_BYTES_MAX`].
     pub fn commit(&mut self, device: &dyn Device, payload: &[u8]) -> Result<()> {
         let next = Slot { generation: self.current.generation + 1, payload: payload.to_vec() };
-        if !self.is_settled {
+        if !self.is_durable {
             return self.replace(device, self.current.clone(), next);
         }
         let block = device::Buffer::copy_of(&next.encode(self.kind));

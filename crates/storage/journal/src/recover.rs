@@ -22,7 +22,7 @@
 //! Records beyond the watermark can be read, but that does not make them durable. They may be in
 //! the kernel alone, and after a failed sync the kernel may even believe them to be on the device,
 //! so that another sync of the same file does nothing and succeeds. A copy in a new file has no
-//! such past. And a header then settles the end of the old one, whatever a torn tail looks like.
+//! such past. And a header then defines the end of the old one, whatever a torn tail looks like.
 
 use std::sync::Arc;
 

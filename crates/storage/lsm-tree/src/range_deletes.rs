@@ -163,18 +163,19 @@ impl Deletes {
         next
     }
 
-    /// Makes the set after the manifest has `settled` too; durable ones that hide nothing are
+    /// Makes the set after the manifest has `persisted` too; durable ones that hide nothing are
     /// dropped.
-    pub fn settled(
+    pub fn with_persisted(
         &self,
-        settled: &[Arc<RangeDelete>],
+        persisted: &[Arc<RangeDelete>],
         hides_something: &dyn Fn(&RangeDelete) -> bool,
         budget: &Arc<MemoryBudget>,
     ) -> Self {
         let mut next = self.clone();
-        let is_settled = |one: &Arc<RangeDelete>| settled.iter().any(|all| Arc::ptr_eq(all, one));
-        next.pending.retain(|delete| !is_settled(delete));
-        for delete in settled {
+        let is_persisted =
+            |one: &Arc<RangeDelete>| persisted.iter().any(|all| Arc::ptr_eq(all, one));
+        next.pending.retain(|delete| !is_persisted(delete));
+        for delete in persisted {
             next.durable = next.durable.with(Arc::clone(delete), budget);
         }
         let over = next.durable.iter().filter(|delete| !hides_something(delete));
@@ -203,7 +204,7 @@ impl Deletes {
     }
 
     /// Returns whether the manifest is to get the pending ones for their own sake.
-    pub fn is_settling_due(&self, limit: u64) -> bool {
+    pub fn is_persist_due(&self, limit: u64) -> bool {
         let bytes: u64 = self.pending.iter().map(|delete| delete.memory() as u64).sum();
         self.pending.len() >= PENDING_MAX || bytes > limit / PARTS / PENDING_PARTS
     }

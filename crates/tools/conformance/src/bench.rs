@@ -267,7 +267,7 @@ impl<S: Engine> Bench<S> {
 
     /// Waits until there was no background work for three seconds, and returns the counts of the
     /// device's operations until then.
-    pub fn settle(&self) -> IoCounts {
+    pub fn wait_idle(&self) -> IoCounts {
         let mut before = IoCounts::default();
         loop {
             let now = self.counts();

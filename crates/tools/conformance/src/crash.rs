@@ -65,12 +65,12 @@ pub fn voyage(fixture: &dyn Fixture, seed: u64) -> Result<Tally, String> {
     let mut draw = Draw::new(seed, "voyage");
     let mut tally = Tally::default();
     let mut model = Model::default();
-    let mut settled = 0;
+    let mut durable = 0;
     let mut disk = SimulatedDisk::new(seed, Faults::none());
     for number in 1..=LIVES {
         let story = |what: String| format!("life {number}: {what}");
         let life =
-            Life::live(fixture, &disk, &mut model, settled, seed + number as u64).map_err(story)?;
+            Life::live(fixture, &disk, &mut model, durable, seed + number as u64).map_err(story)?;
         tally.writes += life.writes;
         tally.simulated_ms += life.simulated_ms;
         tally.trace.note(&disk.trace().to_le_bytes());
@@ -85,15 +85,15 @@ pub fn voyage(fixture: &dyn Fixture, seed: u64) -> Result<Tally, String> {
         for (index, cut) in cuts.into_iter().enumerate() {
             replay.advance_to(cut);
             let image_seed = draw.below(usize::MAX) as u64;
-            let expected = Expected { model: &model, settled: life.settled_at(cut) };
+            let expected = Expected { model: &model, durable: life.durable_at(cut) };
             let recovered = recover(fixture, &replay.crash(image_seed), &expected, &mut draw)
                 .map_err(|what| {
-                    let settled = expected.settled;
+                    let durable = expected.durable;
                     let last = model.last();
                     story(format!(
-                        "power cut at operation {cut} (image {image_seed}), write {settled} \
-                         settled, {last} issued: {what}\n    {}",
-                        life.story_around(settled).join("\n    ")
+                        "power cut at operation {cut} (image {image_seed}), write {durable} \
+                         durable, {last} issued: {what}\n    {}",
+                        life.story_around(durable).join("\n    ")
                     ))
                 })?;
             tally.crashes += recovered.crashes;
@@ -106,7 +106,7 @@ pub fn voyage(fixture: &dyn Fixture, seed: u64) -> Result<Tally, String> {
         let Some(next) = next else { break };
         model.truncate(next.upto);
         model.collect(next.upto);
-        settled = next.upto;
+        durable = next.upto;
         disk = next.disk;
     }
     let device: std::sync::Arc<dyn Device> = disk;

@@ -181,7 +181,7 @@ impl Database {
     }
 
     /// Waits until every write is synced.
-    pub(crate) fn settle(&self) -> Result<(), Failed> {
+    pub(crate) fn wait_durable(&self) -> Result<(), Failed> {
         Ok(self.journal.wait(self.journal.last(), Durability::Synced)?)
     }
 

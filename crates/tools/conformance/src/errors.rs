@@ -42,7 +42,7 @@ struct Run {
     disk: Arc<SimulatedDisk>,
     device: Arc<FaultDevice>,
     model: Model,
-    settled: u64,
+    durable: u64,
     /// The first error that a call gave.
     reported: Option<String>,
 }
@@ -59,7 +59,7 @@ impl Run {
     fn new(seed: u64, faults: Faults) -> Self {
         let disk = SimulatedDisk::new(seed, faults);
         let device = FaultDevice::new(disk.clone());
-        Self { disk, device, model: Model::default(), settled: 0, reported: None }
+        Self { disk, device, model: Model::default(), durable: 0, reported: None }
     }
 
     fn report(&mut self, error: &Failed) {
@@ -101,7 +101,7 @@ impl Run {
             let seqno = database.opened.sequence.last().get() + 1;
             self.model.apply(&steps, seqno);
             match database.write(&steps, durability) {
-                Ok(_) if durability == Durability::Synced => self.settled = seqno,
+                Ok(_) if durability == Durability::Synced => self.durable = seqno,
                 Ok(_) => {}
                 Err(error) => {
                     self.report(&error);
@@ -177,9 +177,9 @@ fn stays_stopped(database: &Database, stop: &Stop) -> Result<(), String> {
 fn compare(fixture: &dyn Fixture, device: &Arc<dyn Device>, run: &Run) -> Result<(), String> {
     let database = Database::open(fixture, device, 0)
         .map_err(|error| format!("the store does not open again: {error}"))?;
-    let (upto, settled, last) = (database.recovered, run.settled, run.model.last());
-    if upto < settled || upto > last {
-        return Err(format!("found write {upto}; {settled} was acknowledged, {last} were issued"));
+    let (upto, durable, last) = (database.recovered, run.durable, run.model.last());
+    if upto < durable || upto > last {
+        return Err(format!("found write {upto}; {durable} was acknowledged, {last} were issued"));
     }
     let opened = &database.opened;
     compare_everything(opened.engine.as_ref(), &opened.sequence, &run.model, upto)?;

@@ -109,7 +109,7 @@ impl Run<'_> {
             if !matches!(error, Failed::Journal(_)) {
                 return Ok(Written::InJournal);
             }
-            self.twice("the wait for a write", || database.settle())?;
+            self.twice("the wait for a write", || database.wait_durable())?;
             return Ok(Written::Whole);
         }
         Err("a write failed twice".to_owned())

@@ -115,7 +115,7 @@ mod tests {
              `crates/base/sync/src/list/a.rs` and `crates/base/sync/src/list/b.rs`.\n   \
            - `f2`, `lsm`: `crates/storage/admission/src/admits.rs`, in `crates/engines/lsm/src/a.rs`.\n   \
            - `Synced`: `crates/storage/journal/src/commit.rs`: `wait`.\n\
-        2. **Unlock.** `crates/database/thermocline/src/write.rs`: `settle`.\n\
+        2. **Unlock.** `crates/database/thermocline/src/write.rs`: `wait_durable`.\n\
         3. **Later, in the background**, `crates/database/thermocline/src/flush.rs`.\n\n";
     const GET: &str = "## A GET, step by step\n\n\
         1. `crates/engines/f2/src/lookup.rs`: `lookup`, `crates/engines/lsm/src/lookup.rs`.\n\n\

@@ -150,7 +150,7 @@ fn surviving(state: &State, bytes: Survival, names: Survival, dice: &mut Dice) -
         } else if let Some(file) = state.file(node) {
             let flights = state.in_flight.values().filter(|flight| flight.node == node);
             let content = surviving_bytes(file, flights, bytes, dice);
-            image.nodes.insert(node, Node::File(FileState::settled(content)));
+            image.nodes.insert(node, Node::File(FileState::durable(content)));
         }
     }
     image

@@ -115,7 +115,7 @@ impl Change {
 
 impl FileState {
     /// A file that came through a crash as `content`.
-    pub(super) fn settled(content: Content) -> Self {
+    pub(super) fn durable(content: Content) -> Self {
         let (base, current) = (content.clone(), content.clone());
         Self { durable: content, base, current, ..Self::default() }
     }

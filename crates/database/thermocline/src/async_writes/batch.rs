@@ -67,8 +67,10 @@ impl AsyncBatch {
     /// The first poll.
     fn begin(&self, batch: Batch) -> Result<FirstPoll> {
         let Db { inner, durability } = &self.db;
-        let settles_without_wait = *durability == Durability::Buffered || !batch.is_journaled();
-        if settles_without_wait && let Some(seqno) = inner.try_write_batch(&batch, Limits::POLL)? {
+        let is_durable_without_wait = *durability == Durability::Buffered || !batch.is_journaled();
+        if is_durable_without_wait
+            && let Some(seqno) = inner.try_write_batch(&batch, Limits::POLL)?
+        {
             return Ok(FirstPoll::Done(Some(seqno)));
         }
         inner.check_steps(batch.steps())?;

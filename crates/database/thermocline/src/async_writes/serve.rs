@@ -94,7 +94,7 @@ impl Thread {
             }
         }
         self.go_on();
-        self.settle();
+        self.wait_durable();
     }
 
     /// Steps 1 and 2. Hands back what waits for a place on the session.
@@ -136,7 +136,7 @@ impl Thread {
             return None;
         };
         let Update { key, form, operator } = update;
-        match session.begin_unsettled(tag, &key, form, operator) {
+        match session.begin_not_durable(tag, &key, form, operator) {
             Ok(SessionRmw::Done(seqno)) => self.over.push((waiting, Ok(seqno))),
             Ok(SessionRmw::Pending) => drop(self.pending.insert(tag, waiting)),
             Ok(SessionRmw::Full(operator)) => {
@@ -176,15 +176,15 @@ impl Thread {
     }
 
     /// Step 4.
-    fn settle(&mut self) {
+    fn wait_durable(&mut self) {
         for durability in [Durability::Buffered, Durability::Flushed, Durability::Synced] {
             let is_due = |(waiting, _): &mut (Waiting, _)| waiting.durability == durability;
             let due: Vec<_> = self.over.extract_if(.., is_due).collect();
             let numbers = due.iter().filter_map(|(_, done)| *done.as_ref().ok()?);
             let Target { inner, entry, .. } = &self.target;
-            let settled = inner.settle_rmw(entry, numbers.max(), durability);
+            let durable = inner.wait_rmw_durable(entry, numbers.max(), durability);
             for (waiting, done) in due {
-                let done = match &settled {
+                let done = match &durable {
                     Err(error) if matches!(done, Ok(Some(_))) => Err(error.clone()),
                     _ => done,
                 };

@@ -337,7 +337,7 @@ impl Inner {
             if self.planted.has(Planted::RemovedUnseen) {
                 self.write_one(entry, Op::Delete { key }, Durability::Buffered)?;
             }
-            if self.rmw_unsettled(entry, key, &mut operator)?.is_some() {
+            if self.rmw_not_durable(entry, key, &mut operator)?.is_some() {
                 count += 1;
                 expiry.removed.fetch_add(1, Relaxed);
                 self.sweep.removed.increment();

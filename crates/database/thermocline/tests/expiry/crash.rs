@@ -153,7 +153,7 @@ impl Run {
 
     /// Opens an image of a power cut after `operation`, under another clock, and compares.
     fn judge(&self, image: &Arc<SimulatedDisk>, operation: u64) {
-        let settled =
+        let durable =
             self.moments.iter().rposition(|one| one.is_durable && one.returned_at <= operation);
         let begun = self.moments.iter().take_while(|one| one.returned_at <= operation).count();
         let options = self.bench.options();
@@ -164,10 +164,10 @@ impl Run {
         let device = Arc::clone(image) as Arc<dyn Device>;
         let db = Db::open_on(device, "image", options).unwrap();
         let found = stored(&db);
-        let moments = &self.moments[settled.unwrap_or(0)..(begun + 1).min(self.moments.len())];
+        let moments = &self.moments[durable.unwrap_or(0)..(begun + 1).min(self.moments.len())];
         let is_one = moments.iter().any(|moment| moment.allows(&found));
         assert!(
-            is_one || settled.is_none() && found.is_empty(),
+            is_one || durable.is_none() && found.is_empty(),
             "seed {}, power cut after operation {operation}: none of {} steps stored {found:?}",
             self.seed,
             moments.len()

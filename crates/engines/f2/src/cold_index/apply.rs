@@ -48,7 +48,8 @@ pub(crate) struct Applied {
     pub(crate) chunks_written: u64,
     /// Changes whose `old` was not there, and which changed nothing.
     pub(crate) missed: Vec<Change>,
-    /// Positions with entries to be settled: one that was put is the [`CROWDED`]th of its tag.
+    /// Positions whose tags have entries to be merged: an entry that was put is the [`CROWDED`]th
+    /// of its tag.
     pub(crate) crowded: Vec<Position>,
     /// Some of the records that were first of their tags until others were put in front of them.
     pub(crate) covered: Covered,

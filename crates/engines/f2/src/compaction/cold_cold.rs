@@ -145,13 +145,13 @@ impl Shared {
         doubts.sort_unstable();
         in_portions(doubts, DOUBTS_AT_ONCE, &mut |some| match stop.is_stopping() {
             true => Ok(Vec::new()),
-            false => self.settle(cold, moves, some, stop),
+            false => self.resolve(cold, moves, some, stop),
         })
     }
 
     /// Compares the keys of some records in doubt with those of the records in front of them.
     /// Returns the doubts for whose keys there was no room.
-    fn settle(
+    fn resolve(
         &self,
         cold: &Cold,
         moves: &mut Moves,

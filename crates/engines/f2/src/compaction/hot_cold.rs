@@ -355,7 +355,7 @@ impl Put {
             let put = cold.index.put_some(&self.puts, &self.stop).and_then(|put| {
                 let Some((crowded, covered)) = put else { return Ok(false) };
                 cold.note_covered(&covered, &self.stop);
-                cold.settle_crowded(&crowded, &self.stop).map(|()| true)
+                cold.merge_tag_entries(&crowded, &self.stop).map(|()| true)
             });
             match put {
                 Ok(true) => {}

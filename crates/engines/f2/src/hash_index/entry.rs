@@ -84,7 +84,7 @@ impl Entry {
     }
 
     /// A chain begins here: occupied or moved.
-    pub(super) const fn is_settled(self) -> bool {
+    pub(super) const fn begins_chain(self) -> bool {
         self.0 & OCCUPIED != 0
     }
 

@@ -38,7 +38,7 @@ impl HashIndex {
     pub(super) fn find_or_create_chain(&self, chain: Chain) -> Slot<'_> {
         let mut spin_wait = SpinWait::new();
         loop {
-            let (level, number) = self.settled(chain);
+            let (level, number) = self.resolve(chain);
             let bucket = self.table.bucket(number);
             let control = bucket.control();
             if control.level() != level {

@@ -31,7 +31,7 @@ impl HashIndex {
     fn next_in_bucket(&self, from: ChainId) -> (u64, Option<(ChainId, LogAddress)>) {
         let chain = from.chain();
         loop {
-            let (level, number) = self.settled(chain);
+            let (level, number) = self.resolve(chain);
             let bucket = self.table.bucket(number);
             let control = bucket.control();
             let chains = 1u64 << (TAG_BITS - level);
@@ -43,7 +43,7 @@ impl HashIndex {
                 let closer = next.is_none_or(|(best, _)| id < best);
                 // An entry that a split has moved to another bucket and not freed yet is not in the
                 // range.
-                if entry.is_settled() && (from.get()..end).contains(&id.get()) && closer {
+                if entry.begins_chain() && (from.get()..end).contains(&id.get()) && closer {
                     next = Some((id, entry.address()));
                 }
             }

@@ -1,8 +1,8 @@
 //! How many pages are in memory, which may change at any time.
 //!
 //! More pages take effect immediately: the next ones find room. With fewer, the oldest pages become
-//! read-only, are flushed and are removed in the background. The log is *settled* once they are
-//! removed, and a thread that waits for their memory waits for that. [H9]
+//! read-only, are flushed and are removed in the background. The log is *within its limit* once
+//! they are removed, and a thread that waits for their memory waits for that. [H9]
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl HybridLog {
 
     /// Returns whether there are no more pages in memory than there may be, and will not be;
     /// otherwise does something about it.
-    pub(crate) fn is_settled(self: &Arc<Self>) -> bool {
+    pub(crate) fn is_within_limit(self: &Arc<Self>) -> bool {
         let frames = self.frames();
         let resizes = self.resizes.load(Ordering::Acquire);
         if self.known_resizes.load(Ordering::Acquire) < resizes {

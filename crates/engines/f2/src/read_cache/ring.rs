@@ -255,8 +255,8 @@ impl Ring {
 
     /// Sets the number of pages that may have memory, at most the number that the ring was made
     /// for. A greater number is allowed immediately. A smaller one is reached once the oldest pages
-    /// are evicted, by insertions and by callers of [`super::ReadCache::settle`]. One thread at a
-    /// time.
+    /// are evicted, by insertions and by callers of [`super::ReadCache::is_within_limit`]. One
+    /// thread at a time.
     pub(super) fn resize(&self, pages: u64) {
         let pages = pages.clamp(PAGES_MIN.min(self.pages_max()), self.pages_max());
         if self.borders.allowed.swap(pages, Ordering::AcqRel) == pages {
@@ -271,7 +271,7 @@ impl Ring {
     }
 
     /// Whether no more pages have memory than may, and will have.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn is_within_limit(&self) -> bool {
         let (borders, pages) = (&self.borders, self.pages());
         let resizes = self.resizes.load(Ordering::Acquire);
         if borders.known_resizes.load(Ordering::Acquire) < resizes {

@@ -220,12 +220,12 @@ fn a_smaller_cache_gives_its_memory_back_and_a_larger_one_holds_more() {
     assert!((15..=16).contains(&(bench.memory.used() / PAGE)));
     assert!((14 * 128..=16 * 128).contains(&held(&bench, 0..10_000)));
     bench.cache.resize(5 * PAGE);
-    assert!(bench.cache.settle(&bench.index), "one call evicts as many records as these");
+    assert!(bench.cache.is_within_limit(&bench.index), "one call evicts as many records as these");
     assert!(bench.memory.used() <= 5 * PAGE, "{}", bench.memory.used());
     assert!(held(&bench, 0..10_000) >= 3 * 128);
     assert!(bench.hit(9_999) && !bench.hit(8_000));
     bench.cache.resize(40 * PAGE);
-    assert!(bench.cache.settle(&bench.index));
+    assert!(bench.cache.is_within_limit(&bench.index));
     for key in 10_000..20_000 {
         assert!(bench.cache(key));
     }
@@ -246,11 +246,11 @@ fn memory_is_not_given_back_under_a_reader() {
     let address = bench.entry(key).expect("cached");
     assert!(address.is_cached());
     bench.cache.resize(4 * 4096);
-    assert!(!bench.cache.settle(&bench.index));
+    assert!(!bench.cache.is_within_limit(&bench.index));
     assert!(bench.entry(key).is_none_or(|entry| entry != address), "it was evicted");
     assert!(bench.cache.find(address, &key.to_le_bytes()).is_some(), "and is there");
     drop(reader);
-    assert!(bench.cache.settle(&bench.index));
+    assert!(bench.cache.is_within_limit(&bench.index));
     assert!(bench.memory.used() <= 4 * 4096);
 }
 

@@ -102,7 +102,7 @@ fn only_entries_behind_another_of_their_key_are_taken_out() {
     let file = bench.device.open(&segments.file_name(number), device::Mode::Write).expect("opens");
     let damaged = segments.get(number).expect("it is there").offset(written[2]) + 40;
     file.write_at(damaged, &[0xff; 4]).expect("it is damaged");
-    cold.settle_crowded(&[position], &go_on).expect("settles");
+    cold.merge_tag_entries(&[position], &go_on).expect("merges");
     let mut left = Vec::new();
     cold.index.find(position, &mut left).expect("finds");
     assert_eq!(left, [written[5], written[4], written[2]], "newest first");

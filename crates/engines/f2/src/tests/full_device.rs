@@ -331,10 +331,10 @@ fn pages_are_flushed_once_there_is_room_without_a_writer() {
     take_ballast(&device);
     log.resize(8);
     (0..10).for_each(|_| bench.advance());
-    assert!(!log.is_settled() && log.pages_held() > 8, "there is no room for what has to go");
+    assert!(!log.is_within_limit() && log.pages_held() > 8, "there is no room for what has to go");
     device.grow(1 << 20);
     (0..10).for_each(|_| bench.advance());
-    assert!(log.is_settled(), "{} pages are in memory", log.pages_held());
+    assert!(log.is_within_limit(), "{} pages are in memory", log.pages_held());
     for number in 0..keys {
         assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)));
     }
@@ -376,7 +376,7 @@ fn a_flush_without_room_is_reported_and_refuses_nothing_that_memory_has_room_for
 /// The flush and the superblock each take the room that they need from the ballast, and the
 /// superblock's part is returned.
 #[test]
-fn a_superblock_is_settled_on_a_full_device_while_pages_are_flushed() {
+fn a_superblock_is_made_durable_on_a_full_device_while_pages_are_flushed() {
     let (bench, device) = store();
     bench.put(&key(0), &value(0, 0, 8));
     bench.store.flush().expect("there is room");

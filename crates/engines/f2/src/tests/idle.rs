@@ -68,7 +68,8 @@ fn segments_to_give_back(bench: &Bench) -> u64 {
     bench.store.shared.logs().into_iter().flatten().map(|log| before(log)).sum()
 }
 
-/// Opens a store again. Its superblock is not settled, and the writes that follow make it compact.
+/// Opens a store again. Its superblock is not durable yet, and the writes that follow make it
+/// compact.
 fn opened_again() -> (Bench, Arc<FaultDevice>) {
     let open = |device: Arc<dyn Device>| {
         Bench::open_by_hand_behind(Arc::new(Journaled), device, small_hot(), 7)
@@ -99,7 +100,7 @@ fn write_until_compacted(bench: &Bench) {
 }
 
 #[test]
-fn upkeep_does_not_sleep_before_the_superblock_is_settled_for_a_compaction() {
+fn upkeep_does_not_sleep_before_the_superblock_is_durable_for_a_compaction() {
     let (bench, device) = opened_again();
     // A new superblock is renamed to the name of the one that was found.
     let kind = Some(OperationKind::Rename);

@@ -36,7 +36,7 @@ fn read(bench: &Bench) {
 }
 
 /// Runs background work until the store has released its memory.
-fn settle(bench: &Bench) {
+fn wait_within_limit(bench: &Bench) {
     for _ in 0..500 {
         bench.advance();
         if needs(bench).is_within_limit {
@@ -57,7 +57,7 @@ fn memory_comes_back_and_is_taken_again() {
     assert!(least < LIMIT * 3 / 4, "{least}");
     let smaller = LIMIT * 3 / 4;
     assert_eq!(bench.store.resize(smaller), Ok(smaller));
-    settle(&bench);
+    wait_within_limit(&bench);
     assert!(bench.memory.used() <= smaller, "{}", bench.memory.used());
     read(&bench);
     assert!(bench.memory.used() <= smaller, "{}", bench.memory.used());
@@ -67,14 +67,14 @@ fn memory_comes_back_and_is_taken_again() {
     let grown = bench.memory.used();
     assert!(grown > full * 5 / 4 && grown <= 2 * LIMIT, "{full} became {grown}");
     assert_eq!(bench.store.resize(LIMIT), Ok(LIMIT));
-    settle(&bench);
+    wait_within_limit(&bench);
     assert!(bench.memory.used() <= LIMIT);
     // The store has no use for more than four times its first budget, and works with no less than
     // it reports.
     assert_eq!(bench.store.resize(100 * LIMIT), Ok(4 * LIMIT));
     let least = bench.store.resize(0).expect("it is open");
     assert!((MIB..LIMIT).contains(&least), "{least}");
-    settle(&bench);
+    wait_within_limit(&bench);
     assert!(bench.memory.used() <= least, "{} of {least}", bench.memory.used());
     read(&bench);
     for number in 0..PAIRS / 4 {

@@ -124,7 +124,7 @@ fn the_log_may_shrink_and_grow_beside_writers() {
                     break;
                 }
                 bench.store.shared.log.resize(frames);
-                while !bench.store.shared.log.is_settled() && !done.load(Relaxed) {
+                while !bench.store.shared.log.is_within_limit() && !done.load(Relaxed) {
                     std::thread::yield_now();
                 }
                 resized += u64::from(bench.store.shared.log.pages_held() <= frames);
@@ -156,7 +156,7 @@ fn the_log_may_shrink_and_grow_beside_writers() {
     }
     let log = &bench.store.shared.log;
     log.resize(4);
-    while !log.is_settled() {
+    while !log.is_within_limit() {
         std::thread::yield_now();
     }
     assert!(log.pages_held() <= 4);
@@ -340,7 +340,7 @@ fn memory_that_is_lent_to_digests_comes_back_as_it_is_wanted() {
     bench.get(&key(1));
     bench.store.shared.balance_memory();
     assert!(bench.figure("log_pages") < share, "the log lends what it does not fill");
-    assert_eq!(bench.figure("chunk_digest_bytes_allowed"), 0, "before the log is settled");
+    assert_eq!(bench.figure("chunk_digest_bytes_allowed"), 0, "before the log is within its limit");
     read_anywhere(&bench, 0..400);
     let lent = bench.figure("chunk_digest_bytes_allowed");
     let lent_pages = share - bench.figure("log_pages");

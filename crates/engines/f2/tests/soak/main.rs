@@ -162,7 +162,7 @@ impl Voyage {
             Orders { path: dir.path().to_owned(), seed: self.seed, keys: self.keys, bug }
         };
         // Steps of each thread that must not be lost any more; after an orderly end, all steps.
-        let mut settled = [0; THREADS];
+        let mut durable = [0; THREADS];
         let mut is_exact = true;
         for _ in 0..random.random_range(1..=4) {
             let is_killed = random.random_ratio(3, 4);
@@ -175,8 +175,8 @@ impl Voyage {
             // A life that was killed before it had verified everything has written nothing.
             match told.recovered {
                 Some(recovered) => {
-                    compare(&recovered, &settled, is_exact);
-                    settled = told.settled;
+                    compare(&recovered, &durable, is_exact);
+                    durable = told.durable;
                     is_exact = !is_killed;
                 }
                 None => tally.early_kills += 1,
@@ -187,7 +187,7 @@ impl Voyage {
         }
         let last = live(&orders(false), false, Duration::ZERO, true);
         let recovered = last.recovered.expect("it has ended in order");
-        compare(&recovered, &settled, is_exact);
+        compare(&recovered, &durable, is_exact);
         tally.steps += recovered.iter().sum::<u64>();
         life::check(&orders(false).store());
     }
@@ -200,17 +200,17 @@ impl Voyage {
     }
 }
 
-fn compare(recovered: &[u64; THREADS], settled: &[u64; THREADS], is_exact: bool) {
-    let are_there = recovered.iter().zip(settled).all(|(there, settled)| there >= settled);
-    assert!(are_there, "{settled:?} steps were flushed, {recovered:?} are there");
-    assert!(!is_exact || recovered == settled, "{settled:?} steps were closed, {recovered:?}");
+fn compare(recovered: &[u64; THREADS], durable: &[u64; THREADS], is_exact: bool) {
+    let are_there = recovered.iter().zip(durable).all(|(there, durable)| there >= durable);
+    assert!(are_there, "{durable:?} steps were flushed, {recovered:?} are there");
+    assert!(!is_exact || recovered == durable, "{durable:?} steps were closed, {recovered:?}");
 }
 
 /// The report of one life.
 #[derive(Default)]
 struct Told {
     recovered: Option<[u64; THREADS]>,
-    settled: [u64; THREADS],
+    durable: [u64; THREADS],
     flushes: u64,
     beside: [u64; TOLD.len()],
 }
@@ -222,9 +222,9 @@ impl Told {
             numbers.split(' ').map(|number| number.parse().expect("a number")).collect();
         let steps = numbers[..THREADS].try_into().unwrap();
         match what {
-            "recovered" => (self.recovered, self.settled) = (Some(steps), steps),
+            "recovered" => (self.recovered, self.durable) = (Some(steps), steps),
             "flushed" => {
-                self.settled = steps;
+                self.durable = steps;
                 self.flushes += 1;
                 self.beside = numbers[THREADS..].try_into().unwrap();
             }

@@ -86,7 +86,7 @@ impl BatchWalker<'_> {
                 walker.take_one();
             }
         }
-        self.settle();
+        self.find_first();
         Some(update)
     }
 
@@ -101,17 +101,17 @@ impl BatchWalker<'_> {
             }
         }
         youngest.take_one();
-        self.settle();
+        self.find_first();
         true
     }
 
     /// Goes to the first key at or behind `key`, or behind it.
     pub(crate) fn seek(&mut self, key: Bound<&[u8]>) {
         self.walkers.iter_mut().for_each(|walker| walker.seek(key));
-        self.settle();
+        self.find_first();
     }
 
-    fn settle(&mut self) {
+    fn find_first(&mut self) {
         let here = self.walkers.iter().enumerate();
         let here = here.filter_map(|(at, walker)| Some((walker.here()?.key(), at)));
         self.at = here.min().map(|(_, at)| at);

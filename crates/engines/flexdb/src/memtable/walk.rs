@@ -69,7 +69,7 @@ impl<'a> Walker<'a> {
     /// Takes the update at its position, and moves to the next key.
     pub(crate) fn take(&mut self) -> Option<Update> {
         let update = self.here.take()?;
-        self.settle_behind();
+        self.find_next();
         Some(update)
     }
 
@@ -77,7 +77,7 @@ impl<'a> Walker<'a> {
     pub(crate) fn take_one(&mut self) {
         if let Some(update) = self.here.take() {
             self.spare = update.bytes;
-            self.settle_behind();
+            self.find_next();
         }
     }
 
@@ -89,17 +89,17 @@ impl<'a> Walker<'a> {
             Bound::Excluded(key) => entries.seek(key, SeqNo::ZERO.get()),
             Bound::Unbounded => entries.first(),
         };
-        self.settle(first, None);
+        self.find_first(first, None);
     }
 
-    fn settle_behind(&mut self) {
+    fn find_next(&mut self) {
         let next = self.entry.and_then(|entry| self.memtable.entries().next(entry));
-        self.settle(next, self.entry);
+        self.find_first(next, self.entry);
     }
 
     /// The first version from `entry` on that counts, of another key than the one that was
     /// `passed`.
-    fn settle(&mut self, mut entry: Option<Entry<'a>>, mut passed: Option<Entry<'a>>) {
+    fn find_first(&mut self, mut entry: Option<Entry<'a>>, mut passed: Option<Entry<'a>>) {
         self.here = None;
         while let Some(found) = entry {
             let is_passed = passed.is_some_and(|it| it.compare_keys(&found) == Ordering::Equal);

@@ -44,7 +44,7 @@ impl Counted {
     /// could not serve. The keys begin with `from`, and are in no order.
     fn cold_gets(&self, name: &str, from: u64, byte: impl Fn(u64) -> u8) -> (f64, f64) {
         // The collector reads as well, and so does a pass that writes neighbours as one.
-        let before = self.0.settle();
+        let before = self.0.wait_idle();
         let hits = || self.0.detail("cache_hits") + self.0.detail("pair_hits");
         let hits_before = hits();
         let mut value = Vec::new();
@@ -93,7 +93,7 @@ impl Counted {
         for _ in 0..PASSES_MAX {
             let before = written();
             self.scans(name, Direction::Forward);
-            self.0.settle();
+            self.0.wait_idle();
             quiet = if written() == before { quiet + 1 } else { 0 };
             // This may fail once for lack of allowance, or of a thread that has the time.
             if quiet == 2 {
@@ -165,7 +165,7 @@ fn a_cold_get_reads_the_device_once() {
 fn a_scan_reads_the_device_twice_at_most_once_the_store_was_idle() {
     let bench = Counted::on(device::memory(), true);
     bench.write(1, 1);
-    bench.0.settle();
+    bench.0.wait_idle();
     let space = bench.0.detail("space_bytes");
     let tidied = bench.0.detail("bytes_tidied");
     println!("{tidied} bytes of {space} written while it was idle");
@@ -180,7 +180,7 @@ fn a_scan_reads_the_device_twice_at_most_once_the_store_was_idle() {
     bench.write(3, 2);
     let reads = bench.scans("overwritten", Direction::Forward);
     assert!(reads > 2.0, "{reads} a scan: what is written as one has nothing to do");
-    bench.0.settle();
+    bench.0.wait_idle();
     // A third was put, so no more than a third is written as one; and what scans have read.
     let again = bench.0.detail("bytes_tidied") - tidied;
     assert!(again > space / 6 && again <= space * 2 / 5, "{again} bytes of {space}");

@@ -53,11 +53,11 @@ fn drawn() -> Vec<u64> {
 #[test]
 fn what_is_written_often_is_seldom_committed_and_neighbours_are_written_together() {
     let (bench, drawn) = (loaded(), drawn());
-    let before = bench.settle();
+    let before = bench.wait_idle();
     let committed = bench.detail("committed_pairs");
     let (moved, tidied) = (bench.detail("collected_bytes"), bench.detail("bytes_tidied"));
     drawn.iter().zip(0_u64..).for_each(|(key, number)| put(&bench, *key, number as u8));
-    let after = bench.settle();
+    let after = bench.wait_idle();
     let put = (PUTS * PAIR_BYTES) as f64;
     let committed = (bench.detail("committed_pairs") - committed) as f64 / PUTS as f64;
     let tidied = (bench.detail("bytes_tidied") - tidied) as f64;

@@ -117,7 +117,7 @@ impl Shared {
         let is_empty =
             |active: &Arc<Memtable>| active.lift_if_empty(|| self.host.sequence.visible());
         let full: Vec<_> = actives.into_iter().filter(|active| !is_empty(active)).collect();
-        self.stopping(self.settle_range_deletes())?;
+        self.stopping(self.persist_range_deletes())?;
         self.seal(&full);
         self.flush_sealed(Wanted::Everything)?;
         self.persist_floor()
@@ -218,7 +218,7 @@ impl Shared {
     /// Writes sealed memtables to tables, which are in Level 0 from then on.
     fn flush_unit(&self, state: &State, unit: &[Arc<Memtable>]) -> Result<()> {
         let ids: Vec<u64> = unit.iter().map(|memtable| memtable.id()).collect();
-        self.settle_range_deletes()?;
+        self.persist_range_deletes()?;
         let output = Output {
             tables: &*self.tables,
             options: self.table_options(0),
@@ -347,7 +347,7 @@ impl Shared {
     }
 
     /// Makes the files that opening has found durable.
-    pub(crate) fn settle(&self) -> Result<()> {
+    pub(crate) fn make_durable(&self) -> Result<()> {
         let mut manifest = self.manifest.lock();
         self.health.check_writable()?;
         self.stopping(manifest.as_mut().ok_or(Error::Closed)?.make_durable())
@@ -373,15 +373,15 @@ impl Shared {
         let old = Arc::clone(&state.version);
         let version = old.after(&change);
         let pending = state.deletes.pending.iter();
-        let are_settled = !is_planted(Planted::DeletesUnsettled);
-        let is_settled = |one: &&Arc<RangeDelete>| are_settled && one.seqno <= deletes_upto;
-        let settled: Vec<_> = pending.filter(is_settled).cloned().collect();
+        let are_persisted = !is_planted(Planted::DeletesUnsettled);
+        let is_persisted = |one: &&Arc<RangeDelete>| are_persisted && one.seqno <= deletes_upto;
+        let persisted_deletes: Vec<_> = pending.filter(is_persisted).cloned().collect();
         let summarize = |(level, table): (usize, &Arc<Table>)| (level, table.summary().clone());
         let added = change.added.iter().map(|(level, table)| summarize((*level, table)));
         let edit = Edit {
             removed: change.removed.clone(),
             added: added.collect(),
-            range_deletes: settled.clone(),
+            range_deletes: persisted_deletes.clone(),
         };
         let is_gone = |(level, number): &(usize, u64)| {
             // A table that only moves to another level stays.
@@ -395,7 +395,13 @@ impl Shared {
         let committed = manifest.commit(&edit, persisted, || Edit {
             removed: Vec::new(),
             added: version.tables().map(summarize).collect(),
-            range_deletes: state.deletes.durable.iter().chain(&settled).cloned().collect(),
+            range_deletes: state
+                .deletes
+                .durable
+                .iter()
+                .chain(&persisted_deletes)
+                .cloned()
+                .collect(),
         });
         // While the lock is held, so that a thread that waits for it learns of a failure.
         self.stopping(committed)?;
@@ -412,7 +418,7 @@ impl Shared {
             true => state,
             false => self.state.load_full(),
         };
-        let next = present.with_version(version, flushed, &settled, budget);
+        let next = present.with_version(version, flushed, &persisted_deletes, budget);
         let generation = next.generation;
         let number = next.version.number();
         let (metadata_bytes, metadata_bytes_max) = next.version.metadata_bytes();

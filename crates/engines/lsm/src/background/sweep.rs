@@ -1,7 +1,7 @@
 //! Range deletes in the background: the manifest gets them, and the space of the versions that they
 //! hide is reclaimed.
 //!
-//! 1. *Settling*: pending range deletes go to the manifest, once the journal has them (law L3).
+//! 1. *Persisting*: pending range deletes go to the manifest, once the journal has them (law L3).
 //!    Each flush begins with that. A range delete that hides whole tables causes it too, and so do
 //!    range deletes that are many, or long.
 //! 2. Tables that are hidden whole, and that no snapshot shows, are dropped without being read
@@ -45,7 +45,7 @@ impl Shared {
     }
 
     /// Has the manifest get all range deletes that it does not have.
-    pub(crate) fn settle_range_deletes(&self) -> Result<()> {
+    pub(crate) fn persist_range_deletes(&self) -> Result<()> {
         let newest = self.state.load().deletes.pending.iter().map(|delete| delete.seqno).max();
         let Some(newest) = newest else { return Ok(()) };
         self.host.barrier.reach(newest)?;
@@ -53,8 +53,8 @@ impl Shared {
     }
 
     /// Does the same in the background; then schedules compactions that drop tables hidden whole.
-    pub(super) fn settle_in_background(self: &Arc<Self>) -> Result<()> {
-        self.stopping(self.settle_range_deletes())?;
+    pub(super) fn persist_range_deletes_in_background(self: &Arc<Self>) -> Result<()> {
+        self.stopping(self.persist_range_deletes())?;
         self.schedule_compactions();
         Ok(())
     }

@@ -265,7 +265,7 @@ fn play(seed: u64) {
     is_over.store(true, SeqCst);
     threads.push(upsetting.expect("a thread"));
     threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
-    bench.settle();
+    bench.run_background();
     look(&bench, &writers, &mut known, Direction::Forward, seed);
     assert!(known.iter().all(|known| known.round == ROUNDS));
     assert_eq!(bench.store.persisted(), bench.sequence.visible());

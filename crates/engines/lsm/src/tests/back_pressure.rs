@@ -116,6 +116,6 @@ fn a_write_above_the_share_waits_for_no_flush_of_an_empty_memtable() {
     bench.put(b"k", &value);
     assert_eq!(shared.state.load().due(), 1, "the flush has not run");
     assert_eq!(bench.get(b"k"), Some(value));
-    bench.settle();
+    bench.run_background();
     assert_eq!(shared.state.load().due(), 0);
 }

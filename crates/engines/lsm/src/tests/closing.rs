@@ -79,7 +79,7 @@ fn a_table_that_is_read_beyond_the_close_is_not_removed() {
     bench.store.flush().expect("memory takes it");
     let reader = bench.store.shared.state.load_full();
     bench.put(b"a", b"2");
-    bench.settle();
+    bench.run_background();
     assert_eq!(bench.detail("compactions"), 1);
     bench.store.close().expect("closes");
     drop(reader);

@@ -43,7 +43,7 @@ fn a_view_shows_its_moment_through_flushes_and_compactions() {
                     _ => bench.put(&key(number + 1000), b"new"),
                 };
             }
-            bench.settle();
+            bench.run_background();
         }
         assert!(bench.detail("compactions") > 0);
         for direction in [Direction::Forward, Direction::Backward] {
@@ -55,7 +55,7 @@ fn a_view_shows_its_moment_through_flushes_and_compactions() {
         for number in 0..1300 {
             bench.delete(&key(number));
         }
-        bench.settle();
+        bench.run_background();
         assert_eq!(bench.pairs(), []);
     }
 }
@@ -74,7 +74,7 @@ fn a_cursor_goes_on_where_tables_and_memtables_change_beneath_it() {
             bench.delete(&seen[seen.len() - 1]);
             bench.put(&key_of(seen.len()), b"later");
             if seen.len() % 20 == 0 {
-                bench.settle();
+                bench.run_background();
             }
         }
         let mut expected: Vec<_> = (0..200).map(key).collect();
@@ -107,7 +107,7 @@ fn a_cursor_that_nobody_moves_holds_no_memtable_and_no_file() {
     assert_eq!(cursor.next(), Ok(Some((&b"b"[..], &b"value"[..]))));
     let table = bench.store.shared.state.load().version.level(0)[0].summary().id.number;
     bench.put(b"a", b"later");
-    bench.settle();
+    bench.run_background();
     let name = format!("table-{table}");
     assert!(!bench.device.exists(&name).expect("memory looks"), "the cursor stood on it");
     assert_eq!(cursor.next(), Ok(Some((&b"c"[..], &b"value"[..]))));

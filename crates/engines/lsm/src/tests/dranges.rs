@@ -162,7 +162,7 @@ fn versions_in_several_slots_are_told_apart() {
     let last = write(1);
     install(&bench, &[(b"", 1)]);
     assert_eq!(bench.get(b"hot"), Some(last.to_le_bytes().repeat(8)));
-    bench.settle();
+    bench.run_background();
     assert_eq!(bench.get(b"hot"), Some(last.to_le_bytes().repeat(8)));
     let mut seen = Vec::new();
     assert!(view.get(b"hot", &mut seen).expect("the store is open"));
@@ -222,7 +222,7 @@ fn slots_are_flushed_together_whoever_seals_one_of_them() {
         for _ in 0..2 {
             assert_eq!(bench.get(b"k").as_deref(), newest);
             assert_eq!(bench.pairs(), expected);
-            bench.settle();
+            bench.run_background();
         }
     }
 }

@@ -74,7 +74,7 @@ fn a_checkpoint_holds_memtables_and_tables() {
     for number in 0..300 {
         bench.put(&key(number), b"flushed");
     }
-    bench.settle();
+    bench.run_background();
     bench.delete(&key(7));
     bench.put(&key(8), b"in memory");
     let copy = device::memory();
@@ -246,7 +246,7 @@ fn too_many_open_files_stop_nothing_for_good() {
     // A table that is opened again may have found one of the other faults.
     let flushes = (0..4).map(|_| bench.store.flush()).collect::<Vec<_>>();
     assert_eq!(flushes.last(), Some(&Ok(())), "there are descriptors again");
-    bench.settle();
+    bench.run_background();
     assert_eq!(bench.detail("compactions_failed"), 0);
     assert!(bench.detail("compactions") > 0);
     assert_eq!(bench.pairs().len(), 102);

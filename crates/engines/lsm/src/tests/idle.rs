@@ -44,7 +44,7 @@ fn loaded(options: Options) -> Bench {
 fn loaded_on(device: Arc<dyn Device>, options: Options) -> Bench {
     let bench = open(device, options);
     put(&bench, 0..KEYS, 1);
-    bench.settle();
+    bench.run_background();
     assert!(bench.detail("level0_tables") > 1 && bench.detail("level1_tables") > 1);
     bench
 }
@@ -127,7 +127,7 @@ fn a_store_that_is_opened_may_write_for_what_level_0_has() {
     be_idle(&bench);
     assert!(written(&bench) <= 2 * level0, "{} for {level0}", written(&bench));
     put(&bench, 0..KEYS, 2);
-    bench.settle();
+    bench.run_background();
     be_idle(&bench);
     assert!(bench.detail("level0_tables") <= 1, "{}", bench.detail("level0_tables"));
     assert!(written(&bench) <= 2 * (level0 + came(&bench)), "W1");
@@ -162,7 +162,7 @@ fn trickle(options: Options, keys: u64, puts: u64, rounds: u64) -> [u64; 3] {
         }
     };
     put(0..keys, 1);
-    bench.settle();
+    bench.run_background();
     be_idle(&bench);
     let figures = || {
         ["flushed_bytes", "compacted_bytes", "idle_compacted_bytes"].map(|name| bench.detail(name))
@@ -171,7 +171,7 @@ fn trickle(options: Options, keys: u64, puts: u64, rounds: u64) -> [u64; 3] {
     for round in 0..rounds {
         let compactions = bench.detail("idle_compactions");
         put(puts * round..puts * (round + 1), round as u8);
-        bench.settle();
+        bench.run_background();
         be_idle(&bench);
         passes += u64::from(bench.detail("idle_compactions") > compactions);
     }
@@ -261,7 +261,7 @@ fn jobs_that_give_way_each_time_are_not_begun_for_ever() {
     assert!(begun > 1 && written <= 2 * came && written + job > came, "{written} for {came}");
     // Failed work is not repeated forever either: nothing of it returns.
     put(&bench, 0..KEYS, 2);
-    bench.settle();
+    bench.run_background();
     let version = Arc::clone(&shared.state.load().version);
     let jobs = std::iter::from_fn(|| shared.idle_job(&version, &[])).take(1000);
     let failed: u64 = jobs.map(|job| job.bytes()).sum();

@@ -58,7 +58,7 @@ fn what_is_ingested_replaces_what_is_in_memory_and_in_every_level() {
     for options in both() {
         let bench = Bench::of(options);
         fill(&bench, 0..900, b"in a level");
-        bench.settle();
+        bench.run_background();
         fill(&bench, (0..900).step_by(2), b"in level 0");
         bench.store.flush().expect("memory takes it");
         fill(&bench, (0..900).step_by(3), b"in memory");
@@ -89,7 +89,7 @@ fn what_is_ingested_replaces_what_is_in_memory_and_in_every_level() {
                 assert!(view.get(&key(300), &mut value).expect("the store is open"));
                 assert_eq!(value, b"in memory");
             }
-            bench.settle();
+            bench.run_background();
             if is_reopened {
                 pin = None;
                 bench = bench.reopen();
@@ -120,7 +120,7 @@ fn later_writes_replace_what_was_ingested() {
         assert_eq!(bench.pairs(), expected);
         bench.store.flush().expect("memory takes it");
         assert_eq!(bench.pairs(), expected);
-        bench.settle();
+        bench.run_background();
         assert_eq!(bench.pairs(), expected);
         let bench = bench.reopen();
         assert_eq!(bench.pairs(), expected);
@@ -154,7 +154,7 @@ fn no_hint_hides_what_is_ingested_over_a_range_delete() {
     bench.apply(&[Op::DeleteRange { start: &key(5), end: Some(&key(9)) }]);
     assert_eq!(bench.get(&key(7)), None);
     ingest(&bench, 0..20, b"new");
-    bench.settle();
+    bench.run_background();
     assert_eq!((bench.detail("level0_tables"), bench.detail("range_deletes")), (0, 1));
     assert_eq!(bench.get(&key(7)).as_deref(), Some(&b"new"[..]));
     drop(view);
@@ -165,18 +165,18 @@ fn no_hint_hides_what_is_ingested_over_a_range_delete() {
 fn range_deletes_have_their_number_too() {
     let bench = Bench::new();
     fill(&bench, 0..100, b"old");
-    bench.settle();
+    bench.run_background();
     bench.apply(&[Op::DeleteRange { start: &key(20), end: Some(&key(80)) }]);
     ingest(&bench, 50..100, b"new");
     let expected = [pairs(0..20, b"old"), pairs(50..100, b"new")].concat();
     assert_eq!(bench.pairs(), expected);
-    bench.settle();
+    bench.run_background();
     let bench = bench.reopen();
     assert_eq!(bench.pairs(), expected);
     bench.apply(&[Op::DeleteRange { start: &key(10), end: Some(&key(60)) }]);
     let expected = [pairs(0..10, b"old"), pairs(60..100, b"new")].concat();
     assert_eq!(bench.pairs(), expected);
-    bench.settle();
+    bench.run_background();
     assert_eq!(bench.reopen().pairs(), expected);
 }
 
@@ -186,7 +186,7 @@ fn an_old_value_is_not_confirmed_over_an_ingestion() {
     for ingests in [false, true] {
         let bench = Bench::new();
         fill(&bench, 0..10, b"old");
-        bench.settle();
+        bench.run_background();
         let bench = bench.reopen();
         let mut reads = InFlight::new(&bench.store, 1, &bench.budget);
         assert_eq!(reads.begin(0, &key(5), At::ForUpdate), Ok(LookupStart::Pending));
@@ -204,7 +204,7 @@ fn an_old_value_is_not_confirmed_over_what_was_being_ingested() {
     let faulty = FaultDevice::new(device::memory());
     let bench = Bench::on(faulty.clone()).expect("opens");
     fill(&bench, 0..10, b"old");
-    bench.settle();
+    bench.run_background();
     bench.store.close().expect("closes");
     let bench = Bench::on(faulty.clone()).expect("opens again");
     let mut ingestion = push(&bench, 0..10, b"new");
@@ -243,7 +243,7 @@ fn tables_go_as_far_down_as_nothing_is_in_their_way() {
     let expected = [pairs(0..190, &[1; 60]), pairs(190..300, &[3; 60])].concat();
     let expected = [expected, pairs(1000..1100, &[1; 60])].concat();
     assert_eq!(bench.pairs(), expected);
-    bench.settle();
+    bench.run_background();
     assert_eq!(bench.reopen().pairs(), expected);
 }
 

@@ -50,7 +50,7 @@ fn long_values_are_read_a_few_at_a_time_and_their_buffers_are_charged() {
     for number in 0..COUNT {
         bench.put(&key(number), &long(number));
     }
-    bench.settle();
+    bench.run_background();
     // Its cache is smaller than a value.
     let bench = bench.reopen();
     let mut reads = bench.in_flight(128);

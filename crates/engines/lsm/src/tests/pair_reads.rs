@@ -32,7 +32,7 @@ fn reads_of_a_get(pairs: bool) -> f64 {
         bench.put(&key(number * 7919 % KEYS), &value(number * 7919 % KEYS));
         bench.crank.run_all();
     }
-    bench.settle();
+    bench.run_background();
     let mut below = 0.0;
     let shares: Vec<f64> = (1..=KEYS)
         .map(|rank| {

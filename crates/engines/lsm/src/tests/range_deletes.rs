@@ -39,18 +39,18 @@ fn pairs(keys: impl Iterator<Item = u64>, value: &[u8]) -> Pairs {
 #[test]
 fn nobody_finds_what_was_deleted() {
     for options in both() {
-        for (settles, flushes) in [(false, false), (false, true), (true, false), (true, true)] {
+        for (persists, flushes) in [(false, false), (false, true), (true, false), (true, true)] {
             let bench = Bench::of(options.clone());
             fill(&bench, 0..400, b"old");
-            if settles {
-                bench.settle();
+            if persists {
+                bench.run_background();
             }
             fill(&bench, 350..450, b"new");
             let before = bench.view();
             delete_range(&bench, 100, 440);
             bench.put(&key(200), b"later");
             if flushes {
-                bench.settle();
+                bench.run_background();
             }
             let expected = |number: u64| match number {
                 200 => Some(b"later".to_vec()),
@@ -105,7 +105,7 @@ fn of_a_batch_the_later_step_stands() {
         let mut expected = pairs((0..3).chain([5, 9]), b"old");
         expected[3].1 = b"stays".to_vec();
         assert_eq!(bench.pairs(), expected);
-        bench.settle();
+        bench.run_background();
         assert_eq!(bench.pairs(), expected);
     }
 }
@@ -114,7 +114,7 @@ fn of_a_batch_the_later_step_stands() {
 fn read_modify_writes_see_nothing_in_a_deleted_range() {
     let bench = Bench::new();
     fill(&bench, 0..10, b"old");
-    bench.settle();
+    bench.run_background();
     delete_range(&bench, 0, 10);
     let ticket = bench.sequence.begin();
     let mut seen = None;
@@ -135,7 +135,7 @@ fn an_old_value_is_not_confirmed_over_a_range_delete() {
     for (deletes, ends) in [(false, false), (true, false), (true, true)] {
         let bench = Bench::new();
         fill(&bench, 0..10, b"old");
-        bench.settle();
+        bench.run_background();
         let bench = bench.reopen();
         let mut reads = InFlight::new(&bench.store, 1, &bench.budget);
         assert_eq!(reads.begin(0, &key(5), At::ForUpdate), Ok(LookupStart::Pending));
@@ -166,7 +166,7 @@ fn a_range_delete_leaves_the_partitions_as_they_are() {
     let before = partition();
     delete_range(&bench, 0, 10);
     assert!(Arc::ptr_eq(&before, &partition()));
-    bench.settle();
+    bench.run_background();
     assert!(!Arc::ptr_eq(&before, &partition()));
 }
 
@@ -176,7 +176,7 @@ fn a_range_delete_leaves_the_partitions_as_they_are() {
 fn whole_tables_are_given_back_at_once() {
     let bench = Bench::of(plain());
     fill(&bench, 0..1000, &[7; 100]);
-    bench.settle();
+    bench.run_background();
     let compactions = bench.detail("compactions");
     let device = Arc::clone(&bench.device);
     let files = || device.list("").expect("memory lists").len();
@@ -188,7 +188,7 @@ fn whole_tables_are_given_back_at_once() {
     assert!(bench.detail("drops") > 0);
     assert_eq!(files(), 2, "the superblock and the manifest");
     assert_eq!(bench.pairs(), []);
-    bench.settle();
+    bench.run_background();
     assert_eq!(bench.detail("range_deletes"), 0);
     let bench = bench.reopen();
     assert_eq!((bench.pairs(), bench.detail("range_deletes")), (Pairs::new(), 0));
@@ -198,15 +198,15 @@ fn whole_tables_are_given_back_at_once() {
 fn what_a_snapshot_shows_is_given_back_when_it_is_gone() {
     let bench = Bench::of(plain());
     fill(&bench, 0..500, &[7; 100]);
-    bench.settle();
+    bench.run_background();
     let view = bench.view();
     delete_range(&bench, 0, 1000);
-    bench.settle();
+    bench.run_background();
     assert_eq!(scan(&view, KeyRange::all(), Direction::Backward).len(), 500);
     assert_eq!((bench.detail("drops"), bench.detail("range_deletes")), (0, 1));
     drop(view);
     bench.put(b"z", b"");
-    bench.settle();
+    bench.run_background();
     assert_eq!((bench.table_entries(), bench.detail("range_deletes")), (1, 0));
 }
 
@@ -217,11 +217,11 @@ fn range_deletes_end_where_nothing_is_left() {
     for range_deletes_max in [0, 1000] {
         let bench = Bench::of(Options { range_deletes_max, ..plain() });
         fill(&bench, 0..1000, &[7; 100]);
-        bench.settle();
+        bench.run_background();
         for number in 0..100 {
             delete_range(&bench, 10 * number, 10 * number + 3);
         }
-        bench.settle();
+        bench.run_background();
         let left = bench.detail("range_deletes");
         if range_deletes_max == 0 {
             assert_eq!((left, bench.table_entries()), (0, 700));
@@ -229,7 +229,7 @@ fn range_deletes_end_where_nothing_is_left() {
             assert_eq!((left, bench.table_entries()), (100, 1000), "nothing asks for their room");
             // They are applied by the way.
             fill(&bench, 0..1000, &[8; 100]);
-            bench.settle();
+            bench.run_background();
             assert!(bench.detail("range_deletes") < 100);
         }
         let kept = |number: &u64| range_deletes_max > 0 || number % 10 >= 3;
@@ -244,7 +244,7 @@ fn flushed_range_deletes_are_there_when_it_is_opened() {
     for rounds in 1..4 {
         let mut bench = Bench::new();
         fill(&bench, 0..300, b"old");
-        bench.settle();
+        bench.run_background();
         for round in 0..rounds {
             delete_range(&bench, 50 * round, 50 * round + 20);
             bench.store.flush().expect("memory takes it");
@@ -265,7 +265,7 @@ fn flushed_range_deletes_are_there_when_it_is_opened() {
 fn no_number_of_a_range_delete_is_used_again() {
     let bench = Bench::new();
     fill(&bench, 0..50, b"old");
-    bench.settle();
+    bench.run_background();
     // Flushed, while an older write is not finished: it is above what is persisted.
     let open = bench.sequence.begin();
     let number = delete_range(&bench, 0, 50);
@@ -304,17 +304,17 @@ fn a_crash_never_brings_back_what_a_flushed_range_delete_hides() {
         disk.keep_history();
         let bench = Bench::on(device).expect("an empty disk opens");
         fill(&bench, 0..200, &[1; 40]);
-        bench.settle();
+        bench.run_background();
         delete_range(&bench, 20 + seed, 150);
         bench.store.flush().expect("the disk takes it");
-        let settled = disk.history().last_operation();
+        let durable = disk.history().last_operation();
         bench.crank.run_all();
         fill(&bench, 200..300, &[1; 40]);
-        bench.settle();
+        bench.run_background();
         bench.store.close().expect("closes");
         let history = disk.history();
         let mut replay = history.replay();
-        for operation in settled..=history.last_operation() {
+        for operation in durable..=history.last_operation() {
             replay.advance_to(operation);
             let image = replay.crash(seed ^ operation);
             let bench = Bench::on(image).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
@@ -367,7 +367,7 @@ fn too_many_are_refused(bench: &Bench) {
 fn long_ones_end_though_nothing_is_flushed() {
     let bench = Bench::of(plain());
     fill(&bench, 0..1000, &[7; 100]);
-    bench.settle();
+    bench.run_background();
     for number in 0..100 {
         let end = [key(10 * number + 2), vec![0; 1000]].concat();
         bench.apply(&[Op::DeleteRange { start: &key(10 * number), end: Some(&end) }]);
@@ -414,7 +414,7 @@ fn no_more_are_taken_than_reads_can_bear() {
 fn no_table_is_written_anew_in_vain() {
     let bench = Bench::of(Options { range_deletes_max: 0, ..plain() });
     fill(&bench, 0..200, &[7; 100]);
-    bench.settle();
+    bench.run_background();
     let open = bench.sequence.begin();
     delete_range(&bench, 10, 15);
     bench.store.flush().expect("memory takes it");
@@ -423,7 +423,7 @@ fn no_table_is_written_anew_in_vain() {
     }
     assert_eq!((bench.detail("range_deletes"), bench.table_entries()), (1, 200));
     drop(open);
-    bench.settle();
+    bench.run_background();
     assert_eq!((bench.detail("range_deletes"), bench.table_entries()), (0, 195));
 }
 

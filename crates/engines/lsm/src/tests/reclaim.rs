@@ -146,7 +146,7 @@ fn deletes_over_flushed_pairs_are_not_stepped_over_twice() {
     for direction in [Direction::Forward, Direction::Backward] {
         let bench = open(device::memory());
         (0..20_000).for_each(|number| _ = bench.put(&key(number), &[1; 100]));
-        bench.settle();
+        bench.run_background();
         match direction {
             Direction::Forward => (0..5_000).for_each(|number| _ = bench.delete(&key(number))),
             Direction::Backward => (15_000..20_000).for_each(|it| _ = bench.delete(&key(it))),
@@ -167,7 +167,7 @@ fn deletes_over_flushed_pairs_are_not_stepped_over_twice() {
 fn a_merge_drops_tombstones_over_nothing() {
     let bench = open(device::memory());
     bench.put(&key(1), b"in a table");
-    bench.settle();
+    bench.run_background();
     let flushes = bench.detail("flushes");
     bench.put(&key(2), b"seen");
     let view = bench.view();

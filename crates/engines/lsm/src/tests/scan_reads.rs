@@ -31,7 +31,7 @@ fn loaded() -> Bench {
         bench.put(&key(number * 7919 % KEYS), &value(number));
         bench.crank.run_all();
     }
-    bench.settle();
+    bench.run_background();
     bench
 }
 

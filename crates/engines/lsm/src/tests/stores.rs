@@ -82,7 +82,7 @@ impl Bench {
     }
 
     /// Flushes and compacts until there is nothing left to do.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn run_background(&self) {
         self.store.flush().expect("memory takes it");
         self.crank.run_all();
     }

@@ -27,7 +27,7 @@ fn levels_keep_their_measure_and_everything_is_found() {
             bench.put(&key(number), &value);
             expected.insert(key(number), value);
         }
-        bench.settle();
+        bench.run_background();
         let depth = bench.store.shared.state.load().version.level0_weight(u64::MAX);
         assert!(depth < options.level0_tables);
         for (level, figure) in ["level1_bytes", "level2_bytes"].into_iter().enumerate() {
@@ -55,19 +55,19 @@ fn overwritten_and_deleted_keys_leave_nothing() {
                 bench.put(&key(number), &[round; 40]);
             }
         }
-        bench.settle();
+        bench.run_background();
         for number in 0..500 {
             bench.delete(&key(number));
         }
         for _ in 0..3 {
-            bench.settle();
+            bench.run_background();
         }
         assert_eq!(bench.pairs(), []);
         assert_eq!(bench.table_entries(), 0);
         for number in 0..3000 {
             bench.put(&key(number % 600), b"again");
         }
-        bench.settle();
+        bench.run_background();
         assert_eq!(bench.pairs().len(), 600);
         assert!(bench.table_entries() < 2000, "{} versions of 600 keys", bench.table_entries());
     }
@@ -85,10 +85,10 @@ fn tables_that_a_reader_leaves_are_removed_by_a_task_or_at_the_close() {
             }
         };
         write(1);
-        bench.settle();
+        bench.run_background();
         let reader = bench.store.shared.state.load_full();
         write(2);
-        bench.settle();
+        bench.run_background();
         let with_reader = files();
         drop(reader);
         assert_eq!(files(), with_reader, "it removed nothing itself");
@@ -114,7 +114,7 @@ fn tombstones_of_a_queue_go_though_no_level_is_full() {
     }
     let snapshot = bench.view();
     bench.delete(&key(1990));
-    bench.settle();
+    bench.run_background();
     // The version that the snapshot sees, its successor, and the younger versions in the same
     // table.
     let seen = bench.table_entries();
@@ -122,7 +122,7 @@ fn tombstones_of_a_queue_go_though_no_level_is_full() {
     assert_eq!(scan(&snapshot, KeyRange::all(), Direction::Forward).len(), 10);
     drop(snapshot);
     bench.put(b"zzz", b"the next flush asks again");
-    bench.settle();
+    bench.run_background();
     assert_eq!((bench.table_entries(), bench.pairs().len()), (10, 10));
 }
 
@@ -141,7 +141,7 @@ fn a_key_with_many_seen_versions_stays_in_one_table() {
             bench.put(&key(u64::from(round)), b"cold");
             views.push((bench.view(), round));
             if round % 30 == 29 {
-                bench.settle();
+                bench.run_background();
             }
         }
         let mut value = Vec::new();
@@ -256,7 +256,7 @@ fn a_table_with_nothing_below_moves_without_being_written() {
     for number in 0..4000 {
         bench.put(&key(number), &[2; 60]);
     }
-    bench.settle();
+    bench.run_background();
     assert!(bench.detail("moves") > 0, "ascending keys overlap with nothing");
     assert_eq!(bench.pairs().len(), 4000);
 }
@@ -269,7 +269,7 @@ fn damage_halts_compactions_and_nothing_else() {
     for number in 0..200 {
         bench.put(&key(number), &[3; 60]);
     }
-    bench.settle();
+    bench.run_background();
     let state = bench.store.shared.state.load_full();
     for (_, table) in state.version.tables() {
         let name = format!("table-{}", table.summary().id.number);
@@ -306,7 +306,7 @@ fn tables_of_a_small_store_are_small() {
     for number in 0..30_000 {
         bench.put(&key(number * 7919 % 30_000), &noise(number as u32));
     }
-    bench.settle();
+    bench.run_background();
     let state = bench.store.shared.state.load_full();
     let largest = state.version.tables().map(|(_, table)| table.summary().stored_bytes).max();
     let largest = largest.expect("there are tables");
@@ -378,11 +378,11 @@ fn damage_halts_no_compactions_of_other_keys() {
     let file = bench.device.open(&format!("table-{table}"), device::Mode::Write);
     file.expect("it is there").write_at(20, b"damage").expect("memory writes");
     put(&bench, 0..20, 4);
-    bench.settle();
+    bench.run_background();
     assert_eq!((bench.detail("compactions_failed"), bench.detail("compactions")), (1, 0));
     for round in 0..20 {
         put(&bench, 10_000..10_200, round);
-        bench.settle();
+        bench.run_background();
     }
     assert!(bench.detail("compactions") >= 10);
     assert_eq!(bench.detail("compactions_failed"), 1, "it is not tried again");

@@ -14,13 +14,13 @@ use super::slab::LeafId;
 
 /// Leaves with something to prune, in about the order of the writes that made them so.
 #[derive(Debug, Default)]
-pub(super) struct Unsettled {
+pub(super) struct Unpruned {
     leaves: Mutex<VecDeque<(u64, LeafId)>>,
     /// How many there are, to be asked without the lock by every writer.
     count: AtomicUsize,
 }
 
-impl Unsettled {
+impl Unpruned {
     pub(super) fn push(&self, seqno: u64, leaf: LeafId) {
         self.leaves.lock().push_back((seqno, leaf));
         self.count.fetch_add(1, Relaxed);
@@ -53,14 +53,14 @@ pub(crate) struct Rules<'a> {
 
 impl Map {
     /// Whether any leaf waits to be pruned.
-    pub(crate) fn has_unsettled(&self) -> bool {
-        self.unsettled.is_waiting()
+    pub(crate) fn has_unpruned(&self) -> bool {
+        self.unpruned.is_waiting()
     }
 
     /// Prunes up to `count` leaves that are due; returns how many there were.
     pub(crate) fn collect(&self, count: usize, rules: &Rules<'_>) -> usize {
         for done in 0..count {
-            let Some(id) = self.unsettled.pop_below(rules.horizon) else { return done };
+            let Some(id) = self.unpruned.pop_below(rules.horizon) else { return done };
             self.prune_leaf(id, rules);
         }
         count
@@ -69,16 +69,16 @@ impl Map {
     fn prune_leaf(&self, id: LeafId, rules: &Rules<'_>) {
         let mut leaf = self.slab.get(id).write();
         leaf.dequeue();
-        if leaf.unsettled() == 0 {
+        if leaf.unpruned() == 0 {
             return;
         }
         let key = leaf.key(0);
         let before = leaf.memory();
         leaf.prune_all(rules.is_seen, rules.horizon);
         self.account(before, leaf.memory());
-        if leaf.unsettled() > 0 && leaf.enqueue() {
+        if leaf.unpruned() > 0 && leaf.enqueue() {
             // The versions that are left are newer than the horizon, or a snapshot shows them.
-            self.unsettled.push(leaf.newest_of_all().max(rules.horizon + 1), id);
+            self.unpruned.push(leaf.newest_of_all().max(rules.horizon + 1), id);
         }
         let underfull = leaf.is_underfull();
         drop(leaf);

@@ -12,7 +12,7 @@
 //! - I2. Every key of the leaf's range begins with `prefix`; the range is the directory's.
 //! - I3. `revision` changes whenever the range does, so that a thread that found the leaf in an
 //!   older directory notices once it holds the lock.
-//! - I4. `unsettled` counts the slots that hold more than one live version.
+//! - I4. `unpruned` counts the slots that hold more than one live version.
 
 mod edit;
 mod reshape;
@@ -46,7 +46,7 @@ pub(crate) struct Leaf {
     garbage: u32,
     /// Bytes of memory of all histories.
     history_bytes: usize,
-    unsettled: u16,
+    unpruned: u16,
     /// The largest number applied to any key of the range: what is below it and finished was
     /// applied before.
     applied: u64,
@@ -206,8 +206,8 @@ impl Leaf {
     }
 
     /// Slots that hold more than one live version.
-    pub(crate) fn unsettled(&self) -> usize {
-        usize::from(self.unsettled)
+    pub(crate) fn unpruned(&self) -> usize {
+        usize::from(self.unpruned)
     }
 
     /// The number of its newest version.

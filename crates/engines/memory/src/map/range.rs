@@ -38,8 +38,8 @@ impl Map {
             if let Some(delta) = delta {
                 self.tally.add(entry.leaf.0, delta, seqno);
             }
-            if leaf.unsettled() > 0 && leaf.enqueue() {
-                self.unsettled.push(seqno, entry.leaf);
+            if leaf.unpruned() > 0 && leaf.enqueue() {
+                self.unpruned.push(seqno, entry.leaf);
             }
             let underfull = leaf.is_underfull();
             drop(leaf);

@@ -60,10 +60,10 @@ impl Slot {
     }
 
     /// Whether it is more than one live version.
-    pub(super) fn is_unsettled(&self) -> bool {
+    pub(super) fn is_prunable(&self) -> bool {
         match self {
             Self::Plain { .. } => false,
-            Self::Rich { history, .. } => history.is_unsettled(),
+            Self::Rich { history, .. } => history.is_prunable(),
         }
     }
 
@@ -119,7 +119,7 @@ impl History {
         self.versions.len()
     }
 
-    pub(super) fn is_unsettled(&self) -> bool {
+    pub(super) fn is_prunable(&self) -> bool {
         self.versions.len() > 1 || self.newest().value.is_none()
     }
 

@@ -76,9 +76,9 @@ fn a_power_cut_leaves_none_the_old_or_the_new() {
 }
 
 /// The sync of a commit fails, and the process is started again. The disk may not have the content
-/// that it then reads; once it has settled it, every power cut finds it.
+/// that it then reads; once it has made it durable, every power cut finds it.
 #[test]
-fn what_was_settled_survives_the_failed_sync_before_it() {
+fn what_was_made_durable_survives_the_failed_sync_before_it() {
     for seed in 0..40 {
         let disk = SimulatedDisk::new(seed, Faults::none());
         let mut superblock = Superblock::create(&*disk, NAME, KIND, b"old").unwrap();
@@ -88,7 +88,7 @@ fn what_was_settled_survives_the_failed_sync_before_it() {
         disk.set_faults(Faults::none());
         let mut reopened = Superblock::open(&*disk, NAME, KIND).unwrap();
         let read = reopened.payload().to_vec();
-        reopened.settle_in(&*disk).unwrap();
+        reopened.make_durable_in(&*disk).unwrap();
         for image in 0..20 {
             let found = Superblock::open(&*disk.crash(image), NAME, KIND).unwrap();
             assert_eq!(found.payload(), read, "seed {seed}, image {image}");

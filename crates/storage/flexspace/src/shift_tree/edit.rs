@@ -79,7 +79,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         let changed = self.edit_child(index, offset, room, ledger, change);
         // Half a node may be small enough for the neighbour beyond it.
         let end = index + 2 + self.count().saturating_sub(count);
-        self.settle(index.saturating_sub(1)..end.min(self.count()), ledger);
+        self.merge_children(index.saturating_sub(1)..end.min(self.count()), ledger);
         changed
     }
 
@@ -105,7 +105,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
                 let is_smaller = child.count < count;
                 self.shift_later(index, changed.grown);
                 if is_smaller {
-                    self.settle(index..index + 1, ledger);
+                    self.merge_children(index..index + 1, ledger);
                 }
                 changed
             }
@@ -173,7 +173,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         assert!(leaf.count() > 0, "a change leaves entries in its leaf");
         self.shift_later(index, grown);
         if may_merge {
-            self.settle(index..index + 1, ledger);
+            self.merge_children(index..index + 1, ledger);
         }
         Changed { grown, result }
     }
@@ -225,7 +225,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         // The first entry of the leaf is known only now (N3).
         self.renew_pivot(alone);
         self.shift_later(alone, grown);
-        self.settle(index..(alone + 2).min(self.count()), ledger);
+        self.merge_children(index..(alone + 2).min(self.count()), ledger);
         Changed { grown, result }
     }
 

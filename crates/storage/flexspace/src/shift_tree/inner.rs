@@ -157,7 +157,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
 
     /// Restores T4 where the children `range` have shrunk or are new neighbours.
     #[cold]
-    pub(super) fn settle(&mut self, range: Range<usize>, ledger: &mut Ledger) {
+    pub(super) fn merge_children(&mut self, range: Range<usize>, ledger: &mut Ledger) {
         for index in (range.start.saturating_sub(1)..range.end).rev() {
             self.merge_child(index, ledger);
         }
@@ -170,7 +170,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         if let Children::Inners(slots) = &mut self.children {
             node_mut(&mut slots[index], ledger).merge_at(inside, side, ledger);
         }
-        self.settle(index..index + 1, ledger);
+        self.merge_children(index..index + 1, ledger);
     }
 
     /// Drops the children `range` with all below them.

@@ -20,7 +20,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
                 self.renew_pivot(first);
             }
             self.shift_from(first + 1, from.wrapping_sub(to));
-            self.settle(first..first + 1, ledger);
+            self.merge_children(first..first + 1, ledger);
             return;
         }
         if keeps_head {
@@ -36,7 +36,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         let seam = gone.start;
         self.drop_children(gone, ledger);
         self.shift_from(seam, from.wrapping_sub(to));
-        self.settle(seam.saturating_sub(1)..(seam + 1).min(self.count()), ledger);
+        self.merge_children(seam.saturating_sub(1)..(seam + 1).min(self.count()), ledger);
     }
 
     /// Child `index` begins with another entry: keys up to that one's are its neighbour's now.

@@ -1,6 +1,6 @@
 //! The beginning of a life: an opening only reads until the first change.
 //!
-//! 1. Settle the superblock, so that its content is durable whatever happened to its last write.
+//! 1. Make the superblock durable whatever happened to its last write.
 //! 2. Sync the files that will be written to, as the first sync after a failed one may do nothing.
 //! 3. Make a log of this life, store the tree, and commit the superblock: from here on changes are
 //!    taken. Then the older logs go.
@@ -95,7 +95,7 @@ impl Shared {
         }
         self.health.check_writable()?;
         let (device, geometry) = (&*self.device, self.data.geometry);
-        self.stop_unless_refused(checkpointer.settle(&self.ballast, device))?;
+        self.stop_unless_refused(checkpointer.make_durable(&self.ballast, device))?;
         if !is_planted(Planted::FoundUnsynced) {
             self.health.stop_on(self.data.file.sync(SyncKind::Data))?;
             self.health.stop_on(checkpointer.nodes.sync())?;
@@ -178,9 +178,9 @@ impl Shared {
 impl Checkpointer {
     /// Makes the superblock's content durable, and keeps its file open: a checkpoint must not lack
     /// a descriptor between a new log and the commit. Does nothing for a space that is being made.
-    fn settle(&mut self, ballast: &Ballast, device: &dyn Device) -> Result<(), Error> {
+    fn make_durable(&mut self, ballast: &Ballast, device: &dyn Device) -> Result<(), Error> {
         let Some(superblock) = &mut self.superblock else { return Ok(()) };
-        ballast.lend(Superblock::FILE_BYTES, || Ok(superblock.settle_in(device)?))?;
+        ballast.lend(Superblock::FILE_BYTES, || Ok(superblock.make_durable_in(device)?))?;
         Ok(superblock.hold_open(device)?)
     }
 

@@ -69,7 +69,7 @@ impl Verdict {
     pub(super) fn survived(&self, moment: &Known) -> Option<Known> {
         match *self {
             Self::Opened { last, shortened: false, .. } => {
-                Some(Known { noted: moment.noted, ..moment.settled(last) })
+                Some(Known { noted: moment.noted, ..moment.resolved(last) })
             }
             _ => None,
         }
@@ -79,11 +79,11 @@ impl Verdict {
 impl Known {
     /// Returns the same for a journal that was opened, and then holds everything up to `last` and
     /// nothing after it.
-    pub(super) fn settled(&self, last: u64) -> Self {
-        let mut settled = self.clone();
-        settled.records.retain(|record| record.seqno <= last);
-        settled.acknowledge(last.max(self.persisted));
-        settled
+    pub(super) fn resolved(&self, last: u64) -> Self {
+        let mut resolved = self.clone();
+        resolved.records.retain(|record| record.seqno <= last);
+        resolved.acknowledge(last.max(self.persisted));
+        resolved
     }
 
     /// Notes that everything up to `last` is there for good.

@@ -63,9 +63,9 @@ pub(super) fn drive(
     };
     let last = recovery.last.get();
     if last.max(known.persisted) < known.acknowledged && run.mode != Mode::Silent {
-        return Err(format!("{} was settled, now {last} is the last", known.acknowledged));
+        return Err(format!("{} was durable, now {last} is the last", known.acknowledged));
     }
-    let known = known.settled(last);
+    let known = known.resolved(last);
     course.moments.push((disk.operations(), known.clone()));
     let mut drive = Drive { run, disk, journal, known, course, failed: false };
     for _ in 0..steps {
@@ -178,7 +178,7 @@ impl Drive<'_> {
             return Err(format!("{promised} was flushed, the last one found is {last}"));
         }
         self.journal = journal;
-        self.known = self.known.settled(recovery.last.get());
+        self.known = self.known.resolved(recovery.last.get());
         self.note();
         Ok(true)
     }

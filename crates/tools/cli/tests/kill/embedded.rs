@@ -257,9 +257,9 @@ pub(crate) fn run(round: &Round, path: &Path, beside: &mut Beside) -> String {
             acknowledged[client] = acknowledged[client].max(number);
         }
         check_offline(path);
-        let settled = verify(&orders, &acknowledged);
-        unacknowledged += settled.iter().sum::<u64>() - acknowledged.iter().sum::<u64>();
-        acknowledged = settled;
+        let resolved = verify(&orders, &acknowledged);
+        unacknowledged += resolved.iter().sum::<u64>() - acknowledged.iter().sum::<u64>();
+        acknowledged = resolved;
     }
     let total: u64 = acknowledged.iter().sum();
     format!("{total} batches verified, {unacknowledged} of them not acknowledged")
@@ -331,7 +331,7 @@ fn verify(orders: &Orders, acknowledged: &[u64]) -> Vec<u64> {
         let first = orders.engines[0];
         assert!(*state == all[0], "a batch is in keyspace {first} and not in {engine}");
     }
-    let mut settled = Vec::new();
+    let mut resolved = Vec::new();
     for (client, script) in orders.scripts.iter().enumerate() {
         let number = all[0].get(&counter_key(script)).map_or(0, |bytes| number_in(bytes));
         assert!(
@@ -342,9 +342,9 @@ fn verify(orders: &Orders, acknowledged: &[u64]) -> Vec<u64> {
         let prefix = script.prefix();
         let own = |(key, _): &(&Vec<u8>, &Vec<u8>)| key.starts_with(prefix.as_bytes());
         let found = all[0].iter().filter(own).map(|(key, value)| (key.clone(), value.clone()));
-        script.settle(&found.collect(), number, number);
-        settled.push(number);
+        script.resolve(&found.collect(), number, number);
+        resolved.push(number);
     }
     db.close().unwrap();
-    settled
+    resolved
 }

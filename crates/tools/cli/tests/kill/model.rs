@@ -84,7 +84,7 @@ impl Script {
     /// # Panics
     /// If there is none: something acknowledged is lost, something older came back, or a later
     /// write is there without an earlier one.
-    pub(crate) fn settle(&self, found: &State, acknowledged: u64, sent: u64) -> u64 {
+    pub(crate) fn resolve(&self, found: &State, acknowledged: u64, sent: u64) -> u64 {
         let mut state = self.state(acknowledged);
         let mut number = acknowledged;
         while state != *found {

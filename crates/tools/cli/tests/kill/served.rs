@@ -98,11 +98,11 @@ pub(crate) fn run(round: &Round, path: &Path) -> String {
         for client in &clients {
             let found = read_all(&client.script, server.addr);
             let (acknowledged, sent) = (client.acknowledged.load(SeqCst), client.sent.load(SeqCst));
-            let settled = client.script.settle(&found, acknowledged, sent);
-            unacknowledged += settled - acknowledged;
+            let resolved = client.script.resolve(&found, acknowledged, sent);
+            unacknowledged += resolved - acknowledged;
             // The next life continues from the writes that survived.
-            client.sent.store(settled, SeqCst);
-            client.acknowledged.store(settled, SeqCst);
+            client.sent.store(resolved, SeqCst);
+            client.acknowledged.store(resolved, SeqCst);
         }
     }
     let total: u64 = clients.iter().map(|client| client.sent.load(SeqCst)).sum();

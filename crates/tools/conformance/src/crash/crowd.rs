@@ -26,7 +26,7 @@ struct Written {
     seqno: u64,
     steps: Vec<Step>,
     /// The disk's operation count after it was acknowledged at `Synced`.
-    settled_at: Option<u64>,
+    durable_at: Option<u64>,
 }
 
 /// Returns a batch over keys of one writer.
@@ -60,8 +60,8 @@ fn write(
             *draw.pick(&[Durability::Buffered, Durability::Flushed, Durability::Synced]);
         let steps = batch(writer, number, draw);
         let seqno = database.write(&steps, durability).map_err(|error| error.to_string())?;
-        let settled_at = (durability == Durability::Synced).then(|| disk.operations());
-        written.push(Written { seqno, steps, settled_at });
+        let durable_at = (durability == Durability::Synced).then(|| disk.operations());
+        written.push(Written { seqno, steps, durable_at });
     }
     Ok(written)
 }
@@ -101,15 +101,15 @@ pub(crate) fn crowd(fixture: &dyn Fixture, seed: u64) -> Result<(), String> {
     let mut replay = history.replay();
     for cut in cuts {
         replay.advance_to(cut);
-        let is_settled = |write: &&Written| write.settled_at.is_some_and(|at| at <= cut);
-        let settled = written.iter().filter(is_settled).map(|write| write.seqno).max();
-        let expected = Expected { model: &model, settled: settled.unwrap_or(0) };
+        let is_durable = |write: &&Written| write.durable_at.is_some_and(|at| at <= cut);
+        let durable = written.iter().filter(is_durable).map(|write| write.seqno).max();
+        let expected = Expected { model: &model, durable: durable.unwrap_or(0) };
         let image_seed = draw.below(usize::MAX) as u64;
         recover(fixture, &replay.crash(image_seed), &expected, &mut draw).map_err(|what| {
-            let settled = expected.settled;
+            let durable = expected.durable;
             format!(
-                "power cut at operation {cut} of {end} (image {image_seed}), write {settled} \
-                 settled: {what}"
+                "power cut at operation {cut} of {end} (image {image_seed}), write {durable} \
+                 durable: {what}"
             )
         })?;
     }

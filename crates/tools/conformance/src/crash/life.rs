@@ -24,26 +24,30 @@ const STORY_LINES: usize = 6;
 
 /// The acknowledgements of a life, by the disk's operations.
 pub(super) struct Life {
-    /// The operation count at which a write was known to be settled.
-    settlements: Vec<(u64, u64)>,
+    /// The operation count at which a write was known to be durable.
+    durable_writes: Vec<(u64, u64)>,
     story: Vec<(u64, String)>,
     pub(super) writes: u64,
     pub(super) simulated_ms: u64,
 }
 
 impl Life {
-    /// Opens the store on `disk` and uses it. `model` gets the writes; those up to `settled` are
+    /// Opens the store on `disk` and uses it. `model` gets the writes; those up to `durable` are
     /// acknowledged already.
     pub(super) fn live(
         fixture: &dyn Fixture,
         disk: &Arc<SimulatedDisk>,
         model: &mut Model,
-        settled: u64,
+        durable: u64,
         seed: u64,
     ) -> Result<Self, String> {
         let mut draw = Draw::new(seed, "life");
-        let mut life =
-            Self { settlements: vec![(0, settled)], story: Vec::new(), writes: 0, simulated_ms: 0 };
+        let mut life = Self {
+            durable_writes: vec![(0, durable)],
+            story: Vec::new(),
+            writes: 0,
+            simulated_ms: 0,
+        };
         disk.keep_history();
         let device: Arc<dyn Device> = disk.clone();
         let database = Database::open(fixture, &device, seed).map_err(|e| e.to_string())?;
@@ -91,16 +95,16 @@ impl Life {
             database.write(&steps, durability).map_err(|error| format!("write: {error}"))?;
             life.writes += 1;
             if durability == Durability::Synced {
-                life.settlements.push((disk.operations(), seqno));
+                life.durable_writes.push((disk.operations(), seqno));
             }
         }
         Ok(life)
     }
 
-    /// Returns the last write that was settled once the disk had done `operation`.
-    pub(super) fn settled_at(&self, operation: u64) -> u64 {
-        let after = self.settlements.partition_point(|(at, _)| *at <= operation);
-        self.settlements[..after].last().map_or(0, |(_, seqno)| *seqno)
+    /// Returns the last write that was durable once the disk had done `operation`.
+    pub(super) fn durable_at(&self, operation: u64) -> u64 {
+        let after = self.durable_writes.partition_point(|(at, _)| *at <= operation);
+        self.durable_writes[..after].last().map_or(0, |(_, seqno)| *seqno)
     }
 
     /// Returns the lines of the story around write `seqno`.

@@ -22,7 +22,7 @@ pub(super) struct Expected<'a> {
     /// Every write that was issued.
     pub(super) model: &'a Model,
     /// The last that was acknowledged as durable.
-    pub(super) settled: u64,
+    pub(super) durable: u64,
 }
 
 /// The state that was found.
@@ -43,7 +43,7 @@ pub(super) fn recover(
     draw: &mut Draw,
 ) -> Result<Recovered, String> {
     let mut disk = Arc::clone(disk);
-    let mut settled = expected.settled;
+    let mut durable = expected.durable;
     let mut crashes = 1;
     let cuts = if draw.once_in(2) { 0 } else { 1 + draw.below(CUTS_MAX) };
     for number in 1..=cuts {
@@ -52,11 +52,11 @@ pub(super) fn recover(
         let device: Arc<dyn Device> = disk.clone();
         let opened = catch(|| Ok(Database::open(fixture, &device, at)))?;
         match opened {
-            Ok(database) => match compare(&database, expected, settled) {
-                Ok(upto) => settled = upto,
+            Ok(database) => match compare(&database, expected, durable) {
+                Ok(upto) => durable = upto,
                 // An engine that reads from disk may meet the cut only now.
-                Err(_) if disk.operations() >= at && database.recovered >= settled => {
-                    settled = database.recovered;
+                Err(_) if disk.operations() >= at && database.recovered >= durable => {
+                    durable = database.recovered;
                 }
                 Err(error) => return Err(error),
             },
@@ -74,18 +74,18 @@ pub(super) fn recover(
     let opened = catch(|| Ok(Database::open(fixture, &device, 0)))?;
     let database =
         opened.map_err(|error| in_recovery(format!("the store does not open: {error}")))?;
-    let upto = compare(&database, expected, settled).map_err(in_recovery)?;
+    let upto = compare(&database, expected, durable).map_err(in_recovery)?;
     drop(database);
     database::check(fixture, &device).map_err(in_recovery)?;
     Ok(Recovered { disk, upto, crashes })
 }
 
-/// Checks that the state is that after one write, no older than the settled one. Returns that
+/// Checks that the state is that after one write, no older than the durable one. Returns that
 /// write: it was shown, so it may not be lost any more.
-fn compare(database: &Database, expected: &Expected<'_>, settled: u64) -> Result<u64, String> {
+fn compare(database: &Database, expected: &Expected<'_>, durable: u64) -> Result<u64, String> {
     let (upto, last) = (database.recovered, expected.model.last());
-    if upto < settled {
-        return Err(format!("recovered up to write {upto}, but {settled} was acknowledged"));
+    if upto < durable {
+        return Err(format!("recovered up to write {upto}, but {durable} was acknowledged"));
     }
     if upto > last {
         return Err(format!("recovered up to write {upto}, but only {last} were issued"));

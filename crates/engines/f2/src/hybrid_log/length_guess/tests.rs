@@ -1,4 +1,4 @@
-//! The value around which the guess settles.
+//! The value that the guess approaches.
 
 use super::{BYTES_MAX, LengthGuess};
 
@@ -11,7 +11,7 @@ fn too_short(lengths: impl Fn(usize) -> usize) -> (usize, usize) {
         guess.note(lengths(number));
         is_longer
     };
-    let _settled = (0..100).filter(|number| note(*number)).count();
+    let _unchecked = (0..100).filter(|number| note(*number)).count();
     ((100..1_100).filter(|number| note(*number)).count(), guess.get())
 }
 

@@ -181,8 +181,8 @@ impl Model {
         })
     }
 
-    /// Does what was queued: settling, flushes, compactions, and the drops and sweeps of range
-    /// deletes. There is one of these in a model.
+    /// Does what was queued: persisting range deletes, flushes, compactions, and the drops and
+    /// sweeps of range deletes. There is one of these in a model.
     fn worker(self: &Arc<Self>) -> JoinHandle<()> {
         self.does(|model| {
             for _ in 0..6 {
@@ -200,7 +200,7 @@ impl Model {
             let mut seen = [0; KEYS.len()];
             (0..KEYS.len()).for_each(|key| self.look(key, &mut seen[key]));
             self.look_at_all(&mut seen);
-            self.bench.settle();
+            self.bench.run_background();
         }
     }
 }
@@ -258,8 +258,8 @@ fn delete_beside_merge() {
     model.end(threads);
 }
 
-/// Two threads flush, and one of them also settles, concurrently with range deletes: each thread
-/// may know of the entries that the other one sweeps.
+/// Two threads flush, and one of them also persists range deletes, concurrently with range deletes:
+/// each thread may know of the entries that the other one sweeps.
 fn delete_beside_everything() {
     let model = Model::new(false);
     let threads = vec![

@@ -71,7 +71,7 @@ impl Leaf {
                 Slot::Rich { history, at: self.push_record(tail(suffix), &[]), key_len }
             }
         };
-        self.unsettled += u16::from(slot.is_unsettled());
+        self.unpruned += u16::from(slot.is_prunable());
         self.appended = if index == self.slots.len() { self.appended.saturating_add(1) } else { 0 };
         reserve(&mut self.heads, SLOTS_STEP);
         reserve(&mut self.slots, SLOTS_STEP);
@@ -87,11 +87,11 @@ impl Leaf {
             *stored = seqno;
             return self.set_plain_value(index, bytes);
         }
-        let settles = match &self.slots[index] {
+        let is_only_version = match &self.slots[index] {
             Slot::Plain { .. } => true,
             Slot::Rich { history, .. } => history.len() == 1,
         };
-        if settles {
+        if is_only_version {
             self.set_only_version(index, value, seqno);
         } else {
             let version = Version { seqno, value: Some(value.shared()) };
@@ -110,7 +110,7 @@ impl Leaf {
     pub(crate) fn remove(&mut self, index: usize) {
         self.heads.remove(index);
         let slot = self.slots.remove(index);
-        self.unsettled -= u16::from(slot.is_unsettled());
+        self.unpruned -= u16::from(slot.is_prunable());
         if let Slot::Rich { history, .. } = &slot {
             self.history_bytes -= history.memory();
         }
@@ -122,7 +122,7 @@ impl Leaf {
     /// Drops the versions of key `index` that no reader can see; a history of one small value
     /// becomes a plain slot again.
     pub(crate) fn prune(&mut self, index: usize, is_seen: &dyn Fn(u64, u64) -> bool) {
-        if !self.slots[index].is_unsettled() {
+        if !self.slots[index].is_prunable() {
             return;
         }
         self.edit_history(index, |history| history.prune(is_seen));
@@ -139,7 +139,7 @@ impl Leaf {
     /// Drops all versions that no reader can see, tombstones at or below `horizon` included.
     pub(crate) fn prune_all(&mut self, is_seen: &dyn Fn(u64, u64) -> bool, horizon: u64) {
         for index in (0..self.slots.len()).rev() {
-            if self.unsettled == 0 {
+            if self.unpruned == 0 {
                 return;
             }
             self.prune(index, is_seen);
@@ -187,7 +187,7 @@ impl Leaf {
         let old = &self.slots[index];
         let key_len = old.key_len() as u16;
         self.garbage += (suffix_tail.len() + old.heap_value_len()) as u32;
-        self.unsettled -= u16::from(old.is_unsettled());
+        self.unpruned -= u16::from(old.is_prunable());
         if let Slot::Rich { history, .. } = old {
             self.history_bytes -= history.memory();
         }
@@ -227,11 +227,11 @@ impl Leaf {
         let Slot::Rich { history, .. } = &mut self.slots[index] else {
             unreachable!("only rich slots have a history")
         };
-        let before = (history.memory(), history.is_unsettled());
+        let before = (history.memory(), history.is_prunable());
         edit(history);
-        let after = (history.memory(), history.is_unsettled());
+        let after = (history.memory(), history.is_prunable());
         self.history_bytes = self.history_bytes + after.0 - before.0;
-        self.unsettled = self.unsettled + u16::from(after.1) - u16::from(before.1);
+        self.unpruned = self.unpruned + u16::from(after.1) - u16::from(before.1);
     }
 
     /// Appends a record to the heap and gives its offset.

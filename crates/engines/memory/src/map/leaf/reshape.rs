@@ -75,7 +75,7 @@ impl Leaf {
         merged.slots.append(&mut rest.slots);
         merged.heap.append(&mut rest.heap);
         merged.history_bytes += rest.history_bytes;
-        merged.unsettled += rest.unsettled;
+        merged.unpruned += rest.unpruned;
         merged.applied = merged.applied.max(rest.applied);
         merged.revision = self.revision;
         merged.queued = self.queued;

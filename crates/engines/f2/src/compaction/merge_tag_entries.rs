@@ -1,11 +1,11 @@
-//! Settling a crowded tag: of each key that has become cold again and again all entries go but the
-//! newest.
+//! Merging the entries of a crowded tag: of each key that became cold several times, all entries
+//! but the newest are removed.
 //!
 //! Each time a key becomes cold it gets an entry in front of its older ones. Cold-to-cold
 //! compaction removes those, but it does not touch a log with few dead records. So keys that are
 //! written once a round, in a log of others that live, would fill their chunk.
 //!
-//! 1. A thread that puts an entry has its tag settled if the tag now has `CROWDED`
+//! 1. A thread that puts an entry merges the entries of its tag if the tag now has `CROWDED`
 //!    (`cold_index/apply`) entries, or a multiple of that.
 //! 2. The key of the newest record is read, and then the records behind it. The entries of records
 //!    with the same key are removed ([X2] of `docs/design/f2.md`): entries of one key are in the
@@ -27,7 +27,7 @@ use crate::cold::{Cold, WithRecord};
 use crate::cold_index::Change;
 use crate::position::Position;
 
-/// Tags that are settled together: one key of each is in memory.
+/// Tags whose entries are merged together: one key of each is in memory.
 const TAGS_AT_ONCE: usize = 16;
 /// Keys of a tag whose older entries are searched for, each in all entries that are left.
 const KEYS_MAX: usize = 16;
@@ -41,11 +41,11 @@ impl Cold {
     /// # Errors
     /// Damage of the cold index, with its place; the storage's. A damaged record is no error: it
     /// stays in its place.
-    pub(crate) fn settle_crowded(&self, crowded: &[Position], stop: &StopToken) -> Result<()> {
-        crowded.chunks(TAGS_AT_ONCE).try_for_each(|some| self.settle_tags(some, stop))
+    pub(crate) fn merge_tag_entries(&self, crowded: &[Position], stop: &StopToken) -> Result<()> {
+        crowded.chunks(TAGS_AT_ONCE).try_for_each(|some| self.merge_some(some, stop))
     }
 
-    fn settle_tags(&self, tags: &[Position], stop: &StopToken) -> Result<()> {
+    fn merge_some(&self, tags: &[Position], stop: &StopToken) -> Result<()> {
         // Records of each tag that no key was compared with yet, the newest first.
         let mut open: Vec<Vec<LogAddress>> = vec![Vec::new(); tags.len()];
         self.lookup(tags.iter().copied(), stop, &mut |number, addresses| {
