@@ -138,7 +138,7 @@ fn settings(engine: EngineKind) -> Option<Settings> {
 
 impl Work {
     /// Returns an empty database. The lower bits of `shape` say which keyspaces have a journal, the
-    /// others whether values may end and whether engines have settings.
+    /// others whether values may expire and whether engines have settings.
     pub fn new(shape: u8) -> Self {
         let (environment, clock) = Environment::simulated(u64::from(shape));
         let (options, device) = (options(environment), device::memory());

@@ -1,7 +1,7 @@
 //! FASTER's C++ store, as far as the benchmark needs it, made safe.
 //!
-//! [`Store::open`] opens one over a directory, [`Session`] is a thread's seat in it. Keys have 8
-//! bytes, values up to [`VALUE_BYTES_MAX`]. Nothing of it survives the process: no checkpoint is
+//! [`Store::open`] opens one over a directory, [`Session`] is the session of one thread. Keys have
+//! 8 bytes, values up to [`VALUE_BYTES_MAX`]. Nothing of it survives the process: no checkpoint is
 //! ever taken.
 #![expect(unsafe_code, reason = "calls C++; the declarations are in ffi.rs")]
 #![allow(non_camel_case_types, reason = "the names of the other side")]

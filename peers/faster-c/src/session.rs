@@ -1,4 +1,4 @@
-//! A thread's seat in a store.
+//! A thread's session in a store.
 
 use std::marker::PhantomData;
 
@@ -19,7 +19,7 @@ pub enum Begun {
     Full,
 }
 
-/// A seat. It belongs to the thread that took it: FASTER finds its state by the thread.
+/// A session. It belongs to the thread that took it: FASTER finds its state by the thread.
 pub struct Session<'a> {
     store: &'a Store,
     serial: u64,
@@ -32,7 +32,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Takes a seat for this thread, which must have none, for up to `depth` pending operations.
+    /// Takes a session for this thread, which must have none, for up to `depth` pending operations.
     pub fn new(store: &'a Store, depth: usize) -> Self {
         // SAFETY: the store is open.
         unsafe { ffi::shim_start(store.store) };
@@ -137,7 +137,7 @@ impl<'a> Session<'a> {
     /// operation is done, if any is pending.
     pub fn complete(&mut self, waits: bool) -> Vec<u64> {
         loop {
-            // SAFETY: the store is open, and this thread has its seat.
+            // SAFETY: the store is open, and this thread has its session.
             unsafe { ffi::shim_complete(self.store.store, false) };
             let many = &self.many;
             let (done, pending) =
@@ -153,7 +153,7 @@ impl<'a> Session<'a> {
     fn next(&mut self) -> u64 {
         self.serial += 1;
         if self.serial.is_multiple_of(REFRESH_EVERY) {
-            // SAFETY: the store is open, and this thread has its seat.
+            // SAFETY: the store is open, and this thread has its session.
             unsafe { ffi::shim_refresh(self.store.store) };
         }
         self.serial
@@ -161,7 +161,7 @@ impl<'a> Session<'a> {
 
     fn wait(&mut self) {
         while !self.one.is_done() {
-            // SAFETY: the store is open, and this thread has its seat.
+            // SAFETY: the store is open, and this thread has its session.
             unsafe { ffi::shim_complete(self.store.store, false) };
         }
     }
@@ -181,8 +181,8 @@ impl<'a> Session<'a> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        // SAFETY: the store is open, and this thread has its seat. It waits for pending operations,
-        // so no slot is used any more when it returns.
+        // SAFETY: the store is open, and this thread has its session. It waits for pending
+        // operations, so no slot is used any more when it returns.
         unsafe { ffi::shim_stop(self.store.store) };
     }
 }

@@ -48,7 +48,7 @@ impl Store for Faster {
     }
 }
 
-/// A thread's seat, taken by the first operation: that runs on the thread that all others do.
+/// A thread's session, taken by the first operation: that runs on the thread that all others do.
 struct FasterSession<'a> {
     store: &'a faster_c::Store,
     session: Option<faster_c::Session<'a>>,
@@ -66,7 +66,7 @@ impl Session for FasterSession<'_> {
     }
 
     fn overlap(&mut self, depth: usize) -> Result<bool, StoreError> {
-        // One thread has one seat.
+        // One thread has one session.
         self.session = None;
         self.session = Some(faster_c::Session::new(self.store, depth));
         Ok(true)

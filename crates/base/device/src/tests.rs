@@ -26,7 +26,7 @@ macro_rules! suite {
                 a_link_replaces_nothing, a_removed_file_stays_readable,
                 remove_dir_removes_all, sync_dir_counts_and_wants_a_directory,
                 a_lock_excludes_a_second_handle, a_subdevice_is_a_directory_of_its_device,
-                a_directory_is_no_file, space_is_told,
+                a_directory_is_no_file, space_is_reported,
             ]);
             crate::tests::suite!(@checks $make, bytes: [
                 what_was_written_is_read, reads_past_the_end_fail, writes_past_the_end_leave_zeros,

@@ -6,11 +6,11 @@ use thermocline_sync::epoch::Epochs;
 fn protection(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("epoch");
     let epochs = Epochs::new();
-    let seat = epochs.join();
-    group.bench_function("protect_release/seat", |b| b.iter(|| drop(seat.protect())));
-    group.bench_function("protect_release/no_seat", |b| b.iter(|| drop(epochs.protect())));
+    let participant = epochs.join();
+    group.bench_function("protect_release/participant", |b| b.iter(|| drop(participant.protect())));
+    group.bench_function("protect_release/no_participant", |b| b.iter(|| drop(epochs.protect())));
     {
-        let mut guard = seat.protect();
+        let mut guard = participant.protect();
         group.bench_function("refresh/same_epoch", |b| b.iter(|| guard.refresh()));
         group.bench_function("refresh/bump_each_time", |b| {
             b.iter(|| {
@@ -18,7 +18,7 @@ fn protection(criterion: &mut Criterion) {
                 guard.refresh();
             });
         });
-        group.bench_function("protect_release/nested", |b| b.iter(|| drop(seat.protect())));
+        group.bench_function("protect_release/nested", |b| b.iter(|| drop(participant.protect())));
     }
     group.bench_function("bump_with/nobody_protected", |b| b.iter(|| epochs.bump_with(|| {})));
     group.finish();

@@ -148,19 +148,19 @@ impl Epochs {
         }))
     }
 
-    /// Returns a seat for a thread that will be protected again and again; dropping the seat frees
+    /// Returns a participant for a thread that will be protected repeatedly; dropping it frees
     /// it. Any number of threads may join at any time.
     pub fn join(&self) -> Participant {
         let (block, index) = Block::claim(&self.0.slots, slots::IDLE);
         Participant::new(self.clone(), block.clone(), index)
     }
 
-    /// Protects the calling thread once, without a seat: one more compare-and-swap than
+    /// Protects the calling thread once, without a participant: one more compare-and-swap than
     /// [`Participant::protect`].
     pub fn protect(&self) -> Guard<'_> {
         let (block, index) = Block::claim(&self.0.slots, slots::protected(self.newest()));
         self.fence_after_entering();
-        Guard::unseated(self, block.slot(index))
+        Guard::without_participant(self, block.slot(index))
     }
 
     /// Begins a new epoch, and runs `action` once every thread that is protected in an older one

@@ -48,11 +48,11 @@ fn pages_outlive_their_readers() {
         }
         let running = || done.load(Ordering::Relaxed) < WRITERS;
         scope.spawn(move || {
-            let seat = epochs.join();
+            let participant = epochs.join();
             while running() {
-                let mut guard = seat.protect();
+                let mut guard = participant.protect();
                 for _ in 0..50 {
-                    assert!(look(), "a page was taken away under a seated reader");
+                    assert!(look(), "a page was taken away under a reader with a participant");
                     guard.refresh();
                 }
             }
@@ -60,7 +60,7 @@ fn pages_outlive_their_readers() {
         scope.spawn(move || {
             while running() {
                 let _guard = epochs.protect();
-                assert!(look(), "a page was taken away under a reader without a seat");
+                assert!(look(), "a page was taken away under a reader without a participant");
             }
         });
     });
@@ -96,10 +96,10 @@ fn only_older_epochs_hold_an_action_back() {
 #[test]
 fn a_nested_guard_moves_only_when_it_is_alone() {
     let epochs = Epochs::new();
-    let seat = epochs.join();
+    let participant = epochs.join();
     let runs = Arc::default();
-    let mut outer = seat.protect();
-    let mut inner = seat.protect();
+    let mut outer = participant.protect();
+    let mut inner = participant.protect();
     epochs.bump_with(count(&runs));
     inner.refresh();
     drop(inner);
@@ -107,7 +107,7 @@ fn a_nested_guard_moves_only_when_it_is_alone() {
     outer.refresh();
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     // Guards need not be dropped in the order they were made in.
-    let last = seat.protect();
+    let last = participant.protect();
     epochs.bump_with(count(&runs));
     drop(outer);
     assert_eq!(runs.load(Ordering::SeqCst), 1);
@@ -159,28 +159,28 @@ fn an_action_may_use_the_framework() {
 }
 
 #[test]
-fn a_leaked_guard_ends_with_its_seat() {
+fn a_leaked_guard_ends_with_its_participant() {
     let epochs = Epochs::new();
-    let seat = epochs.join();
+    let participant = epochs.join();
     let runs = Arc::default();
-    std::mem::forget(seat.protect());
+    std::mem::forget(participant.protect());
     epochs.bump_with(count(&runs));
     assert_eq!(runs.load(Ordering::SeqCst), 0);
-    drop(seat);
+    drop(participant);
     assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
 
 #[test]
-fn seats_are_used_again_by_threads_that_come_and_go() {
+fn participants_are_used_again_by_threads_that_come_and_go() {
     let epochs = Epochs::new();
     let runs = Arc::default();
     for _ in 0..20 {
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let seat = epochs.join();
+                    let participant = epochs.join();
                     for _ in 0..50 {
-                        let mut guard = seat.protect();
+                        let mut guard = participant.protect();
                         epochs.bump_with(count(&runs));
                         guard.refresh();
                     }

@@ -77,7 +77,7 @@ impl Page {
     }
 }
 
-/// A reader without a seat, concurrent with a bump.
+/// A reader without a participant, concurrent with a bump.
 pub(crate) fn protect_against_bump() {
     let (epochs, page) = (Epochs::new(), Page::new());
     let reader = {
@@ -95,9 +95,9 @@ pub(crate) fn leaving_and_coming_back() {
     let reader = {
         let (epochs, page) = (epochs.clone(), page.clone());
         spawn(move || {
-            let seat = epochs.join();
-            page.look(&seat.protect());
-            page.look(&seat.protect());
+            let participant = epochs.join();
+            page.look(&participant.protect());
+            page.look(&participant.protect());
         })
     };
     page.retire(&epochs);
@@ -111,11 +111,11 @@ pub(crate) fn refreshing_and_nesting() {
     let reader = {
         let (epochs, page) = (epochs.clone(), page.clone());
         spawn(move || {
-            let seat = epochs.join();
-            let mut outer = seat.protect();
+            let participant = epochs.join();
+            let mut outer = participant.protect();
             let found = !page.unlinked.load(Ordering::Relaxed);
             {
-                let mut inner = seat.protect();
+                let mut inner = participant.protect();
                 inner.refresh();
             }
             if found {
@@ -137,8 +137,8 @@ pub(crate) fn threads_come_and_go() {
     let readers = [(); 2].map(|()| {
         let (epochs, page) = (epochs.clone(), page.clone());
         spawn(move || {
-            let seat = epochs.join();
-            page.look(&seat.protect());
+            let participant = epochs.join();
+            page.look(&participant.protect());
         })
     });
     page.retire(&epochs);

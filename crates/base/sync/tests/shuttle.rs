@@ -66,7 +66,7 @@ fn with_an_unbounded_horizon() {
 
 /// Shuttle sees no missing fence.
 #[test]
-fn what_a_model_does_not_find_is_told() {
+fn what_a_model_does_not_find_is_reported() {
     must_fail("finding it", "NoFenceInScan was not found", || {
         finds(Planted::NoFenceInScan, "", models::two_bumps);
     });

@@ -107,12 +107,12 @@ impl Group {
         self.runner.state.lock().group(self.id).unfinished
     }
 
-    /// From now on `told` is called with each panic of a task of this group, by the thread on which
-    /// the task ran, before [`Group::stop`] returns. It should not keep the group's owner from
-    /// being dropped.
-    pub fn on_panic(&self, told: impl Fn(&TaskPanic) + Send + Sync + 'static) {
-        let told = OnPanic(Arc::new(told));
-        self.runner.state.lock().group(self.id).on_panic = Some(told);
+    /// From now on `report` is called with each panic of a task of this group, by the thread on
+    /// which the task ran, before [`Group::stop`] returns. It should not keep the group's owner
+    /// from being dropped.
+    pub fn on_panic(&self, report: impl Fn(&TaskPanic) + Send + Sync + 'static) {
+        let report = OnPanic(Arc::new(report));
+        self.runner.state.lock().group(self.id).on_panic = Some(report);
     }
 
     /// The first panic of a task of this group, if there ever was one.

@@ -67,7 +67,7 @@ fn a_seed_is_a_schedule() {
 }
 
 #[test]
-fn nothing_runs_until_told() {
+fn nothing_runs_until_run() {
     let (env, clock) = Environment::simulated(1);
     let (pool, crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
     let group = pool.group("keyspace");
@@ -134,7 +134,7 @@ fn a_wait_cranks_the_pool() {
 
 #[test]
 #[should_panic(expected = "a wait for which no task is left to run")]
-fn a_wait_that_would_never_end_is_told() {
+fn a_wait_that_would_never_end_is_reported() {
     let (env, _clock) = Environment::simulated(1);
     let (pool, _crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
     let _ = pool.group("keyspace").wait_until(|| false);

@@ -297,7 +297,7 @@ fn the_last_handle_stops_the_pool_even_from_its_own_thread() {
 }
 
 #[test]
-fn a_task_that_stops_its_own_group_is_told() {
+fn a_task_that_stops_its_own_group_is_reported() {
     let (pool, _) = pool(1);
     let group = Arc::new(pool.group("keyspace"));
     let own = group.clone();

@@ -35,7 +35,7 @@ const WAYS: [(&str, Way); 3] =
     [("session", Bench::session), ("multi_get", Bench::multi_get), ("futures", Bench::futures)];
 
 /// On a session, and as futures.
-const UPDATES: [Way; 2] = [Bench::seat_updates, Bench::future_updates];
+const UPDATES: [Way; 2] = [Bench::session_updates, Bench::future_updates];
 
 /// One turn of gets or updates, chosen by a seed.
 type Way = fn(&Bench, u64) -> Turn;
@@ -83,7 +83,7 @@ impl Bench {
     }
 
     /// Prints the memory that a key of the cold log takes: the directory of its index.
-    fn tell_memory(&self) {
+    fn print_memory(&self) {
         let detail = self.keyspace.stats().unwrap().detail;
         let figure = |name| detail.iter().find(|(known, _)| *known == name).unwrap().1;
         let (bytes, keys) = (figure("cold_index_directory_bytes"), figure("cold_index_entries"));
@@ -172,7 +172,7 @@ impl Bench {
         })
     }
 
-    fn seat_updates(&self, round: u64) -> Turn {
+    fn session_updates(&self, round: u64) -> Turn {
         let mut next = self.keys(round, "session updates");
         let mut session = self.keyspace.session(self.depth).unwrap();
         self.turn(|is_end| {
@@ -304,7 +304,7 @@ fn main() {
     let (keys, depth, rounds) = (number(1, 5_000_000), number(2, 128) as usize, number(3, 5));
     let bench = Bench::open(dir, keys, depth, number(4, 3));
     bench.load();
-    bench.tell_memory();
+    bench.print_memory();
     println!("{keys} keys, depth {depth}; gets/s, reads/s, and these by the reads/s of fio");
     let mut ratios = WAYS.map(|_| Vec::new());
     for round in 0..rounds {

@@ -41,7 +41,7 @@ enum What {
         key: Vec<u8>,
         value: Vec<u8>,
     },
-    /// A put of a value with an end, which only a keyspace of such values takes.
+    /// A put of a value with an expiry, which only a keyspace of such values takes.
     PutUntil {
         key: Vec<u8>,
         value: Vec<u8>,

@@ -32,7 +32,7 @@ const FORMAT: Format = Format::new(*b"THERMOCL", VERSION, 0);
 pub(crate) const VERSION: u16 = 5;
 /// Journaled flag of a keyspace.
 const FLAG_JOURNALED: u8 = 1;
-/// Flag of a keyspace whose values may end.
+/// Flag of a keyspace whose values may expire.
 const FLAG_EXPIRING: u8 = 2;
 /// From this version on an entry has the bytes of memory for its engine.
 const VERSION_OF_MEMORY: u16 = 2;

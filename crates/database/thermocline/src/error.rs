@@ -80,7 +80,7 @@ pub enum Error {
     /// No memory is left for a keyspace that is to be made.
     #[error(
         "{left} bytes of memory are left, a keyspace of engine {engine} wants {needed}: open the \
-             database again, which shares memory out anew, with more of it if need be"
+             database again, which shares memory out again, with more of it if need be"
     )]
     NoMemoryLeft {
         /// The engine that was to store it.
@@ -155,7 +155,7 @@ pub enum Error {
     },
     /// The keyspace exists with other options.
     #[error(
-        "keyspace {name:?} exists with engine {engine}, journaled: {journaled}, values that end: \
+        "keyspace {name:?} exists with engine {engine}, journaled: {journaled}, values that expire: \
              {expiring}; it cannot be opened with other options"
     )]
     KeyspaceExists {
@@ -165,7 +165,7 @@ pub enum Error {
         engine: EngineKind,
         /// Whether it is journaled.
         journaled: bool,
-        /// Whether its values may end.
+        /// Whether its values may expire.
         expiring: bool,
     },
     /// Settings of another engine than the keyspace's ([`crate::KeyspaceOptions::settings`]).
@@ -236,10 +236,10 @@ pub enum Error {
         /// The operator's reason.
         why: String,
     },
-    /// The keyspace was made without values that end ([`crate::KeyspaceOptions::expiring`]): its
+    /// The keyspace was made without values that expire ([`crate::KeyspaceOptions::expiring`]): its
     /// pairs would have to be copied to another keyspace.
     #[error(
-        "keyspace {keyspace:?} was made without values that end, and that stays: only one that is made with them \
+        "keyspace {keyspace:?} was made without values that expire, and that stays: only one that is made with them \
              takes an end"
     )]
     NotExpiring {
@@ -273,7 +273,7 @@ pub enum Error {
     /// Another writer has written a key that the transaction read; none of its writes was made.
     #[error(
         "key \"{}\" of keyspace {keyspace:?} was written by somebody else after the transaction \
-             had read it; nothing was written, begin it anew", key.escape_ascii()
+             had read it; nothing was written, begin it again", key.escape_ascii()
     )]
     Conflict {
         /// The key's keyspace.
@@ -286,7 +286,7 @@ pub enum Error {
     /// made while it was open; none of its own writes was made.
     #[error(
         "the transaction was open too long: more was written meanwhile than is remembered, so \
-             what it read in keyspace {keyspace:?} cannot be verified; nothing was written, begin it anew"
+             what it read in keyspace {keyspace:?} cannot be verified; nothing was written, begin it again"
     )]
     TransactionTooOld {
         /// The keyspace that the transaction had read.

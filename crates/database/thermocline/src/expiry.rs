@@ -1,20 +1,20 @@
-//! Values that end: a keyspace whose values may carry the moment up to which they are there.
+//! Values that expire: a keyspace whose values may carry the moment up to which they are there.
 //!
-//! 1. The options of a new keyspace say whether its values may end
+//! 1. The options of a new keyspace say whether its values may expire
 //!    ([`crate::KeyspaceOptions::expiring`]). Only then is there a trailer behind each value
 //!    ([`format`]), with the moment or without.
 //! 2. *Writes* put the trailer on before anything is journaled, so that replay needs no clock. A
 //!    value that has already ended is written as a delete.
-//! 3. *Reads* take it off, and pass over ended values ([`reads`]). They do neither for a handle
+//! 3. *Reads* take it off, and pass over expired values ([`reads`]). They do neither for a handle
 //!    that shows values in their stored form ([`crate::Keyspace::raw`]).
-//! 4. *Read-modify-writes* see ended values as absent. They keep the end of others, unless they set
-//!    another one ([`operators`]).
+//! 4. *Read-modify-writes* see expired values as absent. They keep the end of others, unless they
+//!    set another one ([`operators`]).
 //! 5. *The expiry sweep* walks over such keyspaces in the background. It deletes expired values,
 //!    each key by an atomic update that checks again ([`sweep`]).
 //!
 //! # Invariants
 //! - E1. The clock is read once for a call, before the engine is called, or while no other writer
-//!   can write the key. A value that is passed over had ended when it was read, so that no read
+//!   can write the key. A value that is passed over had expired when it was read, so that no read
 //!   misses a key whose value was renewed in time. A view of one moment (scans, snapshots,
 //!   transactions) has one reading of the clock for all of it.
 //! - E2. Stored and recovered values do not depend on the clock; only the values that reads show

@@ -182,7 +182,7 @@ pub(crate) struct KeyspaceInstance {
     pub(crate) journaled: bool,
     /// The engine, which has values in their stored form: reads for users are in [`crate::expiry`].
     pub(crate) engine: Box<dyn Engine>,
-    /// Counts of their ends, if values may end.
+    /// Counts of their expiries, if values may expire.
     pub(crate) expiry: Option<Expiry>,
     /// Counts of the bytes that updates write.
     pub(crate) updates: Updates,

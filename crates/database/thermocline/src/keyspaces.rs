@@ -158,8 +158,8 @@ impl Inner {
     ///
     /// # Errors
     /// [`Error::OtherMergeOperator`].
-    fn name_merge(&self, entry: &KeyspaceEntry, told: Option<MergeName>) -> Result<()> {
-        let Some(asked) = told else { return Ok(()) };
+    fn name_merge(&self, entry: &KeyspaceEntry, given: Option<MergeName>) -> Result<()> {
+        let Some(asked) = given else { return Ok(()) };
         let is_stored = || match entry.merge() {
             Some(stored) if stored != asked => {
                 let keyspace = entry.name.clone();
@@ -259,8 +259,8 @@ impl Inner {
         self.check_open()?;
         // A new engine takes little room, and the old one frees all that it has.
         let old = match self.factory.barrier.room() {
-            Some(room) => room.spend_on_clear(|| self.begin_anew(entry))?,
-            None => self.begin_anew(entry)?,
+            Some(room) => room.spend_on_clear(|| self.replace_instance(entry))?,
+            None => self.replace_instance(entry)?,
         };
         // As of a keyspace that is dropped.
         drop(old);
@@ -268,7 +268,7 @@ impl Inner {
     }
 
     /// Fills the entry with a new, empty engine, and returns the previous instance.
-    fn begin_anew(&self, entry: &KeyspaceEntry) -> Result<Arc<KeyspaceInstance>> {
+    fn replace_instance(&self, entry: &KeyspaceEntry) -> Result<Arc<KeyspaceInstance>> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
         let share = entry.current()?.share.clone();

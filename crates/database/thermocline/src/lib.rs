@@ -36,7 +36,7 @@
 //! any keys of any keyspaces, and commits if no other writer has changed them. Transactions are
 //! serializable with each other and with every other write.
 //!
-//! # Values that end
+//! # Values that expire
 //! In a keyspace that is made for it ([`KeyspaceOptions::expiring`]) a value may have an end
 //! ([`Keyspace::put_with_expiry`], [`Keyspace::put_with_ttl`]), from which on no read shows it.
 //!
@@ -91,7 +91,7 @@ struct FromFjall;
 #[doc = include_str!("../../../../README.md")]
 struct Readme;
 
-/// The example of the page about values that end.
+/// The example of the page about values that expire.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/expiry.md")]
 struct ExpiryPage;

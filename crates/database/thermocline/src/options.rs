@@ -66,9 +66,9 @@ pub struct Options {
     ///   damaged, or while flushes fail.
     pub journal_bytes: u64,
     /// Interval at which a background thread searches for ended values and removes them, in
-    /// keyspaces whose values may end. With `None` there is no such thread: ended values take space
-    /// until [`crate::Keyspace::remove_expired`], and are not shown either. The thread takes about
-    /// a 20th of a core, and a quarter while it finds many. Default 100 ms, at least 1 ms.
+    /// keyspaces whose values may expire. With `None` there is no such thread: expired values take
+    /// space until [`crate::Keyspace::remove_expired`], and are not shown either. The thread takes
+    /// about a 20th of a core, and a quarter while it finds many. Default 100 ms, at least 1 ms.
     pub expiry_sweep_interval: Option<Duration>,
     /// Settings of engines, which hold for all keyspaces of the engine, unless a keyspace has its
     /// own ([`KeyspaceOptions::settings`]). An engine's own options become such settings; a field
@@ -148,9 +148,9 @@ pub struct KeyspaceOptions {
     /// Default `None`, and 0 means the same: a share of the free memory, three quarters of it for
     /// the first keyspace, so that others can be made.
     pub memory_bytes: Option<u64>,
-    /// Whether its values may end ([`crate::Keyspace::put_with_expiry`]). Then each takes one byte
-    /// more, or nine with an end, and its maximum length is less by these bytes. A read of it costs
-    /// a look at the clock. Kept with the keyspace. Default false.
+    /// Whether its values may expire ([`crate::Keyspace::put_with_expiry`]). Then each takes one
+    /// byte more, or nine with an expiry, and its maximum length is less by these bytes. A read of
+    /// it costs a look at the clock. Kept with the keyspace. Default false.
     pub expiring: bool,
     /// The name of the operator that its values are merged by ([`crate::Keyspace::merge`]). It must
     /// be one of [`Options::merge_operators`]. Kept with the keyspace, and never changed once it

@@ -335,20 +335,20 @@ impl Session {
         Ok(self.reads.ring(bell)?)
     }
 
-    /// Continues pending operations, and calls `told` for each that is complete. If it `waits`, it
-    /// does not return before there was one, if any is pending. Returns the number of calls.
+    /// Continues pending operations, and calls `on_done` for each that is complete. If it `waits`,
+    /// it does not return before there was one, if any is pending. Returns the number of calls.
     ///
     /// # Errors
     /// [`Error::Forked`]. A failure of one operation is reported for that one alone, and a failure
     /// of the device's queue for each operation that it concerns; the next operation makes another
     /// queue. A read-modify-write that failed has changed nothing, unless the journal failed.
-    pub fn complete(&mut self, waits: bool, told: &mut OnDone<'_>) -> Result<usize> {
+    pub fn complete(&mut self, waits: bool, on_done: &mut OnDone<'_>) -> Result<usize> {
         self.target.inner.check_process()?;
         // Work that a panic has left [T3].
-        let mut count = self.restart(told);
+        let mut count = self.restart(on_done);
         loop {
-            count += self.complete_reads(waits && count == 0, told);
-            count += self.restart(told);
+            count += self.complete_reads(waits && count == 0, on_done);
+            count += self.restart(on_done);
             if !waits || count > 0 || self.pending() == 0 {
                 return Ok(count);
             }
@@ -377,8 +377,9 @@ impl Session {
         }
     }
 
-    /// Completes lookups, and continues with their values. Returns the number of calls of `told`.
-    fn complete_reads(&mut self, waits: bool, told: &mut OnDone<'_>) -> usize {
+    /// Completes lookups, and continues with their values. Returns the number of calls of
+    /// `on_done`.
+    fn complete_reads(&mut self, waits: bool, on_done: &mut OnDone<'_>) -> usize {
         let Self { target, reads, overtaken, cleared, over, .. } = self;
         let target = &*target;
         let Target { inner, entry, .. } = target;
@@ -409,12 +410,12 @@ impl Session {
                         Some(moment) => moment.show(stored),
                         None => Ok(stored),
                     });
-                    told(tag, shown.map(Completed::Value).map_err(Error::from));
+                    on_done(tag, shown.map(Completed::Value).map_err(Error::from));
                 }
                 Purpose::Old { tag } => {
                     count += 1;
                     let looked = |value| Completed::Old(ReadForUpdate { target, old: old(value) });
-                    told(tag, value.map(looked).map_err(Error::from));
+                    on_done(tag, value.map(looked).map_err(Error::from));
                 }
                 Purpose::Update(mut update) => {
                     let (form, operator) = (update.form, &mut *update.operator);
@@ -433,8 +434,8 @@ impl Session {
     }
 
     /// Begins operations again if they must, and reports complete operations. Returns the number of
-    /// calls of `told`.
-    fn restart(&mut self, told: &mut OnDone<'_>) -> usize {
+    /// calls of `on_done`.
+    fn restart(&mut self, on_done: &mut OnDone<'_>) -> usize {
         let mut count = 0;
         while let Some((tag, key)) = self.cleared.pop_front() {
             let mut value = Vec::new();
@@ -452,7 +453,7 @@ impl Session {
             };
             count += 1;
             let value = outcome.map(|is_found| Completed::Value(is_found.then_some(&value)));
-            told(tag, value);
+            on_done(tag, value);
         }
         // Memory knows most of the values.
         while let Some((key, update)) = self.overtaken.pop_front() {
@@ -468,11 +469,11 @@ impl Session {
             };
             self.over.push_back((tag, outcome));
         }
-        count + self.tell_over(told)
+        count + self.report_completed(on_done)
     }
 
     /// Waits for the durability of the read-modify-writes that are complete, and reports them.
-    fn tell_over(&mut self, told: &mut OnDone<'_>) -> usize {
+    fn report_completed(&mut self, on_done: &mut OnDone<'_>) -> usize {
         let Target { inner, entry, durability, .. } = &self.target;
         let numbers = self.over.iter().filter_map(|(_, outcome)| *outcome.as_ref().ok()?);
         let durable = inner.wait_rmw_durable(entry, numbers.max(), *durability);
@@ -482,7 +483,7 @@ impl Session {
                 Err(error) if matches!(outcome, Ok(Some(_))) => Err(error.clone()),
                 _ => outcome,
             };
-            told(tag, outcome.map(Completed::Updated));
+            on_done(tag, outcome.map(Completed::Updated));
             count += 1;
         }
         count

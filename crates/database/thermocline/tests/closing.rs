@@ -91,7 +91,7 @@ fn a_close_with_little_journal_flushes_nothing() {
 
 /// An engine that rewrites all its data for a flush does not do so for less journal than that.
 #[test]
-fn a_close_does_not_write_much_data_anew_for_less_journal() {
+fn a_close_does_not_rewrite_much_data_for_less_journal() {
     let device = device::memory();
     let engines = &[EngineKind::Memory];
     let db = open(&device);

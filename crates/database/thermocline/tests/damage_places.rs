@@ -88,7 +88,7 @@ fn must_name(engine: EngineKind, call: &str, mut each: impl FnMut(u32) -> Result
     assert_eq!(damage.file.matches("keyspaces/").count(), 1, "{engine}: {call}: {error}");
 }
 
-fn on_a_seat(space: &Keyspace, number: u32) -> Result<(), Error> {
+fn in_session(space: &Keyspace, number: u32) -> Result<(), Error> {
     let mut session = space.session(1)?;
     if session.begin_get(0, &key(number), &mut Vec::new())? != SessionGet::Pending {
         return Ok(());
@@ -107,7 +107,7 @@ fn every_call_names_the_file(engine: EngineKind) {
     must_name(engine, "get", |number| space.get(&key(number)).map(drop));
     must_name(engine, "multi_get", |number| space.multi_get(&[&key(number)]).map(drop));
     must_name(engine, "get_async", |number| block_on(space.get_async(&key(number))).map(drop));
-    must_name(engine, "session", |number| on_a_seat(&space, number));
+    must_name(engine, "session", |number| in_session(&space, number));
     must_name(engine, "walk", |_| space.walk(None, |_, _| ControlFlow::Continue(())));
     must_name(engine, "rmw", |number| space.rmw(&key(number), |_| Change::Keep).map(drop));
     let transaction = db.begin().unwrap();

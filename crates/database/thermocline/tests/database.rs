@@ -807,7 +807,7 @@ fn a_clearing_beside_a_close_leaves_the_journal_of_others() {
 }
 
 #[test]
-fn the_age_of_the_oldest_snapshot_is_told() {
+fn the_age_of_the_oldest_snapshot_is_reported() {
     let (environment, clock) = thermocline::Environment::simulated(1);
     let options = Options { environment, background_threads: 1, ..Options::default() };
     let db = Db::open_on(device::memory(), "db", options).unwrap();

@@ -159,7 +159,7 @@ impl Run {
 }
 
 #[test]
-fn every_acknowledged_update_on_a_seat_outlives_a_power_cut() {
+fn every_acknowledged_update_in_a_session_outlives_a_power_cut() {
     let setting = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let first: u64 = setting("THERMOCLINE_SEED").unwrap_or(1);
     let cases: u64 = setting("THERMOCLINE_CASES").unwrap_or(1);

@@ -269,7 +269,7 @@ fn what_an_operator_refuses_to_change_or_cannot_is_told_so() {
 }
 
 #[test]
-fn a_seat_that_is_dropped_has_changed_nothing() {
+fn a_session_that_is_dropped_has_changed_nothing() {
     for journaled in [false, true] {
         let (db, space) = filled(journaled);
         let alive = Arc::new(());
@@ -299,7 +299,7 @@ fn a_seat_that_is_dropped_has_changed_nothing() {
 }
 
 #[test]
-fn whoever_is_pending_when_the_database_closes_is_told_so() {
+fn a_pending_update_fails_when_the_database_closes() {
     for journaled in [false, true] {
         let device = device::memory();
         let (db, space) = open_on(&device, options(), journaled);
@@ -452,7 +452,7 @@ fn no_value_is_updated_twice_beside_all_other_writers() {
                 .map(|thread| {
                     let (db, space, versions, seen) = (&db, &space, &versions, &seen);
                     scope.spawn(move || {
-                        let saw = update_on_a_seat(db, space, versions, thread);
+                        let saw = update_in_session(db, space, versions, thread);
                         seen.lock().unwrap().extend(saw);
                     })
                 })
@@ -492,7 +492,7 @@ fn compactions(space: &Keyspace) -> u64 {
 }
 
 /// Returns the values that its updates have replaced.
-fn update_on_a_seat(db: &Db, space: &Keyspace, versions: &AtomicU64, thread: u64) -> Vec<u64> {
+fn update_in_session(db: &Db, space: &Keyspace, versions: &AtomicU64, thread: u64) -> Vec<u64> {
     let mut session = space.session(24).unwrap();
     let mut saw: Vec<Arc<AtomicU64>> = Vec::new();
     let mut told = 0;
@@ -571,7 +571,7 @@ fn write_beside(db: &Db, space: &Keyspace, versions: &AtomicU64, is_over: &Atomi
 /// Power cuts at moments of a run of counters on a session. An image has a prefix of the updates in
 /// the order of their numbers, with all that were acknowledged before the cut.
 #[test]
-fn a_power_cut_leaves_what_was_told() {
+fn a_power_cut_leaves_what_was_reported() {
     const SEED: u64 = 11;
     const COUNTERS: u64 = 1_500;
     const UPDATES: usize = 1_200;

@@ -140,7 +140,7 @@ fn futures_that_are_dropped_are_in_nobodys_way() {
 }
 
 #[test]
-fn whoever_waits_when_the_database_closes_is_told_so() {
+fn a_pending_read_fails_when_the_database_closes() {
     let dir = TempDir::new().unwrap();
     let (db, space) = open(&dir, EngineKind::F2);
     let mut futures: Vec<AsyncGet> =
@@ -245,7 +245,7 @@ fn a_pending_get_of_a_cleared_keyspace_has_the_value_from_before_or_after() {
 
 /// A session keeps neither the memory nor the files of a keyspace that was cleared.
 #[test]
-fn a_seat_keeps_no_engine() {
+fn a_session_keeps_no_engine() {
     let dir = TempDir::new().unwrap();
     let (_db, space) = open(&dir, EngineKind::F2);
     let mut session = space.session(8).unwrap();

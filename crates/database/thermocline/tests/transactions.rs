@@ -290,7 +290,7 @@ impl Operator for Add {
     }
 }
 
-fn by_seat(space: &Keyspace, key: &[u8]) {
+fn by_session(space: &Keyspace, key: &[u8]) {
     let mut session = space.session(1).unwrap();
     match session.begin_rmw(0, key, Box::new(Add)).unwrap() {
         SessionRmw::Done(seqno) => assert!(seqno.is_some()),
@@ -313,7 +313,7 @@ fn every_way_of_writing_is_seen() {
         ("delete", |_, space, key| assert!(space.delete(key).is_ok())),
         ("rmw", |_, space, key| assert!(space.rmw(key, |_| Change::Put(vec![2])).is_ok())),
         ("rmw in place", |_, space, key| assert!(space.rmw_with(key, &mut Add).is_ok())),
-        ("session", |_, space, key| by_seat(space, key)),
+        ("session", |_, space, key| by_session(space, key)),
         ("batch", |db, space, key| {
             let mut batch = Batch::new();
             batch.put(space, b"another", b"v").put(space, key, b"2");
@@ -527,7 +527,7 @@ fn keyspaces_that_come_and_go_meanwhile() {
 }
 
 #[test]
-fn what_it_cannot_write_is_refused_when_it_is_told() {
+fn what_it_cannot_write_is_refused_at_the_call() {
     let (dir, other_dir) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let (db, other) = (open(&dir), open(&other_dir));
     let foreign = space(&other, EngineKind::Memory, true);

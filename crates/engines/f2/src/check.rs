@@ -29,7 +29,7 @@ use crate::cold_index::{CHUNKS, NamedRecords, check_snapshot, encoded_again};
 use crate::hash_index::ChainId;
 use crate::hybrid_log::{Met, SegmentHeader, Segments, inspect};
 use crate::key_hash::KeyHash;
-use crate::open::{COLD_LOG, HOT_LOG, StoredLog, decode_standing, found_superblock};
+use crate::open::{COLD_LOG, HOT_LOG, StoredLog, decode_committed, found_superblock};
 use crate::position::Position;
 use crate::record::Stored;
 use chains::Chains;
@@ -69,14 +69,14 @@ impl Report {
     }
 
     /// Returns the content of the superblock, if there is a store and it can be read.
-    fn standing(&mut self, device: &Arc<dyn Device>) -> Result<Option<Committed>> {
+    fn committed(&mut self, device: &Arc<dyn Device>) -> Result<Option<Committed>> {
         let found = found_superblock(&**device)
-            .and_then(|superblock| superblock.as_ref().map(decode_standing).transpose());
-        let standing = self.judge(found)?.flatten();
-        if let Some(standing) = &standing {
-            standing.directory.refuse_newer(&**device)?;
+            .and_then(|superblock| superblock.as_ref().map(decode_committed).transpose());
+        let committed = self.judge(found)?.flatten();
+        if let Some(committed) = &committed {
+            committed.directory.refuse_newer(&**device)?;
         }
-        Ok(standing)
+        Ok(committed)
     }
 
     /// Notes damage, and returns whole data, or the error that ends the check.
@@ -117,15 +117,15 @@ impl Lost {
 /// The storage's. Damage is no error but part of the report.
 pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
     let mut report = Report::default();
-    let Some(standing) = report.standing(device)? else { return Ok(report) };
-    report.persisted = standing.persisted;
-    let identity = standing.identity;
-    let (hot, lost) = open(device, HOT_LOG, standing.hot, identity.hot, &mut report)?;
+    let Some(committed) = report.committed(device)? else { return Ok(report) };
+    report.persisted = committed.persisted;
+    let identity = committed.identity;
+    let (hot, lost) = open(device, HOT_LOG, committed.hot, identity.hot, &mut report)?;
     verify_hot(&hot, lost, identity, &mut report)?;
     if identity.has_cold_log() {
-        let (cold, lost) = open(device, COLD_LOG, standing.cold, identity.cold, &mut report)?;
+        let (cold, lost) = open(device, COLD_LOG, committed.cold, identity.cold, &mut report)?;
         let (chunks, lost_chunks) =
-            open(device, CHUNKS, standing.chunks, identity.chunks, &mut report)?;
+            open(device, CHUNKS, committed.chunks, identity.chunks, &mut report)?;
         verify_cold(&cold, lost, &chunks, lost_chunks.0.is_empty(), identity, &mut report)?;
     }
     Ok(report)

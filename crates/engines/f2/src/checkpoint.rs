@@ -26,8 +26,8 @@
 //! - K4. Every record that a chunk names is there: the cold log is cut after the chunk log, and its
 //!   beginning was read before.
 //! - K5. Nothing that the superblock names is removed: segments go in step 5 alone, under the lock
-//!   under which it is committed. After a commit that failed it is unknown which state the
-//!   superblock names. So nothing more is committed, and a close keeps all segments.
+//!   under which it is outcome. After a commit that failed it is unknown which state the
+//!   superblock names. So nothing more is outcome, and a close keeps all segments.
 //! - K7. An opening does not make the superblock durable if all files are inside the parts that it
 //!   names. The state that was found may be in the page cache alone, and a power cut leaves the
 //!   state before it. The files of that state are in these parts, too, since its segments are
@@ -85,7 +85,7 @@ pub(crate) type OfEach<T> = [T; 3];
 pub(crate) struct Checkpointer {
     /// `None` once the store is closed, or once a commit has failed for good.
     superblock: Option<Superblock>,
-    standing: Committed,
+    committed: Committed,
     /// The end of each log when all of it was durable: at the last commit, or when it was opened.
     durable_tails: OfEach<LogAddress>,
 }
@@ -93,16 +93,16 @@ pub(crate) struct Checkpointer {
 impl Checkpointer {
     pub(crate) fn new(
         superblock: Superblock,
-        standing: Committed,
+        committed: Committed,
         durable_tails: OfEach<LogAddress>,
     ) -> Self {
-        Self { superblock: Some(superblock), standing, durable_tails }
+        Self { superblock: Some(superblock), committed, durable_tails }
     }
 
     /// The state that the superblock names, unless the store is closed or a commit has failed for
     /// good. After such a failure the superblock may name this state or the next.
-    pub(crate) fn standing_if_known(&self) -> Option<Committed> {
-        self.superblock.as_ref().map(|_| self.standing)
+    pub(crate) fn committed_if_known(&self) -> Option<Committed> {
+        self.superblock.as_ref().map(|_| self.committed)
     }
 
     /// Closes the file.
@@ -207,18 +207,18 @@ impl Shared {
         let last = self.host.sequence.last();
         let reached = self.host.barrier.reach(last)?;
         let persisted = applied.min(reached).max(self.persisted());
-        let named = checkpointer.standing;
+        let named = checkpointer.committed;
         let spans = moved(named.spans(), begins, cuts);
         let cold_live_bytes = self.cold_live_bytes(spans);
         let named = named.with_spans(spans);
-        let standing = Committed { persisted, directory, counts, cold_live_bytes, ..named };
-        self.name(checkpointer, standing, cuts)
+        let committed = Committed { persisted, directory, counts, cold_live_bytes, ..named };
+        self.name(checkpointer, committed, cuts)
     }
 
     /// The directory's snapshot that is to be named: a new one, if it is due. Before the logs are
     /// cut.
     fn snapshot_directory(&self, checkpointer: &Checkpointer) -> Result<NamedSnapshot> {
-        let Committed { directory, number, .. } = checkpointer.standing;
+        let Committed { directory, number, .. } = checkpointer.committed;
         let Some(cold) = &self.cold else { return Ok(directory) };
         let new = cold.index.snapshot_if_due(&*self.host.device, directory, number + 1)?;
         Ok(new.unwrap_or(directory))
@@ -228,39 +228,39 @@ impl Shared {
     fn name(
         &self,
         checkpointer: &mut Checkpointer,
-        standing: Committed,
+        committed: Committed,
         cuts: OfEach<Option<LogAddress>>,
     ) -> Result<()> {
         self.make_superblock_durable(checkpointer)?;
-        if standing == checkpointer.standing {
+        if committed == checkpointer.committed {
             return Ok(());
         }
-        let standing = Committed { number: standing.number + 1, ..standing };
+        let committed = Committed { number: committed.number + 1, ..committed };
         if is_planted(Planted::RemovedBeforeNamed) {
-            self.remove_below(&standing)?;
+            self.remove_below(&committed)?;
         }
         let superblock = checkpointer.superblock.as_mut().ok_or(Error::Closed)?;
-        let committed = superblock.commit(&*self.host.device, &standing.encode());
-        if committed.as_ref().is_err_and(|error| !error.is_retryable()) {
+        let outcome = superblock.commit(&*self.host.device, &committed.encode());
+        if outcome.as_ref().is_err_and(|error| !error.is_retryable()) {
             checkpointer.superblock = None;
         }
-        committed?;
-        let before = std::mem::replace(&mut checkpointer.standing, standing);
+        outcome?;
+        let before = std::mem::replace(&mut checkpointer.committed, committed);
         for (tail, cut) in checkpointer.durable_tails.iter_mut().zip(cuts) {
             *tail = cut.unwrap_or_default().max(*tail);
         }
-        self.persisted.store(standing.persisted.get(), Release);
-        *self.newest_checkpoint.write() = standing.checkpoint();
-        if before.directory != standing.directory {
+        self.persisted.store(committed.persisted.get(), Release);
+        *self.newest_checkpoint.write() = committed.checkpoint();
+        if before.directory != committed.directory {
             // Nothing names it any more. If it stays, opening removes it.
             let _left: Result<()> = before.directory.remove(&*self.host.device);
         }
-        self.remove_below(&standing)
+        self.remove_below(&committed)
     }
 
     /// Removes the segments that a checkpoint does not need. [K5]
-    fn remove_below(&self, standing: &Committed) -> Result<()> {
-        for (log, span) in self.logs().into_iter().zip(standing.spans()) {
+    fn remove_below(&self, committed: &Committed) -> Result<()> {
+        for (log, span) in self.logs().into_iter().zip(committed.spans()) {
             log.map_or(Ok(()), |log| log.segments.remove_below(span.begin))?;
         }
         Ok(())
@@ -318,28 +318,28 @@ impl Shared {
     /// Writes a whole, openable copy to `into`: of the state when it begins. [K6]
     pub(crate) fn checkpoint(&self, into: &dyn Device, go_on: &GoOn<'_>) -> Result<()> {
         self.health.check_writable()?;
-        let (standing, held, directory) = {
+        let (committed, held, directory) = {
             let mut checkpointer = self.checkpointer.lock();
             self.commit(&mut checkpointer, Self::fold_over)?;
-            let standing = checkpointer.standing;
-            let logs = self.logs().into_iter().zip(standing.spans());
+            let committed = checkpointer.committed;
+            let logs = self.logs().into_iter().zip(committed.spans());
             let hold = |(log, span): (Option<&Arc<HybridLog>>, Span)| {
                 Some(log?.segments.hold(span.begin, span.end))
             };
             let held: Vec<HeldSegments> = logs.filter_map(hold).collect();
             // A copy without it, or with a part of it, is opened from its chunk log.
-            let directory = standing.directory.open(&*self.host.device).unwrap_or_default();
-            (standing, held, directory)
+            let directory = committed.directory.open(&*self.host.device).unwrap_or_default();
+            (committed, held, directory)
         };
         let goes_on = || self.health.check_open().and_then(|()| go_on());
         for segments in held {
             segments.copy(into, &goes_on)?;
         }
         if let Some(directory) = directory {
-            let _is_whole: Result<()> = standing.directory.copy(&*directory, into, &goes_on);
+            let _is_whole: Result<()> = committed.directory.copy(&*directory, into, &goes_on);
         }
         goes_on()?;
-        Superblock::create(into, SUPERBLOCK, SUPERBLOCK_KIND, &standing.encode())?;
+        Superblock::create(into, SUPERBLOCK, SUPERBLOCK_KIND, &committed.encode())?;
         Ok(())
     }
 }

@@ -259,17 +259,17 @@ impl Shared {
     /// # Errors
     /// The storage's.
     pub(crate) fn leave_room(&self) -> Result<()> {
-        let Some(standing) = self.checkpointer.lock().standing_if_known() else { return Ok(()) };
-        for (log, span) in self.logs().into_iter().zip(standing.spans()) {
+        let Some(committed) = self.checkpointer.lock().committed_if_known() else { return Ok(()) };
+        for (log, span) in self.logs().into_iter().zip(committed.spans()) {
             log.map_or(Ok(()), |log| log.segments.remove_outside(span.begin, span.end))?;
         }
-        let [hot, ..] = standing.spans();
+        let [hot, ..] = committed.spans();
         let replayed = match self.host.barrier.is_journaled() {
             true => self.log.gaps.bytes_between(hot.end.max(self.log.begin()), self.log.tail()),
             false => 0,
         };
         // An opening that failed has replayed a part of the journal alone.
-        let was_never_flushed = standing.checkpoint() == self.recovered;
+        let was_never_flushed = committed.checkpoint() == self.recovered;
         let found = if was_never_flushed { self.room.found_bytes } else { 0 };
         let ballast = &self.room.ballast;
         let wanted = (LEAST_BYTES + replayed).max(found);

@@ -32,7 +32,7 @@ impl MemoryParts for Store {
             pages + cold.index.directory_bytes_soon()
         });
         let tables = shared.cache.ghost_bytes() + shared.digest_figures().slot_bytes;
-        let others = tables + shared.user_bytes.get() + shared.set_aside_bytes;
+        let others = tables + shared.user_bytes.get() + shared.reserved_bytes;
         let all = shared.index_bytes_soon() + of_cold + others + 2 * shared.sides_min();
         // Writers wait if the index is crowded for its share. And the store is to be opened again
         // with this budget.

@@ -169,7 +169,7 @@ impl Shared {
         self.split.is_unfinished.store(is_unfinished, Relaxed);
         match decision {
             Decision::Wait => {}
-            Decision::Keep => self.begin_anew(&mut state, &figures),
+            Decision::Keep => self.begin_interval(&mut state, &figures),
             Decision::Move(from, to) => {
                 (state.receiver, state.last) = (to, Some((from, to)));
                 match to {
@@ -177,7 +177,7 @@ impl Shared {
                     Side::Cache => state.moves.to_cache += 1,
                     Side::Digests => state.moves.to_digests += 1,
                 }
-                self.begin_anew(&mut state, &figures);
+                self.begin_interval(&mut state, &figures);
                 shares.side_mut(from).bytes -= figures.step;
             }
             Decision::Grow(to) => shares.side_mut(to).bytes += figures.step,
@@ -225,7 +225,7 @@ impl Shared {
         lend([log, cache], (shares.total, shares.unit), wanted, state.lent, is_asked)
     }
 
-    fn begin_anew(&self, state: &mut State, figures: &Figures) {
+    fn begin_interval(&self, state: &mut State, figures: &Figures) {
         state.seen = self.counted();
         self.set_reach(figures);
     }

@@ -15,12 +15,12 @@ use crate::store::Shared;
 
 /// Most bytes that the store's users have recently had in buffers.
 #[derive(Default)]
-pub(crate) struct UserBytes(AtomicU64);
+pub(crate) struct UserAccount(AtomicU64);
 
 /// Share of the remembered bytes, as a divisor, that is forgotten at each look.
 const FORGOTTEN_SHARE: u64 = 128;
 
-impl UserBytes {
+impl UserAccount {
     /// Notes the bytes that they have now.
     fn note(&self, bytes: u64) {
         let remembered = self.get();
@@ -39,7 +39,7 @@ impl Shared {
         let directory = self.cold.as_ref().map_or(0, |cold| cold.index.figures().directory_bytes);
         let digests = self.digest_figures();
         let grown = self.index.figures().bytes + directory + self.cache.ghost_bytes();
-        self.own_memory.set(grown + self.set_aside_bytes);
+        self.own_memory.set(grown + self.reserved_bytes);
         // All other charged bytes. A page that is charged meanwhile is soon forgotten.
         let pages: u64 = self.logs().into_iter().flatten().map(|log| log.memory_bytes()).sum();
         let digests = digests.page_bytes + digests.slot_bytes;

@@ -44,7 +44,7 @@ use crate::hash_index::{BASE_BITS_MAX, HashIndex};
 use crate::held_room::HeldRoom;
 use crate::hybrid_log::{Geometry, HybridLog, RecordReads, Segments, StoreParts};
 use crate::memory_split::MemorySplit;
-use crate::memory_use::UserBytes;
+use crate::memory_use::UserAccount;
 use crate::ops::disk_lookup::reads::LookupReads;
 use crate::options::{BACKGROUND_PAGES, MemoryPlan, Options};
 use crate::planted::{Planted, is_planted};
@@ -143,22 +143,27 @@ struct Recovered {
 }
 
 impl Recovered {
-    fn read(host: &Host, standing: &Committed, plan: &MemoryPlan, workers: &Group) -> Result<Self> {
-        let identity = standing.identity;
+    fn read(
+        host: &Host,
+        committed: &Committed,
+        plan: &MemoryPlan,
+        workers: &Group,
+    ) -> Result<Self> {
+        let identity = committed.identity;
         let begun = host.environment.now();
         let open = |name, span, geometry| {
             StoredLog::open(&host.device, &host.environment, name, span, geometry)
         };
-        let hot = open(HOT_LOG, standing.hot, plan.hot_geometry())?;
+        let hot = open(HOT_LOG, committed.hot, plan.hot_geometry())?;
         let index = HashIndex::new(identity.index_bits);
         let threads = plan.options.threads();
         let (index, hot, tombstones) = rebuild(index, identity.hash_seed, hot, workers, threads)?;
         let hot_log_read = host.environment.now();
         let cold = identity.has_cold_log().then(|| -> Result<_> {
-            let cold = open(COLD_LOG, standing.cold, identity.cold.background_geometry())?;
-            let chunks = open(CHUNKS, standing.chunks, identity.chunks.background_geometry())?;
+            let cold = open(COLD_LOG, committed.cold, identity.cold.background_geometry())?;
+            let chunks = open(CHUNKS, committed.chunks, identity.chunks.background_geometry())?;
             let StoredLog { segments, geometry, span } = &chunks;
-            let (device, named) = (&*host.device, standing.directory);
+            let (device, named) = (&*host.device, committed.directory);
             let span = (span.begin, span.end);
             let directory = cold_index::restore(device, named, segments, geometry, span)?;
             Ok((cold, chunks, directory))
@@ -185,24 +190,24 @@ impl Recovered {
     }
 
     /// Returns whether a crash has left files that [`Self::remove_what_is_left`] removes.
-    fn leaves_files(&self, standing: &Committed, host: &Host) -> Result<bool> {
+    fn leaves_files(&self, committed: &Committed, host: &Host) -> Result<bool> {
         if self.hot.leaves_files()? {
             return Ok(true);
         }
         let Some((cold, chunks, _)) = &self.cold else { return Ok(false) };
         Ok(cold.leaves_files()?
             || chunks.leaves_files()?
-            || standing.directory.has_others(&*host.device)?)
+            || committed.directory.has_others(&*host.device)?)
     }
 
     /// Removes files that a crash has left behind.
-    fn remove_what_is_left(&self, standing: &Committed, host: &Host) -> Result<()> {
+    fn remove_what_is_left(&self, committed: &Committed, host: &Host) -> Result<()> {
         self.hot.remove_outside()?;
         if let Some((cold, chunks, _)) = &self.cold {
             cold.remove_outside()?;
             chunks.remove_outside()?;
             // A file that stays does no harm.
-            let _are_gone: Result<()> = standing.directory.remove_others(&*host.device);
+            let _are_gone: Result<()> = committed.directory.remove_others(&*host.device);
         }
         Ok(())
     }
@@ -220,18 +225,18 @@ impl Recovered {
 fn go_on_cold(
     (cold, chunks, directory): StoredCold,
     device: &dyn Device,
-    standing: &Committed,
+    committed: &Committed,
     plan: &MemoryPlan,
     parts: &StoreParts,
 ) -> Cold {
     let (log, chunk_log) = (cold.go_on(parts), chunks.go_on(parts));
-    let (chunk_bytes, counts) = (u64::from(standing.identity.chunk_bytes), standing.counts);
+    let (chunk_bytes, counts) = (u64::from(committed.identity.chunk_bytes), committed.counts);
     let (chunks, memory) = (Arc::clone(&chunk_log), Arc::clone(&parts.memory));
     let digests = plan.digest_bytes_max();
     let index = ColdIndex::restored(chunks, memory, chunk_bytes, directory, counts, digests);
-    index.note_snapshot(standing.directory, device);
+    index.note_snapshot(committed.directory, device);
     let live =
-        LiveBytes::restored(log.geometry, &log.gaps, standing.cold, standing.cold_live_bytes);
+        LiveBytes::restored(log.geometry, &log.gaps, committed.cold, committed.cold_live_bytes);
     Cold { log, index, chunk_log, unnamed_from: Unnamed::default(), live }
 }
 
@@ -262,26 +267,26 @@ impl Store {
         options.check()?;
         let begun = host.environment.now();
         let superblock = open_superblock(&host, &options)?;
-        let standing = decode_standing(&superblock)?;
-        let identity = standing.identity;
+        let committed = decode_committed(&superblock)?;
+        let identity = committed.identity;
         let plan = MemoryPlan::new(options, identity, host.memory.limit());
         let room = HeldRoom::found(&host.device)?;
         let parts = parts(&host, &plan, Arc::clone(&room.ballast));
-        let recovered = Recovered::read(&host, &standing, &plan, &parts.workers)?;
+        let recovered = Recovered::read(&host, &committed, &plan, &parts.workers)?;
         recovered.remove_behind()?;
         let mut superblock = superblock;
-        if recovered.leaves_files(&standing, &host)? {
+        if recovered.leaves_files(&committed, &host)? {
             HeldRoom::make_durable(&room.ballast, &mut superblock, &*host.device)?;
-            recovered.remove_what_is_left(&standing, &host)?;
+            recovered.remove_what_is_left(&committed, &host)?;
         }
         let tails = recovered.tails();
         let Recovered { hot, index, tombstones, cold, hot_log_time, chunk_log_time } = recovered;
         if !host.barrier.is_journaled() {
             // Without a journal, each write from now on is newer than all writes in the files.
-            host.sequence.found(standing.persisted);
+            host.sequence.found(committed.persisted);
         }
-        let dead = dead_bytes(tombstones, &index, &standing);
-        let cold = cold.map(|cold| go_on_cold(cold, &*host.device, &standing, &plan, &parts));
+        let dead = dead_bytes(tombstones, &index, &committed);
+        let cold = cold.map(|cold| go_on_cold(cold, &*host.device, &committed, &plan, &parts));
         let shared = Arc::new(Shared {
             health: Arc::clone(&parts.health),
             workers: Arc::clone(&parts.workers),
@@ -311,23 +316,23 @@ impl Store {
             disk_bytes_max: plan.hot_disk(),
             cold_disk_bytes_max: plan.options.cold_disk_bytes_max,
             work: plan.work(),
-            set_aside_bytes: plan.begin.work + plan.begin.buffers,
-            user_bytes: UserBytes::default(),
+            reserved_bytes: plan.begin.work + plan.begin.buffers,
+            user_bytes: UserAccount::default(),
             own_memory: Account::new(&host.memory),
             scan_compaction: plan.options.scan_compaction,
             compaction_threads: plan.options.threads(),
             split: MemorySplit::new(plan),
-            persisted: AtomicU64::new(standing.persisted.get()),
+            persisted: AtomicU64::new(committed.persisted.get()),
             checkpoint_gate: Frontier::default(),
             marks: Marks::default(),
-            recovered: reported_checkpoint(&standing),
+            recovered: reported_checkpoint(&committed),
             recovery: Recovery {
                 time: host.environment.now() - begun,
                 hot_log_time,
                 chunk_log_time,
             },
-            newest_checkpoint: RwLock::new(standing.checkpoint()),
-            checkpointer: Mutex::new(Checkpointer::new(superblock, standing, tails)),
+            newest_checkpoint: RwLock::new(committed.checkpoint()),
+            checkpointer: Mutex::new(Checkpointer::new(superblock, committed, tails)),
             host,
         });
         shared.charge_own_memory();
@@ -340,17 +345,17 @@ impl Store {
 }
 
 /// Estimates dead bytes by the tombstones of the hot log.
-fn dead_bytes(tombstones: u64, index: &HashIndex, standing: &Committed) -> DeadBytes {
-    let bytes = standing.hot.bytes() + standing.cold_live_bytes;
-    let keys = index.figures().entries + standing.counts.entries;
+fn dead_bytes(tombstones: u64, index: &HashIndex, committed: &Committed) -> DeadBytes {
+    let bytes = committed.hot.bytes() + committed.cold_live_bytes;
+    let keys = index.figures().entries + committed.counts.entries;
     DeadBytes::found(tombstones, usual_bytes(bytes, keys))
 }
 
 /// Returns the checkpoint that the store reports as the one it was opened from.
-fn reported_checkpoint(standing: &Committed) -> Checkpoint {
+fn reported_checkpoint(committed: &Committed) -> Checkpoint {
     match is_planted(Planted::RecoveredUntold) {
         true => Checkpoint::default(),
-        false => standing.checkpoint(),
+        false => committed.checkpoint(),
     }
 }
 
@@ -361,7 +366,7 @@ fn reported_checkpoint(standing: &Committed) -> Checkpoint {
 /// [`engine::Error::Corruption`] if its superblock is damaged; device errors.
 pub fn memory_bytes_min(device: &dyn Device) -> Result<u64> {
     let superblock = Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?;
-    let identity = decode_standing(&superblock)?.identity;
+    let identity = decode_committed(&superblock)?.identity;
     Ok(Options::limit_for(identity.hot, identity.chunks))
 }
 
@@ -402,6 +407,6 @@ pub(crate) fn found_superblock(device: &dyn Device) -> Result<Option<Superblock>
 }
 
 /// Decodes a superblock.
-pub(crate) fn decode_standing(superblock: &Superblock) -> Result<Committed> {
+pub(crate) fn decode_committed(superblock: &Superblock) -> Result<Committed> {
     Ok(Committed::decode(superblock.payload()).map_err(|damage| damage.at(SUPERBLOCK, 0))?)
 }

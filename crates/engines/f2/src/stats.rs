@@ -56,15 +56,15 @@ impl Shared {
         self.hot_figures.tell(&HOT_NAMES, &mut detail);
         let mut memory_bytes = index.bytes + log.memory_bytes() + cache.bytes;
         if let Some(cold) = &self.cold {
-            memory_bytes += tell_cold(cold, &mut detail);
+            memory_bytes += report_cold(cold, &mut detail);
             self.cold_figures.tell(&COLD_NAMES, &mut detail);
         }
         let logs = self.logs().into_iter().flatten();
         let logs_disk_bytes: u64 = logs.map(|log| log.segments.disk_bytes()).sum();
         let snapshot = self.cold.as_ref().map_or(0, |cold| cold.index.figures().snapshot_bytes);
         let disk_bytes = logs_disk_bytes + snapshot;
-        self.tell_ratios(memory_bytes, disk_bytes, &mut detail);
-        self.tell_progress(&mut detail);
+        self.report_ratios(memory_bytes, disk_bytes, &mut detail);
+        self.report_progress(&mut detail);
         Stats {
             live_keys: None,
             live_bytes: None,
@@ -77,7 +77,7 @@ impl Shared {
     }
 
     /// Adds the memory, disk space and reads that a key takes.
-    fn tell_ratios(&self, memory_bytes: u64, disk_bytes: u64, detail: &mut Detail) {
+    fn report_ratios(&self, memory_bytes: u64, disk_bytes: u64, detail: &mut Detail) {
         let chunks = self.cold.as_ref().map(|cold| cold.index.figures()).unwrap_or_default();
         let cold_keys = chunks.entries.saturating_sub(chunks.covered);
         // Nearly: chains of several keys count once, keys in both halves twice.
@@ -125,7 +125,7 @@ impl Shared {
     }
 
     /// Adds how far the rounds in progress have advanced.
-    fn tell_progress(&self, detail: &mut Detail) {
+    fn report_progress(&self, detail: &mut Detail) {
         let (bytes, done) = self.hot_figures.progress();
         detail.extend([
             ("compaction_round_bytes", bytes),
@@ -147,7 +147,7 @@ impl Shared {
 }
 
 /// Adds the figures of the cold log and its index; returns the bytes of memory that they take.
-fn tell_cold(cold: &Cold, detail: &mut Detail) -> u64 {
+fn report_cold(cold: &Cold, detail: &mut Detail) -> u64 {
     let (chunks, digests) = (cold.index.figures(), cold.index.digests.figures());
     detail.extend([
         ("cold_log_memory_bytes", cold.log.memory_bytes()),

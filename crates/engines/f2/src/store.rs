@@ -28,7 +28,7 @@ use crate::held_room::HeldRoom;
 use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
 use crate::memory_split::MemorySplit;
-use crate::memory_use::UserBytes;
+use crate::memory_use::UserAccount;
 use crate::ops::disk_lookup::reads::LookupReads;
 use crate::planted::{Planted, is_planted};
 use crate::read_cache::ReadCache;
@@ -80,9 +80,9 @@ pub(crate) struct Shared {
     pub(crate) disk_bytes_max: Option<u64>,
     pub(crate) cold_disk_bytes_max: Option<u64>,
     /// Bytes reserved for buffers and for compactions.
-    pub(crate) set_aside_bytes: u64,
+    pub(crate) reserved_bytes: u64,
     /// Bytes that lookups in flight and others have in buffers.
-    pub(crate) user_bytes: UserBytes,
+    pub(crate) user_bytes: UserAccount,
     /// Memory that compactions may have.
     pub(crate) work: Work,
     /// Whether a single log is compacted by scans.

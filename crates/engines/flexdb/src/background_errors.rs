@@ -21,7 +21,7 @@ pub(crate) const READ_INDEX: &str = "reading the index that was stored";
 /// Intervals that cannot be written as one for scans.
 pub(crate) const REWRITE: &str = "writing intervals as one for scans";
 /// Intervals that cannot be written as one while the store is idle.
-pub(crate) const TIDY: &str = "writing intervals as one while the store is idle";
+pub(crate) const DEFRAGMENT: &str = "writing intervals as one while the store is idle";
 
 impl Shared {
     /// Returns the background work that fails now.

@@ -48,7 +48,7 @@ impl Shared {
         }
         let much = self.host.memory.limit() / MUCH_PUT_PARTS;
         let mut has_collected = false;
-        while !stop.is_stopping() && self.collect_and_tell(put > much) {
+        while !stop.is_stopping() && self.collect_and_report(put > much) {
             has_collected = true;
         }
         self.forget_pins();
@@ -63,7 +63,7 @@ impl Shared {
 
     fn has_nothing_left(&self) -> bool {
         let state = self.state.load_full();
-        // A snapshot keeps old pairs, and the store is tidied only after it.
+        // A snapshot keeps old pairs, and the store is defragmented only after it.
         self.host.sequence.oldest_pin().is_none()
             && state.is_some_and(|state| state.sealed.is_empty() && state.pinned.is_empty())
             && self.is_quiet()
@@ -105,7 +105,7 @@ impl Shared {
     }
 
     /// Collects; says whether there may be more to do.
-    fn collect_and_tell(&self, is_much_written: bool) -> bool {
+    fn collect_and_report(&self, is_much_written: bool) -> bool {
         match self.collect(is_much_written) {
             Ok(segments) => segments > 0,
             Err(error) => {

@@ -71,7 +71,7 @@ use crate::planted::{Planted, is_planted};
 use crate::state::{self, Base, Pinned, State};
 use crate::store::Shared;
 use changing::Changing;
-pub(crate) use coarsen_index::Coarsening;
+pub(crate) use coarsen_index::CoarsenIndex;
 #[cfg(all(test, not(shuttle)))]
 pub(crate) use defragment_idle::an_interval_that_is_changed_while_it_is_read_keeps_its_changes;
 #[cfg(all(test, not(shuttle)))]

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use sync::locks::Mutex;
 use workers::{Class, StopToken};
 
-use crate::background_errors::TIDY;
+use crate::background_errors::DEFRAGMENT;
 use crate::index::Key;
 use crate::store::Shared;
 
@@ -81,7 +81,7 @@ impl IdleDefragmentation {
         self.put.fetch_add(bytes, Relaxed);
     }
 
-    /// Notes that `intervals` intervals were read for tidying, and not for a reader.
+    /// Notes that `intervals` intervals were read for defragmentation, and not for a reader.
     pub(crate) fn note_read(&self, intervals: u64) {
         self.read.fetch_add(intervals, Relaxed);
     }
@@ -193,18 +193,18 @@ impl Shared {
             if stop.is_stopping() || !shared.is_idle_since(seen) || !shared.may_tidy() {
                 return;
             }
-            let tidied = shared.tidy_slice();
-            let goes_on = *tidied.as_ref().unwrap_or(&false);
-            if tidied.is_err() {
+            let defragmented = shared.defragment_slice();
+            let goes_on = *defragmented.as_ref().unwrap_or(&false);
+            if defragmented.is_err() {
                 shared.defragment_idle.break_off();
             }
-            shared.note_ended(TIDY, tidied.map(drop));
+            shared.note_ended(DEFRAGMENT, defragmented.map(drop));
             if goes_on {
                 shared.schedule_tidying();
             }
         };
         // A pool that is stopping runs nothing more, and no thread waits for it.
-        if self.group.submit(Class::Collect, "flexdb tidy", task).is_err() {
+        if self.group.submit(Class::Collect, "flexdb defragment", task).is_err() {
             self.defragment_idle.is_queued.store(false, SeqCst);
         }
     }

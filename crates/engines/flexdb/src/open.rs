@@ -24,7 +24,7 @@ use crate::background_errors::READ_INDEX;
 use crate::cache::Cache;
 use crate::check;
 use crate::collect;
-use crate::commit::{Coarsening, Committer};
+use crate::commit::{CoarsenIndex, Committer};
 use crate::contract::Store;
 use crate::defragment_idle::IdleDefragmentation;
 use crate::error::{DATA, from_space};
@@ -86,7 +86,7 @@ impl Store {
             }
         };
         let base = Arc::new(Base { space: snapshot, index: index.now().clone() });
-        let coarsen_index = Coarsening::new(split.doublings_for(step, &options));
+        let coarsen_index = CoarsenIndex::new(split.doublings_for(step, &options));
         let memtables = MemtableSet::new(&host.memory);
         let state = State {
             active: Memtable::new(persisted, &memtables),

@@ -15,7 +15,7 @@ use workers::Group;
 
 use crate::admission::Admission;
 use crate::cache::Cache;
-use crate::commit::{Coarsening, Committer};
+use crate::commit::{CoarsenIndex, Committer};
 use crate::commit_steps::CommitSteps;
 use crate::defragment_idle::IdleDefragmentation;
 use crate::fragmented_queue::FragmentedQueue;
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     pub(crate) persisted: sync::atomic::AtomicU64,
     pub(crate) admission: Admission,
     pub(crate) steps: CommitSteps,
-    pub(crate) coarsen_index: Coarsening,
+    pub(crate) coarsen_index: CoarsenIndex,
     pub(crate) errors: BackgroundErrors,
     pub(crate) counts: Counts,
     pub(crate) group: Group,
@@ -102,12 +102,12 @@ pub(crate) struct Counts {
     pub(crate) rewritten_for_scans: AtomicU64,
     pub(crate) written_for_scans: AtomicU64,
     /// Intervals that were rewritten while the store was idle, and their bytes.
-    pub(crate) tidied: AtomicU64,
-    pub(crate) tidied_bytes: AtomicU64,
+    pub(crate) defragmented: AtomicU64,
+    pub(crate) defragmented_bytes: AtomicU64,
     /// Intervals that became one with the one before them.
     pub(crate) joined: AtomicU64,
     /// Intervals that became one with the one before them, as the index took too much.
-    pub(crate) thinned: AtomicU64,
+    pub(crate) coarsened: AtomicU64,
     /// Updates of intervals that are damaged, as often as one was planned.
     pub(crate) damaged: AtomicU64,
     pub(crate) collected_segments: AtomicU64,

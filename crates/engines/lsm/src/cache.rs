@@ -154,7 +154,7 @@ pub(crate) struct Cache {
     beside: AtomicU64,
     budget: Arc<MemoryBudget>,
     memtables: Arc<MemtableMemory>,
-    claim: MemtableHighWater,
+    high_water: MemtableHighWater,
     options: Options,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -190,7 +190,7 @@ impl Cache {
             beside: AtomicU64::new(0),
             budget: Arc::clone(budget),
             memtables: Arc::clone(memtables),
-            claim: MemtableHighWater::default(),
+            high_water: MemtableHighWater::default(),
             options: options.clone(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -233,14 +233,14 @@ impl Cache {
     /// Releases bytes that memtables had left and need now.
     pub(crate) fn shrink_for_writers(&self, split: &MemorySplit) {
         let step = self.budget.limit() / WAY_PARTS;
-        let claimed = self.claim.note_taken(self.memtables.taken(), step);
+        let claimed = self.high_water.note_taken(self.memtables.taken(), step);
         let (share, holds) = (split.cache_beside(claimed), self.bytes() + self.pairs.bytes());
         if holds <= share {
             return;
         }
         self.fit_pairs_in(share);
         self.shrink_to(share.saturating_sub(self.pairs.bytes()), 0);
-        self.freed.give_back_soon();
+        self.freed.release_soon();
     }
 
     /// Returns whether it holds no more than it may.
@@ -257,7 +257,7 @@ impl Cache {
 
     /// Returns the bytes that blocks and pairs may take.
     fn share(&self) -> u64 {
-        let claimed = self.claim.beside(self.memtables.taken());
+        let claimed = self.high_water.beside(self.memtables.taken());
         MemorySplit::of(self.budget.limit(), &self.options).cache_beside(claimed)
     }
 
@@ -452,7 +452,7 @@ impl PieceCache for Cache {
         let (bytes, beside) = (cached.bytes(), cached.beside());
         self.ghosts.note_read(key.hash(), MemoryGain::blocks(bytes));
         let turn = self.budget.limit() / TURN_PARTS;
-        self.claim.note_read(bytes, self.memtables.taken(), turn);
+        self.high_water.note_read(bytes, self.memtables.taken(), turn);
         if self.insertions.fetch_add(1, Relaxed).is_multiple_of(INSERTIONS_A_ROUND) {
             self.fit_pairs();
         }
@@ -468,7 +468,7 @@ impl PieceCache for Cache {
             self.count_off(bytes, beside);
         }
         self.shrink_to(capacity, index);
-        self.freed.give_back_soon();
+        self.freed.release_soon();
     }
 
     fn note_walked(&self, blocks: u64) {

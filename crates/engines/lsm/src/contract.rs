@@ -111,7 +111,7 @@ impl Engine for Store {
         shared.tables.close();
         shared.reads.close();
         shared.lookup_index.store(Arc::new(LookupIndex::none(&shared.host.memory)));
-        shared.stands.leave_all_but(shared.state.load().generation);
+        shared.open_cursors.leave_all_but(shared.state.load().generation);
         engine::stopped(panics)
     }
 }

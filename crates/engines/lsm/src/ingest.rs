@@ -186,7 +186,7 @@ impl Shared {
     fn empty_memtables(self: &Arc<Self>) -> Result<u64> {
         loop {
             self.flush()?;
-            if let Some(id) = self.begin_memtables_anew()? {
+            if let Some(id) = self.replace_memtables()? {
                 return Ok(id);
             }
         }
@@ -237,7 +237,7 @@ impl Shared {
 
     /// Does step 4, and returns the id for the tables. Returns `None` if any memtable has entries.
     /// There are no writes meanwhile.
-    fn begin_memtables_anew(&self) -> Result<Option<u64>> {
+    fn replace_memtables(&self) -> Result<Option<u64>> {
         let install = self.install.lock();
         self.health.check_open()?;
         let state = self.state.load_full();
@@ -246,10 +246,10 @@ impl Shared {
         }
         let id = self.memtables.next_id();
         let visible = self.host.sequence.visible();
-        let anew: Vec<Arc<Memtable>> =
+        let new: Vec<Arc<Memtable>> =
             state.actives.iter().map(|active| active.successor(visible)).collect();
         if !is_planted(Planted::MemtablesKept) {
-            self.state.store(Arc::new(state.with_all_anew(anew)));
+            self.state.store(Arc::new(state.with_new_memtables(new)));
             state.actives.iter().for_each(|active| active.seal());
         }
         drop(install);

@@ -124,7 +124,7 @@ impl Store {
             source: Arc::new(DeviceReads(Arc::clone(&host.device))),
             reads: ReadPool::new(&host.memory),
             lookup_index: ArcSwap::from_pointee(LookupIndex::none(&host.memory)),
-            stands: Default::default(),
+            open_cursors: Default::default(),
             group: host.tasks(GROUP, &health),
             health,
             host,

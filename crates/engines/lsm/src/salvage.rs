@@ -185,8 +185,8 @@ impl Sound {
     /// Moves to the next entry that can be read; `false` at the end.
     fn next(&mut self, salvaged: &mut Salvaged) -> Result<bool> {
         if let Some(block) = &mut self.block {
-            let stands = block.next().map_err(|damage| self.table.in_metadata(damage).into());
-            if self.sound(stands, salvaged)? == Some(true) {
+            let moved = block.next().map_err(|damage| self.table.in_metadata(damage).into());
+            if self.sound(moved, salvaged)? == Some(true) {
                 return Ok(true);
             }
         }
@@ -197,10 +197,10 @@ impl Sound {
                 return Ok(false);
             }
             let block = self.read_block();
-            let stands = self.sound(block, salvaged)?.unwrap_or(false);
+            let has_entry = self.sound(block, salvaged)?.unwrap_or(false);
             let last = self.index.as_ref().and_then(BlockCursor::entry);
             self.from = last.map_or_else(Vec::new, |last| last.key.to_vec());
-            if stands {
+            if has_entry {
                 return Ok(true);
             }
         }
@@ -224,10 +224,10 @@ impl Sound {
             return Ok(false);
         };
         let mut block = BlockCursor::new(block);
-        let stands =
+        let has_entry =
             block.seek(Target::START).map_err(|damage| self.table.in_block(damage, handle))?;
         self.block = Some(block);
-        Ok(stands)
+        Ok(has_entry)
     }
 
     /// Returns the result of a read, unless it is damaged: then the keys of the block at the index

@@ -14,7 +14,7 @@
 //! # Concurrency
 //! A cursor that is being moved has its position locked, and no other thread waits for it. Once the
 //! cursor has unlocked the position, it checks itself whether there is a newer state. A thread that
-//! makes a state publishes it before it looks for positions.
+//! makes a state publishes it before it looks for open cursors.
 
 use std::sync::{Arc, Weak};
 
@@ -58,23 +58,23 @@ pub(crate) struct OpenCursors {
 
 impl OpenCursors {
     fn add(&self) -> Arc<CursorPlace> {
-        let stand = Arc::default();
+        let held_position = Arc::default();
         let mut all = self.all.lock();
         if all.len() == all.capacity() {
-            all.retain(|stand| stand.strong_count() > 0);
+            all.retain(|held_position| held_position.strong_count() > 0);
         }
-        all.push(Arc::downgrade(&stand));
-        stand
+        all.push(Arc::downgrade(&held_position));
+        held_position
     }
 
     /// Takes from the cursors everything that is not of this state.
     pub(crate) fn leave_all_but(&self, generation: u64) {
         let mut left = Vec::new();
         let mut all = self.all.lock();
-        all.retain(|stand| {
-            let Some(stand) = stand.upgrade() else { return false };
-            if let Some(mut held) = stand.try_lock() {
-                left.extend(held.take_if(|standing| standing.generation != generation));
+        all.retain(|held_position| {
+            let Some(held_position) = held_position.upgrade() else { return false };
+            if let Some(mut held) = held_position.try_lock() {
+                left.extend(held.take_if(|position| position.generation != generation));
             }
             true
         });
@@ -101,7 +101,7 @@ impl Shared {
             range,
             direction,
             dead: 0,
-            stand: self.stands.add(),
+            held_position: self.open_cursors.add(),
             last: None,
             edge: None,
             key: Vec::new(),
@@ -119,7 +119,7 @@ struct Walk {
     /// The part of it that the walk has before it since the last seek.
     range: KeyRange,
     direction: Direction,
-    stand: Arc<CursorPlace>,
+    held_position: Arc<CursorPlace>,
     /// Entries that the present step has stepped over and that show nothing.
     dead: u64,
     /// The key that was decided upon last, given or not.
@@ -163,7 +163,7 @@ impl Cursor for Walk {
         self.range = self.all.from_key(key, self.direction);
         self.has_ended = self.range.is_empty();
         (self.last, self.edge) = (None, None);
-        *self.stand.lock() = None;
+        *self.held_position.lock() = None;
     }
 }
 
@@ -176,30 +176,30 @@ impl Walk {
         }
         self.has_ended = true;
         self.has_failed = found.is_err();
-        *self.stand.lock() = None;
+        *self.held_position.lock() = None;
     }
 
     /// Moves to the next pair, into `key` and `value`. Returns whether there is one. If it would
     /// have to wait for the device and may not, the next call begins behind the pair before.
     fn advance(&mut self, may_read: bool) -> Result<bool> {
-        let stand = Arc::clone(&self.stand);
-        let mut held = stand.lock();
+        let held_position = Arc::clone(&self.held_position);
+        let mut held = held_position.lock();
         self.dead = 0;
         let (found, generation) = loop {
-            let mut standing = self.stand_on(held.take(), may_read)?;
+            let mut position = self.position_in_state(held.take(), may_read)?;
             let step = match self.direction {
-                Direction::Forward => self.forward(&mut standing)?,
-                Direction::Backward => self.backward(&mut standing)?,
+                Direction::Forward => self.forward(&mut position)?,
+                Direction::Backward => self.backward(&mut position)?,
             };
             match step {
                 Step::Pair => {
-                    let generation = standing.generation;
-                    *held = Some(standing);
+                    let generation = position.generation;
+                    *held = Some(position);
                     break (true, generation);
                 }
-                Step::LastKnown => break (true, standing.generation),
+                Step::LastKnown => break (true, position.generation),
                 Step::Edge => {}
-                Step::End => break (false, standing.generation),
+                Step::End => break (false, position.generation),
             }
         };
         drop(held);
@@ -207,18 +207,22 @@ impl Walk {
         let is_counted = found && self.direction == Direction::Backward;
         self.shared.note_dead_run(self.dead.saturating_sub(u64::from(is_counted)));
         if self.shared.state.load().generation != generation {
-            *stand.lock() = None;
+            *held_position.lock() = None;
         }
         Ok(found)
     }
 
     /// Returns `held`, if it is of the present state; otherwise the same place in that state.
-    fn stand_on(&self, held: Option<CursorPosition>, may_read: bool) -> Result<CursorPosition> {
+    fn position_in_state(
+        &self,
+        held: Option<CursorPosition>,
+        may_read: bool,
+    ) -> Result<CursorPosition> {
         let state = self.shared.open_state()?;
-        let is_present = |standing: &CursorPosition| standing.generation == state.generation;
-        if let Some(mut standing) = held.filter(is_present) {
-            standing.merged.allow_reads(may_read);
-            return Ok(standing);
+        let is_present = |position: &CursorPosition| position.generation == state.generation;
+        if let Some(mut position) = held.filter(is_present) {
+            position.merged.allow_reads(may_read);
+            return Ok(position);
         }
         let place = self.place();
         let partition = match (self.direction, place) {
@@ -278,9 +282,9 @@ impl Walk {
     }
 
     /// Moves forward. The first version of each key at or below the pin counts.
-    fn forward(&mut self, standing: &mut CursorPosition) -> Result<Step> {
+    fn forward(&mut self, position: &mut CursorPosition) -> Result<Step> {
         let pin = self.pin.seqno();
-        let CursorPosition { bounds, deletes, merged, .. } = standing;
+        let CursorPosition { bounds, deletes, merged, .. } = position;
         while let Some(entry) = merged.entry().filter(|entry| bounds.is_before_end(entry.key)) {
             let is_decided = self.last.as_deref() == Some(entry.key);
             if !is_decided && self.range.ends_before(entry.key) {
@@ -316,9 +320,9 @@ impl Walk {
 
     /// Moves backward. The last version of each key at or below the pin counts, since the oldest
     /// version comes first.
-    fn backward(&mut self, standing: &mut CursorPosition) -> Result<Step> {
+    fn backward(&mut self, position: &mut CursorPosition) -> Result<Step> {
         let pin = self.pin.seqno();
-        let CursorPosition { bounds, deletes, merged, .. } = standing;
+        let CursorPosition { bounds, deletes, merged, .. } = position;
         let mut newest: Option<(SeqNo, bool)> = None;
         let mut hidden = SeqNo::ZERO;
         let mut is_behind = false;

@@ -152,7 +152,7 @@ impl State {
 
     /// Returns the next state, in which `new` replace all memtables that are written to. The old
     /// ones are empty, and are dropped.
-    pub(crate) fn with_all_anew(&self, new: Vec<Arc<Memtable>>) -> Self {
+    pub(crate) fn with_new_memtables(&self, new: Vec<Arc<Memtable>>) -> Self {
         Self { actives: new, ..self.next() }
     }
 

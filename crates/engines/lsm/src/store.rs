@@ -65,7 +65,7 @@ pub(crate) struct Shared {
     pub(crate) reorganiser: Reorganiser,
     pub(crate) lookup_index: ArcSwap<LookupIndex>,
     /// The states and partitions that cursors walk over.
-    pub(crate) stands: OpenCursors,
+    pub(crate) open_cursors: OpenCursors,
     pub(crate) group: Group,
     pub(crate) host: Host,
 }

@@ -3,7 +3,7 @@
 use device::Device;
 use engine::{Corruption, Error, Result, SeqNo, Superblock};
 
-use crate::open::{decode_standing, snapshot_numbers};
+use crate::open::{decode_committed, snapshot_numbers};
 use crate::snapshot::format::{self, SUPERBLOCK, SUPERBLOCK_KIND};
 use crate::snapshot::reader;
 
@@ -53,13 +53,13 @@ fn examine(device: &dyn Device, report: &mut Report) -> Result<()> {
             Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into())
         };
     }
-    let standing = decode_standing(&Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?)?;
-    report.persisted = standing.persisted;
-    let current = standing.snapshot.map(|summary| summary.identity.number);
+    let committed = decode_committed(&Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?)?;
+    report.persisted = committed.persisted;
+    let current = committed.snapshot.map(|summary| summary.identity.number);
     let others = numbers.into_iter().filter(|number| Some(*number) != current);
     report.leftover = others.map(format::file_name).collect();
-    let Some(summary) = &standing.snapshot else { return Ok(()) };
-    reader::read(device, summary, standing.persisted, &mut |key, value| {
+    let Some(summary) = &committed.snapshot else { return Ok(()) };
+    reader::read(device, summary, committed.persisted, &mut |key, value| {
         report.pairs += 1;
         report.pair_bytes += (key.len() + value.len()) as u64;
     })

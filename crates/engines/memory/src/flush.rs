@@ -249,8 +249,8 @@ impl Shared {
         let identity = self.identity(1, newest);
         let summary = self.write_snapshot(into, identity, &pin, newest, go_on)?;
         let up_to = self.reach(&pin, newest)?;
-        let standing = Committed { persisted: up_to, snapshot: Some(summary) };
-        Superblock::create(into, SUPERBLOCK, SUPERBLOCK_KIND, &standing.encode())?;
+        let committed = Committed { persisted: up_to, snapshot: Some(summary) };
+        Superblock::create(into, SUPERBLOCK, SUPERBLOCK_KIND, &committed.encode())?;
         Ok(())
     }
 }

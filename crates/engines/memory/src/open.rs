@@ -39,12 +39,12 @@ pub fn footprint(device: &dyn Device) -> Result<Footprint> {
     if !device.exists(SUPERBLOCK)? {
         return Ok(Footprint { bytes: 0, persisted: SeqNo::ZERO });
     }
-    let standing = decode_standing(&Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?)?;
-    let bytes = standing.snapshot.map_or(0, |summary| {
+    let committed = decode_committed(&Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?)?;
+    let bytes = committed.snapshot.map_or(0, |summary| {
         let overhead = summary.totals.pairs.saturating_mul(PAIR_OVERHEAD_BYTES);
         summary.totals.pair_bytes.saturating_add(overhead)
     });
-    Ok(Footprint { bytes, persisted: standing.persisted })
+    Ok(Footprint { bytes, persisted: committed.persisted })
 }
 
 /// Returns about how many bytes of memory a pair takes whose key and value have the given lengths.
@@ -62,20 +62,20 @@ impl Store {
         let device = &*host.device;
         let numbers = snapshot_numbers(device)?;
         let superblock = open_superblock(device, !numbers.is_empty())?;
-        let standing = decode_standing(&superblock)?;
+        let committed = decode_committed(&superblock)?;
         let health: Arc<Health> = Arc::default();
         let group = host.tasks("memory", &health);
         let mut builder = LeafBuilder::default();
         let tally = Tally::default();
-        if let Some(summary) = &standing.snapshot {
-            builder = load(device, &group, summary, standing.persisted)?;
+        if let Some(summary) = &committed.snapshot {
+            builder = load(device, &group, summary, committed.persisted)?;
             let totals = &summary.totals;
             let loaded = Delta { keys: totals.pairs as i64, bytes: totals.pair_bytes as i64 };
-            tally.add(0, loaded, standing.persisted.get());
+            tally.add(0, loaded, committed.persisted.get());
         }
         let mut superblock = superblock;
-        let has_loaded = standing.snapshot.is_some();
-        let current = standing.snapshot.map(|summary| summary.identity.number);
+        let has_loaded = committed.snapshot.is_some();
+        let current = committed.snapshot.map(|summary| summary.identity.number);
         for number in numbers.iter().filter(|number| Some(**number) != current) {
             // Nothing is removed upon what the page cache alone may say.
             superblock.make_durable_in(device)?;
@@ -83,7 +83,7 @@ impl Store {
         }
         let next_number = numbers.iter().max().map_or(1, |number| number.saturating_add(1));
         let last_snapshot = LastSnapshot::default();
-        if let Some(summary) = &standing.snapshot {
+        if let Some(summary) = &committed.snapshot {
             last_snapshot.bytes.store(summary.bytes, std::sync::atomic::Ordering::Relaxed);
             last_snapshot.pairs.store(summary.totals.pairs, std::sync::atomic::Ordering::Relaxed);
         }
@@ -91,8 +91,8 @@ impl Store {
             map: Map::new(builder, tally, Arc::clone(&host.memory)),
             options,
             health,
-            persisted: standing.persisted.get().into(),
-            flusher: Flusher::new(superblock, standing.snapshot, next_number).into(),
+            persisted: committed.persisted.get().into(),
+            flusher: Flusher::new(superblock, committed.snapshot, next_number).into(),
             last_snapshot,
             errors: BackgroundErrors::default(),
             looks: Default::default(),
@@ -153,6 +153,6 @@ fn open_superblock(device: &dyn Device, has_snapshots: bool) -> Result<Superbloc
 }
 
 /// Decodes the content of a superblock.
-pub(crate) fn decode_standing(superblock: &Superblock) -> Result<Committed> {
+pub(crate) fn decode_committed(superblock: &Superblock) -> Result<Committed> {
     Ok(Committed::decode(superblock.payload()).map_err(|damage| damage.at(SUPERBLOCK, 0))?)
 }

@@ -3,10 +3,10 @@
 //! To follow a request: [`Connection::serve`] reads and executes, the event loop waits for
 //! durability once for all connections of its turn, [`Connection::flush`] writes the replies.
 
-mod behind;
 mod output;
+mod parked;
+mod reply_queue;
 mod serve;
-mod waits;
 
 use std::io::{self, Read as _};
 use std::net::Shutdown;

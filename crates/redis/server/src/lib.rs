@@ -11,7 +11,7 @@
 //! To follow a command, start at `event_loop::EventLoop::run`, then
 //! `connection::Connection::serve`, then `commands::dispatch`. Commands that wait, for the device
 //! or for room, or have much to do run on threads (`event_loop::command_threads`). `docs/redis.md`
-//! lists the differences from Redis, `docs/formats/value-with-end.md` defines how values are
+//! lists the differences from Redis, `docs/formats/expiring-value.md` defines how values are
 //! stored.
 //!
 //! # Invariants

@@ -60,7 +60,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// A keyspace with the name of a numbered database cannot be served, for example since it was
-    /// made without values that end.
+    /// made without values that expire.
     #[error("cannot serve the database: {0}")]
     Keyspace(String),
     /// The operating system refused a thread or a poll.

@@ -150,8 +150,8 @@ impl Watched {
         self.places.insert((db, key.to_vec()), end_ms);
     }
 
-    /// Returns whether a key that had not ended when it was added has ended since, unless it was
-    /// written.
+    /// Returns whether a key that had not expired when it was added has expired since, unless it
+    /// was written.
     pub(crate) fn is_expired(&self, now_ms: u64) -> bool {
         self.places.values().flatten().any(|end_ms| *end_ms <= now_ms)
     }

@@ -173,7 +173,7 @@ impl Stats {
             removed: Total::new(
                 &registry,
                 "removed_keys_total",
-                "Keys removed in the background because their values had ended.",
+                "Keys removed in the background because their values had expired.",
             ),
             errors: ERROR_CODES.map(|code| {
                 let registry = registry.with_labels(&[("code", code)]);

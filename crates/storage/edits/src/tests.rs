@@ -285,7 +285,7 @@ fn planted_bugs_are_found() {
 
 proptest! {
     #[test]
-    fn no_bytes_panic_and_standings_have_one_encoding(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+    fn no_bytes_panic_and_committed_states_have_one_encoding(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         let _ = Numbers::decode_chain(&bytes);
         let _ = decode_committed(&bytes);
     }

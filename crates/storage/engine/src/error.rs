@@ -169,7 +169,7 @@ pub enum Error {
     },
     /// A log's addresses are used up: 128 TiB were written to it in its life. Its data can be read;
     /// to write again, dump it and load the dump into another directory.
-    #[error("the log is at the end of its addresses: dump the data, and load them anew")]
+    #[error("the log is at the end of its addresses: dump the data, and load them again")]
     LogEnded,
     /// The store was closed.
     #[error("the store is closed")]

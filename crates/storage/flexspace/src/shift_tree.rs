@@ -1,7 +1,7 @@
 //! The B+-tree whose child pointers carry shifts, generic over the content of its entries.
 //!
 //! ```text
-//!                      [ +0   | +41  | +95 ]             shifts; offsets begin anew in every child
+//!                      [ +0   | +41  | +95 ]             shifts; offsets restart in every child
 //!              ________/         |        \_______
 //!     [ +0 | +17 | +30 ]   [ +0 | +25 ]   [ +0 | +12 ]
 //!       |     |     |        |     |        |     |

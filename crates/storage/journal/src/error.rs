@@ -10,7 +10,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// A write or sync failed, now or earlier, for a permanent reason. Nothing more is accepted
     /// until the journal is opened again; records that were acknowledged before stay acknowledged.
-    #[error("the journal has stopped, and must be opened anew, because {cause}")]
+    #[error("the journal has stopped, and must be opened again, because {cause}")]
     Stopped {
         /// The first failure.
         cause: device::Error,

@@ -140,8 +140,8 @@ fn holds(device: Arc<dyn Device>, told: &Told, when: &str) {
     let last = found.last().copied().unwrap_or(told.persisted);
     assert!(last >= told.synced, "{when}: {} was synced, {last} is the last", told.synced);
     let next = journal.last().next();
-    journal.append(|| next, |_, bytes| bytes.push(0)).expect("a journal opened anew accepts");
-    journal.wait(next, Durability::Synced).expect("a journal opened anew syncs");
+    journal.append(|| next, |_, bytes| bytes.push(0)).expect("a journal opened again accepts");
+    journal.wait(next, Durability::Synced).expect("a journal opened again syncs");
 }
 
 #[test]
@@ -162,8 +162,8 @@ fn every_operation_that_fails_is_survived() {
                 let outcome = run(&device, &mut told);
                 refused += told.refused;
                 let goes_on = failure == Failure::NoSpace && outcome.is_ok();
-                let is_told = matches!(outcome, Err(OpenError::Device(_)));
-                assert!(goes_on || is_told, "{when}: {outcome:?}");
+                let is_reported = matches!(outcome, Err(OpenError::Device(_)));
+                assert!(goes_on || is_reported, "{when}: {outcome:?}");
                 for image in 0..3 {
                     holds(disk.crash(image), &told, &format!("{when}, then power cut {image}"));
                 }

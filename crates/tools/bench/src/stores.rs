@@ -236,9 +236,9 @@ pub trait Session {
         Ok(if self.rmw(key, new, old)? { Got::Found } else { Got::Absent })
     }
 
-    /// Calls `told` for each pending operation that is done, and returns how many there were. With
-    /// `waits` it waits until an operation is done, if any is pending.
-    fn complete(&mut self, _waits: bool, _told: &mut OnRead<'_>) -> Result<usize, StoreError> {
+    /// Calls `on_done` for each pending operation that is done, and returns how many there were.
+    /// With `waits` it waits until an operation is done, if any is pending.
+    fn complete(&mut self, _waits: bool, _on_done: &mut OnRead<'_>) -> Result<usize, StoreError> {
         Ok(0)
     }
 

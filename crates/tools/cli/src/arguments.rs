@@ -134,11 +134,11 @@ pub(crate) struct Place {
     /// Form of keys and values in arguments and in the output
     #[arg(long, short, value_enum, default_value_t)]
     pub(crate) encoding: Encoding,
-    /// Use values in their stored form, which has their ends, also values that have ended. This is
-    /// for keyspaces whose values may end, as redis-0 to redis-15, which `serve` keeps for Redis
+    /// Use raw values: the stored form, which includes the expiry, also of expired values. This is
+    /// for keyspaces of expiring values, such as redis-0 to redis-15, which `serve` keeps for Redis
     /// clients
     #[arg(long)]
-    pub(crate) as_stored: bool,
+    pub(crate) raw_values: bool,
 }
 
 /// Which keys.
@@ -164,7 +164,7 @@ pub(crate) struct Get {
     pub(crate) key: String,
     #[command(flatten)]
     pub(crate) place: Place,
-    /// Print the value's bytes and nothing else
+    /// Print the bytes of the value and nothing else, without an encoding
     #[arg(long)]
     pub(crate) raw: bool,
 }
@@ -181,10 +181,10 @@ pub(crate) struct Put {
     pub(crate) value: String,
     #[command(flatten)]
     pub(crate) place: Place,
-    /// For how long the value is there, like 500ms, 30s or 2h; in a keyspace whose values may end,
-    /// and one that is made for it is such a one
+    /// Time until the value expires, like 500ms, 30s or 2h. A keyspace that is made for it has
+    /// expiring values; one that exists must have them
     #[arg(long, value_name = "TIME", value_parser = crate::config::duration)]
-    #[arg(conflicts_with = "as_stored")]
+    #[arg(conflicts_with = "raw_values")]
     pub(crate) ttl: Option<Duration>,
 }
 

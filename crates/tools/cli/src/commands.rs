@@ -243,7 +243,7 @@ impl Place {
     /// form, and the form that a user sees.
     fn existing(&self, db: &Db) -> Result<(Keyspace, ValueForm), Failure> {
         let keyspace = existing(db, &self.keyspace)?;
-        let form = match keyspace.options().expiring && !self.as_stored {
+        let form = match keyspace.options().expiring && !self.raw_values {
             true => ValueForm::Ending { now_ms: db.now_ms() },
             false => ValueForm::Stored,
         };
@@ -255,7 +255,7 @@ impl Place {
         let key = self.encoding.show(key);
         let message = format!(
             "the value of \"{key}\" in keyspace {:?} is damaged: {why}; \
-             --as-stored shows it as it is, put replaces it",
+             --raw-values shows it as it is, put replaces it",
             self.keyspace
         );
         Failure::new(Kind::Damaged, message)

@@ -50,7 +50,7 @@ impl Failure {
         let way_out = match error.is_no_space() {
             true => {
                 "; nothing is lost: it opens once there is room, and until then `thermocline get`, \
-                 `scan`, `stats` and `dump` read it, and `salvage` writes it anew elsewhere"
+                 `scan`, `stats` and `dump` read it, and `salvage` writes a new one elsewhere"
             }
             false => "",
         };

@@ -1,7 +1,7 @@
 //! The form in which a user sees a keyspace's values.
 //!
-//! It is the stored form, or, if values may end, the values without their ends and without values
-//! that have ended. So `get` and a client's GET show the same.
+//! It is the stored form, or, if values may expire, the values without their expiry and without
+//! values that have expired. So `get` and a client's GET show the same.
 
 use thermocline::Expiring;
 
@@ -12,7 +12,7 @@ pub(crate) enum ValueForm {
     Stored,
     /// Without their ends.
     Ending {
-        /// The wall clock, in milliseconds since the Unix epoch: values that have ended are not
+        /// The wall clock, in milliseconds since the Unix epoch: values that have expired are not
         /// there.
         now_ms: u64,
     },
@@ -27,7 +27,7 @@ pub(crate) struct Shown<'a> {
 }
 
 impl ValueForm {
-    /// Returns the stored value as a user sees it; `None` if it has ended.
+    /// Returns the stored value as a user sees it; `None` if it has expired.
     ///
     /// # Errors
     /// It is no stored value, in words.

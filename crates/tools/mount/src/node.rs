@@ -1,7 +1,7 @@
 //! One file of a mount: the directory of its space, and the open space while a call needs it.
 //!
 //! # Concurrency
-//! The lock of the standing is held for moments. The lock of the space is held while it is opened
+//! The lock of the state is held for moments. The lock of the space is held while it is opened
 //! or closed, so that one thread does it and the others wait; it comes first. Calls go to the space
 //! without a lock; a call that finds it closed opens it again.
 
@@ -22,12 +22,12 @@ use crate::source::{device_of, stored_at};
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) number: u64,
-    standing: Mutex<Standing>,
+    state: Mutex<State>,
     space: Mutex<Open>,
 }
 
 #[derive(Debug)]
-struct Standing {
+struct State {
     dir: PathBuf,
     /// It has no name any more, and is removed with its last handle.
     is_removed: bool,
@@ -66,7 +66,7 @@ struct Lengths {
 
 impl Node {
     pub(crate) fn new(number: u64, dir: PathBuf) -> Self {
-        let standing = Standing {
+        let state = State {
             dir,
             is_removed: false,
             handles: 0,
@@ -76,33 +76,33 @@ impl Node {
             lost: None,
             reported: None,
         };
-        Self { number, standing: Mutex::new(standing), space: Mutex::new(Open::Not(None)) }
+        Self { number, state: Mutex::new(state), space: Mutex::new(Open::Not(None)) }
     }
 
     /// One whose space was just made.
     pub(crate) fn created(number: u64, dir: PathBuf, space: FlexSpace) -> Self {
         let node = Self::new(number, dir);
         {
-            let mut standing = node.standing.lock();
-            standing.modified = attributes::read(&standing.dir).ok().map(|found| found.modified);
+            let mut state = node.state.lock();
+            state.modified = attributes::read(&state.dir).ok().map(|found| found.modified);
         }
         *node.space.lock() = Open::Yes(Arc::new(SpaceFile::new(space)));
         node
     }
 
     pub(crate) fn dir(&self) -> PathBuf {
-        self.standing.lock().dir.clone()
+        self.state.lock().dir.clone()
     }
 
     pub(crate) fn moved(&self, dir: PathBuf) {
-        self.standing.lock().dir = dir;
+        self.state.lock().dir = dir;
     }
 
     /// Takes its name away, and returns whether it has no handle.
     pub(crate) fn removed(&self, dir: PathBuf) -> bool {
-        let mut standing = self.standing.lock();
-        (standing.dir, standing.is_removed) = (dir, true);
-        standing.handles == 0
+        let mut state = self.state.lock();
+        (state.dir, state.is_removed) = (dir, true);
+        state.handles == 0
     }
 
     /// Adds a handle. The handle counts before the space is opened, so that neither its name nor
@@ -111,46 +111,46 @@ impl Node {
     /// # Errors
     /// `ESTALE` if it is removed; else the handle counts, and has to be released.
     pub(crate) fn opened(&self) -> Result<(), Errno> {
-        let mut standing = self.standing.lock();
-        if standing.is_removed && standing.handles == 0 {
+        let mut state = self.state.lock();
+        if state.is_removed && state.handles == 0 {
             return Err(Errno::STALE);
         }
-        standing.handles += 1;
+        state.handles += 1;
         Ok(())
     }
 
     /// Opens the space for a caller, which gets the error if that fails.
     pub(crate) fn open(&self) -> Outcome<()> {
-        self.tell_lost()?;
+        self.report_lost()?;
         self.with(|_| Ok(()))
     }
 
     /// Releases a handle, and returns whether the space should be removed with it.
     pub(crate) fn released(&self) -> bool {
-        let mut standing = self.standing.lock();
-        standing.handles = standing.handles.saturating_sub(1);
-        standing.handles == 0 && standing.is_removed
+        let mut state = self.state.lock();
+        state.handles = state.handles.saturating_sub(1);
+        state.handles == 0 && state.is_removed
     }
 
     pub(crate) fn looked_up(&self) {
-        self.standing.lock().lookups += 1;
+        self.state.lock().lookups += 1;
     }
 
     /// The kernel forgets it so often.
     pub(crate) fn forgotten(&self, count: u64) {
-        let mut standing = self.standing.lock();
-        standing.lookups = standing.lookups.saturating_sub(count);
+        let mut state = self.state.lock();
+        state.lookups = state.lookups.saturating_sub(count);
     }
 
     /// Returns whether the kernel has no lookup of it, it has no handle, and no lost changes are
     /// left to report.
     pub(crate) fn is_forgotten(&self) -> bool {
-        let standing = self.standing.lock();
-        standing.lookups == 0 && standing.handles == 0 && standing.lost.is_none()
+        let state = self.state.lock();
+        state.lookups == 0 && state.handles == 0 && state.lost.is_none()
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.standing.lock().handles == 0
+        self.state.lock().handles == 0
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -175,9 +175,9 @@ impl Node {
         work: impl FnMut(&SpaceFile) -> Outcome<T>,
     ) -> Outcome<T> {
         let done = self.with(work)?;
-        let mut standing = self.standing.lock();
-        standing.modified = Some(SystemTime::UNIX_EPOCH + environment.wall());
-        standing.is_changed = true;
+        let mut state = self.state.lock();
+        state.modified = Some(SystemTime::UNIX_EPOCH + environment.wall());
+        state.is_changed = true;
         Ok(done)
     }
 
@@ -185,21 +185,21 @@ impl Node {
     /// space has lost changes.
     pub(crate) fn sync(&self) -> Outcome<()> {
         let synced = self.store();
-        self.tell_lost()?;
+        self.report_lost()?;
         synced
     }
 
     /// Reports to the next caller that closing the space has lost changes.
-    fn tell_lost(&self) -> Outcome<()> {
-        self.standing.lock().lost.take().map_or(Ok(()), Err)
+    fn report_lost(&self) -> Outcome<()> {
+        self.state.lock().lost.take().map_or(Ok(()), Err)
     }
 
     fn store(&self) -> Outcome<()> {
         // Later changes may be durable, or not.
-        self.standing.lock().is_changed = false;
+        self.state.lock().is_changed = false;
         let stored = self.store_bytes();
         if stored.is_err() {
-            self.standing.lock().is_changed = true;
+            self.state.lock().is_changed = true;
         }
         stored?;
         Ok(self.keep_time()?)
@@ -223,7 +223,7 @@ impl Node {
 
     /// Does the periodic work of the background thread: makes changes durable and releases room.
     pub(crate) fn tidy(&self) -> Outcome<()> {
-        if !self.standing.lock().is_changed {
+        if !self.state.lock().is_changed {
             return Ok(());
         }
         self.store()?;
@@ -256,7 +256,7 @@ impl Node {
             Err(Refusal::Space(refused)) if refused.is_refused() => return Err(refused.into()),
             Err(failed) => {
                 *space = Open::Not(None);
-                self.standing.lock().lost = Some(failed.clone());
+                self.state.lock().lost = Some(failed.clone());
                 self.end_times().ok();
                 return Err(failed);
             }
@@ -284,8 +284,8 @@ impl Node {
     /// The directory says all about a space that is closed.
     fn end_times(&self) -> Result<(), Errno> {
         let kept = self.keep_time();
-        let mut standing = self.standing.lock();
-        (standing.modified, standing.is_changed) = (None, false);
+        let mut state = self.state.lock();
+        (state.modified, state.is_changed) = (None, false);
         kept
     }
 
@@ -293,7 +293,7 @@ impl Node {
     /// that it should be reported. After a success each failure is.
     pub(crate) fn is_news<T>(&self, outcome: &Outcome<T>) -> bool {
         let found = outcome.as_ref().err().map(Refusal::errno);
-        let last = std::mem::replace(&mut self.standing.lock().reported, found);
+        let last = std::mem::replace(&mut self.state.lock().reported, found);
         found.is_some() && found != last
     }
 
@@ -321,8 +321,8 @@ impl Node {
             }
         };
         let (dir, modified) = {
-            let standing = self.standing.lock();
-            (standing.dir.clone(), standing.modified)
+            let state = self.state.lock();
+            (state.dir.clone(), state.modified)
         };
         let mut attributes = attributes::read(&dir)?;
         attributes.modified = modified.unwrap_or(attributes.modified);
@@ -330,7 +330,7 @@ impl Node {
     }
 
     pub(crate) fn set_modified(&self, modified: SystemTime) -> Result<(), Errno> {
-        self.standing.lock().modified = Some(modified);
+        self.state.lock().modified = Some(modified);
         self.keep_time()
     }
 
@@ -353,7 +353,7 @@ impl Node {
         let modified = attributes::read(&dir)?.modified;
         let opened = FlexSpace::open(device_of(&dir)?, SpaceOptions::default())?;
         // Opening changes the directory, and not the bytes.
-        self.standing.lock().modified.get_or_insert(modified);
+        self.state.lock().modified.get_or_insert(modified);
         self.keep_time()?;
         let file = Arc::new(SpaceFile::new(opened));
         *space = Open::Yes(file.clone());
@@ -363,8 +363,8 @@ impl Node {
     /// Has the directory say when the bytes were changed.
     fn keep_time(&self) -> Result<(), Errno> {
         let (dir, modified) = {
-            let standing = self.standing.lock();
-            (standing.dir.clone(), standing.modified)
+            let state = self.state.lock();
+            (state.dir.clone(), state.modified)
         };
         modified.map_or(Ok(()), |modified| attributes::set_modified(&dir, modified))
     }

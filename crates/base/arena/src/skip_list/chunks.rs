@@ -72,7 +72,7 @@ impl Chunks {
         };
         if chunk.found > 0 {
             let filled = (at ^ (1 << at.ilog2())) + words as u64;
-            self.tell_filled(chunk, filled / STEP_WORDS * STEP_WORDS);
+            self.report_filled(chunk, filled / STEP_WORDS * STEP_WORDS);
         }
         (at, &self.from(at)[..words])
     }
@@ -82,7 +82,7 @@ impl Chunks {
     fn begin_chunk(&self, at: u64) -> &Chunk {
         let (place, words) = (&self.chunks[Self::chunk(at)], 1 << at.ilog2());
         let before = self.chunks[..Self::chunk(at)].iter().filter_map(SetOnce::get);
-        before.for_each(|chunk| self.tell_filled(chunk, chunk.found));
+        before.for_each(|chunk| self.report_filled(chunk, chunk.found));
         let taken = self.reuse.as_ref().and_then(|reuse| reuse.take(words));
         let (arena, found) = taken.unwrap_or_else(|| {
             let arena = Arena::new(words);
@@ -99,7 +99,7 @@ impl Chunks {
     }
 
     /// C1, of the first words of a chunk.
-    fn tell_filled(&self, chunk: &Chunk, words: u64) {
+    fn report_filled(&self, chunk: &Chunk, words: u64) {
         let words = words.min(chunk.found);
         if chunk.told.load(Relaxed) >= words {
             return;
@@ -113,7 +113,7 @@ impl Chunks {
 
     /// Gives a chunk, of which `used` words were handed out, to the keeper of reused chunks.
     fn leave(&self, chunk: Chunk, used: u64) {
-        self.tell_filled(&chunk, chunk.found);
+        self.report_filled(&chunk, chunk.found);
         if let Some(reuse) = &self.reuse {
             reuse.give(chunk.arena, used.max(chunk.found) as usize);
         }

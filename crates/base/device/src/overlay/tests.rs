@@ -20,7 +20,7 @@ mod suite {
         a_link_replaces_nothing, a_removed_file_stays_readable,
         remove_dir_removes_all,
         a_lock_excludes_a_second_handle,
-        a_directory_is_no_file, space_is_told,
+        a_directory_is_no_file, space_is_reported,
     ]);
     crate::tests::suite!(@checks over_nothing, bytes: [
         what_was_written_is_read, reads_past_the_end_fail, writes_past_the_end_leave_zeros,

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use super::content::Content;
 use super::dice::Dice;
 use super::event::{Change, Inode, ROOT};
-use super::state::{DirState, FileState, Flight, Node, SECTOR, State};
+use super::state::{DirState, FileState, InFlightWrite, Node, SECTOR, State};
 
 /// Which pending changes survive.
 #[derive(Clone, Copy, Debug)]
@@ -148,8 +148,8 @@ fn surviving(state: &State, bytes: Survival, names: Survival, dice: &mut Dice) -
             let dir = DirState { durable: names.clone(), current: names.clone(), pending: vec![] };
             image.nodes.insert(node, Node::Dir(dir));
         } else if let Some(file) = state.file(node) {
-            let flights = state.in_flight.values().filter(|flight| flight.node == node);
-            let content = surviving_bytes(file, flights, bytes, dice);
+            let in_flight = state.in_flight.values().filter(|flight| flight.node == node);
+            let content = surviving_bytes(file, in_flight, bytes, dice);
             image.nodes.insert(node, Node::File(FileState::durable(content)));
         }
     }
@@ -204,7 +204,7 @@ fn surviving_names(
 /// The bytes of a file after the crash.
 fn surviving_bytes<'a>(
     file: &FileState,
-    flights: impl Iterator<Item = &'a Flight>,
+    in_flight: impl Iterator<Item = &'a InFlightWrite>,
     survival: Survival,
     dice: &mut Dice,
 ) -> Content {
@@ -224,13 +224,13 @@ fn surviving_bytes<'a>(
         let fate = survival.fate(dice, *sequence);
         keep(&mut image, &seen, change, fate, dice);
     }
-    for flight in flights {
-        let change = Change::Write { offset: flight.offset, bytes: flight.bytes.clone() };
+    for write in in_flight {
+        let change = Change::Write { offset: write.offset, bytes: write.bytes.clone() };
         change.make(&mut seen);
         let choices = [Fate::Lost, Fate::Kept, Fate::Head, Fate::Torn { ppm: 500_000 }];
         let fate = dice.pick(&choices);
         if dice.below(2) == 0 {
-            len = len.max(flight.offset + flight.bytes.len() as u64);
+            len = len.max(write.offset + write.bytes.len() as u64);
         }
         keep(&mut image, &seen, &change, fate, dice);
     }

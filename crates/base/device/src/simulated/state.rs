@@ -24,7 +24,7 @@ pub(super) const SECTOR: u64 = 512;
 #[derive(Clone, Debug)]
 pub(super) struct State {
     pub(super) nodes: BTreeMap<Inode, Node>,
-    pub(super) in_flight: BTreeMap<u64, Flight>,
+    pub(super) in_flight: BTreeMap<u64, InFlightWrite>,
     /// The number of the next event.
     pub(super) sequence: u64,
     pub(super) next_inode: Inode,
@@ -38,7 +38,7 @@ pub(super) enum Node {
 
 /// A write that is under way.
 #[derive(Clone, Debug)]
-pub(super) struct Flight {
+pub(super) struct InFlightWrite {
     pub(super) node: Inode,
     pub(super) offset: u64,
     pub(super) bytes: Arc<[u8]>,
@@ -227,8 +227,8 @@ impl State {
                 }
             }
             Event::Started { ticket, node, offset, bytes } => {
-                let flight = Flight { node: *node, offset: *offset, bytes: bytes.clone() };
-                self.in_flight.insert(*ticket, flight);
+                let write = InFlightWrite { node: *node, offset: *offset, bytes: bytes.clone() };
+                self.in_flight.insert(*ticket, write);
             }
             Event::Ended { ticket } => {
                 self.in_flight.remove(ticket);

@@ -216,7 +216,7 @@ pub(crate) fn a_directory_is_no_file(device: &Arc<dyn Device>) {
     assert_eq!(names(device, ""), ["a", "d"]);
 }
 
-pub(crate) fn space_is_told(device: &Arc<dyn Device>) {
+pub(crate) fn space_is_reported(device: &Arc<dyn Device>) {
     let space = device.space().unwrap();
     assert!(space.total > 0 && space.free <= space.total, "{space:?}");
 }

@@ -1,4 +1,4 @@
-//! A thread's seat, and the guard that says it is protected.
+//! A thread's participant, and the guard that says it is protected.
 
 use std::cell::Cell;
 use std::fmt;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use super::Epochs;
 use super::slots::{self, Block, Slot};
 
-/// A thread's seat in a set of [`Epochs`], freed on drop. It may move to another thread while no
+/// A thread's place in a set of [`Epochs`], freed on drop. It may move to another thread while no
 /// guard of it lives.
 pub struct Participant {
     epochs: Epochs,
     block: Arc<Block>,
     index: usize,
-    /// How many guards of this seat live.
+    /// How many guards of this participant live.
     depth: Cell<u32>,
 }
 
@@ -24,7 +24,7 @@ pub struct Participant {
 pub struct Guard<'a> {
     epochs: &'a Epochs,
     slot: &'a Slot,
-    /// The depth of the seat that it belongs to; none if it has a slot to itself.
+    /// The depth of the participant that it belongs to; none if it has a slot to itself.
     depth: Option<&'a Cell<u32>>,
 }
 
@@ -33,8 +33,8 @@ impl Participant {
         Self { epochs, block, index, depth: Cell::new(0) }
     }
 
-    /// Protects the thread that holds this seat: a store and a fence. Inside another guard of the
-    /// same seat it costs a count: the outer guard's protection holds for both.
+    /// Protects the thread that holds this participant: a store and a fence. Inside another guard
+    /// of the same participant it costs a count: the outer guard's protection holds for both.
     pub fn protect(&self) -> Guard<'_> {
         let slot = self.block.slot(self.index);
         let depth = self.depth.get();
@@ -62,7 +62,7 @@ impl Drop for Participant {
 }
 
 impl<'a> Guard<'a> {
-    pub(super) fn unseated(epochs: &'a Epochs, slot: &'a Slot) -> Self {
+    pub(super) fn without_participant(epochs: &'a Epochs, slot: &'a Slot) -> Self {
         Self { epochs, slot, depth: None }
     }
 
@@ -70,8 +70,8 @@ impl<'a> Guard<'a> {
     /// actions that waited for no other thread. Two loads if there is no newer epoch.
     ///
     /// A thread that stays protected calls this often: no thread can take away a thing that it
-    /// still protects. Inside another guard of the same seat it does nothing, because memory that
-    /// the other one protects is still in use.
+    /// still protects. Inside another guard of the same participant it does nothing, because memory
+    /// that the other one protects is still in use.
     pub fn refresh(&mut self) {
         if self.depth.is_some_and(|depth| depth.get() > 1) {
             return;

@@ -23,7 +23,7 @@ fn a_bug_is_there_for_its_test_alone() {
 }
 
 #[test]
-fn a_bug_that_is_not_found_is_told() {
+fn a_bug_that_is_not_found_is_reported() {
     assert_eq!(said(|| must_be_found(&PLANTED, 7, "", || {})), "7 was not found");
     let otherwise = said(|| must_be_found(&PLANTED, 7, "lost", || panic!("no room")));
     assert_eq!(otherwise, "7 failed in another way: no room");
@@ -70,7 +70,7 @@ fn a_page_that_is_as_the_list_and_the_tests_are_passes() {
 }
 
 #[test]
-fn a_page_without_a_bug_or_with_another_one_is_told() {
+fn a_page_without_a_bug_or_with_another_one_is_reported() {
     let lines = |except: usize| -> String {
         let lines = PAGE.lines().enumerate().filter(|(at, _)| *at != except);
         lines.map(|(_, line)| line.to_owned() + "\n").collect()
@@ -81,7 +81,7 @@ fn a_page_without_a_bug_or_with_another_one_is_told() {
 }
 
 #[test]
-fn a_page_that_names_what_finds_nothing_is_told() {
+fn a_page_that_names_what_finds_nothing_is_reported() {
     let told = |page: &str, here: &str, there: &str| {
         let (page, here, there) = (page.to_owned(), here.to_owned(), there.to_owned());
         said(move || named(&page, &here, &there))

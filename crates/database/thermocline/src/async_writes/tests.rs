@@ -191,7 +191,7 @@ fn every_update_gets_the_failure_of_the_queue_that_it_needs() {
 /// The panic is a defect of the database. Each future that waits for the thread gets a result, and
 /// another thread does later writes.
 #[test]
-fn whoever_waits_for_a_thread_that_panics_is_answered() {
+fn a_caller_that_waits_for_a_thread_that_panics_gets_an_error() {
     let db = open();
     let ((go, going), calls) = (channel::<()>(), AtomicUsize::new(0));
     let going = Mutex::new(going);

@@ -1,7 +1,7 @@
-//! The stored form of a value in a keyspace whose values may end: the value and a trailer.
+//! The stored form of a value in a keyspace whose values may expire: the value and a trailer.
 //!
 //! # Format
-//! `docs/formats/value-with-end.md`. The last byte is a tag, which is kind and version in one: a
+//! `docs/formats/expiring-value.md`. The last byte is a tag, which is kind and version in one: a
 //! later layout takes a tag of its own. The trailer is behind the value so that it can be put on
 //! and taken off without moving the value.
 
@@ -13,7 +13,7 @@ const TAG_LASTING: u8 = 0x01;
 const TAG_ENDING: u8 = 0x02;
 const END_BYTES: usize = 8;
 
-/// A value and its end, as a keyspace whose values may end stores the two.
+/// A value and its expiry, as a keyspace whose values may expire stores the two.
 ///
 /// ```
 /// use thermocline::Expiring;
@@ -111,7 +111,7 @@ pub(super) fn replace_end(stored: &mut [u8], end_ms: u64) -> bool {
     }
 }
 
-/// Returns the end of stored bytes, if they are a stored value with an end.
+/// Returns the expiry of stored bytes, if they are a stored value with an expiry.
 #[inline]
 pub(crate) fn end_of(stored: &[u8]) -> Option<u64> {
     Expiring::decode(stored).ok()?.end_ms

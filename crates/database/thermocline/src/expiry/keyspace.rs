@@ -14,13 +14,13 @@ use crate::compare_and_swap::Swap;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 
-/// How a handle shows and takes the values of a keyspace whose values may end. For another keyspace
-/// it makes no difference.
+/// How a handle shows and takes the values of a keyspace whose values may expire. For another
+/// keyspace it makes no difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueForm {
-    /// In the form that users know, without ended values.
+    /// In the form that users know, without expired values.
     Values,
-    /// In their stored form, ended or not.
+    /// In their stored form, expired or not.
     Stored,
 }
 
@@ -71,8 +71,8 @@ impl Keyspace {
         self.inner.options.environment.wall_ms().saturating_add(time_ms)
     }
 
-    /// Returns the key's present value and its end, as in [`Expiring::end_ms`]. Costs the same as a
-    /// [`Keyspace::get`].
+    /// Returns the key's present value and its expiry, as in [`Expiring::end_ms`]. Costs the same
+    /// as a [`Keyspace::get`].
     ///
     /// # Errors
     /// [`Error::NotExpiring`]; otherwise as [`Keyspace::get`].
@@ -95,8 +95,8 @@ impl Keyspace {
         Ok(Some((stored, end_ms)))
     }
 
-    /// Sets the end of the key's value to `end_ms`, whatever its end was; a moment that is not
-    /// after now removes the value. Returns whether there was a value. Costs the same as a
+    /// Sets the expiry of the key's value to `end_ms`, whatever its expiry was; a moment that is
+    /// not after now removes the value. Returns whether there was a value. Costs the same as a
     /// [`Keyspace::rmw`].
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Keyspace {
     }
 
     /// Removes the end of the key's value, so that it stays until it is replaced or deleted.
-    /// Returns whether there was a value with an end.
+    /// Returns whether there was a value with an expiry.
     ///
     /// # Errors
     /// As [`Keyspace::expire_at`].
@@ -122,7 +122,7 @@ impl Keyspace {
         operator.outcome(done)
     }
 
-    /// [`Keyspace::rmw`] with the end: `update` gets the present value with its end, and returns
+    /// [`Keyspace::rmw`] with the end: `update` gets the present value with its expiry, and returns
     /// the change of both. ([`Keyspace::rmw`] itself keeps the end.)
     ///
     /// ```
@@ -188,9 +188,9 @@ impl Keyspace {
 
     /// Returns the same keyspace by a handle that shows and takes values in their stored form, a
     /// [`Expiring`]. It is for a caller that wants the ends of scans, batches and transactions too,
-    /// and decides itself which values have ended. Reads show an ended value until it is removed. A
-    /// put of bytes that are no stored value is refused ([`Error::NotStored`]). For a keyspace
-    /// whose values do not end, this handle is no different.
+    /// and decides itself which values have expired. Reads show an expired value until it is
+    /// removed. A put of bytes that are no stored value is refused ([`Error::NotStored`]). For a
+    /// keyspace whose values do not end, this handle is no different.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

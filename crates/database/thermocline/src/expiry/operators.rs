@@ -29,7 +29,7 @@ pub enum ExpiringChange {
     Keep,
 }
 
-/// Decodes a stored value. Returns `None` if there is none or it has ended.
+/// Decodes a stored value. Returns `None` if there is none or it has expired.
 fn living<'a>(
     stored: Option<&'a [u8]>,
     moment: ClockReading,
@@ -125,7 +125,7 @@ impl Operator for OnStored<'_> {
     }
 }
 
-/// A user's decision about a value and its end.
+/// A user's decision about a value and its expiry.
 pub(super) struct Deciding<'a, F> {
     decide: F,
     environment: &'a Environment,
@@ -239,7 +239,7 @@ impl Operator for SetEnd<'_> {
     }
 }
 
-/// Removes a value that has ended; anything else stays.
+/// Removes a value that has expired; anything else stays.
 pub(super) struct RemoveEnded<'a> {
     pub(super) environment: &'a Environment,
 }

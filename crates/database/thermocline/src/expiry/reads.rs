@@ -1,8 +1,8 @@
-//! Reads of one engine of a keyspace: its values without their trailers, and none that has ended.
+//! Reads of one engine of a keyspace: its values without their trailers, and none that has expired.
 //!
 //! All reads for users go through here; [`KeyspaceInstance::engine`] itself has values in their
-//! stored form. The clock is read first: a value that had ended at that moment had ended when it
-//! was read [E1].
+//! stored form. The clock is read first: a value that had expired at that moment had expired when
+//! it was read [E1].
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::format::Expiring;
 use super::keyspace::ValueForm;
 use crate::keyspace_entry::KeyspaceInstance;
 
-/// A reading of the wall clock, by which values have ended or have not.
+/// A reading of the wall clock, by which values have expired or have not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockReading {
     pub(crate) now_ms: u64,
@@ -25,14 +25,14 @@ impl ClockReading {
         Self { now_ms: environment.wall_ms() }
     }
 
-    /// Returns the value that is stored like this, unless it has ended.
+    /// Returns the value that is stored like this, unless it has expired.
     #[inline]
     pub(super) fn living(self, stored: &[u8]) -> Result<Option<Expiring<'_>>> {
         let whole = Expiring::decode(stored)?;
         Ok((!whole.is_expired(self.now_ms)).then_some(whole))
     }
 
-    /// Takes the trailer off; `false` if the value has ended.
+    /// Takes the trailer off; `false` if the value has expired.
     #[inline]
     pub(crate) fn trim(self, stored: &mut Vec<u8>) -> Result<bool> {
         let Some(len) = self.living(stored)?.map(|whole| whole.value.len()) else {
@@ -229,7 +229,7 @@ fn trimmed(moment: Option<ClockReading>, is_there: bool, into: &mut Vec<u8>) -> 
     }
 }
 
-/// A cursor without the pairs whose values have ended.
+/// A cursor without the pairs whose values have expired.
 struct LivingCursor {
     cursor: Box<dyn Cursor>,
     moment: ClockReading,

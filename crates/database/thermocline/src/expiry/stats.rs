@@ -7,9 +7,9 @@ use sync::locks::Mutex;
 
 use super::sweep::Pass;
 
-/// Figures of a keyspace whose values may end. The figures about keys are from the last whole walk
-/// of the removal ([`crate::Options::expiry_sweep_interval`]). During the first walk they are an
-/// estimate from the part that it has seen; for an engine with order, that part alone.
+/// Figures of a keyspace whose values may expire. The figures about keys are from the last whole
+/// walk of the removal ([`crate::Options::expiry_sweep_interval`]). During the first walk they are
+/// an estimate from the part that it has seen; for an engine with order, that part alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpiryStats {
     /// Keys whose values had not ended.
@@ -19,13 +19,13 @@ pub struct ExpiryStats {
     /// Milliseconds that these had left, on average.
     pub mean_left_ms: u64,
     /// Keys that were removed since the database was opened, or the keyspace cleared, because their
-    /// values had ended.
+    /// values had expired.
     pub removed: u64,
     /// Whole walks.
     pub passes: u64,
 }
 
-/// State that accompanies an engine whose values may end.
+/// State that accompanies an engine whose values may expire.
 #[derive(Debug)]
 pub(crate) struct Expiry {
     pub(crate) environment: Environment,

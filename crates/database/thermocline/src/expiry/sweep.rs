@@ -41,7 +41,7 @@ use crate::planted::Planted;
 const SLICE_PAIRS: u64 = 500;
 const SLICE_ENDED: usize = 64;
 const SLICE_BYTES: usize = 1 << 20;
-/// Parts of the interval that a turn may take: where little had ended, and where much had.
+/// Parts of the interval that a turn may take: where little had expired, and where much had.
 const TURN_PART: u32 = 20;
 const DENSE_TURN_PART: u32 = 4;
 /// Turns of rest after a pass, for each turn that the pass took.
@@ -183,7 +183,7 @@ impl PauseExpiry {
 }
 
 impl Db {
-    /// Returns the hold that keeps this database from removing ended values.
+    /// Returns the hold that keeps this database from removing expired values.
     pub fn pause_expiry(&self) -> PauseExpiry {
         self.inner.sweep.hold.clone()
     }
@@ -219,7 +219,7 @@ impl Shared {
 impl ExpirySweep {
     /// Makes the sweep, without a thread yet.
     pub(crate) fn new(registry: &Registry) -> Self {
-        let help = "Keys removed in the background because their values had ended.";
+        let help = "Keys removed in the background because their values had expired.";
         let removed = registry.counter("removed_keys_total", help);
         let (hold, shared, thread) = Default::default();
         Self { hold, removed, shared, thread }
@@ -323,7 +323,7 @@ impl Inner {
         (false, is_dense)
     }
 
-    /// Removes the values of `keys` that have ended; returns how many had.
+    /// Removes the values of `keys` that have expired; returns how many had.
     fn remove(&self, entry: &KeyspaceEntry, expiry: &Expiry, keys: &[Vec<u8>]) -> Result<u64> {
         let mut count = 0;
         for key in keys {
@@ -431,9 +431,9 @@ impl Expiry {
 }
 
 impl Keyspace {
-    /// Removes all keys whose values have ended, and returns their number. The database does so by
-    /// itself, a little at a time ([`crate::Options::expiry_sweep_interval`]); this function does
-    /// it immediately. It visits every pair, as a [`Keyspace::walk`] does, and waits for no
+    /// Removes all keys whose values have expired, and returns their number. The database does so
+    /// by itself, a little at a time ([`crate::Options::expiry_sweep_interval`]); this function
+    /// does it immediately. It visits every pair, as a [`Keyspace::walk`] does, and waits for no
     /// durability: a key that a crash brings back has still ended.
     ///
     /// # Errors

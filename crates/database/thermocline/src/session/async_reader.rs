@@ -149,7 +149,7 @@ impl AsyncReader {
     ) -> Result<()> {
         // One caller starts the thread; until it has, no other one hands anything in.
         let mut threads = self.threads.lock();
-        let (is_stopped, is_serving) = self.shared.standing();
+        let (is_stopped, is_serving) = self.shared.run_state();
         if is_stopped {
             return Err(Error::Closed);
         }
@@ -210,7 +210,7 @@ impl Drop for Leaving<'_> {
 
 impl Shared {
     /// Whether the async reader is stopped, and whether a thread serves.
-    fn standing(&self) -> (bool, bool) {
+    fn run_state(&self) -> (bool, bool) {
         let state = self.state.lock();
         (state.is_stopped, state.is_serving)
     }

@@ -112,7 +112,8 @@ impl AsyncGet {
         !current.is_ok_and(|current| std::ptr::eq(Arc::as_ptr(&current), self.asked.as_ptr()))
     }
 
-    /// Returns the value without its end, or none if it has ended; `stored` is its stored form.
+    /// Returns the value without its expiry, or none if it has expired; `stored` is its stored
+    /// form.
     fn shown(&self, stored: Option<Vec<u8>>) -> Outcome {
         let Some(moment) = self.moment else { return Ok(stored) };
         let Some(mut value) = stored else { return Ok(None) };

@@ -17,7 +17,7 @@ const LONG: Duration = Duration::from_secs(20);
 type Way = fn(&Db, &Receiver<Keyspace>) -> Result<bool>;
 
 #[test]
-fn whoever_waits_for_a_moment_keeps_nobody_from_the_keyspaces() {
+fn a_wait_for_a_moment_blocks_no_caller_of_the_keyspaces() {
     let ways: [(&str, Way); 2] = [
         ("a snapshot", |db, made| {
             let snapshot = db.snapshot()?;

@@ -24,7 +24,7 @@ enum Step {
     DeleteByRmw,
     Keep,
     Merge(Vec<u8>),
-    /// Only in keyspaces whose values may end; so is the next one.
+    /// Only in keyspaces whose values may expire; so is the next one.
     PutUntil(Vec<u8>, u64),
     AppendUntil(u8, u64),
     /// If the key has the value that it had last, or one that it never has.

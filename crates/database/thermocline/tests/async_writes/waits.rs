@@ -92,7 +92,7 @@ fn no_poll_waits_for_room_in_memory() {
 
 /// The engine in memory has nothing to wait for, and refuses.
 #[test]
-fn a_budget_that_is_used_up_is_told() {
+fn a_budget_that_is_used_up_is_reported() {
     let options = Options { memory_bytes: 12 << 20, ..options() };
     let db = Db::open_on(device::memory(), "memory", options).unwrap();
     // Otherwise the journal's group would be full first, and the thread would get the refusal that

@@ -95,7 +95,7 @@ pub(crate) fn a_power_cut_leaves_each_backup_whole_or_refused() {
         if is_first {
             let next = db.backup(&backups, &Progress::default()).unwrap();
             assert_eq!(next.number as usize, newest + 1);
-            assert!(restored(&backups, next.number) == now, "made anew at {operation}");
+            assert!(restored(&backups, next.number) == now, "made again at {operation}");
             let left = image.list("").unwrap();
             assert!(!left.iter().any(|one| one.name.ends_with(".unfinished")), "{left:?}");
         }

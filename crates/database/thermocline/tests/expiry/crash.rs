@@ -2,8 +2,8 @@
 //!
 //! The model keeps the stored values after each step, with their ends. From every image of a power
 //! cut, recovery must give the values of some step no older than the last durable one. Values that
-//! had ended at the cut may be missing, since they may have been removed. The clock at the recovery
-//! does not matter.
+//! had expired at the cut may be missing, since they may have been removed. The clock at the
+//! recovery does not matter.
 //!
 //! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many.
 
@@ -177,7 +177,7 @@ impl Run {
 }
 
 impl Returned {
-    /// Returns whether `found` has the stored values, without some that had ended.
+    /// Returns whether `found` has the stored values, without some that had expired.
     fn allows(&self, found: &Content) -> bool {
         let has_ended = |end: &Option<u64>| end.is_some_and(|end_ms| end_ms <= self.now_ms);
         let is_there = found.iter().all(|(key, value)| self.content.get(key) == Some(value));

@@ -65,8 +65,8 @@ fn the_furthest_end_is_never_reached_and_sums_do_not_overflow() {
     }
 }
 
-/// As documented: an ended value that was not removed is there again until its end, if the clock is
-/// set back.
+/// As documented: an expired value that was not removed is there again until its expiry, if the
+/// clock is set back.
 #[test]
 fn a_clock_that_is_set_back_shows_what_was_not_removed() {
     for (engine, journaled) in kinds() {

@@ -1,4 +1,4 @@
-//! Values that end: how each way of reading shows them, their stored form, and their removal.
+//! Values that expire: how each way of reading shows them, their stored form, and their removal.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -19,7 +19,7 @@ use crate::tunings;
 const STEPS: usize = 300;
 const KEYS: u8 = 10;
 
-/// The stored state, ended or not: each key's value and its end.
+/// The stored state, expired or not: each key's value and its expiry.
 type Stored = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
 struct Run {
@@ -192,7 +192,7 @@ impl Run {
             }
             2 => self.update_with_end(&key, &value, had),
             3 => self.swap(&key, &value, had),
-            4 => self.update_on_a_seat(&key, &value, had),
+            4 => self.update_in_session(&key, &value, had),
             _ => {
                 let end_ms = self.maybe_end_ms();
                 self.bench
@@ -256,7 +256,7 @@ impl Run {
         }
     }
 
-    fn update_on_a_seat(&mut self, key: &[u8], value: &[u8], had: Option<(Vec<u8>, Option<u64>)>) {
+    fn update_in_session(&mut self, key: &[u8], value: &[u8], had: Option<(Vec<u8>, Option<u64>)>) {
         let mut session = self.space.session(4).unwrap();
         let (mut into, mut told) = (Vec::new(), None);
         match session.begin_get(1, key, &mut into).unwrap() {

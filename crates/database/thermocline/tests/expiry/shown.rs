@@ -29,7 +29,7 @@ fn wait_for(future: thermocline::AsyncGet) -> Found {
     }
 }
 
-fn on_a_seat(space: &Keyspace, key: &[u8]) -> Found {
+fn in_session(space: &Keyspace, key: &[u8]) -> Found {
     let (mut session, mut value) = (space.session(1).unwrap(), Vec::new());
     let mut told = None;
     match session.begin_get(7, key, &mut value).unwrap() {
@@ -80,7 +80,7 @@ fn ways(db: &Db, space: &Keyspace, key: &[u8]) -> Vec<(&'static str, Found)> {
         ("section", section),
         ("rmw", seen),
         ("transaction", db.begin().unwrap().get(space, key).unwrap()),
-        ("session", on_a_seat(space, key)),
+        ("session", in_session(space, key)),
         ("future", wait_for(space.get_async(key))),
     ];
     if let Some(is_there) = at_once {

@@ -87,7 +87,7 @@ fn what_has_ended_is_removed_though_nobody_asks_for_it() {
     }
 }
 
-/// A key whose value is renewed at the moment when the old one is found to have ended.
+/// A key whose value is renewed at the moment when the old one is found to have expired.
 #[test]
 pub(crate) fn what_is_renewed_meanwhile_stays() {
     for (engine, journaled) in kinds() {

@@ -1,5 +1,5 @@
 //! Random merges among other writes, alone, in batches and in transactions, on a keyspace of every
-//! engine against a map that is plainly right, with values that end and without.
+//! engine against a map that is plainly right, with values that expire and without.
 //!
 //! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many; a failure prints the
 //! seed.
@@ -23,7 +23,7 @@ use super::{edited, kinds, merged_by, operators, options};
 const STEPS: usize = 150;
 const KEYS: u8 = 6;
 
-/// Each key's value and its end, ended or not.
+/// Each key's value and its expiry, expired or not.
 type Stored = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ fn every_engine_agrees_with_a_map() {
             for expiring in [false, true] {
                 println!(
                     "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1, {engine}, journaled: {journaled}, \
-                     values that end: {expiring}"
+                     values that expire: {expiring}"
                 );
                 let of = merged_by("edit", engine, journaled);
                 Run::new(seed, KeyspaceOptions { expiring, ..of }).go();
@@ -104,7 +104,7 @@ fn every_tuned_engine_agrees_with_a_map() {
             let (journaled, expiring) = (number.is_multiple_of(2), number % 4 > 1);
             println!(
                 "THERMOCLINE_SEED={seed}, {settings}, journaled: {journaled}, \
-                 values that end: {expiring}"
+                 values that expire: {expiring}"
             );
             let of = merged_by("edit", tunings::engine(settings), journaled);
             Run::new(seed, KeyspaceOptions { expiring, settings: Some(settings), ..of }).go();
@@ -313,7 +313,7 @@ fn all_living(stored: &Stored, now_ms: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
     keys.filter_map(|key| Some((key.clone(), living(stored, key, now_ms)?.0))).collect()
 }
 
-/// A pair as users know it, unless it has ended.
+/// A pair as users know it, unless it has expired.
 fn living_pair(
     is_stored: bool,
     (key, value): (Vec<u8>, Vec<u8>),

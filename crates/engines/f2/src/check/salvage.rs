@@ -52,13 +52,13 @@ pub struct SalvageReport {
 /// reported.
 pub fn salvage(device: &Arc<dyn Device>, take: &mut SalvageSink<'_>) -> Result<SalvageReport> {
     let mut salvaged = SalvageReport::default();
-    let Some(standing) = salvaged.report.standing(device)? else { return Ok(salvaged) };
-    salvaged.report.persisted = standing.persisted;
+    let Some(committed) = salvaged.report.committed(device)? else { return Ok(salvaged) };
+    salvaged.report.persisted = committed.persisted;
     let mut taker = Taker { take, is_over: false };
-    if standing.identity.has_cold_log() {
-        salvaged.cold(device, &standing, &mut taker)?;
+    if committed.identity.has_cold_log() {
+        salvaged.cold(device, &committed, &mut taker)?;
     }
-    let hot = open(device, HOT_LOG, standing.hot, standing.identity.hot, &mut salvaged.report)?.0;
+    let hot = open(device, HOT_LOG, committed.hot, committed.identity.hot, &mut salvaged.report)?.0;
     salvaged.report.walk(&hot, &mut |_, stored| taker.tell(stored))?;
     Ok(salvaged)
 }
@@ -67,12 +67,13 @@ impl SalvageReport {
     fn cold(
         &mut self,
         device: &Arc<dyn Device>,
-        standing: &Committed,
+        committed: &Committed,
         taker: &mut Taker<'_, '_>,
     ) -> Result<()> {
-        let Identity { cold, chunks, .. } = standing.identity;
-        let (cold, _) = open(device, COLD_LOG, standing.cold, cold, &mut self.report)?;
-        let (chunks, Lost(lost)) = open(device, CHUNKS, standing.chunks, chunks, &mut self.report)?;
+        let Identity { cold, chunks, .. } = committed.identity;
+        let (cold, _) = open(device, COLD_LOG, committed.cold, cold, &mut self.report)?;
+        let (chunks, Lost(lost)) =
+            open(device, CHUNKS, committed.chunks, chunks, &mut self.report)?;
         let StoredLog { segments, geometry, span } = &chunks;
         // The end of the last part that cannot be read.
         let mut lost_end = lost.iter().map(|(_, to)| *to).max().unwrap_or(LogAddress::NONE);
@@ -83,7 +84,7 @@ impl SalvageReport {
             })?;
         self.has_lost_chunks = lost_end > LogAddress::NONE;
         let mut overtaken = SupersededRecords::of(named.overtakes());
-        let identity = standing.identity;
+        let identity = committed.identity;
         self.report.walk(&cold, &mut |address, stored| {
             let hash = KeyHash::of(stored.key, identity.hash_seed);
             let position = Position::of(hash, identity.index_bits);

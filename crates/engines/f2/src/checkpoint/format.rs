@@ -178,7 +178,7 @@ impl Committed {
         let cold_live_bytes = fields.take_u64()?;
         fields.finish()?;
         let directory = NamedSnapshot { number: directory_number, from };
-        let standing = Self {
+        let committed = Self {
             identity,
             hot,
             cold,
@@ -189,14 +189,14 @@ impl Committed {
             counts,
             cold_live_bytes,
         };
-        let spans_are_sound = standing.spans().iter().all(Span::is_sound);
+        let spans_are_sound = committed.spans().iter().all(Span::is_sound);
         if identity.is_sound()
             && spans_are_sound
             && directory.is_sound(END_MAX)
             && counts.is_sound(END_MAX)
             && cold_live_bytes <= cold.bytes()
         {
-            Ok(standing)
+            Ok(committed)
         } else {
             Err(Corruption::new("a checkpoint's fields make no sense together", 0))
         }

@@ -104,7 +104,7 @@ impl Shared {
     }
 
     fn fold_over_flushed(&self, checkpointer: &mut Checkpointer) -> Result<()> {
-        let named = checkpointer.standing;
+        let named = checkpointer.committed;
         let begins = self.begins();
         let (end, cuts, counts) = {
             let flushed = self.log.flushed();
@@ -121,9 +121,9 @@ impl Shared {
         let persisted = applied.min(reached).max(named.persisted);
         let spans = super::moved(named.spans(), begins, cuts);
         let cold_live_bytes = self.cold_live_bytes(spans);
-        let standing =
+        let committed =
             super::Committed { persisted, counts, cold_live_bytes, ..named.with_spans(spans) };
-        self.name(checkpointer, standing, cuts)?;
+        self.name(checkpointer, committed, cuts)?;
         self.marks.parts.fetch_add(1, Relaxed);
         Ok(())
     }

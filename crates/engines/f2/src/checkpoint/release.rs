@@ -90,7 +90,7 @@ impl Shared {
             return self.commit(checkpointer, Self::fold_over);
         }
         if self.host.barrier.is_journaled() {
-            let [hot, ..] = checkpointer.standing.spans();
+            let [hot, ..] = checkpointer.committed.spans();
             // Read once: a compaction that continues must not pass the end in between.
             let begins = self.begins();
             if self.log.gaps.bytes_between(hot.end, begins[0].unwrap_or_default()) > 0 {
@@ -101,7 +101,7 @@ impl Shared {
         let waiting = |(log, named): (Option<&Arc<HybridLog>>, Span)| {
             log.map_or(0, |log| log.gaps.bytes_between(named.begin, log.begin()))
         };
-        let named = checkpointer.standing.spans();
+        let named = checkpointer.committed.spans();
         let waiting: u64 = self.logs().into_iter().zip(named).map(waiting).sum();
         // If nothing was appended to the hot log since, no record that is in use becomes read-only.
         let is_idle = self.log.is_at(checkpointer.durable_tails[0]);
@@ -121,10 +121,10 @@ impl Shared {
         let cuts = [None, cold, chunks];
         self.make_durable(cuts)?;
         self.host.barrier.reach(self.host.sequence.last())?;
-        let named = checkpointer.standing;
+        let named = checkpointer.committed;
         let spans = moved(named.spans(), begins, cuts);
         let cold_live_bytes = self.cold_live_bytes(spans);
-        let standing = Committed { directory, counts, cold_live_bytes, ..named.with_spans(spans) };
-        self.name(checkpointer, standing, cuts)
+        let committed = Committed { directory, counts, cold_live_bytes, ..named.with_spans(spans) };
+        self.name(checkpointer, committed, cuts)
     }
 }

@@ -96,7 +96,7 @@ impl Moves {
     }
 
     /// Sets the verdict on a record.
-    pub(crate) fn judge(&mut self, number: usize, verdict: Verdict) {
+    pub(crate) fn decide(&mut self, number: usize, verdict: Verdict) {
         self.items[number].verdict = match verdict {
             Verdict::Lives => LIVES,
             Verdict::Unnamed => UNNAMED,
@@ -125,17 +125,17 @@ fn units(base: LogAddress, at: LogAddress) -> u32 {
 
 impl ColdIndex {
     /// Judges all records: a record that an entry names is live. If other entries with the same
-    /// bits are in front of its entry, calls `doubt` with the record and each of these, the record
-    /// first. The records are in the order of their addresses before and after. Each chunk is read
-    /// once. `false`: it was stopped. Blocks; the caller is not protected.
+    /// bits are in front of its entry, calls `pending` with the record and each of these, the
+    /// record first. The records are in the order of their addresses before and after. Each chunk
+    /// is read once. `false`: it was stopped. Blocks; the caller is not protected.
     ///
     /// # Errors
     /// Damage with its place; the storage's.
-    pub(crate) fn judge_moves(
+    pub(crate) fn check_liveness(
         &self,
         moves: &mut Moves,
         stop: &StopToken,
-        doubt: &mut dyn FnMut(LogAddress, LogAddress),
+        pending: &mut dyn FnMut(LogAddress, LogAddress),
     ) -> Result<bool> {
         moves.items.sort_unstable_by_key(|item| (item.prefix, item.at));
         let mut addresses = Vec::new();
@@ -151,7 +151,7 @@ impl ColdIndex {
                     chunk.addresses(item.prefix.tag(), &mut addresses);
                     if let Some(place) = addresses.iter().position(|named| *named == at) {
                         *lives = true;
-                        addresses[..place].iter().for_each(|newer| doubt(at, *newer));
+                        addresses[..place].iter().for_each(|newer| pending(at, *newer));
                     }
                 }
                 Ok(Outcome::Done)

@@ -4,10 +4,10 @@
 //!
 //! 1. Its records' positions and addresses are collected, and looked up in the cold index, each
 //!    chunk once. A record that no entry names is dead. One with entries of the same bits in front
-//!    of it is in doubt: they may be of its key.
-//! 2. The records in front of one in doubt are read, and their keys compared. If one is of the same
-//!    key, the record is dead, and its entry is to be removed ([X2] of `docs/design/f2.md`). A
-//!    record that cannot be read decides nothing: the record in doubt is copied. That brings no old
+//!    of it is pending: they may have its key.
+//! 2. The records in front of a pending record are read, and their keys compared. If one is of the
+//!    same key, the record is dead, and its entry is to be removed ([X2] of `docs/design/f2.md`). A
+//!    record that cannot be read decides nothing: the pending record is copied. That brings no old
 //!    value back. An entry that is changed keeps its place [K1 of `cold_index/chunk`], so a lookup
 //!    of the key finds the damaged record first, and returns an error. If the damaged record can be
 //!    read again, a later round finds the copy dead.
@@ -27,7 +27,7 @@ use engine::{Error, Result};
 use sync::locks::Mutex;
 use workers::StopToken;
 
-use super::liveness::{Judged, in_groups};
+use super::liveness::{CheckedRecord, in_groups};
 
 use crate::address::LogAddress;
 use crate::cold::Cold;
@@ -39,12 +39,13 @@ use crate::store::Shared;
 /// Margin of addresses: a piece ends before its end or the log's tail is this near to the greatest
 /// address that a move can have.
 const FAR: u64 = 1 << 34;
-/// Records in doubt whose keys are in memory at the same time, with the records in front of them.
-const DOUBTS_AT_ONCE: usize = 1 << 10;
-/// Share of the memory for a piece that the keys of records in doubt take, as a divisor; one key is
+/// Pending records whose keys are in memory at the same time, with the records in front of them.
+const PENDING_AT_ONCE: usize = 1 << 10;
+/// Share of the memory for a piece that the keys of pending records take, as a divisor; one key is
 /// always taken.
 const KEYS_SHARE: u64 = 4;
-/// Bytes of memory of a piece for each record: its move, and a doubt for every second record.
+/// Bytes of memory of a piece for each record: its move, and a pending pair for every second
+/// record.
 const BYTES_PER_RECORD: u64 = Moves::BYTES + size_of::<(LogAddress, LogAddress)>() as u64 / 2;
 
 /// Calls `work` on all items, at most `at_once` of them in one call. `work` returns the items for
@@ -93,7 +94,7 @@ impl Shared {
         let mut at = from;
         while at < until {
             let (mut moves, end) = self.collect(cold, at, until, stop)?;
-            self.judge_cold(cold, &mut moves, stop)?;
+            self.resolve_cold(cold, &mut moves, stop)?;
             if stop.is_stopping() {
                 // A record that was not examined counts as unnamed.
                 return Ok(None);
@@ -138,30 +139,30 @@ impl Shared {
     }
 
     /// The rest of step 1, and step 2.
-    fn judge_cold(&self, cold: &Cold, moves: &mut Moves, stop: &StopToken) -> Result<()> {
-        // Each record in doubt, with a record in front of it.
-        let mut doubts: Vec<(LogAddress, LogAddress)> = Vec::new();
-        cold.index.judge_moves(moves, stop, &mut |at, newer| doubts.push((at, newer)))?;
-        doubts.sort_unstable();
-        in_portions(doubts, DOUBTS_AT_ONCE, &mut |some| match stop.is_stopping() {
+    fn resolve_cold(&self, cold: &Cold, moves: &mut Moves, stop: &StopToken) -> Result<()> {
+        // Each pending record, with a record in front of it.
+        let mut pending: Vec<(LogAddress, LogAddress)> = Vec::new();
+        cold.index.check_liveness(moves, stop, &mut |at, newer| pending.push((at, newer)))?;
+        pending.sort_unstable();
+        in_portions(pending, PENDING_AT_ONCE, &mut |some| match stop.is_stopping() {
             true => Ok(Vec::new()),
             false => self.resolve(cold, moves, some, stop),
         })
     }
 
-    /// Compares the keys of some records in doubt with those of the records in front of them.
-    /// Returns the doubts for whose keys there was no room.
+    /// Compares the keys of some pending records with those of the records in front of them.
+    /// Returns the pairs for whose keys there was no room.
     fn resolve(
         &self,
         cold: &Cold,
         moves: &mut Moves,
-        doubts: &[(LogAddress, LogAddress)],
+        pending: &[(LogAddress, LogAddress)],
         stop: &StopToken,
     ) -> Result<Vec<(LogAddress, LogAddress)>> {
         let mut keys: BTreeMap<LogAddress, Box<[u8]>> = BTreeMap::new();
         let mut without_room: BTreeSet<LogAddress> = BTreeSet::new();
         let mut room = self.work.piece / KEYS_SHARE;
-        let mut own: Vec<LogAddress> = doubts.iter().map(|(at, _)| *at).collect();
+        let mut own: Vec<LogAddress> = pending.iter().map(|(at, _)| *at).collect();
         own.dedup();
         cold.each_record(own.into_iter().map(|at| (at, ())), stop, &mut |(), at, stored| {
             let Some(stored) = stored else { return Ok(()) };
@@ -173,20 +174,20 @@ impl Shared {
             }
             Ok(())
         })?;
-        let with_room = doubts.iter().enumerate().filter(|(_, (at, _))| keys.contains_key(at));
+        let with_room = pending.iter().enumerate().filter(|(_, (at, _))| keys.contains_key(at));
         let newer = with_room.map(|(number, (_, newer))| (*newer, number)).collect();
         // A record that no longer exists was copied, or is outdated itself; and the key of a record
         // that cannot be read is unknown. Both cases leave the record undecided, so it is copied.
         cold.each_readable(newer, stop, &mut |number, _, stored| {
-            let at = doubts[number].0;
+            let at = pending[number].0;
             if stored.is_some_and(|stored| keys.get(&at).is_some_and(|key| **key == *stored.key))
                 && let Some(number) = moves.number_of(at)
             {
-                moves.judge(number, Verdict::Outdated);
+                moves.decide(number, Verdict::Outdated);
             }
             Ok(())
         })?;
-        Ok(doubts.iter().copied().filter(|(at, _)| without_room.contains(at)).collect())
+        Ok(pending.iter().copied().filter(|(at, _)| without_room.contains(at)).collect())
     }
 
     fn copy_piece(
@@ -235,18 +236,18 @@ impl Copy {
     fn copy_stretch(&self, cold: &Cold, stretch: &Stretch) -> Result<()> {
         self.copied.lock().bytes += stretch.len() as u64;
         in_groups(stretch, &mut |records| {
-            let Some(first) = self.judge(records) else { return Ok(()) };
+            let Some(first) = self.check_records(records) else { return Ok(()) };
             let mut copied = Copied { records: records.len() as u64, ..Copied::default() };
             let mut copies = Vec::new();
             for (number, record) in (first..).zip(&*records).filter(|(_, record)| record.lives) {
-                let Judged { stored, .. } = record;
+                let CheckedRecord { stored, .. } = record;
                 copies.push((number, cold.append(stored.key, stored.value.unwrap_or_default())?));
                 copied.records_live += 1;
                 copied.bytes_live += stored.bytes as u64;
             }
             let mut moves = self.moves.lock();
             for (number, copy) in copies {
-                moves.judge(number, Verdict::Copied(copy));
+                moves.decide(number, Verdict::Copied(copy));
             }
             drop(moves);
             *self.copied.lock() += copied;
@@ -256,7 +257,7 @@ impl Copy {
 
     /// Sets for consecutive records of a page whether they are live, and returns the number of the
     /// first one.
-    fn judge(&self, records: &mut [Judged<'_>]) -> Option<usize> {
+    fn check_records(&self, records: &mut [CheckedRecord<'_>]) -> Option<usize> {
         let moves = self.moves.lock();
         let first = moves.number_of(records.first()?.at).expect("a piece reads the same twice");
         for (number, record) in (first..).zip(records) {

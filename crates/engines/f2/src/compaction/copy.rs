@@ -5,8 +5,8 @@ use std::ops::AddAssign;
 use engine::{Corruption, Error, Result};
 use workers::StopToken;
 
-use super::liveness::{Judged, in_groups};
-use super::pending_liveness::Doubts;
+use super::liveness::{CheckedRecord, in_groups};
+use super::pending_liveness::PendingLiveness;
 use crate::address::LogAddress;
 use crate::hybrid_log::{PageFull, Place, Scan};
 use crate::key_hash::KeyHash;
@@ -53,7 +53,7 @@ impl Shared {
     /// Copies the live records between `from` and `until`, which are on disk. `None`: it was
     /// stopped. Memory: one page, the memory reserved for notes, and the memory of the reads in
     /// flight. Reads of the device: the part itself, and the records on disk above each record in
-    /// its chain, many in one step ([`super::doubts`]).
+    /// its chain, many in one step ([`super::pending_liveness`]).
     pub(crate) fn copy_live(
         &self,
         from: LogAddress,
@@ -61,7 +61,7 @@ impl Shared {
         stop: &StopToken,
     ) -> Result<Option<Copied>> {
         let mut copied = Copied::default();
-        let mut doubts = Doubts::within(self.work.notes);
+        let mut pending = PendingLiveness::within(self.work.notes);
         let mut scan = Scan::new(&self.log.geometry, from, until);
         while !stop.is_stopping()
             && let Some(stretch) = scan.next(&self.log.segments)?
@@ -70,9 +70,9 @@ impl Shared {
             in_groups(&stretch, &mut |records| {
                 copied.records += records.len() as u64;
                 // A tombstone is never copied [C2].
-                self.judge_in_memory(records, &mut |_, record, next| {
+                self.check_liveness_in_memory(records, &mut |_, record, next| {
                     if record.stored.value.is_some() {
-                        doubts.push(record, next);
+                        pending.push(record, next);
                     }
                 });
                 for record in records.iter().filter(|record| record.lives) {
@@ -81,20 +81,20 @@ impl Shared {
                         copied.bytes_live += record.stored.bytes as u64;
                     }
                 }
-                match doubts.are_many() {
-                    true => self.copy_undoubted(&mut doubts, stop, &mut copied),
+                match pending.are_many() {
+                    true => self.copy_pending(&mut pending, stop, &mut copied),
                     false => Ok(()),
                 }
             })?;
         }
-        self.copy_undoubted(&mut doubts, stop, &mut copied)?;
+        self.copy_pending(&mut pending, stop, &mut copied)?;
         Ok((!stop.is_stopping()).then_some(copied))
     }
 
-    /// Copies one record that was live when it was judged, unless it is dead now; returns whether
+    /// Copies one record that was live when it was checked, unless it is dead now; returns whether
     /// it did.
-    fn copy_if_live(&self, judged: &Judged<'_>) -> Result<bool> {
-        let Judged { at, stored, searched, .. } = *judged;
+    fn copy_if_live(&self, checked: &CheckedRecord<'_>) -> Result<bool> {
+        let CheckedRecord { at, stored, searched, .. } = *checked;
         // [C2]
         let Some(value) = stored.value else { return Ok(false) };
         self.copy_newest(stored.key, Some(value), at, searched)

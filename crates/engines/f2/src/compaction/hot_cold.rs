@@ -1,8 +1,9 @@
 //! Hot to cold: the live records in the oldest part of the hot log move to the cold log.
 //!
 //! 1. The part is read page by page, by several threads, each with a page of its own. A record
-//!    lives if the hot log has no newer one of its key (`judge`). A value that lives is appended to
-//!    the cold log, and an entry for the cold index noted; of a tombstone its key is noted.
+//!    lives if the hot log has no newer one of its key (`check_liveness`). A value that lives is
+//!    appended to the cold log, and an entry for the cold index noted; of a tombstone its key is
+//!    noted.
 //! 2. Whenever the notes fill the memory for them, the same threads apply them to the cold index,
 //!    each chunk once. Values get entries, and tombstones remove the entries of their key. Until
 //!    then cold-to-cold compaction does not touch the appended records.
@@ -27,7 +28,7 @@ use sync::locks::Mutex;
 use workers::StopToken;
 
 use super::fan_out::together;
-use super::liveness::{Judged, in_groups};
+use super::liveness::{CheckedRecord, in_groups};
 use crate::address::LogAddress;
 use crate::cold::Cold;
 use crate::cold_index::{Change, Puts, SortedPuts};
@@ -188,7 +189,7 @@ impl Shared {
             && let Some(stretch) = scan.next(&self.log.segments)?
         {
             in_groups(&stretch, &mut |records| {
-                self.judge(records, stop)?;
+                self.check_liveness(records, stop)?;
                 let live = records.iter().filter(|record| record.lives);
                 positions.extend(live.map(|it| self.index.position(self.hash(it.stored.key))));
                 if positions.len() >= at_once {
@@ -322,14 +323,14 @@ impl Move {
         in_groups(stretch, &mut |records| self.move_records(cold, records))
     }
 
-    fn move_records(&self, cold: &Cold, records: &mut [Judged<'_>]) -> Result<()> {
+    fn move_records(&self, cold: &Cold, records: &mut [CheckedRecord<'_>]) -> Result<()> {
         let shared = &self.shared;
-        shared.judge(records, &self.stop)?;
+        shared.check_liveness(records, &self.stop)?;
         let base = self.notes.lock().puts.base();
         let mut notes = Notes { puts: Puts::new(base, records.len()), ..Notes::default() };
         notes.copied.records += records.len() as u64;
         let living = records.iter().filter(|record| record.lives);
-        for Judged { at, stored, searched, .. } in living {
+        for CheckedRecord { at, stored, searched, .. } in living {
             let position = shared.index.position(shared.hash(stored.key));
             match stored.value {
                 Some(value) => {

@@ -3,7 +3,7 @@
 //!
 //! 1. The chain of each is followed through memory, protected.
 //! 2. If a chain continues on disk, its records there are fetched, those of many chains together,
-//!    until each chain has reached a record of the key, or the record that is judged.
+//!    until each chain has reached a record of the key, or the record that is checked.
 
 use engine::Result;
 use workers::StopToken;
@@ -15,14 +15,14 @@ use crate::planted::{Planted, is_planted};
 use crate::record::Stored;
 use crate::store::Shared;
 
-/// Records that are judged before the epoch is refreshed.
+/// Records that are checked before the epoch is refreshed.
 const PROTECTED_AT_ONCE: usize = 64;
-/// Records of a page that are judged together, so that the reads that they need run at the same
+/// Records of a page that are checked together, so that the reads that they need run at the same
 /// time.
 const RECORDS_AT_ONCE: usize = 1 << 10;
 
 /// A record, and whether it lives.
-pub(super) struct Judged<'a> {
+pub(super) struct CheckedRecord<'a> {
     pub(super) at: LogAddress,
     pub(super) stored: Stored<'a>,
     pub(super) lives: bool,
@@ -31,15 +31,15 @@ pub(super) struct Judged<'a> {
     pub(super) searched: LogAddress,
 }
 
-/// Calls `each` with the records of a page that are on a chain, not judged yet, some at a time.
+/// Calls `each` with the records of a page that are on a chain, not checked yet, some at a time.
 pub(super) fn in_groups(
     stretch: &Stretch,
-    each: &mut dyn FnMut(&mut [Judged<'_>]) -> Result<()>,
+    each: &mut dyn FnMut(&mut [CheckedRecord<'_>]) -> Result<()>,
 ) -> Result<()> {
     let mut some = Vec::with_capacity(RECORDS_AT_ONCE);
     stretch.records(&mut |at, stored| {
         if !stored.header.is_invalid() {
-            some.push(Judged { at, stored: *stored, lives: false, searched: at });
+            some.push(CheckedRecord { at, stored: *stored, lives: false, searched: at });
         }
         if some.len() == RECORDS_AT_ONCE {
             each(&mut some)?;
@@ -59,33 +59,37 @@ pub(super) enum Liveness {
 }
 
 impl Shared {
-    /// Judges `records`, which are on disk in the hot log. Blocks; the caller is not protected.
+    /// Checks `records`, which are on disk in the hot log. Blocks; the caller is not protected.
     ///
     /// # Errors
     /// Damage with its place; the storage's.
-    pub(super) fn judge(&self, records: &mut [Judged<'_>], stop: &StopToken) -> Result<()> {
+    pub(super) fn check_liveness(
+        &self,
+        records: &mut [CheckedRecord<'_>],
+        stop: &StopToken,
+    ) -> Result<()> {
         let mut open = Vec::new();
-        self.judge_in_memory(records, &mut |number, _, next| open.push((number, next)));
+        self.check_liveness_in_memory(records, &mut |number, _, next| open.push((number, next)));
         while !open.is_empty() && !stop.is_stopping() {
             open = self.step_on_disk(records, open, stop)?;
         }
         Ok(())
     }
 
-    /// Judges those of `records` whose chains lead to them through memory. For each of the others,
+    /// Checks those of `records` whose chains lead to them through memory. For each of the others,
     /// which are not live as far as is known, it calls `on_disk` with the address at which its
     /// chain continues. The caller is not protected.
-    pub(super) fn judge_in_memory(
+    pub(super) fn check_liveness_in_memory(
         &self,
-        records: &mut [Judged<'_>],
-        on_disk: &mut dyn FnMut(usize, &Judged<'_>, LogAddress),
+        records: &mut [CheckedRecord<'_>],
+        on_disk: &mut dyn FnMut(usize, &CheckedRecord<'_>, LogAddress),
     ) {
-        for (some, judged) in records.chunks_mut(PROTECTED_AT_ONCE).enumerate() {
+        for (some, checked) in records.chunks_mut(PROTECTED_AT_ONCE).enumerate() {
             let _guard = self.epochs.protect();
-            for (number, record) in judged.iter_mut().enumerate() {
-                let standing = self.standing_of(record);
-                record.lives = matches!(standing, Liveness::Newest);
-                if let Liveness::OnDisk(next) = standing {
+            for (number, record) in checked.iter_mut().enumerate() {
+                let liveness = self.liveness_of(record);
+                record.lives = matches!(liveness, Liveness::Newest);
+                if let Liveness::OnDisk(next) = liveness {
                     on_disk(some * PROTECTED_AT_ONCE + number, record, next);
                 }
             }
@@ -93,8 +97,8 @@ impl Shared {
     }
 
     /// Follows the chain of a record's key through memory. The caller is protected.
-    fn standing_of(&self, judged: &mut Judged<'_>) -> Liveness {
-        let Judged { at, stored, searched, .. } = judged;
+    fn liveness_of(&self, checked: &mut CheckedRecord<'_>) -> Liveness {
+        let CheckedRecord { at, stored, searched, .. } = checked;
         let Some(slot) = self.index.find(self.hash(stored.key)) else {
             assert!(!is_planted(Planted::EntryWanted), "a chain has no entry");
             return Liveness::Dead;
@@ -109,13 +113,13 @@ impl Shared {
                 Place::Truncated => return Liveness::Dead,
             }
         }
-        standing_at(next, *at)
+        liveness_at(next, *at)
     }
 
     /// Fetches the next record of each chain, and returns the chains that continue.
     fn step_on_disk(
         &self,
-        records: &mut [Judged<'_>],
+        records: &mut [CheckedRecord<'_>],
         open: Vec<(usize, LogAddress)>,
         stop: &StopToken,
     ) -> Result<Vec<(usize, LogAddress)>> {
@@ -126,14 +130,14 @@ impl Shared {
         });
         let mut go_on = Vec::new();
         self.log.fetch(wanted.collect(), stop, &mut |number, newer| {
-            let Judged { at, stored, lives, .. } = &mut records[number];
+            let CheckedRecord { at, stored, lives, .. } = &mut records[number];
             let newer = newer.ok_or_else(|| lost_above(*at))?;
             let is_other = newer.key != stored.key;
-            let standing = if is_other { newer.header.previous() } else { LogAddress::NONE };
-            if standing > *at {
-                go_on.push((number, standing));
+            let next = if is_other { newer.header.previous() } else { LogAddress::NONE };
+            if next > *at {
+                go_on.push((number, next));
             } else {
-                *lives = matches!(standing_at(standing, *at), Liveness::Newest);
+                *lives = matches!(liveness_at(next, *at), Liveness::Newest);
             }
             Ok(())
         })?;
@@ -143,6 +147,6 @@ impl Shared {
 
 /// Returns the verdict on the record at `at` whose chain has been followed down to `next`: a record
 /// that lost the race to be linked is on no chain.
-pub(super) fn standing_at(next: LogAddress, at: LogAddress) -> Liveness {
+pub(super) fn liveness_at(next: LogAddress, at: LogAddress) -> Liveness {
     if next == at { Liveness::Newest } else { Liveness::Dead }
 }

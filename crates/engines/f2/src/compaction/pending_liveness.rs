@@ -3,7 +3,7 @@
 //! 1. They are gathered, with the addresses at which their chains continue, while the memory
 //!    reserved for them lasts. The values stay on disk.
 //! 2. Then all chains take a step together, in the order of addresses. So the device is read in few
-//!    and long pieces: the more doubts, the fewer reads for each, and never more than the log has
+//!    and long pieces: the more records, the fewer reads for each, and never more than the log has
 //!    bytes.
 //! 3. Those whose chains lead down to them, with no other record of the key between, live. They are
 //!    read again, and copied.
@@ -15,14 +15,14 @@ use workers::StopToken;
 
 use super::Copied;
 use super::copy::lost_above;
-use super::liveness::{Judged, Liveness, standing_at};
+use super::liveness::{CheckedRecord, Liveness, liveness_at};
 use crate::address::LogAddress;
 use crate::hybrid_log::Wanted;
 use crate::store::Shared;
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
-struct Doubt {
+struct PendingRecord {
     at: LogAddress,
     /// The head that its chain had; from there to `next` there is no other record of its key.
     searched: LogAddress,
@@ -30,43 +30,44 @@ struct Doubt {
     key: (u32, u32),
 }
 
-/// Bytes of memory of one doubt in addition to its key, also while all chains take their step. This
-/// includes its place in the order, its read of the device, and its number among the chains that
-/// continue.
-const BYTES: u64 = (size_of::<Doubt>() + 2 * size_of::<Wanted<u32>>() + size_of::<u32>()) as u64;
+/// Bytes of memory of one record in addition to its key, also while all chains take their step.
+/// This includes its place in the order, its read of the device, and its number among the chains
+/// that continue.
+const BYTES: u64 =
+    (size_of::<PendingRecord>() + 2 * size_of::<Wanted<u32>>() + size_of::<u32>()) as u64;
 
-/// Greatest memory that is reserved for doubts. This many suffice for one doubt in each piece that
-/// the device reads of a log of some gigabytes.
+/// Greatest memory that is reserved for these records. It suffices for one record in each piece
+/// that the device reads of a log of some gigabytes.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// Some of them.
-pub(super) struct Doubts {
-    doubts: Vec<Doubt>,
+pub(super) struct PendingLiveness {
+    records: Vec<PendingRecord>,
     keys: Vec<u8>,
     bytes_max: u64,
 }
 
-impl Doubts {
-    /// Makes an empty list of doubts that take at most the smaller of `bytes_max` and
+impl PendingLiveness {
+    /// Makes an empty list of records that take at most the smaller of `bytes_max` and
     /// [`BYTES_MAX`].
     pub(super) fn within(bytes_max: u64) -> Self {
-        Self { doubts: Vec::new(), keys: Vec::new(), bytes_max: bytes_max.min(BYTES_MAX) }
+        Self { records: Vec::new(), keys: Vec::new(), bytes_max: bytes_max.min(BYTES_MAX) }
     }
 
     /// Adds a record whose chain continues at `next`, on disk.
-    pub(super) fn push(&mut self, judged: &Judged<'_>, next: LogAddress) {
-        let key = (self.keys.len() as u32, judged.stored.key.len() as u32);
-        self.keys.extend_from_slice(judged.stored.key);
-        self.doubts.push(Doubt { at: judged.at, searched: judged.searched, next, key });
+    pub(super) fn push(&mut self, checked: &CheckedRecord<'_>, next: LogAddress) {
+        let key = (self.keys.len() as u32, checked.stored.key.len() as u32);
+        self.keys.extend_from_slice(checked.stored.key);
+        self.records.push(PendingRecord { at: checked.at, searched: checked.searched, next, key });
     }
 
     /// Returns whether the memory reserved for them is used up.
     pub(super) fn are_many(&self) -> bool {
-        self.doubts.len() as u64 * BYTES + self.keys.len() as u64 >= self.bytes_max
+        self.records.len() as u64 * BYTES + self.keys.len() as u64 >= self.bytes_max
     }
 
-    fn key(&self, doubt: &Doubt) -> &[u8] {
-        let (begin, len) = doubt.key;
+    fn key(&self, record: &PendingRecord) -> &[u8] {
+        let (begin, len) = record.key;
         let range: Range<usize> = begin as usize..(begin + len) as usize;
         self.keys.get(range).unwrap_or_default()
     }
@@ -77,24 +78,24 @@ impl Shared {
     ///
     /// # Errors
     /// Damage with its place; the storage's.
-    pub(super) fn copy_undoubted(
+    pub(super) fn copy_pending(
         &self,
-        doubts: &mut Doubts,
+        pending: &mut PendingLiveness,
         stop: &StopToken,
         copied: &mut Copied,
     ) -> Result<()> {
-        let mut open: Vec<u32> = (0..doubts.doubts.len() as u32).collect();
+        let mut open: Vec<u32> = (0..pending.records.len() as u32).collect();
         let mut live = Vec::new();
         while !open.is_empty() && !stop.is_stopping() {
-            open = self.step(doubts, &open, &mut live, stop)?;
+            open = self.step(pending, &open, &mut live, stop)?;
         }
         let wanted = live.iter().map(|number| Wanted {
-            address: doubts.doubts[*number as usize].at,
+            address: pending.records[*number as usize].at,
             bytes: None,
             payload: *number,
         });
         self.log.fetch(wanted.collect(), stop, &mut |number, stored| {
-            let Doubt { at, searched, .. } = doubts.doubts[number as usize];
+            let PendingRecord { at, searched, .. } = pending.records[number as usize];
             let stored = stored.ok_or_else(|| lost_above(at))?;
             if self.copy_newest(stored.key, stored.value, at, searched)? {
                 copied.records_live += 1;
@@ -102,36 +103,36 @@ impl Shared {
             }
             Ok(())
         })?;
-        doubts.doubts.clear();
-        doubts.keys.clear();
+        pending.records.clear();
+        pending.keys.clear();
         Ok(())
     }
 
     /// Makes the chains of `open` take a step each, and returns the chains that continue.
     fn step(
         &self,
-        doubts: &mut Doubts,
+        pending: &mut PendingLiveness,
         open: &[u32],
         live: &mut Vec<u32>,
         stop: &StopToken,
     ) -> Result<Vec<u32>> {
         let wanted = open.iter().map(|number| Wanted {
-            address: doubts.doubts[*number as usize].next,
+            address: pending.records[*number as usize].next,
             bytes: None,
             payload: *number,
         });
         let mut go_on = Vec::new();
         self.log.fetch(wanted.collect(), stop, &mut |number, newer| {
-            let doubt = doubts.doubts[number as usize];
-            let newer = newer.ok_or_else(|| lost_above(doubt.at))?;
-            if newer.key == doubts.key(&doubt) {
+            let record = pending.records[number as usize];
+            let newer = newer.ok_or_else(|| lost_above(record.at))?;
+            if newer.key == pending.key(&record) {
                 return Ok(());
             }
             let next = newer.header.previous();
-            if next > doubt.at {
-                doubts.doubts[number as usize].next = next;
+            if next > record.at {
+                pending.records[number as usize].next = next;
                 go_on.push(number);
-            } else if matches!(standing_at(next, doubt.at), Liveness::Newest) {
+            } else if matches!(liveness_at(next, record.at), Liveness::Newest) {
                 live.push(number);
             }
             Ok(())

@@ -16,11 +16,11 @@ impl Work {
     /// Splits `bytes` in all, for compactions of `threads` threads each.
     pub(crate) fn of(bytes: u64, threads: usize) -> Self {
         // Threads of the hot log's compaction, one of the cold log's, one of the chunk log's.
-        let flights = threads as u64 + 2;
+        let threads = threads as u64 + 2;
         Self {
             notes: (bytes / 2).max(1),
             piece: (bytes / 4).max(1),
-            flight: (bytes / 4 / flights).max(1),
+            flight: (bytes / 4 / threads).max(1),
         }
     }
 }

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_comes_back_whoever_asks_and_grows_only_if_it_may() {
+    fn what_is_lent_comes_back_for_any_side_and_grows_only_if_it_may() {
         let now = Lent { log: 10 * MIB, cache: 5 * MIB };
         let lend = |log| lend([log, lender(16, 0)], (64 * MIB, MIB), 100 * MIB, now, false);
         assert_eq!(lend(lender(48, 0)), now);

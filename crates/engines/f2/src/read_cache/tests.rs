@@ -193,7 +193,7 @@ fn pages_become_free_though_everything_was_read() {
 }
 
 #[test]
-fn a_page_is_not_filled_anew_while_somebody_may_read_it() {
+fn a_page_is_not_filled_again_while_a_reader_may_read_it() {
     let bench = Bench::new(4);
     assert!(bench.cache(0));
     let reader = bench.epochs.protect();

@@ -14,7 +14,7 @@ use crate::check::{DAMAGE_MAX, check};
 use crate::checkpoint::{SUPERBLOCK, SUPERBLOCK_KIND};
 use crate::cold_index::CHUNKS;
 use crate::hybrid_log::stretches;
-use crate::open::{COLD_LOG, HOT_LOG, StoredLog, decode_standing};
+use crate::open::{COLD_LOG, HOT_LOG, StoredLog, decode_committed};
 use crate::record::{WORD_BYTES, stamp};
 
 /// Bits of an entry that hold its address.
@@ -36,11 +36,11 @@ pub(super) fn records_of(
     name: &'static str,
 ) -> (StoredLog, Vec<(LogAddress, usize, LogAddress)>) {
     let superblock = Superblock::open(&**device, SUPERBLOCK, SUPERBLOCK_KIND).expect("is there");
-    let standing = decode_standing(&superblock).expect("is whole");
+    let committed = decode_committed(&superblock).expect("is whole");
     let (span, units) = match name {
-        HOT_LOG => (standing.hot, standing.identity.hot),
-        COLD_LOG => (standing.cold, standing.identity.cold),
-        _ => (standing.chunks, standing.identity.chunks),
+        HOT_LOG => (committed.hot, committed.identity.hot),
+        COLD_LOG => (committed.cold, committed.identity.cold),
+        _ => (committed.chunks, committed.identity.chunks),
     };
     let geometry = units.background_geometry();
     let log = StoredLog::open(device, &Environment::seeded(1), name, span, geometry);

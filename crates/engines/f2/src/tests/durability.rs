@@ -142,14 +142,14 @@ fn keys_beyond_what_the_index_of_a_single_log_may_take_are_refused() {
 
 /// The state that the superblock names after a commit that failed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Stands {
+enum Survivor {
     Old,
     New,
 }
 
 /// Opens a store again after a flush whose `nth` sync failed. Returns whether this sync was the
 /// commit's, or `None` if the flush has fewer syncs.
-fn reopen_after_failed_sync(nth: u64, lasting: Lasting, stands: Stands) -> Option<bool> {
+fn reopen_after_failed_sync(nth: u64, lasting: Lasting, survivor: Survivor) -> Option<bool> {
     const OLD: u64 = 100;
     const ALL: u64 = 400;
     let faulty = FaultDevice::new(device::memory());
@@ -171,11 +171,11 @@ fn reopen_after_failed_sync(nth: u64, lasting: Lasting, stands: Stands) -> Optio
     let is_commit = name == SUPERBLOCK;
     bench.store.close().expect("closes");
     faulty.heal();
-    if stands == Stands::Old {
+    if survivor == Survivor::Old {
         superblock.write_at(0, &old).expect("writes");
     }
     let again = Bench::open_by_hand(device, tiny(), 8);
-    let flushed = if is_commit && stands == Stands::New { ALL } else { OLD };
+    let flushed = if is_commit && survivor == Survivor::New { ALL } else { OLD };
     for number in 0..flushed {
         assert_eq!(again.get(&key(number)), Some(value(number, 0, 8)), "{number} {error}");
     }
@@ -187,8 +187,8 @@ fn reopen_after_failed_sync(nth: u64, lasting: Lasting, stands: Stands) -> Optio
 #[test]
 fn a_close_after_a_failed_commit_keeps_the_segments_of_both_states() {
     for lasting in [Lasting::Once, Lasting::ForGood] {
-        for stands in [Stands::Old, Stands::New] {
-            let reopen = |nth| reopen_after_failed_sync(nth, lasting, stands);
+        for survivor in [Survivor::Old, Survivor::New] {
+            let reopen = |nth| reopen_after_failed_sync(nth, lasting, survivor);
             let commits: Vec<bool> = (1..).map_while(reopen).collect();
             assert!(commits.len() > 1, "new segments are synced before the commit");
             assert_eq!(commits.iter().filter(|is_commit| **is_commit).count(), 1);
@@ -267,8 +267,8 @@ fn no_record_behind_a_checkpoint_is_compacted_before_the_next_one() {
     for number in 0..KEYS {
         bench.put(&key(number), &[number as u8; 1000]);
         bench.advance();
-        let standing = bench.store.shared.checkpointer.lock().standing_if_known();
-        let [hot, ..] = standing.expect("no commit has failed").spans();
+        let committed = bench.store.shared.checkpointer.lock().committed_if_known();
+        let [hot, ..] = committed.expect("no commit has failed").spans();
         let log = &bench.store.shared.log;
         assert_eq!(log.gaps.bytes_between(hot.end, log.begin()), 0, "after {number}");
         compacted = bench.figure("compacted_bytes");

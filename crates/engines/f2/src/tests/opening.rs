@@ -17,7 +17,7 @@ use crate::checkpoint::recover::rebuild;
 use crate::hash_index::{ChainId, HashIndex};
 use crate::hybrid_log::stretches;
 use crate::key_hash::KeyHash;
-use crate::open::{HOT_LOG, StoredLog, decode_standing, found_superblock};
+use crate::open::{HOT_LOG, StoredLog, decode_committed, found_superblock};
 
 const SEED: u64 = 42;
 const BASE_BITS: u32 = 1;
@@ -46,10 +46,10 @@ fn logged(seed: u64, keys: u64) -> (Arc<dyn Device>, StoredLog) {
 
 fn opened(device: &Arc<dyn Device>) -> StoredLog {
     let superblock = found_superblock(&**device).expect("it is sound").expect("it is there");
-    let standing = decode_standing(&superblock).expect("it is sound");
-    let geometry = standing.identity.hot.background_geometry();
+    let committed = decode_committed(&superblock).expect("it is sound");
+    let geometry = committed.identity.hot.background_geometry();
     let environment = Environment::seeded(1);
-    StoredLog::open(device, &environment, HOT_LOG, standing.hot, geometry).expect("opens")
+    StoredLog::open(device, &environment, HOT_LOG, committed.hot, geometry).expect("opens")
 }
 
 fn walk(index: &HashIndex) -> Vec<(ChainId, LogAddress)> {

@@ -69,7 +69,7 @@ fn changed(pairs: Pairs, before: &Pairs) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn of_a_whole_store_all_is_told() {
+fn of_a_whole_store_all_is_reported() {
     let (bench, pairs) = written();
     let (salvaged, told) = told(&closed(&bench));
     assert_eq!((salvaged.report.damage, salvaged.has_lost_chunks), (Vec::new(), false));
@@ -145,7 +145,7 @@ fn who_wants_no_more_is_told_no_more() {
 }
 
 #[test]
-fn with_no_superblock_nothing_is_told() {
+fn with_no_superblock_nothing_is_reported() {
     let (bench, _) = written();
     let device = closed(&bench);
     let file = device.open(crate::checkpoint::SUPERBLOCK, Mode::Write).expect("opens");

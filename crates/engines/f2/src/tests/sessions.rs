@@ -261,7 +261,7 @@ fn a_full_session_takes_what_memory_answers_and_hands_the_rest_back() {
 }
 
 #[test]
-fn a_pending_rmw_begins_anew_behind_a_write_that_came_first() {
+fn a_pending_rmw_begins_again_behind_a_write_that_came_first() {
     let bench = Bench::open(uncached());
     for number in 0..KEYS {
         bench.rmw(&key(number), &mut Add);

@@ -11,7 +11,7 @@
 //!    its pieces, until it is rewritten.
 //!
 //! All of that has a limit of size. Beyond it the index takes more than its share, and above
-//! [`TOLD_SHARES`] shares the store reports a background error. If intervals take little, their
+//! [`REPORTED_SHARES`] shares the store reports a background error. If intervals take little, their
 //! limit is halved again, and intervals that change are split gradually.
 //!
 //! The third step walks over the index, so the store first checks how much the index takes alone.
@@ -40,18 +40,18 @@ const JOINED_SHARES: u64 = 2;
 /// Parts of the share below which intervals may be smaller again.
 const LITTLE_PARTS: u64 = 4;
 /// Shares from which on the store reports a background error.
-const TOLD_SHARES: u64 = 3;
+const REPORTED_SHARES: u64 = 3;
 
 /// The work done so far.
 #[derive(Debug, Default)]
-pub(crate) struct Coarsening {
+pub(crate) struct CoarsenIndex {
     /// How often intervals were allowed twice the size.
     pub(crate) doublings: AtomicU32,
     /// Bytes that intervals took at the last check that found too many.
     looked_at: AtomicU64,
 }
 
-impl Coarsening {
+impl CoarsenIndex {
     pub(crate) fn new(doublings: u32) -> Self {
         Self { doublings: AtomicU32::new(doublings), looked_at: AtomicU64::new(0) }
     }
@@ -67,22 +67,22 @@ impl Shared {
     /// Holds the index to its share, while no commit is under way.
     pub(crate) fn hold_index(&self, committer: &mut Committer) -> Result<()> {
         let share = self.memory_split().index_bytes();
-        let (thinning, taken) = (&self.coarsen_index, self.intervals_bytes(committer));
+        let (coarsening, taken) = (&self.coarsen_index, self.intervals_bytes(committer));
         if taken < share / LITTLE_PARTS {
             let fewer = |doublings: u32| Some(doublings.saturating_sub(1));
-            let _ = thinning.doublings.fetch_update(Relaxed, Relaxed, fewer);
+            let _ = coarsening.doublings.fetch_update(Relaxed, Relaxed, fewer);
         }
-        let looked_at = thinning.looked_at.load(Relaxed);
+        let looked_at = coarsening.looked_at.load(Relaxed);
         let is_grown = taken > looked_at.saturating_add(share / GROWN_PARTS);
         if taken > share.saturating_mul(JOINED_SHARES) && is_grown {
             if index::memory_bytes(committer.index.now()) > share.saturating_mul(JOINED_SHARES) {
-                self.thin(committer, share)?;
+                self.coarsen(committer, share)?;
             }
-            thinning.looked_at.store(self.intervals_bytes(committer), Relaxed);
+            coarsening.looked_at.store(self.intervals_bytes(committer), Relaxed);
         } else if taken < looked_at {
-            thinning.looked_at.store(taken, Relaxed);
+            coarsening.looked_at.store(taken, Relaxed);
         }
-        self.tell_of_index();
+        self.report_index();
         Ok(())
     }
 
@@ -105,7 +105,7 @@ impl Shared {
     }
 
     /// Step 3.
-    fn thin(&self, committer: &mut Committer, share: u64) -> Result<()> {
+    fn coarsen(&self, committer: &mut Committer, share: u64) -> Result<()> {
         loop {
             if self.join_all(committer, self.interval_limits()) > 0 {
                 // Readers release the intervals that were joined.
@@ -132,7 +132,7 @@ impl Shared {
                 index::join_run(&mut committer.index, run.range, joined);
             }
         }
-        self.counts.thinned.fetch_add(count, Relaxed);
+        self.counts.coarsened.fetch_add(count, Relaxed);
         count
     }
 
@@ -157,9 +157,9 @@ impl Shared {
     }
 
     /// Notes whether the index takes far more than it should.
-    fn tell_of_index(&self) {
+    fn report_index(&self) {
         let (limit, bytes) = (self.memory_split().index_bytes(), self.index_bytes());
-        if bytes > limit.saturating_mul(TOLD_SHARES) {
+        if bytes > limit.saturating_mul(REPORTED_SHARES) {
             let error = Error::OutOfMemory { limit };
             self.errors.fail(HOLD_INDEX, &error, &self.host.environment);
         } else {

@@ -172,7 +172,7 @@ impl Shared {
     }
 
     /// Writes the next slice as one, and returns whether the pass continues without a pause.
-    pub(crate) fn tidy_slice(self: &Arc<Self>) -> Result<bool> {
+    pub(crate) fn defragment_slice(self: &Arc<Self>) -> Result<bool> {
         let base = Arc::clone(&self.open_state()?.base);
         let Some((from, allowance)) = self.defragment_idle.go_on(self.space.len()) else {
             return Ok(false);
@@ -232,8 +232,8 @@ impl Shared {
             return Ok(None);
         }
         let written = self.write_together(&mut committer, intervals)?;
-        self.counts.tidied.fetch_add(written.intervals, Relaxed);
-        self.counts.tidied_bytes.fetch_add(written.bytes, Relaxed);
+        self.counts.defragmented.fetch_add(written.intervals, Relaxed);
+        self.counts.defragmented_bytes.fetch_add(written.bytes, Relaxed);
         if !written.is_whole {
             self.defragment_idle.break_off();
         }

@@ -108,7 +108,7 @@ impl Shared {
                 continue;
             };
             let known = Known::Pairs(Arc::clone(block));
-            let Some(edit) = planner.plan_anew(Some(&found), &[], known)? else { continue };
+            let Some(edit) = planner.plan_rewrite(Some(&found), &[], known)? else { continue };
             if !changing.change_planned(&edit)? {
                 return Ok(written);
             }

@@ -143,7 +143,7 @@ impl Planner<'_> {
 
     /// Returns the change that rewrites an interval, with or without updates to it. An interval
     /// that cannot be read stays unchanged if possible.
-    pub(crate) fn plan_anew(
+    pub(crate) fn plan_rewrite(
         &self,
         found: Option<&Found<'_, Interval>>,
         updates: &[Update],
@@ -297,11 +297,11 @@ impl Planner<'_> {
         place: Option<(&'a Found<'a, Interval>, &'a Arc<Head>)>,
         block: Option<&'a Block>,
         updates: &'a [Update],
-        is_anew: bool,
+        is_rewrite: bool,
     ) -> Option<Edit> {
         let fates = fates(block, updates);
         let is_empty = fates.is_empty() && place.is_some();
-        if !is_anew && !is_empty && fates.iter().all(|fate| matches!(fate, Fate::Keep(_))) {
+        if !is_rewrite && !is_empty && fates.iter().all(|fate| matches!(fate, Fate::Keep(_))) {
             return None;
         }
         let merging = Merging { place, block, updates, fates };
@@ -314,7 +314,7 @@ impl Planner<'_> {
             return Some(Edit { offset, length, data: Vec::new(), steps, pieces: Vec::new() });
         }
         let cuts = cuts(&ends, self.limits);
-        let planned = if is_anew { None } else { self.in_place(&merging, &cuts, image.len()) };
+        let planned = if is_rewrite { None } else { self.in_place(&merging, &cuts, image.len()) };
         let lie = planned.as_ref().map_or(Lie { fragments: 1, ..Lie::default() }, |(.., lie)| *lie);
         let pieces = self.pieces(place, &image, &ends, &cuts, lie);
         let counts = &self.shared.counts;

@@ -154,9 +154,9 @@ impl<'a> Planning<'a> {
                 progress.handed += 1;
                 return Some(chunk);
             }
-            if let Some(claim) = progress.claim() {
+            if let Some(turn) = progress.take_turn() {
                 drop(progress);
-                self.job.plan(self.shared, claim);
+                self.job.plan(self.shared, turn);
             } else if progress.claimed == progress.handed {
                 return None;
             } else {
@@ -218,12 +218,12 @@ fn help(job: &Weak<Job>, shared: &Weak<Shared>) {
     let (Some(job), Some(shared)) = (job.upgrade(), shared.upgrade()) else { return };
     loop {
         let mut progress = job.progress.lock();
-        let Some(claim) = progress.claim() else {
+        let Some(turn) = progress.take_turn() else {
             progress.helpers -= 1;
             return;
         };
         drop(progress);
-        job.plan(&shared, claim);
+        job.plan(&shared, turn);
     }
 }
 
@@ -234,7 +234,7 @@ impl Progress {
     }
 
     /// Returns the next chunk if it may be planned now (P2, P3).
-    fn claim(&mut self) -> Option<ChunkTurn> {
+    fn take_turn(&mut self) -> Option<ChunkTurn> {
         if self.claimed - self.handed >= AHEAD {
             return None;
         }
@@ -256,12 +256,12 @@ impl Progress {
 }
 
 impl Job {
-    fn plan(&self, shared: &Shared, claim: ChunkTurn) {
+    fn plan(&self, shared: &Shared, turn: ChunkTurn) {
         // A panic hands it over, too, and its task reports the panic: no thread waits for it for
         // ever.
-        let mut outcome = Outcome { job: self, number: claim.number, chunk: Err(Error::Closed) };
-        outcome.chunk = plan_chunk(shared, &claim);
-        drop(claim);
+        let mut outcome = Outcome { job: self, number: turn.number, chunk: Err(Error::Closed) };
+        outcome.chunk = plan_chunk(shared, &turn);
+        drop(turn);
     }
 }
 
@@ -320,14 +320,14 @@ pub(super) struct Pending<'a> {
     pub(super) updates: Vec<Update>,
     pub(super) known: Known,
     /// Whether it is rewritten, with its neighbours.
-    pub(super) is_anew: bool,
+    pub(super) is_rewrite: bool,
 }
 
-fn plan_chunk(shared: &Shared, claim: &ChunkTurn) -> Result<Chunk> {
-    let Inputs { base, limits, .. } = &*claim.inputs;
+fn plan_chunk(shared: &Shared, turn: &ChunkTurn) -> Result<Chunk> {
+    let Inputs { base, limits, .. } = &*turn.inputs;
     let planner = Planner { shared, base, limits: *limits };
-    let mut walker = claim.inputs.walker(Bound::Included(&claim.from));
-    let is_in_chunk = |it: &&Update| claim.end.as_ref().is_none_or(|end| it.key() < &**end);
+    let mut walker = turn.inputs.walker(Bound::Included(&turn.from));
+    let is_in_chunk = |it: &&Update| turn.end.as_ref().is_none_or(|end| it.key() < &**end);
     let (mut intervals, mut rest) = (Vec::new(), None);
     while let Some(first) = walker.here().filter(is_in_chunk) {
         let found = base.interval_of(first.key());
@@ -335,7 +335,7 @@ fn plan_chunk(shared: &Shared, claim: &ChunkTurn) -> Result<Chunk> {
         let (updates, is_whole) =
             take_updates(&mut walker, bound.map(|bound| &**bound), &shared.options);
         let known = found.as_ref().map_or(Known::Nothing, |found| planner.look(found, &updates));
-        intervals.push(Pending { found, updates, known, is_anew: false });
+        intervals.push(Pending { found, updates, known, is_rewrite: false });
         if !is_whole {
             let from = walker.here().map(|next| next.key().to_vec());
             rest = from.map(|from| Rest { from, bound: bound.cloned() });
@@ -343,15 +343,15 @@ fn plan_chunk(shared: &Shared, claim: &ChunkTurn) -> Result<Chunk> {
         }
     }
     let run = match rest {
-        None => planner.join_in_runs(claim, &mut intervals),
+        None => planner.join_in_runs(turn, &mut intervals),
         Some(_) => None,
     };
     read(shared, &mut intervals);
     let charge = Account::new(&shared.host.memory);
     let (mut planned, mut bytes) = (Vec::with_capacity(intervals.len()), 0);
-    for Pending { found, updates, known, is_anew } in intervals {
-        let edit = match is_anew {
-            true => planner.plan_anew(found.as_ref(), &updates, known)?,
+    for Pending { found, updates, known, is_rewrite } in intervals {
+        let edit = match is_rewrite {
+            true => planner.plan_rewrite(found.as_ref(), &updates, known)?,
             false => planner.plan(found.as_ref(), &updates, known)?,
         };
         bytes += edit.as_ref().map_or(0, |edit| edit.data.capacity());

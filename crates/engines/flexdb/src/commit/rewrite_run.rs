@@ -64,15 +64,15 @@ impl Planner<'_> {
     /// updates. The returned permit accounts for the run's memory.
     pub(super) fn join_in_runs<'a>(
         &'a self,
-        claim: &ChunkTurn,
+        turn: &ChunkTurn,
         intervals: &mut Vec<Pending<'a>>,
     ) -> Option<Arc<()>> {
-        let permit = &claim.inputs.run;
-        if claim.inputs.is_short_of_room || Arc::strong_count(permit) > 1 {
+        let permit = &turn.inputs.run;
+        if turn.inputs.is_short_of_room || Arc::strong_count(permit) > 1 {
             return None;
         }
         let permit = Arc::clone(permit);
-        let run = self.run(claim, intervals);
+        let run = self.run(turn, intervals);
         if run.is_empty() {
             return None;
         }
@@ -83,10 +83,15 @@ impl Planner<'_> {
                 None => Known::Cold(UncachedInterval::new(self.base, &found, head)),
             };
             match pending.and_then(|index| intervals.get_mut(index)) {
-                Some(interval) => (interval.known, interval.is_anew) = (known, true),
+                Some(interval) => (interval.known, interval.is_rewrite) = (known, true),
                 None => {
                     let updates = Vec::new();
-                    intervals.push(Pending { found: Some(found), updates, known, is_anew: true });
+                    intervals.push(Pending {
+                        found: Some(found),
+                        updates,
+                        known,
+                        is_rewrite: true,
+                    });
                 }
             }
         }
@@ -97,10 +102,10 @@ impl Planner<'_> {
     /// Steps 1 and 2: returns the members that are to be rewritten.
     fn run<'a>(
         &'a self,
-        claim: &ChunkTurn,
+        turn: &ChunkTurn,
         intervals: &[Pending<'a>],
     ) -> Vec<(Found<'a, Interval>, Option<usize>)> {
-        let chunk = claim.inputs.chunk.bytes;
+        let chunk = turn.inputs.chunk.bytes;
         let bytes_max = (chunk / 2).clamp(RUN_BYTES_MIN.min(chunk), RUN_BYTES_MAX);
         let (first, last) = (intervals.first(), intervals.last());
         let places =

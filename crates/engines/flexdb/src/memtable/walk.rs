@@ -105,7 +105,7 @@ impl<'a> Walker<'a> {
             let is_passed = passed.is_some_and(|it| it.compare_keys(&found) == Ordering::Equal);
             if !is_passed && found.number() <= self.upto.get() {
                 if self.counts(&found) && (self.has_replaced || !found.is_marked()) {
-                    self.stand_at(found);
+                    self.move_to(found);
                     return;
                 }
                 // Older versions of this key do not count either.
@@ -119,7 +119,7 @@ impl<'a> Walker<'a> {
         entry.number() > self.above.get()
     }
 
-    fn stand_at(&mut self, entry: Entry<'a>) {
+    fn move_to(&mut self, entry: Entry<'a>) {
         let mut bytes = std::mem::take(&mut self.spare);
         bytes.clear();
         // A whole word more is written than is kept, at most.
@@ -149,7 +149,7 @@ impl<'a> Walker<'a> {
             let of_key = found.filter(|it| it.compare_keys(&oldest) == Ordering::Equal);
             if let Some(found) = of_key.filter(|found| self.counts(found)) {
                 self.spare = key;
-                self.stand_at(found);
+                self.move_to(found);
                 return;
             }
             last = entries.seek_before(&key, SeqNo::MAX.get());

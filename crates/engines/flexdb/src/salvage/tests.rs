@@ -76,7 +76,7 @@ fn of_damaged_bytes_the_keys_up_to_the_next_interval_are_lost_and_named() {
 
 /// A store that was being made has no data; one that has was made.
 #[test]
-fn a_store_whose_superblock_is_missing_is_damaged_and_not_made_anew() {
+fn a_store_whose_superblock_is_missing_is_damaged_and_not_made_again() {
     let device = fill();
     device.remove("superblock").unwrap();
     let len = || device.open("data", Mode::Read).unwrap().len().unwrap();

@@ -222,8 +222,9 @@ fn damage_of_the_index_is_found_and_in_nobodys_way() {
         put_back(&*device, &ways[0]);
         let bench = on(&device);
         let told = bench.store.background_errors();
-        let is_told = matches!(&told[..], [told] if told.work.contains("index that was stored"));
-        assert!(is_told && bench.detail("opening_keys") > 0, "byte {place}: {told:?}");
+        let is_reported =
+            matches!(&told[..], [told] if told.work.contains("index that was stored"));
+        assert!(is_reported && bench.detail("opening_keys") > 0, "byte {place}: {told:?}");
         assert_eq!(bench.pairs(), pairs, "byte {place}");
         bench.store.close().expect("closes");
         device = bench.0.device;

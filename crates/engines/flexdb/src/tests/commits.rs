@@ -568,13 +568,13 @@ pub(super) fn a_failure_of_before_refuses_no_write() {
         taken += 30;
         bench.crank.run_all();
     }
-    let is_told =
+    let is_reported =
         || bench.store.background_errors().iter().any(|told| told.work.contains("commit"));
-    assert!(is_told());
+    assert!(is_reported());
     device.heal();
     assert_eq!(fill(&bench, (taken..3000).map(|number| (number, 1))), None);
     bench.flush();
-    assert!(!is_told());
+    assert!(!is_reported());
     let expected: Vec<_> = (0..3000).map(|number| (key(number), vec![1; 300])).collect();
     assert!(bench.pairs() == expected);
 }
@@ -658,7 +658,7 @@ fn memtables_that_wait_are_committed_as_one() {
 /// If scans read the data that commits write, less may be appended, until scans no longer read
 /// them.
 #[test]
-fn what_is_scanned_is_written_anew_sooner() {
+fn scanned_intervals_are_rewritten_sooner() {
     let options = Options { tail_percent_max: 20, unscanned_tail_percent_max: 60, ..small() };
     let barrier = Arc::new(Reached::default());
     let opened = Bench::with(device::memory(), barrier, 1 << 20, options);

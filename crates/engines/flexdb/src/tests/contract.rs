@@ -101,7 +101,7 @@ fn figures_wait_for_no_writer_of_the_space_and_hold_no_commit_up() {
         Ok(asking)
     });
     let figures = asking.expect("it is open").join().expect("they are told");
-    assert!(figures > 0 && !is_held_up, "a commit waits for whoever asks for figures");
+    assert!(figures > 0 && !is_held_up, "a commit waits for a caller that asks for figures");
 }
 
 /// A slow writer puts its write into a younger memtable than a later one's, and a pin is taken

@@ -61,7 +61,7 @@ fn be_idle(bench: &Bench) {
     pass_a_second(bench);
 }
 
-fn tidied(bench: &Bench) -> u64 {
+fn defragmented(bench: &Bench) -> u64 {
     bench.detail("bytes_tidied")
 }
 
@@ -83,9 +83,9 @@ fn what_lies_in_pieces_is_written_as_one_once_nobody_wants_the_store() {
     let (bench, mut model) = loaded(device::memory(), options());
     let (before, bytes) = (pieces(&bench), bench.store.shared.space.len());
     pass_a_second(&bench);
-    assert_eq!(tidied(&bench), 0, "it was put to until now");
+    assert_eq!(defragmented(&bench), 0, "it was put to until now");
     pass_a_second(&bench);
-    let first = tidied(&bench);
+    let first = defragmented(&bench);
     assert!(first > bytes / 2 && first <= bytes, "{first} bytes of {bytes}");
     assert!(bench.detail("intervals_tidied") > 100);
     // A segment has 16 KiB.
@@ -93,11 +93,11 @@ fn what_lies_in_pieces_is_written_as_one_once_nobody_wants_the_store() {
     assert!(after < before / 20 && after < bytes / (8 << 10), "{before} pieces, {after}");
     assert_eq!(all(&bench), pairs(&model));
     be_idle(&bench);
-    assert_eq!(tidied(&bench), first, "nothing was put since");
+    assert_eq!(defragmented(&bench), first, "nothing was put since");
     bench.store.close().expect("closes");
     let bench = open(Arc::clone(&bench.device), options());
     be_idle(&bench);
-    assert_eq!(tidied(&bench), 0, "it lies together when it is opened, too");
+    assert_eq!(defragmented(&bench), 0, "it lies together when it is opened, too");
     put(&bench, &mut model, 0..KEYS, 2);
     assert_eq!(all(&bench), pairs(&model));
 }
@@ -108,7 +108,7 @@ fn a_store_that_was_not_tidied_is_once_it_was_opened() {
     bench.store.close().expect("closes");
     let bench = open(Arc::clone(&bench.device), options());
     be_idle(&bench);
-    let written = tidied(&bench);
+    let written = defragmented(&bench);
     assert!(written > bench.store.shared.space.len() / 2, "{written}");
     assert_eq!(all(&bench), pairs(&model));
 }
@@ -117,20 +117,20 @@ fn a_store_that_was_not_tidied_is_once_it_was_opened() {
 fn another_pass_comes_when_an_eighth_was_put_and_writes_no_more_than_that() {
     let (bench, mut model) = loaded(device::memory(), options());
     be_idle(&bench);
-    let mut before = tidied(&bench);
+    let mut before = defragmented(&bench);
     let put_bytes = |count: u64| count * (key(0).len() + VALUE_BYTES + 2) as u64;
     put(&bench, &mut model, 0..KEYS / 10, 2);
     be_idle(&bench);
-    assert_eq!(tidied(&bench), before, "a tenth was put");
+    assert_eq!(defragmented(&bench), before, "a tenth was put");
     put(&bench, &mut model, KEYS / 10..KEYS / 5, 3);
     for round in 0..5 {
         be_idle(&bench);
-        let written = tidied(&bench) - before;
+        let written = defragmented(&bench) - before;
         let most = put_bytes(KEYS / 5);
         assert!(written > most / 4 && written <= most, "{round}: {written} bytes of {most}");
-        before = tidied(&bench);
+        before = defragmented(&bench);
         be_idle(&bench);
-        assert_eq!(tidied(&bench), before, "nothing was put since");
+        assert_eq!(defragmented(&bench), before, "nothing was put since");
         put(&bench, &mut model, 0..KEYS / 5, round);
     }
     assert_eq!(all(&bench), pairs(&model));
@@ -149,7 +149,7 @@ fn a_store_that_somebody_wants_is_left_alone() {
             }
             pass_a_second(&bench);
         }
-        assert_eq!(tidied(&bench), 0, "{what}");
+        assert_eq!(defragmented(&bench), 0, "{what}");
     }
     // A task that waits for its turn does nothing either.
     let get = || (0..100).for_each(|number| _ = bench.get(&key(number * 59)));
@@ -158,11 +158,11 @@ fn a_store_that_somebody_wants_is_left_alone() {
     bench.store.shared.tidy_if_idle();
     get();
     assert!(bench.crank.run_all() > 0);
-    assert_eq!(tidied(&bench), 0, "gets since");
+    assert_eq!(defragmented(&bench), 0, "gets since");
     // It continues where it was.
     be_idle(&bench);
     let bytes = bench.store.shared.space.len();
-    assert!(tidied(&bench) > bytes / 2, "{} of {bytes}", tidied(&bench));
+    assert!(defragmented(&bench) > bytes / 2, "{} of {bytes}", defragmented(&bench));
     assert_eq!(all(&bench), pairs(&model));
 }
 
@@ -171,17 +171,17 @@ fn what_fits_the_cache_stays_as_it_is() {
     let (bench, _) = loaded(device::memory(), options());
     bench.budget.set_limit(16 << 20);
     be_idle(&bench);
-    assert_eq!(tidied(&bench), 0);
+    assert_eq!(defragmented(&bench), 0);
     bench.budget.set_limit(MEMORY_BYTES);
     be_idle(&bench);
-    assert!(tidied(&bench) > 0);
+    assert!(defragmented(&bench) > 0);
 }
 
 #[test]
 fn without_the_option_nothing_is_tidied() {
     let (bench, _) = loaded(device::memory(), Options { tidies_when_idle: false, ..options() });
     be_idle(&bench);
-    assert_eq!(tidied(&bench), 0);
+    assert_eq!(defragmented(&bench), 0);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn room_that_commits_may_want_is_left_to_them() {
         let options = Options { capacity_bytes: segments * (16 << 10), ..options() };
         let (bench, mut model) = loaded(device::memory(), options);
         be_idle(&bench);
-        let written = tidied(&bench);
+        let written = defragmented(&bench);
         let taken = bench.detail("used_segments") + bench.detail("held_segments");
         // The segments that are kept for the collector, and more.
         assert!(segments - taken > 64, "{taken} segments of {segments}");
@@ -210,7 +210,7 @@ fn a_store_that_is_closed_stops_in_the_middle_of_a_pass() {
     pass_a_second(&bench);
     bench.store.shared.tidy_if_idle();
     let bytes =
-        || bench.store.shared.counts.tidied_bytes.load(std::sync::atomic::Ordering::Relaxed);
+        || bench.store.shared.counts.defragmented_bytes.load(std::sync::atomic::Ordering::Relaxed);
     while bytes() == 0 {
         bench.crank.run_one().expect("a slice waits");
     }
@@ -221,14 +221,14 @@ fn a_store_that_is_closed_stops_in_the_middle_of_a_pass() {
     let bench = open(Arc::clone(&bench.device), options());
     assert_eq!(all(&bench), pairs(&model));
     be_idle(&bench);
-    assert!(tidied(&bench) > some, "the rest is done after opening");
+    assert!(defragmented(&bench) > some, "the rest is done after opening");
 }
 
 /// A pass ends at any failure, which is reported unless it is a lack of room; the next one begins
 /// there.
 #[test]
 fn a_pass_that_fails_loses_nothing_and_is_told_until_another_one_succeeds() {
-    for (kind, failure, is_told) in
+    for (kind, failure, is_reported) in
         [(OperationKind::Read, Failure::Io, true), (OperationKind::Resize, Failure::NoSpace, false)]
     {
         let device = FaultDevice::new(device::memory());
@@ -242,21 +242,21 @@ fn a_pass_that_fails_loses_nothing_and_is_told_until_another_one_succeeds() {
         let tells =
             || bench.store.background_errors().iter().any(|error| error.work.contains("idle"));
         assert!(device.count(kind) >= nth, "{kind:?}: nothing failed");
-        assert_eq!(tells(), is_told, "{kind:?}");
-        let some = tidied(&bench);
+        assert_eq!(tells(), is_reported, "{kind:?}");
+        let some = defragmented(&bench);
         assert!(some < bench.store.shared.space.len() / 2, "{kind:?}: {some}");
         be_idle(&bench);
-        assert_eq!(tidied(&bench), some, "{kind:?}: the pass has ended");
+        assert_eq!(defragmented(&bench), some, "{kind:?}: the pass has ended");
         assert_eq!(all(&bench), pairs(&model), "{kind:?}");
         put(&bench, &mut model, 0..KEYS / 5, 2);
         be_idle(&bench);
-        assert!(tidied(&bench) > some && !tells(), "{kind:?}");
+        assert!(defragmented(&bench) > some && !tells(), "{kind:?}");
         assert_eq!(all(&bench), pairs(&model), "{kind:?}");
     }
 }
 
-/// Tidies on a disk that keeps its history, then commits and collects, and opens the image that a
-/// crash leaves at every operation.
+/// Defragments on a disk that keeps its history, then commits and collects, and opens the image
+/// that a crash leaves at every operation.
 #[test]
 fn a_crash_leaves_all_pairs_whatever_was_being_tidied() {
     let disk = SimulatedDisk::new(11, Faults::none());
@@ -271,8 +271,12 @@ fn a_crash_leaves_all_pairs_whatever_was_being_tidied() {
         shared.sync_rewritten().expect("the device takes it");
         shared.collect(false).expect("the device takes it");
     }
-    let tidied_until = disk.operations();
-    assert!(tidied(&bench) > 0 && tidied_until > from + 50, "{}", tidied_until - from);
+    let defragmented_until = disk.operations();
+    assert!(
+        defragmented(&bench) > 0 && defragmented_until > from + 50,
+        "{}",
+        defragmented_until - from
+    );
     put(&bench, &mut model, 0..100, 2);
     let after = pairs(&model);
     let (history, mut last) = (disk.history(), 0);
@@ -283,7 +287,7 @@ fn a_crash_leaves_all_pairs_whatever_was_being_tidied() {
         let found = all(&bench);
         let news = found.iter().filter(|(_, value)| value[0] == 2).count();
         // Without a journal some commits of these puts are there, in their order.
-        assert!(news == 0 || operation > tidied_until, "operation {operation}: {news}");
+        assert!(news == 0 || operation > defragmented_until, "operation {operation}: {news}");
         assert!(news >= last, "operation {operation}: {news} puts, {last} before");
         last = news;
         let mut expected: Model = before.iter().cloned().collect();

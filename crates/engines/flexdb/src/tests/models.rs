@@ -540,7 +540,7 @@ fn a_state_that_comes_back_after_a_close_is_found() {
 }
 
 #[test]
-fn segments_that_are_begun_anew_under_readers_are_found() {
+fn segments_that_are_reused_under_readers_are_found() {
     use flexspace::planted::Planted;
     for bug in [Planted::TrailLeftBehind, Planted::ReusedUnderSnapshot] {
         finds(bug, "", collections_beside_all);

@@ -312,7 +312,7 @@ impl Model {
 
 /// Gets and snapshots concurrently with writers and commits, while pairs are kept and dropped.
 #[test]
-fn whoever_reads_beside_commits_is_given_nothing_stale() {
+fn a_reader_beside_commits_gets_nothing_stale() {
     let seed = std::env::var("THERMOCLINE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| Seed::from_entropy().get());
     println!("seed {seed}; THERMOCLINE_SEED={seed} cargo test -p thermocline-flexdb nothing_stale");

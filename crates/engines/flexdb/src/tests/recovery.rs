@@ -131,7 +131,7 @@ fn damage_in_one_place_holds_nothing_else_up() {
 /// The collector leaves data that it cannot read where they are, and the store reports a background
 /// error.
 #[test]
-fn damage_that_the_collector_finds_is_told() {
+fn damage_that_the_collector_finds_is_reported() {
     let bench = Bench::new();
     let write = |byte: u8, step: usize| {
         (0..2000).step_by(step).for_each(|number| _ = bench.put(&key(number), &[byte; 30]));

@@ -167,9 +167,9 @@ fn a_scan_reads_the_device_twice_at_most_once_the_store_was_idle() {
     bench.write(1, 1);
     bench.0.wait_idle();
     let space = bench.0.detail("space_bytes");
-    let tidied = bench.0.detail("bytes_tidied");
-    println!("{tidied} bytes of {space} written while it was idle");
-    assert!(tidied > space / 2 && tidied <= space, "{tidied} bytes of {space}");
+    let defragmented = bench.0.detail("bytes_tidied");
+    println!("{defragmented} bytes of {space} written while it was idle");
+    assert!(defragmented > space / 2 && defragmented <= space, "{defragmented} bytes of {space}");
     let (reads, bytes) = bench.cold_gets("loaded and tidied", 1, |_| 1);
     assert!(reads <= 1.1, "{reads} after a load");
     assert!(bytes <= 14_000.0, "{bytes} after a load");
@@ -182,7 +182,7 @@ fn a_scan_reads_the_device_twice_at_most_once_the_store_was_idle() {
     assert!(reads > 2.0, "{reads} a scan: what is written as one has nothing to do");
     bench.0.wait_idle();
     // A third was put, so no more than a third is written as one; and what scans have read.
-    let again = bench.0.detail("bytes_tidied") - tidied;
+    let again = bench.0.detail("bytes_tidied") - defragmented;
     assert!(again > space / 6 && again <= space * 2 / 5, "{again} bytes of {space}");
     let less = bench.scans("overwritten and tidied", Direction::Forward);
     assert!(less < reads * 3.0 / 4.0, "{reads} reads a scan before, {less} now");

@@ -55,23 +55,26 @@ fn what_is_written_often_is_seldom_committed_and_neighbours_are_written_together
     let (bench, drawn) = (loaded(), drawn());
     let before = bench.wait_idle();
     let committed = bench.detail("committed_pairs");
-    let (moved, tidied) = (bench.detail("collected_bytes"), bench.detail("bytes_tidied"));
+    let (moved, defragmented) = (bench.detail("collected_bytes"), bench.detail("bytes_tidied"));
     drawn.iter().zip(0_u64..).for_each(|(key, number)| put(&bench, *key, number as u8));
     let after = bench.wait_idle();
     let put = (PUTS * PAIR_BYTES) as f64;
     let committed = (bench.detail("committed_pairs") - committed) as f64 / PUTS as f64;
-    let tidied = (bench.detail("bytes_tidied") - tidied) as f64;
-    let written = ((after.write_bytes - before.write_bytes) as f64 - tidied) / put;
-    let tidied = tidied / put;
+    let defragmented = (bench.detail("bytes_tidied") - defragmented) as f64;
+    let written = ((after.write_bytes - before.write_bytes) as f64 - defragmented) / put;
+    let defragmented = defragmented / put;
     let reads = (after.read_ops - before.read_ops) as f64 / PUTS as f64;
     let moved = (bench.detail("collected_bytes") - moved) as f64 / put;
     println!("{committed:.3} committed and {reads:.3} reads for each put");
     println!("{written:.3} bytes written and {moved:.3} moved for each byte put");
-    println!("and {tidied:.3} afterwards, while nobody wanted the store");
+    println!("and {defragmented:.3} afterwards, while nobody wanted the store");
     assert!(committed < 0.5, "{committed} pairs committed for each put");
     assert!(written < 2.0, "{written} bytes written for each byte put");
     assert!(reads < 0.25, "{reads} reads for each put");
-    assert!(tidied <= 1.0, "{tidied} bytes written while it was idle for each byte put");
+    assert!(
+        defragmented <= 1.0,
+        "{defragmented} bytes written while it was idle for each byte put"
+    );
     assert!(moved < 0.5, "{moved} bytes moved by the collector for each byte put");
     let mut value = Vec::new();
     let mut last = vec![1; KEYS as usize];
@@ -85,15 +88,15 @@ fn what_is_written_often_is_seldom_committed_and_neighbours_are_written_together
 
 /// Each pair is put once, and by a few commits: those of all memtables that wait are one.
 #[test]
-fn what_is_loaded_in_no_order_is_appended_and_seldom_written_anew() {
+fn what_is_loaded_in_no_order_is_appended_and_seldom_rewritten() {
     let bench = loaded();
     bench.store.flush().expect("the device takes it");
     let loaded = bench.counts();
     let put = (KEYS * PAIR_BYTES) as f64;
     let part = |name| bench.detail(name) as f64 / put;
     let (appended, anew) = (part("bytes_appended"), part("bytes_rewritten"));
-    let (moved, tidied) = (part("collected_bytes"), part("bytes_tidied"));
-    let written = loaded.write_bytes as f64 / put - tidied;
+    let (moved, defragmented) = (part("collected_bytes"), part("bytes_tidied"));
+    let written = loaded.write_bytes as f64 / put - defragmented;
     let reads = loaded.read_ops as f64 / KEYS as f64;
     let memtables = bench.detail("committed_memtables") as f64 / bench.detail("commits") as f64;
     println!("{written:.3} bytes written for each byte loaded, and {reads:.3} reads for each pair");

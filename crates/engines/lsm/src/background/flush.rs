@@ -431,7 +431,7 @@ impl Shared {
         self.cache.note_metadata(metadata_bytes, metadata_bytes_max);
         drop(install);
         self.cache.fit_clocks();
-        self.stands.leave_all_but(generation);
+        self.open_cursors.leave_all_but(generation);
         let files = Arc::clone(&self.obsolete_tables) as Arc<dyn ObsoleteFiles>;
         for (level, number) in change.removed.iter().filter(|removed| is_gone(removed)) {
             let tables = old.level(*level).iter();

@@ -63,7 +63,7 @@ impl Shared {
         self.state.store(Arc::new(next));
         drop(install);
         self.lead_to(merged)?;
-        self.stands.leave_all_but(generation);
+        self.open_cursors.leave_all_but(generation);
         Self::count(&self.background.merges, 1);
         Ok(true)
     }

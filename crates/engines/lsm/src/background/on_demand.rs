@@ -36,12 +36,12 @@ impl OnDemandTask {
         if self.is_queued.swap(true, SeqCst) {
             return true;
         }
-        let soon = Arc::clone(self);
+        let this = Arc::clone(self);
         let task = move |_: &workers::StopToken| {
             // A request after this line queues another task.
-            soon.is_queued.store(false, SeqCst);
-            if let Some(store) = soon.store.get().and_then(Weak::upgrade) {
-                (soon.work)(&store);
+            this.is_queued.store(false, SeqCst);
+            if let Some(store) = this.store.get().and_then(Weak::upgrade) {
+                (this.work)(&store);
             }
         };
         let is_accepted = store.group.submit(Class::Collect, self.name, task).is_ok();

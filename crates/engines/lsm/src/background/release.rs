@@ -23,25 +23,25 @@ const PARTS: u64 = 16;
 #[derive(Debug)]
 pub(crate) struct Freed {
     bytes: AtomicU64,
-    soon: Arc<OnDemandTask>,
+    task: Arc<OnDemandTask>,
     budget: Arc<MemoryBudget>,
 }
 
 impl Freed {
     /// Makes a count of zero bytes.
     pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Arc<Self> {
-        let soon =
+        let task =
             OnDemandTask::new("lsm give back", |store: &Shared| store.cache.freed().release());
         Arc::new(Self {
             bytes: AtomicU64::new(0),
-            soon: Arc::new(soon),
+            task: Arc::new(task),
             budget: Arc::clone(budget),
         })
     }
 
     /// Has tasks of this store return the memory from now on.
     pub(crate) fn begin(&self, store: &Arc<Shared>) {
-        self.soon.begin(store);
+        self.task.begin(store);
     }
 
     /// Counts `bytes` bytes that were freed in small pieces.
@@ -50,9 +50,9 @@ impl Freed {
     }
 
     /// Has a task return the memory if it is much, for threads that must not do it themselves.
-    pub(crate) fn give_back_soon(&self) {
+    pub(crate) fn release_soon(&self) {
         if self.is_much() {
-            self.soon.ask();
+            self.task.ask();
         }
     }
 

@@ -17,20 +17,20 @@ use lsm_tree::table::{ObsoleteFiles, TableStore};
 pub(crate) struct ObsoleteTables {
     tables: Arc<dyn TableStore>,
     left: Mutex<Vec<u64>>,
-    soon: Arc<OnDemandTask>,
+    task: Arc<OnDemandTask>,
 }
 
 impl ObsoleteTables {
     /// Returns the obsolete tables of these tables.
     pub(crate) fn of(tables: &Arc<dyn TableStore>) -> Arc<Self> {
-        let soon =
+        let task =
             OnDemandTask::new("lsm remove tables", |store: &Shared| store.obsolete_tables.run());
-        Arc::new(Self { tables: Arc::clone(tables), left: Mutex::default(), soon: Arc::new(soon) })
+        Arc::new(Self { tables: Arc::clone(tables), left: Mutex::default(), task: Arc::new(task) })
     }
 
     /// From now on tasks of this store remove tables.
     pub(crate) fn begin(&self, store: &Arc<Shared>) {
-        self.soon.begin(store);
+        self.task.begin(store);
     }
 
     /// Removes the tables that were left. A table that cannot be removed now is an orphan, and is
@@ -47,7 +47,7 @@ impl ObsoleteFiles for ObsoleteTables {
     /// A task removes the table, or this call does if there is no task.
     fn note_left(&self, number: u64) {
         self.left.lock().push(number);
-        if !self.soon.ask() {
+        if !self.task.ask() {
             self.run();
         }
     }

@@ -33,13 +33,13 @@ const TRANGES: usize = 10;
 /// How much less unequal the loads must become for a major reorganisation to be worth it.
 const GAIN: f64 = 0.8;
 /// Plans that are left alone after one that was not worth it, at most.
-const PATIENCE_MAX: u32 = 256;
+const BACKOFF_MAX: u32 = 256;
 
 /// The state that reorganisations keep between runs.
 #[derive(Debug, Default)]
 pub(crate) struct Reorganiser {
     /// One at a time.
-    state: Mutex<Patience>,
+    state: Mutex<Backoff>,
     pub(crate) minor: AtomicU64,
     pub(crate) major: AtomicU64,
     /// Major reorganisations that were early.
@@ -47,7 +47,7 @@ pub(crate) struct Reorganiser {
 }
 
 #[derive(Debug)]
-struct Patience {
+struct Backoff {
     next_drange: u64,
     /// Major plans to leave alone, and how many it will be the next time.
     left: u32,
@@ -55,7 +55,7 @@ struct Patience {
     early: Early,
 }
 
-impl Default for Patience {
+impl Default for Backoff {
     fn default() -> Self {
         Self { next_drange: 1, left: 0, next: 1, early: Early::default() }
     }
@@ -92,7 +92,7 @@ impl Early {
         }
         // One plan for each slot, since each plan comes with a full memtable.
         self.left = self.next.max(newest.slots());
-        self.next = (2 * self.left).min(PATIENCE_MAX as usize * newest.slots());
+        self.next = (2 * self.left).min(BACKOFF_MAX as usize * newest.slots());
         Some(newest)
     }
 }
@@ -103,17 +103,17 @@ impl Shared {
         if self.options.routing != Routing::Dranges {
             return;
         }
-        let Some(mut patience) = self.reorganiser.state.try_lock() else { return };
+        let Some(mut backoff) = self.reorganiser.state.try_lock() else { return };
         let dranges = Arc::clone(&self.state.load().dranges);
         let now = dranges.layout();
         let slots = self.memory_split().slots;
-        let moved = patience.early.look(&dranges, &now);
+        let moved = backoff.early.look(&dranges, &now);
         let early = moved.and_then(|newest| self.construct_dranges(&newest, slots));
         if let Some(layout) = early {
             self.reorganiser.major.fetch_add(1, Relaxed);
             self.reorganiser.early.fetch_add(1, Relaxed);
-            (patience.left, patience.next) = (0, 1);
-            let next = dranges.after(layout, &mut patience.next_drange);
+            (backoff.left, backoff.next) = (0, 1);
+            let next = dranges.after(layout, &mut backoff.next_drange);
             return self.install_dranges(next);
         }
         let layout = match plan(&now, slots) {
@@ -122,30 +122,30 @@ impl Shared {
                 self.reorganiser.minor.fetch_add(1, Relaxed);
                 Some(layout)
             }
-            Plan::Major if patience.left > 0 => {
-                patience.left -= 1;
+            Plan::Major if backoff.left > 0 => {
+                backoff.left -= 1;
                 None
             }
             Plan::Major => {
                 let layout = self.construct_dranges(&now, slots);
                 if layout.is_some() {
                     self.reorganiser.major.fetch_add(1, Relaxed);
-                    patience.next = 1;
+                    backoff.next = 1;
                 } else {
-                    patience.left = patience.next;
-                    patience.next = (2 * patience.next).min(PATIENCE_MAX);
+                    backoff.left = backoff.next;
+                    backoff.next = (2 * backoff.next).min(BACKOFF_MAX);
                 }
                 layout
             }
         };
         match layout {
             Some(layout) => {
-                let next = dranges.after(layout, &mut patience.next_drange);
+                let next = dranges.after(layout, &mut backoff.next_drange);
                 self.install_dranges(next);
             }
             None if now.writes() >= WINDOW => {
                 dranges.decay();
-                patience.early.begun = None;
+                backoff.early.begun = None;
             }
             None => {}
         }
@@ -154,9 +154,9 @@ impl Shared {
     /// Installs a layout as a reorganisation does, under ids that no other one has.
     #[cfg(test)]
     pub(crate) fn install_layout(self: &Arc<Self>, layout: Layout) {
-        let mut patience = self.reorganiser.state.lock();
+        let mut backoff = self.reorganiser.state.lock();
         let dranges = Arc::clone(&self.state.load().dranges);
-        let next = dranges.after(layout, &mut patience.next_drange);
+        let next = dranges.after(layout, &mut backoff.next_drange);
         self.install_dranges(next);
     }
 

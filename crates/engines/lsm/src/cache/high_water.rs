@@ -69,48 +69,48 @@ mod tests {
 
     #[test]
     fn what_was_taken_stays_claimed_for_two_turns_without_it() {
-        let claim = MemtableHighWater::default();
-        assert_eq!(claim.note_taken(500, STEP), 510);
-        assert_eq!(claim.note_taken(300, STEP), 510, "by those who come later");
-        claim.note_read(TURN - 1, 0, TURN);
-        assert_eq!(claim.beside(0), 510, "no turn has ended");
-        claim.note_read(1, 0, TURN);
-        assert_eq!(claim.beside(0), 500, "the turn in which it was taken");
-        claim.note_taken(200, STEP);
-        claim.note_read(TURN, 0, TURN);
-        assert_eq!(claim.beside(0), 500, "the turn before");
-        claim.note_read(TURN, 0, TURN);
-        assert_eq!(claim.beside(0), 200);
-        claim.note_read(TURN, 0, TURN);
-        assert_eq!(claim.beside(0), 0);
+        let high_water = MemtableHighWater::default();
+        assert_eq!(high_water.note_taken(500, STEP), 510);
+        assert_eq!(high_water.note_taken(300, STEP), 510, "by those who come later");
+        high_water.note_read(TURN - 1, 0, TURN);
+        assert_eq!(high_water.beside(0), 510, "no turn has ended");
+        high_water.note_read(1, 0, TURN);
+        assert_eq!(high_water.beside(0), 500, "the turn in which it was taken");
+        high_water.note_taken(200, STEP);
+        high_water.note_read(TURN, 0, TURN);
+        assert_eq!(high_water.beside(0), 500, "the turn before");
+        high_water.note_read(TURN, 0, TURN);
+        assert_eq!(high_water.beside(0), 200);
+        high_water.note_read(TURN, 0, TURN);
+        assert_eq!(high_water.beside(0), 0);
     }
 
     /// K1.
     #[test]
     fn what_is_taken_is_claimed() {
-        let claim = MemtableHighWater::default();
-        assert_eq!(claim.beside(70), 70);
+        let high_water = MemtableHighWater::default();
+        assert_eq!(high_water.beside(70), 70);
         for _ in 0..3 {
-            claim.note_read(TURN, 70, TURN);
-            assert_eq!(claim.beside(0), 70);
+            high_water.note_read(TURN, 70, TURN);
+            assert_eq!(high_water.beside(0), 70);
         }
         for taken in [71, 75, 80, 81, 82] {
-            assert!(claim.note_taken(taken, STEP) >= taken);
+            assert!(high_water.note_taken(taken, STEP) >= taken);
         }
-        assert_eq!(claim.beside(0), 92, "one claims for those behind");
+        assert_eq!(high_water.beside(0), 92, "one claims for those behind");
     }
 
     #[test]
     fn memtables_that_come_and_go_keep_what_they_claimed() {
-        let claim = MemtableHighWater::default();
+        let high_water = MemtableHighWater::default();
         let mut claims = 0;
         for round in 0..50 {
             // Full once in each turn, at another place of it.
             for step in 0..10 {
                 let taken = if step == round % 10 { 900 } else { 90 * step };
-                let before = claim.beside(0);
-                claims += u64::from(claim.note_taken(taken, STEP) > before);
-                claim.note_read(TURN / 10, taken, TURN);
+                let before = high_water.beside(0);
+                claims += u64::from(high_water.note_taken(taken, STEP) > before);
+                high_water.note_read(TURN / 10, taken, TURN);
             }
         }
         assert!(claims <= 10, "{claims} had to claim");

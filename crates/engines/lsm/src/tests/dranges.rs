@@ -172,7 +172,7 @@ fn versions_in_several_slots_are_told_apart() {
 /// A writer finds one slot full, and seals it alone, while a flush waits for writers of the other
 /// one: entries of the new memtable of that slot must not stay behind younger ones.
 #[test]
-fn slots_are_flushed_together_whoever_seals_one_of_them() {
+fn slots_are_flushed_together_when_any_thread_seals_one_of_them() {
     for newest in [Some(&b"newest"[..]), None] {
         let bench = bench(Options { merging: false, ..options() });
         let shared = &bench.store.shared;

@@ -187,7 +187,7 @@ fn trickle(options: Options, keys: u64, puts: u64, rounds: u64) -> [u64; 3] {
 }
 
 #[test]
-fn a_trickle_of_writes_is_not_written_anew_again_and_again() {
+fn a_trickle_of_writes_is_not_rewritten_repeatedly() {
     let both = |options: Options, keys, puts, rounds| {
         let [flushed, compacted, idle] = trickle(options.clone(), keys, puts, rounds);
         let options = Options { tidies_when_idle: false, ..options };

@@ -411,7 +411,7 @@ fn no_more_are_taken_than_reads_can_bear() {
 /// As long as an older write is not finished, the store does not know that all range deletes up to
 /// one are there. So no table counts as swept: rewriting it would not help, and would never end.
 #[test]
-fn no_table_is_written_anew_in_vain() {
+fn no_table_is_rewritten_in_vain() {
     let bench = Bench::of(Options { range_deletes_max: 0, ..plain() });
     fill(&bench, 0..200, &[7; 100]);
     bench.run_background();

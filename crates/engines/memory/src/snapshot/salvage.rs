@@ -17,7 +17,7 @@ use engine::{LostKeys, Op, Result, SalvageSink, Salvaged, Superblock};
 
 use super::format::{self, BlockHeader, Head, Identity, SUPERBLOCK, SUPERBLOCK_KIND, UNIT_BYTES};
 use super::reader::{Content, RawBlock};
-use crate::open::{decode_standing, snapshot_numbers};
+use crate::open::{decode_committed, snapshot_numbers};
 
 /// Calls `take` with all sound pairs of the store on `device`, in the order of keys. Reads the
 /// snapshot once. Memory: a block.
@@ -27,10 +27,10 @@ use crate::open::{decode_standing, snapshot_numbers};
 pub fn salvage(device: &dyn Device, take: &mut SalvageSink<'_>) -> Result<Salvaged> {
     let mut salvaged = Salvaged::default();
     let superblock = Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND);
-    let standing = superblock.and_then(|superblock| decode_standing(&superblock));
-    if let Some(standing) = salvaged.sound(standing, || None)? {
-        salvaged.persisted = standing.persisted;
-        let Some(summary) = standing.snapshot else { return Ok(salvaged) };
+    let committed = superblock.and_then(|superblock| decode_committed(&superblock));
+    if let Some(committed) = salvaged.sound(committed, || None)? {
+        salvaged.persisted = committed.persisted;
+        let Some(summary) = committed.snapshot else { return Ok(salvaged) };
         return Walk::over(device, summary.identity, salvaged, take);
     }
     let mut numbers = snapshot_numbers(device)?;

@@ -128,7 +128,7 @@ fn what_workers_load_is_what_one_thread_loads() {
 }
 
 #[test]
-fn of_several_damages_the_first_in_the_file_is_told() {
+fn of_several_damages_the_first_in_the_file_is_reported() {
     let pairs = many_pairs();
     let (_pool, group) = three_threads();
     let borrowed: Vec<_> = pairs.iter().map(|(key, value)| (&**key, &**value)).collect();
@@ -234,9 +234,9 @@ fn standings_and_heads_come_back() {
     let totals = Totals { blocks: 1, pairs: 2, pair_bytes: 3 };
     let summary = Summary { identity: IDENTITY, bytes: 4, totals };
     for snapshot in [None, Some(summary)] {
-        let standing = Committed { persisted: PERSISTED, snapshot };
-        let bytes = standing.encode();
-        assert_eq!(Committed::decode(&bytes), Ok(standing));
+        let committed = Committed { persisted: PERSISTED, snapshot };
+        let bytes = committed.encode();
+        assert_eq!(Committed::decode(&bytes), Ok(committed));
         for len in 0..bytes.len() {
             assert!(Committed::decode(&bytes[..len]).is_err(), "cut to {len} bytes");
         }

@@ -95,7 +95,7 @@ fn the_journal_is_reached_before_the_snapshot_stands() {
 }
 
 #[test]
-fn a_journal_that_fails_leaves_the_old_snapshot_standing() {
+fn a_journal_that_fails_keeps_the_old_snapshot() {
     let device = device::memory();
     let journal = Journal { device: device.clone(), asked: Mutex::default(), refuses: true };
     let bench = Bench::with(device.clone(), Arc::new(journal), u64::MAX).expect("opens");

@@ -18,13 +18,13 @@ fn damaged(key: &[u8], error: &thermocline::Corruption) -> Failure {
 /// The stored value of `key`, by the means that there are.
 #[inline]
 fn bytes_of<'s>(
-    means: ReadMode<'s>,
+    read_mode: ReadMode<'s>,
     store: &dyn Store,
     db: DbIndex,
     key: &[u8],
     scratch: &'s mut Vec<u8>,
 ) -> Result<Option<&'s [u8]>, Failure> {
-    let is_there = match means {
+    let is_there = match read_mode {
         ReadMode::StoreRead(StoreRead::Value(value)) => return Ok(value),
         ReadMode::AtOnce => store.try_get(db, key, scratch)?,
         ReadMode::Follows => None,
@@ -74,7 +74,7 @@ impl<'a> Call<'a> {
         found: impl FnOnce(Option<Expiring<'_>>, &mut Reply<'_>) -> R,
     ) -> Result<(R, bool), Failure> {
         let (db, scratch) = (self.session.db, &mut *self.scratch);
-        let Some(bytes) = bytes_of(self.means, self.store, db, key, scratch)? else {
+        let Some(bytes) = bytes_of(self.read_mode, self.store, db, key, scratch)? else {
             return Ok((found(None, &mut self.reply), false));
         };
         let stored = Expiring::decode(bytes).map_err(|error| damaged(key, &error))?;
@@ -88,7 +88,7 @@ impl<'a> Call<'a> {
 
     /// Whether the command may wait for the store.
     fn may_wait(&self) -> bool {
-        matches!(self.means, ReadMode::Blocking | ReadMode::Walked(_) | ReadMode::Alone(_))
+        matches!(self.read_mode, ReadMode::Blocking | ReadMode::Walked(_) | ReadMode::Alone(_))
     }
 
     /// Changes `key` as [`Store::update`] does, by the means that there are; `None`, and nothing
@@ -99,7 +99,7 @@ impl<'a> Call<'a> {
         decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
     ) -> Result<Option<SeqNo>, StoreError> {
         let db = self.session.db;
-        match self.means {
+        match self.read_mode {
             _ if self.may_wait() => self.store.update(db, key, decide).map(Some),
             ReadMode::StoreRead(StoreRead::Old(old)) => old.update(decide),
             _ => self.store.try_update(db, key, decide),
@@ -110,7 +110,7 @@ impl<'a> Call<'a> {
     /// stays, and stays invisible. Transactions and commands on threads remove no such key, since
     /// their reads write nothing. Nor does any command while another one is alone.
     pub(crate) fn reap(&mut self, key: &[u8]) {
-        if matches!(self.means, ReadMode::Blocking) || !self.shared.gate.is_open() {
+        if matches!(self.read_mode, ReadMode::Blocking) || !self.shared.gate.is_open() {
             return;
         }
         let now_ms = self.now_ms;
@@ -164,7 +164,8 @@ impl<'a> Call<'a> {
                     let stored = place.and_then(|(begin, end)| values.get(begin..end));
                     let stored = stored.map(Expiring::decode).transpose();
                     let stored = stored.map_err(|error| damaged(key, &error))?;
-                    // One that has ended is left to the store, which removes it in the background.
+                    // One that has expired is left to the store, which removes it in the
+                    // background.
                     found(key, stored.filter(|stored| !stored.is_expired(self.now_ms)), self)?;
                     self.check_room()?;
                 }

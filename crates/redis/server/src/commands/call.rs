@@ -35,7 +35,7 @@ pub(crate) struct Call<'a> {
     /// The writes of the command.
     pub(crate) written: Written,
     /// The way in which it reads its key.
-    pub(crate) means: ReadMode<'a>,
+    pub(crate) read_mode: ReadMode<'a>,
     /// The walk that it has begun, if it walks over keys.
     pub(crate) walk: Option<Box<Walk>>,
     /// Whether it runs again later if its reply has no room now: other replies must leave first.
@@ -111,7 +111,7 @@ impl Call<'_> {
         &'b mut self,
         store: &'b dyn Store,
         args: Args<'b>,
-        means: ReadMode<'b>,
+        read_mode: ReadMode<'b>,
     ) -> Call<'b> {
         Call {
             shared: self.shared,
@@ -124,7 +124,7 @@ impl Call<'_> {
             now_ms: self.now_ms,
             scratch: self.scratch,
             written: self.written,
-            means,
+            read_mode,
             walk: None,
             waits_for_room: false,
             begun: None,

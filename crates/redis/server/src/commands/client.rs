@@ -170,7 +170,7 @@ impl Filter {
         Ok(filter)
     }
 
-    fn means(&self, client: &Client, age_s: u64) -> bool {
+    fn matches(&self, client: &Client, age_s: u64) -> bool {
         !self.no_type
             && self.id.is_none_or(|id| id == client.id)
             && self.peer.is_none_or(|peer| peer == client.peer)
@@ -191,7 +191,7 @@ pub(crate) fn kill(call: &mut Call<'_>) -> Outcome {
     let mut killed = 0;
     for client in call.shared.clients.all() {
         let age_s = (now - client.since).as_secs();
-        if !filter.means(&client, age_s) || filter.spares_me && client.id == own_id {
+        if !filter.matches(&client, age_s) || filter.spares_me && client.id == own_id {
             continue;
         }
         killed += 1;

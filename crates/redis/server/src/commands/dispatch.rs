@@ -138,7 +138,7 @@ pub(crate) fn run_on_thread(call: &mut Call<'_>, waited: Parked, alone: Option<A
     let outcome = match alone {
         Some(alone) => run_alone(call, command, alone),
         None => {
-            call.means = ReadMode::Blocking;
+            call.read_mode = ReadMode::Blocking;
             (command.handler)(call)
         }
     };
@@ -349,7 +349,7 @@ pub(crate) fn atomically(
     work: impl FnOnce(&mut Call<'_>) -> Outcome,
 ) -> Outcome {
     let shared = call.shared;
-    let alone = if let ReadMode::Alone(alone) = call.means { Some(alone) } else { None };
+    let alone = if let ReadMode::Alone(alone) = call.read_mode { Some(alone) } else { None };
     let transaction = Transaction::new(&*shared.store, alone.map(|alone| alone.known));
     let args = call.args;
     work(&mut call.within(&transaction, args))?;

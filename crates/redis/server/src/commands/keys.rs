@@ -100,7 +100,7 @@ fn flush(call: &mut Call<'_>, dbs: std::ops::Range<DbIndex>) -> Outcome {
         // One that is damaged is refused, before any other is cleared.
         call.store.get(db, b"", call.scratch)?;
     }
-    if let ReadMode::Alone(alone) = call.means {
+    if let ReadMode::Alone(alone) = call.read_mode {
         alone.close();
     }
     for db in dbs {

@@ -112,7 +112,7 @@ pub(crate) fn abort(call: &mut Call<'_>, cause: &Failure) -> Failure {
 
 /// Whether a key changed, or ended, since it was watched.
 fn a_watched_key_changed(call: &Call<'_>) -> bool {
-    // By the present clock: a key that the store has removed in the meantime had ended by that.
+    // By the present clock: a key that the store has removed in the meantime had expired by that.
     let now_ms = call.shared.environment.wall_ms();
     call.session.changed.load(Relaxed) || call.session.watched.is_expired(now_ms)
 }
@@ -144,7 +144,7 @@ fn watch_keys(call: &mut Call<'_>) -> Outcome {
             call.session.changed.store(true, Relaxed);
             return Err(failure);
         }
-        // A key that has ended already counts as absent, not as one that will change.
+        // A key that has expired already counts as absent, not as one that will change.
         let end = call.peek(key, |stored, _| stored.and_then(|stored| stored.end_ms));
         call.shared.watches.add(db, key, &call.session.changed);
         let Ok((end_ms, _)) = end else {

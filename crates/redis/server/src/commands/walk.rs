@@ -74,7 +74,7 @@ impl Call<'_> {
             self.walking().request.from = from;
             self.walking().has_begun = true;
         }
-        match self.means {
+        match self.read_mode {
             ReadMode::Walked(slice) => match step(self, slice)? {
                 Flow::Done => Ok(()),
                 Flow::More => Err(Failure::Parked(Purpose::Walk)),
@@ -107,7 +107,8 @@ impl Call<'_> {
     /// # Errors
     /// [`Failure::Parked`] for the thread.
     pub(crate) fn end_walk(&mut self) -> Outcome {
-        if self.walking().keys.len() > LARGE_BYTES && !matches!(self.means, ReadMode::Blocking) {
+        if self.walking().keys.len() > LARGE_BYTES && !matches!(self.read_mode, ReadMode::Blocking)
+        {
             self.walking().is_over = true;
             return Err(Failure::Parked(Purpose::Thread));
         }

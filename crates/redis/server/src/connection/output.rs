@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use mio::net::TcpStream;
 
 use super::KEPT_BYTES;
-use super::behind::Behind;
+use super::reply_queue::ReplyQueue;
 use crate::buffer;
 use crate::commands::room::OutputLimits;
 use crate::protocol::Reply;
@@ -27,7 +27,7 @@ pub(super) struct Output {
     /// Places in `bytes` of the replies of this turn that promise a write.
     promises: Vec<(usize, usize)>,
     /// Replies that must not go out before a command that waits for the device.
-    pub(super) behind: Behind,
+    pub(super) reply_queue: ReplyQueue,
 }
 
 impl Output {
@@ -88,7 +88,7 @@ impl Output {
     /// Puts the reply of the command that waited at `number` into its place; the first one's is in
     /// `bytes` already.
     pub(super) fn answer(&mut self, number: u64, reply: Vec<u8>) {
-        self.behind.answer(number, reply, &mut self.bytes);
+        self.reply_queue.answer(number, reply, &mut self.bytes);
     }
 
     /// Adds a reply that was made elsewhere, for a command that no other one waits before. It is
@@ -104,12 +104,12 @@ impl Output {
 
     /// Adds a reply behind everything.
     pub(super) fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.behind.is_empty() {
+        if self.reply_queue.is_empty() {
             return write(&mut self.bytes);
         }
-        let mut tail = self.behind.take_tail();
+        let mut tail = self.reply_queue.take_tail();
         write(&mut tail);
-        self.behind.put_tail(tail);
+        self.reply_queue.put_tail(tail);
     }
 
     /// Whether there is something to send now.
@@ -119,18 +119,18 @@ impl Output {
 
     /// Whether everything is sent, and nothing will come of itself.
     pub(super) fn is_sent(&self) -> bool {
-        !self.is_due() && self.behind.is_empty()
+        !self.is_due() && self.reply_queue.is_empty()
     }
 
     /// Bytes that wait.
     pub(super) fn unsent_bytes(&self) -> usize {
-        self.bytes.len() - self.sent + self.behind.reply_bytes()
+        self.bytes.len() - self.sent + self.reply_queue.reply_bytes()
     }
 
     /// Returns whether the reply of the command that waits at `number` may be made, if no more than
     /// `unsent_max` should be unsent: also if nothing goes out before it is.
     pub(super) fn has_room_for(&self, number: u64, unsent_max: usize) -> bool {
-        self.unsent_bytes() <= unsent_max || !self.is_due() && self.behind.is_first(number)
+        self.unsent_bytes() <= unsent_max || !self.is_due() && self.reply_queue.is_first(number)
     }
 
     /// Returns how long a buffer of replies, `len` bytes long now, may become: `is_first` if its
@@ -161,7 +161,7 @@ impl Output {
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
             + self.promises.capacity() * size_of::<(usize, usize)>()
-            + self.behind.memory_bytes()
+            + self.reply_queue.memory_bytes()
     }
 }
 

@@ -57,7 +57,7 @@ impl Connection {
         let mut kept = std::mem::take(&mut self.input);
         loop {
             let used = self.execute_whole(&kept, worker);
-            let is_for_thread = self.output.behind.wants_args();
+            let is_for_thread = self.output.reply_queue.wants_args();
             let is_queued = self.session.queue.as_ref().is_some_and(Queue::lacks_args);
             if is_for_thread || is_queued {
                 // It was the last one, since it is a large one, or since the commands that follow
@@ -66,7 +66,7 @@ impl Connection {
                 let input = std::mem::replace(&mut kept, rest);
                 let args = self.parser.take_args(input);
                 if is_for_thread {
-                    self.output.behind.give_args(args);
+                    self.output.reply_queue.give_args(args);
                     self.take_turn(worker);
                 } else if let Some(queue) = &mut self.session.queue {
                     queue.give_args(args);
@@ -190,16 +190,16 @@ impl Connection {
             return true;
         }
         let (is_ahead, mut tail) = (self.is_waiting(), Vec::new());
-        let mut means = ReadMode::AtOnce;
+        let mut read_mode = ReadMode::AtOnce;
         if is_ahead {
             match self.run_ahead(args) {
-                Ok(ahead) => means = ahead,
+                Ok(ahead) => read_mode = ahead,
                 Err(stopped) => {
                     self.stopped = Some(stopped);
                     return false;
                 }
             }
-            tail = self.output.behind.take_tail();
+            tail = self.output.reply_queue.take_tail();
         }
         let resp3 = self.session.resp3;
         let memory = &worker.shared.client_memory;
@@ -219,7 +219,7 @@ impl Connection {
             now_ms,
             scratch: worker.scratch,
             written: commands::call::Written::default(),
-            means,
+            read_mode,
             walk: None,
             waits_for_room: is_ahead,
             begun: None,
@@ -230,7 +230,7 @@ impl Connection {
             self.output.promise(begin);
         }
         if is_ahead {
-            self.output.behind.put_tail(tail);
+            self.output.reply_queue.put_tail(tail);
         }
         if room.charged() != self.charged {
             self.charged = room.charged();
@@ -239,7 +239,7 @@ impl Connection {
         }
         match dispatched {
             Dispatched::Done => {}
-            Dispatched::Parked(waits) => self.wait(waits, walk, bytes, worker),
+            Dispatched::Parked(parked) => self.wait(parked, walk, bytes, worker),
             Dispatched::NoRoom => {
                 self.stopped = Some(Stopped::Waiting);
                 return false;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mio::net::TcpStream;
 use thermocline::environment::Environment;
 
-use super::behind::Waiting;
+use super::reply_queue::Waiting;
 use super::{CLOSING_TICKS_MAX, Connection};
 use crate::clients::Client;
 use crate::commands::Parked;
@@ -41,8 +41,8 @@ fn a_closing_connection_has_time_as_long_as_the_device_is_slow() {
     let line = b"GET a\r\n";
     let mut parser = Parser::default();
     assert!(matches!(parser.step(line, &Bounds::UNAUTHENTICATED), Step::Command { .. }));
-    let waits = Parked { command: 0, purpose: Purpose::Read, is_muted: false, begun: None };
-    connection.output.behind.push(Waiting::new(waits, parser.args(line), 1, None));
+    let parked = Parked { command: 0, purpose: Purpose::Read, is_muted: false, begun: None };
+    connection.output.reply_queue.push(Waiting::new(parked, parser.args(line), 1, None));
     assert_eq!(ticks(&mut connection), 3 * CLOSING_TICKS_MAX);
     // Now it is the peer that does not read.
     connection.output.bytes.extend_from_slice(b"+OK\r\n");

@@ -57,7 +57,7 @@ pub(crate) struct Job {
     pub(crate) asker: Asker,
     /// The place of the command among the replies.
     pub(crate) number: u64,
-    pub(crate) waits: Parked,
+    pub(crate) parked: Parked,
     pub(crate) args: OwnedArgs,
     /// Its walk over keys, if only the reply is still to be made.
     pub(crate) walk: Option<Box<Walk>>,
@@ -112,7 +112,7 @@ pub(crate) struct CommandThreads {
 impl CommandThreads {
     /// Has a thread run a command.
     pub(crate) fn ask(&self, job: Job) {
-        match job.waits.purpose {
+        match job.parked.purpose {
             Purpose::ThreadAlone => self.alone.push(job),
             Purpose::Write => self.writes.push(job),
             _ => self.next_to_others.push(job),
@@ -142,7 +142,7 @@ impl JobQueue {
                 continue;
             };
             drop(jobs);
-            let left = match job.waits.purpose {
+            let left = match job.parked.purpose {
                 Purpose::ThreadAlone => job.step_alone(shared, &mut own),
                 Purpose::Write => {
                     job.write(shared, &mut own);
@@ -168,7 +168,7 @@ impl Job {
         let mut before = match self.read_before.take() {
             Some(before) => before,
             None => {
-                let command = &COMMANDS[self.waits.command];
+                let command = &COMMANDS[self.parked.command];
                 let plan = Plan::of(command, self.args.args(), &self.session, false);
                 let is_flush = command.flags.has(Flags::THREAD);
                 if shared.saving.is_running() && (is_flush || !plan.has_databases(&*shared.store)) {
@@ -228,22 +228,22 @@ impl Job {
             now_ms: shared.environment.wall_ms(),
             scratch: &mut own.scratch,
             written: Default::default(),
-            means: ReadMode::Blocking,
+            read_mode: ReadMode::Blocking,
             walk: self.walk.take(),
             waits_for_room: false,
             begun: None,
         };
-        let means = alone.as_ref().map(|(before, reservation)| Alone {
+        let read_mode = alone.as_ref().map(|(before, reservation)| Alone {
             known: before.known(),
             reservation: Some(reservation),
         });
-        run_on_thread(&mut call, self.waits, means);
+        run_on_thread(&mut call, self.parked, read_mode);
         let written = call.written;
         if let Some((before, reservation)) = alone {
             open(reservation, shared);
             before.end(shared);
         }
-        if written.any && self.waits.purpose != Purpose::Write {
+        if written.any && self.parked.purpose != Purpose::Write {
             // The loop waits for it too, and gets the error if there is one. It has nothing to
             // write then. The write of one key is as short as the loop's own writes.
             let _ = shared.store.wait(written.last);

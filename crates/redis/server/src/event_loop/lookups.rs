@@ -214,8 +214,8 @@ impl Lookups {
         self.value.shrink_to(SCRATCH_BYTES_KEPT);
     }
 
-    /// Completes lookups under way, and calls `told` for each that has ended.
-    fn complete(&mut self, told: &mut dyn FnMut(Want, Result<StoreRead<'_>, StoreError>)) {
+    /// Completes lookups under way, and calls `on_done` for each that has ended.
+    fn complete(&mut self, on_done: &mut dyn FnMut(Want, Result<StoreRead<'_>, StoreError>)) {
         let Self { store_sessions, owners, free, .. } = self;
         for (db, place) in (0..).zip(store_sessions) {
             let taken = place.as_mut().filter(|taken| taken.store_session.pending() > 0);
@@ -224,7 +224,7 @@ impl Lookups {
                 let owner = owners.get_mut(tag as usize).and_then(Option::take);
                 if let Some((_, want)) = owner {
                     free.push(tag as usize);
-                    told(want, looked);
+                    on_done(want, looked);
                 }
             });
             let Err(error) = completed else { continue };
@@ -234,7 +234,7 @@ impl Lookups {
             for (tag, owner) in owners.iter_mut().enumerate() {
                 if let Some((_, want)) = owner.take_if(|(of, _)| *of == db) {
                     free.push(tag);
-                    told(want, Err(error.clone()));
+                    on_done(want, Err(error.clone()));
                 }
             }
         }

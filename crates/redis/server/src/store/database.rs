@@ -55,7 +55,7 @@ impl Database {
     /// `engine`.
     ///
     /// # Errors
-    /// [`Error::NotExpiring`] if one of them was made without values that end.
+    /// [`Error::NotExpiring`] if one of them was made without values that expire.
     pub(crate) fn new(db: &Db, durability: Durability, engine: EngineKind) -> Result<Self, Error> {
         let store = Self {
             db: db.durability(Durability::Buffered),
@@ -114,7 +114,7 @@ impl Database {
     }
 }
 
-/// Whether `keyspace` is the name of a numbered database's keyspace, whose values may end.
+/// Whether `keyspace` is the name of a numbered database's keyspace, whose values may expire.
 pub fn is_database_name(keyspace: &str) -> bool {
     (0..DB_COUNT).any(|index| name(index) == keyspace)
 }

@@ -79,11 +79,12 @@ pub(crate) trait StoreSession: Send {
         into: &mut Vec<u8>,
     ) -> Result<StoreLookup, StoreError>;
 
-    /// Continues the lookups under way without waiting, and calls `told` for each that has ended.
+    /// Continues the lookups under way without waiting, and calls `on_done` for each that has
+    /// ended.
     ///
     /// # Errors
     /// The store session cannot be used any more, and reports none of its pending lookups.
-    fn complete(&mut self, told: &mut OnLookup<'_>) -> Result<(), StoreError>;
+    fn complete(&mut self, on_done: &mut OnLookup<'_>) -> Result<(), StoreError>;
 
     /// How many are under way.
     fn pending(&self) -> usize;
@@ -128,14 +129,14 @@ impl StoreSession for KeyspaceSession {
         })
     }
 
-    fn complete(&mut self, told: &mut OnLookup<'_>) -> Result<(), StoreError> {
+    fn complete(&mut self, on_done: &mut OnLookup<'_>) -> Result<(), StoreError> {
         self.0.complete(false, &mut |tag, outcome| match outcome {
-            Ok(Completed::Value(value)) => told(tag, Ok(StoreRead::Value(value))),
-            Ok(Completed::Old(old)) => told(tag, Ok(StoreRead::Old(&old))),
+            Ok(Completed::Value(value)) => on_done(tag, Ok(StoreRead::Value(value))),
+            Ok(Completed::Old(old)) => on_done(tag, Ok(StoreRead::Old(&old))),
             Ok(Completed::Updated(_)) => {
                 unreachable!("the store_session updates nothing by itself")
             }
-            Err(error) => told(tag, Err(error.into())),
+            Err(error) => on_done(tag, Err(error.into())),
         })?;
         Ok(())
     }

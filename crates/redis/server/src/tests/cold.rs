@@ -25,14 +25,14 @@ struct State {
     /// All keys are cold, and the next call of `complete` reports them.
     is_icy: bool,
     /// A lookup finds the value at its end, and not the one at its beginning.
-    tells_newest: bool,
+    reports_newest: bool,
     /// Every lookup fails; the whole store session does.
     fails: bool,
     breaks: bool,
-    has_no_seats: bool,
+    has_no_sessions: bool,
     /// Store sessions that were ever taken, and store sessions that were dropped.
     store_sessions: u64,
-    seats_given_up: u64,
+    sessions_closed: u64,
     asked: Vec<Asked>,
     /// All that were ever asked for.
     log: Vec<String>,
@@ -65,21 +65,21 @@ impl Cold {
     pub(super) fn thaw(&self, key: &str) {
         let mut state = self.state.lock();
         state.keys.remove(key.as_bytes());
-        state.tells_newest = true;
+        state.reports_newest = true;
     }
 
     pub(super) fn fail(&self) {
         self.state.lock().fails = true;
     }
 
-    pub(super) fn break_seats(&self) {
+    pub(super) fn break_sessions(&self) {
         let mut state = self.state.lock();
         state.breaks = true;
         state.asked.iter().for_each(|asked| asked.bell.ring());
     }
 
-    pub(super) fn refuse_seats(&self) {
-        self.state.lock().has_no_seats = true;
+    pub(super) fn refuse_sessions(&self) {
+        self.state.lock().has_no_sessions = true;
     }
 
     /// Returns whether the value of `key` needs a lookup.
@@ -113,7 +113,7 @@ impl Cold {
     /// How many store sessions there are.
     pub(super) fn store_sessions(&self) -> u64 {
         let state = self.state.lock();
-        state.store_sessions - state.seats_given_up
+        state.store_sessions - state.sessions_closed
     }
 
     /// Lets the lookups of `key` end.
@@ -137,7 +137,7 @@ impl Cold {
         written: Written,
     ) -> Result<ColdSession, StoreError> {
         let mut state = self.state.lock();
-        if state.has_no_seats {
+        if state.has_no_sessions {
             return Err(StoreError::Refused("no queue is left".to_owned()));
         }
         state.store_sessions += 1;
@@ -189,32 +189,32 @@ impl StoreSession for ColdSession {
         Ok(StoreLookup::Pending)
     }
 
-    fn complete(&mut self, told: &mut OnLookup<'_>) -> Result<(), StoreError> {
+    fn complete(&mut self, on_done: &mut OnLookup<'_>) -> Result<(), StoreError> {
         let mut state = self.cold.state.lock();
         let id = self.id;
         if std::mem::take(&mut state.breaks) {
             state.asked.retain(|asked| asked.store_session != id);
             return Err(StoreError::Refused("the queue broke".to_owned()));
         }
-        let (fails, tells_newest) = (state.fails, state.tells_newest);
+        let (fails, reports_newest) = (state.fails, state.reports_newest);
         let over: Vec<Asked> = state
             .asked
             .extract_if(.., |asked| asked.store_session == id && asked.is_released)
             .collect();
         drop(state);
         for mut asked in over {
-            if tells_newest {
+            if reports_newest {
                 asked.value = self.written.map.lock().get(&asked.place).cloned();
             }
             if fails {
-                told(asked.tag, Err(StoreError::Refused("cannot read".to_owned())));
+                on_done(asked.tag, Err(StoreError::Refused("cannot read".to_owned())));
                 continue;
             }
             match asked.purpose {
-                Purpose::Read => told(asked.tag, Ok(StoreRead::Value(asked.value.as_deref()))),
+                Purpose::Read => on_done(asked.tag, Ok(StoreRead::Value(asked.value.as_deref()))),
                 _ => {
                     let old = Old { asked: &asked, written: &self.written };
-                    told(asked.tag, Ok(StoreRead::Old(&old)));
+                    on_done(asked.tag, Ok(StoreRead::Old(&old)));
                 }
             }
         }
@@ -231,7 +231,7 @@ impl Drop for ColdSession {
         let id = self.id;
         let mut state = self.cold.state.lock();
         state.asked.retain(|asked| asked.store_session != id);
-        state.seats_given_up += 1;
+        state.sessions_closed += 1;
     }
 }
 

@@ -57,7 +57,7 @@ fn bgsave_adds_backups_that_can_be_restored() {
 }
 
 #[test]
-fn a_backup_that_fails_is_told() {
+fn a_backup_that_fails_is_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = Db::open(dir.path().join("db"), thermocline::Options::default()).expect("opens");
     // It holds the database, and is no directory of backups.

@@ -523,7 +523,7 @@ fn the_first_write_to_a_database_holds_up_no_other_client() {
 #[test]
 fn a_loop_without_a_queue_of_the_device_leaves_its_look_ups_to_threads() {
     let (server, store, mut other) = serve();
-    store.cold.refuse_seats();
+    store.cold.refuse_sessions();
     for (line, expected) in [("GET a", "\"of-a\""), ("APPEND b x", ":5"), ("GETDEL c", "\"of-c\"")]
     {
         let mut waits = Client::connect(server.addr());

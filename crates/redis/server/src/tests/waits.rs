@@ -146,7 +146,7 @@ fn a_read_from_memory_does_not_overtake_one_of_the_same_key() {
 }
 
 #[test]
-fn updates_wait_without_a_lock_and_begin_anew_when_they_are_overtaken() {
+fn updates_wait_without_a_lock_and_begin_again_when_they_are_overtaken() {
     let (server, store) = serve(&["n"]);
     let mut one = Client::connect(server.addr());
     let mut two = Client::connect(server.addr());
@@ -353,7 +353,7 @@ fn a_large_reply_behind_one_that_waits_is_made_when_its_turn_comes() {
 }
 
 #[test]
-fn a_seat_that_nobody_uses_is_given_back() {
+fn an_unused_session_is_released() {
     let (server, store) = serve(&["a"]);
     let mut client = Client::connect(server.addr());
     for round in 1..=2 {
@@ -407,7 +407,7 @@ fn a_look_up_that_fails_fails_its_command_alone() {
     let mut client = Client::connect(server.addr());
     send(&mut client, &["GET a", "GET b", "GET warm"]);
     store.cold.await_asked(2);
-    store.cold.break_seats();
+    store.cold.break_sessions();
     let broke = "-ERR the queue broke";
     assert_eq!(replies(&mut client), [broke, broke, "\"of-warm\""]);
     // Another queue is made.
@@ -417,7 +417,7 @@ fn a_look_up_that_fails_fails_its_command_alone() {
     assert_eq!(client.reply(), "\"of-c\"");
 
     let (server, store) = serve(&["a"]);
-    store.cold.refuse_seats();
+    store.cold.refuse_sessions();
     assert_eq!(Client::connect(server.addr()).run("GET a"), "\"of-a\"", "it waits then");
 }
 

@@ -101,8 +101,8 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
         let (begin, end) = (self.start(from), self.start(to));
         let added: u64 = with.iter().map(|(length, _)| u64::from(*length)).sum();
         let span = u64::from(self.span - (end - begin)) + added;
-        assert!(new_count <= C, "whoever adds entries has asked for room");
-        let span = u32::try_from(span).expect("whoever adds bytes has asked for room");
+        assert!(new_count <= C, "a caller that adds entries has asked for room");
+        let span = u32::try_from(span).expect("a caller that adds bytes has asked for room");
 
         if tail > to {
             self.entries[to..new_count].rotate_right(tail - to);

@@ -33,7 +33,7 @@ pub(super) struct Checkpointer {
     /// `None` until the space is made.
     pub(super) superblock: Option<Superblock>,
     /// The superblock's content; for a space that is being made, a state before its first life.
-    pub(super) standing: Committed,
+    pub(super) committed: Committed,
     pub(super) count: u64,
     /// A cut that there was no room for.
     pub(super) unstored: Option<Cut<Extent>>,
@@ -43,9 +43,9 @@ impl Checkpointer {
     pub(super) fn new(
         nodes: NodeFile,
         superblock: Option<Superblock>,
-        standing: Committed,
+        committed: Committed,
     ) -> Self {
-        Self { nodes, superblock, standing, count: 0, unstored: None }
+        Self { nodes, superblock, committed, count: 0, unstored: None }
     }
 }
 
@@ -105,10 +105,10 @@ impl Shared {
         }
         let root = self.health.stop_on(checkpointer.nodes.store(&cut))?;
         let len = cut.snapshot.len();
-        let standing = Committed { log: number, len, root, ..checkpointer.standing };
+        let committed = Committed { log: number, len, root, ..checkpointer.committed };
         self.health.check_writable()?;
-        let old = checkpointer.standing.log;
-        self.health.stop_on(checkpointer.commit(&*self.device, standing))?;
+        let old = checkpointer.committed.log;
+        self.health.stop_on(checkpointer.commit(&*self.device, committed))?;
         checkpointer.count += 1;
         if !is_planted(Planted::SlotsFreedEarly) {
             checkpointer.nodes.retire(&cut.retired);

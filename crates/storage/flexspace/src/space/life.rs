@@ -100,7 +100,7 @@ impl Shared {
             self.health.stop_on(self.data.file.sync(SyncKind::Data))?;
             self.health.stop_on(checkpointer.nodes.sync())?;
         }
-        let life = checkpointer.standing.life + 1;
+        let life = checkpointer.committed.life + 1;
         let listed = device.list("").map_err(Error::from);
         let found = log::numbers(&self.stop_unless_refused(listed)?);
         let number = found.last().map_or(1, |last| last + 1);
@@ -130,8 +130,8 @@ impl Shared {
         });
         let (begun, root) = self.health.stop_on(begun)?;
         let len = cut.snapshot.len();
-        let standing = Committed { life, log: number, len, root, ..checkpointer.standing };
-        self.health.stop_on(checkpointer.commit(device, standing))?;
+        let committed = Committed { life, log: number, len, root, ..checkpointer.committed };
+        self.health.stop_on(checkpointer.commit(device, committed))?;
         checkpointer.nodes.retire(&cut.retired);
         self.ballast.stored(checkpointer.nodes.slots().1);
         self.remove_logs(&found)?;
@@ -185,8 +185,12 @@ impl Checkpointer {
     }
 
     /// Commits the superblock, which is made if there is none yet.
-    pub(super) fn commit(&mut self, device: &dyn Device, standing: Committed) -> Result<(), Error> {
-        let payload = standing.encode();
+    pub(super) fn commit(
+        &mut self,
+        device: &dyn Device,
+        committed: Committed,
+    ) -> Result<(), Error> {
+        let payload = committed.encode();
         match &mut self.superblock {
             Some(superblock) => superblock.commit(device, &payload)?,
             none => {
@@ -194,7 +198,7 @@ impl Checkpointer {
                 none.insert(made).hold_open(device)?;
             }
         }
-        self.standing = standing;
+        self.committed = committed;
         Ok(())
     }
 }

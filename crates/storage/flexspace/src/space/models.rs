@@ -283,8 +283,8 @@ fn close_beside_all() {
 }
 
 #[test]
-fn snapshots_are_whole_beside_segments_that_are_begun_anew() {
-    let name = "snapshots_are_whole_beside_segments_that_are_begun_anew";
+fn snapshots_are_whole_beside_segments_that_are_reused() {
+    let name = "snapshots_are_whole_beside_segments_that_are_reused";
     SCHEDULES.check(name, snapshots_beside_reuse);
 }
 
@@ -309,7 +309,7 @@ fn a_close_beside_all_keeps_what_was_taken() {
 }
 
 #[test]
-fn segments_that_are_begun_anew_under_a_snapshot_are_found() {
+fn segments_that_are_reused_under_a_snapshot_are_found() {
     finds(Planted::ReusedUnderSnapshot, "", snapshots_beside_reuse);
 }
 

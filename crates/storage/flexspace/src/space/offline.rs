@@ -36,13 +36,13 @@ impl Offline {
         // Next to an open space files are made and removed.
         let lock = device.lock(LOCK)?;
         let superblock = Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?;
-        let standing = Committed::decode(superblock.payload());
-        let standing = standing.map_err(|damage| damage.at(SUPERBLOCK, 0))?;
-        let found = recover::recover(device, &standing)?;
+        let committed = Committed::decode(superblock.payload());
+        let committed = committed.map_err(|damage| damage.at(SUPERBLOCK, 0))?;
+        let found = recover::recover(device, &committed)?;
         let wrong = |what: String| Error::from(Corruption::new(what, 0).at(SUPERBLOCK, 0));
         found.tree.check().map_err(wrong)?;
         let data = DataFile::new(found.data, found.geometry, found.generations);
-        Ok(Self { life: standing.life, tree: found.tree.snapshot(), data, _lock: lock })
+        Ok(Self { life: committed.life, tree: found.tree.snapshot(), data, _lock: lock })
     }
 
     /// Returns the life that it had last: see [`super::FlexSpace::life`].

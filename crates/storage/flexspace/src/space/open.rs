@@ -82,12 +82,12 @@ impl FlexSpace {
         }
         let lock = device.lock(LOCK)?;
         let superblock = Superblock::open(&*device, SUPERBLOCK, SUPERBLOCK_KIND)?;
-        let standing = Committed::decode(superblock.payload());
-        let standing = standing.map_err(|damage| damage.at(SUPERBLOCK, 0))?;
-        let recovered = recover::recover(&*device, &standing)?;
-        let options = Options { segment_bytes: standing.segment_bytes, ..options };
+        let committed = Committed::decode(superblock.payload());
+        let committed = committed.map_err(|damage| damage.at(SUPERBLOCK, 0))?;
+        let recovered = recover::recover(&*device, &committed)?;
+        let options = Options { segment_bytes: committed.segment_bytes, ..options };
         let ballast = Ballast::found(device.clone(), measures(&options, &recovered))?;
-        Self::of(device, lock, options, recovered, (Some(superblock), standing), ballast)
+        Self::of(device, lock, options, recovered, (Some(superblock), committed), ballast)
     }
 
     /// Stores all changes, and accepts no more calls, of whatever handle or snapshot; another
@@ -161,7 +161,7 @@ impl FlexSpace {
         lock: Arc<dyn File>,
         options: Options,
         recovered: Recovered,
-        (superblock, standing): (Option<Superblock>, Committed),
+        (superblock, committed): (Option<Superblock>, Committed),
         ballast: Ballast,
     ) -> Result<Self, Error> {
         let (_, count_max) = options.geometry()?;
@@ -180,7 +180,7 @@ impl FlexSpace {
             scratch: None,
         };
         let place_bytes = Arc::clone(recovered.nodes.memory_bytes());
-        let checkpointer = Checkpointer::new(recovered.nodes, superblock, standing);
+        let checkpointer = Checkpointer::new(recovered.nodes, superblock, committed);
         let shared = Shared {
             device,
             options,

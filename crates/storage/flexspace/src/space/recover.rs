@@ -47,7 +47,7 @@ impl Committed {
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Corruption> {
         let mut fields = Reader::new(bytes);
-        let standing = Self {
+        let committed = Self {
             segment_bytes: fields.take_u32()?,
             slot_bytes: fields.take_u32()?,
             life: fields.take_u64()?,
@@ -60,7 +60,7 @@ impl Committed {
             },
         };
         fields.finish()?;
-        Ok(standing)
+        Ok(committed)
     }
 }
 
@@ -92,22 +92,22 @@ fn join_window(geometry: Geometry) -> u64 {
 ///
 /// # Errors
 /// [`Error::Corruption`], [`Error::Device`].
-pub(super) fn recover(device: &dyn Device, standing: &Committed) -> Result<Recovered, Error> {
+pub(super) fn recover(device: &dyn Device, committed: &Committed) -> Result<Recovered, Error> {
     let damaged = |what: &str| Error::from(Corruption::new(what, 0).at(SUPERBLOCK, 0));
     let geometry =
-        Geometry::new(standing.segment_bytes).ok_or_else(|| damaged("segments of such a size"))?;
+        Geometry::new(committed.segment_bytes).ok_or_else(|| damaged("segments of such a size"))?;
     let data = device.open_blocks(DATA, Mode::Write)?;
     let file = device.open(TREE, Mode::Write)?;
-    if standing.slot_bytes < NodeFile::slot_bytes_for(&*file) {
+    if committed.slot_bytes < NodeFile::slot_bytes_for(&*file) {
         let what = "the device writes larger units than the one that the space was made on";
         return Err(Error::Options(what.to_owned()));
     }
-    let mut nodes = NodeFile::new(file, standing.slot_bytes);
-    nodes.found(standing.root);
+    let mut nodes = NodeFile::new(file, committed.slot_bytes);
+    nodes.found(committed.root);
     nodes.read_ahead()?;
     let window = join_window(geometry);
-    let root = NodeId(standing.root.id);
-    let tree = FlexTree::restore(window, root, standing.len, |id| nodes.load(id));
+    let root = NodeId(committed.root.id);
+    let tree = FlexTree::restore(window, root, committed.len, |id| nodes.load(id));
     let mut tree = tree.map_err(|error| match error {
         RestoreError::Load(error) => error,
         other => Corruption::new(other.to_string(), 0).at(TREE, 0).into(),
@@ -115,8 +115,8 @@ pub(super) fn recover(device: &dyn Device, standing: &Committed) -> Result<Recov
     nodes.loaded()?;
     let mut generations = Vec::new();
     // A segment has its room before a record of it is in the log.
-    let segment_count = data.len()? / u64::from(standing.segment_bytes);
-    let log = (standing.life, standing.log);
+    let segment_count = data.len()? / u64::from(committed.segment_bytes);
+    let log = (committed.life, committed.log);
     let replayed = log::replay(device, log, geometry, &mut |record| match record {
         Record::Segment { segment, .. } if u64::from(segment) >= segment_count => {
             Err(Corruption::new("a segment behind the end of the data", 0))
@@ -131,7 +131,7 @@ pub(super) fn recover(device: &dyn Device, standing: &Committed) -> Result<Recov
     })?;
     let live = live_bytes(&tree.snapshot(), geometry, &generations)?;
     generations.resize(live.len().max(generations.len()), 0);
-    let (slot_bytes, life) = (standing.slot_bytes, standing.life);
+    let (slot_bytes, life) = (committed.slot_bytes, committed.life);
     Ok(Recovered { geometry, slot_bytes, life, tree, nodes, data, generations, live, replayed })
 }
 

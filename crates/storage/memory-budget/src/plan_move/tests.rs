@@ -83,7 +83,7 @@ fn nobody_leaves_its_bounds() {
 }
 
 #[test]
-fn what_is_free_goes_first_and_to_whoever_gains() {
+fn what_is_free_goes_first_and_to_the_member_that_gains() {
     let free = |free, shares: [ShareFigures; 2]| Figures { free, ..figures(shares) };
     let gift = |to, bytes| Decision::Move(Step { from: None, to, bytes });
     let table = [

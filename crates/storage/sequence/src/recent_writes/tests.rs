@@ -115,7 +115,7 @@ fn a_key_that_is_written_again_and_again_has_one_note() {
 }
 
 #[test]
-fn whoever_watches_too_long_is_told_that_nothing_is_known() {
+fn a_watch_that_is_too_long_knows_nothing() {
     let bytes_max = (4 * SHARDS * (NOTE_BYTES + 8)) as u64;
     let host = Host::new(bytes_max);
     let (_watch, moment) = host.watch();

@@ -156,7 +156,7 @@ fn numbers_under_a_lock() {
 }
 
 #[test]
-fn whoever_numbers_under_a_lock_keeps_nobody_from_it() {
+fn a_number_under_a_lock_blocks_no_other_thread() {
     SCHEDULES.check("numbers_under_a_lock", numbers_under_a_lock);
 }
 

@@ -214,16 +214,16 @@ impl Session for Handle<'_> {
         })
     }
 
-    fn complete(&mut self, waits: bool, told: &mut OnRead<'_>) -> Result<usize, StoreError> {
+    fn complete(&mut self, waits: bool, on_done: &mut OnRead<'_>) -> Result<usize, StoreError> {
         let Overlapped { session, exchanges } = self.overlapped()?;
         let count = session.complete(waits, &mut |tag, outcome| match outcome {
-            Ok(Completed::Value(value)) => told(tag, Ok(value)),
+            Ok(Completed::Value(value)) => on_done(tag, Ok(value)),
             Ok(Completed::Updated(_)) => {
                 let exchanged = exchanges[tag as usize].lock();
-                told(tag, Ok(exchanged.found.then_some(exchanged.old.as_slice())));
+                on_done(tag, Ok(exchanged.found.then_some(exchanged.old.as_slice())));
             }
             Ok(Completed::Old(_)) => unreachable!("nobody asks for old values alone"),
-            Err(error) => told(tag, Err(error.into())),
+            Err(error) => on_done(tag, Err(error.into())),
         })?;
         Ok(count)
     }

@@ -1,7 +1,7 @@
 //! `thermocline put`: sets one key; makes the database and the keyspace if they are not there.
 //!
 //! In a keyspace of the server's it does the same as a client's SET. Such a keyspace, and one whose
-//! first value is to end, is made with values that end.
+//! first value is to expire, is made with values that expire.
 
 use std::io::Read;
 
@@ -21,7 +21,7 @@ pub(super) fn run(context: &Context, arguments: &Put) -> Outcome {
         text => place.bytes("VALUE", text)?,
     };
     let is_served = server::is_database_name(&place.keyspace);
-    if is_served && place.as_stored {
+    if is_served && place.raw_values {
         // Before a database is made for it.
         Expiring::decode(&value).map_err(Error::NotStored)?;
     }
@@ -48,7 +48,7 @@ pub(super) fn run(context: &Context, arguments: &Put) -> Outcome {
                 )),
                 error => error.into(),
             })?,
-            None if place.as_stored => keyspace.raw().put(&key, &value)?,
+            None if place.raw_values => keyspace.raw().put(&key, &value)?,
             None => keyspace.put(&key, &value)?,
         })
     })?;

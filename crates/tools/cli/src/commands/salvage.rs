@@ -97,7 +97,7 @@ fn line(keyspace: &SalvagedKeyspace) -> String {
                 false => "",
             };
             format!(
-                "written  keyspace {name} ({engine}), anew from {writes} writes that are sound{back}"
+                "written  keyspace {name} ({engine}), new from {writes} writes that are sound{back}"
             )
         }
         SalvageOutcome::LeftOut => {

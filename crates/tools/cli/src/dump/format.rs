@@ -13,7 +13,7 @@
 //! The first frame chains from the header's checksum. Payloads by kind:
 //!
 //! - 1, keyspace: name and engine, each prefixed with its length as a varint; flags, 1 for
-//!   journaled and 2 for values that end, whose pairs then have the stored form. Then the memory
+//!   journaled and 2 for values that expire, whose pairs then have the stored form. Then the memory
 //!   that it is to have, 8 bytes, 0 for a share of the rest. The last two fields are each prefixed
 //!   with their length: its engine's differences from a database's options, in the form of
 //!   [`Settings::to_bytes`], and the name of its merge operator, empty for none. The pairs that
@@ -60,7 +60,7 @@ pub enum Frame<'a> {
         engine: &'a str,
         /// Whether it was journaled.
         journaled: bool,
-        /// Whether its values may end: then they are in their stored form.
+        /// Whether its values may expire: then they are in their stored form.
         expiring: bool,
         /// Bytes of the database's memory that it is to have, if that was said.
         memory_bytes: Option<u64>,

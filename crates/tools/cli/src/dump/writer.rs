@@ -40,8 +40,8 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Begins a keyspace. The pairs that follow belong to it; if its values may end they are given
-    /// in their stored form.
+    /// Begins a keyspace. The pairs that follow belong to it; if its values may expire they are
+    /// given in their stored form.
     pub fn keyspace(&mut self, name: &str, options: &KeyspaceOptions) -> io::Result<()> {
         self.flush_pairs()?;
         self.keyspaces += 1;

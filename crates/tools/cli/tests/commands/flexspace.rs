@@ -162,8 +162,8 @@ fn what_belongs_to_a_database_a_backup_or_a_store_is_left_alone() {
     }
     let is_refused = |name: &str, file: &Path, rest: &[&str], owner: &str| {
         let said = with_input(name, file, rest, b"more");
-        let is_told = said.err.contains(&format!("belongs to the {owner} "));
-        assert_eq!((said.code, is_told, said.out.as_str()), (2, true, ""), "{name}: {said:?}");
+        let is_reported = said.err.contains(&format!("belongs to the {owner} "));
+        assert_eq!((said.code, is_reported, said.out.as_str()), (2, true, ""), "{name}: {said:?}");
     };
     for (file, owner) in [(&space, "database"), (&saved, "backup"), (&copy, "flexdb store")] {
         let before = files_of(file);

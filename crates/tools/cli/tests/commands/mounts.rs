@@ -410,8 +410,8 @@ fn a_mount_that_is_unmounted_ends_with_everything_stored() {
 }
 
 #[test]
-fn what_cannot_be_mounted_is_told() {
-    if is_skipped("what_cannot_be_mounted_is_told") {
+fn what_cannot_be_mounted_is_reported() {
+    if is_skipped("what_cannot_be_mounted_is_reported") {
         return;
     }
     let mount = Mount::new();

@@ -69,7 +69,7 @@ fn ask(addr: &str, request: &str) -> String {
 }
 
 #[test]
-fn it_serves_until_it_is_interrupted_and_keeps_what_it_was_told() {
+fn it_serves_until_it_is_interrupted_and_keeps_what_it_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("db");
     let options = ["--port", "0", "--metrics", "127.0.0.1:0", "--json"];
@@ -211,7 +211,7 @@ fn clients_and_commands_see_the_same_values() {
 
     assert_eq!(spot("get", &["a"]).out, "1\n");
     assert_eq!(spot("get", &["a", "--raw"]).out, "1");
-    assert_eq!(spot("get", &["a", "--as-stored"]).out, "1\\x01\n");
+    assert_eq!(spot("get", &["a", "--raw-values"]).out, "1\\x01\n");
     let later = spot("get", &["later", "--json"]).json();
     let expected = serde_json::json!(
         { "key": "later", "value": "2", "expires_ms": 99_999_999_999_999_u64 });
@@ -232,10 +232,10 @@ fn values_that_the_server_could_not_read_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("db");
     let spot = |name: &str, rest: &[&str]| on(name, &db, &[rest, &["-k", "redis-3"]].concat());
-    let refused = spot("put", &["k", "hello", "--as-stored"]);
+    let refused = spot("put", &["k", "hello", "--raw-values"]);
     assert_eq!((refused.code, db.exists()), (2, false), "{refused:?}");
     assert!(refused.err.contains("unknown tag 0x6f"), "{refused:?}");
-    assert_eq!(spot("put", &["k", "hello\\x01", "--as-stored"]).code, 0);
+    assert_eq!(spot("put", &["k", "hello\\x01", "--raw-values"]).code, 0);
     assert_eq!(spot("get", &["k"]).out, "hello\n");
     assert_eq!(spot("put", &["k", "bye"]).code, 0);
     assert_eq!(spot("get", &["k"]).out, "bye\n");
@@ -268,14 +268,14 @@ fn a_value_may_be_put_for_a_time() {
     assert_eq!(spot("put", &["b", "short", "--ttl", "1ms"]).code, 0);
     let shown = spot("get", &["a", "--json"]).json();
     assert!(shown["expires_ms"].as_u64().is_some_and(|end_ms| end_ms > 1_700_000_000_000));
-    assert_eq!(spot("get", &["b"]).code, 4, "it has ended");
+    assert_eq!(spot("get", &["b"]).code, 4, "it has expired");
     assert_eq!(spot("put", &["a", "stays"]).code, 0);
     assert_eq!(spot("get", &["a", "--json"]).json()["expires_ms"], serde_json::Value::Null);
     assert_eq!(spot("put", &["c", "v", "--ttl", "soon"]).code, 2);
     assert_eq!(on("put", &db, &["k", "v"]).code, 0);
     let refused = on("put", &db, &["k", "v", "--ttl", "1s"]);
     assert_eq!(refused.code, 2, "{refused:?}");
-    assert!(refused.err.contains("without values that end"), "{refused:?}");
+    assert!(refused.err.contains("without values that expire"), "{refused:?}");
     assert!(refused.err.contains("--ttl with --keyspace"), "{refused:?}");
     assert!(!refused.err.contains("::"), "it speaks of commands: {refused:?}");
     let ends = |name: &str| {
@@ -283,7 +283,7 @@ fn a_value_may_be_put_for_a_time() {
         stats["keyspaces"][0]["expiring"].clone()
     };
     assert_eq!((ends("leases"), ends("default")), (true.into(), false.into()));
-    assert!(spot("stats", &[]).out.contains("values may end     yes"));
+    assert!(spot("stats", &[]).out.contains("values may expire  yes"));
 }
 
 #[test]

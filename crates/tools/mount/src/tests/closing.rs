@@ -161,7 +161,7 @@ fn a_close_for_good_that_failed_is_told_by_every_sync() {
 }
 
 #[test]
-fn what_nobody_asked_for_is_reported_and_the_next_one_is_told() {
+fn an_unasked_failure_is_reported_to_the_next_caller() {
     let dir = tempfile::tempdir().unwrap();
     let reported = Arc::default();
     let names = names(dir.path(), &reported);

@@ -24,7 +24,7 @@ fn each_directory_that_is_made_has_its_name_before_there_is_anything_in_it() {
 }
 
 #[test]
-fn a_name_that_is_not_made_durable_is_told() {
+fn a_name_that_is_not_made_durable_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a/b");
     let refused = make(&path, &mut |_| Err(std::io::ErrorKind::StorageFull.into())).unwrap_err();

@@ -42,7 +42,7 @@ fn an_end_is_known_although_a_pass_came_between_the_answer_and_the_value() {
     let advanced = db.inner.advance_rmw(&entry, ValueForm::Stored, b"key", &mut put).unwrap();
     assert!(matches!(advanced, Advance::Done(Some(_))));
     let instance = entry.last_instance();
-    assert!(!is_due(&instance, 2), "nothing has ended yet");
+    assert!(!is_due(&instance, 2), "nothing has expired yet");
     clock.set_wall(Duration::from_millis(end_ms));
     assert!(is_due(&instance, 2), "the end was forgotten");
 }

@@ -69,7 +69,7 @@ fn every_request_of_a_thread_that_panics_gets_an_answer() {
     assert!(catch_unwind(AssertUnwindSafe(serve)).is_err());
     let found = outcomes(&answers);
     assert!(found.iter().all(|outcome| *outcome == Some(Err(Error::Closed))), "{found:?}");
-    assert_eq!(shared.standing(), (false, false), "the next request starts another thread");
+    assert_eq!(shared.run_state(), (false, false), "the next request starts another thread");
 }
 
 /// Nor is the request of a waker lost that runs while the thread ends.

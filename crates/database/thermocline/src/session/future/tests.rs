@@ -23,7 +23,7 @@ fn poll(mut get: AsyncGet) -> Poll<Outcome> {
 }
 
 #[test]
-fn a_get_that_was_under_way_when_its_keyspace_was_cleared_is_begun_anew() {
+fn a_get_that_was_under_way_when_its_keyspace_was_cleared_is_begun_again() {
     let dir = tempfile::tempdir().expect("there is room");
     let db = Db::open(dir.path(), Options::default()).expect("opens");
     let space = db.keyspace("s", KeyspaceOptions::default()).expect("opens");

@@ -66,11 +66,19 @@ impl Head {
         let base = units().min().unwrap_or_default() >> BASE_SHIFT;
         let shift = units().fold(1 << BASE_SHIFT, |all, unit| all | unit).trailing_zeros();
         let most = units().max().unwrap_or_default() - (base << BASE_SHIFT);
-        let is_told = entries.len() < 1 << COUNT_BITS
+        let is_reported = entries.len() < 1 << COUNT_BITS
             && slot < 1 << (u64::BITS - WIDTH_BITS - BASE_BITS)
             && base >> BASE_BITS == 0;
         let width = u64::BITS - (most >> shift).leading_zeros();
-        is_told.then_some(Self { chunk, level, slot, entries: entries.len(), shift, width, base })
+        is_reported.then_some(Self {
+            chunk,
+            level,
+            slot,
+            entries: entries.len(),
+            shift,
+            width,
+            base,
+        })
     }
 
     pub(super) const fn decode([first, second]: [u64; HEAD_WORDS]) -> Self {

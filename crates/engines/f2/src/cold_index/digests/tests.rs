@@ -93,7 +93,7 @@ fn a_digest_names_what_its_chunk_does_in_its_order() {
 /// Long chunks, whose groups take several words, and at the highest level, which leaves few bits of
 /// a tag.
 #[test]
-fn chunks_of_any_length_and_level_are_told() {
+fn chunks_of_any_length_and_level_are_reported() {
     let mut random = SmallRng::seed_from_u64(4);
     for level in [0, 5, 12, 13, LEVEL_MAX] {
         for count in [0, 1, 2, 3, 60, 64, 500] {

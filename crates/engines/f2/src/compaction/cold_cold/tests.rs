@@ -1,4 +1,4 @@
-//! How many records are read for doubts whose keys do not fit into memory together.
+//! How many records are read for pending records whose keys do not fit into memory together.
 
 use std::collections::BTreeSet;
 

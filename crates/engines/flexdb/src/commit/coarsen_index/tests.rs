@@ -87,7 +87,7 @@ fn a_view_that_holds_an_old_index_has_nothing_joined() {
 
 /// If intervals may not be larger the index grows, and that is reported.
 #[test]
-fn an_index_that_is_too_large_for_the_memory_is_told() {
+fn an_index_that_is_too_large_for_the_memory_is_reported() {
     let bench = Bench::of(1 << 20, Options { interval_bytes: 1 << 10, ..small() });
     let told = |bench: &Bench| {
         let told = bench.store.background_errors();

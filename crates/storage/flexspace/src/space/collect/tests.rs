@@ -240,7 +240,7 @@ fn fail_resizing(device: &device::FaultDevice, nth: u64) {
 }
 
 #[test]
-fn with_little_room_on_the_device_fewer_segments_are_emptied_and_as_many_as_is_told() {
+fn with_little_room_on_the_device_fewer_segments_are_emptied_and_as_many_as_is_reported() {
     let device = device::FaultDevice::new(device::memory());
     let (space, model) = half_full(device.clone());
     let before = space.stats();

@@ -56,7 +56,7 @@ fn level_0_falls_apart_into_groups() {
 /// Either it has grown as large as the data it rewrites, or readers have searched it in vain for
 /// that number of bytes, or it has too many tables.
 #[test]
-fn a_group_waits_until_it_is_worth_what_it_writes_anew() {
+fn a_group_waits_until_it_is_worth_what_it_rewrites() {
     let level1: Vec<[String; 2]> = (0..9).map(|at| [format!("b{at}"), format!("b{at}z")]).collect();
     let level1: Vec<Vec<&str>> =
         level1.iter().map(|keys| keys.iter().map(String::as_str).collect()).collect();

@@ -15,7 +15,7 @@
 //! 7. While much output is unsent nothing is looked up, and values that were found meanwhile are
 //!    dropped and looked up again: commands that wait are small, and their replies may not be.
 
-use super::behind::Waiting;
+use super::reply_queue::Waiting;
 use super::serve::LARGE_COMMAND_BYTES;
 use super::{Connection, Stopped, Worker};
 use crate::commands::dispatch::{fail, reads_one_key, resume};
@@ -38,38 +38,38 @@ impl Connection {
     /// Returns the means by which `args` may run while other commands of the connection wait, or
     /// why they may not.
     pub(super) fn run_ahead<'a>(&self, args: Args<'_>) -> Result<ReadMode<'a>, Stopped> {
-        let behind = &self.output.behind;
-        let is_alone = |waits: &Parked| waits.purpose != Purpose::Read;
-        if behind.waiting() >= WAITING_MAX || behind.entries() >= ENTRIES_MAX {
+        let reply_queue = &self.output.reply_queue;
+        let is_alone = |parked: &Parked| parked.purpose != Purpose::Read;
+        if reply_queue.waiting() >= WAITING_MAX || reply_queue.entries() >= ENTRIES_MAX {
             return Err(Stopped::Ahead);
         }
-        if self.session.queue.is_some() || behind.first_waits().is_some_and(is_alone) {
+        if self.session.queue.is_some() || reply_queue.first_parked().is_some_and(is_alone) {
             return Err(Stopped::Waiting);
         }
         let key = reads_one_key(args).ok_or(Stopped::Waiting)?;
-        Ok(if behind.lookup_of(key).is_some() { ReadMode::Follows } else { ReadMode::AtOnce })
+        Ok(if reply_queue.lookup_of(key).is_some() { ReadMode::Follows } else { ReadMode::AtOnce })
     }
 
     /// Has a command wait whose arguments the parser has found at the front of `bytes`.
     pub(super) fn wait(
         &mut self,
-        waits: Parked,
+        parked: Parked,
         walk: Option<Box<Walk>>,
         bytes: &[u8],
         worker: &mut Worker<'_>,
     ) {
-        worker.tally.waited += u64::from(!waits.purpose.is_for_thread());
-        let key_place = COMMANDS[waits.command].keys.first as usize;
+        worker.tally.waited += u64::from(!parked.purpose.is_for_thread());
+        let key_place = COMMANDS[parked.command].keys.first as usize;
         let args = self.parser.args(bytes);
         let waiting = match args.total_bytes() {
-            LARGE_COMMAND_BYTES.. if waits.purpose.is_for_thread() => {
+            LARGE_COMMAND_BYTES.. if parked.purpose.is_for_thread() => {
                 // [`Connection::execute_kept`] gives it the input itself.
-                Waiting::new(waits, Args::new(&[], &[]), key_place, walk)
+                Waiting::new(parked, Args::new(&[], &[]), key_place, walk)
             }
-            _ => Waiting::new(waits, args, key_place, walk),
+            _ => Waiting::new(parked, args, key_place, walk),
         };
-        if let Some(number) = self.output.behind.push(waiting) {
-            self.output.behind.want(number);
+        if let Some(number) = self.output.reply_queue.push(waiting) {
+            self.output.reply_queue.want(number);
         }
         self.take_turn(worker);
     }
@@ -77,7 +77,12 @@ impl Connection {
     /// Takes the connection's place in the queue for lookups if its next command wants one, or asks
     /// a thread if a thread is to read or run it.
     pub(crate) fn take_turn(&mut self, worker: &mut Worker<'_>) {
-        if self.output.behind.first_wanted().is_some_and(|at| !self.may_pass(at, worker.shared)) {
+        if self
+            .output
+            .reply_queue
+            .first_wanted()
+            .is_some_and(|at| !self.may_pass(at, worker.shared))
+        {
             worker.pass.note_left();
         }
         if self.may_lookup(worker.shared) && !self.ask_thread(worker) {
@@ -108,14 +113,14 @@ impl Connection {
 
     /// Returns the first command whose lookup may begin: none while much output is unsent.
     pub(crate) fn next_wanted(&self, shared: &Shared) -> Option<u64> {
-        let number = self.output.behind.first_wanted()?;
-        let waiting = self.output.behind.waiting_at(number)?;
-        if waiting.is_large && !self.output.behind.is_first(number) {
+        let number = self.output.reply_queue.first_wanted()?;
+        let waiting = self.output.reply_queue.waiting_at(number)?;
+        if waiting.is_large && !self.output.reply_queue.is_first(number) {
             return None;
         }
         // The reply of a thread is not copied: it has to be the only one.
-        let is_for_thread = waiting.waits.purpose.is_for_thread();
-        if is_for_thread && (self.output.is_due() || self.output.behind.wants_args()) {
+        let is_for_thread = waiting.parked.purpose.is_for_thread();
+        if is_for_thread && (self.output.is_due() || self.output.reply_queue.wants_args()) {
             return None;
         }
         let may_begin =
@@ -126,28 +131,28 @@ impl Connection {
     /// Whether the gate lets the command at `number` run, if it waits.
     fn may_pass(&self, number: u64, shared: &Shared) -> bool {
         shared.gate.is_open()
-            || self.output.behind.waiting_at(number).is_none_or(|waiting| {
-                let waits = &waiting.waits;
-                waits.purpose.is_for_thread() || COMMANDS[waits.command].may_pass(&shared.gate)
+            || self.output.reply_queue.waiting_at(number).is_none_or(|waiting| {
+                let parked = &waiting.parked;
+                parked.purpose.is_for_thread() || COMMANDS[parked.command].may_pass(&shared.gate)
             })
     }
 
     /// Notes that the lookup of the command at `number` begins, or has to wait after all.
     pub(crate) fn note_begun(&mut self, number: u64) {
-        self.output.behind.forget_want(number);
+        self.output.reply_queue.forget_want(number);
     }
 
     /// Returns the key that the command at `number` wants looked up, if it waits.
     pub(crate) fn wanted(&self, number: u64) -> Option<(DbIndex, &[u8], Purpose)> {
-        let waiting = self.output.behind.waiting_at(number)?;
+        let waiting = self.output.reply_queue.waiting_at(number)?;
         // SELECT waits until nothing waits before it.
-        Some((self.session.db, waiting.key(), waiting.waits.purpose))
+        Some((self.session.db, waiting.key(), waiting.parked.purpose))
     }
 
     /// The slice of a walk that the command at `number` wants, if it does.
     fn wanted_slice(&self, number: u64) -> Option<Wanted> {
-        let waiting = self.output.behind.waiting_at(number)?;
-        if waiting.waits.purpose != Purpose::Walk {
+        let waiting = self.output.reply_queue.waiting_at(number)?;
+        if waiting.parked.purpose != Purpose::Walk {
             return None;
         }
         Some(Wanted::Slice(waiting.walk.as_ref()?.request.clone()))
@@ -156,20 +161,20 @@ impl Connection {
     /// Lends the connection's state to a thread that runs the command at `number`, if a thread is
     /// to.
     fn lend(&mut self, number: u64, worker: &Worker<'_>) -> Option<Job> {
-        let waiting = self.output.behind.waiting_at(number)?;
-        let waits = waiting.waits;
-        if !waits.purpose.is_for_thread() {
+        let waiting = self.output.reply_queue.waiting_at(number)?;
+        let parked = waiting.parked;
+        if !parked.purpose.is_for_thread() {
             return None;
         }
         let asker = self.asker();
-        let (args, walk) = self.output.behind.take_parts(number)?;
+        let (args, walk) = self.output.reply_queue.take_parts(number)?;
         let walk_bytes = walk.as_deref().map_or(0, Walk::memory_bytes);
         let session = self.session.lend(args.memory_bytes() + walk_bytes);
         Some(Job {
             index: worker.index,
             asker,
             number,
-            waits,
+            parked,
             args,
             walk,
             lent_bytes: self.session.lent_bytes(),
@@ -185,7 +190,7 @@ impl Connection {
         let shared = worker.shared;
         self.session.take_back(session);
         self.session.publish();
-        if self.output.behind.take(number).is_some() {
+        if self.output.reply_queue.take(number).is_some() {
             // [B4] No other command waits before it.
             let begin = self.output.bytes.len();
             self.output.put(reply);
@@ -210,7 +215,7 @@ impl Connection {
             let asker = self.asker();
             worker.shared.walker.ask(worker.index, Walked { asker, number, of });
         } else {
-            self.output.behind.leave_to_thread(number);
+            self.output.reply_queue.leave_to_thread(number);
         }
     }
 
@@ -221,7 +226,7 @@ impl Connection {
 
     /// Whether commands wait for the device.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.output.behind.is_empty()
+        !self.output.reply_queue.is_empty()
     }
 
     /// Whether a command that runs alone on a thread holds the next one up.
@@ -231,8 +236,8 @@ impl Connection {
 
     /// Whether so few commands wait that more may.
     pub(super) fn has_few_waiting(&self) -> bool {
-        let behind = &self.output.behind;
-        behind.waiting() <= WAITING_MAX / 2 && behind.entries() < ENTRIES_MAX
+        let reply_queue = &self.output.reply_queue;
+        reply_queue.waiting() <= WAITING_MAX / 2 && reply_queue.entries() < ENTRIES_MAX
     }
 
     /// Runs the command at `number` again, with the result of its lookup.
@@ -253,12 +258,12 @@ impl Connection {
         read: &Result<Done, StoreError>,
         worker: &mut Worker<'_>,
     ) {
-        let means = match read {
+        let read_mode = match read {
             Ok(Done::Slice(slice)) => Ok(ReadMode::Walked(slice)),
             Ok(Done::Value(value)) => Ok(ReadMode::StoreRead(StoreRead::Value(value.as_deref()))),
             Err(error) => Err(error.clone()),
         };
-        self.run_again(number, means, worker);
+        self.run_again(number, read_mode, worker);
     }
 
     /// Runs the command at `number` again, since memory may know its key now.
@@ -269,21 +274,21 @@ impl Connection {
     fn run_again(
         &mut self,
         number: u64,
-        means: Result<ReadMode<'_>, StoreError>,
+        read_mode: Result<ReadMode<'_>, StoreError>,
         worker: &mut Worker<'_>,
     ) {
-        let Some(mut waiting) = self.output.behind.take(number) else { return };
+        let Some(mut waiting) = self.output.reply_queue.take(number) else { return };
         let shared = worker.shared;
         let may_pass =
-            shared.gate.is_open() || COMMANDS[waiting.waits.command].may_pass(&shared.gate);
+            shared.gate.is_open() || COMMANDS[waiting.parked.command].may_pass(&shared.gate);
         if !may_pass || !self.output.has_room_for(number, shared.pause_bytes()) {
-            self.output.behind.put_back(number, waiting);
-            self.output.behind.want(number);
+            self.output.reply_queue.put_back(number, waiting);
+            self.output.reply_queue.want(number);
             return self.take_turn(worker);
         }
         let memory = &shared.client_memory;
         // The first one's reply needs no buffer of its own.
-        let is_first = self.output.behind.is_first(number);
+        let is_first = self.output.reply_queue.is_first(number);
         let mut own = Vec::new();
         let extent = Extent::of(if is_first { &self.output.bytes } else { &own });
         let begin = extent.len;
@@ -302,37 +307,37 @@ impl Connection {
             now_ms: shared.environment.wall_ms(),
             scratch: worker.scratch,
             written: commands::call::Written::default(),
-            means: ReadMode::AtOnce,
+            read_mode: ReadMode::AtOnce,
             walk: waiting.walk.take(),
             waits_for_room: !is_first,
             begun: None,
         };
-        let dispatched = match means {
-            Ok(means) => {
-                call.means = means;
-                resume(&mut call, waiting.waits)
+        let dispatched = match read_mode {
+            Ok(read_mode) => {
+                call.read_mode = read_mode;
+                resume(&mut call, waiting.parked)
             }
-            Err(error) => fail(&mut call, waiting.waits, error),
+            Err(error) => fail(&mut call, waiting.parked, error),
         };
         let has_written = call.written.any;
         let walk = call.walk.take();
         self.charged = room.charged();
-        if let Dispatched::Parked(waits) = dispatched {
-            waiting.waits = waits;
+        if let Dispatched::Parked(parked) = dispatched {
+            waiting.parked = parked;
         }
         if dispatched != Dispatched::Done {
             waiting.is_large |= dispatched == Dispatched::NoRoom;
             waiting.walk = walk;
-            self.output.behind.put_back(number, waiting);
-            self.output.behind.want(number);
+            self.output.reply_queue.put_back(number, waiting);
+            self.output.reply_queue.want(number);
             self.charge(memory);
             return self.take_turn(worker);
         }
         if has_written {
             self.output.promise(begin);
         }
-        if let Some(next) = self.output.behind.next_of(number) {
-            self.output.behind.want(next);
+        if let Some(next) = self.output.reply_queue.next_of(number) {
+            self.output.reply_queue.want(next);
         }
         self.output.answer(number, own);
         self.charge(memory);

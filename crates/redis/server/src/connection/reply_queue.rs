@@ -28,7 +28,7 @@ use crate::store::session::Purpose;
 /// A command that waits.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    pub(crate) waits: Parked,
+    pub(crate) parked: Parked,
     pub(crate) args: OwnedArgs,
     /// Its arguments are still to be given to it.
     pub(super) lacks_args: bool,
@@ -44,14 +44,14 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     pub(crate) fn new(
-        waits: Parked,
+        parked: Parked,
         args: Args<'_>,
         key_place: usize,
         walk: Option<Box<Walk>>,
     ) -> Self {
         let lacks_args = args.len() == 0;
         let args = OwnedArgs::copy(args);
-        Self { waits, args, lacks_args, key_place, of: 0, is_large: false, walk }
+        Self { parked, args, lacks_args, key_place, of: 0, is_large: false, walk }
     }
 
     /// The key that is looked up.
@@ -78,7 +78,7 @@ const WANT_BYTES: usize = 32;
 
 /// The entries.
 #[derive(Debug, Default)]
-pub(crate) struct Behind {
+pub(crate) struct ReplyQueue {
     entries: VecDeque<Entry>,
     /// The first one's number.
     first: u64,
@@ -91,7 +91,7 @@ pub(crate) struct Behind {
     memory_bytes: usize,
 }
 
-impl Behind {
+impl ReplyQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -122,8 +122,8 @@ impl Behind {
     }
 
     /// Returns the wait of the first command.
-    pub(super) fn first_waits(&self) -> Option<&Parked> {
-        self.waiting_at(self.first).map(|waiting| &waiting.waits)
+    pub(super) fn first_parked(&self) -> Option<&Parked> {
+        self.waiting_at(self.first).map(|waiting| &waiting.parked)
     }
 
     pub(super) fn reply_bytes(&self) -> usize {
@@ -207,13 +207,13 @@ impl Behind {
     pub(super) fn leave_to_thread(&mut self, number: u64) {
         let entry = self.index(number).and_then(|index| self.entries.get_mut(index));
         if let Some(Entry::Parked(waiting)) = entry {
-            waiting.waits.purpose = Purpose::ThreadAlone;
+            waiting.parked.purpose = Purpose::ThreadAlone;
             self.want(number);
         }
     }
 
-    /// Takes the command at `number` out, to be answered by [`Behind::answer`] or to come back by
-    /// [`Behind::put_back`].
+    /// Takes the command at `number` out, to be answered by [`ReplyQueue::answer`] or to come back
+    /// by [`ReplyQueue::put_back`].
     pub(super) fn take(&mut self, number: u64) -> Option<Box<Waiting>> {
         let index = self.index(number)?;
         let entry = self.entries.get_mut(index)?;
