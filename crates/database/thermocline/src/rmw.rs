@@ -130,7 +130,7 @@ impl Inner {
         self.wait_rmw_durable(entry, seqno, durability)
     }
 
-    /// The same with values as they are stored, without a wait for its durability.
+    /// The same with values in their stored form, without a wait for its durability.
     pub(crate) fn rmw_not_durable(
         &self,
         entry: &KeyspaceEntry,

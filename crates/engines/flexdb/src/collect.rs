@@ -41,7 +41,7 @@ impl Shared {
         // The budget may have become less since a block was cached.
         self.cache.shrink(self.cache_share());
         self.refill_allowance();
-        let put = self.tidy_if_idle();
+        let put = self.defragment_if_idle();
         let has_deletes = self.reclaim();
         if let Err(error) = self.sync_rewritten() {
             self.note_ended(REWRITE, Err(error));
@@ -67,7 +67,7 @@ impl Shared {
         self.host.sequence.oldest_pin().is_none()
             && state.is_some_and(|state| state.sealed.is_empty() && state.pinned.is_empty())
             && self.is_quiet()
-            && !self.has_to_tidy()
+            && !self.has_to_defragment()
             && !self.has_to_rewrite()
             && self.background_errors().is_empty()
     }

@@ -154,7 +154,7 @@ impl Shared {
     }
 
     /// Whether it may be done now and is of use, apart from the store's other work.
-    fn may_tidy(&self) -> bool {
+    fn may_defragment(&self) -> bool {
         self.options.tidies_when_idle
             && self.health.check_writable().is_ok()
             && self.host.sequence.oldest_pin().is_none()
@@ -162,26 +162,26 @@ impl Shared {
     }
 
     /// Whether a pass continues in the next idle second.
-    pub(crate) fn has_to_tidy(&self) -> bool {
+    pub(crate) fn has_to_defragment(&self) -> bool {
         let is_queued = self.defragment_idle.is_queued.load(SeqCst);
-        is_queued || self.may_tidy() && self.defragment_idle.is_due(self.space.len())
+        is_queued || self.may_defragment() && self.defragment_idle.is_due(self.space.len())
     }
 
     /// A second has passed; says how many bytes memtables took in it.
-    pub(crate) fn tidy_if_idle(self: &Arc<Self>) -> u64 {
+    pub(crate) fn defragment_if_idle(self: &Arc<Self>) -> u64 {
         let now = self.activity();
         let before = std::mem::replace(&mut *self.defragment_idle.seen.lock(), now);
         if self.is_idle_since(before)
-            && self.may_tidy()
+            && self.may_defragment()
             && self.defragment_idle.go_on(self.space.len()).is_some()
         {
-            self.schedule_tidying();
+            self.schedule_defragmentation();
         }
         now.put.saturating_sub(before.put)
     }
 
     /// Schedules the writing of the next slice.
-    fn schedule_tidying(self: &Arc<Self>) {
+    fn schedule_defragmentation(self: &Arc<Self>) {
         if self.defragment_idle.is_queued.swap(true, SeqCst) {
             return;
         }
@@ -190,7 +190,7 @@ impl Shared {
             let Some(shared) = shared.upgrade() else { return };
             shared.defragment_idle.is_queued.store(false, SeqCst);
             let seen = *shared.defragment_idle.seen.lock();
-            if stop.is_stopping() || !shared.is_idle_since(seen) || !shared.may_tidy() {
+            if stop.is_stopping() || !shared.is_idle_since(seen) || !shared.may_defragment() {
                 return;
             }
             let defragmented = shared.defragment_slice();
@@ -200,7 +200,7 @@ impl Shared {
             }
             shared.note_ended(DEFRAGMENT, defragmented.map(drop));
             if goes_on {
-                shared.schedule_tidying();
+                shared.schedule_defragmentation();
             }
         };
         // A pool that is stopping runs nothing more, and no thread waits for it.

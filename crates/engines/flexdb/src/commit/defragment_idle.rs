@@ -163,7 +163,7 @@ impl Shared {
 
     /// Returns whether there is room for so large a number of further segments that no commit and
     /// no collection will lack the ones that are written now.
-    fn has_room_to_tidy(&self) -> bool {
+    fn has_room_to_defragment(&self) -> bool {
         let reserved = self.options.space(self.host.memory.limit()).reserved_segments;
         let stats = self.space.stats();
         let segments = self.options.capacity_bytes / self.segment_bytes().max(1);
@@ -227,7 +227,7 @@ impl Shared {
         // Intervals that a commit changes now are worth it afterwards.
         let Some(mut committer) = self.committer.try_lock() else { return Ok(None) };
         self.health.check_writable()?;
-        if committer.is_short_of_room || !self.has_room_to_tidy() {
+        if committer.is_short_of_room || !self.has_room_to_defragment() {
             self.defragment_idle.break_off();
             return Ok(None);
         }

@@ -50,7 +50,7 @@ fn pairs(model: &Model) -> Pairs {
 /// Passes a second, and does the work due in it. The store had only the activity since the last
 /// call.
 fn pass_a_second(bench: &Bench) {
-    bench.store.shared.tidy_if_idle();
+    bench.store.shared.defragment_if_idle();
     bench.crank.run_all();
     bench.check();
 }
@@ -155,7 +155,7 @@ fn a_store_that_somebody_wants_is_left_alone() {
     let get = || (0..100).for_each(|number| _ = bench.get(&key(number * 59)));
     get();
     pass_a_second(&bench);
-    bench.store.shared.tidy_if_idle();
+    bench.store.shared.defragment_if_idle();
     get();
     assert!(bench.crank.run_all() > 0);
     assert_eq!(defragmented(&bench), 0, "gets since");
@@ -208,7 +208,7 @@ fn room_that_commits_may_want_is_left_to_them() {
 fn a_store_that_is_closed_stops_in_the_middle_of_a_pass() {
     let (bench, model) = loaded(device::memory(), options());
     pass_a_second(&bench);
-    bench.store.shared.tidy_if_idle();
+    bench.store.shared.defragment_if_idle();
     let bytes =
         || bench.store.shared.counts.defragmented_bytes.load(std::sync::atomic::Ordering::Relaxed);
     while bytes() == 0 {
@@ -265,7 +265,7 @@ fn a_crash_leaves_all_pairs_whatever_was_being_tidied() {
     let (before, from) = (pairs(&model), disk.operations());
     disk.keep_history();
     let shared = &bench.store.shared;
-    shared.tidy_if_idle();
+    shared.defragment_if_idle();
     // With syncs and collections between slices.
     while bench.crank.run_one().is_some() {
         shared.sync_rewritten().expect("the device takes it");
