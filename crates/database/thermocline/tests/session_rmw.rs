@@ -194,8 +194,9 @@ fn a_write_that_has_left_memory_again_is_met_all_the_same() {
         for at in 0..KEYS {
             session.begin_rmw(at, &key(at), Box::new(add_one)).unwrap();
         }
+        // The budget has room for some of them, and the others are refused.
         let pending = session.pending();
-        assert!(pending > KEYS as usize / 2, "{pending} are pending");
+        assert!(pending > 100, "{pending} are pending");
         for at in 0..KEYS {
             space.put(&key(at), &value(at + 7000)).unwrap();
         }
