@@ -97,3 +97,16 @@ fn figures_of_a_real_database_have_names() {
     let _: &Registry = registry(&db);
     db.close().expect("a close");
 }
+
+#[test]
+fn a_database_on_a_device_needs_no_other_crate() {
+    let device = thermocline::device::memory();
+    let db = Db::open_on(Arc::clone(&device), "mine", Options::default()).expect("it opens");
+    let space = db.keyspace("s", KeyspaceOptions::default()).expect("it is made");
+    space.put(b"key", b"value").expect("it is written");
+    db.close().expect("it closes");
+    let names = device.list("").expect("memory lists");
+    assert!(names.iter().any(|entry| entry.is_dir && entry.name == "keyspaces"));
+    let report = thermocline::check_on(device, "mine").expect("it is checked");
+    assert!(report.is_whole(), "{:?}", report.damage);
+}

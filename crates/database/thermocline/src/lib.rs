@@ -185,6 +185,9 @@ pub use stats::{KeyspaceStats, Stats};
 pub use transaction::{Transaction, TransactionOptions, TransactionScan};
 pub use updates::UpdateStats;
 
+/// Storage for [`Db::open_on`] and the other functions that take a device: a directory, memory, or
+/// an implementation of its traits.
+pub use ::device;
 pub use ::environment;
 #[doc(hidden)]
 pub use ::sync;

@@ -199,8 +199,8 @@ type Over = (u64, Result<Option<SeqNo>>);
 
 impl Keyspace {
     /// Returns a session for gets and read-modify-writes, of which up to `depth`, at least one, are
-    /// in flight: fewer if their reads would take more than a 64th of the keyspace's memory, or 8
-    /// MiB. It makes a queue of the device when it needs one.
+    /// in flight. There are fewer if their reads would take more than a 64th of the keyspace's
+    /// memory (at least 256 KiB, at most 8 MiB). It makes a queue of the device when it needs one.
     ///
     /// # Errors
     /// The database is closed; the keyspace was dropped.

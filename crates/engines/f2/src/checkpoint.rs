@@ -26,8 +26,8 @@
 //! - K4. Every record that a chunk names is there: the cold log is cut after the chunk log, and its
 //!   beginning was read before.
 //! - K5. Nothing that the superblock names is removed: segments go in step 5 alone, under the lock
-//!   under which it is outcome. After a commit that failed it is unknown which state the
-//!   superblock names. So nothing more is outcome, and a close keeps all segments.
+//!   under which it is committed. After a commit that failed it is unknown which state the
+//!   superblock names. So nothing more is committed, and a close keeps all segments.
 //! - K7. An opening does not make the superblock durable if all files are inside the parts that it
 //!   names. The state that was found may be in the page cache alone, and a power cut leaves the
 //!   state before it. The files of that state are in these parts, too, since its segments are

@@ -33,8 +33,8 @@ struct Walk {
     /// Pairs of the next window, and the most bytes of one.
     pairs: usize,
     bytes_max: usize,
-    /// The failure of the index behind the window.
-    failure: Option<Error>,
+    /// The failure of the index behind the window. It stays, like the index's own walk.
+    index_failure: Option<Error>,
     /// The pair that the walk has returned last.
     current: Ahead,
     /// The memory of pairs that it has left.
@@ -52,6 +52,7 @@ struct Ahead {
     value: Vec<u8>,
     /// Present while the value is on the device.
     handle: Option<Handle>,
+    /// The failure of the value.
     failure: Option<Error>,
 }
 
@@ -80,7 +81,7 @@ impl Shared {
             window: VecDeque::new(),
             pairs: PAIRS_MIN,
             bytes_max: share.min(WINDOW_BYTES_MAX),
-            failure: None,
+            index_failure: None,
             current: Ahead::default(),
             spare: Vec::new(),
             account: Account::new(&self.host.memory),
@@ -103,7 +104,7 @@ impl Walk {
     fn advance(&mut self, may_read: bool) -> Result<Step> {
         self.shared.health.check_open()?;
         if self.window.is_empty() {
-            if let Some(failure) = self.failure.take() {
+            if let Some(failure) = self.index_failure.take() {
                 return Err(failure);
             }
             match self.add_next(may_read)? {
@@ -120,7 +121,7 @@ impl Walk {
         let Some(next) = self.window.pop_front() else { return Ok(Step::End) };
         self.spare.push(std::mem::replace(&mut self.current, next));
         if self.window.is_empty() {
-            self.account.set(0);
+            self.drop_spare();
         }
         self.current.failure.take().map_or(Ok(Step::Pair), Err)
     }
@@ -141,15 +142,18 @@ impl Walk {
         next.key.clear();
         next.key.extend_from_slice(key);
         next.value.clear();
-        match self.shared.decode(stored)? {
-            IndexValue::Inline(inline) => next.value.extend_from_slice(inline),
-            IndexValue::Handle(handle) => {
+        match self.shared.decode(stored) {
+            Ok(IndexValue::Inline(inline)) => next.value.extend_from_slice(inline),
+            Ok(IndexValue::Handle(handle)) => {
                 let Ahead { key, value, .. } = &mut next;
                 let mut take = |found: &[u8]| value.extend_from_slice(found);
-                if self.shared.values.try_read(key, handle, &mut take)?.is_none() {
-                    next.handle = Some(handle);
+                match self.shared.values.try_read(key, handle, &mut take) {
+                    Ok(Some(())) => {}
+                    Ok(None) => next.handle = Some(handle),
+                    Err(error) => next.failure = Some(error),
                 }
             }
+            Err(error) => next.failure = Some(error),
         }
         self.window.push_back(next);
         Ok(Step::Pair)
@@ -163,34 +167,48 @@ impl Walk {
                 Ok(Step::Pair) => bytes += self.window.back().map_or(0, Ahead::bytes),
                 Ok(Step::End | Step::WouldBlock) => break,
                 Err(error) => {
-                    self.failure = Some(error);
+                    self.index_failure = Some(error);
                     break;
                 }
             }
         }
         self.pairs = (2 * self.pairs).min(PAIRS_MAX);
-        self.account.set(bytes as u64);
+        // The spare buffers are those of the window before.
+        self.account.set(2 * bytes as u64);
         let (mut lookups, mut places) = (Vec::new(), Vec::new());
         for (place, pair) in self.window.iter_mut().enumerate() {
-            let Some(handle) = pair.handle.take() else { continue };
+            let Some(handle) = pair.handle else { continue };
             match self.shared.value_at_pin(&pair.key, handle) {
                 Ok(lookup) => {
                     lookups.push(lookup);
                     places.push((place, handle));
                 }
-                Err(error) => pair.failure = Some(error),
+                Err(error) => (pair.handle, pair.failure) = (None, Some(error)),
             }
         }
         let (window, values) = (&mut self.window, &self.shared.values);
         self.shared.reads.complete_many(lookups, &mut |index, found| {
             let Some((place, handle)) = places.get(index) else { return };
             let Some(pair) = window.get_mut(*place) else { return };
+            pair.handle = None;
             match found {
                 Ok(Some(value)) => std::mem::swap(&mut pair.value, value),
                 Ok(None) => pair.failure = Some(values.damage_of(*handle, missing(*handle))),
                 Err(error) => pair.failure = Some(error),
             }
         });
+    }
+
+    /// Drops the memory of pairs that the walk has left, if it is much.
+    fn drop_spare(&mut self) {
+        let bytes = |pair: &Ahead| pair.key.capacity() + pair.value.capacity();
+        let mut left = self.bytes_max;
+        self.spare.retain(|pair| {
+            let is_kept = bytes(pair) <= left;
+            left = left.saturating_sub(bytes(pair));
+            is_kept
+        });
+        self.account.set(self.spare.iter().map(bytes).sum::<usize>() as u64);
     }
 
     fn step(&mut self, may_read: bool) -> Result<Step> {
@@ -219,9 +237,8 @@ impl Cursor for Walk {
 
     fn seek(&mut self, key: &[u8]) {
         self.window.clear();
-        // A failure of the index stays: a seek does not continue the index's own walk either.
         self.pairs = PAIRS_MIN;
-        self.account.set(0);
+        self.drop_spare();
         self.index.seek(key);
     }
 }

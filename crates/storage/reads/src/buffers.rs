@@ -40,6 +40,11 @@ impl Buffers {
         Self { spare: Vec::new(), spare_max, bytes: 0, account: Account::new(budget) }
     }
 
+    /// Returns the bytes of the budget.
+    pub(crate) fn budget_bytes(&self) -> u64 {
+        self.account.budget_bytes()
+    }
+
     /// Returns a buffer of `len` bytes, whose content is arbitrary.
     pub(crate) fn take(&mut self, len: usize) -> Buffer {
         match self.spare.iter().rposition(|buffer| buffer.len() == len) {
@@ -69,7 +74,7 @@ impl Buffers {
 
     /// Frees most of the spare buffers.
     pub(crate) fn trim(&mut self) {
-        let bytes_max = self.account.budget_bytes() / IDLE_PARTS;
+        let bytes_max = self.budget_bytes() / IDLE_PARTS;
         while (self.spare.len() > IDLE_MAX || self.bytes > bytes_max)
             && let Some(buffer) = self.spare.pop()
         {

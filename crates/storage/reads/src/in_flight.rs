@@ -40,6 +40,8 @@ const LOOKUP_BYTES_MAX: usize = 8 << 20;
 /// The same as a share of the budget: one byte in this many. Buffers take up to twice the bytes of
 /// their reads, and the engine makes room for them only after they were allocated.
 const LOOKUP_PARTS: u64 = 64;
+/// The share is at least this, with which reads of a block keep a device busy.
+const LOOKUP_BYTES_MIN: usize = 256 << 10;
 /// Reads are held back, so that one system call submits several, until they are this share of the
 /// lookups in flight. A read that is alone is submitted immediately.
 const HELD_BACK_SHARE: usize = 8;
@@ -60,8 +62,6 @@ pub struct InFlightReads<T> {
     active: usize,
     /// Bytes of the reads of their rounds.
     lookup_bytes: usize,
-    /// The most of them, unless a single lookup reads more.
-    lookup_bytes_max: usize,
     depth: usize,
     bell: Option<Arc<Doorbell>>,
     value: Vec<u8>,
@@ -134,7 +134,6 @@ impl<T> InFlightReads<T> {
 
     /// The same, with the number of buffers that it keeps for other reads.
     pub(crate) fn keeping(depth: usize, spare_max: usize, budget: &Arc<MemoryBudget>) -> Self {
-        let share = usize::try_from(budget.limit() / LOOKUP_PARTS).unwrap_or(usize::MAX);
         Self {
             sources: Vec::new(),
             slots: Vec::new(),
@@ -143,7 +142,6 @@ impl<T> InFlightReads<T> {
             failed: VecDeque::new(),
             active: 0,
             lookup_bytes: 0,
-            lookup_bytes_max: share.min(LOOKUP_BYTES_MAX),
             depth,
             bell: None,
             value: Vec::new(),
@@ -159,6 +157,13 @@ impl<T> InFlightReads<T> {
     /// Returns whether all lookups are reported.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Returns the most bytes of the reads of all lookups. The budget may change at any time.
+    fn lookup_bytes_max(&self) -> usize {
+        let share = self.buffers.budget_bytes() / LOOKUP_PARTS;
+        let share = usize::try_from(share).unwrap_or(usize::MAX);
+        share.clamp(LOOKUP_BYTES_MIN, LOOKUP_BYTES_MAX)
     }
 
     /// Returns whether there is no room for another lookup. [`InFlightReads::start`] may also
@@ -192,7 +197,7 @@ impl<T> InFlightReads<T> {
         tag: T,
     ) -> std::result::Result<(), (Box<dyn PendingLookup>, T)> {
         let bytes = lookup.reads().iter().map(|read| read.len).sum::<usize>();
-        let is_much = !self.is_empty() && self.lookup_bytes + bytes > self.lookup_bytes_max;
+        let is_much = !self.is_empty() && self.lookup_bytes + bytes > self.lookup_bytes_max();
         if self.is_full() || is_much {
             return Err((lookup, tag));
         }

@@ -261,9 +261,10 @@ fn a_table_is_full_by_its_lookups_or_by_their_bytes() {
 #[test]
 fn the_reads_of_a_table_take_a_small_part_of_the_budget() {
     let (disk, source, ..) = setup(1);
-    let budget = Arc::new(MemoryBudget::new(64 * 8 * BLOCK as u64));
+    const LEN: usize = 64 << 10;
+    let budget = Arc::new(MemoryBudget::new(64 * 8 * LEN as u64));
     let mut reads = InFlightReads::new(128, &budget);
-    let lookup = || Rounds::boxed(&source, &disk, &[&[1]]);
+    let lookup = || Rounds::of(&source, &disk, &[&[0]], LEN, false);
     let taken = (0..128).take_while(|tag| reads.start(lookup(), *tag).is_ok()).count();
     assert_eq!(taken, 8, "its share has room for no more");
     let mut values = Values::new();
@@ -272,6 +273,16 @@ fn the_reads_of_a_table_take_a_small_part_of_the_budget() {
     }
     assert_eq!(values.len(), 8);
     assert!(reads.start(lookup(), 8).is_ok(), "there is room again");
+    // The share follows the budget, and has a least.
+    budget.set_limit(64 * 20 * LEN as u64);
+    let taken = (9..128).take_while(|tag| reads.start(lookup(), *tag).is_ok()).count();
+    assert_eq!(taken, 19);
+    budget.set_limit(1);
+    while !reads.is_empty() {
+        complete(&mut reads, true, &mut values);
+    }
+    let taken = (0..128).take_while(|tag| reads.start(lookup(), *tag).is_ok()).count();
+    assert_eq!(taken, 4);
 }
 
 #[test]

@@ -164,5 +164,13 @@ fn a_walk_returns_the_pairs_before_a_damaged_one() -> Result<()> {
     }
     assert!(matches!(cursor.next(), Err(Error::Corruption(at)) if at.file == "volume-0"));
     assert_eq!(cursor.next()?, None);
+    // A walk that leaves the window does not meet the damaged pair.
+    let from = KeyRange::of(key(damaged.saturating_sub(1) as u64)..);
+    let mut cursor = bench.store.scan(from, Direction::Forward, bench.sequence.pin())?;
+    if damaged > 0 {
+        assert!(cursor.next()?.is_some());
+    }
+    cursor.seek(&key(59));
+    assert_eq!(cursor.next()?.map(|(key, _)| key.to_vec()), Some(key(59)));
     Ok(())
 }
