@@ -26,6 +26,7 @@
 //! waste the reserve: the less garbage a victim has, the more bytes are copied for each byte that
 //! is freed.
 
+mod all;
 mod exchange;
 mod judge;
 mod plan;
@@ -255,9 +256,13 @@ impl Shared {
     fn begin_job(&self) -> Result<Option<MutexGuard<'_, ()>>> {
         self.health.check_writable()?;
         let Some(gate) = self.values.gates.exchanges.try_lock() else { return Ok(None) };
+        self.prepare_job().map(|is_durable| is_durable.then_some(gate))
+    }
+
+    /// Returns whether a job may begin. The caller has the gate.
+    fn prepare_job(&self) -> Result<bool> {
         self.values.retry_releases()?;
-        let is_durable = self.index.make_durable().map_err(of_index)?;
-        Ok(is_durable.then_some(gate))
+        self.index.make_durable().map_err(of_index)
     }
 
     /// Judges a group, and collects it until it has its part of the garbage that `target` returns,

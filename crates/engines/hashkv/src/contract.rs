@@ -6,11 +6,12 @@ use codec::SeqNo;
 use device::Device;
 use engine::{
     At, BackgroundError, Capabilities, Cursor, Demand, Direction, EachLookup, Engine, FoundState,
-    GoOn, KeyRange, Lookup, Op, Pin, Reservation, ResizableMemory, Result, Stats, Visit, Wait,
-    walk_in_order,
+    GoOn, KeyRange, Lookup, Op, Pin, Ranges, Reservation, ResizableMemory, Result, Stats, Visit,
+    Wait, walk_in_order,
 };
 
 use crate::driver::DRIVER;
+use crate::examine::tolerated;
 use crate::store::Shared;
 use crate::values::failures::FLUSH;
 
@@ -96,18 +97,36 @@ impl Engine for Store {
         Some(self)
     }
 
+    fn ranges(&self) -> Option<&dyn Ranges> {
+        Some(self)
+    }
+
     fn close(&self) -> Result<()> {
         self.shared.close()
     }
 }
 
 impl Shared {
-    /// Stops the background work, and releases the files.
+    /// Seals the segments that accept records, stops the background work, and releases the files.
     pub(crate) fn close(&self) -> Result<()> {
+        let is_writable = self.health.check_writable().is_ok();
+        let stopped = self.stop();
+        let sealed = if is_writable { tolerated(self.values.seal_all()) } else { Ok(()) };
+        self.values.close();
+        stopped.and(sealed)
+    }
+
+    /// Releases the files of a store that has not opened. Changes none of them.
+    pub(crate) fn abandon(&self) {
+        // The opening returns its own error.
+        let _ = self.stop();
+        self.values.close();
+    }
+
+    fn stop(&self) -> Result<()> {
         self.health.close();
         let panics = self.group.stop();
         let closed = self.index.close();
-        self.values.close();
         self.reads.close();
         engine::stopped(panics).and(closed)
     }

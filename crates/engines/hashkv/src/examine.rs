@@ -178,7 +178,7 @@ impl Shared {
 }
 
 /// Ignores a retryable failure: the next opening does the rest.
-fn tolerated(done: Result<()>) -> Result<()> {
+pub(crate) fn tolerated(done: Result<()>) -> Result<()> {
     match done {
         Err(error) if error.is_retryable() => Ok(()),
         done => done,

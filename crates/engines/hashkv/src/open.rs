@@ -20,6 +20,7 @@ use crate::INDEX_DIR;
 use crate::admission::Admission;
 use crate::contract::Store;
 use crate::driver::CAPABILITIES;
+use crate::idle::Idle;
 use crate::key_hash::Secret;
 use crate::key_index::KeyIndex;
 use crate::memory_parts::Shares;
@@ -65,16 +66,18 @@ impl Store {
             source: Arc::new(DeviceReads(Arc::clone(&host.device))),
             reads: ReadPool::new(&host.memory),
             memory,
+            idle: Idle::default(),
             group: host.tasks(GROUP, &health),
             health,
             host,
         });
         if let Err(error) = shared.examine() {
             // The store may be opened again immediately.
-            let _ = shared.close();
+            shared.abandon();
             return Err(error);
         }
         shared.set_pace();
+        shared.begin_looks()?;
         Ok(Self { shared })
     }
 }

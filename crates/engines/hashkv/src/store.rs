@@ -7,6 +7,7 @@ use reads::ReadPool;
 use workers::Group;
 
 use crate::admission::Admission;
+use crate::idle::Idle;
 use crate::key_index::KeyIndex;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
@@ -24,6 +25,7 @@ pub(crate) struct Shared {
     /// The drivers of the lookups of an opening, and of scans.
     pub(crate) reads: ReadPool,
     pub(crate) memory: crate::memory_parts::Shares,
+    pub(crate) idle: Idle,
     pub(crate) group: Group,
     pub(crate) host: Host,
 }

@@ -6,6 +6,7 @@ mod collect;
 mod crash;
 mod examine;
 mod failures;
+mod idle;
 mod reads;
 mod stores;
 mod unjournaled;

@@ -286,6 +286,12 @@ impl Values {
         &self.counts
     }
 
+    /// Returns the bytes of segments on the device, and the number of their records.
+    pub(crate) fn records_on_device(&self) -> (u64, u64) {
+        let of = self.groups.iter().map(|group| group.state.lock().on_device());
+        of.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
     /// Returns the bytes of memory of the footers of segments that are not sealed.
     pub(crate) fn entry_bytes(&self) -> u64 {
         self.accounts.entries.bytes()

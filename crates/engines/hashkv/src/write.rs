@@ -54,6 +54,9 @@ impl Shared {
         // Without its handle the record would later count as the newest of its key.
         let applied = applied.map_err(|error| self.values.failures.placed(error));
         applied.inspect_err(|error| self.health.fail(error))?;
+        let deletes = steps.iter().filter(|step| matches!(step, Op::Delete { .. })).count();
+        self.idle.note_deletes(deletes as u64, seqno);
+        self.wake_looks();
         self.flush_if_due();
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! The examination of segments that a crash may have left with void records.
 
-use device::{Faults, Mode, SimulatedDisk};
+use std::sync::Arc;
+
+use device::{Device, Faults, Mode, SimulatedDisk};
 use engine::{Barrier, Engine, Error, SeqNo};
 
 use super::stores::{Bench, key};
@@ -102,8 +104,11 @@ fn a_damaged_segment_stays_open() {
         segments(&bench).into_iter().find(|segment| matches!(segment.state, State::Open { .. }));
     let open = open.expect("the last one of a group");
     let at = bench.store.shared.values.volumes.offset(open.place) + 100;
-    let device = bench.0.end();
+    // A close seals it.
+    let disk = disk.crash(1);
+    drop(bench);
     disk.flip_bit("volume-0", at, 3).expect("it is there");
+    let device: Arc<dyn Device> = disk.clone();
     let bench = Bench::on(device.clone()).expect("opens all the same");
     let found = segments(&bench).into_iter().find(|segment| segment.number == open.number);
     assert_eq!(found, Some(open));

@@ -145,6 +145,26 @@ impl Values {
         }
     }
 
+    /// Seals the segments that accept records, for a close: the next opening examines no segment
+    /// that is sealed and durable in the index. Records in buffers are dropped. The journal has
+    /// them, or the store has none.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn seal_all(&self) -> Result<()> {
+        let _flusher = self.gates.flusher.lock();
+        for group in &self.groups {
+            let mut state = group.state.lock();
+            let open = state.open.take();
+            state.full.extend(open);
+            state.full.iter_mut().for_each(OpenSegment::drop_unwritten);
+            state.full.retain(|full| !full.entries().is_empty());
+            drop(state);
+            self.seal_full(group)?;
+        }
+        self.sync_and_commit()
+    }
+
     /// Writes a footer behind `records_bytes` bytes of records, which are on the device. Returns
     /// the sealed segment.
     ///

@@ -87,6 +87,16 @@ impl GroupState {
         self.full.iter().chain(&self.open).map(OpenSegment::buffered).sum()
     }
 
+    /// Returns the bytes on the device, and the number of records there: of sealed segments, and
+    /// of the others.
+    pub(crate) fn on_device(&self) -> (u64, u64) {
+        let sealed = self.sealed.values();
+        let sealed = sealed.map(|sealed| (sealed.end() as u64, u64::from(sealed.entries())));
+        let others = self.full.iter().chain(&self.open);
+        let others = others.map(|one| (one.written(), one.entries().len() as u64));
+        sealed.chain(others).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
     /// Returns the bytes of memory of the footers.
     pub(crate) fn entry_bytes(&self) -> u64 {
         self.full.iter().chain(&self.open).map(OpenSegment::entry_bytes).sum()

@@ -123,6 +123,14 @@ impl OpenSegment {
         self.frozen = Some(Frozen { begin, bytes: Arc::new(bytes), newest, counted });
     }
 
+    /// Drops the records that are not on the device.
+    pub(crate) fn drop_unwritten(&mut self) {
+        let end = self.written() as usize;
+        (self.frozen, self.buffer, self.begin) = (None, Vec::new(), end);
+        self.entries.retain(|entry| (entry.offset as usize) < end);
+        self.newest = self.entries.iter().map(|entry| entry.number).max().unwrap_or(SeqNo::ZERO);
+    }
+
     /// Returns the part that is to be written.
     pub(crate) fn frozen(&self) -> Option<&Frozen> {
         self.frozen.as_ref()
@@ -141,6 +149,11 @@ impl OpenSegment {
     /// Returns the bytes of records that are not on the device.
     pub(crate) fn buffered(&self) -> u64 {
         self.frozen.as_ref().map_or(0, |frozen| frozen.counted) + self.buffer.len() as u64
+    }
+
+    /// Returns the bytes of records on the device, with paddings.
+    pub(crate) fn written(&self) -> u64 {
+        self.frozen.as_ref().map_or(self.begin, |frozen| frozen.begin) as u64
     }
 
     /// Returns the bytes of a record that is not on the device, or `None` if it is.
