@@ -11,10 +11,7 @@
 //!   always a valid value, and a change by the system is like a store of zero by another thread.
 //!   The exception is [`pieces`](crate::pieces): its arenas are used as bytes, each part by one
 //!   owner alone, and no part that has an owner is released.
-#![cfg_attr(
-    not(any(loom, shuttle)),
-    expect(unsafe_code, reason = "the system is asked for memory and to take it back")
-)]
+#![cfg_attr(not(any(loom, shuttle)), expect(unsafe_code, reason = "maps and unmaps memory"))]
 
 #[cfg(any(loom, shuttle))]
 pub use boxed::Arena;
@@ -65,8 +62,8 @@ mod mapped {
         /// is at least 2 MiB long. Takes addresses only. If the system has none left the process
         /// ends, as for every allocation.
         pub fn new(words: usize) -> Self {
-            let layout =
-                Layout::array::<AtomicU64>(words).expect("as many words as can be numbered");
+            let layout = Layout::array::<AtomicU64>(words)
+                .expect("an arena is smaller than the address space");
             let bytes = layout.size().max(1);
             // The system chooses where a mapping begins, so one that wants huge pages is longer.
             let alignment = if bytes >= HUGE_BYTES { HUGE_BYTES } else { UNIT_BYTES };

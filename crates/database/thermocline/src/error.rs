@@ -272,8 +272,8 @@ pub enum Error {
     WouldWait,
     /// Another writer has written a key that the transaction read; none of its writes was made.
     #[error(
-        "key \"{}\" of keyspace {keyspace:?} was written by somebody else after the transaction \
-             had read it; nothing was written, begin it again", key.escape_ascii()
+        "key \"{}\" of keyspace {keyspace:?} was written by another writer after the \
+             transaction had read it; nothing was written, begin it again", key.escape_ascii()
     )]
     Conflict {
         /// The key's keyspace.
@@ -285,8 +285,8 @@ pub enum Error {
     /// The database cannot check the transaction's reads any more, because too many writes were
     /// made while it was open; none of its own writes was made.
     #[error(
-        "the transaction was open too long: more was written meanwhile than is remembered, so \
-             what it read in keyspace {keyspace:?} cannot be verified; nothing was written, begin it again"
+        "the transaction was open too long: the database has forgotten some writes since it began, so \
+             its reads in keyspace {keyspace:?} cannot be verified; nothing was written, begin it again"
     )]
     TransactionTooOld {
         /// The keyspace that the transaction had read.

@@ -400,7 +400,7 @@ pub(crate) fn found_superblock(device: &dyn Device) -> Result<Option<Superblock>
     let is_segment =
         |name: &str| [HOT_LOG, COLD_LOG, CHUNKS].iter().any(|log| name.starts_with(log));
     if device.list("")?.iter().any(|entry| is_segment(&entry.name)) {
-        let what = "the superblock is missing beside segments of a log";
+        let what = "the superblock is missing, but the store has log segments";
         return Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into());
     }
     Ok(None)

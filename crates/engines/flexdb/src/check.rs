@@ -90,12 +90,14 @@ pub(crate) fn is_vacant(device: &dyn Device) -> Result<bool> {
         return Ok(false);
     }
     // A close stores the index, and so of a store that was made.
-    let beside = match device.exists(DATA)? && device.open(DATA, Mode::Read)?.len()? > 0 {
-        true => "the superblock is missing beside data",
-        false if device.exists(stored_index::FILE)? => "the superblock is missing beside an index",
+    let what = match device.exists(DATA)? && device.open(DATA, Mode::Read)?.len()? > 0 {
+        true => "the superblock is missing, but the store has data",
+        false if device.exists(stored_index::FILE)? => {
+            "the superblock is missing, but the store has an index"
+        }
         false => return Ok(true),
     };
-    Err(Corruption::new(beside, 0).at(SUPERBLOCK, 0).into())
+    Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into())
 }
 
 /// Returns the header in front of all pairs.

@@ -155,7 +155,7 @@ impl Shared {
 
     /// Whether it may be done now and is of use, apart from the store's other work.
     fn may_defragment(&self) -> bool {
-        self.options.tidies_when_idle
+        self.options.defragments_when_idle
             && self.health.check_writable().is_ok()
             && self.host.sequence.oldest_pin().is_none()
             && self.space.len() > self.cache_share()

@@ -27,7 +27,7 @@ engine::settings! {
     capacity_bytes: SettingKind::Number(2 * MIB, 1 << 48),
         "between 2 MiB and 2^48, and at least 128 segments", Scope::Database,
         "Bytes that the data file may grow to.";
-    tidies_when_idle: SettingKind::Flag, "on or off", Scope::Database,
+    defragments_when_idle: SettingKind::Flag, "on or off", Scope::Database,
         "Whether neighbors in many pieces are written as one while the store is idle.";
     damaged_bytes_max: SettingKind::Number(MIB, 2 * GIB), "between 1 MiB and 2 GiB",
         Scope::Database, "Bytes up to which a damaged interval is appended to.";

@@ -35,7 +35,7 @@ pub struct Options {
     pub unscanned_tail_percent_max: u16,
     /// Whether neighbours in many pieces are written as one while the store is idle. Without it
     /// only neighbours that scans read are, and neighbours that commits change. Default: yes.
-    pub tidies_when_idle: bool,
+    pub defragments_when_idle: bool,
     /// Bytes up to which a damaged interval is appended to: its updates are never merged. Above
     /// that, commits are refused, as without room, and report the damage. Reading such an interval
     /// takes the same bytes of memory for a moment. Default: 1 GiB.
@@ -70,7 +70,7 @@ impl Default for Options {
             fragments_max: 16,
             tail_percent_max: 20,
             unscanned_tail_percent_max: 40,
-            tidies_when_idle: true,
+            defragments_when_idle: true,
             damaged_bytes_max: 1 << 30,
             round_updates_max: 4096,
             round_bytes_max: 1 << 20,

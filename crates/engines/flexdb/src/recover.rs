@@ -311,7 +311,7 @@ fn first_keys(
         return Err(failure);
     }
     let keys = std::mem::take(&mut done.keys);
-    let unread = || Err(Corruption::new("an interval that nobody has read", 0).at(DATA, 0));
+    let unread = || Err(Corruption::new("an interval was not read", 0).at(DATA, 0));
     Ok(keys.into_iter().map(|key| key.unwrap_or_else(unread)).collect())
 }
 

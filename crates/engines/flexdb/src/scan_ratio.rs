@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn a_store_is_scanned_as_long_as_scans_read_much_for_what_is_put() {
         let scanned = ScanRatio::default();
-        assert!(!scanned.is_scanned(), "nobody has scanned");
+        assert!(!scanned.is_scanned(), "no scan ran");
         scanned.note_put(8000);
         assert!(!scanned.is_scanned());
         scanned.note_read(999);
@@ -61,7 +61,7 @@ mod tests {
         assert!(!scanned.is_scanned(), "fewer than were put");
         scanned.note_read(5000);
         for _ in 0..3 {
-            assert!(scanned.is_scanned(), "not long ago");
+            assert!(scanned.is_scanned(), "scanned recently");
             scanned.note_put(4000);
         }
         assert!(!scanned.is_scanned(), "some commits ago");

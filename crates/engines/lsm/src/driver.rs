@@ -42,7 +42,7 @@ engine::settings! {
         "Memtables that are written to at the same time, at most.";
     lookup_index_bytes_max: SettingKind::Number(0, 1 << 40), "at most 1 TiB", Scope::Database,
         "Bytes that the lookup index may take, at most; none at 0.";
-    tidies_when_idle: SettingKind::Flag, "on or off", Scope::Database,
+    compacts_when_idle: SettingKind::Flag, "on or off", Scope::Database,
         "Whether Level 0 is compacted while there are no writes.";
     range_deletes_max: SettingKind::Number(0, 8192), "at most 8192", Scope::Database,
         "Range deletes that are kept before tables are rewritten for their sake alone.";

@@ -80,7 +80,7 @@ pub struct Options {
     /// Whether Level 0 is compacted while there are no writes, though the compaction is not worth
     /// its writes yet. It writes at most two bytes for each byte that entered Level 0. Default:
     /// yes.
-    pub tidies_when_idle: bool,
+    pub compacts_when_idle: bool,
     /// Range deletes that are kept before tables are rewritten for their sake alone. Each costs
     /// every read about one comparison for 256 of them. Tables are always rewritten from 8192 range
     /// deletes on, or if they take a 32nd of the memory; 16384, or a sixteenth, are the most.
@@ -111,7 +111,7 @@ impl Default for Options {
             level0_tables_slow: 36,
             level1_bytes: 64 << 20,
             level_ratio: 10,
-            tidies_when_idle: true,
+            compacts_when_idle: true,
             range_deletes_max: 1024,
             manifest_bytes: 1 << 20,
         }

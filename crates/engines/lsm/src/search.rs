@@ -199,7 +199,7 @@ impl<K: AsRef<[u8]>> Search<K> {
                 asked.index = None;
                 Ok(found)
             }
-            _ => unreachable!("what was asked for is what came"),
+            _ => unreachable!("a lookup gets the piece that it requested"),
         }
     }
 

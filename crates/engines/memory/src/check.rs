@@ -49,7 +49,7 @@ fn examine(device: &dyn Device, report: &mut Report) -> Result<()> {
         return if numbers.is_empty() {
             Ok(())
         } else {
-            let what = "the superblock is missing beside snapshots";
+            let what = "the superblock is missing, but the store has snapshots";
             Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into())
         };
     }

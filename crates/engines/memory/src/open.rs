@@ -145,7 +145,7 @@ fn open_superblock(device: &dyn Device, has_snapshots: bool) -> Result<Superbloc
         return Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND);
     }
     if has_snapshots {
-        let what = "the superblock is missing beside snapshots";
+        let what = "the superblock is missing, but the store has snapshots";
         return Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into());
     }
     let nothing = Committed::NOTHING.encode();

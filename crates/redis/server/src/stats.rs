@@ -181,7 +181,7 @@ impl Stats {
             }),
             waited: total(
                 "waited_commands_total",
-                "Commands on one key that waited for the device, beside others.",
+                "Commands on one key that waited for the device while other commands ran.",
             ),
             connections: total("connections_total", "Connections accepted or refused."),
             connections_refused: total("connections_refused_total", "Connections refused."),

@@ -41,7 +41,7 @@ pub fn read<E: Edit>(device: &dyn Device) -> Result<Option<(Superblock, Contents
     if !device.exists(SUPERBLOCK)? {
         let entries = device.list("")?;
         if entries.iter().any(|entry| E::KIND.is_ours(&entry.name)) {
-            let what = "the superblock is missing beside other files of the store";
+            let what = "the superblock is missing, but the store has other files";
             return Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into());
         }
         return Ok(None);

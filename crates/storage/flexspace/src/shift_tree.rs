@@ -118,7 +118,7 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
             Side::End => offset == self.now.len,
         };
         assert!(is_within, "an offset behind the end, or an end that is none");
-        assert!(room.entries < C / 2, "half of a leaf may have no room for so many entries");
+        assert!(room.entries < C / 2, "half of a leaf may have no room for the entries");
         let Some(path) = self.now.root.path(offset, room) else {
             let changed = self.edit_with_splits(offset, room, change);
             assert_eq!(changed.grown, u64::from(room.bytes), "a change grows its leaf as it said");

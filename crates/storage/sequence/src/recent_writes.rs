@@ -103,7 +103,7 @@ pub struct Watch {
 
 /// Notes that no watch needs. Dropping them may take a while.
 #[derive(Debug, Default)]
-#[must_use = "to be dropped where it holds nobody up"]
+#[must_use = "drop it where no other thread waits"]
 pub struct ForgottenWrites {
     _shards: Vec<Shard>,
     _ranges: Ranges,

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 /// How bytes are written as text, both ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Encoding {
-    /// Text; what is not printable ASCII is shown as \n, \r, \t or \xNN, a backslash as two, and so
-    /// it can be given.
+    /// Text; bytes that are not printable ASCII are shown as \n, \r, \t or \xNN, a backslash as
+    /// two. Arguments are written the same way.
     #[default]
     Escaped,
     /// Two hexadecimal digits for each byte.

@@ -248,7 +248,7 @@ fn check_mountpoint(source: &Source, at: &Path) -> Result<PathBuf, Error> {
     let at = at.canonicalize().map_err(failed)?;
     let dir = source.dir();
     if at.starts_with(&dir) || dir.starts_with(&at) {
-        return Err(wrong("lies in what is to be mounted, or the other way round"));
+        return Err(wrong("is inside the directory to be mounted, or contains it"));
     }
     Ok(at)
 }

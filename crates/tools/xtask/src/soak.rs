@@ -43,12 +43,27 @@ const DRIVERS: &str = include_str!("../../../database/thermocline/src/drivers.rs
 /// Stores of an engine with other settings, by their names in its driver.
 const VARIANTS: [&str; 2] = ["f2-adaptive", "f2-single-log"];
 
-/// Returns the names of the engines, which are those of their crates. The list has a line for each:
-/// `Kind => name { ... },`.
-fn engines() -> impl Iterator<Item = &'static str> {
-    let lines = DRIVERS.lines().filter(|line| !line.contains("#[cfg(test)]"));
-    let entries = lines.filter_map(|line| line.trim().strip_suffix(" },")?.split_once(" => "));
-    entries.filter_map(|(_, entry)| entry.split_once(" { ")).map(|(name, _)| name)
+/// Returns the names of the engines, which are the names of their crates.
+fn engines() -> Vec<&'static str> {
+    engines_of(DRIVERS)
+}
+
+/// Returns the names in the macro call `engines! { ... }` of a source text. Each entry begins with
+/// `Kind => name {`. An entry that only tests have is left out.
+fn engines_of(source: &str) -> Vec<&str> {
+    let call = source.split_once("\nengines! {").map_or("", |(_, call)| call);
+    let call = call.split_once("\n}").map_or(call, |(call, _)| call);
+    let mut names = Vec::new();
+    let mut is_for_tests = false;
+    for line in call.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+        is_for_tests |= line.contains("#[cfg(test)]");
+        let Some((_, entry)) = line.split_once(" => ") else { continue };
+        let name = entry.split('{').next().unwrap_or(entry).trim();
+        if !std::mem::take(&mut is_for_tests) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// Crashes of a store on a simulated disk. The harness writes its own entry, with what its last
@@ -85,7 +100,7 @@ fn of_small_parts(store: &str) -> Harness {
 
 /// Returns the harnesses: those of each engine, and those of other parts.
 fn harnesses() -> Vec<Harness> {
-    let simulated = engines().chain(VARIANTS).map(on_a_simulated_disk);
+    let simulated = engines().into_iter().chain(VARIANTS).map(on_a_simulated_disk);
     let killed = ["db"].into_iter().chain(engines()).map(of_small_parts);
     simulated.chain(killed).chain(others()).collect()
 }
@@ -326,10 +341,11 @@ mod tests {
 
     #[test]
     fn every_engine_of_the_list_is_crashed_and_killed() {
-        let engines: Vec<&str> = engines().collect();
-        assert!(["memory", "f2", "lsm", "flexdb"].iter().all(|name| engines.contains(name)));
-        let entries = DRIVERS.lines().filter(|line| line.contains(" => ") && line.ends_with(" },"));
-        assert_eq!(engines.len(), entries.count(), "{engines:?}");
+        let engines = engines();
+        // A test of the database compares the sections of this page with `EngineKind::ALL`.
+        let page = include_str!("../../../../docs/settings.md");
+        let sections = page.lines().filter_map(|line| line.strip_prefix("## `")?.strip_suffix('`'));
+        assert_eq!(engines, sections.collect::<Vec<_>>());
         let harnesses = harnesses();
         let is_run = |name: &str| harnesses.iter().any(|harness| harness.name == name);
         for engine in engines {
@@ -338,6 +354,30 @@ mod tests {
         }
         let names: BTreeSet<&str> = harnesses.iter().map(|harness| &*harness.name).collect();
         assert_eq!(names.len(), harnesses.len(), "{names:?}");
+    }
+
+    #[test]
+    fn an_entry_of_an_engine_may_have_any_layout() {
+        let source = "
+macro_rules! engines { ($kind:ident => $name:ident {}) => {}; }
+
+engines! {
+    /// `Doc => comment { of },` an engine.
+    A => a { Options },
+    B => b {},
+    C => c {
+        Options,
+    },
+    #[cfg(test)] D => d {},
+    #[cfg(test)]
+    /// For tests.
+    E => e { Options },
+    F => f{ Options },
+}
+
+fn kind() { match kind { A => g { } } }
+";
+        assert_eq!(engines_of(source), ["a", "b", "c", "f"]);
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Slots {
 
     /// A slot that was taken is free.
     pub(super) fn release(&mut self, slot: usize) -> Change {
-        debug_assert!(self.taken.has(slot), "who releases a slot has it");
+        debug_assert!(self.taken.has(slot), "only a taken slot is released");
         self.taken.remove(slot);
         self.taken_count -= 1;
         self.warm.insert(slot);
@@ -145,7 +145,7 @@ impl Slots {
     /// Returns the change when the slab is unmapped: none of its pages is in memory any more. No
     /// slot is taken.
     pub(super) fn gone(&self) -> Change {
-        debug_assert!(self.is_empty() && self.idle_count == self.page_count, "nobody has any");
+        debug_assert!(self.is_empty() && self.idle_count == self.page_count, "no slot is taken");
         Change { pages: -(self.page_count as isize), idle: -(self.idle_count as isize) }
     }
 

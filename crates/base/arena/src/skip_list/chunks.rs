@@ -90,7 +90,7 @@ impl Chunks {
             arena.advise_small();
             (arena, 0)
         });
-        debug_assert_eq!(arena.words().len(), words, "a chunk of this length was asked for");
+        debug_assert_eq!(arena.words().len(), words, "a reused chunk has the requested length");
         let chunk = Chunk { arena, found: found as u64, told: AtomicU64::new(0) };
         if let Err(chunk) = place.set(chunk) {
             self.leave(chunk, 0);

@@ -126,7 +126,7 @@ impl Entry<'_> {
             return false;
         }
         let before = state.fetch_add(COUNT, Relaxed);
-        debug_assert!(before & COUNT == 0, "who puts the same key waits for who does");
+        debug_assert!(before & COUNT == 0, "two puts replace one value at the same time");
         if !is_planted(Planted::NoFenceInReplace) {
             fence(Ordering::Release);
         }

@@ -65,7 +65,7 @@ pub(crate) fn rebuild(
     let work: Arc<dyn Fn() + Send + Sync> = Arc::new(move || shared.run());
     together(workers, "help to open", others, &work);
     drop(work);
-    let rebuilt = Arc::into_inner(rebuild).expect("nobody is at it any more");
+    let rebuilt = Arc::into_inner(rebuild).expect("all workers have ended");
     match rebuilt.failed.into_inner() {
         Some((_, error)) => Err(error),
         None => Ok((rebuilt.index, rebuilt.log, rebuilt.tombstones.into_inner())),

@@ -207,7 +207,7 @@ impl Shared {
         });
         let work = Arc::clone(&step);
         self.in_company(move || work.run());
-        let step = Arc::into_inner(step).expect("nobody is at it any more");
+        let step = Arc::into_inner(step).expect("all workers have ended");
         match step.error.into_inner() {
             Some(error) => Err(error),
             None => Ok((step.moves.into_inner(), step.copied.into_inner())),

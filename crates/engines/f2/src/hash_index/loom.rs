@@ -25,7 +25,7 @@ fn must_be_found(bug: Planted, how: &str, interruptions: usize, model: fn(Order)
 }
 
 /// How a model says that entries were lost, doubled or changed wrongly.
-const ENTRIES: &str = "the entries are not those that were made";
+const ENTRIES: &str = "the entries differ from the inserted ones";
 /// How a model says that a chain was not found.
 const LOST: &str = "the chain was there all the while";
 /// How a model says that an overflow bucket is in no chain and not free.

@@ -76,7 +76,7 @@ fn must_hold(index: &HashIndex, sums: &[(u16, u64)]) {
     found.sort_unstable();
     let mut sums = sums.to_vec();
     sums.sort_unstable();
-    assert_eq!(found, sums, "the entries are not those that were made");
+    assert_eq!(found, sums, "the entries differ from the inserted ones");
     for (tag, sum) in sums {
         assert_eq!(must_be_there(index, tag), sum);
     }

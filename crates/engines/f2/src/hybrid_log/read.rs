@@ -136,7 +136,7 @@ impl RecordRead {
         }
         let stored = Stored::decode(record, self.segment.salt(), self.address).map_err(damaged)?;
         if stored.header.is_filler() || stored.header.is_invalid() {
-            return Err(damaged(Damage("a chain leads to what is no record")).into());
+            return Err(damaged(Damage("a chain leads to a place without a valid record")).into());
         }
         Ok(Fetched::Record(stored))
     }

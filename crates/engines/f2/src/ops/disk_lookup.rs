@@ -140,7 +140,7 @@ impl Shared {
     }
 
     fn cold_log(&self) -> &Cold {
-        self.cold.as_ref().expect("only a cold log is asked for chunks")
+        self.cold.as_ref().expect("only a cold log has chunks")
     }
 }
 

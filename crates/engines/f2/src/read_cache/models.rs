@@ -139,7 +139,7 @@ impl Shared {
         let seen = self.cache.seen(self.index.find(hash(key)), 0);
         let address = seen.slot.map_or(LogAddress::NONE, |slot| slot.address());
         let record = self.cache.find(address, &[key]);
-        assert!(record.is_some() || !address.is_cached(), "an entry leads to what is another's");
+        assert!(record.is_some() || !address.is_cached(), "an entry leads to another key's record");
         let mut value = Vec::new();
         (seen.log_head, record.map(|record| (record.read(&mut value), value[0]).1))
     }
@@ -150,7 +150,7 @@ fn insert_beside_write() {
     let shared = Shared::new(1);
     let reader = run(&shared, |shared| shared.get(1));
     shared.write(1, NEW);
-    assert_eq!(u64::from(shared.get(1)), NEW.get(), "older than what was acknowledged");
+    assert_eq!(u64::from(shared.get(1)), NEW.get(), "older than the acknowledged value");
     let seen = u64::from(reader.join().expect("ends"));
     assert!(seen == OLD.get() || seen == NEW.get(), "{seen}");
     shared.must_hold(1, NEW);

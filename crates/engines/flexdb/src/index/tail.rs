@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(tail.appended(1, &[]), None);
         assert_eq!(tail.appended(0, &[(far + 1, b"b")]), None);
         let many: Vec<(u32, &[u8])> = (0..UPDATES_MAX as u32).map(|at| (at, &b"k"[..])).collect();
-        let full = Tail::default().appended(0, &many).expect("just as many");
+        let full = Tail::default().appended(0, &many).expect("exactly the most updates of a tail");
         assert_eq!(full.appended(0, &[(70, b"l")]), None);
     }
 

@@ -118,7 +118,7 @@ impl Stored {
         };
         let flags = fields.take_u8()?;
         if flags & !FLAGS != 0 {
-            return Err(wrong("what nobody knows is told of an interval"));
+            return Err(wrong("an interval has unknown flags"));
         }
         let length = fields.take_varint_u32()?;
         let shared = fields.take_varint_u32()? as usize;

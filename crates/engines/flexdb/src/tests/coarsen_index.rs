@@ -33,7 +33,7 @@ pub(super) fn an_index_that_is_only_added_to_keeps_near_its_share() {
     println!("{} bytes of {share}, {} intervals", heads + nodes, bench.intervals());
     let few = of_old();
     assert!(2 * few < many, "{few} intervals of old pairs, of {many}");
-    assert!(bench.detail("intervals_thinned") > 0);
+    assert!(bench.detail("intervals_coarsened") > 0);
     // Twice its share, and the bytes that it may grow by before it is checked again.
     assert!(heads + nodes <= share * 5 / 2, "{} bytes of {share}", heads + nodes);
     for number in (0..pairs).step_by(101) {

@@ -173,7 +173,7 @@ fn small_neighbours_become_one() {
         }
         let few = bench.intervals();
         // With little memory most of them for the index's sake.
-        let joined = bench.detail("intervals_joined") + bench.detail("intervals_thinned");
+        let joined = bench.detail("intervals_joined") + bench.detail("intervals_coarsened");
         // Some are in too many pieces for it.
         assert!(3 * few < 2 * many && joined > 5, "{few} of {many}, {joined} joined");
         let left: Vec<_> = (0..600).filter(is_left).map(|n| (key(n), b"value".to_vec())).collect();

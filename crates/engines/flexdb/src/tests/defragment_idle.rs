@@ -62,7 +62,7 @@ fn be_idle(bench: &Bench) {
 }
 
 fn defragmented(bench: &Bench) -> u64 {
-    bench.detail("bytes_tidied")
+    bench.detail("bytes_defragmented")
 }
 
 /// Returns the number of pieces of all data: extents that follow one another without a gap are one.
@@ -87,7 +87,7 @@ fn what_lies_in_pieces_is_written_as_one_once_nobody_wants_the_store() {
     pass_a_second(&bench);
     let first = defragmented(&bench);
     assert!(first > bytes / 2 && first <= bytes, "{first} bytes of {bytes}");
-    assert!(bench.detail("intervals_tidied") > 100);
+    assert!(bench.detail("intervals_defragmented") > 100);
     // A segment has 16 KiB.
     let after = pieces(&bench);
     assert!(after < before / 20 && after < bytes / (8 << 10), "{before} pieces, {after}");
@@ -179,7 +179,8 @@ fn what_fits_the_cache_stays_as_it_is() {
 
 #[test]
 fn without_the_option_nothing_is_tidied() {
-    let (bench, _) = loaded(device::memory(), Options { tidies_when_idle: false, ..options() });
+    let (bench, _) =
+        loaded(device::memory(), Options { defragments_when_idle: false, ..options() });
     be_idle(&bench);
     assert_eq!(defragmented(&bench), 0);
 }

@@ -26,8 +26,8 @@ struct Counted(Bench<Store>);
 
 impl Counted {
     /// A store that does, or does not, write neighbours as one while it is idle.
-    fn on(device: Arc<dyn Device>, tidies_when_idle: bool) -> Self {
-        let options = Options { tidies_when_idle, ..Options::default() };
+    fn on(device: Arc<dyn Device>, defragments_when_idle: bool) -> Self {
+        let options = Options { defragments_when_idle, ..Options::default() };
         let open = |host| Store::open(host, options);
         Self(Bench::threaded(device, Arc::new(NoJournal), BUDGET, 2, open))
     }
@@ -167,14 +167,14 @@ fn a_scan_reads_the_device_twice_at_most_once_the_store_was_idle() {
     bench.write(1, 1);
     bench.0.wait_idle();
     let space = bench.0.detail("space_bytes");
-    let defragmented = bench.0.detail("bytes_tidied");
+    let defragmented = bench.0.detail("bytes_defragmented");
     println!("{defragmented} bytes of {space} written while it was idle");
     assert!(defragmented > space / 2 && defragmented <= space, "{defragmented} bytes of {space}");
-    let (reads, bytes) = bench.cold_gets("loaded and tidied", 1, |_| 1);
+    let (reads, bytes) = bench.cold_gets("loaded and defragmented", 1, |_| 1);
     assert!(reads <= 1.1, "{reads} after a load");
     assert!(bytes <= 14_000.0, "{bytes} after a load");
     for direction in [Direction::Forward, Direction::Backward] {
-        let reads = bench.scans("loaded and tidied", direction);
+        let reads = bench.scans("loaded and defragmented", direction);
         assert!(reads <= 2.0, "{reads} a scan, {direction:?}");
     }
     bench.write(3, 2);
@@ -182,9 +182,9 @@ fn a_scan_reads_the_device_twice_at_most_once_the_store_was_idle() {
     assert!(reads > 2.0, "{reads} a scan: what is written as one has nothing to do");
     bench.0.wait_idle();
     // A third was put, so no more than a third is written as one; and what scans have read.
-    let again = bench.0.detail("bytes_tidied") - defragmented;
+    let again = bench.0.detail("bytes_defragmented") - defragmented;
     assert!(again > space / 6 && again <= space * 2 / 5, "{again} bytes of {space}");
-    let less = bench.scans("overwritten and tidied", Direction::Forward);
+    let less = bench.scans("overwritten and defragmented", Direction::Forward);
     assert!(less < reads * 3.0 / 4.0, "{reads} reads a scan before, {less} now");
     bench.0.end();
 }

@@ -55,12 +55,13 @@ fn what_is_written_often_is_seldom_committed_and_neighbours_are_written_together
     let (bench, drawn) = (loaded(), drawn());
     let before = bench.wait_idle();
     let committed = bench.detail("committed_pairs");
-    let (moved, defragmented) = (bench.detail("collected_bytes"), bench.detail("bytes_tidied"));
+    let (moved, defragmented) =
+        (bench.detail("collected_bytes"), bench.detail("bytes_defragmented"));
     drawn.iter().zip(0_u64..).for_each(|(key, number)| put(&bench, *key, number as u8));
     let after = bench.wait_idle();
     let put = (PUTS * PAIR_BYTES) as f64;
     let committed = (bench.detail("committed_pairs") - committed) as f64 / PUTS as f64;
-    let defragmented = (bench.detail("bytes_tidied") - defragmented) as f64;
+    let defragmented = (bench.detail("bytes_defragmented") - defragmented) as f64;
     let written = ((after.write_bytes - before.write_bytes) as f64 - defragmented) / put;
     let defragmented = defragmented / put;
     let reads = (after.read_ops - before.read_ops) as f64 / PUTS as f64;
@@ -95,7 +96,7 @@ fn what_is_loaded_in_no_order_is_appended_and_seldom_rewritten() {
     let put = (KEYS * PAIR_BYTES) as f64;
     let part = |name| bench.detail(name) as f64 / put;
     let (appended, anew) = (part("bytes_appended"), part("bytes_rewritten"));
-    let (moved, defragmented) = (part("collected_bytes"), part("bytes_tidied"));
+    let (moved, defragmented) = (part("collected_bytes"), part("bytes_defragmented"));
     let written = loaded.write_bytes as f64 / put - defragmented;
     let reads = loaded.read_ops as f64 / KEYS as f64;
     let memtables = bench.detail("committed_memtables") as f64 / bench.detail("commits") as f64;

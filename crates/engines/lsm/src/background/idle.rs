@@ -130,7 +130,8 @@ impl Shared {
             return true;
         }
         let (state, idle) = (self.state.load(), &self.background.idle);
-        let is_done = || idle.done_with.load(Relaxed) == version || !self.options.tidies_when_idle;
+        let is_done =
+            || idle.done_with.load(Relaxed) == version || !self.options.compacts_when_idle;
         idle.looks.is_quiet(self.memtables.applied())
             && state.version.number() == version
             && state.due() == 0
@@ -176,7 +177,7 @@ impl Shared {
     /// Returns whether there was no write for a while, and no memtable waits for its flush.
     pub(super) fn is_idle(&self) -> bool {
         let is_quiet = self.background.idle.looks.is_quiet(self.memtables.applied());
-        is_quiet && self.options.tidies_when_idle && self.state.load().due() == 0
+        is_quiet && self.options.compacts_when_idle && self.state.load().due() == 0
     }
 
     /// Returns the job to do if there is no other work, if there is one that is allowed.

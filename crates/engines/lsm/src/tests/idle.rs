@@ -92,14 +92,14 @@ fn level_0_is_compacted_once_nobody_has_written_for_two_looks() {
 
 #[test]
 fn the_pool_has_it_done_once_a_second() {
-    for is_tidied in [true, false] {
-        let bench = loaded(Options { tidies_when_idle: is_tidied, ..options() });
+    for is_compacted in [true, false] {
+        let bench = loaded(Options { compacts_when_idle: is_compacted, ..options() });
         for _ in 0..6 {
             bench.clock.advance(Duration::from_millis(500));
             bench.crank.run_all();
         }
-        assert_eq!(bench.detail("level0_tables") == 0, is_tidied);
-        assert_eq!(written(&bench) > 0, is_tidied);
+        assert_eq!(bench.detail("level0_tables") == 0, is_compacted);
+        assert_eq!(written(&bench) > 0, is_compacted);
     }
 }
 
@@ -190,7 +190,7 @@ fn trickle(options: Options, keys: u64, puts: u64, rounds: u64) -> [u64; 3] {
 fn a_trickle_of_writes_is_not_rewritten_repeatedly() {
     let both = |options: Options, keys, puts, rounds| {
         let [flushed, compacted, idle] = trickle(options.clone(), keys, puts, rounds);
-        let options = Options { tidies_when_idle: false, ..options };
+        let options = Options { compacts_when_idle: false, ..options };
         let [flushed_without, compacted_without, idle_without] =
             trickle(options, keys, puts, rounds);
         assert_eq!((flushed_without, idle_without), (flushed, 0));

@@ -127,7 +127,7 @@ impl Figures {
         }
         for (figure, value) in &engine.detail {
             let registry = registry.with_labels(&[("figure", figure)]);
-            let help = "What is particular to the keyspace's engine, by name.";
+            let help = "Figures that only the keyspace's engine has, by name.";
             set(&registry, &[("keyspace_engine_figure", help, *value)]);
         }
     }

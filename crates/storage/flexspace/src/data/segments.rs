@@ -202,7 +202,7 @@ impl Segments {
             self.free.insert(self.segments.len() as u32);
             self.segments.push(Segment::new(0, Phase::Free));
         }
-        debug_assert!(self.free.contains(&segment), "only of what is free");
+        debug_assert!(self.free.contains(&segment), "the segment is free");
         if is_roomy {
             self.roomy.insert(segment);
         } else {
@@ -222,7 +222,11 @@ impl Segments {
         self.free.remove(&segment);
         self.roomy.remove(&segment);
         let entry = &mut self.segments[segment as usize];
-        debug_assert_eq!((entry.phase, entry.live), (Phase::Free, 0), "only what is free");
+        debug_assert_eq!(
+            (entry.phase, entry.live),
+            (Phase::Free, 0),
+            "the segment is free and empty"
+        );
         entry.phase = Phase::Open;
         // No state refers to it yet.
         (entry.first, entry.last) = (u64::MAX, 0);

@@ -127,7 +127,7 @@ pub(crate) fn decode(
         _ => return Err(fields.corruption("no node has such a page")),
     };
     if fields.rest().iter().any(|byte| *byte != 0) {
-        return Err(fields.corruption("a page is not zero behind what it holds"));
+        return Err(fields.corruption("a page is not zero after its content"));
     }
     Ok((page, next))
 }

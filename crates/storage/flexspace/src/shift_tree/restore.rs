@@ -133,7 +133,7 @@ impl<L, const C: usize, const F: usize> Builder<L, C, F> {
         let damaged = |what| RestoreError::Damaged { id, what };
         let count = children.len();
         if count == 0 || count > F {
-            return Err(damaged("no node has so many children"));
+            return Err(damaged("a node has no children or too many"));
         }
         let (mut leaves, mut inners) = (no_children(), no_children());
         let mut height = None;

@@ -74,7 +74,7 @@ impl Options {
         if self.reserved_segments < SEGMENTS_MIN || usable < SEGMENTS_MIN {
             return Err(Error::Options(format!(
                 "{} bytes are {count} segments, of which {} are reserved: give capacity for \
-                 {SEGMENTS_MIN} that are, and as many that are not, or choose smaller segments",
+                 {SEGMENTS_MIN} reserved segments and {SEGMENTS_MIN} others, or choose smaller segments",
                 self.capacity_bytes, self.reserved_segments
             )));
         }

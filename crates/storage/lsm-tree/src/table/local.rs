@@ -193,7 +193,7 @@ impl Sink {
 
 impl TableSink for Sink {
     fn append(&mut self, fragment: u32, bytes: &[u8]) -> Result<()> {
-        assert!(fragment >= self.fragment, "fragments come one after the other");
+        assert!(fragment >= self.fragment, "fragments are appended in order");
         self.fragment = fragment;
         self.write(bytes)
     }

@@ -91,7 +91,7 @@ impl Model {
             return;
         }
         let present = (self.words[0].newest.load(SeqCst), self.words[1].newest.load(SeqCst));
-        assert_eq!(read, present, "W2: committed by what was overwritten, as of {moment}");
+        assert_eq!(read, present, "W2: committed after a read was overwritten, as of {moment}");
         let outlived = watch.end();
         self.write(target);
         drop(held);
@@ -119,7 +119,7 @@ fn run(bytes_max: u64) {
     assert!(!model.recent.is_watched());
     let before = model.commits.load(SeqCst);
     model.transaction(0, true);
-    assert_eq!(model.commits.load(SeqCst), before + 1, "nobody beside it, so it commits");
+    assert_eq!(model.commits.load(SeqCst), before + 1, "no concurrent writer, so it commits");
     assert_eq!(model.recent.bytes(), 0, "notes outlived every watch");
 }
 

@@ -97,7 +97,7 @@ pub(super) fn execute(args: &CompareArgs, catalog: &dyn Catalog) -> Result<ExitC
         write(path, write_json(path, &comparison))?;
     }
     if let Some(path) = &args.html {
-        let title = format!("{} beside {}", config.engine, config.with.join(", "));
+        let title = format!("{} compared with {}", config.engine, config.with.join(", "));
         write(path, write_page(path, &title, &comparison.runs))?;
     }
     Ok(if comparison.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WRONG) })

@@ -222,7 +222,7 @@ impl Session for Handle<'_> {
                 let exchanged = exchanges[tag as usize].lock();
                 on_done(tag, Ok(exchanged.found.then_some(exchanged.old.as_slice())));
             }
-            Ok(Completed::Old(_)) => unreachable!("nobody asks for old values alone"),
+            Ok(Completed::Old(_)) => unreachable!("no caller requests old values alone"),
             Err(error) => on_done(tag, Err(error.into())),
         })?;
         Ok(count)

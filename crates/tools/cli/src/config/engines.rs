@@ -49,7 +49,9 @@ mod tests {
             let larger = filled("{larger engines}");
             assert_eq!(larger.contains(engine.name()), engine.driver().has_share(), "{larger}");
             let compressing = filled("{compressing engines}");
-            assert_eq!(compressing.contains(engine.name()), *engine == EngineKind::Lsm);
+            let mut settings = engine.known_settings().iter();
+            let compresses = settings.any(|setting| setting.name == "compression");
+            assert_eq!(compressing.contains(engine.name()), compresses, "{compressing}");
         }
     }
 

@@ -51,8 +51,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "auto",
         placeholder: "SIZE",
         help: "Memory for data, indexes, caches and clients together, at least 8mb; data far above \
-               it are not opened. A size, or a share, like 50%, of what the machine or a control group lets the \
-               process use; auto is 1gb, or half of that where it is less",
+               it are not opened. A size, or a share, like 50%, of the memory that the machine or a \
+               control group lets the process use; auto is 1gb, or half of that memory if it is \
+               less",
         scope: Scope::Store,
         check: |text| values::memory(text).map(drop),
     },
@@ -60,8 +61,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "durability",
         default: "flushed",
         placeholder: "LEVEL",
-        help: "What a write waits for: buffered, flushed (survives a killed process) or synced \
-               (survives a power cut)",
+        help: "Durability that a write waits for: buffered, flushed (survives a killed process) or \
+               synced (survives a power cut)",
         scope: Scope::Store,
         check: |text| values::durability(text).map(drop),
     },
@@ -77,7 +78,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "engine",
         default: "memory",
         placeholder: "NAME",
-        help: "Engine of keyspaces that are made (those that exist keep theirs): {engines}",
+        help: "Engine of new keyspaces (existing keyspaces keep their engine): {engines}",
         scope: Scope::Store,
         check: |text| values::engine(text).map(drop),
     },
@@ -94,7 +95,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "io",
         default: "direct",
         placeholder: "KIND",
-        help: "Where {larger engines} keep their data: direct (past the page cache) or buffered \
+        help: "File access of {larger engines}: direct (past the page cache) or buffered \
                (through it, so that idle memory serves as a cache)",
         scope: Scope::Store,
         check: |text| values::io(text).map(drop),
@@ -119,7 +120,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "listen",
         default: "127.0.0.1",
         placeholder: "ADDRESS",
-        help: "Where clients connect; other than loopback wants a password",
+        help: "Address that clients connect to; it needs a password unless it is loopback",
         scope: Scope::Server,
         check: |text| values::address(text).map(drop),
     },
@@ -127,7 +128,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "port",
         default: "6379",
         placeholder: "PORT",
-        help: "The port of it; 0 takes a free one",
+        help: "Port that clients connect to; 0 takes a free one",
         scope: Scope::Server,
         check: |text| values::port(text).map(drop),
     },
@@ -135,7 +136,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "metrics",
         default: "off",
         placeholder: "ADDRESS:PORT",
-        help: "Where GET /metrics is answered, or off; it asks for no password",
+        help: "Address that serves GET /metrics, without a password; or off",
         scope: Scope::Server,
         check: |text| values::endpoint_or_off(text).map(drop),
     },

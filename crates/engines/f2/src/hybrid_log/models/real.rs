@@ -179,7 +179,7 @@ fn read_beside_a_turn(order: Order) {
         }
     };
     let (key, ()) = together(order, &log, read, append);
-    assert_eq!(key, [1], "another record than was asked for");
+    assert_eq!(key, [1], "a read returns the requested record");
     assert!(log.log.head() > at, "its page is gone");
 }
 
@@ -235,6 +235,6 @@ fn a_page_that_is_turned_twice_is_found() {
 
 #[test]
 fn memory_that_is_given_up_early_is_found() {
-    let how = "another record than was asked for";
+    let how = "a read returns the requested record";
     must_be_found(Planted::GivenUpEarly, how, read_beside_a_turn);
 }

@@ -80,7 +80,7 @@ fn a_view_that_holds_an_old_index_has_nothing_joined() {
     let after = bench.intervals();
     assert!(intervals_bytes(&bench) > 2 * share, "the view holds as much again");
     assert!(after > before * 3 / 4, "{after} intervals of {before}");
-    assert_eq!((doublings(), bench.detail("intervals_thinned")), (0, 0));
+    assert_eq!((doublings(), bench.detail("intervals_coarsened")), (0, 0));
     drop(view);
     assert_eq!(bench.pairs().len() as u64, count);
 }
@@ -141,7 +141,7 @@ fn a_store_is_a_map_however_much_memory_there_is_for_its_index() {
             }
         }
     }
-    assert!(bench.detail("intervals_thinned") > 5, "{}", bench.detail("intervals_thinned"));
+    assert!(bench.detail("intervals_coarsened") > 5, "{}", bench.detail("intervals_coarsened"));
     bench.budget.set_limit(1 << 20);
     let bench = bench.reopen();
     assert!(bench.pairs() == model.into_iter().collect::<Vec<_>>());

@@ -99,7 +99,7 @@ pub(crate) fn an_interval_that_is_changed_while_it_is_read_keeps_its_changes() {
     bench.flush();
     bench.store.shared.write_slice(read).expect("there is room").expect("no commit runs");
     bench.check();
-    let defragmented = bench.detail("intervals_tidied");
+    let defragmented = bench.detail("intervals_defragmented");
     assert!(defragmented < members && defragmented + 4 > members, "{defragmented} of {members}");
     let mut model: BTreeMap<_, _> = (0..KEYS).map(|it| (key(it), vec![1; 64])).collect();
     model.insert(key(0), b"changed".to_vec());

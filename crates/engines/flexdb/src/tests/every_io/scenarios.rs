@@ -233,7 +233,7 @@ fn another_budget() {
             run.bench.crank.run_all();
             run.note();
         });
-        coming_by(run, &["intervals_thinned"], |run| {
+        coming_by(run, &["intervals_coarsened"], |run| {
             run.bench.budget.set_limit(16 << 10);
             run.put(key(5), vec![3; 30]);
             run.flush();

@@ -191,7 +191,7 @@ impl LeafBuilder {
 
     /// The leaves, each with the lower end of its range; at least one.
     pub(crate) fn finish(mut self) -> Vec<(Vec<u8>, Leaf)> {
-        debug_assert!(!self.is_piece, "a piece is joined to what comes before it");
+        debug_assert!(!self.is_piece, "a piece is joined to the leaf before it");
         self.cut(None);
         self.done
     }

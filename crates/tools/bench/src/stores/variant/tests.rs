@@ -27,7 +27,7 @@ fn parts_of_flexdb_are_otherwise() {
     let changed = parsed(
         "flexdb:tail-pairs-max=0:tail-percent-max=7:unscanned-tail-percent-max=9:\
          fragments-max=3:interval-pairs=64:memtable-bytes-max=65536:pairs=off:\
-         tidies-when-idle=off",
+         defragments-when-idle=off",
     );
     let expected = flexdb::Options {
         tail_pairs_max: 0,
@@ -37,7 +37,7 @@ fn parts_of_flexdb_are_otherwise() {
         interval_pairs: 64,
         pairs: false,
         memtable_bytes_max: 65536,
-        tidies_when_idle: false,
+        defragments_when_idle: false,
         ..flexdb::Options::default()
     };
     assert_eq!((changed.engine, changed.settings), (EngineKind::FlexDb, expected.into()));
