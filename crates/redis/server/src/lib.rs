@@ -3,7 +3,7 @@
 //! ```text
 //!  clients ──► event loop 0..n ──► parser ──► dispatch ──► handler ──► Store ──► Db
 //!                  │   one turn: read all, execute all,       │
-//!                  │   wait once for durability, reply        ├─ gate: beside others, or alone
+//!                  │   wait once for durability, reply        ├─ gate: with others, or alone
 //!                  ▼                                          └─ watches, expiry
 //!              replies
 //! ```
