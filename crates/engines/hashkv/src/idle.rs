@@ -96,8 +96,11 @@ impl Shared {
             return true;
         }
         if !is_failing {
-            let done = self.free_space(look);
-            self.values.failures.note(COLLECT, &done);
+            match self.free_space(look) {
+                // A look without work says nothing about a collection that has failed.
+                Ok(false) => {}
+                done => self.values.failures.note(COLLECT, &done),
+            }
         }
         look.is_quiet
             && !is_failing
@@ -107,24 +110,25 @@ impl Shared {
             && self.host.sequence.oldest_pin().is_none()
     }
 
-    /// Does the work of a look.
+    /// Does the work of a look. Returns whether there was some.
     ///
     /// # Errors
-    /// The device's.
-    fn free_space(self: &Arc<Self>, look: Look) -> Result<()> {
+    /// The device's. The next look tries again.
+    fn free_space(self: &Arc<Self>, look: Look) -> Result<bool> {
         if look.is_flush_due {
             self.index.flush().map_err(|error| self.values.failures.placed(error))?;
             self.values.flush_down_to(0, 0)?;
             self.idle.has_changed.store(true, Relaxed);
         }
         if !look.is_quiet || !self.idle.has_changed.swap(false, Relaxed) {
-            return Ok(());
+            return Ok(look.is_flush_due);
         }
         let is_half_garbage = |space: &Space| space.garbage + space.found >= space.live;
-        if !self.try_collect(&is_half_garbage)? {
+        let collected = self.try_collect(&is_half_garbage);
+        if collected != Ok(true) {
             self.idle.has_changed.store(true, Relaxed);
         }
-        Ok(())
+        collected.map(|is_done| is_done || look.is_flush_due)
     }
 
     fn are_deletes_worth_a_flush(&self) -> bool {
