@@ -26,7 +26,8 @@ struct State {
     len: u64,
     /// The end of the bytes beneath that are shown.
     shown: u64,
-    blocks: BTreeMap<u64, Box<[u8]>>,
+    /// None is zeros, so that a long hole takes little memory.
+    blocks: BTreeMap<u64, Option<Box<[u8]>>>,
 }
 
 impl Changes {
@@ -79,9 +80,10 @@ impl PatchedFile {
                 if part.len() < BLOCK_BYTES {
                     self.read_beneath(state, block * BLOCK, &mut bytes)?;
                 }
-                state.blocks.insert(block, bytes);
+                state.blocks.insert(block, Some(bytes));
             }
             if let Some(bytes) = state.blocks.get_mut(&block) {
+                let bytes = bytes.get_or_insert_with(|| vec![0; BLOCK_BYTES].into_boxed_slice());
                 fill(&mut bytes[part], at);
             }
         }
@@ -106,8 +108,10 @@ impl File for PatchedFile {
         }
         self.read_beneath(&state, offset, into)?;
         for (block, part, at) in parts(offset, into.len() as u64) {
-            if let Some(bytes) = state.blocks.get(&block) {
-                into[at..at + part.len()].copy_from_slice(&bytes[part]);
+            match state.blocks.get(&block) {
+                Some(Some(bytes)) => into[at..at + part.len()].copy_from_slice(&bytes[part]),
+                Some(None) => into[at..at + part.len()].fill(0),
+                None => {}
             }
         }
         Ok(())
@@ -138,7 +142,7 @@ impl File for PatchedFile {
         state.len = len;
         state.shown = state.shown.min(len);
         drop(state.blocks.split_off(&len.div_ceil(BLOCK)));
-        if let Some(bytes) = state.blocks.get_mut(&(len / BLOCK)) {
+        if let Some(Some(bytes)) = state.blocks.get_mut(&(len / BLOCK)) {
             bytes[(len % BLOCK) as usize..].fill(0);
         }
         Ok(())
@@ -154,8 +158,15 @@ impl File for PatchedFile {
     fn punch(&self, offset: u64, len: u64) -> Result<()> {
         self.check_writable()?;
         let mut state = self.changes.0.write();
-        let len = offset.saturating_add(len).min(state.len).saturating_sub(offset);
-        self.change(&mut state, (offset, len), |part, _| part.fill(0))
+        let end = offset.saturating_add(len).min(state.len).max(offset);
+        // The blocks that are punched as a whole, and the bytes before and behind them.
+        let first = offset.next_multiple_of(BLOCK).min(end);
+        let last = (end / BLOCK * BLOCK).max(first);
+        for (begin, end) in [(offset, first), (last, end)].into_iter().filter(|it| it.0 < it.1) {
+            self.change(&mut state, (begin, end - begin), |part, _| part.fill(0))?;
+        }
+        state.blocks.extend((first / BLOCK..last / BLOCK).map(|block| (block, None)));
+        Ok(())
     }
 
     fn alignment(&self) -> usize {
