@@ -21,7 +21,8 @@ pub struct WorkArgs {
     /// Keys to load first, as 5000, 100k or 10m
     #[arg(long, default_value = "1m", value_parser = parse_count)]
     pub keys: u64,
-    /// Bytes of keys and values, as 8+100 or 48+pareto [default: the workload's]
+    /// Bytes of keys and values, as 8+100, 48+pareto, 24+mix:40:1000:1:2 or 24+zipf:40:8192
+    /// [default: the workload's]
     #[arg(long)]
     pub shape: Option<Shape>,
     /// The store's whole memory: a share of the data as 10%, a size as 512MiB, or all (four times

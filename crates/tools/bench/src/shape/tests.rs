@@ -42,12 +42,40 @@ fn keys_by_number_sort_by_number() {
 
 #[test]
 fn shapes_parse_and_print_alike() {
-    for text in ["8+100", "24+1000", "27+127", "48+43", "28+396", "48+pareto"] {
+    let usual = ["8+100", "24+1000", "27+127", "48+43", "28+396", "48+pareto"];
+    for text in usual.into_iter().chain(["24+mix:40:1000:1:2", "24+zipf:40:8192"]) {
         assert_eq!(text.parse::<Shape>().unwrap().to_string(), text);
     }
     for text in ["", "8", "8+", "7+100", "8+7", "+", "8+100+1", "x+y", "-8+100", "8+99999999"] {
         assert!(text.parse::<Shape>().is_err(), "{text:?}");
     }
+    let of_many = ["mix", "mix:40:1000", "mix:40:1000:0:2", "mix:4:1000:1:2", "mix:40:1000:1:2:3"];
+    for value in of_many.into_iter().chain(["zipf", "zipf:40", "zipf:41:40", "zipf:4:90", "100:1"])
+    {
+        assert!(format!("24+{value}").parse::<Shape>().is_err(), "{value:?}");
+    }
+}
+
+#[test]
+fn a_mix_has_its_parts_and_a_key_keeps_its_size() {
+    let shape: Shape = "24+mix:40:1000:1:2".parse().unwrap();
+    let sizes = (0..30_000_u64).map(|key| shape.value_bytes(key, 0));
+    let small = sizes.filter(|bytes| *bytes == 40).count();
+    assert!((9_700..10_300).contains(&small), "{small}");
+    assert_eq!(shape.value_bytes(5, 9), shape.value_bytes(5, 10));
+    assert!((shape.pair_bytes() - (24.0 + 2040.0 / 3.0)).abs() < 0.01);
+}
+
+#[test]
+fn zipf_sizes_are_mostly_small_and_within_their_bounds() {
+    let shape: Shape = "24+zipf:40:8192".parse().unwrap();
+    let mut counts = vec![0_u32; 8193];
+    (0..100_000).for_each(|version| counts[shape.value_bytes(7, version)] += 1);
+    assert!(counts[..40].iter().all(|count| *count == 0));
+    // The exact shares of the first and of the tenth size are 10.0% and 1.02%.
+    assert!((9_500..12_500).contains(&counts[40]), "{}", counts[40]);
+    assert!((850..1_250).contains(&counts[49]), "{}", counts[49]);
+    assert!(counts[8000..].iter().sum::<u32>() > 100);
 }
 
 #[test]
