@@ -12,7 +12,7 @@ use device::Device;
 use environment::{Environment, ManualClock};
 use thermocline::{
     Batch, Change, Db, Direction, Durability, EngineKind, KeyRange, Keyspace, KeyspaceOptions,
-    MergeName, MergeOperators, Options, Settings, Transaction, f2, flexdb, lsm,
+    MergeName, MergeOperators, Options, Settings, Transaction, f2, flexdb, hashkv, lsm,
 };
 
 use crate::small_parts;
@@ -132,7 +132,16 @@ fn settings(engine: EngineKind) -> Option<Settings> {
                 flexdb::Options { interval_pairs: 2, interval_bytes: 512, ..Default::default() };
             Some(options.into())
         }
-        _ => None,
+        EngineKind::HashKv => {
+            let options = hashkv::Options {
+                separation_bytes: 100,
+                reserve_percent: 100,
+                disk_bytes_max: Some(64 << 20),
+                ..Default::default()
+            };
+            Some(options.into())
+        }
+        EngineKind::Memory => None,
     }
 }
 
@@ -147,7 +156,7 @@ impl Work {
             options: KeyspaceOptions {
                 engine,
                 journaled: shape & (1 << at) != 0,
-                memory_bytes: (engine != EngineKind::Memory).then_some(2 << 20),
+                memory_bytes: (engine != EngineKind::Memory).then_some(4 << 20),
                 expiring: shape & EXPIRING != 0,
                 merge: Some(merge_name()),
                 settings: settings(engine).filter(|_| shape & SETTINGS != 0),

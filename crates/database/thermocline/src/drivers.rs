@@ -64,6 +64,10 @@ engines! {
     /// All pairs sorted in one file, in place: ordered, journaled, over data larger than memory,
     /// for reads and scans of small pairs.
     FlexDb => flexdb { Options },
+    /// Keys in an ordered index, and values in segments by the hashes of their keys: ordered,
+    /// journaled, for updates of values from 200 bytes to some megabytes, within bytes of disk that
+    /// one can set.
+    HashKv => hashkv { Options, Policy },
     /// The reference engine of the conformance suite.
     #[cfg(test)] Reference => reference {},
 }

@@ -89,12 +89,12 @@ fn a_catalog_with_an_engine_of_another_build_is_refused_by_name() {
     let (head, body) = bytes.split_at(codec::FileHeader::LEN + 4);
     let at = body.windows(6).position(|bytes| bytes == b"flexdb").unwrap();
     let mut body = body.to_vec();
-    body[at..at + 6].copy_from_slice(b"hashkv");
+    body[at..at + 6].copy_from_slice(b"sqlite");
     let mut other = head[..codec::FileHeader::LEN].to_vec();
     other.extend(codec::crc32c(&body).to_le_bytes());
     other.extend(&body);
     let refused = Catalog::decode(&other).unwrap_err();
-    assert_eq!(refused, crate::Error::UnknownEngine { name: "hashkv".to_owned() });
+    assert_eq!(refused, crate::Error::UnknownEngine { name: "sqlite".to_owned() });
 }
 
 proptest! {

@@ -40,7 +40,7 @@ const STEPS: usize = 40;
 const STEPS_OVER_SMALL: usize = 600;
 const CUTS_OVER_SMALL: usize = 100;
 /// The same of one over tuned engines, of which there are many.
-const STEPS_OVER_TUNED: usize = 250;
+const STEPS_OVER_TUNED: usize = 320;
 const CUTS_OVER_TUNED: usize = 20;
 /// Time between these steps, at most.
 const PAUSE_MS_MAX: u64 = 200;
@@ -49,11 +49,12 @@ const IMAGES: u64 = 2;
 /// Runs unless `THERMOCLINE_CASES` says otherwise.
 const CASES: u64 = 3;
 /// Work that must have been done next to the steps over small parts.
-const BESIDE: [(EngineKind, &str); 4] = [
+const BESIDE: [(EngineKind, &str); 5] = [
     (EngineKind::F2, "compactions"),
     (EngineKind::Lsm, "flushes"),
     (EngineKind::Lsm, "compactions"),
     (EngineKind::FlexDb, "commits"),
+    (EngineKind::HashKv, "collections"),
 ];
 /// Keyspaces by name, with their engines and settings; they come and go.
 type Spaces = Vec<(&'static str, EngineKind, Option<Settings>)>;
@@ -412,7 +413,7 @@ fn every_power_cut_leaves_batches_over_engines_whole() {
 fn power_cuts_beside_work_of_small_parts_leave_batches_whole() {
     let (mut count, mut crashes) = (0, 0);
     for mut run in runs(&untuned(&of_each_engine()), Parts::Small, 1, STEPS_OVER_SMALL) {
-        assert_not_idle(run.seed, run.beside);
+        assert_not_idle(run.seed, run.beside, &[]);
         let cuts = run.drawn_cuts(CUTS_OVER_SMALL);
         crashes += run.judge_all(&cuts);
         count += 1;
@@ -433,17 +434,19 @@ fn power_cuts_over_engines_tuned_in_every_way_leave_batches_whole() {
             count += 1;
         }
     }
-    assert_not_idle(count, beside);
+    // Each keyspace has few writes, and with the largest reserve nothing is collected.
+    assert_not_idle(count, beside, &[EngineKind::HashKv]);
     // `./dev soak` reads it.
     println!("{crashes} power cuts of {count} runs over tuned engines");
 }
 
 /// Holds the usual seeds to it. One that is chosen may draw few writes to a keyspace.
-fn assert_not_idle(of: u64, beside: [u64; BESIDE.len()]) {
+fn assert_not_idle(of: u64, beside: [u64; BESIDE.len()], may_be_idle: &[EngineKind]) {
     if setting("THERMOCLINE_SEED").is_some() {
         return;
     }
-    let idle: Vec<_> = BESIDE.iter().zip(beside).filter(|(_, most)| *most == 0).collect();
+    let all = BESIDE.iter().zip(beside).filter(|((engine, _), _)| !may_be_idle.contains(engine));
+    let idle: Vec<_> = all.filter(|(_, most)| *most == 0).collect();
     assert!(idle.is_empty(), "{of}: there was nothing of {idle:?}");
 }
 

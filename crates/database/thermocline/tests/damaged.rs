@@ -103,8 +103,17 @@ fn copy_dir(from: &dyn Device, to: &dyn Device, dir: &str) {
 /// The files of the keyspace `hurt`.
 fn files(device: &Arc<dyn Device>) -> Vec<String> {
     let dir = format!("keyspaces/hurt/{}", device.list("keyspaces/hurt").unwrap()[0].name);
-    let names = device.list(&dir).unwrap().into_iter().map(|file| format!("{dir}/{}", file.name));
-    names.collect()
+    let mut names = Vec::new();
+    add_files(&**device, &dir, &mut names);
+    names
+}
+
+/// Adds the files of a directory and of the directories in it, those of the directory first.
+fn add_files(device: &dyn Device, dir: &str, names: &mut Vec<String>) {
+    let (dirs, files): (Vec<_>, Vec<_>) =
+        device.list(dir).unwrap().into_iter().partition(|entry| entry.is_dir);
+    names.extend(files.iter().map(|file| device::join(dir, &file.name)));
+    dirs.iter().for_each(|inner| add_files(device, &device::join(dir, &inner.name), names));
 }
 
 /// A change of a file.

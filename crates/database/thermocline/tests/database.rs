@@ -239,7 +239,7 @@ fn a_newer_or_damaged_catalog_is_refused_and_not_touched() {
 fn an_engine_that_does_not_exist_is_refused_with_the_names_of_all() {
     let names: Vec<&str> = EngineKind::ALL.iter().map(|engine| engine.name()).collect();
     let names = names.join(", ");
-    for name in ["rocks", "hashkv", "nova", ""] {
+    for name in ["rocks", "sqlite", "nova", ""] {
         let unknown = name.parse::<EngineKind>().unwrap_err();
         assert!(unknown.to_string().ends_with(&names), "{unknown}");
     }

@@ -34,7 +34,7 @@ enum Raised {
 }
 
 fn options() -> Options {
-    with_small_parts(Options { memory_bytes: 64 << 20, ..Options::default() })
+    with_small_parts(Options { memory_bytes: 256 << 20, ..Options::default() })
 }
 
 /// A database that was closed in order, with all kinds of files that its engine has.
@@ -187,6 +187,12 @@ fn newer_files_of_flexdb_are_refused() {
     every_kind_is_refused(EngineKind::FlexDb, &["TCFLXLOG", "TCFLEXIX", "TCSUPERB"]);
 }
 
+#[test]
+fn newer_files_of_hashkv_are_refused() {
+    let kinds = ["TCHKVTAB", "TCHKVVOL", "TCLSMTAB", "TCLSMMAN", "TCSUPERB"];
+    every_kind_is_refused(EngineKind::HashKv, &kinds);
+}
+
 /// The keyspaces in front of the refused one would be changed by their opening: each has a file
 /// that a crash left.
 #[test]
@@ -296,8 +302,8 @@ fn a_catalog_with_an_unknown_engine_is_refused_and_no_file_changes() {
         let opened = device_with(&whole);
         drop(Db::open_on(Arc::clone(&opened), "whole", options()).unwrap());
         assert!(files_of(&opened) != whole, "an opening that is not refused changes something");
-        let device = device_with(&with_unknown_engine(&whole, EngineKind::FlexDb, "hashkv"));
-        must_refuse_unknown_engine(&device, "hashkv");
+        let device = device_with(&with_unknown_engine(&whole, EngineKind::FlexDb, "sqlite"));
+        must_refuse_unknown_engine(&device, "sqlite");
     }
 }
 

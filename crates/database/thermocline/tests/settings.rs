@@ -391,8 +391,8 @@ fn the_numbers_of_settings_never_change() {
 fn the_page_has_the_settings_of_all_engines() {
     let mut page = String::from(
         "# Settings of the engines\n\n\
-         `Options::engines` has the settings of a database, `KeyspaceOptions::settings` those of a keyspace, and\n\
-         `thermocline bench` takes them behind an engine's name. Each is a field of the engine's `Options`, whose documentation says\n\
+         `Options::engines` has the settings of a database, `KeyspaceOptions::settings` those of a keyspace.\n\
+         The program takes them by `--engine-settings`, and `thermocline bench` behind an engine's name. Each is a field of the engine's `Options`, whose documentation says\n\
          more. This page is made from the tables in `crates/engines/*/src/driver.rs`, and a test compares the two.\n",
     );
     for engine in EngineKind::ALL {

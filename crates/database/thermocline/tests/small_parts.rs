@@ -1,6 +1,6 @@
 //! Engines of parts so small that a short run fills, flushes and compacts them.
 
-use thermocline::{EngineSettings, Options, f2, flexdb, lsm};
+use thermocline::{EngineSettings, Options, f2, flexdb, hashkv, lsm};
 
 pub(crate) fn with_small_parts(options: Options) -> Options {
     Options {
@@ -37,6 +37,15 @@ pub(crate) fn with_small_parts(options: Options) -> Options {
             segment_bytes_max: 16 << 10,
             stored_intervals_min: 1,
             ..flexdb::Options::default()
+        })
+        .with(hashkv::Options {
+            separation_bytes: 24,
+            segment_bytes_max: 64 << 10,
+            groups_max: 4,
+            buffer_bytes_max: 64 << 10,
+            reserve_percent: 0,
+            table_bytes: 1 << 10,
+            ..hashkv::Options::default()
         }),
         ..options
     }

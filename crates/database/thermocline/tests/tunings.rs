@@ -9,7 +9,7 @@ use thermocline::{EngineKind, Scope, Settings};
 /// # Panics
 /// If a setting of a keyspace is in none of them.
 pub(crate) fn all() -> Vec<Settings> {
-    let values: [(EngineKind, &[(&str, &str)]); 3] = [
+    let values: [(EngineKind, &[(&str, &str)]); 4] = [
         (
             EngineKind::F2,
             &[
@@ -33,6 +33,14 @@ pub(crate) fn all() -> Vec<Settings> {
             ],
         ),
         (EngineKind::FlexDb, &[("interval_pairs", "2"), ("interval_bytes", "512")]),
+        (
+            EngineKind::HashKv,
+            &[
+                ("separation_bytes", "40"),
+                ("disk_bytes_max", "67108864"),
+                ("reserve_percent", "100"),
+            ],
+        ),
     ];
     values.into_iter().flat_map(|(engine, values)| of(engine, values)).collect()
 }

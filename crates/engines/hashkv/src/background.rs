@@ -48,6 +48,7 @@ impl Shared {
             if flushed.is_ok() {
                 // The maps of segments have grown.
                 shared.fit_index(shared.host.memory.limit() / FIT_PARTS);
+                shared.fit_cache();
                 let is_stuck = shared.values.entry_bytes() >= before.max(split.entry_bytes);
                 match is_stuck && shared.values.buffered() <= split.flush_bytes {
                     // No segment can end before another one has space.

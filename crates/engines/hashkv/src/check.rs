@@ -12,6 +12,7 @@ use crate::INDEX_DIR;
 use crate::examine::read_records;
 use crate::index_value::{Handle, IndexValue};
 use crate::key_hash::KeyHash;
+use crate::key_index::of_index;
 use crate::open::check_index;
 use crate::segment::footer::{self, Entry, footer_bytes};
 use crate::segment::record::value_bytes;
@@ -88,7 +89,7 @@ pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
         return Ok(report);
     }
     let index = device.subdevice(INDEX_DIR)?;
-    let found = lsm::check(&index)?;
+    let found = lsm::check(&index).map_err(of_index)?;
     report.damage.extend(found.damage.into_iter().map(|damage| damage.in_dir(INDEX_DIR)));
     (report.persisted, report.newest) = (found.persisted, found.newest);
     let records = check_segments(device, geometry, &all, &mut report)?;

@@ -10,7 +10,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 
 use codec::SeqNo;
 use device::Device;
@@ -36,10 +35,11 @@ impl Shared {
         self.health.check_writable()?;
         Chain::<Edit>::check_absent(&**into)?;
         let gate = self.values.gates.exchanges.lock();
-        self.values.gates.has_checkpoint.store(true, SeqCst);
-        let copied = self.copy_all(into, go_on);
-        self.values.gates.has_checkpoint.store(false, SeqCst);
-        drop(gate);
+        let held = self.values.gates.hold_exchanges(gate);
+        // The copy would count void records that the store knows.
+        let examined = self.values.finish_examination();
+        let copied = examined.and_then(|()| self.copy_all(into, go_on));
+        drop(held);
         // Writers may wait for a job.
         self.group.note_progress();
         self.collect_if_due();

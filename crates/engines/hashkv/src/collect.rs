@@ -28,30 +28,37 @@
 
 mod all;
 mod exchange;
+mod job;
 mod judge;
 mod plan;
 mod sources;
 
 pub(crate) use judge::Entries;
 pub(crate) use sources::FooterEntries;
+use sources::PAGE_MEMORY_BYTES;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
+use codec::SeqNo;
 use engine::{Error, Result};
+use memory_budget::Account;
 use rand::RngExt as _;
-use sync::locks::MutexGuard;
+use sync::MutexGuard;
 use workers::{Class, StopToken};
 
+use crate::examine::tolerated;
 use crate::key_index::of_index;
-use crate::segment_table::{Described, State};
 use crate::store::Shared;
-use crate::values::bound::{ROUNDING_BYTES, SEGMENTS};
+use crate::values::bound::SEGMENTS;
 use crate::values::group::Group;
 use crate::values::ledger::{Moment, Space};
+use crate::values::share_of;
 use exchange::{Outputs, Victim};
-use judge::Judgement;
-use plan::{Candidate, plan};
+use job::Job;
+use plan::plan;
 
 /// The work of collections, as background errors name it.
 pub(crate) const COLLECT: &str = "the collection of values";
@@ -59,6 +66,8 @@ pub(crate) const COLLECT: &str = "the collection of values";
 const DAMAGED: &str = "the collection of a damaged group of values";
 /// Bytes that are copied before the victims so far are exchanged.
 const COPY_BYTES: u64 = 8 << 20;
+/// Part of the memory that the entries of a judgement take, unless it has a page of each segment.
+const JUDGE_PARTS: u64 = 32;
 /// Nanoseconds that a write owes for each KiB, for each eighth of the reserve that garbage is above
 /// the upper mark: 50 MB/s when the reserve is full.
 const NANOS_PER_KIB: u64 = 20_000;
@@ -104,7 +113,8 @@ impl Shared {
         self.values.count_space(&self.moment())
     }
 
-    /// Returns the bytes of the device that segments take at most.
+    /// Returns the bytes of the device that segments should take at most. Without a fixed bound it
+    /// follows the bytes that cannot be freed.
     fn limit(&self, space: &Space) -> u64 {
         let segment_bytes = u64::from(self.values.geometry.segment_bytes);
         self.options.disk_bytes_max.unwrap_or_else(|| {
@@ -112,13 +122,17 @@ impl Shared {
             let part = u128::from(live) * u128::from(self.options.reserve_percent) / 100;
             let part = u64::try_from(part).unwrap_or(u64::MAX);
             let fixed = SEGMENTS * segment_bytes + self.values.bound.fixed_bytes();
-            let limit = live.saturating_add(part).saturating_add(fixed);
-            limit.max(self.admission.limit_min.load(Relaxed))
+            live.saturating_add(space.held).saturating_add(part).saturating_add(fixed)
         })
     }
 
+    /// Returns the marks of the limit. They do not count [`Admission::limit_min`], so a store that
+    /// had to grow becomes small again.
+    ///
+    /// [`Admission::limit_min`]: crate::admission::Admission::limit_min
     fn marks(&self, space: &Space) -> Marks {
-        let taken = self.values.bound.fixed_bytes().saturating_add(space.live + space.found);
+        let taken = space.live.saturating_add(space.found).saturating_add(space.held);
+        let taken = self.values.bound.fixed_bytes().saturating_add(taken);
         let reserve = self.limit(space).saturating_sub(taken);
         Marks::of(reserve.max(u64::from(self.values.geometry.segment_bytes)))
     }
@@ -135,7 +149,16 @@ impl Shared {
     /// Sets the limit of the bound, and the wait that writes owe now.
     pub(crate) fn set_pace(&self) -> Space {
         let space = self.space();
-        self.values.bound.set_limit(self.limit(&space));
+        let limit = self.limit(&space);
+        let bound = &self.values.bound;
+        if bound.allocated().saturating_add(bound.fixed_bytes()) <= limit {
+            self.admission.limit_min.store(0, Relaxed);
+        }
+        let limit_min = match self.options.disk_bytes_max {
+            Some(_) => 0,
+            None => self.admission.limit_min.load(Relaxed),
+        };
+        bound.set_limit(limit.max(limit_min));
         self.admission.delay.store(self.marks(&space).delay(space.garbage), Relaxed);
         space
     }
@@ -143,14 +166,14 @@ impl Shared {
     /// Has space freed, soon, for writers that wait for it.
     pub(crate) fn schedule_collect_for_writers(self: &Arc<Self>) {
         self.admission.is_space_wanted.store(true, SeqCst);
-        // The end of the checkpoint has the writers look again.
-        if !self.values.gates.has_checkpoint.load(SeqCst) {
-            self.schedule_collect();
-        }
+        self.schedule_collect();
     }
 
     fn schedule_collect(self: &Arc<Self>) {
-        if self.admission.is_collect_queued.swap(true, SeqCst) {
+        // The end of a checkpoint or a compaction has the writers look again.
+        if self.values.gates.are_exchanges_held()
+            || self.admission.is_collect_queued.swap(true, SeqCst)
+        {
             return;
         }
         let shared = Arc::downgrade(self);
@@ -200,7 +223,8 @@ impl Shared {
         let has_much = space.garbage > self.marks(&space).reserve / 2;
         let target = |space: &Space| self.marks(space).target;
         let least = 2 * u64::from(self.values.geometry.segment_bytes);
-        if has_much && let Some(group) = self.values.dirtiest(&moment, 1) {
+        let wanted = target(&space);
+        if has_much && let Some(group) = self.values.dirtiest(&moment, 1, (wanted, space.live)) {
             let freed = self.collect_group(&group, &moment, (&target, least), stop)?;
             if freed > 0 || stop.is_stopping() {
                 self.admission.is_futile.store(false, Relaxed);
@@ -262,6 +286,7 @@ impl Shared {
     /// Returns whether a job may begin. The caller has the gate.
     fn prepare_job(&self) -> Result<bool> {
         self.values.retry_releases()?;
+        tolerated(self.values.finish_examination())?;
         self.index.make_durable().map_err(of_index)
     }
 
@@ -318,7 +343,8 @@ impl Shared {
             self.index.flush().map_err(|error| self.values.failures.placed(error))?;
         }
         let moment = self.moment();
-        let Some(group) = self.values.dirtiest(&moment, least) else { return Ok(false) };
+        let wanted = (target(&before), before.live);
+        let Some(group) = self.values.dirtiest(&moment, least, wanted) else { return Ok(false) };
         // A writer may need the garbage that this job leaves.
         self.admission.is_futile.store(false, Relaxed);
         let freed = self.collect_group(&group, &moment, (target, 0), stop)?;
@@ -329,13 +355,28 @@ impl Shared {
 
     /// Judges the records of a group, and notes what is known of its bytes then.
     pub(crate) fn judge_group(&self, group: &Group, moment: &Moment) -> Result<Job> {
-        let (sealed, mut sources, unknown) = self.values.sources_of(group);
-        let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
-        let judgement = judge::judge(&mut sources, moment.durable, &is_seen);
+        let pages = self.host.memory.limit() / JUDGE_PARTS / PAGE_MEMORY_BYTES;
+        let (sealed, mut sources, unknown) = self.values.sources_of(group, pages);
+        let memory = Account::new(&self.host.memory);
+        memory.set(sources.bytes());
+        self.fit_cache();
+        // The oldest snapshot that sees each of them.
+        let holding = RefCell::new(BTreeSet::new());
+        let is_seen = |older, newer| {
+            let is_seen = self.host.sequence.is_seen(older, newer);
+            if is_seen {
+                let first = moment.pins.partition_point(|pin| *pin < older);
+                let pin = moment.pins.get(first).filter(|pin| **pin < newer);
+                // A snapshot that is being taken is in no list: the group is judged again.
+                holding.borrow_mut().insert(pin.copied().unwrap_or(SeqNo::MAX));
+            }
+            is_seen
+        };
+        let judgement = judge::judge(&mut sources.all, moment.durable, &is_seen);
         let judgement = judgement.inspect_err(|_| group.state.lock().is_changed = true)?;
         let segment_bytes = u64::from(self.values.geometry.segment_bytes);
         let mut job = Job { sealed, judgement, durable: moment.durable, segment_bytes };
-        job.note(group, moment, unknown);
+        job.note(group, holding.take(), unknown);
         Ok(job)
     }
 
@@ -376,6 +417,7 @@ impl Shared {
                 batch.iter().filter_map(|source| job.victim(*source, &gone)).collect();
             let exchanged = outputs.copy(&victims).and_then(|()| outputs.exchange(&victims));
             self.values.drop_directories(self.memory_split().directory_bytes);
+            self.fit_cache();
             if let Err(error) = exchanged {
                 // After a failed commit the table may name the outputs. The next opening returns
                 // the places that it does not name.
@@ -397,121 +439,6 @@ impl Shared {
             group.state.lock().ledger.unknown += lone;
         }
         Ok(returned)
-    }
-}
-
-/// The judgement of a group, and its segments.
-pub(crate) struct Job {
-    /// The sealed segments: the first sources of the judgement, in its order.
-    sealed: Vec<Described>,
-    judgement: Judgement,
-    durable: codec::SeqNo,
-    segment_bytes: u64,
-}
-
-impl Job {
-    /// Notes what is known of the group's bytes. `unknown` bytes were so before.
-    fn note(&mut self, group: &Group, moment: &Moment, unknown: u64) {
-        let mut records = 0;
-        let (mut live, mut rounding, mut dead, mut pending, mut held) = (0, 0, 0, 0, 0);
-        let mut until = self.judgement.pending_until;
-        for (at, judged) in self.judgement.segments.iter().enumerate() {
-            let Some(described) = self.sealed.get(at) else { continue };
-            let known = judged.live_bytes + judged.held_bytes + judged.pending_bytes;
-            let rest = (described.end() as u64).saturating_sub(known + judged.dead_bytes);
-            rounding += rest.min(self.rounding(described));
-            live += judged.live_bytes;
-            records += judged.live_records;
-            held += judged.held_bytes;
-            pending += judged.pending_bytes;
-            // A segment above the durable number is no victim yet.
-            match newest(described) > self.durable {
-                true => {
-                    pending += self.dead(at);
-                    until = until.max(newest(described));
-                }
-                false => dead += self.dead(at),
-            }
-        }
-        let mut state = group.state.lock();
-        let ledger = &mut state.ledger;
-        (ledger.live, ledger.rounding, ledger.dead) = (live, rounding, dead);
-        (ledger.pending, ledger.held) = ((pending, until), held);
-        (ledger.live_records, ledger.pins) = (records, moment.pins.clone());
-        ledger.unknown = ledger.unknown.saturating_sub(unknown);
-        ledger.found = 0;
-    }
-
-    /// Returns the segments that the job may collect.
-    fn candidates(&self) -> Vec<Candidate> {
-        let candidate = |(at, described): (usize, &Described)| Candidate {
-            number: described.number,
-            bytes: described.end() as u64,
-            copied: self.copied(at),
-            dead: self.dead(at),
-            age: self.durable.get().saturating_sub(newest(described).get()),
-        };
-        let sealed = self.sealed.iter().enumerate();
-        // A record with several places of its own is never copied.
-        let may_go = |(at, described): &(usize, &Described)| {
-            newest(described) <= self.durable
-                && (described.place.count == 1 || self.copied(*at) == 0)
-        };
-        sealed.filter(may_go).map(candidate).collect()
-    }
-
-    fn source(&self, number: u64) -> Option<usize> {
-        self.sealed.iter().position(|described| described.number == number)
-    }
-
-    /// Returns the bytes that collecting a segment copies.
-    fn copied(&self, source: usize) -> u64 {
-        let judged = self.judgement.segments.get(source);
-        judged.map_or(0, |it| it.live_bytes + it.pending_bytes + it.held_bytes)
-    }
-
-    /// Returns the bytes that collecting a segment frees: records, and paddings.
-    fn dead(&self, source: usize) -> u64 {
-        let (Some(judged), Some(described)) =
-            (self.judgement.segments.get(source), self.sealed.get(source))
-        else {
-            return 0;
-        };
-        let known = judged.dead_bytes + self.copied(source);
-        let rest = (described.end() as u64).saturating_sub(known);
-        judged.dead_bytes + rest.saturating_sub(self.rounding(described))
-    }
-
-    /// Returns the bytes of a segment beyond records and entries that collecting does not free. A
-    /// segment that is half empty can be put together with others.
-    fn rounding(&self, described: &Described) -> u64 {
-        let end = described.end() as u64;
-        match end > self.segment_bytes / 2 {
-            true => ROUNDING_BYTES,
-            false => ROUNDING_BYTES.min(end / 8),
-        }
-    }
-
-    /// Returns a victim. `gone` are all segments that the job removes.
-    fn victim(&self, source: usize, gone: &[bool]) -> Option<Victim<'_>> {
-        let described = self.sealed.get(source)?;
-        let judged = self.judgement.segments.get(source)?;
-        let is_gone = |other: usize| gone.get(other).copied().unwrap_or(false);
-        let markers = self.judgement.markers_without(source, is_gone);
-        Some(Victim { described, judged, markers })
-    }
-}
-
-/// Returns the part of `bytes` that `own` has of `all`.
-fn share_of(bytes: u64, own: u64, all: u64) -> u64 {
-    (u128::from(bytes) * u128::from(own) / u128::from(all.max(1))) as u64
-}
-
-/// Returns the largest number of a record.
-fn newest(described: &Described) -> codec::SeqNo {
-    match described.state {
-        State::Sealed { newest, .. } => newest,
-        State::Open { .. } => codec::SeqNo::MAX,
     }
 }
 

@@ -109,9 +109,11 @@ impl Engine for Store {
 impl Shared {
     /// Seals the segments that accept records, stops the background work, and releases the files.
     pub(crate) fn close(&self) -> Result<()> {
-        let is_writable = self.health.check_writable().is_ok();
+        let is_open = self.health.check_open().is_ok();
         let stopped = self.stop();
-        let sealed = if is_writable { tolerated(self.values.seal_all()) } else { Ok(()) };
+        // A compaction or a checkpoint of another thread ends soon, since the store is closed.
+        let _exchanges = self.values.gates.exchanges.lock();
+        let sealed = if is_open { tolerated(self.values.seal_all()) } else { Ok(()) };
         self.values.close();
         stopped.and(sealed)
     }

@@ -14,26 +14,25 @@ use crate::collect::Entries as _;
 use crate::collect::FooterEntries;
 use crate::segment_table::{Described, State};
 use crate::store::Shared;
-use crate::values::directory::Directory;
+use crate::values::directory::{Directory, SEGMENTS_MAX};
 use crate::values::group::Group;
 
 impl Shared {
     /// Has the directory of a key's group read, soon.
     pub(crate) fn load_directory(self: &Arc<Self>, key: &[u8]) {
         let group = Arc::clone(self.values.group(self.values.hash(key).position()));
-        if group.is_loading.swap(true, SeqCst) {
+        if self.values.gates.is_loading.swap(true, SeqCst) {
             return;
         }
         let shared = Arc::downgrade(self);
-        let of = Arc::clone(&group);
         let task = move |stop: &StopToken| {
             let Some(shared) = shared.upgrade() else { return };
             // Lookups search footers if it fails.
-            let _ = shared.read_directory(&of, stop);
-            of.is_loading.store(false, SeqCst);
+            let _ = shared.read_directory(&group, stop);
+            shared.values.gates.is_loading.store(false, SeqCst);
         };
         if self.group.submit(Class::Collect, "read a directory", task).is_err() {
-            group.is_loading.store(false, SeqCst);
+            self.values.gates.is_loading.store(false, SeqCst);
         }
     }
 
@@ -44,25 +43,17 @@ impl Shared {
         let bases: Vec<Described> = state.sealed.values().copied().filter(is_base).collect();
         drop(state);
         let entries: usize = bases.iter().map(|base| base.entries() as usize).sum();
-        let mut directory = Directory::with_room(entries);
-        let share = self.memory_split().directory_bytes;
-        if directory.bytes() > share {
+        let (bytes, share) = (Directory::bytes_for(entries), self.memory_split().directory_bytes);
+        if bases.len() > SEGMENTS_MAX || bytes > share {
             return Ok(());
         }
-        for base in bases {
-            self.health.check_open()?;
-            if stop.is_stopping() {
-                return Ok(());
-            }
-            let mut footer = FooterEntries::new(&self.values, base);
-            let mut records = Vec::with_capacity(base.entries() as usize);
-            while let Some(entry) = footer.next()? {
-                records.push((entry.hash, entry.offset));
-            }
-            if !directory.add(base.number, records) {
-                return Ok(());
-            }
-        }
+        // The others leave room for it before it takes any.
+        self.values.drop_directories(share - bytes);
+        self.values.accounts.directories.add(bytes);
+        self.fit_cache();
+        let made = self.make_directory(&bases, entries, stop);
+        self.values.accounts.directories.release(bytes);
+        let Some(directory) = made? else { return Ok(()) };
         let mut state = group.state.lock();
         if state.version == version && state.directory.is_none() {
             self.values.accounts.directories.add(directory.bytes());
@@ -70,7 +61,33 @@ impl Shared {
         }
         drop(state);
         self.values.drop_directories(share);
+        self.fit_cache();
         Ok(())
+    }
+
+    /// Returns a directory of these base segments; none if the store is closed.
+    fn make_directory(
+        &self,
+        bases: &[Described],
+        entries: usize,
+        stop: &StopToken,
+    ) -> Result<Option<Directory>> {
+        let mut directory = Directory::with_room(entries);
+        for base in bases {
+            self.health.check_open()?;
+            if stop.is_stopping() {
+                return Ok(None);
+            }
+            let mut footer = FooterEntries::new(&self.values, *base);
+            let mut records = Vec::with_capacity(base.entries() as usize);
+            while let Some(entry) = footer.next()? {
+                records.push((entry.hash, entry.offset));
+            }
+            if !directory.add(base.number, records) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(directory))
     }
 }
 

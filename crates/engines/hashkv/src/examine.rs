@@ -13,8 +13,13 @@
 //! 3. Once all segments are judged, each gets a footer of the records that count, and is sealed. A
 //!    segment without any is removed, once no table names it.
 //!
-//! A retryable failure of step 3, for example of a full device, is ignored. The next opening
-//! examines the remaining segments again.
+//! A retryable failure of step 3, for example of a full device, does not end the opening. The step
+//! is then tried again before each flush of the index, before jobs and before a checkpoint. The
+//! index becomes durable above its present number only afterwards. Otherwise the next opening would
+//! take void records up to the new number for records that count.
+//!
+//! A segment with damage may have void records. It is not changed, and is *open* in the table, so
+//! each opening finds it again and keeps jobs from its group.
 
 use codec::{Corruption, SeqNo};
 use engine::{At, Result};
@@ -35,6 +40,12 @@ pub(crate) struct Records {
     pub(crate) all: Vec<(Entry, Vec<u8>)>,
     /// The first damage.
     pub(crate) damage: Option<Corruption>,
+}
+
+/// The outcome of an opening's examination.
+pub(crate) struct Examined {
+    verdicts: Vec<Verdict>,
+    damaged: Vec<Described>,
 }
 
 /// The outcome of an examination of one segment.
@@ -102,16 +113,23 @@ impl Shared {
         let mut newest = SeqNo::ZERO;
         let (mut verdicts, mut damaged) = (Vec::new(), Vec::new());
         for described in doubtful {
-            let records = read_records(&self.values.volumes, &self.values.geometry, &described)?;
-            newest = records.all.iter().map(|(entry, _)| entry.number).fold(newest, SeqNo::max);
             if let State::Sealed { newest: known, .. } = described.state {
                 newest = newest.max(known);
             }
             // Until its void records are dropped.
             self.values.bar(&described, true);
-            // A damaged segment is left unchanged, and its group is not collected: it may have void
-            // records. A lookup finds its sound records by their places, and returns the damage of
-            // the others.
+            let read = read_records(&self.values.volumes, &self.values.geometry, &described);
+            let records = match read {
+                // Bytes that cannot be read are damage.
+                Err(error) if !error.is_retryable() => {
+                    damaged.push(described);
+                    continue;
+                }
+                read => read?,
+            };
+            newest = records.all.iter().map(|(entry, _)| entry.number).fold(newest, SeqNo::max);
+            // A lookup finds the sound records of a damaged segment by their places, and returns
+            // the damage of the others.
             if records.damage.is_some() {
                 damaged.push(described);
                 continue;
@@ -119,25 +137,14 @@ impl Shared {
             let entries = self.without_void(described.number, &records, persisted)?;
             verdicts.push(Verdict { described, entries });
         }
-        tolerated(self.carry_out(&verdicts, &damaged))?;
+        self.values.set_examined(Examined { verdicts, damaged });
+        tolerated(self.values.finish_examination())?;
         if newest > persisted {
             match self.host.barrier.is_journaled() {
                 true => self.host.barrier.holds(newest),
                 false => self.host.sequence.found(newest),
             }
         }
-        tolerated(self.values.discard_unknown())
-    }
-
-    /// Seals and removes segments, and lets jobs collect their groups.
-    fn carry_out(&self, verdicts: &[Verdict], damaged: &[Described]) -> Result<()> {
-        if verdicts.iter().any(Verdict::is_change) {
-            // The verdicts depend on the state of the index, which may not be durable yet.
-            self.index.make_durable().map_err(of_index)?;
-        }
-        self.values.carry_out(verdicts)?;
-        verdicts.iter().for_each(|verdict| self.values.bar(&verdict.described, false));
-        damaged.iter().for_each(|described| self.values.bar(described, true));
         Ok(())
     }
 
@@ -186,13 +193,46 @@ pub(crate) fn tolerated(done: Result<()>) -> Result<()> {
 }
 
 impl Values {
+    fn set_examined(&self, examined: Examined) {
+        *self.gates.examined.lock() = Some(examined);
+    }
+
+    /// Does what the examination of the opening has found necessary, unless that is done: drops
+    /// void records, and lets jobs collect the groups.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn finish_examination(&self) -> Result<()> {
+        if self.gates.examined.lock().is_none() {
+            return Ok(());
+        }
+        let _flusher = self.gates.flusher.lock();
+        self.finish_examination_locked()
+    }
+
+    /// The same. The caller has the flusher's lock.
+    pub(super) fn finish_examination_locked(&self) -> Result<()> {
+        let mut examined = self.gates.examined.lock();
+        let Some(Examined { verdicts, damaged }) = examined.as_ref() else { return Ok(()) };
+        if verdicts.iter().any(Verdict::is_change) || damaged.iter().any(is_sealed) {
+            // The verdicts depend on the state of the index, which may not be durable yet.
+            self.make_index_durable()?;
+        }
+        self.failures.noted(self.carry_out(verdicts, damaged))?;
+        verdicts.iter().for_each(|verdict| self.bar(&verdict.described, false));
+        damaged.iter().for_each(|described| self.bar(described, true));
+        *examined = None;
+        Ok(())
+    }
+
     /// Seals each segment with the entries that an examination has found, and removes segments
-    /// without any.
-    fn carry_out(&self, verdicts: &[Verdict]) -> Result<()> {
+    /// without any. Damaged segments are open in the table from now on.
+    fn carry_out(&self, verdicts: &[Verdict], damaged: &[Described]) -> Result<()> {
         let (empty, kept): (Vec<_>, Vec<_>) =
             verdicts.iter().partition(|verdict| verdict.entries.is_empty());
         let changed: Vec<_> = kept.into_iter().filter(|verdict| verdict.is_change()).collect();
-        self.unseal(&changed)?;
+        let unsealed = changed.iter().map(|verdict| &verdict.described).chain(damaged);
+        self.unseal(unsealed)?;
         for Verdict { described, entries } in changed {
             let Some(segment) = self.segment(described.number) else { continue };
             let newest = newest(entries);
@@ -213,11 +253,11 @@ impl Values {
         Ok(())
     }
 
-    /// Notes durably that segments have no footer, before theirs are written again. So each footer
-    /// that the table names is whole.
-    fn unseal(&self, changed: &[&Verdict]) -> Result<()> {
+    /// Notes durably that segments have no footer. Those of sound segments are written again then,
+    /// so each footer that the table names is whole.
+    fn unseal<'s>(&self, segments: impl Iterator<Item = &'s Described>) -> Result<()> {
         self.with_table(|table| {
-            for Verdict { described, .. } in changed {
+            for described in segments {
                 if let State::Sealed { records_bytes, .. } = described.state {
                     let state = State::Open { durable_bytes: records_bytes };
                     table.put(Described { state, ..*described });
@@ -227,6 +267,10 @@ impl Values {
         })?;
         self.sync_and_commit()
     }
+}
+
+fn is_sealed(described: &Described) -> bool {
+    matches!(described.state, State::Sealed { .. })
 }
 
 impl Verdict {

@@ -58,6 +58,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod trials;
+mod value_cache;
 mod values;
 mod volumes;
 mod write;
@@ -65,8 +66,17 @@ mod write;
 /// The directory of the index, in that of the store.
 const INDEX_DIR: &str = "index";
 
-/// The kinds of files that a store has next to its superblock, in its directory.
-pub const FORMATS: &[codec::Format] = &[segment_table::FORMAT, volumes::FORMAT];
+/// The kinds of files that a store has next to its superblock, and those of its index.
+pub const FORMATS: &[codec::Format] = &{
+    let mut all = [segment_table::FORMAT; 2 + lsm::FORMATS.len()];
+    all[1] = volumes::FORMAT;
+    let mut index = 0;
+    while index < lsm::FORMATS.len() {
+        all[2 + index] = lsm::FORMATS[index];
+        index += 1;
+    }
+    all
+};
 
 pub use check::{Report, check};
 pub use contract::Store;

@@ -11,7 +11,9 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{At, EachLookup, LookedUp, Lookup, PendingLookup, Progress, ReadRequest, Result};
+use engine::{
+    At, EachLookup, Error, LookedUp, Lookup, PendingLookup, Progress, ReadRequest, Result,
+};
 
 use crate::index_value::{Handle, IndexValue};
 use crate::key_index::of_index;
@@ -30,6 +32,8 @@ struct Pending {
     value: Option<PendingRecord>,
     /// The handle whose record was nowhere before.
     missed: Option<Handle>,
+    /// Whether the value is cached.
+    is_cached: bool,
 }
 
 /// The moment whose value a lookup returns.
@@ -73,7 +77,7 @@ impl Shared {
                 Lookup::Found => match self.resolve(key, into)? {
                     Resolved::Found => return Ok(Lookup::Found),
                     Resolved::Waits(pending) if pending.reads().is_empty() => {
-                        self.note_miss(&mut missed, pending.handle(), moment)?;
+                        self.note_miss(&mut missed, (pending.handle(), None), moment)?;
                         continue;
                     }
                     Resolved::Waits(pending) => (None, Some(pending)),
@@ -84,14 +88,20 @@ impl Shared {
         }
     }
 
-    /// Notes that the record of a handle is nowhere.
+    /// Notes that the record of a handle is nowhere, or that the places which may have it are
+    /// damaged.
     ///
     /// # Errors
     /// A snapshot sees the record, or the index has returned the same handle before: damage.
-    fn note_miss(&self, missed: &mut Option<Handle>, handle: Handle, at: ReadAt) -> Result<()> {
+    fn note_miss(
+        &self,
+        missed: &mut Option<Handle>,
+        (handle, damage): (Handle, Option<Error>),
+        at: ReadAt,
+    ) -> Result<()> {
         let is_again = missed.replace(handle) == Some(handle);
         match is_again || at == ReadAt::Pin {
-            true => Err(self.values.damage_of(handle, missing(handle))),
+            true => Err(damage.unwrap_or_else(|| self.values.damage_of(handle, missing(handle)))),
             false => Ok(()),
         }
     }
@@ -145,7 +155,8 @@ impl Shared {
         moment: ReadAt,
     ) -> Box<dyn PendingLookup> {
         let shared = Arc::clone(self);
-        Box::new(Pending { shared, key: key.to_vec(), moment, index, value, missed: None })
+        let (key, missed, is_cached) = (key.to_vec(), None, true);
+        Box::new(Pending { shared, key, moment, index, value, missed, is_cached })
     }
 
     /// Replaces a value of the index by the key's value, or returns where that is.
@@ -162,13 +173,16 @@ impl Shared {
             into.clear();
             into.extend_from_slice(value);
         };
-        if self.values.try_read(key, handle, &mut take)?.is_some() {
+        if self.values.try_read(key, handle, &mut take)?.is_some()
+            || self.cached.get(key, handle.number, into)
+        {
             return Ok(Resolved::Found);
         }
         self.begin_record(key, handle).map(Resolved::Waits)
     }
 
-    /// Returns the lookup of a record that a snapshot sees and that is not in memory.
+    /// Returns the lookup of a record that a scan at a snapshot sees and that is not in memory. Its
+    /// value is not cached.
     ///
     /// # Errors
     /// Damage.
@@ -181,7 +195,9 @@ impl Shared {
         if pending.reads().is_empty() {
             return Err(self.values.damage_of(handle, missing(handle)));
         }
-        Ok(self.pending(key, None, Some(pending), ReadAt::Pin))
+        let (shared, key, moment) = (Arc::clone(self), key.to_vec(), ReadAt::Pin);
+        let (index, value, missed, is_cached) = (None, Some(pending), None, false);
+        Ok(Box::new(Pending { shared, key, moment, index, value, missed, is_cached }))
     }
 
     /// Begins to read a record that is not in memory.
@@ -214,9 +230,9 @@ impl Shared {
 }
 
 impl Pending {
-    /// Begins again at the index, after the record of `handle` was nowhere.
-    fn restart(&mut self, handle: Handle, into: &mut Vec<u8>) -> Result<Progress> {
-        self.shared.note_miss(&mut self.missed, handle, self.moment)?;
+    /// Begins again at the index, after the record of a handle was nowhere.
+    fn restart(&mut self, missed: (Handle, Option<Error>), into: &mut Vec<u8>) -> Result<Progress> {
+        self.shared.note_miss(&mut self.missed, missed, self.moment)?;
         let at = match self.moment {
             ReadAt::ForUpdate => At::ForUpdate,
             ReadAt::Newest | ReadAt::Pin => At::Newest,
@@ -237,7 +253,7 @@ impl Pending {
         match self.shared.resolve(&self.key, into)? {
             Resolved::Found => Ok(Progress::Found),
             Resolved::Waits(pending) if pending.reads().is_empty() => {
-                self.restart(pending.handle(), into)
+                self.restart((pending.handle(), None), into)
             }
             Resolved::Waits(pending) => {
                 self.value = Some(pending);
@@ -266,18 +282,23 @@ impl PendingLookup for Pending {
         bytes: Result<&[u8]>,
         into: &mut Vec<u8>,
     ) -> Result<Progress> {
-        let Self { shared, key, index, value, .. } = self;
+        let Self { shared, key, index, value, is_cached, .. } = self;
         if let Some(pending) = value {
             shared.health.check_open()?;
             let progress =
                 pending.resume(&shared.values, key, (read, bytes), &shared.source, into)?;
             return match progress {
-                RecordProgress::Value => Ok(Progress::Found),
+                RecordProgress::Value => {
+                    if *is_cached {
+                        shared.cached.add(key, pending.handle().number, into);
+                    }
+                    Ok(Progress::Found)
+                }
                 RecordProgress::Waiting => Ok(Progress::Waiting),
                 RecordProgress::NextRound => Ok(Progress::NextRound),
                 RecordProgress::Gone => {
-                    let handle = pending.handle();
-                    self.restart(handle, into)
+                    let missed = (pending.handle(), pending.take_damage());
+                    self.restart(missed, into)
                 }
             };
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::{MemoryParts, Result};
 use memory_budget::{Account, MemoryBudget, MemoryGain};
-use sync::locks::Mutex;
+use sync::Mutex;
 
 use crate::contract::Store;
 use crate::memory_split::MemorySplit;
@@ -45,7 +45,7 @@ impl MemoryParts for Store {
 
     fn bytes_min(&self) -> u64 {
         let index = self.shared.index.memory().map_or(0, |index| index.needs().least_bytes);
-        Options::MEMORY_BYTES_MIN.max(index.saturating_mul(8).div_ceil(3))
+        Options::MEMORY_BYTES_MIN.max(index.saturating_mul(4))
     }
 
     fn are_within_shares(&self) -> bool {
@@ -62,8 +62,17 @@ impl MemoryParts for Store {
             && shared.values.directory_bytes() <= split.directory_bytes
     }
 
+    /// The gain of the index, and of cached values.
     fn gain(&self) -> MemoryGain {
-        self.shared.index.memory().map_or_else(MemoryGain::default, |index| index.needs().gain)
+        let shared = &self.shared;
+        let limit = shared.host.memory.limit();
+        let of = |limit| shared.value_bytes_of(limit);
+        let larger = of(limit.saturating_add(MemoryGain::reach(limit)));
+        shared.cached.set_ghost_reach(larger.saturating_sub(of(limit)));
+        let values = MemoryGain::of_reads(shared.cached.ghost_hits(), limit);
+        let index = shared.index.memory().map(|index| index.needs().gain).unwrap_or_default();
+        let saved_bytes = values.saved_bytes.saturating_add(index.saved_bytes);
+        MemoryGain { saved_bytes, ..values }
     }
 
     fn check_open(&self) -> Result<()> {
@@ -74,13 +83,28 @@ impl MemoryParts for Store {
         let shared = &self.shared;
         shared.fit_index(0);
         shared.values.drop_directories(shared.memory_split().directory_bytes);
+        shared.fit_cache();
         shared.flush_if_due();
     }
 }
 
 impl Shared {
-    /// Gives the index all memory that other parts do not take, if its budget is more than
-    /// `tolerance` bytes off.
+    /// Returns the bytes of directories and cached values together, of a budget.
+    fn value_bytes_of(&self, limit: u64) -> u64 {
+        let split = MemorySplit::of(limit, &self.options);
+        split.value_bytes(limit, self.values.segment_count())
+    }
+
+    /// Gives cached values the bytes that directories leave, within the memory that all other parts
+    /// leave.
+    pub(crate) fn fit_cache(&self) {
+        let (limit, used) = (self.host.memory.limit(), self.host.memory.used());
+        let others = used.saturating_sub(self.cached.bytes());
+        let share = self.value_bytes_of(limit).saturating_sub(self.values.directory_bytes());
+        self.cached.fit(share.min(limit.saturating_sub(others)));
+    }
+
+    /// Gives the index its part of the memory, if its budget is more than `tolerance` bytes off.
     pub(crate) fn fit_index(&self, tolerance: u64) {
         let _fitting = self.memory.fitting.lock();
         let limit = self.host.memory.limit();

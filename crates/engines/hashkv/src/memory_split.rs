@@ -1,10 +1,11 @@
-//! How a store shares out its memory: write buffers, directories, footers, and the index.
+//! How a store shares out its memory: write buffers, directories, footers, cached values, and the
+//! index.
 //!
-//! A quarter is for write buffers, at most [`Options::buffer_bytes_max`], and a quarter for
-//! directories. An eighth is for the
+//! A quarter is for write buffers, at most [`Options::buffer_bytes_max`]. An eighth is for the
 //! footers of segments that are not sealed, the spare capacity of buffers, the copy of a part that
-//! is being written, and the segment table. All else is the index's, which shares it out to
-//! memtables and its cache.
+//! is being written, and the segment table. Two fifths of the rest are the index's, which shares
+//! them out to memtables and its cache. Three fifths are for directories, which take at most a
+//! quarter of the memory, and for cached values, which take what directories leave.
 
 use crate::options::Options;
 use crate::values::bound::fixed_segments;
@@ -18,8 +19,11 @@ const OTHER_PARTS: u64 = 8;
 /// Part of the memory that the entries of footers may take before segments are sealed early.
 const ENTRY_PARTS: u64 = 16;
 /// Part of the memory that the maps of segments take out of that for footers. All beyond is taken
-/// from the index.
+/// from the rest.
 const MAP_PARTS: u64 = 64;
+/// The parts of the rest that are the index's, of [`REST_PARTS`].
+const INDEX_PARTS: u64 = 2;
+const REST_PARTS: u64 = 5;
 /// Memory for each segment: its entries in the maps of readers and of the segment table.
 const BYTES_PER_SEGMENT: u64 = 256;
 /// Segments that fit the memory, at least.
@@ -50,8 +54,17 @@ impl MemorySplit {
 
     /// Returns the budget of the index in a store with this number of segments.
     pub(crate) fn index_bytes(&self, limit: u64, segments: u64) -> u64 {
+        self.rest(limit, segments) / REST_PARTS * INDEX_PARTS
+    }
+
+    /// Returns the bytes of directories and cached values together.
+    pub(crate) fn value_bytes(&self, limit: u64, segments: u64) -> u64 {
+        self.rest(limit, segments) / REST_PARTS * (REST_PARTS - INDEX_PARTS)
+    }
+
+    fn rest(&self, limit: u64, segments: u64) -> u64 {
         let maps = segments.saturating_mul(BYTES_PER_SEGMENT).saturating_sub(limit / MAP_PARTS);
-        let others = self.buffer_bytes + self.directory_bytes + limit / OTHER_PARTS;
+        let others = self.buffer_bytes + limit / OTHER_PARTS;
         limit.saturating_sub(others).saturating_sub(maps)
     }
 }
@@ -108,10 +121,13 @@ mod tests {
     fn the_shares_are_the_budget() {
         for limit in [0, 4 * MIB, 100 * MIB, 10_000 * MIB] {
             let split = MemorySplit::of(limit, &Options::default());
-            let index = split.index_bytes(limit, 0);
-            assert_eq!(split.buffer_bytes + limit / 4 + limit / 8 + index, limit);
+            let (index, values) = (split.index_bytes(limit, 0), split.value_bytes(limit, 0));
+            let all = split.buffer_bytes + limit / 8 + index + values;
+            assert!(all <= limit && limit - all < REST_PARTS, "{all} of {limit}");
+            assert!(split.directory_bytes <= values && index >= limit / 4 - limit / 1024);
             let many = limit / BYTES_PER_SEGMENT / 2;
-            assert!(split.index_bytes(limit, many) <= index - index.min(limit / 4));
+            let taken = split.index_bytes(limit, many) + split.value_bytes(limit, many);
+            assert!(taken <= index + values - limit / 4);
             assert!(split.flush_bytes <= split.buffer_bytes && split.buffer_bytes <= 256 * MIB);
         }
     }

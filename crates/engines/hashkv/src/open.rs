@@ -4,8 +4,9 @@
 //!    its geometry is committed.
 //! 2. The index is opened, with the value store as its barrier.
 //! 3. Segments that may have records which the index does not have are examined (`examine.rs`).
-//! 4. Places that no segment has are returned to the device.
-//! 5. The host replays its journal above `persisted`. New records go to new segments.
+//! 4. The host replays its journal above `persisted`. New records go to new segments. Before the
+//!    first of them is written, places that no segment has are returned to the device
+//!    ([`Values::reserve_number`]). So an opening after a close writes nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,8 +29,10 @@ use crate::memory_split::{group_bits, segment_bytes};
 use crate::options::Options;
 use crate::segment_table::{All, Edit, Geometry, Range};
 use crate::store::Shared;
+use crate::value_cache::ValueCache;
+use crate::values::Values;
 use crate::values::bound::SEGMENTS;
-use crate::values::{Table, Values};
+use crate::values::table::Table;
 use crate::volumes::{self, Volumes};
 
 /// The group of its background tasks.
@@ -58,9 +61,11 @@ impl Store {
         let values = Arc::new(open_values(&host, &options, &health)?);
         let memory = Shares::of(&host.memory, &options, values.segment_count());
         let index = open_index(&host, index, &values, &memory)?;
+        values.set_index(&index);
         let shared = Arc::new(Shared {
             index,
             values,
+            cached: ValueCache::new(&host.memory),
             options,
             admission: Admission::new(),
             source: Arc::new(DeviceReads(Arc::clone(&host.device))),
@@ -76,6 +81,7 @@ impl Store {
             shared.abandon();
             return Err(error);
         }
+        shared.fit_cache();
         shared.set_pace();
         shared.begin_looks()?;
         Ok(Self { shared })
@@ -136,7 +142,7 @@ fn superblock_of_index() -> String {
 ///
 /// # Errors
 /// The device's.
-fn has_index(device: &dyn Device) -> Result<bool> {
+pub(crate) fn has_index(device: &dyn Device) -> Result<bool> {
     Ok(device.exists(&superblock_of_index())?)
 }
 
@@ -175,6 +181,11 @@ fn open_index(
         ..host.clone()
     };
     let options = lsm::Options { routing: lsm::Routing::One, ..options };
+    let is_new = !has_index(&*host.device)?;
     let index = lsm::Store::open(inner, options).map_err(|error| error.in_dir(INDEX_DIR))?;
+    if is_new {
+        // A store is durable once its opening has returned.
+        host.device.sync_dir("")?;
+    }
     Ok(Arc::new(index))
 }

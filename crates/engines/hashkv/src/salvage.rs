@@ -17,7 +17,8 @@ use crate::INDEX_DIR;
 use crate::examine::read_records;
 use crate::index_value::{Handle, IndexValue};
 use crate::key_hash::KeyHash;
-use crate::open::check_index;
+use crate::key_index::of_index;
+use crate::open::{check_index, has_index};
 use crate::segment::footer::Entry;
 use crate::segment::record::Kind;
 use crate::segment_table::{All, Edit, Geometry, State};
@@ -45,7 +46,7 @@ pub fn salvage(device: &Arc<dyn Device>, take: &mut SalvageSink<'_>) -> Result<S
     }
     salvaged.sound(check_index(&**device, &all), || None)?;
     let mut values = Sound { all, volumes, geometry, moved: HashMap::new() };
-    if !device.exists(INDEX_DIR)? {
+    if is_index_lost(&**device)? {
         return salvage_records(&values, salvaged, take);
     }
     values.note_moved()?;
@@ -63,7 +64,8 @@ pub fn salvage(device: &Arc<dyn Device>, take: &mut SalvageSink<'_>) -> Result<S
                 ControlFlow::Break(())
             }
         }
-    })?;
+    });
+    let found = found.map_err(of_index)?;
     if let Some(failure) = failure {
         return Err(failure);
     }
@@ -74,6 +76,14 @@ pub fn salvage(device: &Arc<dyn Device>, take: &mut SalvageSink<'_>) -> Result<S
     let of_values = lost.lost.into_iter().map(|lost| (lost.damage, lost.keys));
     of_index.chain(of_values).for_each(|(damage, keys)| salvaged.lose(damage, keys));
     Ok(salvaged)
+}
+
+/// Returns whether the index has neither its superblock nor a table.
+fn is_index_lost(device: &dyn Device) -> Result<bool> {
+    if !device.exists(INDEX_DIR)? {
+        return Ok(true);
+    }
+    Ok(!has_index(device)? && device.list(INDEX_DIR)?.is_empty())
 }
 
 /// Passes on the newest sound record of each key, in the order of keys. Takes memory for each key.

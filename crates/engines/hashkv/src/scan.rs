@@ -149,6 +149,7 @@ impl Walk {
                 let mut take = |found: &[u8]| value.extend_from_slice(found);
                 match self.shared.values.try_read(key, handle, &mut take) {
                     Ok(Some(())) => {}
+                    Ok(None) if self.shared.cached.get(key, handle.number, value) => {}
                     Ok(None) => next.handle = Some(handle),
                     Err(error) => next.failure = Some(error),
                 }

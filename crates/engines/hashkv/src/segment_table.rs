@@ -139,13 +139,14 @@ impl Described {
     }
 
     /// Returns whether an edit may replace this by `next`: a segment grows, is sealed, or loses its
-    /// footer, which an opening writes again without void records.
+    /// footer, which an opening writes again without void records. An opening that has to try again
+    /// may also repeat the state of an open segment.
     fn may_become(self, next: Self) -> bool {
         let is_same = Self { state: next.state, ..self } == next;
         is_same
             && match (self.state, next.state) {
                 (State::Open { durable_bytes: now }, State::Open { durable_bytes: then }) => {
-                    now < then
+                    now <= then
                 }
                 (State::Open { durable_bytes }, State::Sealed { records_bytes, .. }) => {
                     durable_bytes <= records_bytes

@@ -212,6 +212,10 @@ impl Shared {
         since: u64,
     ) -> Result<Option<Reservation<'_>>> {
         let is_fixed = self.options.disk_bytes_max.is_some();
+        if !is_fixed && self.values.gates.are_exchanges_held() {
+            // No job frees space until the checkpoint or the compaction ends.
+            return Ok(self.try_space(needs, None));
+        }
         let failure = self.values.failures.pausing(COLLECT);
         let failure = failure.or_else(|| self.admission.collections.failure_after(since));
         if let Some(cause) = failure {
@@ -234,6 +238,10 @@ impl Shared {
         }
         if !is_fixed {
             return Ok(self.try_space(needs, None));
+        }
+        // Another write may have reserved space for some groups, and then found none for others.
+        if let Some(room) = self.try_space(needs, Some(user)) {
+            return Ok(Some(room));
         }
         let space = self.space();
         Err(Error::NoSpace {

@@ -12,9 +12,13 @@ impl Store {
         let shared = &self.shared;
         let index = shared.index.stats();
         let values = &shared.values;
-        let volume_bytes = values.bound.allocated() - HEADER_BYTES;
+        let volume_bytes = values.bound.allocated().saturating_sub(HEADER_BYTES);
         let counts = values.counts();
         let space = shared.space();
+        let of_index = |name: &str| {
+            let found = index.detail.iter().find(|(known, _)| *known == name);
+            found.map_or(0, |(_, figure)| *figure)
+        };
         let detail = vec![
             ("segments", values.segment_count()),
             ("groups", values.groups.len() as u64),
@@ -31,11 +35,16 @@ impl Store {
             ("pending_bytes", space.pending),
             ("held_bytes", space.held),
             ("collections", counts.collections.load(Relaxed)),
+            ("collections_under_way", u64::from(shared.admission.is_collect_queued.load(Relaxed))),
             ("collected_segments", counts.collected.load(Relaxed)),
             ("copied_bytes", counts.copied_bytes.load(Relaxed)),
             ("directory_bytes", values.directory_bytes()),
+            ("cached_value_bytes", shared.cached.bytes()),
+            ("cached_value_hits", shared.cached.hits()),
+            ("cache_ghost_hits", shared.cached.ghost_hits()),
             ("space_stalls", shared.admission.space_writers.stalls()),
             ("collector_wait_nanos", shared.admission.writers.slowed_nanos()),
+            ("compactions_under_way", of_index("compactions_under_way")),
             ("index_bytes", index.disk_bytes),
             ("index_memory_bytes", index.memory_bytes),
         ];
@@ -45,7 +54,8 @@ impl Store {
             memory_bytes: index.memory_bytes
                 + values.accounts.buffers.bytes()
                 + values.entry_bytes()
-                + values.directory_bytes(),
+                + values.directory_bytes()
+                + shared.cached.bytes(),
             disk_bytes: index.disk_bytes + volume_bytes,
             reserved: index.reserved + values.accounts.buffers.reservations(),
             detail,
@@ -60,6 +70,8 @@ impl Store {
                 "copied_bytes",
                 "space_stalls",
                 "collector_wait_nanos",
+                "cached_value_hits",
+                "cache_ghost_hits",
             ],
         }
     }

@@ -11,12 +11,14 @@ use crate::idle::Idle;
 use crate::key_index::KeyIndex;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
+use crate::value_cache::ValueCache;
 use crate::values::Values;
 
 /// The part of a store that lookups, cursors and background work keep alive.
 pub(crate) struct Shared {
     pub(crate) index: Arc<dyn KeyIndex>,
     pub(crate) values: Arc<Values>,
+    pub(crate) cached: ValueCache,
     pub(crate) options: Options,
     pub(crate) admission: Admission,
     pub(crate) health: Arc<Health>,

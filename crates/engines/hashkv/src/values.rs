@@ -17,36 +17,43 @@
 //!   does not find it in the first two, under the group's lock, finds it on the device.
 //!
 //! # Concurrency
-//! Lock order: `exchanges`, `flusher`, `table`, then a group, then `segments`. A writer takes only
-//! the last two. No lock but the first three is held during I/O.
+//! Lock order: `exchanges`, `flusher`, `examined`, `table`, then a group, then `segments`. A writer
+//! takes only the last two. No lock but the first four is held during I/O.
 
 pub(crate) mod bound;
 pub(crate) mod directory;
 pub(crate) mod failures;
 pub(crate) mod flush;
+pub(crate) mod gates;
 pub(crate) mod group;
 pub(crate) mod ledger;
 pub(crate) mod open_segment;
 pub(crate) mod pending_record;
 pub(crate) mod read;
+pub(crate) mod table;
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::collections::HashMap;
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::sync::{Arc, OnceLock, Weak};
 
-use codec::{Corruption, SeqNo};
-use edits::Chain;
+use codec::Corruption;
 use engine::{Barrier, Error, Health, Host, Result};
 use memory_budget::Account;
 use memtable::MemtableMemory;
-use sync::locks::{Mutex, RwLock};
+use sync::{Mutex, RwLock};
 
-use crate::segment_table::{All, Described, Edit, Geometry, Range, State};
+use crate::key_index::{KeyIndex, of_index};
+use crate::segment_table::{Described, Geometry, Range, State};
 use crate::volumes::{HEADER_BYTES, Place, Volumes, file_name};
 use bound::Bound;
 use failures::Failures;
+use gates::Gates;
 use group::Group;
 use ledger::{Moment, Space};
+use table::Table;
 
 /// Segment numbers that are reserved at a time.
 pub(crate) const NUMBERS_AHEAD: u64 = 1 << 20;
@@ -59,19 +66,6 @@ pub(crate) struct Segment {
     pub(crate) place: Place,
     /// The bytes that the bound counts for it.
     disk_bytes: AtomicU64,
-}
-
-/// The chain of edits of the segment table, and the changes that it does not have yet.
-#[derive(Debug)]
-pub(crate) struct Table {
-    pub(crate) chain: Chain<Edit>,
-    pending: Edit,
-    /// All contents, with the pending changes.
-    pub(crate) all: All,
-    /// The numbers of the segments that the chain has, without pending removals.
-    committed: BTreeSet<u64>,
-    /// Numbers below this are reserved, durably. (G2)
-    floor: u64,
 }
 
 /// The value store.
@@ -90,21 +84,15 @@ pub(crate) struct Values {
     counts: Counts,
     pub(crate) accounts: Accounts,
     pub(crate) failures: Failures,
-    /// The host's.
-    barrier: Arc<dyn Barrier>,
+    links: Links,
 }
 
-/// Work that only one thread does at a time.
-#[derive(Debug, Default)]
-pub(crate) struct Gates {
-    /// Held by the thread that writes buffers, or that commits an exchange of a job.
-    pub(crate) flusher: Mutex<()>,
-    /// Held by a job, and by a checkpoint while it copies segments.
-    pub(crate) exchanges: Mutex<()>,
-    /// Whether a checkpoint holds it.
-    pub(crate) has_checkpoint: AtomicBool,
-    /// Removed segments whose room the device still has.
-    unreleased: Mutex<Vec<Arc<Segment>>>,
+/// The parts outside of the value store that it calls.
+struct Links {
+    /// The host's.
+    barrier: Arc<dyn Barrier>,
+    /// The store whose barrier the value store is.
+    index: OnceLock<Weak<dyn KeyIndex>>,
 }
 
 /// Memory of the value store.
@@ -135,79 +123,6 @@ pub(crate) struct Counts {
     pub(crate) collections: AtomicU64,
     pub(crate) collected: AtomicU64,
     pub(crate) copied_bytes: AtomicU64,
-}
-
-impl Table {
-    /// Returns the table that a chain has.
-    pub(crate) fn new(chain: Chain<Edit>, all: All) -> Self {
-        let floor = all.floor;
-        let committed = all.segments.keys().copied().collect();
-        Self { chain, pending: Edit::default(), all, committed, floor }
-    }
-
-    /// Notes a segment for the next commit.
-    pub(crate) fn put(&mut self, segment: Described) {
-        self.pending.put.retain(|pending| pending.number != segment.number);
-        self.pending.put.push(segment);
-        self.all.segments.insert(segment.number, segment);
-    }
-
-    /// Removes a segment with the next commit.
-    pub(crate) fn remove(&mut self, number: u64) {
-        self.pending.put.retain(|pending| pending.number != number);
-        self.all.segments.remove(&number);
-        if self.committed.remove(&number) {
-            self.pending.removed.push(number);
-        }
-    }
-
-    /// Commits an edit that adds segments and removes others. All earlier changes are committed.
-    ///
-    /// # Errors
-    /// The device's. Then nothing has changed.
-    pub(crate) fn exchange(&mut self, added: Vec<Described>, removed: &[Described]) -> Result<()> {
-        // A job needs an index that is durable.
-        let had_index = self.all.has_index;
-        (self.pending.has_index, self.all.has_index) = (!had_index, true);
-        added.iter().for_each(|described| self.put(*described));
-        removed.iter().for_each(|described| self.remove(described.number));
-        let committed = self.commit();
-        if committed.is_err() {
-            self.pending = Edit::default();
-            self.all.has_index = had_index;
-            for described in added {
-                self.all.segments.remove(&described.number);
-            }
-            self.committed.extend(removed.iter().map(|described| described.number));
-            self.all
-                .segments
-                .extend(removed.iter().map(|described| (described.number, *described)));
-        }
-        committed
-    }
-
-    /// Commits the geometry and the groups of a new store.
-    ///
-    /// # Errors
-    /// The device's.
-    pub(crate) fn begin(&mut self, geometry: Geometry, ranges: Vec<Range>) -> Result<()> {
-        self.pending.geometry = Some(geometry);
-        self.pending.ranges = Some(ranges.clone());
-        self.all = All { geometry: Some(geometry), ranges, ..All::default() };
-        self.commit()
-    }
-
-    /// Commits the changes, durably. The caller has synced the volumes.
-    fn commit(&mut self) -> Result<()> {
-        if edits::Edit::is_empty(&self.pending) {
-            return Ok(());
-        }
-        self.chain.commit(&self.pending, SeqNo::ZERO, || self.all.as_edit())?;
-        let committed = std::mem::take(&mut self.pending);
-        self.committed.extend(committed.put.iter().map(|segment| segment.number));
-        self.floor = self.all.floor;
-        Ok(())
-    }
 }
 
 impl Values {
@@ -252,8 +167,22 @@ impl Values {
                 hand: AtomicU64::new(0),
             },
             failures: Failures::new(health, &host.environment),
-            barrier: Arc::clone(&host.barrier),
+            links: Links { barrier: Arc::clone(&host.barrier), index: OnceLock::new() },
         }
+    }
+
+    /// Notes the index, which was opened after this.
+    pub(crate) fn set_index(&self, index: &Arc<dyn KeyIndex>) {
+        let _ = self.links.index.set(Arc::downgrade(index));
+    }
+
+    /// Makes the state of the index durable that its opening has found.
+    ///
+    /// # Errors
+    /// The device's; [`Error::Closed`].
+    pub(crate) fn make_index_durable(&self) -> Result<()> {
+        let index = self.links.index.get().and_then(Weak::upgrade).ok_or(Error::Closed)?;
+        index.make_durable().map(|_| ()).map_err(of_index)
     }
 
     /// Returns the group of a position.
@@ -393,16 +322,23 @@ impl Values {
         space
     }
 
-    /// Returns the group with the most garbage, if that has at least `bytes` bytes.
-    pub(crate) fn dirtiest(&self, moment: &Moment, bytes: u64) -> Option<Arc<Group>> {
-        let garbage = |group: &&Arc<Group>| {
+    /// Returns the group with the most garbage beyond its part of `target`, of those with at least
+    /// `bytes` bytes of garbage. All groups have `live` live bytes.
+    pub(crate) fn dirtiest(
+        &self,
+        moment: &Moment,
+        bytes: u64,
+        (target, live): (u64, u64),
+    ) -> Option<Arc<Group>> {
+        let found = self.groups.iter().filter_map(|group| {
             let state = group.state.lock();
             let space = state.ledger.space(moment);
-            if state.is_barred { 0 } else { space.garbage + space.found }
-        };
-        let found = self.groups.iter().map(|group| (garbage(&group), group));
-        let (most, group) = found.max_by_key(|(garbage, _)| *garbage)?;
-        (most >= bytes).then(|| Arc::clone(group))
+            let garbage = space.garbage + space.found;
+            let beyond = garbage.saturating_sub(share_of(target, space.live, live));
+            let is_wanted = !state.is_barred && garbage >= bytes.max(1);
+            is_wanted.then_some(((beyond, garbage), group))
+        });
+        found.max_by_key(|(most, _)| *most).map(|(_, group)| Arc::clone(group))
     }
 
     /// Drops directories of groups that were not used lately, until all directories together have
@@ -421,16 +357,6 @@ impl Values {
                 state.directory = None;
             }
         }
-    }
-
-    /// Returns the room of all places that no segment has to the device: a crash may have left
-    /// bytes there.
-    ///
-    /// # Errors
-    /// The device's.
-    pub(crate) fn discard_unknown(&self) -> Result<()> {
-        self.make_durable()?;
-        self.failures.noted(self.volumes.discard_unknown())
     }
 
     /// Makes the segment table that an opening has found durable. The segments that it names are
@@ -457,11 +383,13 @@ impl Values {
     /// # Errors
     /// [`Error::Closed`].
     pub(crate) fn is_reserved(&self, number: u64) -> Result<bool> {
-        self.with_table(|table| Ok(number < table.floor))
+        let has_discarded = self.gates.has_discarded.load(Acquire);
+        self.with_table(|table| Ok(number < table.floor && has_discarded))
     }
 
-    /// Reserves more segment numbers, durably, if `number` is not reserved. The caller has the
-    /// flusher's lock. (G2)
+    /// Reserves more segment numbers, durably, if `number` is not reserved. The first time since
+    /// the opening, returns the room of all places that no segment of the table has to the device:
+    /// a crash may have left bytes there. The caller has the flusher's lock. (G2)
     ///
     /// # Errors
     /// The device's; [`Error::Closed`].
@@ -475,7 +403,22 @@ impl Values {
             let floor = number.saturating_add(NUMBERS_AHEAD);
             (table.pending.floor, table.all.floor) = (Some(floor), floor);
             table.commit()
-        })
+        })?;
+        self.discard_unknown()
+    }
+
+    /// Returns the room of all places that no segment of the table has to the device, once. No
+    /// segment was written since the opening, and the table has no pending changes.
+    fn discard_unknown(&self) -> Result<()> {
+        if self.gates.has_discarded.load(Acquire) {
+            return Ok(());
+        }
+        let places = |table: &mut Table| {
+            Ok(table.all.segments.values().map(|segment| segment.place).collect::<Vec<_>>())
+        };
+        self.volumes.discard_all_but(&self.with_table(places)?)?;
+        self.gates.has_discarded.store(true, Release);
+        Ok(())
     }
 
     /// Ends all changes, and closes the files: the store is closed.
@@ -484,6 +427,11 @@ impl Values {
         *self.table.lock() = None;
         self.volumes.close();
     }
+}
+
+/// Returns the part of `bytes` that `own` has of `all`.
+pub(crate) fn share_of(bytes: u64, own: u64, all: u64) -> u64 {
+    (u128::from(bytes) * u128::from(own) / u128::from(all.max(1))) as u64
 }
 
 /// Returns the number of the group that has a position.

@@ -9,6 +9,8 @@
 //!   So a place is never written by two segments.
 //! - V2. [`Volumes::sync`] makes durable all writes before it, and the names of new volumes.
 
+pub(crate) mod overlapped;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use codec::{Corruption, Format};
 use device::{Buffer, Device, File, Mode, OnDemandFile, SyncKind};
 use engine::{Error, Result};
-use sync::locks::Mutex;
+use sync::Mutex;
 
 use crate::segment::record::BLOCK_BYTES;
 
@@ -94,18 +96,6 @@ impl Volume {
         None
     }
 
-    /// Returns all runs of free places.
-    fn free_runs(&self) -> Vec<Range<usize>> {
-        let mut runs: Vec<Range<usize>> = Vec::new();
-        for (at, _) in self.taken.iter().enumerate().filter(|(_, is_taken)| !**is_taken) {
-            match runs.last_mut() {
-                Some(run) if run.end == at => run.end = at + 1,
-                _ => runs.push(at..at + 1),
-            }
-        }
-        runs
-    }
-
     fn places(&mut self, place: Place) -> &mut [bool] {
         let (first, count) = (place.first as usize, place.count as usize);
         self.taken.get_mut(first..first + count).unwrap_or_default()
@@ -170,13 +160,16 @@ impl Volumes {
         (place, is_new)
     }
 
-    /// Returns the room of a place to the device, and then the place to later segments.
+    /// Returns the room of a place to the device, and then the place to later segments. A volume
+    /// that is not made has no room: its file, if there is one, is older than the store's opening.
     ///
     /// # Errors
     /// The device's; the place stays taken.
     pub(crate) fn release(&self, place: Place) -> Result<()> {
-        let file = self.file(place.volume)?;
-        file.punch(self.offset(place), u64::from(place.count) * self.place_bytes)?;
+        if self.is_made(place.volume) {
+            let file = self.file(place.volume)?;
+            file.punch(self.offset(place), u64::from(place.count) * self.place_bytes)?;
+        }
         if let Some(volume) = self.volumes.lock().get_mut(&place.volume) {
             volume.is_dirty = true;
             volume.places(place).fill(false);
@@ -212,6 +205,11 @@ impl Volumes {
         Ok(())
     }
 
+    /// Returns whether a volume has its header.
+    fn is_made(&self, number: u32) -> bool {
+        self.volumes.lock().get(&number).is_some_and(|volume| volume.is_made)
+    }
+
     fn note_dirty(&self, number: u32) {
         if let Some(volume) = self.volumes.lock().get_mut(&number) {
             volume.is_dirty = true;
@@ -232,32 +230,38 @@ impl Volumes {
         Ok(bytes)
     }
 
-    /// Returns the room of all places that no segment has to the device, and removes volumes
-    /// without a segment. The segment table is durable.
+    /// Returns the room of all places but `named` to the device, and removes the files of volumes
+    /// that the opening has not found in the segment table. The table is durable, and no other
+    /// place was written since the opening.
     ///
     /// # Errors
     /// The device's.
-    pub(crate) fn discard_unknown(&self) -> Result<()> {
-        for entry in self.device.list("")? {
-            let number = file_number(&entry.name);
-            if number.is_some_and(|number| !self.volumes.lock().contains_key(&number)) {
-                self.device.remove(&entry.name)?;
-            }
+    pub(crate) fn discard_all_but(&self, named: &[Place]) -> Result<()> {
+        let mut runs: BTreeMap<u32, Vec<Range<u64>>> = BTreeMap::new();
+        for place in named {
+            let begin = self.offset(*place);
+            let end = begin + u64::from(place.count) * self.place_bytes;
+            runs.entry(place.volume).or_default().push(begin..end);
         }
-        let free = |(number, volume): (&u32, &Volume)| {
-            (*number, Arc::clone(&volume.file), volume.free_runs(), volume.taken.len())
-        };
-        let volumes: Vec<_> = self.volumes.lock().iter().map(free).collect();
-        for (number, file, runs, places) in volumes {
+        for entry in self.device.list("")? {
+            let Some(number) = file_number(&entry.name) else { continue };
+            // The volume may have lost all its segments since the opening.
+            if !self.is_made(number) {
+                self.device.remove(&entry.name)?;
+                continue;
+            }
+            let mut runs = runs.remove(&number).unwrap_or_default();
+            runs.sort_unstable_by_key(|run| run.start);
+            let file = self.file(number)?;
             let len = file.len()?;
-            let end_of = |place: usize| len.min(HEADER_BYTES + place as u64 * self.place_bytes);
-            let runs = runs.iter().map(|run| (end_of(run.start), end_of(run.end)));
-            // A longer segment may have been here.
-            for (begin, end) in runs.chain([(end_of(places), len)]) {
-                if begin < end {
-                    file.punch(begin, end - begin)?;
+            let mut free_from = HEADER_BYTES;
+            // A longer segment than all of these may have been here.
+            for Range { start, end } in runs.iter().chain([&(len..len)]) {
+                if free_from < *start.min(&len) {
+                    file.punch(free_from, *start.min(&len) - free_from)?;
                     self.note_dirty(number);
                 }
+                free_from = *end;
             }
         }
         Ok(())
@@ -293,8 +297,7 @@ impl Volumes {
 
     /// Returns the file of a volume, which has a header then, and notes that it has to be synced.
     fn file_to_write(&self, number: u32) -> Result<Arc<OnDemandFile>> {
-        let is_made = self.volumes.lock().get(&number).is_some_and(|volume| volume.is_made);
-        if !is_made {
+        if !self.is_made(number) {
             return self.write_header(number);
         }
         if let Some(volume) = self.volumes.lock().get_mut(&number) {

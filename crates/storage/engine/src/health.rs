@@ -30,6 +30,11 @@ impl Health {
         self.failure.get().map_or(Ok(()), |failure| Err(failure.clone()))
     }
 
+    /// Returns whether a write to the files of the store has failed, also once it is closed.
+    pub fn has_failed(&self) -> bool {
+        self.failure.get().is_some()
+    }
+
     /// Stops all later writes (law L5). Later calls return the first cause.
     pub fn fail(&self, error: &Error) {
         let _ = self.failure.set(error.poisoning());

@@ -8,15 +8,24 @@ use crate::superblock;
 
 /// Refuses the store in the root of `device` if the header of one of its files, of a kind in
 /// `formats` or a superblock, is one that a newer release wrote. Reads the first bytes of each
-/// file, and changes nothing. A file that cannot be read is skipped.
+/// file, also of those in directories, and changes nothing. A file that cannot be read is skipped.
 ///
 /// # Errors
 /// [`crate::Error::NewerVersion`]; the device's, if it cannot list the files, or if reading one
 /// fails temporarily ([`device::Error::is_retryable`]).
 pub fn refuse_newer(device: &dyn Device, formats: &[Format]) -> Result<()> {
-    for entry in device.list("")?.into_iter().filter(|entry| !entry.is_dir) {
+    refuse_newer_in(device, "", formats)
+}
+
+fn refuse_newer_in(device: &dyn Device, dir: &str, formats: &[Format]) -> Result<()> {
+    for entry in device.list(dir)? {
+        let name = device::join(dir, &entry.name);
+        if entry.is_dir {
+            refuse_newer_in(device, &name, formats)?;
+            continue;
+        }
         let mut header = [0; FileHeader::LEN];
-        let opened = device.open(&entry.name, Mode::Read);
+        let opened = device.open(&name, Mode::Read);
         match opened.and_then(|file| file.read_at(0, &mut header)) {
             Ok(()) => {}
             Err(error) if error.is_retryable() => return Err(error.into()),
@@ -24,7 +33,7 @@ pub fn refuse_newer(device: &dyn Device, formats: &[Format]) -> Result<()> {
             Err(_) => continue,
         }
         for format in formats.iter().chain([&superblock::FORMAT]) {
-            format.refuse_newer(&header, &entry.name)?;
+            format.refuse_newer(&header, &name)?;
         }
     }
     Ok(())

@@ -33,6 +33,14 @@ pub struct LostKeys {
     pub to: Option<Vec<u8>>,
 }
 
+impl LostKeys {
+    /// Returns the keys from the least of both to the greatest.
+    fn with(self, other: Self) -> Self {
+        let to = self.to.zip(other.to).map(|(one, another)| one.max(another));
+        Self { from: self.from.min(other.from), to }
+    }
+}
+
 impl fmt::Display for LostKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "keys from \"{}\"", self.from.escape_ascii())?;
@@ -67,13 +75,21 @@ pub struct Salvaged {
 }
 
 impl Salvaged {
-    /// Notes a piece that cannot be read, and the keys that it may have had.
+    /// Notes a piece that cannot be read, and the keys that it may have had. If the last piece has
+    /// the same damage, it gets these keys too. So does the last one of a full list: no key that is
+    /// lost is without a name.
     pub fn lose(&mut self, damage: Corruption, keys: Option<LostKeys>) {
-        if self.lost.len() < LOST_MAX {
+        let is_full = self.lost.len() >= LOST_MAX;
+        let last = self.lost.last_mut().filter(|last| is_full || last.damage == damage);
+        let Some(last) = last else {
             self.lost.push(Lost { damage, keys });
-        } else {
-            self.further_lost += 1;
-        }
+            return;
+        };
+        self.further_lost += u64::from(last.damage != damage);
+        last.keys = match (last.keys.take(), keys) {
+            (Some(known), Some(more)) => Some(known.with(more)),
+            _ => None,
+        };
     }
 
     /// Returns the value that was to be read, unless it is damaged, which is noted.

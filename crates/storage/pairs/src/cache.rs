@@ -167,7 +167,7 @@ impl Pairs {
     }
 
     /// From now on it may take `bytes` bytes.
-    pub(crate) fn set_capacity(&self, bytes: u64) {
+    pub fn set_capacity(&self, bytes: u64) {
         let before = self.capacity.swap(bytes, Relaxed);
         if bytes < before {
             let capacity = bytes as usize / self.shards.len();

@@ -33,7 +33,7 @@ impl Bench {
         let (environment, clock) = Environment::simulated(seed);
         let options = Options {
             environment,
-            memory_bytes: 64 * MIB,
+            memory_bytes: 128 * MIB,
             sync_interval: None,
             expiry_sweep_interval: None,
             background_threads: 3,

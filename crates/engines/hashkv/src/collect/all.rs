@@ -1,9 +1,10 @@
 //! Collection as far as possible: on demand, and of an idle store.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use engine::Result;
-use sync::locks::MutexGuard;
+use sync::MutexGuard;
 
 use crate::store::Shared;
 use crate::values::ledger::Space;
@@ -40,8 +41,9 @@ impl Shared {
         gate: MutexGuard<'_, ()>,
         is_wanted: &dyn Fn(&Space) -> bool,
     ) -> Result<()> {
+        let held = self.values.gates.hold_exchanges(gate);
         let collected = self.collect_groups(is_wanted);
-        drop(gate);
+        drop(held);
         self.set_pace();
         // A writer may wait for space, or for a job that has found the gate taken.
         self.group.note_progress();
@@ -56,7 +58,11 @@ impl Shared {
             return Ok(());
         }
         let stop = self.group.token();
+        // A writer may need the garbage that the last job has left.
+        self.admission.is_futile.store(false, Relaxed);
         for group in &self.values.groups {
+            // Writers that wait for space look again after each group.
+            self.group.note_progress();
             for _ in 0..JOBS_MAX {
                 let moment = self.moment();
                 let state = group.state.lock();

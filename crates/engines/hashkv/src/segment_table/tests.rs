@@ -87,8 +87,7 @@ fn an_edit_that_does_not_fit_is_damage() {
     let fewer = State::Sealed { records_bytes: 8192, entries: 199, newest, is_base: false };
     let bad = [
         Edit { removed: vec![9], ..Edit::default() },
-        // Twice, open with other bytes, sealed twice, elsewhere, shorter, and above the floor.
-        put(segment(7, 0)),
+        // Open with other bytes, sealed twice, elsewhere, shorter, and above the floor.
         put(segment(8, 1)),
         put(sealed(8, 1)),
         put(Described { state: fewer, ..sealed(8, 1) }),
@@ -107,7 +106,7 @@ fn an_edit_that_does_not_fit_is_damage() {
     let longer = Described { state, ..segment(7, 0) };
     let state = State::Open { durable_bytes: 8192 };
     let without_footer = Described { state, ..sealed(8, 1) };
-    for good in [sealed(7, 0), longer, without_footer] {
+    for good in [segment(7, 0), sealed(7, 0), longer, without_footer] {
         assert!(after([first_edit(), put(good)]).is_ok(), "{good:?}");
     }
 }

@@ -224,6 +224,77 @@ fn the_end_of_a_newer_snapshot_frees_space() {
     bench.end_sound();
 }
 
+/// Without a fixed bound a store grows while a snapshot holds records, and becomes small again.
+#[test]
+fn a_store_that_grew_for_a_snapshot_becomes_small_again() {
+    let bench = open(small());
+    let write = |round: u8| {
+        for number in 0..1200 {
+            bench.put(&key(number), &[round; 700]);
+            bench.crank.run_all();
+        }
+    };
+    write(0);
+    write(1);
+    let before = bench.detail("volume_bytes");
+    let view = bench.view();
+    (2..6).for_each(write);
+    let most = bench.detail("volume_bytes");
+    assert!(most > before + 1200 * 700 / 2, "{most}, and {before} before");
+    drop(view);
+    (6..12).for_each(write);
+    let after = bench.detail("volume_bytes");
+    assert!(after <= before * 11 / 10, "{after}, and {before} before the snapshot");
+    bench.end_sound();
+}
+
+/// A snapshot that holds nothing says nothing about the records that an older one holds.
+#[test]
+fn records_stay_held_while_other_snapshots_end() {
+    let bench = open(small());
+    let write = |round: u8| (0..300).for_each(|number| _ = bench.put(&key(number), &[round; 700]));
+    write(0);
+    let _oldest = bench.view();
+    write(1);
+    let newer = bench.view();
+    bench.end_segments();
+    bench.crank.run_all();
+    bench.store.shared.collect_all().expect("memory takes it");
+    let held = bench.detail("held_bytes");
+    assert!(held >= 300 * 700, "{held}");
+    drop(newer);
+    assert_eq!(bench.detail("held_bytes"), held);
+    bench.end_sound();
+}
+
+/// A checkpoint keeps jobs away. A store without a fixed bound grows meanwhile.
+#[test]
+fn a_checkpoint_stops_no_writer_of_a_store_without_a_fixed_bound() {
+    let bench = open(Options { reserve_percent: 0, ..small() });
+    let write = |round: u8| {
+        for number in 0..1200 {
+            bench.put(&key(number), &[round; 700]);
+            bench.crank.run_all();
+        }
+    };
+    write(0);
+    bench.store.flush().expect("memory takes it");
+    let rounds = std::cell::Cell::new(1);
+    let go_on = || {
+        if rounds.get() < 4 {
+            write(rounds.replace(rounds.get() + 1));
+        }
+        Ok(())
+    };
+    bench.store.checkpoint(device::memory(), &go_on).expect("memory takes it");
+    assert_eq!(rounds.get(), 4);
+    bench.crank.run_all();
+    write(9);
+    let (taken, limit) = (bench.detail("volume_bytes"), bench.detail("limit_bytes"));
+    assert!(taken <= limit, "{taken} of {limit}");
+    bench.end_sound();
+}
+
 /// A write that was admitted and never comes returns its space.
 #[test]
 fn dropped_reservations_return_their_space() {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use device::{Device, Faults, Mode, SimulatedDisk};
+use device::{
+    Device, Failure, Fault, FaultDevice, Faults, Lasting, Mode, OperationKind, SimulatedDisk,
+};
 use engine::{Barrier, Engine, Error, SeqNo};
 
 use super::stores::{Bench, key};
@@ -73,6 +75,67 @@ fn records_that_the_index_has_stay() {
         assert_eq!(bench.get(&key(number)), (number < 4).then(|| vec![1; 400]), "key {number}");
     }
     bench.end_sound();
+}
+
+/// Returns the device of a store in which a void record of write 2 has superseded that of write 1.
+/// Another one is of write 3.
+fn with_void_records() -> Arc<dyn Device> {
+    let bench = Bench::new();
+    bench.put(&key(1), &[1; 400]);
+    bench.store.flush().expect("memory takes it");
+    bench.put(&key(1), &[2; 400]);
+    bench.put(&key(2), &[3; 400]);
+    bench.store.shared.values.reach(SeqNo::new(3)).expect("memory takes it");
+    bench.0.end()
+}
+
+/// Writes and flushes, so that the index is durable above the numbers of void records. Then opens
+/// again, and has jobs collect all garbage. The pair of write 1 is there.
+fn must_keep_the_first_write(bench: Bench) {
+    assert_eq!(bench.get(&key(1)), Some(vec![1; 400]));
+    for number in 10..20 {
+        bench.put(&key(number), &[4; 400]);
+    }
+    bench.store.flush().expect("memory takes it");
+    assert!(bench.store.persisted() > SeqNo::new(3));
+    let bench = bench.reopen();
+    for number in 10..20 {
+        bench.put(&key(number), &[5; 400]);
+    }
+    bench.end_segments();
+    bench.crank.run_all();
+    bench.store.shared.collect_all().expect("memory takes it");
+    assert_eq!(bench.get(&key(1)), Some(vec![1; 400]));
+    assert_eq!(bench.get(&key(2)), None);
+}
+
+#[test]
+fn records_stay_void_if_the_opening_cannot_drop_them() {
+    let mut failed = 0;
+    for nth in 1..8 {
+        let faults = FaultDevice::new(with_void_records());
+        let (kind, failure) = (Some(OperationKind::Write), Failure::NoSpace);
+        faults.fail(Fault { kind, nth, failure, lasting: Lasting::Once });
+        let open = || Bench::on(Arc::clone(&faults) as Arc<dyn Device>);
+        let opened = open();
+        failed += faults.failed();
+        faults.heal();
+        // A superblock that was not written may have been.
+        must_keep_the_first_write(opened.or_else(|_| open()).expect("the device has room"));
+    }
+    assert!(failed >= 2, "{failed}");
+}
+
+/// A segment with damage keeps its void records. It is examined by each opening.
+#[test]
+fn records_of_a_damaged_segment_stay_void() {
+    let device = with_void_records();
+    let file = device.open("volume-0", Mode::Write).expect("it is there");
+    let mut bytes = vec![0; file.len().expect("has one") as usize];
+    file.read_at(0, &mut bytes).expect("memory reads");
+    let at = bytes.windows(400).position(|value| value == [3; 400]).expect("the value of write 3");
+    file.write_at(at as u64 + 7, &[9]).expect("memory takes it");
+    must_keep_the_first_write(Bench::on(device).expect("opens with damage"));
 }
 
 /// An opening that finds everything sealed writes no segment and no table.

@@ -124,8 +124,7 @@ fn files(device: &dyn Device, dir: &str, into: &mut BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// After a close an opening finds nothing to examine. It makes the segment table durable, and
-/// changes no other file.
+/// After a close an opening finds nothing to examine, and changes no file.
 #[test]
 fn an_opening_after_a_close_examines_nothing() {
     let bench = loaded();
@@ -147,6 +146,6 @@ fn an_opening_after_a_close_examines_nothing() {
     let after = of(&*device);
     let changed = after.iter().filter(|(name, bytes)| before.get(*name) != Some(bytes));
     let changed: Vec<&str> = changed.map(|(name, _)| name.as_str()).collect();
-    assert_eq!(changed, ["superblock"]);
+    assert!(changed.is_empty(), "{changed:?}");
     assert!(before.keys().eq(after.keys()));
 }

@@ -83,7 +83,7 @@ fn a_value_is_one_read() {
     let before = reads();
     assert_eq!(bench.get(b"absent"), None);
     assert_eq!(reads(), before);
-    // Many keys, one read each.
+    // Many keys, one read each. Values of 300 bytes are cached now, and longer ones are not.
     let keys: Vec<&[u8]> = pairs.iter().map(|(key, _)| key.as_slice()).collect();
     let mut found = 0;
     let take = &mut |number: usize, value: Option<&[u8]>| {
@@ -91,7 +91,7 @@ fn a_value_is_one_read() {
         found += 1;
     };
     bench.store.multi_get(&keys, take).expect("memory reads");
-    assert_eq!((found, reads() - before), (60, 40));
+    assert_eq!((found, reads() - before), (60, 20));
 }
 
 /// A walk that must not wait stays where it is, and a step that may reads the same pair.

@@ -22,26 +22,45 @@ pub(crate) const SEGMENTS_MAX: usize = 1 << SLOT_BITS;
 /// Entries of a table without any.
 const ENTRIES_MIN: usize = 16;
 
+/// The segment of a number in entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slot {
+    Free,
+    Live {
+        segment: u64,
+        entries: u32,
+    },
+    /// It was removed, and its entries are still there.
+    Gone,
+}
+
 /// The places of the records of one group's base segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Directory {
-    /// The numbers of segments, by the number that entries have.
-    slots: Vec<Option<u64>>,
+    /// By the number that entries have.
+    slots: Vec<Slot>,
     /// A power of two of them; zero is no entry.
     words: Vec<u64>,
+    /// Words that are not zero, and those of them whose segments were removed. A table with more
+    /// than half of the latter is made again: the group is locked meanwhile.
     entries: usize,
+    gone: usize,
 }
 
 impl Directory {
     /// Returns a directory without entries, with room for some.
     pub(crate) fn with_room(entries: usize) -> Self {
-        let words = entries.saturating_mul(8).div_ceil(7).max(ENTRIES_MIN).next_power_of_two();
-        Self { slots: Vec::new(), words: vec![0; words], entries: 0 }
+        Self { words: vec![0; words_for(entries)], ..Self::default() }
+    }
+
+    /// Returns the bytes of a directory with this number of entries, without those for segments.
+    pub(crate) fn bytes_for(entries: usize) -> u64 {
+        (words_for(entries) * size_of::<u64>()) as u64
     }
 
     /// Returns its bytes of memory.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.words.len() * size_of::<u64>() + self.slots.len() * size_of::<Option<u64>>()) as u64
+        (self.words.len() * size_of::<u64>() + self.slots.len() * size_of::<Slot>()) as u64
     }
 
     /// Adds the records of a segment, by their hashes and offsets. Returns whether there was room
@@ -52,33 +71,52 @@ impl Directory {
         segment: u64,
         records: impl IntoIterator<Item = (KeyHash, u32)>,
     ) -> bool {
-        let free = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
+        if self.free_slot() >= SEGMENTS_MAX {
+            self.rebuild(self.words.len());
+        }
+        let free = self.free_slot();
         if free >= SEGMENTS_MAX {
             return false;
         }
-        match self.slots.get_mut(free) {
-            Some(slot) => *slot = Some(segment),
-            None => self.slots.push(Some(segment)),
-        }
+        self.set_slot(free, Slot::Live { segment, entries: 0 });
+        let mut entries = 0;
         for (hash, offset) in records {
             if (self.entries + 1) * 8 > self.words.len() * 7 {
-                self.rebuild(self.words.len() * 2);
+                self.rebuild(words_for(2 * (self.entries - self.gone + 1)));
             }
             let word = fingerprint(hash) << (SLOT_BITS + OFFSET_BITS);
             self.put(word | (free as u64) << OFFSET_BITS | u64::from(offset));
+            entries += 1;
         }
+        self.set_slot(free, Slot::Live { segment, entries });
         true
+    }
+
+    fn free_slot(&self) -> usize {
+        let free = self.slots.iter().position(|slot| *slot == Slot::Free);
+        free.unwrap_or(self.slots.len())
+    }
+
+    fn set_slot(&mut self, at: usize, slot: Slot) {
+        match self.slots.get_mut(at) {
+            Some(there) => *there = slot,
+            None => self.slots.push(slot),
+        }
     }
 
     /// Removes the records of segments.
     pub(crate) fn remove(&mut self, segments: &[u64]) {
         for slot in &mut self.slots {
-            if slot.is_some_and(|segment| segments.contains(&segment)) {
-                *slot = None;
+            if let Slot::Live { segment, entries } = *slot
+                && segments.contains(&segment)
+            {
+                *slot = Slot::Gone;
+                self.gone += entries as usize;
             }
         }
-        let live = self.words.iter().filter(|word| self.is_live(**word)).count();
-        self.rebuild(Self::with_room(live).words.len());
+        if self.gone * 2 > self.entries {
+            self.rebuild(words_for(self.entries - self.gone));
+        }
     }
 
     /// Returns the places that a record with this hash may have: segments and offsets.
@@ -88,7 +126,7 @@ impl Directory {
         let mut at = self.first(wanted);
         while let Some(word) = self.words.get(at).copied().filter(|word| *word != 0) {
             if word >> (SLOT_BITS + OFFSET_BITS) == wanted
-                && let Some(Some(segment)) = self.slots.get(slot_of(word))
+                && let Some(Slot::Live { segment, .. }) = self.slots.get(slot_of(word))
             {
                 found.push((*segment, (word & ((1 << OFFSET_BITS) - 1)) as u32));
             }
@@ -99,17 +137,20 @@ impl Directory {
 
     /// Returns whether a word is an entry of a segment that is there.
     fn is_live(&self, word: u64) -> bool {
-        word != 0 && self.slots.get(slot_of(word)).is_some_and(Option::is_some)
+        word != 0 && matches!(self.slots.get(slot_of(word)), Some(Slot::Live { .. }))
     }
 
+    /// Makes a table of this number of words, without the entries of removed segments.
     fn rebuild(&mut self, words: usize) {
         let before = std::mem::replace(&mut self.words, vec![0; words]);
-        self.entries = 0;
+        (self.entries, self.gone) = (0, 0);
         for word in before {
             if self.is_live(word) {
                 self.put(word);
             }
         }
+        let gone = self.slots.iter_mut().filter(|slot| **slot == Slot::Gone);
+        gone.for_each(|slot| *slot = Slot::Free);
     }
 
     /// Returns where the search for a fingerprint begins.
@@ -127,6 +168,11 @@ impl Directory {
             self.entries += 1;
         }
     }
+}
+
+/// Returns the number of words of a table with this number of entries.
+fn words_for(entries: usize) -> usize {
+    entries.saturating_mul(8).div_ceil(7).max(ENTRIES_MIN).next_power_of_two()
 }
 
 /// Returns bits of a hash that its group does not imply.
@@ -169,6 +215,31 @@ mod tests {
         assert!(directory.add(2000, [(hash(7), (1 << OFFSET_BITS) - 1)]));
         assert!(directory.find(hash(7)).contains(&(2000, (1 << OFFSET_BITS) - 1)));
         assert!(has(&directory, 7));
+    }
+
+    /// A few removed segments leave their entries, which name no segment. No other segment gets
+    /// their slots while the entries are there.
+    #[test]
+    fn a_few_removed_segments_do_not_make_the_table_again() {
+        let mut directory = Directory::with_room(2000);
+        let add = |directory: &mut Directory, segment: u64| {
+            let records = (0..100).map(|at| (hash(segment * 100 + at), at as u32));
+            assert!(directory.add(segment, records));
+        };
+        (0..10).for_each(|segment| add(&mut directory, segment));
+        directory.remove(&[2, 3]);
+        assert_eq!((directory.entries, directory.gone), (1000, 200));
+        add(&mut directory, 20);
+        for number in 0..1000 {
+            let expected = if (200..400).contains(&number) { None } else { Some(number / 100) };
+            let found = directory.find(hash(number));
+            let own = found.iter().find(|(_, offset)| u64::from(*offset) == number % 100);
+            assert_eq!(own.map(|(segment, _)| *segment), expected, "{number}");
+        }
+        directory.remove(&[0, 1, 4, 5]);
+        assert_eq!((directory.entries, directory.gone), (500, 0));
+        (30..40).for_each(|segment| add(&mut directory, segment));
+        assert!(directory.slots.len() <= 15, "{:?}", directory.slots);
     }
 
     #[test]

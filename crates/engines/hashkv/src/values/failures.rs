@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::{BackgroundErrors, Error, Health, Result};
 use environment::Environment;
-use sync::locks::Mutex;
+use sync::Mutex;
 
 use crate::key_index::of_index;
 

@@ -21,12 +21,20 @@ use super::open_segment::{Frozen, OpenSegment};
 use super::{Segment, Values};
 use crate::segment::footer;
 use crate::segment_table::{Described, State};
+use crate::volumes::overlapped::Part;
 
 /// A part that is to be written, and the group of its segment.
 struct Cut {
     group: Arc<Group>,
     segment: Arc<Segment>,
     frozen: Frozen,
+}
+
+impl Cut {
+    fn part(&self) -> Part<'_> {
+        let (place, offset) = (self.segment.place, self.frozen.begin as u64);
+        Part { place, offset, bytes: &self.frozen.bytes }
+    }
 }
 
 impl Values {
@@ -90,16 +98,20 @@ impl Values {
     /// that it has reached.
     fn write_parts(&self, cuts: &[Cut], number: SeqNo) -> Result<SeqNo> {
         let newest = cuts.iter().map(|cut| cut.frozen.newest).max().unwrap_or(SeqNo::ZERO);
-        let reached = self.barrier.reach(number.max(newest))?;
+        let reached = self.links.barrier.reach(number.max(newest))?;
         if let Some(largest) = cuts.iter().map(|cut| cut.segment.number).max() {
             self.reserve_number(largest)?;
         }
-        for cut in cuts {
-            self.volumes.write(cut.segment.place, cut.frozen.begin as u64, &cut.frozen.bytes)?;
+        let parts: Vec<Part<'_>> = cuts.iter().map(Cut::part).collect();
+        // Each is copied. The shares of the memory have room for copies of two segments.
+        let bytes_max = 2 * self.geometry.segment_bytes as usize;
+        self.volumes.write_parts(&parts, bytes_max, &mut |index| {
+            let Some(cut) = cuts.get(index) else { return Ok(()) };
             self.note_end(&cut.segment, cut.frozen.begin + cut.frozen.bytes.len())?;
             self.counts.flushed_bytes.fetch_add(cut.frozen.bytes.len() as u64, Relaxed);
             self.note_written(cut);
-        }
+            Ok(())
+        })?;
         Ok(reached)
     }
 
@@ -153,14 +165,25 @@ impl Values {
     /// The device's.
     pub(crate) fn seal_all(&self) -> Result<()> {
         let _flusher = self.gates.flusher.lock();
+        if self.failures.health.has_failed() {
+            return Ok(());
+        }
         for group in &self.groups {
             let mut state = group.state.lock();
             let open = state.open.take();
             state.full.extend(open);
+            let is_cut = |full: &&OpenSegment| full.frozen().is_some();
+            let cut = state.full.iter().filter(is_cut).map(|full| full.segment.number);
+            let cut: Vec<u64> = cut.collect();
             state.full.iter_mut().for_each(OpenSegment::drop_unwritten);
             state.full.retain(|full| !full.entries().is_empty());
             drop(state);
             self.seal_full(group)?;
+            // A part whose write has failed may have left bytes behind the footer.
+            let sealed = group.state.lock().sealed.clone();
+            for sealed in cut.iter().filter_map(|number| sealed.get(number)) {
+                self.volumes.trim(sealed.place, sealed.end())?;
+            }
         }
         self.sync_and_commit()
     }
@@ -209,7 +232,8 @@ fn cut_parts(groups: &[Arc<Group>], cut: impl Fn(&mut OpenSegment)) -> Vec<Cut> 
 impl Barrier for Values {
     fn reach(&self, number: SeqNo) -> Result<SeqNo> {
         let _flusher = self.gates.flusher.lock();
-        let reached = self.flush_locked(&self.groups, number);
+        let examined = self.finish_examination_locked();
+        let reached = examined.and_then(|()| self.flush_locked(&self.groups, number));
         let reached = reached.and_then(|reached| self.sync_and_commit().map(|()| reached));
         let reached = self.failures.noted(reached);
         let reached = reached.inspect_err(|error| self.failures.note_barrier(error))?;
@@ -218,10 +242,10 @@ impl Barrier for Values {
     }
 
     fn is_journaled(&self) -> bool {
-        self.barrier.is_journaled()
+        self.links.barrier.is_journaled()
     }
 
     fn holds(&self, newest: SeqNo) {
-        self.barrier.holds(newest);
+        self.links.barrier.holds(newest);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use engine::Reservation;
-use sync::locks::Mutex;
+use sync::Mutex;
 
 use super::bound::{User, charge, segments_for};
 use super::directory::Directory;
@@ -27,8 +27,6 @@ pub(crate) struct Group {
     pub(crate) state: Mutex<GroupState>,
     /// Whether a moved record of the group was read lately.
     pub(crate) is_used: AtomicBool,
-    /// Whether a task reads the group's directory.
-    pub(crate) is_loading: AtomicBool,
 }
 
 /// The segments of a group.
@@ -66,8 +64,8 @@ pub(crate) struct Reserved {
 
 impl Group {
     pub(crate) fn new(range: Range) -> Arc<Self> {
-        let (state, is_used, is_loading) = Default::default();
-        Arc::new(Self { range, state, is_used, is_loading })
+        let (state, is_used) = Default::default();
+        Arc::new(Self { range, state, is_used })
     }
 
     /// Returns the positions of its records.

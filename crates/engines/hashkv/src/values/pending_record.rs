@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use codec::Corruption;
 use device::File;
-use engine::{Error, ReadRequest, ReadSource, Result};
+use engine::{Error, ReadRequest, ReadSource, Result, as_damage};
 
 use super::Values;
 use super::group::GroupState;
@@ -33,6 +33,8 @@ pub(crate) struct PendingRecord {
     version: u64,
     /// Other places that may have the record.
     places: Vec<Handle>,
+    /// Damage of such a place, which may have been the record's.
+    damage: Option<Box<Error>>,
     step: Step,
     reads: Vec<ReadRequest>,
 }
@@ -79,9 +81,9 @@ impl Values {
         source: &Arc<dyn ReadSource>,
     ) -> Result<PendingRecord> {
         let hash = self.hash(key);
-        let (places, reads) = Default::default();
-        let mut pending =
-            PendingRecord { handle, hash, version: 0, places, step: Step::Missing, reads };
+        let (places, damage, reads) = Default::default();
+        let (version, step) = (0, Step::Missing);
+        let mut pending = PendingRecord { handle, hash, version, places, damage, step, reads };
         match self.segment(handle.segment) {
             Some(_) => pending.places.push(handle),
             None => pending.search(self),
@@ -105,6 +107,11 @@ impl PendingRecord {
     /// Returns the handle of the index.
     pub(crate) fn handle(&self) -> Handle {
         self.handle
+    }
+
+    /// Takes the damage of a place that may have had the record.
+    pub(crate) fn take_damage(&mut self) -> Option<Error> {
+        self.damage.take().map(|damage| *damage)
     }
 
     /// Continues with the bytes of one read of this round.
@@ -138,7 +145,9 @@ impl PendingRecord {
                 match bytes.and_then(|bytes| page.look(values, bytes, wanted)) {
                     Ok(found) => self.places.extend(found),
                     // A job has removed the segment, and its place has other bytes.
-                    Err(error) if values.segment(page.base.number).is_some() => return Err(error),
+                    Err(error) if values.segment(page.base.number).is_some() => {
+                        return Err(as_damage(error));
+                    }
                     Err(_) => page.end = page.first,
                 }
                 page.is_read = true;
@@ -167,10 +176,11 @@ impl PendingRecord {
             error,
             Error::Corruption(_) | Error::Device(device::Error::UnexpectedEnd { .. })
         );
-        match says_nothing && *handle != self.handle {
-            true => Ok(()),
-            false => Err(error),
+        if !says_nothing || *handle == self.handle {
+            return Err(as_damage(error));
         }
+        self.damage.get_or_insert_with(|| Box::new(error));
+        Ok(())
     }
 
     /// Finds the next step, and its reads.

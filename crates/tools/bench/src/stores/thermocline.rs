@@ -86,9 +86,10 @@ impl Catalog for Ours {
     }
 }
 
-/// Figures of engines that are above zero while a compaction is under way.
-const UNDER_WAY: [&str; 4] = [
+/// Figures of engines that are above zero while a compaction or a collection is under way.
+const UNDER_WAY: [&str; 5] = [
     "compactions_under_way",
+    "collections_under_way",
     "compaction_round_bytes",
     "cold_compaction_round_bytes",
     "chunk_compaction_round_bytes",

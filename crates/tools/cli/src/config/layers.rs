@@ -128,7 +128,10 @@ impl Effective {
             io: values::io(self.text("io"))?,
             journal_bytes: values::bytes(self.text("journal-max"))?,
             background_threads: values::background_threads(self.text("background-threads"))?,
-            engines: values::compression(self.text("compression"))?,
+            engines: values::engine_settings(
+                self.text("engine-settings"),
+                values::compression(self.text("compression"))?,
+            )?,
             ..thermocline::Options::default()
         })
     }

@@ -92,6 +92,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         check: |text| values::compression(text).map(drop),
     },
     Setting {
+        key: "engine-settings",
+        default: "none",
+        placeholder: "SETTINGS",
+        help: "Settings of engines (docs/settings.md), with colons between them, and semicolons \
+               between engines: hashkv:disk-bytes-max=10gb:reserve-percent=50;f2:chunk-bytes=128",
+        scope: Scope::Store,
+        check: |text| values::engine_settings(text, Default::default()).map(drop),
+    },
+    Setting {
         key: "io",
         default: "direct",
         placeholder: "KIND",

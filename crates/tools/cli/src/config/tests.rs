@@ -124,6 +124,38 @@ fn each_level_has_its_compression() {
 }
 
 #[test]
+fn engines_have_settings() {
+    use thermocline::EngineKind::{F2, HashKv, Lsm};
+    let of = |text: &str| {
+        let flags = vec![("engine-settings", text.to_owned()), ("compression", "zstd".to_owned())];
+        Effective::gather(None, variables(&[]), &flags)?.database().map(|it| it.engines)
+    };
+    let zstd = Lsm.settings().with("compression", "zstd").unwrap();
+    assert_eq!(of("none"), Ok(zstd.into()));
+    let hashkv = HashKv.settings().with("disk_bytes_max", "10737418240").unwrap();
+    let hashkv = hashkv.with("reserve_percent", "50").unwrap();
+    let f2 = F2.settings().with("single_log", "on").unwrap();
+    let lsm = zstd.with("block_bytes", "8192").unwrap();
+    let all = thermocline::EngineSettings::from(hashkv).with(f2).with(lsm);
+    let text = "hashkv:disk-bytes-max=10gb:reserve-percent=50;f2:single-log;lsm:block-bytes=8kb";
+    for driver in [HashKv, F2, Lsm].map(|engine| engine.driver()) {
+        assert_eq!(of(text).unwrap().of(driver), all.of(driver));
+    }
+    for text in [
+        "",
+        "hashkv",
+        "rocksdb:block-bytes=4096",
+        "hashkv:reserve-percent=401",
+        "hashkv:disk-bytes-max=much",
+        "hashkv:chunk-bytes=128",
+        "f2:chunk-bytes=128;",
+    ] {
+        let error = of(text).unwrap_err();
+        assert!(!error.is_empty(), "{text:?}");
+    }
+}
+
+#[test]
 fn memory_may_be_a_share_of_what_the_process_may_use() {
     const MIB: u64 = 1 << 20;
     let memory = |text: &str, allowed: u64| super::values::memory_of(text, Some(allowed));
@@ -145,7 +177,7 @@ fn refused_values() {
         ("memory", &["%", "0%", "101%", "-5%", "1.5%", "half", "50 %"]),
         ("sync-interval", &["", "1", "0s", "1d", "soon", "99999999999999999h"]),
         ("durability", &["", "none", "Synced"]),
-        ("engine", &["rocksdb", "hashkv", "nova"]),
+        ("engine", &["rocksdb", "sqlite", "nova"]),
         ("io", &["mmap"]),
         ("compression", &["", "gzip", "LZ4", "lz4,", "none,none,none,none,none,none,none,lz4"]),
         ("port", &["-1", "65536", "redis"]),

@@ -138,6 +138,37 @@ pub(super) fn compression(text: &str) -> Result<EngineSettings, String> {
     Ok(all)
 }
 
+/// Returns `all` with the settings of engines that a text has: `none`, or for each engine its name
+/// and its settings, as in `hashkv:disk-bytes-max=10gb:reserve-percent=50;f2:chunk-bytes=128`.
+pub(super) fn engine_settings(
+    text: &str,
+    mut all: EngineSettings,
+) -> Result<EngineSettings, String> {
+    if text == "none" {
+        return Ok(all);
+    }
+    for part in text.split(';') {
+        let mut words = part.split(':');
+        let engine = engine(words.next().unwrap_or_default())?;
+        let mut settings = all.of(engine.driver());
+        let before = settings;
+        for word in words {
+            let (name, value) = word.split_once('=').unwrap_or((word, "on"));
+            let set = settings.set(name, value);
+            // Sizes may have a unit.
+            let size = bytes(value).ok().filter(|_| set.is_err());
+            let set = size.map_or(set, |bytes| settings.set(name, &bytes.to_string()));
+            set.map_err(|error| format!("{word:?}: {error}"))?;
+        }
+        if settings == before {
+            return Err(format!("{part:?} is no engine with settings, like f2:chunk-bytes=128"));
+        }
+        all = all.with(settings);
+    }
+    all.check().map_err(|error| error.to_string())?;
+    Ok(all)
+}
+
 /// How files are read and written.
 pub(super) fn io(text: &str) -> Result<Io, String> {
     match text {

@@ -200,7 +200,7 @@ fn a_run_that_is_impossible_is_a_wrong_command_line() {
 fn engines_that_do_not_exist_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("db");
-    for engine in ["hashkv", "nova"] {
+    for engine in ["sqlite", "nova"] {
         let said = on("put", &db, &["k", "v", "--engine", engine]);
         assert_eq!(said.code, 2, "{said:?}");
         assert!(said.err.contains(&format!("there is no engine \"{engine}\"")), "{said:?}");

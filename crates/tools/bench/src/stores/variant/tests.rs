@@ -66,7 +66,7 @@ fn other_names_are_refused() {
     let names = [
         "",
         "f3",
-        "hashkv",
+        "sqlite",
         "f2:",
         "f2:single",
         "f2:read-cache-bytes",

@@ -1,0 +1,151 @@
+//! Cached values: what they spare, and that none is shown in the place of another.
+
+use std::sync::Arc;
+
+use device::{Device, FaultDevice, OperationKind};
+use engine::{Direction, Engine, KeyRange};
+use environment::Seed;
+use rand::RngExt;
+
+use super::stores::{Bench, key, scan};
+
+const KEYS: u64 = 200;
+
+/// Returns a bench with values on the device, and its device.
+fn on_device() -> (Bench, Arc<FaultDevice>) {
+    let faults = FaultDevice::new(device::memory());
+    let bench = Bench::on(Arc::clone(&faults) as Arc<dyn Device>).expect("an empty device opens");
+    for number in 0..KEYS {
+        bench.put(&key(number), &[number as u8; 500]);
+        bench.crank.run_all();
+    }
+    bench.store.flush().expect("memory takes it");
+    bench.crank.run_all();
+    (bench, faults)
+}
+
+fn reads(faults: &FaultDevice) -> u64 {
+    faults.count(Some(OperationKind::Read))
+}
+
+/// Reads all keys, so that the index has its blocks in memory. The cache is empty afterwards.
+fn warm_index(bench: &Bench) {
+    let pairs = scan(&bench.view(), KeyRange::all(), Direction::Forward);
+    assert_eq!(pairs.len() as u64, KEYS);
+    (0..KEYS).for_each(|number| assert!(bench.get(&key(number)).is_some()));
+    bench.store.shared.cached.fit(0);
+    bench.store.shared.fit_cache();
+}
+
+#[test]
+fn the_second_get_of_a_value_reads_nothing() {
+    let (bench, faults) = on_device();
+    warm_index(&bench);
+    for expected in [KEYS, 0] {
+        let before = reads(&faults);
+        for number in 0..KEYS {
+            assert_eq!(bench.get(&key(number)), Some(vec![number as u8; 500]));
+        }
+        assert_eq!(reads(&faults) - before, expected);
+    }
+    assert_eq!(bench.detail("cached_value_hits"), KEYS);
+    assert!(bench.detail("cached_value_bytes") > KEYS * 500);
+    // A scan uses the cache, too.
+    let before = reads(&faults);
+    let pairs = scan(&bench.view(), KeyRange::all(), Direction::Forward);
+    assert_eq!((pairs.len() as u64, reads(&faults)), (KEYS, before));
+    bench.end_sound();
+}
+
+#[test]
+fn a_scan_adds_nothing() {
+    let (bench, faults) = on_device();
+    warm_index(&bench);
+    for _ in 0..2 {
+        let before = reads(&faults);
+        scan(&bench.view(), KeyRange::all(), Direction::Backward);
+        assert_eq!(reads(&faults) - before, KEYS);
+    }
+    assert_eq!(bench.detail("cached_value_hits"), 0);
+}
+
+/// A value is cached by the number of its write, so a job that moves the record leaves it.
+#[test]
+fn a_moved_value_is_still_cached() {
+    let (bench, faults) = on_device();
+    for number in (0..KEYS).filter(|number| !number.is_multiple_of(4)) {
+        bench.put(&key(number), &[1; 500]);
+    }
+    bench.end_segments();
+    bench.crank.run_all();
+    warm_index(&bench);
+    (0..KEYS).step_by(4).for_each(|number| assert!(bench.get(&key(number)).is_some()));
+    let copied = bench.detail("copied_bytes");
+    bench.collect_all();
+    assert!(bench.detail("copied_bytes") > copied, "the job has moved no record");
+    let before = reads(&faults);
+    for number in (0..KEYS).step_by(4) {
+        assert_eq!(bench.get(&key(number)), Some(vec![number as u8; 500]));
+    }
+    assert_eq!(reads(&faults), before);
+    bench.end_sound();
+}
+
+/// Puts, deletes, gets, gets at views, flushes and jobs in any order.
+#[test]
+fn no_value_is_shown_in_the_place_of_another() {
+    for seed in 0..20 {
+        let (bench, _) = on_device();
+        let mut random = Seed::from(seed).stream("value cache");
+        let mut expected: Vec<Option<Vec<u8>>> =
+            (0..KEYS).map(|number| Some(vec![number as u8; 500])).collect();
+        let mut seen = (bench.view(), expected.clone());
+        for step in 0..800_u64 {
+            let number = random.random_range(0..KEYS);
+            let (at, key) = (number as usize, key(number));
+            match random.random_range(0..20) {
+                0..4 => {
+                    let value = vec![step as u8; random.random_range(0..1000)];
+                    bench.put(&key, &value);
+                    expected[at] = Some(value);
+                }
+                4 => {
+                    bench.delete(&key);
+                    expected[at] = None;
+                }
+                5..8 => {
+                    let mut value = Vec::new();
+                    let found = seen.0.get(&key, &mut value).expect("memory reads");
+                    assert_eq!(found.then_some(value), seen.1[at], "seed {seed}, step {step}");
+                }
+                8 => _ = bench.crank.run_one(),
+                9 if step.is_multiple_of(5) => bench.end_segments(),
+                10 if step.is_multiple_of(5) => {
+                    drop(seen);
+                    seen = (bench.view(), expected.clone());
+                    bench.collect_once().expect("memory takes it");
+                }
+                _ => assert_eq!(bench.get(&key), expected[at], "seed {seed}, step {step}"),
+            }
+        }
+        assert!(bench.detail("cached_value_hits") > 50);
+    }
+}
+
+/// Cached values leave room for directories, and follow the budget.
+#[test]
+fn cached_values_keep_to_their_share() {
+    let (bench, _) = on_device();
+    let shared = &bench.store.shared;
+    let share =
+        |limit: u64| shared.memory_split().value_bytes(limit, shared.values.segment_count());
+    warm_index(&bench);
+    (0..KEYS).for_each(|number| assert!(bench.get(&key(number)).is_some()));
+    let limit = shared.host.memory.limit();
+    let bytes = bench.detail("cached_value_bytes") + bench.detail("directory_bytes");
+    assert!(bytes <= share(limit), "{bytes} of {}", share(limit));
+    shared.values.accounts.directories.add(share(limit) - (64 << 10));
+    shared.fit_cache();
+    assert!(shared.cached.bytes() <= 128 << 10, "{}", shared.cached.bytes());
+    shared.values.accounts.directories.release(share(limit) - (64 << 10));
+}
