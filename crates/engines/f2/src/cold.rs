@@ -125,7 +125,7 @@ impl Cold {
             bytes: None,
             payload: (payload, address),
         });
-        self.log.fetch(wanted.collect(), stop, &mut |(payload, address), stored| {
+        self.log.read_records(wanted.collect(), stop, &mut |(payload, address), stored| {
             with(payload, address, stored)
         })
     }

@@ -79,7 +79,7 @@ pub(crate) use geometry::{BLOCK_BYTES, Geometry};
 pub(crate) use inspect::{Met, inspect};
 use length_guess::LengthGuess;
 pub(crate) use miss_reach::ReachHits;
-pub(crate) use read::{Fetched, RecordRead};
+pub(crate) use read::{ReadOutcome, RecordRead};
 use read_only::ReadOnly;
 pub(crate) use read_records::{CopiedFrom, RecordCopy, RecordReads, Wanted};
 pub(crate) use scan::{FRAMES as SCAN_PAGES, Scan, Stretch, stretches};

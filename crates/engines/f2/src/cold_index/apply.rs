@@ -1,7 +1,7 @@
 //! Changes of the index, many in one call.
 //!
 //! 1. The directory doubles until it has room for the new entries.
-//! 2. The changes are grouped by chunk, and the present version of each chunk is fetched.
+//! 2. The changes are grouped by chunk, and the present version of each chunk is read.
 //! 3. The result of the changes is appended to the chunk log, protected, and installed by a
 //!    compare-and-swap of the directory's word from the version that was read. A thread that loses
 //!    marks its record invalid and starts over with the version that won [N2]. A chunk that the

@@ -2,7 +2,7 @@
 //! then the log begins behind them.
 //!
 //! 1. The directory is searched for words that lead below the new beginning, a slice of the log at
-//!    a time, and their chunks are fetched in the order of their addresses.
+//!    a time, and their chunks are read in the order of their addresses.
 //! 2. Each is appended as the directory's present level has it: of a chunk that a doubling has
 //!    split in two, two are made [N2]. One without entries is forgotten instead: all its older
 //!    versions are below the beginning too [N4].

@@ -2,8 +2,8 @@
 //!
 //! 1. Items are sorted by their positions, so the items of one chunk are neighbours: a *group*.
 //! 2. Groups whose chunk was never written are done immediately; the chunks of the others are
-//!    fetched from the log.
-//! 3. Groups whose chunk was changed meanwhile, or split by a doubling, are grouped and fetched
+//!    read from the log.
+//! 3. Groups whose chunk was changed meanwhile, or split by a doubling, are grouped and read
 //!    again.
 
 use std::ops::Range;
@@ -133,7 +133,7 @@ impl ColdIndex {
                     again.push(group.first..group.end);
                 }
             }
-            let is_whole = self.log.fetch(wanted, stop, &mut |group: Group, stored| {
+            let is_whole = self.log.read_records(wanted, stop, &mut |group: Group, stored| {
                 let outcome = match stored {
                     Some(stored) => {
                         let prefix = group.name.first();

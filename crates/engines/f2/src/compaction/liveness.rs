@@ -2,7 +2,7 @@
 //! their key in the log.
 //!
 //! 1. The chain of each is followed through memory, protected.
-//! 2. If a chain continues on disk, its records there are fetched, those of many chains together,
+//! 2. If a chain continues on disk, its records there are read, those of many chains together,
 //!    until each chain has reached a record of the key, or the record that is checked.
 
 use engine::Result;
@@ -116,7 +116,7 @@ impl Shared {
         liveness_at(next, *at)
     }
 
-    /// Fetches the next record of each chain, and returns the chains that continue.
+    /// Reads the next record of each chain, and returns the chains that continue.
     fn step_on_disk(
         &self,
         records: &mut [CheckedRecord<'_>],
@@ -129,7 +129,7 @@ impl Shared {
             payload: *number,
         });
         let mut go_on = Vec::new();
-        self.log.fetch(wanted.collect(), stop, &mut |number, newer| {
+        self.log.read_records(wanted.collect(), stop, &mut |number, newer| {
             let CheckedRecord { at, stored, lives, .. } = &mut records[number];
             let newer = newer.ok_or_else(|| lost_above(*at))?;
             let is_other = newer.key != stored.key;

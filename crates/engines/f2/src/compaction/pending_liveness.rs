@@ -94,7 +94,7 @@ impl Shared {
             bytes: None,
             payload: *number,
         });
-        self.log.fetch(wanted.collect(), stop, &mut |number, stored| {
+        self.log.read_records(wanted.collect(), stop, &mut |number, stored| {
             let PendingRecord { at, searched, .. } = pending.records[number as usize];
             let stored = stored.ok_or_else(|| lost_above(at))?;
             if self.copy_newest(stored.key, stored.value, at, searched)? {
@@ -122,7 +122,7 @@ impl Shared {
             payload: *number,
         });
         let mut go_on = Vec::new();
-        self.log.fetch(wanted.collect(), stop, &mut |number, newer| {
+        self.log.read_records(wanted.collect(), stop, &mut |number, newer| {
             let record = pending.records[number as usize];
             let newer = newer.ok_or_else(|| lost_above(record.at))?;
             if newer.key == pending.key(&record) {

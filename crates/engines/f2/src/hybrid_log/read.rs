@@ -27,7 +27,7 @@ pub(crate) struct RecordRead {
 }
 
 /// The result of a read.
-pub(crate) enum Fetched<'a> {
+pub(crate) enum ReadOutcome<'a> {
     Record(Stored<'a>),
     /// The record is longer than was guessed; read again.
     Longer,
@@ -121,10 +121,10 @@ impl RecordRead {
     ///
     /// # Errors
     /// The failure of the read; damage with its place.
-    pub(crate) fn check<'a>(&mut self, fetched: Result<&'a [u8]>) -> Result<Fetched<'a>> {
-        let fetched = fetched.map_err(|error| self.segment.read_error(self.first(), error))?;
+    pub(crate) fn check<'a>(&mut self, bytes: Result<&'a [u8]>) -> Result<ReadOutcome<'a>> {
+        let bytes = bytes.map_err(|error| self.segment.read_error(self.first(), error))?;
         let skipped = (self.address.get() - self.first().get()) as usize;
-        let record = fetched.get(skipped..).unwrap_or_default();
+        let record = bytes.get(skipped..).unwrap_or_default();
         let damaged = |damage| self.segment.damage(self.address, damage);
         let claimed = Stored::claimed_bytes(record, self.room).map_err(damaged)?;
         if let Some(guess) = self.guess.take() {
@@ -132,12 +132,12 @@ impl RecordRead {
         }
         if claimed > record.len() {
             self.bytes = claimed;
-            return Ok(Fetched::Longer);
+            return Ok(ReadOutcome::Longer);
         }
         let stored = Stored::decode(record, self.segment.salt(), self.address).map_err(damaged)?;
         if stored.header.is_filler() || stored.header.is_invalid() {
             return Err(damaged(Damage("a chain leads to a place without a valid record")).into());
         }
-        Ok(Fetched::Record(stored))
+        Ok(ReadOutcome::Record(stored))
     }
 }

@@ -13,7 +13,7 @@ use memory_budget::MemoryBudget;
 use reads::{Batch, RangeBytes, RangeRead, RangeReader, ReadPool};
 use workers::StopToken;
 
-use super::{Fetched, HybridLog, Place, RecordRead};
+use super::{ReadOutcome, HybridLog, Place, RecordRead};
 use crate::address::LogAddress;
 use crate::record::{Header, Read, Shape, Stored};
 
@@ -44,7 +44,7 @@ impl RecordReads {
     }
 }
 
-/// A record to fetch.
+/// A record to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<P> {
     pub(crate) address: LogAddress,
@@ -141,8 +141,8 @@ impl<P: Copy> RangeReader<(RecordRead, P)> for Records<'_, P> {
     ) -> Result<Option<RangeRead<(RecordRead, P)>>> {
         // The record may be longer than was guessed, and still be in the span.
         match read.check(bytes.map(|bytes| bytes.and_more))? {
-            Fetched::Record(stored) => (self.with)(payload, Some(&stored)).map(|()| None),
-            Fetched::Longer => Ok((!self.is_stopping()).then(|| range_of(read, payload))),
+            ReadOutcome::Record(stored) => (self.with)(payload, Some(&stored)).map(|()| None),
+            ReadOutcome::Longer => Ok((!self.is_stopping()).then(|| range_of(read, payload))),
         }
     }
 }
@@ -168,7 +168,7 @@ impl HybridLog {
     ///
     /// # Errors
     /// Damage with its place; the storage's; `with`'s.
-    pub(crate) fn fetch<P: Copy>(
+    pub(crate) fn read_records<P: Copy>(
         &self,
         mut wanted: Vec<Wanted<P>>,
         stop: &StopToken,
@@ -214,7 +214,7 @@ impl HybridLog {
         mut with: impl FnMut(&Stored<'_>) -> T,
     ) -> Result<Option<T>> {
         let mut result = None;
-        self.fetch(vec![wanted.into()], &StopToken::default(), &mut |(), stored| {
+        self.read_records(vec![wanted.into()], &StopToken::default(), &mut |(), stored| {
             result = stored.map(&mut with);
             Ok(())
         })?;

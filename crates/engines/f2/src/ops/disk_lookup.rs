@@ -44,7 +44,7 @@ use engine::Result;
 use crate::address::LogAddress;
 use crate::cold::{Cold, Gone};
 use crate::cold_index::Lookup;
-use crate::hybrid_log::{Fetched, Place, RecordRead};
+use crate::hybrid_log::{ReadOutcome, Place, RecordRead};
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
 use crate::planted::{Planted, is_planted};
@@ -198,12 +198,12 @@ impl DiskLookup {
         &mut self,
         shared: &Shared,
         key: &[u8],
-        fetched: Result<&[u8]>,
+        bytes: Result<&[u8]>,
         into: &mut Vec<u8>,
     ) -> Result<Progress> {
         let read = self.read.as_mut().expect("a lookup is resumed with its read");
         let address = read.address();
-        let Fetched::Record(stored) = read.check(fetched)? else { return Ok(Progress::Read) };
+        let ReadOutcome::Record(stored) = read.check(bytes)? else { return Ok(Progress::Read) };
         self.count_digests(shared);
         let progress = match self.at {
             At::HotRecord | At::ColdRecord if stored.key == key => {

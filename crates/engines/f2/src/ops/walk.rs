@@ -218,7 +218,7 @@ impl Shared {
             }
             let round = std::mem::take(&mut wanted).into_iter();
             let round = round.map(Wanted::from);
-            self.log.fetch(round.collect(), &stop, &mut |(), stored| {
+            self.log.read_records(round.collect(), &stop, &mut |(), stored| {
                 let has_room = is_one || !versions.is_overfull();
                 if let Some(stored) = stored.filter(|_| has_room) {
                     // Keys of one chain are in no other.

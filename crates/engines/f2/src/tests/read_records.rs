@@ -66,7 +66,8 @@ fn records_of(bench: &Bench) -> Vec<Known> {
     known
 }
 
-fn fetch(bench: &Bench, known: &[Known], wanted: &[usize]) -> u64 {
+/// Reads the wanted records in one call, checks each of them, and returns the number of reads.
+fn read_all(bench: &Bench, known: &[Known], wanted: &[usize]) -> u64 {
     let log = &bench.store.shared.log;
     let wanted_of =
         |payload: &usize| Wanted { address: known[*payload].0, bytes: None, payload: *payload };
@@ -80,18 +81,18 @@ fn fetch(bench: &Bench, known: &[Known], wanted: &[usize]) -> u64 {
         Ok(())
     };
     let wanted_all = wanted.iter().map(wanted_of).collect();
-    assert!(log.fetch(wanted_all, &StopToken::default(), &mut with).expect("all are read"));
+    assert!(log.read_records(wanted_all, &StopToken::default(), &mut with).expect("all are read"));
     assert_eq!(told.iter().sum::<usize>(), wanted.len());
     assert!(wanted.iter().all(|index| told[*index] == 1));
     bench.device.accounting().counts().read_ops - before
 }
 
 #[test]
-fn all_records_of_a_log_are_fetched_in_long_pieces() {
+fn all_records_of_a_log_are_read_in_long_pieces() {
     let (bench, known) = filled();
     let mut wanted: Vec<usize> = (0..known.len()).collect();
     wanted.shuffle(&mut SmallRng::seed_from_u64(3));
-    let reads = fetch(&bench, &known, &wanted);
+    let reads = read_all(&bench, &known, &wanted);
     let pages = bench.figure("log_tail") / 65_536;
     // One read for each page, and one more for each record that is longer than a block.
     assert!(reads <= pages + pages / 4 + 24, "{reads} reads of {pages} pages");
@@ -108,7 +109,7 @@ fn longer_records_among_others_take_no_reads_of_their_own() {
     engine::Engine::flush(&bench.store).expect("flushes");
     let known = records_of(&bench);
     let wanted: Vec<usize> = (0..known.len()).collect();
-    let reads = fetch(&bench, &known, &wanted);
+    let reads = read_all(&bench, &known, &wanted);
     let pages = bench.figure("log_tail") / 65_536;
     assert!(pages > 50 && reads <= 2 * pages, "{reads} reads of {pages} pages");
 }
@@ -125,7 +126,7 @@ fn records_that_lie_far_apart_take_a_read_each() {
             is_far
         })
         .collect();
-    let reads = fetch(&bench, &known, &wanted);
+    let reads = read_all(&bench, &known, &wanted);
     assert!(reads as usize <= wanted.len() + 12, "{reads} reads of {} records", wanted.len());
 }
 
@@ -146,8 +147,8 @@ fn what_was_truncated_is_told_so() {
         told += 1;
         Ok(())
     };
-    let fetched = log.fetch(wanted.collect(), &StopToken::default(), &mut with);
-    assert!(fetched.expect("the others are read"));
+    let is_whole = log.read_records(wanted.collect(), &StopToken::default(), &mut with);
+    assert!(is_whole.expect("the others are read"));
     assert_eq!(told, known.len());
 }
 
