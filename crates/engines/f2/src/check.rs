@@ -72,7 +72,7 @@ impl Report {
     fn committed(&mut self, device: &Arc<dyn Device>) -> Result<Option<Committed>> {
         let found = found_superblock(&**device)
             .and_then(|superblock| superblock.as_ref().map(decode_committed).transpose());
-        let committed = self.judge(found)?.flatten();
+        let committed = self.note_if_damaged(found)?.flatten();
         if let Some(committed) = &committed {
             committed.directory.refuse_newer(&**device)?;
         }
@@ -80,7 +80,7 @@ impl Report {
     }
 
     /// Notes damage, and returns whole data, or the error that ends the check.
-    fn judge<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+    fn note_if_damaged<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(whole) => Ok(Some(whole)),
             Err(Error::Corruption(damage)) => {
@@ -191,7 +191,7 @@ fn open(
             report.note(Corruption::new("a segment of the log is missing", 0).at(&name, 0));
             Ok(())
         }
-        error => report.judge(Err::<(), _>(error)).map(drop),
+        error => report.note_if_damaged(Err::<(), _>(error)).map(drop),
     };
     let nothing_is_written = Environment::real().random(name);
     let (place, whole) = (Arc::clone(device), (span.begin, span.end));

@@ -63,7 +63,7 @@ use crate::hybrid_log::{HeldSegments, HybridLog};
 use crate::planted::{Planted, between_cuts, is_planted};
 use crate::store::{Shared, Store};
 
-pub(crate) use checkpoint_gate::Frontier;
+pub(crate) use checkpoint_gate::CheckpointGate;
 pub(crate) use format::{Committed, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span};
 pub(crate) use in_part::Marks;
 pub(crate) use release::GivingBack;

@@ -55,7 +55,7 @@ impl Unnamed {
     }
 
     /// Returns the end of the part below `until`, which was on disk before this is called, without
-    /// records that may not be judged by the index yet.
+    /// records whose liveness the index does not know yet.
     pub(crate) fn clip(&self, until: LogAddress) -> LogAddress {
         until.min(LogAddress::new(self.0.load(SeqCst)))
     }

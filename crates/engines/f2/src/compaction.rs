@@ -92,7 +92,7 @@ impl Shared {
             self.log.shift_read_only(until);
             return Ok(false);
         }
-        if !self.checkpoint_gate.allows(until) && !is_planted(Planted::FrontierPassed) {
+        if !self.checkpoint_gate.allows(until) && !is_planted(Planted::GatePassed) {
             // A checkpoint is being cut; that is soon over.
             return Ok(false);
         }
@@ -139,7 +139,7 @@ impl Shared {
     }
 
     /// Runs a round of the cold log up to `until`, on the thread that compacts it. `false`: it was
-    /// stopped, or the records there may not be judged yet.
+    /// stopped, or the liveness of the records there is not known yet.
     fn compact_cold_until(
         self: &Arc<Self>,
         cold: &Cold,
@@ -149,7 +149,7 @@ impl Shared {
         let geometry = &cold.log.geometry;
         let figures = self.figures_of(&cold.log, &self.cold_figures);
         let named = cold.unnamed_from.clip(until);
-        let until = if is_planted(Planted::UnnamedJudged) { until } else { named };
+        let until = if is_planted(Planted::LivenessOfUnnamed) { until } else { named };
         let until = geometry.segment_begin(geometry.segment(until));
         if until <= figures.begin {
             return Ok(false);

@@ -33,7 +33,7 @@ use crate::address::LogAddress;
 use crate::admission::Admission;
 use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{
-    Checkpoint, Checkpointer, Committed, Frontier, GivingBack, Identity, LogUnits, Marks, OfEach,
+    Checkpoint, Checkpointer, Committed, CheckpointGate, GivingBack, Identity, LogUnits, Marks, OfEach,
     SUPERBLOCK, SUPERBLOCK_KIND, Span,
 };
 use crate::cold::{Cold, LiveBytes, Unnamed};
@@ -323,7 +323,7 @@ impl Store {
             compaction_threads: plan.options.threads(),
             split: MemorySplit::new(plan),
             persisted: AtomicU64::new(committed.persisted.get()),
-            checkpoint_gate: Frontier::default(),
+            checkpoint_gate: CheckpointGate::default(),
             marks: Marks::default(),
             recovered: reported_checkpoint(&committed),
             recovery: Recovery {

@@ -127,10 +127,10 @@ pub(crate) enum Planted {
     RemovedBeforeNamed,
     /// The hot log begins behind records that no chunk names yet.
     BegunBeforeNamed,
-    /// Cold-to-cold compaction judges records that hot-to-cold has not named yet.
-    UnnamedJudged,
+    /// Cold-to-cold compaction checks the liveness of records that hot-to-cold has not named yet.
+    LivenessOfUnnamed,
     /// Records above a cut of the hot log move before the cold index is cut.
-    FrontierPassed,
+    GatePassed,
     /// The cold log is cut before the chunk log.
     CutsSwapped,
     /// A thread that abandons an allocation leaves a hole.

@@ -18,7 +18,7 @@ use sync::locks::RwLock;
 use workers::{Group, StopToken};
 
 use crate::admission::Admission;
-use crate::checkpoint::{Checkpoint, Checkpointer, Frontier, GivingBack, Marks};
+use crate::checkpoint::{Checkpoint, Checkpointer, CheckpointGate, GivingBack, Marks};
 use crate::cold::Cold;
 use crate::cold_index::DigestFigures;
 use crate::compaction::{CompactionFigures, DeadBytes, Work};
@@ -93,7 +93,7 @@ pub(crate) struct Shared {
     pub(crate) upkeep: Upkeep,
     /// One checkpoint at a time.
     pub(crate) checkpointer: Mutex<Checkpointer>,
-    pub(crate) checkpoint_gate: Frontier,
+    pub(crate) checkpoint_gate: CheckpointGate,
     pub(crate) marks: Marks,
     /// Room on the device for the pages that memory has to write.
     pub(crate) room: HeldRoom,

@@ -13,18 +13,18 @@ use crate::address::LogAddress;
 const OPEN: u64 = u64::MAX;
 
 /// Records at or above this address must not move now.
-pub(crate) struct Frontier(AtomicU64);
+pub(crate) struct CheckpointGate(AtomicU64);
 
 /// While it lives a checkpoint is being cut.
-pub(crate) struct Held<'a>(&'a Frontier);
+pub(crate) struct Held<'a>(&'a CheckpointGate);
 
-impl Default for Frontier {
+impl Default for CheckpointGate {
     fn default() -> Self {
         Self(AtomicU64::new(OPEN))
     }
 }
 
-impl Frontier {
+impl CheckpointGate {
     /// Before the hot log, whose tail is at `tail`, is cut, until the cold index is.
     pub(crate) fn hold(&self, tail: LogAddress) -> Held<'_> {
         self.0.store(tail.get(), Ordering::Release);

@@ -1,6 +1,6 @@
-//! Records of a part of the cold log that are judged by the index, and whose entries change to
-//! their copies. Each takes 12 bytes of memory: the longer a part, the fewer chunks are read and
-//! written for each of its records.
+//! Records of a part of the cold log. The index knows which of them are live, and their entries
+//! change to their copies. Each takes 12 bytes of memory: the longer a part, the fewer chunks are
+//! read and written for each of its records.
 
 use engine::Result;
 use workers::StopToken;
@@ -124,7 +124,7 @@ fn units(base: LogAddress, at: LogAddress) -> u32 {
 }
 
 impl ColdIndex {
-    /// Judges all records: a record that an entry names is live. If other entries with the same
+    /// Checks the liveness of all records: a record that an entry names is live. If other entries with the same
     /// bits are in front of its entry, calls `pending` with the record and each of these, the
     /// record first. The records are in the order of their addresses before and after. Each chunk
     /// is read once. `false`: it was stopped. Blocks; the caller is not protected.

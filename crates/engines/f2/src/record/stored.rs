@@ -1,4 +1,4 @@
-//! A record on disk: stamped with a checksum when its page is written, judged when it is read.
+//! A record on disk: stamped with a checksum when its page is written, verified when it is read.
 //!
 //! The checksum covers the record's address and the salt of its segment besides its content, so
 //! that a record which belongs elsewhere, or to an earlier life of the file, is not taken for this.
@@ -52,7 +52,7 @@ pub(crate) fn stamp(bytes: &mut [u8], salt: u64, at: LogAddress) -> usize {
     if header.is_filler() {
         rest.fill(0);
     }
-    // A filler's content means nothing, so nothing of it is judged.
+    // A filler's content means nothing, so the checksum does not cover it.
     let covered = if header.is_filler() { &[][..] } else { rest };
     let check = u64::from(checksum(salt, at, [header.0, state.0], covered));
     let header = header.0 | check >> LOW_BITS << Header::CHECK_SHIFT;

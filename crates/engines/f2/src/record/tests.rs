@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_judged_without_a_panic(bytes in vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_decoded_without_a_panic(bytes in vec(any::<u8>(), 0..200)) {
         let _: Result<Stored<'_>, Damage> = Stored::decode(&bytes, SALT, AT);
     }
 }

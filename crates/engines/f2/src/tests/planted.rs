@@ -285,15 +285,15 @@ fn a_log_that_begins_before_its_records_are_named_is_found() {
 }
 
 #[test]
-fn records_that_are_judged_before_they_are_named_are_found() {
+fn a_liveness_check_of_unnamed_records_is_found() {
     let test = nothing_is_lost_to_a_cold_compaction_at_each_read_of_a_hot_one;
-    must_be_found(Planted::UnnamedJudged, "the get is answered", test);
+    must_be_found(Planted::LivenessOfUnnamed, "the get is answered", test);
 }
 
 #[test]
-fn records_that_pass_the_frontier_are_found() {
+fn records_that_pass_the_checkpoint_gate_are_found() {
     let test = what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cut;
-    must_be_found(Planted::FrontierPassed, "what is above the cut has moved", test);
+    must_be_found(Planted::GatePassed, "what is above the cut has moved", test);
 }
 
 #[test]

@@ -38,7 +38,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_judged_without_a_panic(key in vec(any::<u8>(), 0..9), value in vec(any::<u8>(), 0..64)) {
+    fn any_bytes_are_decoded_without_a_panic(key in vec(any::<u8>(), 0..9), value in vec(any::<u8>(), 0..64)) {
         let _ = Chunk::decode(&key, Some(&value));
     }
 
