@@ -97,8 +97,8 @@ impl Shared {
             ),
             ("lookups", lookups),
             ("lookup_reads", reads),
-            ("look_up_read_bytes", read_bytes),
-            ("reads_per_look_up_permille", per_thousand(reads, lookups)),
+            ("lookup_read_bytes", read_bytes),
+            ("reads_per_lookup_permille", per_thousand(reads, lookups)),
         ]);
         let written = |log: &HybridLog| log.segments.written_bytes();
         let mut appended = self.hot_figures.appended_since_opening(self.log.tail());
@@ -204,8 +204,8 @@ const RUNNING: [&str; 52] = [
     "chunk_digest_hits_permille",
     "lookups",
     "lookup_reads",
-    "look_up_read_bytes",
-    "reads_per_look_up_permille",
+    "lookup_read_bytes",
+    "reads_per_lookup_permille",
     "appended_bytes",
     "log_written_bytes",
     "cold_log_written_bytes",

@@ -109,7 +109,7 @@ fn reads_of_cold_gets(words: impl Fn(u64) -> usize) -> u64 {
         assert_eq!(bench.get(&key(number)), Some(value(number, 0, words(number))));
     }
     assert!(bench.figure("lookups") > gets * 9 / 10);
-    bench.figure("reads_per_look_up_permille")
+    bench.figure("reads_per_lookup_permille")
 }
 
 /// A cold get reads a chunk and a record, however long the record is, except for the few records

@@ -77,7 +77,7 @@ fn reads_and_writes_are_told_with_what_they_cost() {
     assert!(more("lookups") > 50, "{}", more("lookups"));
     assert!(more("lookup_reads") >= more("lookups"));
     assert!(more("lookup_reads") <= bench.device.accounting().counts().read_ops - reads);
-    assert_eq!(more("look_up_read_bytes") % 4096, 0);
+    assert_eq!(more("lookup_read_bytes") % 4096, 0);
     assert!(more("appended_bytes") < 4096, "a round that ends fills its sector, no more");
     for number in 0..KEYS {
         bench.put(&key(number), &value(number, 1, 8));
