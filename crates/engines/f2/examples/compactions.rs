@@ -143,7 +143,7 @@ fn main() -> Outcome<()> {
     }
     for (updates, rounds) in [(0, 1), (keys, rounds)] {
         println!("after {keys} keys and {updates} updates:");
-        for way in ["look-ups", "scans"] {
+        for way in ["lookups", "scans"] {
             let dir = tempfile::Builder::new().prefix("compactions").tempdir_in(parent)?;
             let mut command = Command::new(std::env::current_exe()?);
             command.arg(dir.path()).args([keys, rounds].map(|number| number.to_string()));

@@ -184,7 +184,7 @@ impl ReadCache {
     /// before the lookup, which has found no record of the key in memory in the log [R2].
     /// `truncations` returns how often the log has been truncated, and `may_make` says whether the
     /// index may grow by an entry. The caller is protected.
-    #[expect(clippy::too_many_arguments, reason = "a look-up, what it found, and where to put it")]
+    #[expect(clippy::too_many_arguments, reason = "a lookup, its result, and the place of a copy")]
     pub(crate) fn insert(
         &self,
         index: &HashIndex,
@@ -210,7 +210,7 @@ impl ReadCache {
     }
 
     /// The same for a key that is let in.
-    #[expect(clippy::too_many_arguments, reason = "a look-up, what it found, and where to put it")]
+    #[expect(clippy::too_many_arguments, reason = "a lookup, its result, and the place of a copy")]
     fn insert_admitted(
         &self,
         ring: &Ring,
@@ -243,7 +243,7 @@ impl ReadCache {
     }
 
     /// The same for a chain that was noted.
-    #[expect(clippy::too_many_arguments, reason = "a look-up, what it found, and where to put it")]
+    #[expect(clippy::too_many_arguments, reason = "a lookup, its result, and the place of a copy")]
     pub(crate) fn insert_noted(
         &self,
         index: &HashIndex,

@@ -430,7 +430,7 @@ impl Cache {
 
 impl PieceCache for Cache {
     fn get(&self, key: &Key) -> Option<Cached> {
-        let found = self.clock(key.clock(self.used()))?.lock().look_up(key);
+        let found = self.clock(key.clock(self.used()))?.lock().lookup(key);
         if found.is_some() {
             self.hits.fetch_add(1, Relaxed);
         } else {

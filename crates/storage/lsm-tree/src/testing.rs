@@ -108,7 +108,7 @@ impl Yard {
 }
 
 /// Returns the result of a lookup in one table.
-pub fn look_up(
+pub fn lookup(
     table: &Arc<Table>,
     to: Target<'_>,
     into: &mut Vec<u8>,

@@ -11,7 +11,7 @@ use sync::locks::Mutex;
 pub const INSERTIONS_A_ROUND: u64 = 256;
 /// Pairs leave room for the blocks that they are found in.
 pub const PART_MAX: f64 = 0.75;
-/// Look-ups from which on they say something.
+/// Pairs that gets find and blocks that walks read, together, before the part is computed again.
 const COUNTED_MIN: u64 = 1024;
 
 /// The part.

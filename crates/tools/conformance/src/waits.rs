@@ -81,7 +81,7 @@ impl Caller {
         applied.map_err(failed("a write with a reservation"))
     }
 
-    fn look_up(&self) -> Result<(), String> {
+    fn lookup(&self) -> Result<(), String> {
         let engine = &*self.opened.engine;
         let pin = engine.capabilities().ordered.then(|| self.opened.sequence.pin());
         let mut value = Vec::new();
@@ -162,7 +162,7 @@ impl Caller {
         // An open would not end either: no lookup may need one.
         device::close_spare_files();
         let calls = || {
-            self.look_up()?;
+            self.lookup()?;
             self.scan()?;
             for (number, room) in held {
                 self.calls(format!("apply of key {number}"));
@@ -177,7 +177,7 @@ impl Caller {
             }
             self.update()?;
             self.scan()?;
-            self.look_up()
+            self.lookup()
         };
         let done = calls();
         self.device.go_on();

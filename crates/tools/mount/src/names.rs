@@ -69,7 +69,7 @@ impl Names {
 
     /// Returns the file of a name, for the kernel, which knows it from here on, until it is
     /// forgotten.
-    pub(crate) fn look_up(&self, name: &OsStr) -> Result<Arc<Node>, Errno> {
+    pub(crate) fn lookup(&self, name: &OsStr) -> Result<Arc<Node>, Errno> {
         let mut table = self.table.lock();
         self.find_in(&mut table, name).inspect(|node| node.looked_up())
     }

@@ -115,7 +115,7 @@ impl Requests {
     }
 
     fn find(&self, name: &OsStr) -> Outcome<FileAttr> {
-        let node = self.names.look_up(name)?;
+        let node = self.names.lookup(name)?;
         let found = self.names.reported(&node.dir(), self.stat(&node));
         // The kernel does not get this lookup.
         found.inspect_err(|_| self.names.forget(node.number, 1))

@@ -145,7 +145,7 @@ impl Bench {
 
     fn find(&self, position: Position) -> Vec<LogAddress> {
         let mut found = Vec::new();
-        self.index.find(position, &mut found).expect("the look-up is answered");
+        self.index.find(position, &mut found).expect("the lookup succeeds");
         found
     }
 

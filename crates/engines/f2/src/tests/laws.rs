@@ -146,7 +146,7 @@ fn law_no_update_is_lost_where_memory_is_short() {
         let moves = ["memory_moves_to_log", "memory_moves_to_read_cache"];
         let moves: u64 = moves.iter().map(|name| bench.figure(name)).sum();
         assert!(moves > 0, "memory has not moved");
-        assert!(bench.figure("chunk_digest_hits") > 0, "no look-up was answered by a digest");
+        assert!(bench.figure("chunk_digest_hits") > 0, "no digest was used");
         println!("{behind} times behind, {moves} moves of memory");
     }
 }

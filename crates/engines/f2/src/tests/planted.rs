@@ -168,7 +168,7 @@ fn every_record_that_a_chunk_names_is_in_the_checkpoint() {
 
 /// Looks keys up, in memory and on disk. Returns a table with one more lookup, which is pending if
 /// its key is on disk.
-fn look_up_some(bench: &Bench) -> InFlightReads<u64> {
+fn lookup_some(bench: &Bench) -> InFlightReads<u64> {
     let mut reads = InFlightReads::new(8, &bench.memory);
     let begin = |reads: &mut InFlightReads<u64>, number: u64| {
         let found = bench.store.lookup(&key(number), At::Newest, &mut Vec::new());
@@ -214,7 +214,7 @@ fn d8_sessions_begin_and_end_at_each_operation_of_a_compaction() {
     let begun = compact_with(&[OperationKind::Write], move |bench| {
         // Some sessions stay, and do nothing.
         let mut kept = kept.lock();
-        kept.push(look_up_some(bench));
+        kept.push(lookup_some(bench));
         kept.truncate(3);
     });
     assert!(begun > 5 && !idle.lock().is_empty(), "{begun} sessions");
@@ -232,7 +232,7 @@ fn d8_sessions_begin_and_end_at_each_operation_of_a_compaction() {
 fn d8_a_session_begins_and_ends_in_the_middle_of_a_checkpoint() {
     let bench = Arc::new(Bench::open_by_hand(device::memory(), options(), 1));
     put_all(&bench);
-    let idle = look_up_some(&bench);
+    let idle = lookup_some(&bench);
     let times: Arc<AtomicU64> = Arc::default();
     let (beside, counted) = (Arc::clone(&bench), Arc::clone(&times));
     meanwhile_between_cuts(move || write_in_a_session(&beside, &counted));

@@ -310,7 +310,7 @@ fn begin_pending(session: &mut Session<'_>, number: u64, changes: bool) {
 /// The schedule of the paper's figure on false absence: the record is copied to the tail, and the
 /// log truncated, behind a lookup that has begun.
 #[test]
-fn what_is_copied_behind_a_pending_look_up_is_found() {
+fn a_pending_lookup_finds_a_record_that_was_copied() {
     let options = Options { single_log: true, disk_bytes_max: Some(160 << 10), ..tiny() };
     let bench = Bench::open(Options { read_cache_bytes: Some(0), ..options });
     let shared = &bench.store.shared;
@@ -352,7 +352,7 @@ fn what_a_session_writes_after_the_store_was_opened_again_is_there() {
 /// False absence while a lookup waits for a chunk: a record that the chunk names moves in the cold
 /// log before the lookup reads it.
 #[test]
-fn d5_what_moves_in_the_cold_log_behind_a_pending_look_up_is_found() {
+fn d5_a_pending_lookup_finds_a_record_that_moved_in_the_cold_log() {
     const PENDING: u64 = 12;
     let bench = Bench::open(uncached());
     for number in 0..PENDING {
@@ -388,18 +388,18 @@ fn d5_what_moves_in_the_cold_log_behind_a_pending_look_up_is_found() {
 }
 
 #[test]
-fn d5_a_look_up_that_believes_what_is_gone_is_found_out() {
-    let test = d5_what_moves_in_the_cold_log_behind_a_pending_look_up_is_found;
+fn d5_a_lookup_that_believes_in_removed_records_is_found_out() {
+    let test = d5_a_pending_lookup_finds_a_record_that_moved_in_the_cold_log;
     must_be_found(Planted::GoneBelieved, "", test);
 }
 
 /// The paper's false absence, with its prevention taken out: then it is seen.
 #[test]
-fn a_look_up_that_believes_a_chains_end_is_found_out() {
+fn a_lookup_that_believes_a_chains_end_is_found_out() {
     type Schedule = fn();
     let schedules: [Schedule; 2] = [
-        what_is_copied_behind_a_pending_look_up_is_found,
-        what_is_left_behind_a_pending_look_up_for_a_newer_record_is_not_missed,
+        a_pending_lookup_finds_a_record_that_was_copied,
+        a_pending_lookup_does_not_miss_a_newer_record,
     ];
     for schedule in schedules {
         must_be_found(Planted::ChainEndBelieved, "", schedule);
@@ -409,7 +409,7 @@ fn a_look_up_that_believes_a_chains_end_is_found_out() {
 /// The same with two logs: the record is not the newest any more, so no thread copies it, and the
 /// newer one is above the part that the lookup has searched.
 #[test]
-fn what_is_left_behind_a_pending_look_up_for_a_newer_record_is_not_missed() {
+fn a_pending_lookup_does_not_miss_a_newer_record() {
     let bench = Bench::open(uncached());
     let shared = &bench.store.shared;
     let (older, newer) = two_of_a_chain(&bench);

@@ -72,7 +72,7 @@ impl Clock {
     }
 
     /// Returns its piece of `key`, which gets a second chance.
-    pub(super) fn look_up(&mut self, key: &Key) -> Option<Cached> {
+    pub(super) fn lookup(&mut self, key: &Key) -> Option<Cached> {
         let place = *self.places.get(key)?;
         let slot = self.slots.get_mut(place)?.as_mut()?;
         slot.has_second_chance = true;

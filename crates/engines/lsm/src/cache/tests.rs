@@ -131,7 +131,7 @@ fn what_is_looked_up_outlives_a_scan() {
             cache.insert(in_use, block(2000));
         }
     }
-    assert!(lost < 500, "{lost} of 5000 look-ups of 50 blocks in use were in vain");
+    assert!(lost < 500, "{lost} of 5000 lookups of 50 blocks in use were in vain");
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn metadata_are_not_given_up_for_each_other_where_there_is_room() {
             gets.in_vain(tables, bytes as usize, 50_000)
         });
         println!(
-            "metadata take {share} % of the cache: {reads:?} of 1000 look-ups of them in vain"
+            "metadata take {share} % of the cache: {reads:?} of 1000 lookups of them in vain"
         );
         assert!(reads[1] <= 10, "{reads:?}, {share} %");
     }

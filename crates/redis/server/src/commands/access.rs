@@ -159,7 +159,7 @@ impl<'a> Call<'a> {
             slice.clear();
             slice.extend(keys.by_ref().take(SLICE_KEYS));
             let mut values = std::mem::take(self.scratch);
-            let outcome = self.look_up(&slice, &mut values, &mut places).and_then(|held| {
+            let outcome = self.lookup_many(&slice, &mut values, &mut places).and_then(|held| {
                 for (key, place) in slice.iter().zip(&places) {
                     let stored = place.and_then(|(begin, end)| values.get(begin..end));
                     let stored = stored.map(Expiring::decode).transpose();
@@ -180,7 +180,7 @@ impl<'a> Call<'a> {
 
     /// Puts the stored values of `keys` into `values`, and the place of each into `places`. The
     /// room holds the number of bytes that it returns.
-    fn look_up(
+    fn lookup_many(
         &self,
         keys: &[&[u8]],
         values: &mut Vec<u8>,

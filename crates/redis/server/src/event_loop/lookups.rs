@@ -32,7 +32,7 @@ const DEPTH_MAX: u64 = 128;
 /// Few enough for any budget, and enough to overlap.
 const DEPTH_MIN: u64 = 8;
 /// Bytes that a lookup mostly reads: a block or two.
-const LOOK_UP_BYTES: u64 = 8 << 10;
+const LOOKUP_BYTES: u64 = 8 << 10;
 /// Share of the data's memory that the lookups of all loops may take.
 const MEMORY_SHARE: u64 = 16;
 /// Rounds of a turn, each of which begins the lookups that the last one left.
@@ -80,7 +80,7 @@ impl Lookups {
     /// None yet, for one of `loops` loops over data that may take `memory_bytes_max`.
     pub(super) fn new(bell: Arc<Doorbell>, memory_bytes_max: u64, loops: usize) -> Self {
         let share = memory_bytes_max / MEMORY_SHARE / loops.max(1) as u64;
-        let depth = (share / LOOK_UP_BYTES).clamp(DEPTH_MIN, DEPTH_MAX) as usize;
+        let depth = (share / LOOKUP_BYTES).clamp(DEPTH_MIN, DEPTH_MAX) as usize;
         let (store_sessions, owners, free, value) = Default::default();
         Self { bell, depth, store_sessions, owners, free, value }
     }

@@ -450,7 +450,7 @@ fn a_large_watch_ends_with_its_connection() {
 }
 
 #[test]
-fn a_command_of_a_thread_waits_for_no_look_up() {
+fn a_command_of_a_thread_waits_for_no_lookup() {
     let (server, store, mut other) = serve();
     let cold: Vec<String> = (0..100).map(|key| format!("cold-{key}")).collect();
     let cold: Vec<&str> = cold.iter().map(String::as_str).collect();
@@ -521,7 +521,7 @@ fn the_first_write_to_a_database_holds_up_no_other_client() {
 }
 
 #[test]
-fn a_loop_without_a_queue_of_the_device_leaves_its_look_ups_to_threads() {
+fn a_loop_without_a_queue_of_the_device_leaves_its_lookups_to_threads() {
     let (server, store, mut other) = serve();
     store.cold.refuse_sessions();
     for (line, expected) in [("GET a", "\"of-a\""), ("APPEND b x", ":5"), ("GETDEL c", "\"of-c\"")]

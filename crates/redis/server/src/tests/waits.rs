@@ -150,7 +150,7 @@ fn updates_wait_without_a_lock_and_begin_again_when_they_are_overtaken() {
     let (server, store) = serve(&["n"]);
     let mut one = Client::connect(server.addr());
     let mut two = Client::connect(server.addr());
-    assert_eq!(one.run("SET n 10"), "+OK", "a write needs no look-up");
+    assert_eq!(one.run("SET n 10"), "+OK", "a write needs no lookup");
     send(&mut one, &["INCR n", "GET warm"]);
     send(&mut two, &["INCRBY n 5"]);
     store.cold.await_asked(2);
@@ -197,7 +197,7 @@ fn transactions_and_endings_come_after_what_waits() {
 }
 
 #[test]
-fn a_client_that_is_killed_leaves_its_look_up_to_nobody() {
+fn the_lookup_of_a_killed_client_replies_to_no_other_client() {
     let (server, store) = serve(&["a", "b"]);
     let mut killer = Client::connect(server.addr());
     let mut victim = Client::connect(server.addr());
@@ -394,7 +394,7 @@ fn a_reply_that_nobody_wants_is_not_sent() {
 }
 
 #[test]
-fn a_look_up_that_fails_fails_its_command_alone() {
+fn a_lookup_that_fails_fails_its_command_alone() {
     let (server, store) = serve(&["a", "b", "c"]);
     let mut client = Client::connect(server.addr());
     send(&mut client, &["GET a", "GET warm"]);

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::entry::EntryCursor;
-use crate::testing::{Versioned, Yard, compare_walks, entry_of, in_order, look_up};
+use crate::testing::{Versioned, Yard, compare_walks, entry_of, in_order, lookup};
 use scattered::Scattered;
 
 /// Removes tables immediately.
@@ -45,7 +45,7 @@ fn compare(table: &Arc<Table>, entries: &[Versioned], places: &[(Vec<u8>, u64)])
         let at = entries.partition_point(|entry| entry_of(entry).target() < to);
         let expected = entries.get(at).filter(|(found, ..)| found == key);
         let mut value = b"left over".to_vec();
-        let found = look_up(table, to, &mut value, &lookups);
+        let found = lookup(table, to, &mut value, &lookups);
         assert_eq!(found.map(|found| found.seqno.get()), expected.map(|(_, seqno, _)| *seqno));
         if let Some((_, _, Some(expected))) = expected {
             assert_eq!(&value, expected);
@@ -102,7 +102,7 @@ fn a_filter_spares_searches_of_absent_keys() {
     for number in 0..1000 {
         let absent = key(2 * number + 1);
         let to = Target::first_of(&absent);
-        let found = look_up(&table, to, &mut Vec::new(), &lookups);
+        let found = lookup(&table, to, &mut Vec::new(), &lookups);
         assert_eq!(found, None);
     }
     let in_vain = lookups.mistaken.load(Relaxed);

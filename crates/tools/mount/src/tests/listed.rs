@@ -67,11 +67,11 @@ fn files_are_made_renamed_replaced_and_removed() {
     let rename =
         |from: &str, to: &str, flags| names.rename(OsStr::new(from), OsStr::new(to), flags);
     rename("one of them", "three", plain).expect("a new name");
-    assert_eq!(names.look_up(OsStr::new("one of them")).err(), Some(Errno::NOENT));
-    assert_eq!(names.look_up(OsStr::new("three")).expect("it is there").number, one.number);
+    assert_eq!(names.lookup(OsStr::new("one of them")).err(), Some(Errno::NOENT));
+    assert_eq!(names.lookup(OsStr::new("three")).expect("it is there").number, one.number);
     assert_eq!(errno(rename("three", ".two", RenameFlags::NOREPLACE)), Some(Errno::EXIST));
     rename("three", ".two", RenameFlags::EXCHANGE).expect("both are there");
-    assert_eq!(bytes(&names.look_up(OsStr::new(".two")).expect("it is there")), b"1");
+    assert_eq!(bytes(&names.lookup(OsStr::new(".two")).expect("it is there")), b"1");
     assert_eq!(bytes(&two), b"2");
     rename(".two", ".two", plain).expect("nothing is to be done");
 
@@ -108,7 +108,7 @@ fn a_name_that_cannot_be_given_leaves_all_names_as_they_were() {
     let renamed = names.rename(OsStr::new("one"), OsStr::new("two"), RenameFlags::empty());
     assert_eq!(errno(renamed), Some(Errno::EXIST));
     for (name, node, expected) in [("one", &one, b"1"), ("two", &two, b"2")] {
-        assert_eq!(names.look_up(OsStr::new(name)).expect("it is there").number, node.number);
+        assert_eq!(names.lookup(OsStr::new(name)).expect("it is there").number, node.number);
         node.close_if_idle().expect("a device");
         assert_eq!(bytes(node), expected, "{name}");
     }
@@ -128,10 +128,10 @@ fn a_file_that_replaces_another_one_is_durable_without_a_sync() {
         // Nothing is stored any more.
         drop(mounted);
         let mounted = names(dir.path());
-        let found = mounted.look_up(OsStr::new("file")).expect("it is there");
+        let found = mounted.lookup(OsStr::new("file")).expect("it is there");
         assert_eq!(bytes(&found), b"new", "{flags:?}");
         if flags == RenameFlags::EXCHANGE {
-            let other = mounted.look_up(OsStr::new("file.new")).expect("it is there");
+            let other = mounted.lookup(OsStr::new("file.new")).expect("it is there");
             assert_eq!(bytes(&other), b"old");
         }
     }
@@ -180,7 +180,7 @@ fn attributes_and_bytes_are_there_after_the_next_mount() {
         assert_eq!(errno(node.with(|file| file.read(0, 1))), Some(Errno::IO), "the mount is over");
     }
     let names = names(dir.path());
-    let node = names.look_up(OsStr::new("file")).expect("it is there");
+    let node = names.lookup(OsStr::new("file")).expect("it is there");
     let (len, _, about) = node.stat().expect("it is there");
     assert_eq!((len, about.permissions, about.modified), (10, 0o640, before));
     assert!(!node.is_open(), "nobody asked for bytes");
@@ -213,7 +213,7 @@ fn spaces_that_nobody_needs_are_closed() {
     names.forget(nodes[5].number, 1);
     assert!(!nodes[5].is_open());
     assert_eq!(names.node(nodes[5].number).err(), Some(Errno::STALE));
-    assert_eq!(bytes(&names.look_up(OsStr::new("05")).expect("it is there")), [5]);
+    assert_eq!(bytes(&names.lookup(OsStr::new("05")).expect("it is there")), [5]);
 }
 
 #[test]
@@ -248,8 +248,8 @@ fn one_space_is_a_directory_with_one_file() {
     }
     let names = names(&dir.path().join("a"));
     assert_eq!(listed(&names), ["a"]);
-    assert_eq!(names.look_up(OsStr::new("b")).err(), Some(Errno::NOENT));
-    let node = names.look_up(OsStr::new("a")).expect("it is there");
+    assert_eq!(names.lookup(OsStr::new("b")).err(), Some(Errno::NOENT));
+    let node = names.lookup(OsStr::new("a")).expect("it is there");
     node.change(&names.environment, |file| file.write(None, b"!")).expect("room");
     assert_eq!(bytes(&node), b"a!");
     let to = OsStr::new("c");

@@ -59,11 +59,11 @@ fn finding_takes_one_read_of_the_device() {
     absent.for_each(|key| drop(bench.find(position(key))));
     let reads = bench.operations().0 - before;
     // Some chunks are in memory still; none takes two reads, since words know lengths.
-    assert!((500..=600).contains(&reads), "{reads} reads for 600 look-ups");
+    assert!((500..=600).contains(&reads), "{reads} reads for 600 lookups");
 }
 
 #[test]
-fn a_look_up_hands_its_read_over() {
+fn a_lookup_hands_its_read_over() {
     let bench = filled();
     let (before, _) = bench.operations();
     let (mut found, mut reads) = (Vec::new(), 0);

@@ -94,7 +94,7 @@ fn a_pass_makes_the_digests_that_are_missing() {
         fill(&bench);
     }
     let chunks = bench.index.figures().chunks;
-    assert!((1..chunks / 8).contains(&asked), "{asked} look-ups, of {chunks} chunks");
+    assert!((1..chunks / 8).contains(&asked), "{asked} lookups, of {chunks} chunks");
     assert_eq!(bench.index.filled_bytes(), log_bytes, "it was read once");
     let (before, _) = bench.operations();
     (0..KEYS).for_each(|key| must_find(&bench, key, &[newest(key)]));
