@@ -111,7 +111,7 @@ impl Inner {
         self.stop_writers();
         let mut outcome = self.sweep.stop().and(self.background.stop());
         if self.failure.get().is_none() {
-            outcome = outcome.and(self.tidy_journal());
+            outcome = outcome.and(self.trim_journal_at_close());
         }
         // To the end: a thread that would trim the journal now finds no keyspace that needs it, and
         // must find it closed.

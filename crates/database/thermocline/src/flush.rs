@@ -155,7 +155,7 @@ impl Inner {
     /// Does the work of a clean close that leaves the next opening little to read and to apply: it
     /// trims. If much is left, it flushes keyspaces that need not rewrite all their data for it. If
     /// there are many small segments, from openings that wrote little, it flushes all.
-    pub(crate) fn tidy_journal(&self) -> Result<()> {
+    pub(crate) fn trim_journal_at_close(&self) -> Result<()> {
         self.trim_journal()?;
         if self.journal_floor() >= self.journal.last_record() {
             return Ok(());

@@ -203,7 +203,7 @@ pub(crate) struct KeyspaceInstance {
     /// Whether everything that its opening found is known to be durable.
     is_durable: AtomicBool,
     /// Set once the catalog no longer names it: the last holder that drops it removes its files.
-    doomed: AtomicBool,
+    delete_on_drop: AtomicBool,
 }
 
 impl KeyspaceInstance {
@@ -216,7 +216,7 @@ impl KeyspaceInstance {
         share: Option<Arc<MemoryShare>>,
         expiry: Option<Expiry>,
     ) -> Self {
-        let (newest, is_durable, doomed) = Default::default();
+        let (newest, is_durable, delete_on_drop) = Default::default();
         let (updates, async_reader) = Default::default();
         // An engine without a share has all pairs in memory.
         let budget = share.as_ref().map(|share| Arc::clone(&share.budget));
@@ -236,7 +236,7 @@ impl KeyspaceInstance {
             device,
             newest,
             is_durable,
-            doomed,
+            delete_on_drop,
         }
     }
 
@@ -306,7 +306,7 @@ impl KeyspaceInstance {
 
     /// Lets the last holder remove the files.
     fn delete_on_drop(&self) {
-        self.doomed.store(true, Relaxed);
+        self.delete_on_drop.store(true, Relaxed);
     }
 }
 
@@ -315,7 +315,7 @@ impl Drop for KeyspaceInstance {
         // No caller is left to get a failure here; files that stay are swept at the next open.
         let _ = self.engine.close();
         self.async_reader.stop();
-        if self.doomed.load(Relaxed) {
+        if self.delete_on_drop.load(Relaxed) {
             let _ = owner::remove_dropped(&*self.device, &self.dir);
         }
     }
