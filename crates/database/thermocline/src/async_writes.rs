@@ -198,7 +198,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put_with_expiry_async`].
     pub fn put_with_ttl_async(&self, key: &[u8], value: &[u8], time: Duration) -> AsyncWrite {
-        self.put_with_expiry_async(key, value, self.end_after(time))
+        self.put_with_expiry_async(key, value, self.expiry_after(time))
     }
 
     /// [`Keyspace::delete`] as a future. It takes place, and can be dropped, as
@@ -255,7 +255,7 @@ impl Keyspace {
         update: impl FnMut(Option<Expiring<'_>>) -> ExpiringChange + Send + 'static,
     ) -> AsyncUpdate {
         let later = LaterDeciding::new(&self.inner.options.environment, update);
-        let what = self.check_ends().map(|()| What::Update(ValueForm::Stored, Box::new(later)));
+        let what = self.check_expiring().map(|()| What::Update(ValueForm::Stored, Box::new(later)));
         AsyncUpdate(self.writing(key, what))
     }
 

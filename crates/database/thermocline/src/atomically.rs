@@ -20,7 +20,7 @@ use crate::write::check_op;
 #[derive(Debug)]
 pub struct Section<'a> {
     keys: &'a [(&'a Keyspace, &'a [u8])],
-    /// By which values have ended or have not, for all of it.
+    /// The clock reading that decides which values have expired, for all of it.
     moment: ClockReading,
     /// One per declared key.
     instances: &'a [Arc<KeyspaceInstance>],
@@ -257,8 +257,8 @@ impl<'a> Section<'a> {
         self.put_stored(index, stored.unwrap_or(value))
     }
 
-    /// Gives the declared key of this index a value that ends, as [`Keyspace::put_with_expiry`]
-    /// does.
+    /// Gives the declared key of this index a value that expires, as
+    /// [`Keyspace::put_with_expiry`] does.
     ///
     /// # Errors
     /// [`Error::UndeclaredKey`], [`Error::NotExpiring`].

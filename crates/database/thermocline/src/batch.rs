@@ -74,7 +74,8 @@ pub enum BatchStep<'a> {
 }
 
 impl Step {
-    /// Returns the op to store, with the clock at `moment`: a put of an ended value is a delete.
+    /// Returns the op to store, with the clock at `moment`: a put of an expired value is a
+    /// delete.
     /// The result of a merge is not known yet, so a merge gives a put of its operand.
     pub(crate) fn op(&self, moment: ClockReading) -> Op<'_> {
         match &self.what {
@@ -112,7 +113,7 @@ impl Step {
     pub(crate) fn check_stored(&self) -> Result<()> {
         match &self.what {
             What::Put { value, .. } => self.keyspace.check_stored(value),
-            What::PutUntil { .. } => self.keyspace.check_ends(),
+            What::PutUntil { .. } => self.keyspace.check_expiring(),
             What::Delete { .. } | What::DeleteRange { .. } => Ok(()),
             What::Merge { .. } => self.keyspace.merging().map(drop),
         }
@@ -139,7 +140,7 @@ impl Batch {
 
     /// Adds a put.
     pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> &mut Self {
-        let value = match keyspace.hides_ends() {
+        let value = match keyspace.hides_expiry() {
             true => Expiring { value, end_ms: None }.to_stored(),
             // A value that is not in its stored form is refused when it is written.
             false => value.to_vec(),
@@ -147,9 +148,9 @@ impl Batch {
         self.push(keyspace, What::Put { key: key.to_vec(), value })
     }
 
-    /// Adds a put of a value that ends, as [`Keyspace::put_with_expiry`] does. It is a delete if
-    /// the end is past when the batch is written. If the keyspace takes no ends, writing the batch
-    /// returns [`crate::Error::NotExpiring`].
+    /// Adds a put of a value that expires, as [`Keyspace::put_with_expiry`] does. It is a delete if
+    /// the expiry is past when the batch is written. If the keyspace was not made for expiring
+    /// values, writing the batch returns [`crate::Error::NotExpiring`].
     pub fn put_with_expiry(
         &mut self,
         keyspace: &Keyspace,
@@ -190,7 +191,7 @@ impl Batch {
         self.steps.clear();
     }
 
-    /// Returns the steps, in order, each with its keyspace. Values are without their ends.
+    /// Returns the steps, in order, each with its keyspace. Values are without their expiry.
     pub fn iter(&self) -> impl Iterator<Item = (&str, BatchStep<'_>)> {
         self.steps.iter().map(|step| (step.keyspace.name(), step.given()))
     }

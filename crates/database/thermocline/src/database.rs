@@ -178,7 +178,7 @@ impl Db {
         self.inner.failure.get().cloned()
     }
 
-    /// Returns the wall clock by which values end, in milliseconds since the Unix epoch.
+    /// Returns the wall clock by which values expire, in milliseconds since the Unix epoch.
     pub fn now_ms(&self) -> u64 {
         self.inner.options.environment.wall_ms()
     }

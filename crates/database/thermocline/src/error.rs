@@ -248,7 +248,7 @@ pub enum Error {
     },
     /// A handle that takes values in their stored form ([`crate::Keyspace::raw`]) got bytes
     /// that are no such value.
-    #[error("no value as a keyspace stores it whose values end (see `Expiring`): {}", .0.what)]
+    #[error("these bytes are no stored form of an expiring value (see `Expiring`): {}", .0.what)]
     NotStored(Corruption),
     /// The keyspace was cleared while pairs were being ingested.
     #[error("keyspace {name:?} was cleared while pairs were ingested: none of them is there")]

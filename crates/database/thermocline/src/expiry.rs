@@ -4,11 +4,11 @@
 //!    ([`crate::KeyspaceOptions::expiring`]). Only then is there a trailer behind each value
 //!    ([`format`]), with the moment or without.
 //! 2. *Writes* put the trailer on before anything is journaled, so that replay needs no clock. A
-//!    value that has already ended is written as a delete.
+//!    value that has already expired is written as a delete.
 //! 3. *Reads* take it off, and pass over expired values ([`reads`]). They do neither for a handle
 //!    that shows values in their stored form ([`crate::Keyspace::raw`]).
-//! 4. *Read-modify-writes* see expired values as absent. They keep the end of others, unless they
-//!    set another one ([`operators`]).
+//! 4. *Read-modify-writes* see expired values as absent. They keep the expiry of others, unless
+//!    they set another one ([`operators`]).
 //! 5. *The expiry sweep* walks over such keyspaces in the background. It deletes expired values,
 //!    each key by an atomic update that checks again ([`sweep`]).
 //!
@@ -34,7 +34,7 @@ pub use operators::ExpiringChange;
 pub use stats::ExpiryStats;
 pub use sweep::{ExpiryPause, PauseExpiry};
 
-pub(crate) use format::end_of;
+pub(crate) use format::expiry_of;
 pub(crate) use keyspace::ValueForm;
 pub(crate) use operators::{LaterDeciding, OnStored, change_living};
 pub(crate) use reads::ClockReading;

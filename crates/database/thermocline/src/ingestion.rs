@@ -97,8 +97,8 @@ impl Ingestion {
         self.push_stored(key, &stored)
     }
 
-    /// Adds a pair whose value ends, as [`Keyspace::put_with_expiry`] does. With an end that is
-    /// past the key has no value afterwards.
+    /// Adds a pair whose value expires, as [`Keyspace::put_with_expiry`] does. If the expiry is
+    /// past, the key has no value afterwards.
     ///
     /// # Errors
     /// [`Error::NotExpiring`]; otherwise as [`Ingestion::push`].

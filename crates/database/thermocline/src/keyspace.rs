@@ -21,7 +21,7 @@ pub struct Keyspace {
     pub(crate) inner: Arc<OpenGuard>,
     pub(crate) entry: Arc<KeyspaceEntry>,
     pub(crate) durability: Durability,
-    /// How values are shown and taken, where they may end.
+    /// How values are shown and taken, if they may expire.
     pub(crate) form: ValueForm,
 }
 

@@ -37,7 +37,7 @@
 //! serializable with each other and with every other write.
 //!
 //! # Values that expire
-//! In a keyspace that is made for it ([`KeyspaceOptions::expiring`]) a value may have an end
+//! In a keyspace that is made for it ([`KeyspaceOptions::expiring`]) a value may have an expiry
 //! ([`Keyspace::put_with_expiry`], [`Keyspace::put_with_ttl`]), from which on no read shows it.
 //!
 //! # Many keys in one operation
@@ -61,7 +61,7 @@
 //! Futures, for any executor, are [`Keyspace::get_async`], [`Keyspace::multi_get_async`],
 //! [`Keyspace::put_async`], [`Keyspace::delete_async`], [`Keyspace::rmw_async`],
 //! [`Keyspace::merge_async`], [`Keyspace::compare_and_swap_async`] and [`Db::write_async`] of a
-//! [`Batch`]; if values end also [`Keyspace::put_with_expiry_async`],
+//! [`Batch`]; if values expire also [`Keyspace::put_with_expiry_async`],
 //! [`Keyspace::rmw_with_expiry_async`] and [`Keyspace::compare_and_swap_with_expiry_async`]. No
 //! poll waits for the device, for the journal, or for work that slows writers down.
 //! [`Keyspace::put_async`] documents the order in which they take place, and the meaning of a drop.

@@ -12,8 +12,8 @@
 //! - G1. The values of a keyspace are merged by one operator for life: a name that it has is never
 //!   changed.
 //! - G2. If the operator refuses one merge of a write, nothing of that write is made.
-//! - G3. An operator gets values in the form that users know: without their ends, which do not
-//!   change, and without values that have ended.
+//! - G3. An operator gets values in the form that users know: without their expiry, which does not
+//!   change, and without values that have expired.
 
 pub(crate) mod batch;
 mod name;
@@ -232,7 +232,7 @@ impl Keyspace {
     /// `None` if nothing changed. Costs the same as a [`Keyspace::rmw`]: the old value is read, and
     /// the journal and the engine get the whole new one, however short the operand is
     /// ([`crate::UpdateStats`] counts both). The operator is called before this returns, and by no
-    /// read later. The end of a value does not change.
+    /// read later. The expiry of a value does not change.
     ///
     /// # Errors
     /// [`Error::NoMergeOperator`], [`Error::UnknownMergeOperator`], and [`Error::MergeRefused`]

@@ -65,7 +65,7 @@ pub struct Options {
     /// - Nothing is trimmed while a backup or a checkpoint is made, while a journaled keyspace is
     ///   damaged, or while flushes fail.
     pub journal_bytes: u64,
-    /// Interval at which a background thread searches for ended values and removes them, in
+    /// Interval at which a background thread searches for expired values and removes them, in
     /// keyspaces whose values may expire. With `None` there is no such thread: expired values take
     /// space until [`crate::Keyspace::remove_expired`], and are not shown either. The thread takes
     /// about a 20th of a core, and a quarter while it finds many. Default 100 ms, at least 1 ms.

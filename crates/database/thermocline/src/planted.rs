@@ -88,7 +88,7 @@ pub enum Planted {
     ClearedUnseen,
     /// Ingested pairs are not noted for transactions.
     IngestedUnnoted,
-    /// An ended value is removed although another one was put in its place since.
+    /// An expired value is removed although another one was put in its place since.
     RemovedUnseen,
 }
 

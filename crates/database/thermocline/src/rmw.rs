@@ -41,7 +41,7 @@ use journal::Durability;
 
 use crate::database::Inner;
 use crate::error::Result;
-use crate::expiry::{OnStored, ValueForm, end_of};
+use crate::expiry::{OnStored, ValueForm, expiry_of};
 use crate::key_locks::Held;
 use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
 use crate::planted::Planted;
@@ -429,7 +429,7 @@ impl Inner {
         // Not before it is there: a pass that began in between would forget the end, and not find
         // it.
         if let (Some(expiry), Some(end_ms)) = (&instance.expiry, witness.end_ms) {
-            expiry.note_end(end_ms);
+            expiry.note_expiry(end_ms);
         }
         drop(ticket);
         Ok(Attempt::Done(Some(seqno)))
@@ -461,13 +461,13 @@ struct Witness<'a> {
     changes: bool,
     /// Bytes of the value that it has put, unless it was changed in place.
     put_bytes: Option<usize>,
-    /// When the value ends that it has put.
+    /// The expiry of the value that it has put.
     end_ms: Option<u64>,
 }
 
 impl Witness<'_> {
-    fn end_of(&self, stored: &[u8]) -> Option<u64> {
-        if self.expiring { end_of(stored) } else { None }
+    fn expiry_of(&self, stored: &[u8]) -> Option<u64> {
+        if self.expiring { expiry_of(stored) } else { None }
     }
 }
 
@@ -475,7 +475,7 @@ impl Operator for Witness<'_> {
     fn update_in_place(&mut self, value: &mut [u8]) -> bool {
         self.put_bytes = None;
         self.changes = self.operator.update_in_place(value);
-        self.end_ms = if self.changes { self.end_of(value) } else { None };
+        self.end_ms = if self.changes { self.expiry_of(value) } else { None };
         self.changes
     }
 
@@ -487,7 +487,7 @@ impl Operator for Witness<'_> {
         };
         self.changes = change != Change::Keep;
         (self.put_bytes, self.end_ms) = match &change {
-            Change::Put(stored) => (Some(stored.len()), self.end_of(stored)),
+            Change::Put(stored) => (Some(stored.len()), self.expiry_of(stored)),
             Change::Delete | Change::Keep => (None, None),
         };
         change

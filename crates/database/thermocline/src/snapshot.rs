@@ -18,7 +18,7 @@ use crate::scan::Scan;
 
 /// A view of all ordered keyspaces at one moment. It has every write acknowledged before it was
 /// taken and no part of one that was not finished. While it lives it holds back old versions. The
-/// clock is stopped for it, too: a value that had not ended when it was taken stays in it.
+/// clock is stopped for it, too: a value that had not expired when it was taken stays in it.
 #[derive(Debug)]
 pub struct Snapshot {
     inner: Arc<OpenGuard>,
@@ -52,7 +52,7 @@ impl Db {
 #[derive(Debug)]
 pub(crate) struct PinnedEngines {
     pub(crate) pin: Arc<Pin>,
-    /// By which values have ended or have not.
+    /// The clock reading that decides which values have expired.
     pub(crate) moment: ClockReading,
     /// By the entry's lock id, which is a keyspace's for life.
     pub(crate) instances: Vec<(u32, Arc<KeyspaceInstance>)>,

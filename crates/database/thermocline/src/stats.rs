@@ -54,7 +54,7 @@ pub struct KeyspaceStats {
     pub persisted: SeqNo,
     /// The figures of its engine.
     pub engine: engine::Stats,
-    /// Counts of the ends of its values, if they may end.
+    /// Counts of expiring values and of removed keys, if values may expire.
     pub expiry: Option<ExpiryStats>,
     /// Bytes that merges and other updates wrote, next to those of the operands.
     pub updates: UpdateStats,

@@ -67,7 +67,7 @@ pub struct Transaction {
     inner: Arc<OpenGuard>,
     durability: Durability,
     pin: OfProcess<Arc<Pin>>,
-    /// By which values have ended or have not.
+    /// The clock reading that decides which values have expired.
     clock: ClockReading,
     watch: OfProcess<Watch>,
     state: OfProcess<Mutex<State>>,
@@ -90,8 +90,8 @@ impl Db {
     /// by itself after such a conflict.
     ///
     /// Transactions are serializable, also with all other writes. The place of each in that order
-    /// is between its beginning and the end of its commit. By the clock no value ends during a
-    /// transaction: a value that had not ended at its beginning stays visible.
+    /// is between its beginning and the end of its commit. By the clock no value expires during a
+    /// transaction: a value that had not expired at its beginning stays visible.
     ///
     /// An open transaction holds back old versions, as a snapshot does. The keys that other threads
     /// write are noted, in at most a 64th of [`crate::Options::memory_bytes`]. If more is written
@@ -262,8 +262,8 @@ impl Transaction {
         self.put_stored(keyspace, key, &keyspace.stored(value)?)
     }
 
-    /// The same with a value that ends, as [`Keyspace::put_with_expiry`] does. An end that was past
-    /// when the transaction began removes the key.
+    /// The same with a value that expires, as [`Keyspace::put_with_expiry`] does. An expiry that
+    /// was past when the transaction began removes the key.
     ///
     /// # Errors
     /// [`Error::NotExpiring`]; otherwise as [`Transaction::put`].

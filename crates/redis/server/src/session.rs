@@ -124,7 +124,7 @@ impl Session {
 /// The keys that a connection watches.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// Each with when its value ends.
+    /// Each with the expiry of its value.
     places: HashMap<(DbIndex, Vec<u8>), Option<u64>>,
     memory_bytes: usize,
 }
@@ -134,7 +134,7 @@ impl Watched {
     /// about.
     const OVERHEAD_BYTES: usize = 192;
 
-    /// Adds a key, with no end; whether it was not there.
+    /// Adds a key without an expiry; returns whether it was not there.
     pub(crate) fn insert(&mut self, db: DbIndex, key: &[u8]) -> bool {
         let is_new = !self.places.contains_key(&(db, key.to_vec()));
         if is_new {
@@ -145,8 +145,8 @@ impl Watched {
         is_new
     }
 
-    /// Remembers when the value of a key that is there ends.
-    pub(crate) fn note_end(&mut self, db: DbIndex, key: &[u8], end_ms: Option<u64>) {
+    /// Remembers the expiry of the value of a key that is there.
+    pub(crate) fn note_expiry(&mut self, db: DbIndex, key: &[u8], end_ms: Option<u64>) {
         self.places.insert((db, key.to_vec()), end_ms);
     }
 

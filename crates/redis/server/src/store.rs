@@ -59,9 +59,9 @@ pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 /// A callback for each of many keys: it gets the key's index, and its stored value if it has one.
 pub(crate) type Found<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
 
-/// A store of numbered databases. Values are in their stored form, with their ends
-/// ([`thermocline::Expiring`]), ended or not: each command decides by its own clock which values
-/// have ended.
+/// A store of numbered databases. Values are in their stored form, with their expiry
+/// ([`thermocline::Expiring`]), expired or not: each command decides by its own clock which values
+/// have expired.
 ///
 /// A write fails with [`StoreError::NoDatabase`] if its database was not made.
 ///
@@ -153,8 +153,7 @@ pub(crate) trait Store {
     /// store does not count them.
     fn counted_keys(&self, db: DbIndex) -> Result<Option<u64>, StoreError>;
 
-    /// Returns the known figures of the ends of its keys; `None` if the store removes none that
-    /// have ended.
+    /// Returns the known figures of its expiring keys; `None` if the store removes no expired ones.
     fn expiry(&self, _db: DbIndex) -> Result<Option<ExpiryStats>, StoreError> {
         Ok(None)
     }
@@ -210,7 +209,7 @@ pub(crate) trait Durable: Store + Send + Sync {
     /// Brings figures that are kept elsewhere into the telemetry registry.
     fn refresh_metrics(&self);
 
-    /// Returns a hold that keeps the store from removing ended values by itself.
+    /// Returns a hold that keeps the store from removing expired values by itself.
     fn pause_expiry(&self) -> PauseExpiry {
         PauseExpiry::default()
     }

@@ -7,11 +7,11 @@
 
 use codec::Corruption;
 
-/// The value never ends.
+/// The value never expires.
 const TAG_LASTING: u8 = 0x01;
 /// Before the tag there are 8 bytes of little-endian milliseconds since the Unix epoch.
-const TAG_ENDING: u8 = 0x02;
-const END_BYTES: usize = 8;
+const TAG_EXPIRING: u8 = 0x02;
+const EXPIRY_BYTES: usize = 8;
 
 /// A value and its expiry, as a keyspace whose values may expire stores the two.
 ///
@@ -34,12 +34,12 @@ pub struct Expiring<'a> {
 
 impl<'a> Expiring<'a> {
     /// The most bytes that are stored in addition to a value.
-    pub const TRAILER_BYTES_MAX: usize = END_BYTES + 1;
+    pub const TRAILER_BYTES_MAX: usize = EXPIRY_BYTES + 1;
 
     /// Takes stored bytes apart.
     ///
     /// # Errors
-    /// No tag, an unknown one, or too few bytes for the end.
+    /// No tag, an unknown one, or too few bytes for the expiry.
     #[inline(always)]
     pub fn decode(stored: &'a [u8]) -> Result<Self, Corruption> {
         match stored {
@@ -48,13 +48,13 @@ impl<'a> Expiring<'a> {
         }
     }
 
-    /// [`Expiring::decode`] of a value that has an end, or is damaged.
+    /// [`Expiring::decode`] of a value that has an expiry, or is damaged.
     #[inline(never)]
     fn decode_with_expiry(stored: &'a [u8]) -> Result<Self, Corruption> {
         match stored {
-            [rest @ .., TAG_ENDING] => match rest.split_last_chunk::<END_BYTES>() {
+            [rest @ .., TAG_EXPIRING] => match rest.split_last_chunk::<EXPIRY_BYTES>() {
                 Some((value, end)) => Ok(Self { value, end_ms: Some(u64::from_le_bytes(*end)) }),
-                None => Err(Corruption::new("the end of a stored value is cut off", 0)),
+                None => Err(Corruption::new("the expiry of a stored value is cut off", 0)),
             },
             [.., tag] => {
                 let at = stored.len() as u64 - 1;
@@ -91,16 +91,16 @@ pub(super) fn push_trailer(value: &mut Vec<u8>, end_ms: Option<u64>) {
         None => value.push(TAG_LASTING),
         Some(end_ms) => {
             value.extend_from_slice(&end_ms.to_le_bytes());
-            value.push(TAG_ENDING);
+            value.push(TAG_EXPIRING);
         }
     }
 }
 
-/// Replaces the end of a stored value in place. Returns `false`, and nothing has changed, if it has
-/// no end.
-pub(super) fn replace_end(stored: &mut [u8], end_ms: u64) -> bool {
+/// Replaces the expiry of a stored value in place. Returns `false`, and nothing has changed, if it
+/// has no expiry.
+pub(super) fn replace_expiry(stored: &mut [u8], end_ms: u64) -> bool {
     match stored {
-        [rest @ .., TAG_ENDING] => match rest.last_chunk_mut::<END_BYTES>() {
+        [rest @ .., TAG_EXPIRING] => match rest.last_chunk_mut::<EXPIRY_BYTES>() {
             Some(end) => {
                 *end = end_ms.to_le_bytes();
                 true
@@ -113,7 +113,7 @@ pub(super) fn replace_end(stored: &mut [u8], end_ms: u64) -> bool {
 
 /// Returns the expiry of stored bytes, if they are a stored value with an expiry.
 #[inline]
-pub(crate) fn end_of(stored: &[u8]) -> Option<u64> {
+pub(crate) fn expiry_of(stored: &[u8]) -> Option<u64> {
     Expiring::decode(stored).ok()?.end_ms
 }
 

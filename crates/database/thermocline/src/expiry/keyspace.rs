@@ -1,4 +1,4 @@
-//! Methods of a keyspace handle for ends of values.
+//! Methods of a keyspace handle for expiring values.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use codec::SeqNo;
 use engine::{At, Op};
 
-use super::format::{Expiring, end_of};
-use super::operators::{Deciding, ExpiringChange, SetEnd};
+use super::format::{Expiring, expiry_of};
+use super::operators::{Deciding, ExpiringChange, SetExpiry};
 use super::reads::ClockReading;
 use super::stats::ExpiryStats;
 use crate::compare_and_swap::Swap;
@@ -30,7 +30,7 @@ impl Keyspace {
     /// returns the value is visible and has reached this handle's durability.
     ///
     /// A moment that is not after now makes it a [`Keyspace::delete`]. A [`Keyspace::put`]
-    /// afterwards gives the key a value that does not end.
+    /// afterwards gives the key a value that does not expire.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -62,11 +62,11 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put_with_expiry`].
     pub fn put_with_ttl(&self, key: &[u8], value: &[u8], time: Duration) -> Result<SeqNo> {
-        self.put_with_expiry(key, value, self.end_after(time))
+        self.put_with_expiry(key, value, self.expiry_after(time))
     }
 
     /// Returns the moment that is `time` from now on.
-    pub(crate) fn end_after(&self, time: Duration) -> u64 {
+    pub(crate) fn expiry_after(&self, time: Duration) -> u64 {
         let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self.inner.options.environment.wall_ms().saturating_add(time_ms)
     }
@@ -77,7 +77,7 @@ impl Keyspace {
     /// # Errors
     /// [`Error::NotExpiring`]; otherwise as [`Keyspace::get`].
     pub fn get_with_expiry(&self, key: &[u8]) -> Result<Option<(Vec<u8>, Option<u64>)>> {
-        self.check_ends()?;
+        self.check_expiring()?;
         self.inner.check_open()?;
         let instance = self.entry.current()?;
         // Before the engine is called [E1].
@@ -102,28 +102,28 @@ impl Keyspace {
     /// # Errors
     /// [`Error::NotExpiring`]; otherwise as [`Keyspace::rmw`].
     pub fn expire_at(&self, key: &[u8], end_ms: u64) -> Result<bool> {
-        self.set_end(key, Some(end_ms)).map(|old| old.is_some())
+        self.set_expiry(key, Some(end_ms)).map(|old| old.is_some())
     }
 
-    /// Removes the end of the key's value, so that it stays until it is replaced or deleted.
+    /// Removes the expiry of the key's value, so that it stays until it is replaced or deleted.
     /// Returns whether there was a value with an expiry.
     ///
     /// # Errors
     /// As [`Keyspace::expire_at`].
     pub fn persist(&self, key: &[u8]) -> Result<bool> {
-        self.set_end(key, None).map(|old| old.flatten().is_some())
+        self.set_expiry(key, None).map(|old| old.flatten().is_some())
     }
 
-    fn set_end(&self, key: &[u8], end_ms: Option<u64>) -> Result<Option<Option<u64>>> {
-        self.check_ends()?;
-        let mut operator = SetEnd::new(&self.inner.options.environment, end_ms);
+    fn set_expiry(&self, key: &[u8], end_ms: Option<u64>) -> Result<Option<Option<u64>>> {
+        self.check_expiring()?;
+        let mut operator = SetExpiry::new(&self.inner.options.environment, end_ms);
         let done =
             self.inner.rmw(&self.entry, ValueForm::Stored, key, &mut operator, self.durability);
         operator.outcome(done)
     }
 
-    /// [`Keyspace::rmw`] with the end: `update` gets the present value with its expiry, and returns
-    /// the change of both. ([`Keyspace::rmw`] itself keeps the end.)
+    /// [`Keyspace::rmw`] with the expiry: `update` gets the present value with its expiry, and
+    /// returns the change of both. ([`Keyspace::rmw`] itself keeps the expiry.)
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -152,15 +152,15 @@ impl Keyspace {
         key: &[u8],
         update: impl FnMut(Option<Expiring<'_>>) -> ExpiringChange,
     ) -> Result<Option<SeqNo>> {
-        self.check_ends()?;
+        self.check_expiring()?;
         let mut operator = Deciding::new(&self.inner.options.environment, update);
         let done =
             self.inner.rmw(&self.entry, ValueForm::Stored, key, &mut operator, self.durability);
         operator.outcome(done)
     }
 
-    /// [`Keyspace::compare_and_swap`] whose new value ends at `end_ms`: a lease is taken with no
-    /// expected value, and renewed with one's own. (That method itself keeps the end.)
+    /// [`Keyspace::compare_and_swap`] whose new value expires at `end_ms`: a lease is taken with no
+    /// expected value, and renewed with one's own. (That method itself keeps the expiry.)
     ///
     /// # Errors
     /// [`Error::NotExpiring`]; otherwise as [`Keyspace::rmw`].
@@ -187,10 +187,10 @@ impl Keyspace {
     }
 
     /// Returns the same keyspace by a handle that shows and takes values in their stored form, a
-    /// [`Expiring`]. It is for a caller that wants the ends of scans, batches and transactions too,
-    /// and decides itself which values have expired. Reads show an expired value until it is
+    /// [`Expiring`]. It is for a caller that wants the expiry in scans, batches and transactions
+    /// too, and decides itself which values have expired. Reads show an expired value until it is
     /// removed. A put of bytes that are no stored value is refused ([`Error::NotStored`]). For a
-    /// keyspace whose values do not end, this handle is no different.
+    /// keyspace whose values do not expire, this handle is no different.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -212,15 +212,15 @@ impl Keyspace {
         Self { form: ValueForm::Stored, ..self.clone() }
     }
 
-    /// Returns counts of the ends; `None` for a keyspace whose values do not end. Costs a few
-    /// loads.
+    /// Returns counts of expiring values and of removed keys; `None` for a keyspace whose values do
+    /// not expire. Costs a few loads.
     pub fn expiry_stats(&self) -> Result<Option<ExpiryStats>> {
         self.inner.check_process()?;
         Ok(self.entry.current()?.expiry.as_ref().map(|expiry| expiry.stats()))
     }
 
-    /// Refuses where values do not end.
-    pub(crate) fn check_ends(&self) -> Result<()> {
+    /// Returns an error if the keyspace was not made for expiring values.
+    pub(crate) fn check_expiring(&self) -> Result<()> {
         if self.entry.options.expiring {
             return Ok(());
         }
@@ -228,29 +228,29 @@ impl Keyspace {
     }
 
     /// Returns whether the form that its users see differs from the stored form.
-    pub(crate) fn hides_ends(&self) -> bool {
+    pub(crate) fn hides_expiry(&self) -> bool {
         self.entry.options.expiring && self.form == ValueForm::Values
     }
 
-    /// Returns the stored form of a value that is given to this handle and does not end.
+    /// Returns the stored form of a value that is given to this handle and does not expire.
     ///
     /// # Errors
     /// [`Error::NotStored`].
     pub(crate) fn stored<'v>(&self, value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
-        if self.hides_ends() {
+        if self.hides_expiry() {
             return Ok(Cow::Owned(Expiring { value, end_ms: None }.to_stored()));
         }
         self.check_stored(value)?;
         Ok(Cow::Borrowed(value))
     }
 
-    /// Returns the stored form of a value that ends. Such a value is always given in the form that
-    /// users know.
+    /// Returns the stored form of a value that expires. Such a value is always given in the form
+    /// that users know.
     ///
     /// # Errors
     /// [`Error::NotExpiring`].
     pub(crate) fn stored_with_expiry(&self, value: &[u8], end_ms: u64) -> Result<Vec<u8>> {
-        self.check_ends()?;
+        self.check_expiring()?;
         Ok(Expiring { value, end_ms: Some(end_ms) }.to_stored())
     }
 
@@ -265,7 +265,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Returns a put of `stored`, or a delete if that value has already ended.
+    /// Returns a put of `stored`, or a delete if that value has already expired.
     pub(crate) fn put_op<'a>(&self, key: &'a [u8], stored: &'a [u8]) -> Op<'a> {
         self.op_unless(key, stored, |end_ms| end_ms <= self.inner.options.environment.wall_ms())
     }
@@ -286,7 +286,7 @@ impl Keyspace {
         stored: &'a [u8],
         is_past: impl FnOnce(u64) -> bool,
     ) -> Op<'a> {
-        let end_ms = if self.entry.options.expiring { end_of(stored) } else { None };
+        let end_ms = if self.entry.options.expiring { expiry_of(stored) } else { None };
         match end_ms.is_some_and(is_past) {
             true => Op::Delete { key },
             false => Op::Put { key, value: stored },
@@ -294,10 +294,10 @@ impl Keyspace {
     }
 
     /// Returns the form in which this handle shows a value that is stored like this and has not
-    /// ended.
+    /// expired.
     pub(crate) fn shown<'a>(&self, stored: &'a [u8]) -> &'a [u8] {
         match Expiring::decode(stored) {
-            Ok(whole) if self.hides_ends() => whole.value,
+            Ok(whole) if self.hides_expiry() => whole.value,
             _ => stored,
         }
     }

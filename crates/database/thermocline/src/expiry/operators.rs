@@ -1,26 +1,26 @@
 //! Operators of read-modify-writes on values in their stored form.
 //!
 //! Each reads the clock when it is called, while no other write of the key can take place [E1]. A
-//! read-modify-write keeps the end of the value, unless it sets another one. A put whose end is
-//! past is a delete.
+//! read-modify-write keeps the expiry of the value, unless it sets another one. A put whose expiry
+//! is past is a delete.
 
 use codec::Corruption;
 use engine::{Change, Operator};
 use environment::Environment;
 
-use super::format::{Expiring, push_trailer, replace_end};
+use super::format::{Expiring, push_trailer, replace_expiry};
 use super::keyspace::ValueForm;
 use super::reads::ClockReading;
 use crate::error::{Error, Result};
 
-/// The change by a read-modify-write that also concerns the end.
+/// The change by a read-modify-write that also concerns the expiry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpiringChange {
     /// The key has this value from now on.
     Put {
         /// The value.
         value: Vec<u8>,
-        /// When it ends; as in [`Expiring::end_ms`].
+        /// When it expires; as in [`Expiring::end_ms`].
         end_ms: Option<u64>,
     },
     /// The key is absent from now on.
@@ -39,7 +39,7 @@ fn living<'a>(
 }
 
 /// Returns the stored form that replaces `stored` if `update` changes the value, with the clock at
-/// `moment`. The end does not change.
+/// `moment`. The expiry does not change.
 pub(crate) fn change_living(
     moment: ClockReading,
     stored: Option<&[u8]>,
@@ -193,33 +193,33 @@ impl<F: FnMut(Option<Expiring<'_>>) -> ExpiringChange> Operator for LaterDecidin
     }
 }
 
-/// Gives a value another end, or none.
-pub(super) struct SetEnd<'a> {
+/// Gives a value another expiry, or none.
+pub(super) struct SetExpiry<'a> {
     end_ms: Option<u64>,
     environment: &'a Environment,
-    /// The end of the value until then, if there was one.
+    /// The expiry of the value before, if there was a value.
     old: Result<Option<Option<u64>>>,
 }
 
-impl<'a> SetEnd<'a> {
+impl<'a> SetExpiry<'a> {
     pub(super) fn new(environment: &'a Environment, end_ms: Option<u64>) -> Self {
         Self { end_ms, environment, old: Ok(None) }
     }
 
-    /// Returns the end that the value had before, if there was one, now that this is `done`.
+    /// Returns the expiry that the value had before, if there was a value, now that this is `done`.
     pub(super) fn outcome<T>(self, done: Result<T>) -> Result<Option<Option<u64>>> {
         done.and(self.old)
     }
 }
 
-impl Operator for SetEnd<'_> {
+impl Operator for SetExpiry<'_> {
     fn update_in_place(&mut self, stored: &mut [u8]) -> bool {
         let moment = ClockReading::now(self.environment);
         let (Ok(Some(old)), Some(end_ms)) = (living(Some(&*stored), moment), self.end_ms) else {
             return false;
         };
         self.old = Ok(Some(old.end_ms));
-        end_ms > moment.now_ms && replace_end(stored, end_ms)
+        end_ms > moment.now_ms && replace_expiry(stored, end_ms)
     }
 
     fn update(&mut self, stored: Option<&[u8]>) -> Change {
@@ -240,11 +240,11 @@ impl Operator for SetEnd<'_> {
 }
 
 /// Removes a value that has expired; anything else stays.
-pub(super) struct RemoveEnded<'a> {
+pub(super) struct RemoveExpired<'a> {
     pub(super) environment: &'a Environment,
 }
 
-impl Operator for RemoveEnded<'_> {
+impl Operator for RemoveExpired<'_> {
     fn update(&mut self, stored: Option<&[u8]>) -> Change {
         let now_ms = self.environment.wall_ms();
         let whole = stored.and_then(|stored| Expiring::decode(stored).ok());

@@ -233,8 +233,8 @@ fn trimmed(moment: Option<ClockReading>, is_there: bool, into: &mut Vec<u8>) -> 
 struct LivingCursor {
     cursor: Box<dyn Cursor>,
     moment: ClockReading,
-    /// The pair that was returned last: a copy, since the cursor's own ends when the next one is
-    /// requested.
+    /// The pair that was returned last: a copy, since the cursor's own is valid only until the
+    /// next one is requested.
     key: Vec<u8>,
     value: Vec<u8>,
     /// Set at the end, and by an error.
@@ -244,7 +244,7 @@ struct LivingCursor {
 }
 
 impl LivingCursor {
-    /// Returns the next pair that has not ended, and waits for the device if it may.
+    /// Returns the next pair that has not expired, and waits for the device if it may.
     fn next_living(&mut self, may_wait: bool) -> Result<TryNext<'_>> {
         if self.has_ended {
             return Ok(TryNext::End);

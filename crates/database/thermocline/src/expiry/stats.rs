@@ -1,4 +1,4 @@
-//! Counts of the ends in one engine, and of removed keys.
+//! Counts of expiring values in one engine, and of removed keys.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -12,9 +12,9 @@ use super::sweep::Pass;
 /// an estimate from the part that it has seen; for an engine with order, that part alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpiryStats {
-    /// Keys whose values had not ended.
+    /// Keys whose values had not expired.
     pub keys: u64,
-    /// Keys among them whose values have an end.
+    /// Keys among them whose values have an expiry.
     pub keys_with_expiry: u64,
     /// Milliseconds that these had left, on average.
     pub mean_left_ms: u64,
@@ -29,7 +29,8 @@ pub struct ExpiryStats {
 #[derive(Debug)]
 pub(crate) struct Expiry {
     pub(crate) environment: Environment,
-    /// The first end that was written since the pass under way began, or the last one if none is.
+    /// The first expiry that was written since the pass under way began, or since the last pass
+    /// began if none is under way.
     pub(super) soonest_ms: AtomicU64,
     pub(super) pass: Mutex<Pass>,
     pub(super) keys: AtomicU64,
@@ -56,24 +57,24 @@ impl Expiry {
         }
     }
 
-    /// Remembers that `stored` was written, and is there. Costs a load unless it ends sooner than
-    /// all values before it.
+    /// Remembers that `stored` was written, and is there. Costs a load unless it expires sooner
+    /// than all values before it.
     #[inline]
     pub(crate) fn note_written(&self, stored: &[u8]) {
-        if let Some(end_ms) = super::format::end_of(stored) {
-            self.note_end(end_ms);
+        if let Some(end_ms) = super::format::expiry_of(stored) {
+            self.note_expiry(end_ms);
         }
     }
 
-    /// Remembers that a value is there that ends then.
+    /// Remembers that a value is there that expires then.
     #[inline]
-    pub(crate) fn note_end(&self, end_ms: u64) {
+    pub(crate) fn note_expiry(&self, end_ms: u64) {
         if end_ms < self.soonest_ms.load(Relaxed) {
             self.soonest_ms.fetch_min(end_ms, Relaxed);
         }
     }
 
-    /// Remembers that values were written whose ends are not known.
+    /// Remembers that values were written whose expiry is not known.
     pub(crate) fn note_unknown(&self) {
         self.soonest_ms.store(0, Relaxed);
     }

@@ -6,8 +6,8 @@
 //! 2. A turn ends when every pass is over, or after a 20th of the interval. As long as more than a
 //!    quarter of the pairs that it meets have expired, it may take a quarter of the interval.
 //! 3. When a pass has reached the last key, its counts are shown. The next pass is due at the first
-//!    end that this pass has seen or that was written since. Since counts grow old, it is also due
-//!    after ten times the turns that the pass took, or after 600 if no key had an end.
+//!    expiry that this pass has seen or that was written since. Since counts grow old, it is also
+//!    due after ten times the turns that the pass took, or after 600 if no key had an expiry.
 //!
 //! # Concurrency
 //! The sweep has a thread of its own, which starts with the first keyspace whose values may expire.
@@ -28,7 +28,7 @@ use sync::locks::{Condvar, Mutex, MutexGuard};
 use telemetry::{Counter, Registry};
 
 use super::format::Expiring;
-use super::operators::RemoveEnded;
+use super::operators::RemoveExpired;
 use super::stats::Expiry;
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
@@ -39,14 +39,14 @@ use crate::planted::Planted;
 /// Limits of one slice: pairs that it reads, keys to remove after which it ends, and bytes of
 /// values after which it ends.
 const SLICE_PAIRS: u64 = 500;
-const SLICE_ENDED: usize = 64;
+const SLICE_EXPIRED: usize = 64;
 const SLICE_BYTES: usize = 1 << 20;
 /// Parts of the interval that a turn may take: where little had expired, and where much had.
 const TURN_PART: u32 = 20;
 const DENSE_TURN_PART: u32 = 4;
 /// Turns of rest after a pass, for each turn that the pass took.
 const REST_FACTOR: u64 = 10;
-/// Turns of rest after a pass that has met no end.
+/// Turns of rest after a pass that has met no expiry.
 const REST_TURNS: u64 = 600;
 /// Interval at which a thread that waits for a hold checks whether it is to stop.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -63,7 +63,7 @@ pub(crate) struct Pass {
     rest_until: u64,
 }
 
-/// Counts of pairs that were met and have not ended.
+/// Counts of pairs that were met and have not expired.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     keys: u64,
@@ -101,7 +101,7 @@ impl Found {
 #[derive(Default)]
 struct Slice {
     found: Found,
-    ended: Vec<Vec<u8>>,
+    expired: Vec<Vec<u8>>,
     bytes: usize,
     /// The key at which the next one begins.
     next: Option<Vec<u8>>,
@@ -109,12 +109,12 @@ struct Slice {
 
 impl Slice {
     fn pairs(&self) -> u64 {
-        self.found.keys + self.ended.len() as u64
+        self.found.keys + self.expired.len() as u64
     }
 
     /// Returns whether it pays to read the next slice immediately.
     fn is_dense(&self) -> bool {
-        self.ended.len() as u64 * 4 > self.pairs()
+        self.expired.len() as u64 * 4 > self.pairs()
     }
 }
 
@@ -305,7 +305,7 @@ impl Inner {
         // no caller.
         let slice = look(instance, pass.from.as_deref(), time);
         let Ok((slice, removed)) = slice.and_then(|slice| {
-            let removed = self.remove(entry, expiry, &slice.ended)?;
+            let removed = self.remove(entry, expiry, &slice.expired)?;
             Ok((slice, removed))
         }) else {
             pass.from = None;
@@ -327,7 +327,7 @@ impl Inner {
     fn remove(&self, entry: &KeyspaceEntry, expiry: &Expiry, keys: &[Vec<u8>]) -> Result<u64> {
         let mut count = 0;
         for key in keys {
-            let mut operator = RemoveEnded { environment: &expiry.environment };
+            let mut operator = RemoveExpired { environment: &expiry.environment };
             // The thread that holds it may wait for a lock of a close, and the close waits for this
             // thread.
             let shared = &self.sweep.shared;
@@ -371,7 +371,7 @@ fn look(instance: &KeyspaceInstance, from: Option<&[u8]>, time: Time<'_>) -> Res
     let mut slice = Slice::default();
     instance.engine.walk(from, &mut |key, stored| {
         let is_long = slice.pairs() == SLICE_PAIRS
-            || slice.ended.len() == SLICE_ENDED
+            || slice.expired.len() == SLICE_EXPIRED
             || slice.bytes > SLICE_BYTES;
         // Of an engine on a disk each pair may be a read. One is always looked at.
         if is_long || slice.pairs() > 0 && time.is_over() {
@@ -380,7 +380,7 @@ fn look(instance: &KeyspaceInstance, from: Option<&[u8]>, time: Time<'_>) -> Res
         }
         slice.bytes += stored.len();
         match Expiring::decode(stored) {
-            Ok(whole) if whole.is_expired(now_ms) => slice.ended.push(key.to_vec()),
+            Ok(whole) if whole.is_expired(now_ms) => slice.expired.push(key.to_vec()),
             Ok(Expiring { end_ms, .. }) => slice.found.add(end_ms, now_ms),
             // The error is left to readers of the value.
             Err(_) => slice.found.add(None, now_ms),
@@ -434,12 +434,12 @@ impl Keyspace {
     /// Removes all keys whose values have expired, and returns their number. The database does so
     /// by itself, a little at a time ([`crate::Options::expiry_sweep_interval`]); this function
     /// does it immediately. It visits every pair, as a [`Keyspace::walk`] does, and waits for no
-    /// durability: a key that a crash brings back has still ended.
+    /// durability: a key that a crash brings back has still expired.
     ///
     /// # Errors
     /// [`Error::NotExpiring`]; otherwise as [`Keyspace::walk`] and [`Keyspace::delete`].
     pub fn remove_expired(&self) -> Result<u64> {
-        self.check_ends()?;
+        self.check_expiring()?;
         self.inner.check_writable()?;
         let instance = self.entry.instance()?;
         let Some(expiry) = &instance.expiry else { return Ok(0) };
@@ -448,7 +448,7 @@ impl Keyspace {
         let (mut from, mut removed) = (None, 0);
         loop {
             let slice = look(&instance, from.as_deref(), time)?;
-            removed += self.inner.remove(&self.entry, expiry, &slice.ended)?;
+            removed += self.inner.remove(&self.entry, expiry, &slice.expired)?;
             from = slice.next;
             if from.is_none() {
                 return Ok(removed);

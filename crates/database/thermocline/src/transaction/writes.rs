@@ -386,7 +386,7 @@ impl Own {
         let merging = keyspace.merging()?;
         let mut shown = others;
         for operand in operands {
-            let change = match keyspace.hides_ends() {
+            let change = match keyspace.hides_expiry() {
                 true => merging.of_value(key, shown.as_deref(), &operand)?,
                 false => merging.of_stored(moment, key, shown.as_deref(), &operand)?,
             };

@@ -1,4 +1,4 @@
-//! EXPIRE, TTL and their relatives: when keys end.
+//! EXPIRE, TTL and their relatives: when keys expire.
 
 use thermocline::Expiring;
 

@@ -63,7 +63,7 @@ pub(crate) struct Plan {
     writes_to: u32,
     /// Whether the figures above are all that it does.
     is_simple: bool,
-    /// Whether values are wanted; else only whether they are there, and when they end.
+    /// Whether values are wanted; else only whether they are there, and when they expire.
     keeps_values: bool,
     /// Bytes that its commands write.
     written: usize,
@@ -239,8 +239,8 @@ impl Plan {
         let stored = value.filter(|_| !self.keeps_values).map(Expiring::decode);
         match stored {
             Some(Ok(stored)) => {
-                let end = Expiring { value: b"", end_ms: stored.end_ms };
-                self.known.set_by(index, |bytes| end.encode(bytes));
+                let expiry = Expiring { value: b"", end_ms: stored.end_ms };
+                self.known.set_by(index, |bytes| expiry.encode(bytes));
             }
             _ => self.known.set(index, value),
         }

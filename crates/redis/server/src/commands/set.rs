@@ -54,12 +54,12 @@ pub(crate) fn set(call: &mut Call<'_>) -> Outcome {
         }
         at += 1;
     }
-    let end = match expiry {
-        Expiry::Timed(unit, index) => End::At(positive_expiry(call, index, unit, "set")?),
-        Expiry::Keep => End::Keep,
-        Expiry::Unsaid | Expiry::Persist => End::Never,
+    let new_expiry = match expiry {
+        Expiry::Timed(unit, index) => NewExpiry::At(positive_expiry(call, index, unit, "set")?),
+        Expiry::Keep => NewExpiry::Keep,
+        Expiry::Unsaid | Expiry::Persist => NewExpiry::Never,
     };
-    set_if(call, key, value, condition, returns_old, end)
+    set_if(call, key, value, condition, returns_old, new_expiry)
 }
 
 /// Returns the access of SET to its key: it reads the value only with the option GET.
@@ -77,7 +77,7 @@ pub(crate) fn depends_on_old(args: Args<'_>) -> bool {
 
 /// The expiry of the value that SET writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum NewExpiry {
     Never,
     /// The old value's.
     Keep,
@@ -130,11 +130,11 @@ fn set_if(
     value: &[u8],
     condition: Condition,
     returns_old: bool,
-    end: End,
+    new_expiry: NewExpiry,
 ) -> Outcome {
     let now_ms = call.now_ms;
-    if condition == Condition::Always && !returns_old && end != End::Keep {
-        let expiry_ms = if let End::At(moment) = end { Some(moment) } else { None };
+    if condition == Condition::Always && !returns_old && new_expiry != NewExpiry::Keep {
+        let expiry_ms = if let NewExpiry::At(moment) = new_expiry { Some(moment) } else { None };
         call.put(key, expiry_ms, value)?;
         call.reply.ok();
         return Ok(());
@@ -150,10 +150,10 @@ fn set_if(
         if !allowed {
             return Ok((Change::Keep, (false, old)));
         }
-        let expiry_ms = match end {
-            End::Never => None,
-            End::Keep => stored.and_then(|stored| stored.end_ms),
-            End::At(moment) => Some(moment),
+        let expiry_ms = match new_expiry {
+            NewExpiry::Never => None,
+            NewExpiry::Keep => stored.and_then(|stored| stored.end_ms),
+            NewExpiry::At(moment) => Some(moment),
         };
         let new = Expiring { value, end_ms: expiry_ms };
         let change =

@@ -110,7 +110,7 @@ pub(crate) fn abort(call: &mut Call<'_>, cause: &Failure) -> Failure {
     Failure::Made([b"EXECABORT Transaction discarded because of: ", cause].concat())
 }
 
-/// Whether a key changed, or ended, since it was watched.
+/// Returns whether a key changed, or expired, since it was watched.
 fn a_watched_key_changed(call: &Call<'_>) -> bool {
     // By the present clock: a key that the store has removed in the meantime had expired by that.
     let now_ms = call.shared.environment.wall_ms();
@@ -145,14 +145,14 @@ fn watch_keys(call: &mut Call<'_>) -> Outcome {
             return Err(failure);
         }
         // A key that has expired already counts as absent, not as one that will change.
-        let end = call.peek(key, |stored, _| stored.and_then(|stored| stored.end_ms));
+        let expiry = call.peek(key, |stored, _| stored.and_then(|stored| stored.end_ms));
         call.shared.watches.add(db, key, &call.session.changed);
-        let Ok((end_ms, _)) = end else {
+        let Ok((end_ms, _)) = expiry else {
             // A value that cannot be read may be another one by EXEC.
             call.session.changed.store(true, Relaxed);
             continue;
         };
-        call.session.watched.note_end(db, key, end_ms);
+        call.session.watched.note_expiry(db, key, end_ms);
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The real store: numbered databases as keyspaces of a [`Db`].
 //!
 //! Database `n` is the keyspace `redis-n`. It is made at the first write to it, with values that
-//! end, and used by a handle that shows them in their stored form: a command has a clock of its
+//! expire, and used by a handle that shows them in their stored form: a command has a clock of its
 //! own.
 
 use std::path::Path;

@@ -36,7 +36,7 @@ pub(crate) enum From {
 /// A part of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Slice {
-    /// Keys, and when their values end.
+    /// Keys, and the expiry of their values.
     pub(crate) keys: Vec<(Vec<u8>, Option<u64>)>,
     /// The key at which the next slice begins, if there is one.
     pub(crate) next: Option<Vec<u8>>,
@@ -60,7 +60,7 @@ pub(crate) fn read_slice(store: &dyn Store, request: &Request) -> Result<Slice, 
             return Break(());
         }
         bytes += key.len();
-        // A damaged value counts as one without an end: its readers get the error.
+        // A damaged value counts as one without an expiry: its readers get the error.
         let end_ms = Expiring::decode(value).map_or(None, |stored| stored.end_ms);
         slice.keys.push((key.to_vec(), end_ms));
         Continue(())

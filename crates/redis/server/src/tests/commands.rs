@@ -521,18 +521,18 @@ fn commands_of_several_keys_ask_for_them_at_once() {
         for key in 0..10 {
             client.run(&format!("SET k{key} v{key}"));
         }
-        client.run("SET ended v PX 1");
-        while client.run("EXISTS ended") == ":1" {}
+        client.run("SET expired v PX 1");
+        while client.run("EXISTS expired") == ":1" {}
         // Memory has none of them.
         store.cold.freeze_all();
         let got: Vec<String> = lines.iter().map(|line| client.run(line)).collect();
         assert_eq!(got, wanted);
         store.asked_at_once.load(SeqCst)
     };
-    assert_eq!(asked(&["MGET k0 none k2 ended k0"], &["[\"v0\", nil, \"v2\", nil, \"v0\"]"]), 4);
+    assert_eq!(asked(&["MGET k0 none k2 expired k0"], &["[\"v0\", nil, \"v2\", nil, \"v0\"]"]), 4);
     assert_eq!(asked(&["EXISTS k0 none k0 k1"], &[":3"]), 3);
     assert_eq!(asked(&["TOUCH k0 none"], &[":1"]), 2);
-    assert_eq!(asked(&["DEL k0 none k0 k1 ended", "EXISTS k0 k1"], &[":2", ":0"]), 4);
+    assert_eq!(asked(&["DEL k0 none k0 k1 expired", "EXISTS k0 k1"], &[":2", ":0"]), 4);
     assert_eq!(asked(&["MSETNX a 1 k0 2 b 3", "EXISTS a b"], &[":0", ":0"]), 3);
     let transaction = ["MULTI", "DEL k1", "SET n 1", "MGET k0 k1 n", "EXEC"];
     let replies = ["+OK", "+QUEUED", "+QUEUED", "+QUEUED", "[:1, +OK, [\"v0\", nil, \"1\"]]"];

@@ -230,8 +230,8 @@ fn keys_with_an_expiry_are_counted() {
     let counts =
         |client: &mut Client, want: &str| wait_until(|| client.run("INFO keyspace").contains(want));
     assert!(counts(&mut client, "expires=2,"));
-    // A key that ends, persists or is removed is no longer counted, though nothing with an expiry
-    // was written.
+    // A key that expires, persists or is removed is no longer counted, though nothing with an
+    // expiry was written.
     client.run("PERSIST a");
     assert!(counts(&mut client, "expires=1,"), "{}", client.run("INFO keyspace"));
     drop((server, db));

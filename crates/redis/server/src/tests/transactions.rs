@@ -106,11 +106,11 @@ fn a_watched_key_that_changes_aborts() {
 }
 
 #[test]
-fn a_watched_key_that_ends_aborts_and_one_that_had_ended_does_not() {
+fn a_watched_key_that_expires_aborts_and_one_that_had_expired_does_not() {
     let (server, mut client) = serve();
     let environment = thermocline::environment::Environment::real();
     let mut other = Client::connect(server.addr());
-    // In one piece, so that the value has not ended yet when it is watched.
+    // In one piece, so that the value has not expired yet when it is watched.
     client.send(b"SET k 1 PX 20\r\nWATCH k\r\n");
     assert_eq!([client.reply(), client.reply()], ["+OK", "+OK"]);
     environment.sleep(std::time::Duration::from_millis(40));

@@ -3,8 +3,8 @@
 //! A keyspace that keeps no order is in no snapshot; it is walked over. It is of the same moment,
 //! since no process writes a database that a dump has open.
 //!
-//! Values that may end are dumped in their stored form, so that they keep their ends; values that
-//! have ended when the dump begins are not in it.
+//! Values that may expire are dumped in their stored form, so that they keep their expiry. Values
+//! that have expired when the dump begins are not in it.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::ControlFlow::Continue;

@@ -51,8 +51,8 @@ pub(super) fn run(context: &Context, arguments: &Stats) -> Outcome {
         figure("keyspace", keyspace.name.clone())?;
         figure("  engine", keyspace.options.engine.to_string())?;
         figure("  journaled", keyspace.options.journaled.to_string())?;
-        let ends = if keyspace.options.expiring { "yes; scan --json shows when" } else { "no" };
-        figure("  values may expire", ends.to_owned())?;
+        let expiring = if keyspace.options.expiring { "yes; scan --json shows when" } else { "no" };
+        figure("  values may expire", expiring.to_owned())?;
         if let Some(settings) = keyspace.options.settings {
             figure("  its own options", settings.to_string())?;
         }

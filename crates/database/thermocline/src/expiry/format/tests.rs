@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Expiring, replace_end};
+use super::{Expiring, replace_expiry};
 
 #[test]
 fn the_documented_examples_are_what_is_stored() {
@@ -44,7 +44,7 @@ proptest! {
         let whole = Expiring { value: &value, end_ms };
         let mut stored = whole.to_stored();
         prop_assert_eq!(Expiring::decode(&stored), Ok(whole));
-        prop_assert_eq!(replace_end(&mut stored, other_ms), end_ms.is_some());
+        prop_assert_eq!(replace_expiry(&mut stored, other_ms), end_ms.is_some());
         let end_ms = end_ms.map(|_| other_ms);
         prop_assert_eq!(Expiring::decode(&stored), Ok(Expiring { value: &value, end_ms }));
     }

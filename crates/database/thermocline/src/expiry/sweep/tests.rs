@@ -12,7 +12,7 @@ use crate::stand_in::StandIn;
 
 /// An engine asks the operator first, and has the value a moment later.
 #[test]
-fn an_end_is_known_although_a_pass_came_between_the_answer_and_the_value() {
+fn an_expiry_is_known_although_a_pass_came_between_the_reply_and_the_value() {
     let (environment, clock) = Environment::simulated(7);
     let options = Options {
         environment: environment.clone(),
@@ -44,7 +44,7 @@ fn an_end_is_known_although_a_pass_came_between_the_answer_and_the_value() {
     let instance = entry.last_instance();
     assert!(!is_due(&instance, 2), "nothing has expired yet");
     clock.set_wall(Duration::from_millis(end_ms));
-    assert!(is_due(&instance, 2), "the end was forgotten");
+    assert!(is_due(&instance, 2), "the expiry was forgotten");
 }
 
 /// The first pass over many keys takes long, and clients read its figures meanwhile.
