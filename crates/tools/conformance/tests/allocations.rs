@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use device::Device;
-use engine::{At, Engine, Host, Lookup, NoJournal, Result};
-use thermocline_conformance::{Bench, key};
+use engine::{At, BlockingWrites, Driver, Engine, Host, Lookup, NoJournal, Op, Settings};
+use reads::BlockingReads;
+use thermocline::EngineKind;
+use thermocline_conformance::{cranked_host, key};
+use workers::Order;
 
 const KEYS: u64 = 5_000;
 /// Keys that are looked up.
@@ -13,23 +15,29 @@ const LOOKED_UP: u64 = 500;
 /// Allocations that other parts sometimes make.
 const FEW: u64 = LOOKED_UP / 20;
 
-fn filled<S: Engine>(open: fn(Host) -> Result<S>, budget: u64) -> Bench<S> {
-    let device: Arc<dyn Device> = device::memory();
-    let (bench, crank) = Bench::cranked(device, Arc::new(NoJournal), budget, open);
+/// Opens a store that may take `budget` bytes, with its default settings, and fills it.
+fn filled(driver: &'static Driver, budget: u64) -> (Box<dyn Engine>, Host) {
+    let barrier = Arc::new(NoJournal);
+    let (host, crank, _clock) =
+        cranked_host(device::memory(), barrier, budget, Order::InOrder);
+    let opened = (driver.open)(host.clone(), &Settings::new(driver), "");
+    let store = opened.expect("the store opens");
+    host.sequence.recover_to(store.persisted());
     for number in 0..KEYS {
-        bench.put(&key(number), &[7; 400]);
+        let ops = [Op::Put { key: &key(number), value: &[7; 400] }];
+        store.write_next(&ops, &host.sequence).expect("the write is taken");
         if number.is_multiple_of(64) {
             crank.run_all();
         }
     }
-    bench.store.flush().expect("flushes");
+    store.flush().expect("flushes");
     crank.run_all();
-    bench
+    (store, host)
 }
 
 /// Returns two pairs: of the lookups that memory serves, and of the lookups with one read. Each
 /// pair has their number and their allocations.
-fn count<S: Engine>(store: &S, numbers: impl Fn(u64) -> u64) -> [(u64, u64); 2] {
+fn count(store: &dyn Engine, numbers: impl Fn(u64) -> u64) -> [(u64, u64); 2] {
     let mut counts = [(0, 0); 2];
     let mut value = Vec::with_capacity(1024);
     for at in 0..LOOKED_UP {
@@ -50,32 +58,30 @@ fn count<S: Engine>(store: &S, numbers: impl Fn(u64) -> u64) -> [(u64, u64); 2] 
     counts
 }
 
-fn check<S: Engine>(name: &str, open: fn(Host) -> Result<S>, may_wait: bool) {
+fn check(driver: &'static Driver) {
+    let name = driver.name();
     // All in memory.
-    let bench = filled(open, 64 << 20);
+    let (store, _host) = filled(driver, 64 << 20);
     let scattered = |at: u64| at * 7_919 % KEYS;
-    count(&bench.store, scattered);
+    count(&*store, scattered);
     for at in 0..LOOKED_UP {
-        let mut value = Vec::new();
-        let found = reads::BlockingReads::get(&bench.store, &key(scattered(at)), &mut value);
+        let found = store.get(&key(scattered(at)), &mut Vec::new());
         assert_eq!(found, Ok(true), "{name}");
     }
-    let [(hits, allocations), _] = count(&bench.store, scattered);
+    let [(hits, allocations), _] = count(&*store, scattered);
     assert!(hits > LOOKED_UP * 9 / 10, "{name}: {hits} of {LOOKED_UP} in memory");
     assert!(allocations <= FEW, "{name}: {allocations} allocations of {hits} lookups");
-    if !may_wait {
+    if !driver.has_share() {
+        // All data of its stores are in memory, so no lookup waits.
         return;
     }
-    let bench = filled(open, 1 << 20);
-    let [_, (pending, allocations)] = count(&bench.store, scattered);
+    let (store, _host) = filled(driver, 1 << 20);
+    let [_, (pending, allocations)] = count(&*store, scattered);
     assert!(pending > LOOKED_UP / 4, "{name}: {pending} of {LOOKED_UP} need one read");
     assert!(allocations <= 2 * pending + FEW, "{name}: {allocations} allocations of {pending}");
 }
 
 #[test]
 fn a_lookup_allocates_nothing_but_itself() {
-    check("memory", |host| memory::Store::open(host, memory::Options::default()), false);
-    check("f2", |host| f2::Store::open(host, f2::Options::default()), true);
-    check("lsm", |host| lsm::Store::open(host, lsm::Options::default()), true);
-    check("flexdb", |host| flexdb::Store::open(host, flexdb::Options::default()), true);
+    EngineKind::ALL.iter().for_each(|engine| check(engine.driver()));
 }
