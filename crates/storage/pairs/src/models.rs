@@ -21,6 +21,8 @@ const SCHEDULES: Schedules = Schedules::new(20_000);
 const COMMITS: u64 = 3;
 const GETS: usize = 3;
 const KEY: &[u8] = b"k";
+/// A text that is in the message of the failure that each planted bug causes.
+const STALE: &str = "a stale pair for a reader of state";
 
 /// A state: its number, the memtable's value, and the value below.
 #[derive(Clone, Copy)]
@@ -66,13 +68,9 @@ impl Model {
         }
         let mut value = Vec::new();
         if let Some(since) = self.pairs.get(KEY, state.number, &mut value) {
-            assert!(since <= state.number, "a pair of later");
-            assert_eq!(
-                value,
-                state.below.to_le_bytes(),
-                "what lies below of state {}",
-                state.number
-            );
+            assert!(since <= state.number, "a pair of a later state than {}", state.number);
+            let below = state.below.to_le_bytes();
+            assert_eq!(value, below, "{STALE} {}", state.number);
         } else {
             self.pairs.keep(state.number, KEY, state.number, &state.below.to_le_bytes());
         }
@@ -108,10 +106,10 @@ fn gets_beside_commits_are_given_nothing_stale() {
 
 #[test]
 fn pairs_of_old_states_that_are_kept_are_found() {
-    finds(Planted::OldKept, "", gets_beside_commits);
+    finds(Planted::OldKept, STALE, gets_beside_commits);
 }
 
 #[test]
 fn pairs_that_are_kept_beside_a_commit_are_found() {
-    finds(Planted::KeptBesideCommit, "", gets_beside_commits);
+    finds(Planted::KeptBesideCommit, STALE, gets_beside_commits);
 }

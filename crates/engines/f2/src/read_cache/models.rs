@@ -117,7 +117,7 @@ impl Shared {
     /// record.
     fn must_hold(&self, key: u8, log_head: LogAddress) {
         let (found, value) = self.entry(key);
-        assert_eq!(found, log_head, "another log head");
+        assert_eq!(found, log_head, "a lost write: another log head");
         if let Some(value) = value {
             assert_eq!(value, log_head.get() as u8, "an old value is cached");
         }
@@ -150,7 +150,7 @@ fn insert_beside_write() {
     let shared = Shared::new(1);
     let reader = run(&shared, |shared| shared.get(1));
     shared.write(1, NEW);
-    assert_eq!(u64::from(shared.get(1)), NEW.get(), "older than the acknowledged value");
+    assert_eq!(u64::from(shared.get(1)), NEW.get(), "a lost write: a reader gets an older value");
     let seen = u64::from(reader.join().expect("ends"));
     assert!(seen == OLD.get() || seen == NEW.get(), "{seen}");
     shared.must_hold(1, NEW);
@@ -200,11 +200,11 @@ fn evict_beside_read() {
         let seen = shared.cache.seen(shared.index.find(hash(1)), 0);
         let mut value = Vec::new();
         let hit = shared.cache.read(&seen, hash(1), &[1], &mut value);
-        assert_eq!(seen.log_head, OLD, "another's log head");
+        assert_eq!(seen.log_head, OLD, "a reused page: another record's log head");
         let address = seen.slot.map_or(LogAddress::NONE, |slot| slot.address());
-        assert_eq!(hit, address.is_cached(), "a copy of another key");
+        assert_eq!(hit, address.is_cached(), "a reused page: another record's key");
         let is_old = value.first().is_some_and(|byte| u64::from(*byte) == OLD.get());
-        assert!(!hit || is_old, "another's value");
+        assert!(!hit || is_old, "a reused page: another record's value");
     });
     for key in 2..5 {
         shared.get(key);
@@ -268,12 +268,12 @@ fn readers_keep_what_is_evicted() {
 
 #[test]
 fn a_copy_over_a_newer_write_is_found() {
-    must_be_found(Planted::CachedUnseen, "", insert_beside_write);
+    must_be_found(Planted::CachedUnseen, "a lost write", insert_beside_write);
 }
 
 #[test]
 fn an_eviction_that_undoes_a_write_is_found() {
-    must_be_found(Planted::EvictedBlindly, "another log head", evict_beside_write);
+    must_be_found(Planted::EvictedBlindly, "a lost write: another log head", evict_beside_write);
 }
 
 #[test]
@@ -283,12 +283,12 @@ fn second_chances_lose_against_writes() {
 
 #[test]
 fn a_second_chance_that_undoes_a_write_is_found() {
-    must_be_found(Planted::KeptBlindly, "another log head", keep_beside_write);
+    must_be_found(Planted::KeptBlindly, "a lost write: another log head", keep_beside_write);
 }
 
 #[test]
 fn a_page_given_away_too_early_is_found() {
-    must_be_found(Planted::FreedEarly, "another", evict_beside_read);
+    must_be_found(Planted::FreedEarly, "a reused page", evict_beside_read);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn inserts_lose_against_what_came_and_went() {
 
 #[test]
 fn a_copy_of_a_chain_that_is_not_compared_is_found() {
-    must_be_found(Planted::NotedUncompared, "", insert_beside_write);
+    must_be_found(Planted::NotedUncompared, "a lost write", insert_beside_write);
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn every_record_that_a_chunk_names_is_in_the_checkpoint() {
     assert_eq!(bench.figure("compactions"), 1);
     for seed in 0..10 {
         let image: Arc<dyn Device> = disk.crash(seed);
-        assert_eq!(check(&image).expect("is checked").damage, [], "damage");
+        assert_eq!(check(&image).expect("is checked").damage, [], "a checkpoint is damaged");
         must_have_all(&Bench::open_by_hand(image, options(), seed), "after a crash");
     }
 }
@@ -299,7 +299,7 @@ fn records_that_pass_the_checkpoint_gate_are_found() {
 #[test]
 fn cuts_in_the_wrong_order_are_found() {
     let test = every_record_that_a_chunk_names_is_in_the_checkpoint;
-    must_be_found(Planted::CutsSwapped, "damage", test);
+    must_be_found(Planted::CutsSwapped, "a checkpoint is damaged", test);
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn an_allocation_that_is_given_up_as_a_hole_is_found() {
 #[test]
 fn a_delete_that_leaves_no_tombstone_is_found() {
     let test = d1_a_delete_does_not_uncover_the_cold_version;
-    must_be_found(Planted::TombstoneLeftOut, "at once", test);
+    must_be_found(Planted::TombstoneLeftOut, "right after its delete", test);
 }
 
 #[test]

@@ -88,7 +88,7 @@ pub(super) fn d1_a_delete_does_not_uncover_the_cold_version() {
     bench.put(&key(1), &value(1, 1, 8));
     for number in 0..KEYS {
         bench.delete(&key(number));
-        assert_eq!(bench.get(&key(number)), None, "{number} at once");
+        assert_eq!(bench.get(&key(number)), None, "{number} right after its delete");
     }
     push_out(&bench);
     for number in 0..KEYS {
