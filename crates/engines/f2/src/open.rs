@@ -33,8 +33,8 @@ use crate::address::LogAddress;
 use crate::admission::Admission;
 use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{
-    Checkpoint, Checkpointer, Committed, CheckpointGate, GivingBack, Identity, LogUnits, Marks, OfEach,
-    SUPERBLOCK, SUPERBLOCK_KIND, Span,
+    Checkpoint, CheckpointGate, Checkpointer, Committed, GivingBack, Identity, LogUnits, Marks,
+    OfEach, SUPERBLOCK, SUPERBLOCK_KIND, Span,
 };
 use crate::cold::{Cold, LiveBytes, Unnamed};
 use crate::cold_index::{self, CHUNKS, ColdIndex, Directory};

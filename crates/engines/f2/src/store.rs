@@ -18,7 +18,7 @@ use sync::locks::RwLock;
 use workers::{Group, StopToken};
 
 use crate::admission::Admission;
-use crate::checkpoint::{Checkpoint, Checkpointer, CheckpointGate, GivingBack, Marks};
+use crate::checkpoint::{Checkpoint, CheckpointGate, Checkpointer, GivingBack, Marks};
 use crate::cold::Cold;
 use crate::cold_index::DigestFigures;
 use crate::compaction::{CompactionFigures, DeadBytes, Work};

@@ -18,8 +18,7 @@ const FEW: u64 = LOOKED_UP / 20;
 /// Opens a store that may take `budget` bytes, with its default settings, and fills it.
 fn filled(driver: &'static Driver, budget: u64) -> (Box<dyn Engine>, Host) {
     let barrier = Arc::new(NoJournal);
-    let (host, crank, _clock) =
-        cranked_host(device::memory(), barrier, budget, Order::InOrder);
+    let (host, crank, _clock) = cranked_host(device::memory(), barrier, budget, Order::InOrder);
     let opened = (driver.open)(host.clone(), &Settings::new(driver), "");
     let store = opened.expect("the store opens");
     host.sequence.recover_to(store.persisted());

@@ -124,10 +124,10 @@ fn units(base: LogAddress, at: LogAddress) -> u32 {
 }
 
 impl ColdIndex {
-    /// Checks the liveness of all records: a record that an entry names is live. If other entries with the same
-    /// bits are in front of its entry, calls `pending` with the record and each of these, the
-    /// record first. The records are in the order of their addresses before and after. Each chunk
-    /// is read once. `false`: it was stopped. Blocks; the caller is not protected.
+    /// Checks the liveness of all records: a record that an entry names is live. If other entries
+    /// with the same bits are in front of its entry, calls `pending` with the record and each of
+    /// these, the record first. The records are in the order of their addresses before and after.
+    /// Each chunk is read once. `false`: it was stopped. Blocks; the caller is not protected.
     ///
     /// # Errors
     /// Damage with its place; the storage's.

@@ -13,7 +13,7 @@ use memory_budget::MemoryBudget;
 use reads::{Batch, RangeBytes, RangeRead, RangeReader, ReadPool};
 use workers::StopToken;
 
-use super::{ReadOutcome, HybridLog, Place, RecordRead};
+use super::{HybridLog, Place, ReadOutcome, RecordRead};
 use crate::address::LogAddress;
 use crate::record::{Header, Read, Shape, Stored};
 

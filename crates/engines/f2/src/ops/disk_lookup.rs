@@ -44,7 +44,7 @@ use engine::Result;
 use crate::address::LogAddress;
 use crate::cold::{Cold, Gone};
 use crate::cold_index::Lookup;
-use crate::hybrid_log::{ReadOutcome, Place, RecordRead};
+use crate::hybrid_log::{Place, ReadOutcome, RecordRead};
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
 use crate::planted::{Planted, is_planted};

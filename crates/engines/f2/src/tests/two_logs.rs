@@ -311,7 +311,11 @@ fn what_is_not_named_yet_is_not_taken_for_dead() {
     for _ in 0..10 {
         shared.compact_cold_if_due(&go_on).expect("compacts");
     }
-    assert_eq!(cold.log.begin(), LogAddress::NONE, "the index does not know yet which records live");
+    assert_eq!(
+        cold.log.begin(),
+        LogAddress::NONE,
+        "the index does not know yet which records live"
+    );
     cold.index.apply(&mut changes, &go_on).expect("they are named");
     cold.unnamed_from.end();
     for _ in 0..10 {

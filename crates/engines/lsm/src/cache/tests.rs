@@ -303,9 +303,7 @@ fn metadata_are_not_given_up_for_each_other_where_there_is_room() {
             gets.in_vain(tables, bytes as usize, 20_000);
             gets.in_vain(tables, bytes as usize, 50_000)
         });
-        println!(
-            "metadata take {share} % of the cache: {reads:?} of 1000 lookups of them in vain"
-        );
+        println!("metadata take {share} % of the cache: {reads:?} of 1000 lookups of them in vain");
         assert!(reads[1] <= 10, "{reads:?}, {share} %");
     }
 }
