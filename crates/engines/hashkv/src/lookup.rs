@@ -45,6 +45,7 @@ enum ReadAt {
 }
 
 /// The value that the index has led to.
+#[expect(clippy::large_enum_variant, reason = "it moves into the box of the lookup")]
 enum Resolved {
     /// It replaced the content of the caller's buffer.
     Found,

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use engine::{At, BlockingWrites, Driver, Engine, Host, Lookup, NoJournal, Op, Settings};
+use engine::{
+    At, BlockingWrites, Driver, Engine, Host, Lookup, MemoryUse, NoJournal, Op, Settings,
+};
 use reads::BlockingReads;
 use thermocline::EngineKind;
 use thermocline_conformance::{cranked_host, key};
@@ -70,14 +72,16 @@ fn check(driver: &'static Driver) {
     let [(hits, allocations), _] = count(&*store, scattered);
     assert!(hits > LOOKED_UP * 9 / 10, "{name}: {hits} of {LOOKED_UP} in memory");
     assert!(allocations <= FEW, "{name}: {allocations} allocations of {hits} lookups");
-    if !driver.has_share() {
+    let MemoryUse::Share { least_of_new, .. } = driver.memory else {
         // All data of its stores are in memory, so no lookup waits.
         return;
-    }
-    let (store, _host) = filled(driver, 1 << 20);
+    };
+    let (store, _host) = filled(driver, least_of_new.max(1 << 20));
     let [_, (pending, allocations)] = count(&*store, scattered);
     assert!(pending > LOOKED_UP / 4, "{name}: {pending} of {LOOKED_UP} need one read");
-    assert!(allocations <= 2 * pending + FEW, "{name}: {allocations} allocations of {pending}");
+    // A lookup of `hashkv` has that of its index in it, which waits for its own read first.
+    let most = if driver.name() == "hashkv" { 4 } else { 2 };
+    assert!(allocations <= most * pending + FEW, "{name}: {allocations} allocations of {pending}");
 }
 
 #[test]

@@ -36,7 +36,13 @@ pub(crate) struct PendingRecord {
     /// Damage of such a place, which may have been the record's.
     damage: Option<Box<Error>>,
     step: Step,
-    reads: Vec<ReadRequest>,
+    reads: Reads,
+}
+
+/// The reads of a step. That of a record takes no memory of its own.
+enum Reads {
+    One(ReadRequest),
+    Several(Vec<ReadRequest>),
 }
 
 /// The present step.
@@ -81,14 +87,20 @@ impl Values {
         source: &Arc<dyn ReadSource>,
     ) -> Result<PendingRecord> {
         let hash = self.hash(key);
-        let (places, damage, reads) = Default::default();
-        let (version, step) = (0, Step::Missing);
+        let (version, places, damage) = Default::default();
+        let (step, reads) = match self.segment(handle.segment) {
+            Some(segment) => {
+                let span = self.span(&segment, handle)?;
+                let read = span.request(source);
+                (Step::Record(handle, span), Reads::One(read))
+            }
+            None => (Step::Missing, Reads::Several(Vec::new())),
+        };
         let mut pending = PendingRecord { handle, hash, version, places, damage, step, reads };
-        match self.segment(handle.segment) {
-            Some(_) => pending.places.push(handle),
-            None => pending.search(self),
+        if matches!(pending.step, Step::Missing) {
+            pending.search(self);
+            pending.advance(self, source)?;
         }
-        pending.advance(self, source)?;
         Ok(pending)
     }
 }
@@ -96,7 +108,10 @@ impl Values {
 impl PendingRecord {
     /// Returns the reads of this round; none if the record is nowhere.
     pub(crate) fn reads(&self) -> &[ReadRequest] {
-        &self.reads
+        match &self.reads {
+            Reads::One(read) => std::slice::from_ref(read),
+            Reads::Several(reads) => reads,
+        }
     }
 
     /// Returns whether it searches footers, since the group has no directory in memory.
@@ -193,7 +208,7 @@ impl PendingRecord {
                 };
                 match values.span(&segment, handle) {
                     Ok(span) => {
-                        self.reads = vec![span.request(source)];
+                        self.reads = Reads::One(span.request(source));
                         self.step = Step::Record(handle, span);
                         return Ok(());
                     }
@@ -205,16 +220,14 @@ impl PendingRecord {
             if let Step::Pages(pages) = &mut self.step
                 && !pages.is_empty()
             {
-                self.reads.clear();
-                for page in pages {
-                    self.reads.push(page.request(values, self.hash, source)?);
-                }
+                let hash = self.hash;
+                let reads = pages.iter_mut().map(|page| page.request(values, hash, source));
+                self.reads = Reads::Several(reads.collect::<Result<_>>()?);
                 return Ok(());
             }
             // The record may have been moved again meanwhile.
             if values.group(self.hash.position()).state.lock().version == self.version {
-                self.step = Step::Missing;
-                self.reads.clear();
+                (self.step, self.reads) = (Step::Missing, Reads::Several(Vec::new()));
                 return Ok(());
             }
             self.search(values);
