@@ -34,8 +34,7 @@ impl Shared {
     ) -> Result<()> {
         self.health.check_writable()?;
         Chain::<Edit>::check_absent(&**into)?;
-        let gate = self.values.gates.exchanges.lock();
-        let held = self.values.gates.hold_exchanges(gate);
+        let held = self.values.gates.hold_exchanges();
         // The copy would count void records that the store knows.
         let examined = self.values.finish_examination();
         let copied = examined.and_then(|()| self.copy_all(into, go_on));

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use engine::Result;
-use sync::MutexGuard;
 
 use crate::store::Shared;
+use crate::values::gates::HeldExchanges;
 use crate::values::ledger::Space;
 
 /// Jobs of one group at most. The second one drops tombstones and markers whose older records the
@@ -20,7 +20,7 @@ impl Shared {
     /// # Errors
     /// The device's.
     pub(crate) fn collect_all(self: &Arc<Self>) -> Result<()> {
-        self.collect_behind(self.values.gates.exchanges.lock(), &|_| true)
+        self.collect_behind(self.values.gates.hold_exchanges(), &|_| true)
     }
 
     /// Collects each group that `is_wanted` chooses by its bytes in the same way. Returns `false`
@@ -32,16 +32,15 @@ impl Shared {
         self: &Arc<Self>,
         is_wanted: &dyn Fn(&Space) -> bool,
     ) -> Result<bool> {
-        let Some(gate) = self.values.gates.exchanges.try_lock() else { return Ok(false) };
-        self.collect_behind(gate, is_wanted).map(|()| true)
+        let Some(held) = self.values.gates.try_hold_exchanges() else { return Ok(false) };
+        self.collect_behind(held, is_wanted).map(|()| true)
     }
 
     fn collect_behind(
         self: &Arc<Self>,
-        gate: MutexGuard<'_, ()>,
+        held: HeldExchanges<'_>,
         is_wanted: &dyn Fn(&Space) -> bool,
     ) -> Result<()> {
-        let held = self.values.gates.hold_exchanges(gate);
         let collected = self.collect_groups(is_wanted);
         drop(held);
         self.set_pace();

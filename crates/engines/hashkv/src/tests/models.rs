@@ -25,6 +25,8 @@ const SCHEDULES: Schedules = Schedules::new(150);
 const MEMORY_BYTES: u64 = 512 << 10;
 /// Bytes of a value of a writer: two of them do not fit the write buffers.
 const VALUE_BYTES: usize = 20_000;
+/// Puts of one key that nearly fill a bound of 16 segments.
+const FILLED: usize = 26;
 /// How often a writer has waited for memory, and for space, in all schedules so far.
 static MEMORY_STALLS: AtomicU64 = AtomicU64::new(0);
 static SPACE_STALLS: AtomicU64 = AtomicU64::new(0);
@@ -35,7 +37,7 @@ type Writers = Arc<WaitingWriters<Store>>;
 
 fn writers(options: Options) -> Writers {
     let (device, barrier) = (device::memory(), Arc::new(NoJournal));
-    let opened = Bench::with_memory(device, barrier, MEMORY_BYTES, options);
+    let opened = Bench::with_memory(device, barrier, options, MEMORY_BYTES);
     WaitingWriters::new(opened.expect("opens").0, |_| VALUE_BYTES)
 }
 
@@ -92,6 +94,10 @@ fn space_beside_collections() {
     let disk_bytes_max = Some(16 * (64 << 10));
     let options = Options { groups_max: 1, disk_bytes_max, ..small() };
     let writers = writers(options);
+    // A snapshot holds most of the space until the threads have begun.
+    let view = writers.bench.view();
+    (0..FILLED).for_each(|_| _ = writers.bench.put(b"filler", &[7; VALUE_BYTES]));
+    drop(view);
     let mut threads = writers.start();
     threads.extend([collector(&writers), writers.reader()]);
     join(&writers, threads);
@@ -121,6 +127,7 @@ fn reads_find_records_that_jobs_move() {
 #[test]
 fn writers_that_wait_for_space_continue() {
     SCHEDULES.check("space_beside_collections", space_beside_collections);
+    assert!(SPACE_STALLS.load(SeqCst) > 0, "no writer has waited");
 }
 
 #[test]

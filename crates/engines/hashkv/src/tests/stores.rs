@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use conformance::Cranked;
+#[cfg(not(shuttle))]
 pub(super) use conformance::{key, scan};
 use device::Device;
 use engine::{Barrier, Engine, NoJournal, Result};

@@ -1,7 +1,7 @@
 //! Work of a store that only one thread does at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use sync::{Mutex, MutexGuard};
 
@@ -15,8 +15,8 @@ pub(crate) struct Gates {
     pub(crate) flusher: Mutex<()>,
     /// Held by a job, and by a checkpoint while it copies segments.
     pub(crate) exchanges: Mutex<()>,
-    /// Whether a checkpoint or a compaction holds it: for longer than a job.
-    is_exchanges_held: AtomicBool,
+    /// Checkpoints and compactions that hold it for longer than a job, or wait for it.
+    holders: AtomicU64,
     /// The outcome of the opening's examination, until it is carried out.
     pub(crate) examined: Mutex<Option<Examined>>,
     /// Whether a task reads the directory of a group.
@@ -31,24 +31,33 @@ pub(crate) struct Gates {
 /// without work.
 pub(crate) struct HeldExchanges<'g> {
     gates: &'g Gates,
-    _gate: MutexGuard<'g, ()>,
+    gate: Option<MutexGuard<'g, ()>>,
 }
 
 impl Gates {
-    /// Keeps jobs from being scheduled until the result is dropped.
-    pub(crate) fn hold_exchanges<'g>(&'g self, gate: MutexGuard<'g, ()>) -> HeldExchanges<'g> {
-        self.is_exchanges_held.store(true, SeqCst);
-        HeldExchanges { gates: self, _gate: gate }
+    /// Keeps jobs from being scheduled, and waits for a job that runs. The result holds the gate.
+    pub(crate) fn hold_exchanges(&self) -> HeldExchanges<'_> {
+        self.holders.fetch_add(1, SeqCst);
+        HeldExchanges { gates: self, gate: Some(self.exchanges.lock()) }
+    }
+
+    /// The same, if no other thread holds the gate.
+    pub(crate) fn try_hold_exchanges(&self) -> Option<HeldExchanges<'_>> {
+        self.holders.fetch_add(1, SeqCst);
+        let held = HeldExchanges { gates: self, gate: self.exchanges.try_lock() };
+        held.gate.is_some().then_some(held)
     }
 
     /// Returns whether jobs have to wait for a checkpoint or a compaction.
     pub(crate) fn are_exchanges_held(&self) -> bool {
-        self.is_exchanges_held.load(SeqCst)
+        self.holders.load(SeqCst) > 0
     }
 }
 
 impl Drop for HeldExchanges<'_> {
     fn drop(&mut self) {
-        self.gates.is_exchanges_held.store(false, SeqCst);
+        // A job that is scheduled from now on finds the gate free.
+        self.gate = None;
+        self.gates.holders.fetch_sub(1, SeqCst);
     }
 }

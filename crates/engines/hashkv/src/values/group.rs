@@ -167,14 +167,14 @@ impl Values {
         room: &mut Reservation<'_>,
     ) -> Handle {
         let bytes = record.bytes();
-        // Before the record is there: a flush of it subtracts these bytes.
-        self.accounts.buffers.fill(bytes as u64, room);
-        self.counts.buffered.fetch_add(bytes as u64, Relaxed);
-        self.accounts.entries.add(size_of::<Entry>() as u64);
         let store = self.geometry.store;
         let number = self.group_number(hash.position());
         let group = &self.groups[number];
         let mut state = group.state.lock();
+        // With the group locked: a flush that counts these bytes also finds the record.
+        self.accounts.buffers.fill(bytes as u64, room);
+        self.counts.buffered.fetch_add(bytes as u64, Relaxed);
+        self.accounts.entries.add(size_of::<Entry>() as u64);
         state.is_changed = true;
         let mut reserved = state.reserved;
         let handle = if self.is_long(bytes) {
