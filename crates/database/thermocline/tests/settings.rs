@@ -393,7 +393,7 @@ fn the_page_has_the_settings_of_all_engines() {
         "# Settings of the engines\n\n\
          `Options::engines` has the settings of a database, `KeyspaceOptions::settings` those of a keyspace.\n\
          The program takes them by `--engine-settings`, and `thermocline bench` behind an engine's name. Each is a field of the engine's `Options`, whose documentation says\n\
-         more. This page is made from the tables in `crates/engines/*/src/driver.rs`, and a test compares the two.\n",
+         more. One that is not set follows from the memory, unless its meaning says more. This page is made from the tables in `crates/engines/*/src/driver.rs`, and a test compares the two.\n",
     );
     for engine in EngineKind::ALL {
         let driver = engine.driver();
@@ -403,9 +403,8 @@ fn the_page_has_the_settings_of_all_engines() {
             if let Some(value) = default {
                 assert!(setting.allows(value), "{engine} {}: {value}", setting.name);
             }
-            let default = default.map_or("follows from the memory".to_owned(), |value| {
-                format!("`{}`", setting.shown(value))
-            });
+            let default =
+                default.map_or("not set".to_owned(), |value| format!("`{}`", setting.shown(value)));
             let scope = match setting.scope {
                 Scope::Keyspace(_) => "database, keyspace",
                 Scope::NewKeyspace(_) => "database, new keyspace",

@@ -25,7 +25,7 @@ engine::settings! {
     buffer_bytes_max: SettingKind::Number(64 * KIB, 1 << 40), "between 64 KiB and 1 TiB",
         Scope::Database, "Bytes of the write buffers, at most.";
     disk_bytes_max: SettingKind::Number(MIB, 1 << 48), "between 1 MiB and 2^48", Scope::Keyspace(2),
-        "Bytes of disk that values take at most, without the index.";
+        "Bytes of disk that values take at most, without the index; if not set, no write is refused.";
     reserve_percent: SettingKind::Number(0, 400), "at most 400", Scope::Keyspace(1),
         "Space for garbage, in percent of the live bytes.";
     policy: SettingKind::Word(POLICIES), "cost-benefit, greedy, greedy-random or group",

@@ -231,8 +231,16 @@ impl Values {
         let (empty, kept): (Vec<_>, Vec<_>) =
             verdicts.iter().partition(|verdict| verdict.entries.is_empty());
         let changed: Vec<_> = kept.into_iter().filter(|verdict| verdict.is_change()).collect();
+        // First of all the space that needs no other: the device may be full.
+        self.with_table(|table| {
+            empty.iter().for_each(|verdict| table.remove(verdict.described.number));
+            Ok(())
+        })?;
         let unsealed = changed.iter().map(|verdict| &verdict.described).chain(damaged);
         self.unseal(unsealed)?;
+        for Verdict { described, .. } in empty {
+            self.remove(described.number)?;
+        }
         for Verdict { described, entries } in changed {
             let Some(segment) = self.segment(described.number) else { continue };
             let newest = newest(entries);
@@ -242,19 +250,11 @@ impl Values {
             self.volumes.trim(sealed.place, sealed.end())?;
             self.note_sealed(sealed)?;
         }
-        self.with_table(|table| {
-            empty.iter().for_each(|verdict| table.remove(verdict.described.number));
-            Ok(())
-        })?;
-        self.sync_and_commit()?;
-        for Verdict { described, .. } in empty {
-            self.remove(described.number)?;
-        }
-        Ok(())
+        self.sync_and_commit()
     }
 
-    /// Notes durably that segments have no footer. Those of sound segments are written again then,
-    /// so each footer that the table names is whole.
+    /// Notes durably, with all earlier changes, that segments have no footer. Those of sound
+    /// segments are written again then, so each footer that the table names is whole.
     fn unseal<'s>(&self, segments: impl Iterator<Item = &'s Described>) -> Result<()> {
         self.with_table(|table| {
             for described in segments {

@@ -156,7 +156,8 @@ impl Shared {
         moment: ReadAt,
     ) -> Box<dyn PendingLookup> {
         let shared = Arc::clone(self);
-        let (key, missed, is_cached) = (key.to_vec(), None, true);
+        // A value that a snapshot sees may be older than one that is cached.
+        let (key, missed, is_cached) = (key.to_vec(), None, moment != ReadAt::Pin);
         Box::new(Pending { shared, key, moment, index, value, missed, is_cached })
     }
 

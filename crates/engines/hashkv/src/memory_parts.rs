@@ -45,7 +45,7 @@ impl MemoryParts for Store {
 
     fn bytes_min(&self) -> u64 {
         let index = self.shared.index.memory().map_or(0, |index| index.needs().least_bytes);
-        Options::MEMORY_BYTES_MIN.max(index.saturating_mul(4))
+        MemorySplit::least_of(index, self.shared.values.segment_count())
     }
 
     fn are_within_shares(&self) -> bool {

@@ -52,6 +52,15 @@ impl MemorySplit {
         Self { flush_bytes: buffer_bytes / 2, buffer_bytes, entry_bytes, directory_bytes }
     }
 
+    /// Returns the least memory of a store with this number of segments whose index needs
+    /// `index_bytes`.
+    pub(crate) fn least_of(index_bytes: u64, segments: u64) -> u64 {
+        let maps = segments.saturating_mul(BYTES_PER_SEGMENT);
+        let parts = index_bytes.saturating_mul(4).max(Options::MEMORY_BYTES_MIN);
+        // The rest is five eighths at least.
+        parts.saturating_add(maps / 5 * 8)
+    }
+
     /// Returns the budget of the index in a store with this number of segments.
     pub(crate) fn index_bytes(&self, limit: u64, segments: u64) -> u64 {
         self.rest(limit, segments) / REST_PARTS * INDEX_PARTS
@@ -115,6 +124,16 @@ mod tests {
         assert_eq!(bounded(MIB), (64 << 10, 2));
         assert_eq!(bounded(64 * MIB), (1 << 20, 8));
         assert_eq!(bounded(10_000 * MIB), (1 << 20, 64));
+    }
+
+    #[test]
+    fn the_least_memory_has_room_for_the_index() {
+        for (index, segments) in [(0, 0), (MIB, 0), (MIB, 100_000), (30 * MIB, 5_000)] {
+            let least = MemorySplit::least_of(index, segments);
+            let split = MemorySplit::of(least, &Options::default());
+            let bytes = split.index_bytes(least, segments);
+            assert!(bytes + 8 >= index, "{bytes} of {index} with {segments} segments");
+        }
     }
 
     #[test]

@@ -78,12 +78,16 @@ pub fn salvage(device: &Arc<dyn Device>, take: &mut SalvageSink<'_>) -> Result<S
     Ok(salvaged)
 }
 
+/// The beginning of the names of the index's tables.
+const TABLE_PREFIX: &str = "table-";
+
 /// Returns whether the index has neither its superblock nor a table.
 fn is_index_lost(device: &dyn Device) -> Result<bool> {
     if !device.exists(INDEX_DIR)? {
         return Ok(true);
     }
-    Ok(!has_index(device)? && device.list(INDEX_DIR)?.is_empty())
+    let tables = device.list(INDEX_DIR)?;
+    Ok(!has_index(device)? && !tables.iter().any(|entry| entry.name.starts_with(TABLE_PREFIX)))
 }
 
 /// Passes on the newest sound record of each key, in the order of keys. Takes memory for each key.

@@ -29,7 +29,7 @@ impl ValueCache {
 
     /// Replaces the content of `into` by the value of a write, and returns true, if it is cached.
     pub(crate) fn get(&self, key: &[u8], number: SeqNo, into: &mut Vec<u8>) -> bool {
-        self.pairs.get(key, number.get(), into) == Some(number.get())
+        self.pairs.get_of(key, number.get(), into)
     }
 
     /// Adds the value of a write. Values of more than 4 KiB are not cached.

@@ -58,7 +58,10 @@ struct Volume {
     file: Arc<OnDemandFile>,
     /// Whether each place is taken.
     taken: Vec<bool>,
+    /// Whether it has its header. Before that its file is not opened: an older file of that name
+    /// may be removed.
     is_made: bool,
+    /// Whether it was written since it was synced.
     is_dirty: bool,
 }
 
@@ -171,7 +174,7 @@ impl Volumes {
             file.punch(self.offset(place), u64::from(place.count) * self.place_bytes)?;
         }
         if let Some(volume) = self.volumes.lock().get_mut(&place.volume) {
-            volume.is_dirty = true;
+            volume.is_dirty |= volume.is_made;
             volume.places(place).fill(false);
         }
         Ok(())

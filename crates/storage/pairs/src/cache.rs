@@ -92,9 +92,22 @@ impl Pairs {
             return None;
         }
         let hash = hash(key);
-        let since = self.shard(hash)?.lock().get(hash, key, upto, into)?;
+        let since = self.shard(hash)?.lock().get(hash, key, 0..=upto, into)?;
         self.hits.fetch_add(1, Relaxed);
         Some(since)
+    }
+
+    /// Copies the value of `key`'s pair if the pair holds since exactly `since`. Returns whether it
+    /// does.
+    pub fn get_of(&self, key: &[u8], since: u64, into: &mut Vec<u8>) -> bool {
+        if self.pool.used() == 0 {
+            return false;
+        }
+        let hash = hash(key);
+        let Some(shard) = self.shard(hash) else { return false };
+        let is_found = shard.lock().get(hash, key, since..=since, into).is_some();
+        self.hits.fetch_add(u64::from(is_found), Relaxed);
+        is_found
     }
 
     /// Keeps a pair that a get found below memtables in the state of this number, and since when it

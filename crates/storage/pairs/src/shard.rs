@@ -5,6 +5,7 @@
 //! between sizes.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arena::pieces::{Piece, Pool};
@@ -74,18 +75,18 @@ impl Shard {
         }
     }
 
-    /// Since when the pair of `key` holds, if that is not behind `upto`; its value is copied.
+    /// Since when the pair of `key` holds, if that is one of these numbers; its value is copied.
     pub(crate) fn get(
         &mut self,
         hash: u64,
         key: &[u8],
-        upto: u64,
+        holds_since: RangeInclusive<u64>,
         into: &mut Vec<u8>,
     ) -> Option<u64> {
         let Self { pages, first, index, .. } = self;
         let is_it = |place: &Place| pair(pages, *first, *place).is_some_and(|it| it.key == key);
         let place = *index.find(hash, is_it)?;
-        let pair = pair(pages, *first, place).filter(|pair| pair.since <= upto)?;
+        let pair = pair(pages, *first, place).filter(|pair| holds_since.contains(&pair.since))?;
         into.clear();
         into.extend_from_slice(pair.value);
         let since = pair.since;

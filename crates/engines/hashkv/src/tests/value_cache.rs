@@ -57,6 +57,27 @@ fn the_second_get_of_a_value_reads_nothing() {
     bench.end_sound();
 }
 
+/// A get of a newer value than the cached one is no hit, and one at a pin leaves the newer value.
+#[test]
+fn the_newest_value_is_cached() {
+    let (bench, faults) = on_device();
+    warm_index(&bench);
+    let view = bench.view();
+    assert!(bench.get(&key(7)).is_some());
+    bench.put(&key(7), &[1; 500]);
+    bench.end_segments();
+    bench.crank.run_all();
+    let hits = bench.detail("cached_value_hits");
+    assert_eq!(bench.get(&key(7)), Some(vec![1; 500]));
+    assert_eq!(bench.detail("cached_value_hits"), hits);
+    let mut value = Vec::new();
+    assert_eq!(view.get(&key(7), &mut value), Ok(true));
+    assert_eq!(value, [7; 500]);
+    let before = reads(&faults);
+    assert_eq!(bench.get(&key(7)), Some(vec![1; 500]));
+    assert_eq!(reads(&faults), before);
+}
+
 #[test]
 fn a_scan_adds_nothing() {
     let (bench, faults) = on_device();

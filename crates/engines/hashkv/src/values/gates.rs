@@ -43,9 +43,9 @@ impl Gates {
 
     /// The same, if no other thread holds the gate.
     pub(crate) fn try_hold_exchanges(&self) -> Option<HeldExchanges<'_>> {
+        let gate = self.exchanges.try_lock()?;
         self.holders.fetch_add(1, SeqCst);
-        let held = HeldExchanges { gates: self, gate: self.exchanges.try_lock() };
-        held.gate.is_some().then_some(held)
+        Some(HeldExchanges { gates: self, gate: Some(gate) })
     }
 
     /// Returns whether jobs have to wait for a checkpoint or a compaction.

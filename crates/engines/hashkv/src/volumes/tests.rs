@@ -110,6 +110,17 @@ fn places_and_volumes_that_no_segment_has_are_discarded() {
     assert!(!device.exists(&file_name(long.volume)).expect("memory lists"));
 }
 
+/// An older file of its name may be removed before its first write.
+#[test]
+fn the_file_of_a_volume_that_is_not_made_is_not_opened() {
+    let device = device::memory();
+    let volumes = volumes(&device);
+    let place = volumes.take(1).0;
+    volumes.release(place).expect("there is nothing to release");
+    volumes.sync().expect("there is nothing to sync");
+    assert!(!device.exists(&file_name(0)).expect("memory lists"));
+}
+
 #[test]
 fn a_volume_has_a_header() {
     let device = device::memory();

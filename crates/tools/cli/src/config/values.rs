@@ -151,7 +151,9 @@ pub(super) fn engine_settings(
         let mut words = part.split(':');
         let engine = engine(words.next().unwrap_or_default())?;
         let mut settings = all.of(engine.driver());
-        let before = settings;
+        if !part.contains(':') {
+            return Err(format!("{part:?} is no engine with settings, like f2:chunk-bytes=128"));
+        }
         for word in words {
             let (name, value) = word.split_once('=').unwrap_or((word, "on"));
             let set = settings.set(name, value);
@@ -159,9 +161,6 @@ pub(super) fn engine_settings(
             let size = bytes(value).ok().filter(|_| set.is_err());
             let set = size.map_or(set, |bytes| settings.set(name, &bytes.to_string()));
             set.map_err(|error| format!("{word:?}: {error}"))?;
-        }
-        if settings == before {
-            return Err(format!("{part:?} is no engine with settings, like f2:chunk-bytes=128"));
         }
         all = all.with(settings);
     }
