@@ -77,14 +77,11 @@ fn check(driver: &'static Driver) {
         return;
     };
     let (store, _host) = filled(driver, least_of_new.max(1 << 20));
-    // Other keys, so that the store has read an index that it keeps of its keys.
-    for at in LOOKED_UP..2 * LOOKED_UP {
-        let found = store.get(&key(scattered(at)), &mut Vec::new());
-        assert_eq!(found, Ok(true), "{name}");
-    }
     let [_, (pending, allocations)] = count(&*store, scattered);
     assert!(pending > LOOKED_UP / 4, "{name}: {pending} of {LOOKED_UP} need one read");
-    assert!(allocations <= 2 * pending + FEW, "{name}: {allocations} allocations of {pending}");
+    // A lookup of `hashkv` has that of its index in it, which waits for its own read first.
+    let most = if driver.name() == "hashkv" { 4 } else { 2 };
+    assert!(allocations <= most * pending + FEW, "{name}: {allocations} allocations of {pending}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::examine::Examined;
 pub(crate) struct Gates {
     /// Held by the thread that writes buffers, or that commits an exchange of a job.
     pub(crate) flusher: Mutex<()>,
-    /// Held by a job, and by a checkpoint while it copies segments.
+    /// Held by a job, a compaction, a checkpoint while it copies segments, and the end of a close.
     pub(crate) exchanges: Mutex<()>,
     /// Checkpoints and compactions that hold it for longer than a job, or wait for it.
     holders: AtomicU64,

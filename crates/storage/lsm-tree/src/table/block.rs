@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use codec::{Corruption, Place, Reader, SeqNo, Writer};
-use smallvec::SmallVec;
 
 use super::compression::{Compression, Compressor, Tally};
 use super::held::{Held, Home};
@@ -248,9 +247,6 @@ struct Fields<'a> {
     value_at: usize,
 }
 
-/// Bytes of a key for which a cursor allocates nothing.
-const KEY_BYTES: usize = 32;
-
 /// A walk over a block.
 #[derive(Debug)]
 pub struct BlockCursor {
@@ -258,7 +254,7 @@ pub struct BlockCursor {
     /// Offsets of the current entry (`at`) and of the entry behind it (`next`).
     at: usize,
     next: usize,
-    key: SmallVec<[u8; KEY_BYTES]>,
+    key: Vec<u8>,
     seqno: SeqNo,
     value: Option<std::ops::Range<usize>>,
     is_valid: bool,
@@ -271,7 +267,7 @@ impl BlockCursor {
             block,
             at: 0,
             next: 0,
-            key: SmallVec::new(),
+            key: Vec::new(),
             seqno: SeqNo::ZERO,
             value: None,
             is_valid: false,
@@ -390,17 +386,17 @@ impl BlockCursor {
     /// Reads the entry at `offset`; `key` is the key before it.
     #[inline]
     fn read(&mut self, offset: usize) -> Result<(), Corruption> {
-        let Self { block, at, next, key, seqno, value, is_valid } = self;
-        let (fields, end) = fields(block, offset)?;
-        if fields.shared > key.len() {
-            *is_valid = false;
+        let block = Arc::clone(&self.block);
+        let (fields, end) = fields(&block, offset)?;
+        if fields.shared > self.key.len() {
+            self.is_valid = false;
             return Err(Corruption::new("an entry shares more than its predecessor has", 0));
         }
-        key.truncate(fields.shared);
-        key.extend_from_slice(fields.rest);
-        *seqno = fields.seqno;
-        *value = fields.value_len.map(|len| fields.value_at..fields.value_at + len);
-        (*at, *next) = (offset, end);
+        self.key.truncate(fields.shared);
+        self.key.extend_from_slice(fields.rest);
+        self.seqno = fields.seqno;
+        self.value = fields.value_len.map(|len| fields.value_at..fields.value_at + len);
+        (self.at, self.next) = (offset, end);
         Ok(())
     }
 }
