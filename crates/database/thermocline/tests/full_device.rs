@@ -82,11 +82,15 @@ struct Full {
 }
 
 impl Full {
+    /// The background tries to flush all the while.
     fn new(engine: EngineKind, journaled: bool) -> Self {
+        Self::with_journal(engine, journaled, 1 << 20)
+    }
+
+    fn with_journal(engine: EngineKind, journaled: bool, journal_bytes: u64) -> Self {
         let disk = SimulatedDisk::new(1, Faults::none());
         let device = RoomDevice::new(disk.clone(), 1 << 30).unwrap();
-        // The background tries to flush all the while.
-        let options = Options { journal_bytes: 1 << 20, ..options() };
+        let options = Options { journal_bytes, ..options() };
         let db = Db::open_on(device.clone(), "full", options).unwrap();
         let keyspace = KeyspaceOptions { engine, journaled, ..Default::default() };
         let space = db.keyspace("space", keyspace).unwrap();
@@ -411,7 +415,8 @@ fn a_full_journal_is_flushed_and_trimmed() {
 /// journal.
 #[test]
 fn a_flush_without_room_for_the_journal_names_the_journal() {
-    let mut full = Full::new(EngineKind::F2, true);
+    // The journal has more bytes than the test writes: the background flushes nothing.
+    let mut full = Full::with_journal(EngineKind::F2, true, 64 << 20);
     full.device.remove("ballast").unwrap();
     full.device.fill();
     let refused = std::iter::from_fn(|| Some(full.put())).find_map(Result::err).unwrap();
