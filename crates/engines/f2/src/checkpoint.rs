@@ -66,7 +66,7 @@ use crate::store::{Shared, Store};
 pub(crate) use checkpoint_gate::CheckpointGate;
 pub(crate) use format::{Committed, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span};
 pub(crate) use in_part::Marks;
-pub(crate) use release::GivingBack;
+pub(crate) use release::OwedRelease;
 
 /// A whole checkpoint, as a store reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -48,7 +48,7 @@ pub(crate) const COLD: &str = "compaction of the cold log";
 pub(crate) const CHUNK: &str = "compaction of the chunk log";
 pub(crate) const FLUSH: &str = "the flush of the logs";
 pub(crate) const HOLD_ROOM: &str = "holding room on the device for the logs";
-pub(crate) const GIVE_BACK: &str = "giving back the space of compacted parts of the logs";
+pub(crate) const RELEASE: &str = "releasing the space of compacted parts of the logs";
 
 /// Rounds that have failed since the last one that did not. [`Shared::errors`] has their cause.
 #[derive(Clone, Copy, Debug)]
@@ -127,7 +127,7 @@ impl Shared {
         self.errors.report(|work, cause| match work {
             FLUSH => is_full,
             HOLD_ROOM => true,
-            GIVE_BACK => false,
+            RELEASE => false,
             _ => {
                 let mut parts = self.parts().filter(|part| part.figures.work() == work);
                 parts.any(|part| part.passed_limit().is_some()) || is_cause_of_all(cause)

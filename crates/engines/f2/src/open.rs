@@ -33,8 +33,8 @@ use crate::address::LogAddress;
 use crate::admission::Admission;
 use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{
-    Checkpoint, CheckpointGate, Checkpointer, Committed, GivingBack, Identity, LogUnits, Marks,
-    OfEach, SUPERBLOCK, SUPERBLOCK_KIND, Span,
+    Checkpoint, CheckpointGate, Checkpointer, Committed, Identity, LogUnits, Marks, OfEach,
+    OwedRelease, SUPERBLOCK, SUPERBLOCK_KIND, Span,
 };
 use crate::cold::{Cold, LiveBytes, Unnamed};
 use crate::cold_index::{self, CHUNKS, ColdIndex, Directory};
@@ -300,7 +300,7 @@ impl Store {
             upkeep: Upkeep::default(),
             room,
             errors: BackgroundErrors::default(),
-            giving_back: GivingBack::default(),
+            owed_release: OwedRelease::default(),
             dead,
             truncations: sync::atomic::AtomicU64::new(0),
             source: Arc::new(DeviceReads(Arc::clone(&host.device))),

@@ -18,7 +18,7 @@ use sync::locks::RwLock;
 use workers::{Group, StopToken};
 
 use crate::admission::Admission;
-use crate::checkpoint::{Checkpoint, CheckpointGate, Checkpointer, GivingBack, Marks};
+use crate::checkpoint::{Checkpoint, CheckpointGate, Checkpointer, Marks, OwedRelease};
 use crate::cold::Cold;
 use crate::cold_index::DigestFigures;
 use crate::compaction::{CompactionFigures, DeadBytes, Work};
@@ -99,7 +99,7 @@ pub(crate) struct Shared {
     pub(crate) room: HeldRoom,
     /// Background work that fails.
     pub(crate) errors: BackgroundErrors,
-    pub(crate) giving_back: GivingBack,
+    pub(crate) owed_release: OwedRelease,
     /// The checkpoint from which it was opened; `newest_checkpoint` is the one that was committed
     /// last.
     pub(crate) recovered: Checkpoint,

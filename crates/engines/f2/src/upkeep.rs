@@ -229,7 +229,7 @@ impl Shared {
         // The entries of the last round are freed soon, and then another round may be due.
         let is_waiting = is_behind || self.scrubs.load(Acquire) > 0 || self.split.is_unfinished();
         let is_unflushed = || self.logs().into_iter().flatten().any(|log| log.is_flush_due());
-        let has_failed = || self.giving_back.is_owed() || !self.background_errors().is_empty();
+        let has_failed = || self.owed_release.is_owed() || !self.background_errors().is_empty();
         if is_waiting || is_unflushed() || has_failed() { Left::Retry } else { Left::Nothing }
     }
 
@@ -387,7 +387,7 @@ impl Shared {
         self.hold_wanted_room();
         self.logs().into_iter().flatten().for_each(|log| log.flush_again());
         self.flush_again();
-        self.give_back_again();
+        self.release_again();
         if self.index.should_trim() {
             self.trim_index(stop);
         }

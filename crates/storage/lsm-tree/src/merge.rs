@@ -53,16 +53,16 @@ impl Merged {
 }
 
 impl Merged {
-    /// Moves to `aim`. Reads that several sources would otherwise do for it sequentially, `fetch`
-    /// may do beforehand, together.
-    pub fn go_to(&mut self, aim: Aim<'_>, fetch: &dyn Fn(&[Missing])) -> Result<()> {
+    /// Moves to `aim`. Before that, `read_all` may do together the reads that several sources would
+    /// otherwise do sequentially.
+    pub fn go_to(&mut self, aim: Aim<'_>, read_all: &dyn Fn(&[Missing])) -> Result<()> {
         let mut missing = Vec::new();
         for source in &mut self.sources {
             missing.extend(source.aim(aim)?);
         }
         let is_metadata = |it: &Missing| it.piece == Piece::Metadata;
         if missing.len() > 1 && missing.iter().any(is_metadata) {
-            fetch(&missing);
+            read_all(&missing);
             missing.clear();
             for source in &mut self.sources {
                 // After metadata there is a block to read, and nothing after that.
@@ -70,7 +70,7 @@ impl Merged {
             }
         }
         if missing.len() > 1 {
-            fetch(&missing);
+            read_all(&missing);
         }
         match aim {
             Aim::At(to) => self.seek(to),

@@ -14,17 +14,17 @@ use engine::{Error, Result};
 
 use super::{Checkpointer, Committed, OfEach, Span, moved};
 use crate::address::LogAddress;
-use crate::failing_compactions::GIVE_BACK;
+use crate::failing_compactions::RELEASE;
 use crate::hybrid_log::HybridLog;
 use crate::store::Shared;
 
 /// Whether a checkpoint is due that releases disk space.
 #[derive(Default)]
-pub(crate) struct GivingBack {
+pub(crate) struct OwedRelease {
     is_owed: AtomicBool,
 }
 
-impl GivingBack {
+impl OwedRelease {
     /// Whether a checkpoint is owed.
     pub(crate) fn is_owed(&self) -> bool {
         self.is_owed.load(Acquire)
@@ -38,37 +38,37 @@ impl Shared {
     /// # Errors
     /// The storage's. If the error may pass, upkeep tries again.
     pub(crate) fn release(&self) -> Result<()> {
-        self.giving_back.is_owed.store(true, Release);
-        let given = self.give_back_if_owed();
-        if self.giving_back.is_owed() {
+        self.owed_release.is_owed.store(true, Release);
+        let released = self.release_if_owed();
+        if self.owed_release.is_owed() {
             self.wake_upkeep();
         }
-        given
+        released
     }
 
     /// Releases the disk space that is due, unless that failed a short time ago.
-    pub(crate) fn give_back_again(&self) {
-        let giving = &self.giving_back;
-        if giving.is_owed() && self.errors.pausing(GIVE_BACK, &self.host.environment).is_none() {
+    pub(crate) fn release_again(&self) {
+        let owed = &self.owed_release;
+        if owed.is_owed() && self.errors.pausing(RELEASE, &self.host.environment).is_none() {
             // A failure is a background error of the store until an attempt succeeds.
-            let _failed: Result<()> = self.give_back_if_owed();
+            let _failed: Result<()> = self.release_if_owed();
         }
     }
 
-    fn give_back_if_owed(&self) -> Result<()> {
+    fn release_if_owed(&self) -> Result<()> {
         self.health.check_writable()?;
-        let giving = &self.giving_back;
+        let owed = &self.owed_release;
         let Some(mut checkpointer) = self.checkpointer.try_lock() else { return Ok(()) };
         // Before the beginnings are read: a round that ends after this owes another checkpoint.
-        if !giving.is_owed.swap(false, AcqRel) {
+        if !owed.is_owed.swap(false, AcqRel) {
             return Ok(());
         }
-        let given = self.give_back_in(&mut checkpointer);
-        if given.as_ref().is_err_and(Error::is_retryable) {
-            giving.is_owed.store(true, Release);
+        let released = self.release_with(&mut checkpointer);
+        if released.as_ref().is_err_and(Error::is_retryable) {
+            owed.is_owed.store(true, Release);
         }
-        self.errors.note(GIVE_BACK, &given, &self.host.environment);
-        given
+        self.errors.note(RELEASE, &released, &self.host.environment);
+        released
     }
 
     /// With two logs, the hot log stays mutable in memory: if it became read-only, all of it that
@@ -85,7 +85,7 @@ impl Shared {
     /// the hot log is compacted from end to end.
     ///
     /// With a single log the copies are at its end, so the checkpoint is a whole one.
-    fn give_back_in(&self, checkpointer: &mut Checkpointer) -> Result<()> {
+    fn release_with(&self, checkpointer: &mut Checkpointer) -> Result<()> {
         if self.cold.is_none() {
             return self.commit(checkpointer, Self::fold_over);
         }

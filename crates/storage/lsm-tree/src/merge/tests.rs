@@ -10,7 +10,7 @@ use super::*;
 use crate::table::{Reading, TableCursor};
 use crate::testing::{Versioned, Yard, compare_walks, entry_of, in_order};
 
-fn fetch(missing: &[Missing]) {
+fn read_all(missing: &[Missing]) {
     missing.iter().for_each(|it| assert!(it.table.piece(it.piece).is_ok(), "nothing is damaged"));
 }
 
@@ -33,11 +33,11 @@ fn tables_are_read_together() {
         });
         let mut merged = Merged::new(sources.collect());
         let goes = RefCell::new(Vec::new());
-        let fetched = |missing: &[Missing]| {
+        let noted = |missing: &[Missing]| {
             goes.borrow_mut().push(missing.len());
-            fetch(missing);
+            read_all(missing);
         };
-        merged.go_to(aim, &fetched).expect("nothing is damaged");
+        merged.go_to(aim, &noted).expect("nothing is damaged");
         assert!(merged.entry().is_some());
         let is_first = matches!(aim, Aim::At(_));
         assert_eq!(goes.into_inner(), if is_first { vec![5, 5] } else { vec![5] });
@@ -71,7 +71,7 @@ proptest! {
         for (key, seqno) in &places {
             let to = Target { key, seqno: SeqNo::new(*seqno) };
             let at = all.partition_point(|entry| entry_of(entry).target() < to);
-            merged.go_to(Aim::At(to), &|missing| fetch(missing)).expect("nothing is damaged");
+            merged.go_to(Aim::At(to), &|missing| read_all(missing)).expect("nothing is damaged");
             prop_assert_eq!(merged.entry(), all.get(at).map(entry_of));
             merged.go_to(Aim::Before(Some(to)), &|_| {}).expect("nothing is damaged");
             prop_assert_eq!(merged.entry(), at.checked_sub(1).and_then(|at| all.get(at)).map(entry_of));
