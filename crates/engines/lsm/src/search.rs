@@ -21,7 +21,7 @@ use crate::lookup_index::Hint;
 use crate::range_index::Partition;
 use lsm_tree::cache::Cached;
 use lsm_tree::entry::{Found, Target};
-use lsm_tree::table::{BlockCursor, Lookups, Piece, Table, hash};
+use lsm_tree::table::{BlockHandle, Lookups, Piece, Table, hash};
 use lsm_tree::version::{LEVELS, Version};
 
 /// Progress of a lookup.
@@ -53,10 +53,10 @@ pub(crate) struct Search<K> {
     asked: Option<Asked>,
 }
 
-/// The table that is asked, and its index, at the block that is needed.
+/// The table that is asked, and the block that is needed, once the index has named it.
 struct Asked {
     table: Arc<Table>,
-    index: Option<BlockCursor>,
+    block: Option<BlockHandle>,
 }
 
 impl<K: AsRef<[u8]>> Search<K> {
@@ -99,7 +99,7 @@ impl<K: AsRef<[u8]>> Search<K> {
                 && table.covers(self.key.as_ref())
         };
         if let Some(table) = self.partition.level0.iter().find(is_it) {
-            self.asked = Some(Asked { table: Arc::clone(table), index: None });
+            self.asked = Some(Asked { table: Arc::clone(table), block: None });
             self.hinted = Some(seqno);
         }
         self
@@ -130,13 +130,10 @@ impl<K: AsRef<[u8]>> Search<K> {
         loop {
             let Some(mut asked) = self.asked.take() else {
                 let Some(table) = self.next_table() else { return Ok(Progress::Absent) };
-                self.asked = Some(Asked { table, index: None });
+                self.asked = Some(Asked { table, block: None });
                 continue;
             };
-            let piece = match &asked.index {
-                None => Piece::Metadata,
-                Some(index) => Piece::Block(asked.table.handle(index)?),
-            };
+            let piece = asked.block.map_or(Piece::Metadata, Piece::Block);
             let there = match given.take() {
                 Some(given) => Some(given),
                 None => get(&asked.table, piece)?,
@@ -162,16 +159,16 @@ impl<K: AsRef<[u8]>> Search<K> {
                 }
                 continue;
             }
-            // Once there is nothing more to search in the table it has no index.
-            self.asked = Some(asked).filter(|asked| asked.index.is_some());
+            // Once there is nothing more to search in the table it has no block.
+            self.asked = Some(asked).filter(|asked| asked.block.is_some());
             if self.asked.is_none() {
                 self.hinted = None;
             }
         }
     }
 
-    /// Looks into a piece of a table. If the table is to be asked for another one, its index says
-    /// so afterwards.
+    /// Looks into a piece of a table. If the table is to be asked for a block, that is named
+    /// afterwards.
     fn look_into(
         &self,
         asked: &mut Asked,
@@ -185,18 +182,18 @@ impl<K: AsRef<[u8]>> Search<K> {
             (Piece::Metadata, Cached::Metadata(metadata)) => {
                 if metadata.filter.may_contain(self.hash) {
                     lookups.searched.fetch_add(1, Relaxed);
-                    asked.index = asked.table.index_at(&metadata, to)?;
+                    asked.block = asked.table.block_for(&metadata, to)?;
                 } else {
                     lookups.filtered.fetch_add(1, Relaxed);
                 }
                 Ok(None)
             }
             (Piece::Block(handle), Cached::Block(block)) => {
-                let found = asked.table.search_block(block, handle, to, into)?;
+                let found = asked.table.search_block(&block, handle, to, into)?;
                 if found.is_none() {
                     lookups.mistake(&asked.table);
                 }
-                asked.index = None;
+                asked.block = None;
                 Ok(found)
             }
             _ => unreachable!("a lookup gets the piece that it requested"),

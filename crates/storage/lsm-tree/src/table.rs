@@ -44,6 +44,7 @@ use crate::cache::{Cached, Key, PieceCache};
 use crate::entry::{Entry, Found, Target};
 pub use block::Block;
 pub use block::BlockCursor;
+use block::Hit;
 pub use block::{decode_block, recode_block};
 pub use builder::{TableBuilder, TableOptions};
 pub use compression::Tally;
@@ -243,6 +244,15 @@ impl Table {
         Ok(is_there.then_some(index))
     }
 
+    /// Returns the first block that may have an entry at or behind `to`, if there is one.
+    #[inline]
+    pub fn block_for(&self, metadata: &Metadata, to: Target<'_>) -> Result<Option<BlockHandle>> {
+        let found = metadata.index.find(self.stored_place(to));
+        let handle =
+            found.and_then(|hit| hit.map(|it| BlockHandle::in_entry(it.value)).transpose());
+        Ok(handle.map_err(|damage| self.in_metadata(damage))?)
+    }
+
     /// Returns the block at which an index is positioned.
     #[inline]
     pub fn handle(&self, index: &BlockCursor) -> Result<BlockHandle> {
@@ -253,15 +263,18 @@ impl Table {
     #[inline]
     pub fn search_block(
         &self,
-        block: Arc<Block>,
+        block: &Block,
         handle: BlockHandle,
         to: Target<'_>,
         into: &mut Vec<u8>,
     ) -> Result<Option<Found>> {
-        let mut block = BlockCursor::new(block);
-        block.seek(self.stored_place(to)).map_err(|damage| self.in_block(damage, handle))?;
-        let entry = block.entry().filter(|entry| entry.key == to.key);
-        Ok(entry.map(|entry| Found::copy(&self.numbered(entry), into)))
+        let hit = block.find(self.stored_place(to));
+        let hit = hit.map_err(|damage| self.in_block(damage, handle))?.filter(|hit| hit.has_key);
+        let entry = |hit: Hit<'_>| {
+            let entry = Entry { key: to.key, seqno: hit.seqno, value: hit.value };
+            Found::copy(&self.numbered(entry), into)
+        };
+        Ok(hit.map(entry))
     }
 
     fn unseal(&self, stored: &[u8], handle: BlockHandle, home: Home<'_>) -> Result<Arc<Block>> {

@@ -123,11 +123,10 @@ pub fn lookup(
         return None;
     }
     lookups.searched.fetch_add(1, Relaxed);
-    let index = table.index_at(&metadata, to).expect("nothing is damaged")?;
-    let handle = table.handle(&index).expect("nothing is damaged");
+    let handle = table.block_for(&metadata, to).expect("nothing is damaged")?;
     let read = table.piece(Piece::Block(handle)).expect("nothing is damaged");
     let Cached::Block(block) = read else { unreachable!("the piece is a block") };
-    let found = table.search_block(block, handle, to, into).expect("nothing is damaged");
+    let found = table.search_block(&block, handle, to, into).expect("nothing is damaged");
     if found.is_none() {
         lookups.mistake(table);
     }

@@ -77,6 +77,10 @@ fn check(driver: &'static Driver) {
         return;
     };
     let (store, _host) = filled(driver, least_of_new.max(1 << 20));
+    // The indexes of tables are cached afterwards, and other keys.
+    for at in LOOKED_UP..2 * LOOKED_UP {
+        assert_eq!(store.get(&key(scattered(at)), &mut Vec::new()), Ok(true), "{name}");
+    }
     let [_, (pending, allocations)] = count(&*store, scattered);
     assert!(pending > LOOKED_UP / 4, "{name}: {pending} of {LOOKED_UP} need one read");
     // A lookup of `hashkv` has that of its index in it, which waits for its own read first.

@@ -173,6 +173,54 @@ impl Block {
         self.bytes.pooled()
     }
 
+    /// Returns the first entry at or behind `to`, if there is one. Makes no copy of a key, so it
+    /// takes no memory.
+    pub(crate) fn find(&self, to: Target<'_>) -> Result<Option<Hit<'_>>, Corruption> {
+        let before = self
+            .last_restart(|_, fields| Ok(Target { key: fields.rest, seqno: fields.seqno } < to))?;
+        let mut offset = self.restart(before.unwrap_or(0))?;
+        // Of the entry before: the bytes of its key, and how many of them `to` begins with. The
+        // entry is before `to`, so it is less in the byte behind these, or has none.
+        let (mut key_len, mut matched) = (0, 0);
+        while offset < self.entries_len {
+            let (entry, end) = fields(self, offset)?;
+            if entry.shared > key_len {
+                return Err(shares_too_much());
+            }
+            key_len = entry.shared + entry.rest.len();
+            // With more shared bytes it has the byte that makes the entry before less.
+            if entry.shared <= matched {
+                let wanted = to.key.get(entry.shared..).unwrap_or_default();
+                let common = wanted.iter().zip(entry.rest).take_while(|(a, b)| a == b).count();
+                matched = entry.shared + common;
+                let order = entry.rest.get(common).cmp(&wanted.get(common));
+                if order.then_with(|| to.seqno.cmp(&entry.seqno)).is_ge() {
+                    let value = entry.value_len.map(|len| entry.value_at..entry.value_at + len);
+                    let value = value.map(|range| self.bytes.get(range).unwrap_or_default());
+                    return Ok(Some(Hit { has_key: order.is_eq(), seqno: entry.seqno, value }));
+                }
+            }
+            offset = end;
+        }
+        Ok(None)
+    }
+
+    /// Returns the last restart point for which `holds` is true; for all points behind it, it is
+    /// false.
+    fn last_restart(
+        &self,
+        holds: impl Fn(usize, &Fields<'_>) -> Result<bool, Corruption>,
+    ) -> Result<Option<usize>, Corruption> {
+        let (mut low, mut high) = (0, self.restart_count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let offset = self.restart(middle)?;
+            let (fields, _) = fields(self, offset)?;
+            if holds(offset, &fields)? { low = middle + 1 } else { high = middle }
+        }
+        Ok(low.checked_sub(1))
+    }
+
     #[inline]
     fn restart(&self, index: usize) -> Result<usize, Corruption> {
         let at = self.entries_len + index * WORD;
@@ -182,6 +230,20 @@ impl Block {
             .filter(|offset| *offset < self.entries_len)
             .ok_or_else(|| Corruption::new("a block's restart point lies behind its entries", 0))
     }
+}
+
+/// An entry that a search has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hit<'b> {
+    /// Whether it is of the key that was searched for.
+    pub(crate) has_key: bool,
+    pub(crate) seqno: SeqNo,
+    /// The value, or `None` for a tombstone.
+    pub(crate) value: Option<&'b [u8]>,
+}
+
+fn shares_too_much() -> Corruption {
+    Corruption::new("an entry shares more than its predecessor has", 0)
 }
 
 /// Returns the bytes of a block after its checksum was verified.
@@ -203,17 +265,21 @@ fn decompress(sealed: &[u8], home: Home<'_>) -> Result<Held, Corruption> {
     Compression::of_byte(*compression)?.decompress_by(bytes, |len| home.take(len))
 }
 
-/// Decompresses a block that no checksum vouches for, and walks over it both ways: the entry for
-/// fuzzing. Returns the number of its entries.
+/// Decompresses a block that no checksum vouches for, walks over it both ways, and searches it: the
+/// entry for fuzzing. Returns the number of its entries.
 ///
 /// # Errors
 /// The damage.
 pub fn decode_block(sealed: &[u8]) -> Result<usize, Corruption> {
-    let mut cursor = BlockCursor::new(Arc::new(Block::decode(decompress(sealed, Home::Own)?)?));
+    let block = Arc::new(Block::decode(decompress(sealed, Home::Own)?)?);
+    let mut cursor = BlockCursor::new(Arc::clone(&block));
     let (mut forward, mut backward) = (0, 0);
     let mut is_there = cursor.seek(Target::START)?;
     while is_there {
         forward += 1;
+        if let Some(entry) = cursor.entry() {
+            block.find(entry.target())?;
+        }
         is_there = cursor.next()?;
     }
     let mut is_there = cursor.seek_before(None)?;
@@ -328,7 +394,7 @@ impl BlockCursor {
     /// Goes one entry backward. Returns whether there is one.
     pub fn previous(&mut self) -> Result<bool, Corruption> {
         let here = self.at;
-        let Some(restart) = self.last_restart(|offset, _| Ok(offset < here))? else {
+        let Some(restart) = self.block.last_restart(|offset, _| Ok(offset < here))? else {
             self.is_valid = false;
             return Ok(false);
         };
@@ -348,24 +414,9 @@ impl BlockCursor {
     #[inline]
     fn restart_before(&self, to: Target<'_>) -> Result<usize, Corruption> {
         let found = self
+            .block
             .last_restart(|_, fields| Ok(Target { key: fields.rest, seqno: fields.seqno } < to))?;
         Ok(found.unwrap_or(0))
-    }
-
-    /// Returns the last restart point for which `holds` is true; for all points behind it, it is
-    /// false.
-    fn last_restart(
-        &self,
-        holds: impl Fn(usize, &Fields<'_>) -> Result<bool, Corruption>,
-    ) -> Result<Option<usize>, Corruption> {
-        let (mut low, mut high) = (0, self.block.restart_count);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let offset = self.block.restart(middle)?;
-            let (fields, _) = fields(&self.block, offset)?;
-            if holds(offset, &fields)? { low = middle + 1 } else { high = middle }
-        }
-        Ok(low.checked_sub(1))
     }
 
     fn go_to_restart(&mut self, restart: usize) -> Result<(), Corruption> {
@@ -390,7 +441,7 @@ impl BlockCursor {
         let (fields, end) = fields(&block, offset)?;
         if fields.shared > self.key.len() {
             self.is_valid = false;
-            return Err(Corruption::new("an entry shares more than its predecessor has", 0));
+            return Err(shares_too_much());
         }
         self.key.truncate(fields.shared);
         self.key.extend_from_slice(fields.rest);

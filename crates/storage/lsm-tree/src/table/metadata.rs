@@ -40,7 +40,11 @@ impl BlockHandle {
 
     /// Returns the handle at which a walk over an index is positioned.
     pub fn of(index: &BlockCursor) -> Result<Self, Corruption> {
-        let value = index.entry().and_then(|entry| entry.value);
+        Self::in_entry(index.entry().and_then(|entry| entry.value))
+    }
+
+    /// Returns the handle in the value of an index's entry.
+    pub(super) fn in_entry(value: Option<&[u8]>) -> Result<Self, Corruption> {
         let value = value.ok_or_else(|| Corruption::new("an index entry has no handle", 0))?;
         let mut reader = Reader::new(value);
         let handle = Self {

@@ -2,6 +2,7 @@
 
 mod damage;
 mod scattered;
+mod search;
 
 use std::sync::atomic::Ordering::Relaxed;
 
