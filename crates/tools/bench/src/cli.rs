@@ -10,12 +10,14 @@ mod run;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod tune;
 
 pub use compare::CompareArgs;
 pub use options::WorkArgs;
 pub use record::RecordArgs;
 pub use run::RunArgs;
 pub use tables::TablesArgs;
+pub use tune::{TuneArgs, tune};
 
 use std::process::ExitCode;
 

@@ -12,5 +12,6 @@ pub mod run;
 pub mod shape;
 pub mod stores;
 pub mod tables;
+pub mod tune;
 pub mod value;
 pub mod workload;

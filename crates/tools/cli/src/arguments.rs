@@ -46,8 +46,8 @@ impl Arguments {
     }
 }
 
-/// The arguments that every command takes, before its name or behind it, except `bench`, whose
-/// command line is a contract of its own.
+/// The arguments that every command takes, before its name or behind it, except `bench` and `tune`,
+/// whose command lines are contracts of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct Shared {
     /// Read settings from this TOML file
@@ -80,6 +80,8 @@ pub(crate) enum Command {
     /// Measure stores: workloads, verification, reports
     #[command(subcommand)]
     Bench(bench::cli::BenchCommand),
+    /// Measure from which size of pairs on `hashkv` should keep values apart from the index
+    Tune(Box<bench::cli::TuneArgs>),
     /// Print the value of a key
     Get(With<Get>),
     /// Set the value of a key

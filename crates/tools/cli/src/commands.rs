@@ -51,6 +51,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
         return bench::run(command);
     }
+    if let Command::Tune(own) = command {
+        if arguments.shared() != Shared::default() {
+            return Err(Failure::usage("tune has options of its own: see thermocline tune --help"));
+        }
+        return bench::tune(own);
+    }
     let context = Context::gather(arguments)?;
     if context.shared.print_config {
         print_config::run(&context, command.settings().0)?;
@@ -74,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Load(with) => load::run(&context, &with.own),
         Command::Flexspace(command) => flexspace::run(&context, command),
         Command::Completions(with) => completions::run(&with.own),
-        Command::Bench(_) => Ok(()),
+        Command::Bench(_) | Command::Tune(_) => Ok(()),
     };
     done.map_err(|failure| in_use::advise(failure, command))?;
     Ok(ExitCode::SUCCESS)
@@ -101,7 +107,7 @@ impl Command {
             Self::Load(with) => Some(&with.shared),
             Self::Flexspace(command) => Some(command.shared()),
             Self::Completions(with) => Some(&with.shared),
-            Self::Bench(_) => None,
+            Self::Bench(_) | Self::Tune(_) => None,
         }
     }
 
@@ -126,7 +132,8 @@ impl Command {
             | Self::Restore(_)
             | Self::Flexspace(_)
             | Self::Completions(_)
-            | Self::Bench(_) => &NONE,
+            | Self::Bench(_)
+            | Self::Tune(_) => &NONE,
         };
         (Scope::Store, flags)
     }

@@ -29,6 +29,7 @@ fn help_is_what_was_agreed() {
         "load",
         "salvage",
         "drop",
+        "tune",
         "flexspace",
     ];
     let of_bench = ["", " run", " prepare", " compare", " tables", " record"];

@@ -12,5 +12,6 @@ mod mounts;
 mod program;
 mod salvage;
 mod serving;
+mod tune;
 mod unordered;
 mod upkeep;
