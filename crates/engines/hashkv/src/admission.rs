@@ -174,8 +174,12 @@ impl Admits for Shared {
 
     /// Entries of footers have a limit as well: twice the mark above which segments are sealed.
     fn try_reserve(&self, size: u64) -> Option<Reservation<'_>> {
-        let is_within = self.values.entry_bytes() <= 2 * self.memory_split().entry_bytes;
-        if is_within { self.try_reserve_memory(size) } else { None }
+        if self.values.entry_bytes() > 2 * self.memory_split().entry_bytes {
+            return None;
+        }
+        let room = self.try_reserve_memory(size)?;
+        self.shrink_cache_for_writers();
+        Some(room)
     }
 
     fn grant(self: &Arc<Self>, size: u64, _wait: Wait) -> Option<Reservation<'_>> {

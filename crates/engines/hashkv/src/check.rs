@@ -216,7 +216,8 @@ fn leads_to(
     if all.segments.contains_key(&handle.segment) {
         let found = records.by_place.get(&(handle.segment, handle.offset));
         return found.is_some_and(|entry| {
-            (entry.hash, entry.number, entry.bytes) == (hash, handle.number, handle.bytes)
+            // A later write may have replaced the record.
+            (entry.hash, entry.bytes) == (hash, handle.bytes) && entry.number >= handle.number
         });
     }
     records.moved.get(&(hash, handle.number)) == Some(&handle.bytes)

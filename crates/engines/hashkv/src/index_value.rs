@@ -45,7 +45,8 @@ impl Handle {
         out.put_u8(HANDLE);
     }
 
-    /// Returns the record of `key` in the bytes that this handle leads to.
+    /// Returns the record of `key` in the bytes that this handle leads to. A later write may have
+    /// replaced it there ([`crate::values::open_segment`]).
     ///
     /// # Errors
     /// The damage: bytes that this record does not have.
@@ -57,7 +58,7 @@ impl Handle {
     ) -> Result<Record<'b>, Corruption> {
         let place = place(self.segment, u64::from(self.offset), store);
         let record = record::decode(bytes, place)?;
-        match record.key == key && record.number == self.number {
+        match record.key == key && record.number >= self.number {
             true => Ok(record),
             false => Err(Corruption::new("a handle leads to a record of another write", 0)),
         }
@@ -93,6 +94,23 @@ impl<'a> IndexValue<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A later write may have replaced the record of a handle, and an earlier one never has.
+    #[test]
+    fn a_handle_leads_to_its_record_or_a_later_one() {
+        let record = |key: &'static [u8], number| {
+            let number = SeqNo::new(number);
+            let record = Record { kind: record::Kind::Value, number, key, value: b"value" };
+            let mut bytes = Vec::new();
+            record.encode(place(3, 300, 7), &mut bytes);
+            bytes
+        };
+        let handle = Handle { segment: 3, offset: 300, bytes: 25, number: SeqNo::new(9) };
+        let leads_to = |bytes: &[u8]| handle.record_in(bytes, 7, b"key").is_ok();
+        assert!(leads_to(&record(b"key", 9)) && leads_to(&record(b"key", 10)));
+        assert!(!leads_to(&record(b"key", 8)) && !leads_to(&record(b"kez", 9)));
+        assert!(handle.record_in(&record(b"key", 9), 8, b"key").is_err(), "of another store");
+    }
 
     #[test]
     fn values_come_back_as_they_went() {

@@ -290,9 +290,9 @@ impl PendingLookup for Pending {
             let progress =
                 pending.resume(&shared.values, key, (read, bytes), &shared.source, into)?;
             return match progress {
-                RecordProgress::Value => {
+                RecordProgress::Value(number) => {
                     if *is_cached {
-                        shared.cached.add(key, pending.handle().number, into);
+                        shared.cache_value(key, number, into);
                     }
                     Ok(Progress::Found)
                 }

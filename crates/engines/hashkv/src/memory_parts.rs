@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use codec::SeqNo;
 use engine::{MemoryParts, Result};
 use memory_budget::{Account, MemoryBudget, MemoryGain};
 use sync::Mutex;
@@ -12,6 +13,11 @@ use crate::contract::Store;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
 use crate::store::Shared;
+
+/// Cached values are evicted for writers in steps of this part of the memory ...
+const STEP_PARTS: u64 = 256;
+/// ... and may take memory that writers no longer need after each reading of this part of it.
+const TURN_PARTS: u64 = 2;
 
 /// The budget of the index, and its part of the store's budget.
 #[derive(Debug)]
@@ -95,13 +101,36 @@ impl Shared {
         split.value_bytes(limit, self.values.segment_count())
     }
 
-    /// Gives cached values the bytes that directories leave, within the memory that all other parts
-    /// leave.
+    /// Lets cached values take the bytes that directories leave, and the share of write buffers
+    /// above their high-water mark. They never take more than all other parts leave.
     pub(crate) fn fit_cache(&self) {
         let (limit, used) = (self.host.memory.limit(), self.host.memory.used());
         let others = used.saturating_sub(self.cached.bytes());
+        let claimed = self.cached.claimed(self.values.accounts.buffers.bytes());
+        let lent = self.memory_split().buffer_bytes.saturating_sub(claimed);
         let share = self.value_bytes_of(limit).saturating_sub(self.values.directory_bytes());
-        self.cached.fit(share.min(limit.saturating_sub(others)));
+        self.cached.fit((share + lent).min(limit.saturating_sub(others)));
+    }
+
+    /// Takes memory back from cached values that write buffers had left and need now.
+    pub(crate) fn shrink_cache_for_writers(&self) {
+        let step = self.host.memory.limit() / STEP_PARTS;
+        if self.cached.note_taken(self.values.accounts.buffers.bytes(), step) {
+            self.fit_cache();
+        }
+    }
+
+    /// Caches the value of a write that a get has read.
+    pub(crate) fn cache_value(&self, key: &[u8], number: SeqNo, value: &[u8]) {
+        self.cached.add(key, number, value);
+        let taken = self.values.accounts.buffers.bytes();
+        let turn = self.host.memory.limit() / TURN_PARTS;
+        let bytes = (key.len() + value.len()) as u64;
+        let before = self.cached.claimed(taken);
+        self.cached.note_read(bytes, taken, turn);
+        if self.cached.claimed(taken) < before {
+            self.fit_cache();
+        }
     }
 
     /// Gives the index its part of the memory, if its budget is more than `tolerance` bytes off.

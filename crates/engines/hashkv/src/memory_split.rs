@@ -5,7 +5,8 @@
 //! footers of segments that are not sealed, the spare capacity of buffers, the copy of a part that
 //! is being written, and the segment table. Two fifths of the rest are the index's, which shares
 //! them out to memtables and its cache. Three fifths are for directories, which take at most a
-//! quarter of the memory, and for cached values, which take what directories leave.
+//! quarter of the memory, and for cached values, which take what directories leave. Cached values
+//! also take what write buffers have not needed lately.
 
 use crate::options::Options;
 use crate::values::bound::fixed_segments;

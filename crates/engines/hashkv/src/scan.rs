@@ -4,6 +4,9 @@
 //! A walk that has to wait for a value reads a *window*: the values of the next pairs as well, with
 //! one queue. The first window is small, and each one is twice the last, so a short scan reads few
 //! values in vain.
+//!
+//! The values of the first pairs are cached: short scans often begin at the same keys again. A long
+//! scan adds no more of them, since it would evict what gets and short scans read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,6 +22,8 @@ use crate::values::read::missing;
 /// Pairs of the first window of a walk, and of the longest.
 const PAIRS_MIN: usize = 4;
 const PAIRS_MAX: usize = 64;
+/// Pairs from the beginning of a walk whose values are cached.
+const CACHED_PAIRS: usize = 64;
 /// Bytes of the keys and values of a window, unless a single pair has more.
 const WINDOW_BYTES_MAX: usize = 1 << 20;
 /// The same as a share of the budget: one byte in this many.
@@ -30,6 +35,8 @@ struct Walk {
     index: Box<dyn Cursor>,
     /// The pairs that the index has returned and the walk has not, in order.
     window: VecDeque<Ahead>,
+    /// Pairs that the index has returned since the walk began, or since its last seek.
+    found: usize,
     /// Pairs of the next window, and the most bytes of one.
     pairs: usize,
     bytes_max: usize,
@@ -79,6 +86,7 @@ impl Shared {
             shared: Arc::clone(self),
             index,
             window: VecDeque::new(),
+            found: 0,
             pairs: PAIRS_MIN,
             bytes_max: share.min(WINDOW_BYTES_MAX),
             index_failure: None,
@@ -157,6 +165,7 @@ impl Walk {
             Err(error) => next.failure = Some(error),
         }
         self.window.push_back(next);
+        self.found += 1;
         Ok(Step::Pair)
     }
 
@@ -187,13 +196,19 @@ impl Walk {
                 Err(error) => (pair.handle, pair.failure) = (None, Some(error)),
             }
         }
+        let cached = (CACHED_PAIRS + self.window.len()).saturating_sub(self.found);
         let (window, values) = (&mut self.window, &self.shared.values);
         self.shared.reads.complete_many(lookups, &mut |index, found| {
             let Some((place, handle)) = places.get(index) else { return };
             let Some(pair) = window.get_mut(*place) else { return };
             pair.handle = None;
             match found {
-                Ok(Some(value)) => std::mem::swap(&mut pair.value, value),
+                Ok(Some(value)) => {
+                    if *place < cached {
+                        self.shared.cache_value(&pair.key, handle.number, value);
+                    }
+                    std::mem::swap(&mut pair.value, value);
+                }
                 Ok(None) => pair.failure = Some(values.damage_of(*handle, missing(*handle))),
                 Err(error) => pair.failure = Some(error),
             }
@@ -238,7 +253,7 @@ impl Cursor for Walk {
 
     fn seek(&mut self, key: &[u8]) {
         self.window.clear();
-        self.pairs = PAIRS_MIN;
+        (self.found, self.pairs) = (0, PAIRS_MIN);
         self.drop_spare();
         self.index.seek(key);
     }

@@ -26,6 +26,7 @@ impl Store {
             ("limit_bytes", values.bound.limit()),
             ("promised_bytes", values.bound.promised()),
             ("buffered_bytes", values.buffered()),
+            ("absorbed_bytes", counts.absorbed_bytes.load(Relaxed)),
             ("buffer_flushes", counts.flushes.load(Relaxed)),
             ("flushed_bytes", counts.flushed_bytes.load(Relaxed)),
             ("sealed_segments", counts.sealed.load(Relaxed)),
@@ -61,6 +62,7 @@ impl Store {
             detail,
             running: &[
                 "buffered_bytes",
+                "absorbed_bytes",
                 "buffer_flushes",
                 "flushed_bytes",
                 "sealed_segments",

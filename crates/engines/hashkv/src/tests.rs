@@ -17,11 +17,17 @@ mod idle;
 #[cfg(shuttle)]
 mod models;
 #[cfg(not(shuttle))]
+mod moved;
+#[cfg(not(shuttle))]
 mod reads;
+#[cfg(not(shuttle))]
+mod replacement;
 #[cfg_attr(shuttle, expect(dead_code, reason = "models use a part of it"))]
 mod stores;
 #[cfg(not(shuttle))]
 mod unjournaled;
+#[cfg(not(shuttle))]
+mod unknown_places;
 #[cfg(not(shuttle))]
 mod value_cache;
 #[cfg(not(shuttle))]

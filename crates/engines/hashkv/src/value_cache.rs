@@ -1,13 +1,16 @@
-//! Values that gets have read from the device.
+//! Values that gets, and the beginnings of scans, have read from the device.
 //!
 //! A cached value has the number of its write, and serves only handles of this number. So no write
-//! and no job drops one, and a scan at a snapshot may use the cache too. A scan adds nothing: it
-//! reads many values once.
+//! and no job drops one, and a scan at a snapshot may use the cache too. An older value does not
+//! take the place of a newer one.
+//!
+//! The cache also takes memory that write buffers leave, up to their high-water mark
+//! ([`HighWater`]).
 
 use std::sync::Arc;
 
 use codec::SeqNo;
-use memory_budget::{GhostTable, MemoryBudget};
+use memory_budget::{GhostTable, HighWater, MemoryBudget};
 use pairs::Pairs;
 
 /// The state of all values: the number of a write says whether its value is the present one.
@@ -17,6 +20,8 @@ const STATE: u64 = 0;
 #[derive(Debug)]
 pub(crate) struct ValueCache {
     pairs: Pairs,
+    /// Of the write buffers.
+    high_water: HighWater,
 }
 
 impl ValueCache {
@@ -24,7 +29,7 @@ impl ValueCache {
     pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Self {
         let pairs = Pairs::new(GhostTable::within(budget), budget, 1.0);
         pairs.open(STATE);
-        Self { pairs }
+        Self { pairs, high_water: HighWater::default() }
     }
 
     /// Replaces the content of `into` by the value of a write, and returns true, if it is cached.
@@ -34,7 +39,26 @@ impl ValueCache {
 
     /// Adds the value of a write. Values of more than 4 KiB are not cached.
     pub(crate) fn add(&self, key: &[u8], number: SeqNo, value: &[u8]) {
-        self.pairs.keep(STATE, key, number.get(), value);
+        self.pairs.keep_newest(STATE, key, number.get(), value);
+    }
+
+    /// Returns the high-water mark of write buffers and their reservations, which now have `taken`
+    /// bytes.
+    pub(crate) fn claimed(&self, taken: u64) -> u64 {
+        self.high_water.claimed(taken)
+    }
+
+    /// Notes that write buffers and their reservations have `taken` bytes. Returns whether that
+    /// raises their high-water mark. It rises by `step` at least.
+    pub(crate) fn note_taken(&self, taken: u64, step: u64) -> bool {
+        let before = self.high_water.claimed(0);
+        self.high_water.note_taken(taken, step) > before
+    }
+
+    /// Notes that `bytes` bytes were read while write buffers and their reservations have `taken`
+    /// bytes. After each `turn` bytes the high-water mark may fall.
+    pub(crate) fn note_read(&self, bytes: u64, taken: u64, turn: u64) {
+        self.high_water.note_read(bytes, taken, turn);
     }
 
     /// From now on it takes at most `bytes` bytes.

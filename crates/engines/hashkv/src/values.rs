@@ -10,7 +10,8 @@
 //!
 //! # Invariants
 //! - G1. A record never moves, and no byte of a segment that was written is written again with
-//!   another value.
+//!   another value. A record in a buffer may be replaced by a later one of its key
+//!   ([`open_segment`]).
 //! - G2. A segment is written only if its number is below the durable floor of the segment table
 //!   (T2 of [`crate::segment_table`]). So no two segments that were written have the same number.
 //! - G3. A record is in a buffer, in a part that is being written, or on the device. A reader that
@@ -113,6 +114,8 @@ pub(crate) struct Accounts {
 pub(crate) struct Counts {
     /// Bytes of records in write buffers.
     buffered: AtomicU64,
+    /// Bytes of records that replaced others in write buffers.
+    pub(crate) absorbed_bytes: AtomicU64,
     /// Flushes of write buffers, and the bytes of whole blocks that they wrote.
     pub(crate) flushes: AtomicU64,
     pub(crate) flushed_bytes: AtomicU64,

@@ -6,7 +6,10 @@
 //!    records with equal key and number are equal.
 //! 3. A put of at least [`Options::separation_bytes`] appends its value. A smaller put appends an
 //!    inline marker, and a delete a tombstone: the group has the history of its keys.
-//! 4. The index gets the handles, the small values and the deletes. They count from then on, all
+//! 4. A put of one step, in a store with a journal, may replace the earlier record of its key in
+//!    the buffer ([`crate::values::open_segment`]). A write of several steps does not: if the index
+//!    refused it, readers would see a part of it.
+//! 5. The index gets the handles, the small values and the deletes. They count from then on, all
 //!    together.
 //!
 //! [`Options::separation_bytes`]: crate::Options::separation_bytes
@@ -45,8 +48,11 @@ impl Shared {
             return Ok(());
         }
         let mut values = IndexValues::default();
+        let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
+        let may_replace = ops.len() == 1 && self.values.may_replace();
+        let replaced = may_replace.then_some(&is_seen as &dyn Fn(SeqNo, SeqNo) -> bool);
         for op in last_of_each_key(ops) {
-            self.append(op, seqno, &mut values, room);
+            self.append(op, seqno, replaced, &mut values, room);
         }
         let steps = values.ops();
         let mut uncounted = Reservation::uncounted();
@@ -61,11 +67,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Appends the record of one step, and adds its index value.
+    /// Appends the record of one step, and adds its index value. If `is_seen` is there, the record
+    /// may replace an earlier one in the buffer.
     fn append<'a>(
         &self,
         op: &Op<'a>,
         number: SeqNo,
+        is_seen: Option<&dyn Fn(SeqNo, SeqNo) -> bool>,
         values: &mut IndexValues<'a>,
         room: &mut Reservation<'_>,
     ) {
@@ -77,7 +85,7 @@ impl Shared {
             None => (Kind::Tombstone, &[][..]),
         };
         let record = Record { kind, number, key, value };
-        let handle = self.values.append(&record, self.values.hash(key), room);
+        let handle = self.values.append(&record, self.values.hash(key), is_seen, room);
         values.steps.push(match op.value() {
             None => (key, None),
             Some(value) => {

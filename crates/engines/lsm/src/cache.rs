@@ -1,7 +1,7 @@
 //! The cache of blocks and metadata of all tables of a store, and of single pairs ([`pairs`]).
 //!
 //! It takes the memory that is left for it: more if memtables leave some of theirs for a while
-//! ([`high_water`]). Writers make it shrink ([`Cache::shrink_for_writers`]).
+//! ([`HighWater`]). Writers make it shrink ([`Cache::shrink_for_writers`]).
 //!
 //! It has many clocks: a piece that is looked up gets a second chance when the hand passes it. A
 //! new block has none, so a long scan evicts the blocks that it has read itself, and little else.
@@ -32,7 +32,6 @@
 
 mod clock;
 mod figures;
-mod high_water;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
@@ -41,7 +40,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use arena::pieces::{self, Pool};
 use codec::SeqNo;
-use memory_budget::{GHOST_PAGE_BYTES, GhostTable, MemoryBudget, MemoryGain};
+use memory_budget::{GHOST_PAGE_BYTES, GhostTable, HighWater, MemoryBudget, MemoryGain};
 use memtable::MemtableMemory;
 use pairs::{INSERTIONS_A_ROUND, Pairs};
 use sync::locks::Mutex;
@@ -50,7 +49,6 @@ use crate::background::release::Freed;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
 use clock::Clock;
-use high_water::MemtableHighWater;
 use lsm_tree::cache::{Cached, Key, PieceCache};
 use lsm_tree::table::{Held, Home};
 
@@ -154,7 +152,7 @@ pub(crate) struct Cache {
     beside: AtomicU64,
     budget: Arc<MemoryBudget>,
     memtables: Arc<MemtableMemory>,
-    high_water: MemtableHighWater,
+    high_water: HighWater,
     options: Options,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -190,7 +188,7 @@ impl Cache {
             beside: AtomicU64::new(0),
             budget: Arc::clone(budget),
             memtables: Arc::clone(memtables),
-            high_water: MemtableHighWater::default(),
+            high_water: HighWater::default(),
             options: options.clone(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -257,7 +255,7 @@ impl Cache {
 
     /// Returns the bytes that blocks and pairs may take.
     fn share(&self) -> u64 {
-        let claimed = self.high_water.beside(self.memtables.taken());
+        let claimed = self.high_water.claimed(self.memtables.taken());
         MemorySplit::of(self.budget.limit(), &self.options).cache_beside(claimed)
     }
 

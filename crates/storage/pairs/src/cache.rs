@@ -113,6 +113,23 @@ impl Pairs {
     /// Keeps a pair that a get found below memtables in the state of this number, and since when it
     /// holds. Returns whether the pairs take more bytes than before.
     pub fn keep(&self, number: u64, key: &[u8], since: u64, value: &[u8]) -> bool {
+        self.keep_unless(number, &Pair { since, is_read: false, key, value }, |_| false)
+    }
+
+    /// Does the same, unless the key has a pair that holds since later.
+    pub fn keep_newest(&self, number: u64, key: &[u8], since: u64, value: &[u8]) -> bool {
+        let is_older =
+            |shard: &Shard| shard.since(hash(key), key).is_some_and(|there| there > since);
+        self.keep_unless(number, &Pair { since, is_read: false, key, value }, is_older)
+    }
+
+    fn keep_unless(
+        &self,
+        number: u64,
+        pair: &Pair<'_>,
+        is_unwanted: impl FnOnce(&Shard) -> bool,
+    ) -> bool {
+        let Pair { key, value, .. } = *pair;
         self.offered.fetch_add(1, Relaxed);
         let capacity = self.capacity.load(Relaxed) as usize / self.shards.len();
         if pages_of(capacity) == 0 || HEAD_BYTES + key.len() + value.len() > PAIR_BYTES_MAX {
@@ -127,8 +144,11 @@ impl Pairs {
         if self.number.load(SeqCst) != number && !is_planted(Planted::OldKept) {
             return false;
         }
+        if is_unwanted(&shard) {
+            return false;
+        }
         shard.forget(hash, key);
-        shard.append(hash, &Pair { since, is_read: false, key, value });
+        shard.append(hash, pair);
         shard.shrink(capacity, &mut |hash, bytes| self.note_gone(hash, bytes));
         self.count(&mut shard);
         drop(shard);

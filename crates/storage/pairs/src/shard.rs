@@ -95,6 +95,13 @@ impl Shard {
         Some(since)
     }
 
+    /// Returns since when the pair of `key` holds, if there is one.
+    pub(crate) fn since(&self, hash: u64, key: &[u8]) -> Option<u64> {
+        let pair_of = |place: &Place| pair(&self.pages, self.first, *place);
+        let is_it = |place: &Place| pair_of(place).is_some_and(|it| it.key == key);
+        self.index.find(hash, is_it).and_then(pair_of).map(|pair| pair.since)
+    }
+
     /// Takes a key out of the index; its bytes go with their page.
     pub(crate) fn forget(&mut self, hash: u64, key: &[u8]) {
         let Self { pages, first, index, .. } = self;

@@ -15,6 +15,9 @@
 //!   not have.
 //! - `unsafe [--write]` (`unsafety.rs`): Checks the unsafe blocks of each file against the
 //!   committed allowance.
+//! - `mutants [--write] | mutants run [WORD] | mutants refresh` (`mutants.rs`): Applies the
+//!   patches of `reliability/mutants` to a copy of the tree, shows that the tests find each fault,
+//!   or writes the patches again.
 //! - `policy` (`policy.rs`): Checks `cargo metadata` against the licences, sources and bans of
 //!   `deny.toml`.
 //! - `soak MINUTES` (`soak.rs`): Runs crash harnesses in turn, and appends to the ledger.
@@ -24,7 +27,9 @@
 mod exports;
 mod facts;
 mod figures;
+mod limited;
 mod links;
+mod mutants;
 mod paths;
 mod policy;
 mod prose;
@@ -62,9 +67,10 @@ fn main() -> ExitCode {
         "links" => links::check(),
         "figures" => figures::check(),
         "unsafe" => unsafety::check(rest.iter().any(|argument| argument == "--write")),
+        "mutants" => mutants::run(rest),
         "policy" => policy::check(),
         other => {
-            let all = "style, facts, links, figures, unsafe, policy, soak, suite";
+            let all = "style, facts, links, figures, unsafe, mutants, policy, soak, suite";
             Err(format!("no command {other:?}: one of {all}"))
         }
     };

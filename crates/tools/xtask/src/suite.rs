@@ -17,7 +17,6 @@
 //!    the line `N passed, N failed`.
 
 mod count;
-mod limited;
 mod priority;
 mod programs;
 
@@ -28,8 +27,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use std::{iter, thread};
 
+use crate::limited::{self, End};
 use count::{Count, Outcome};
-use limited::End;
 use priority::Priority;
 
 /// Time for which a test program or a step may print nothing. A test prints a line when it ends, so

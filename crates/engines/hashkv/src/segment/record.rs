@@ -109,6 +109,30 @@ impl Record<'_> {
         let checksum = place.crc32c(out.get(begin..).unwrap_or_default());
         Writer::new(out).put_u32(checksum);
     }
+
+    /// Writes it over the bytes of another record at the same place, if that is a value of the same
+    /// key and length. Returns whether it is.
+    pub(crate) fn encode_over(&self, place: Place, there: &mut [u8]) -> bool {
+        let is_alike = |other: Record<'_>| {
+            (other.kind, other.key, other.value.len()) == (self.kind, self.key, self.value.len())
+        };
+        if self.kind != Kind::Value || !fields(there).is_ok_and(|(other, _)| is_alike(other)) {
+            return false;
+        }
+        let Some((content, checksum)) = there.split_last_chunk_mut::<CHECKSUM_BYTES>() else {
+            return false;
+        };
+        // Lengths and key are those of the other record.
+        if let Some(number) = content.get_mut(1..FIXED_BYTES) {
+            number.copy_from_slice(&self.number.get().to_le_bytes());
+        }
+        let value = content.len().saturating_sub(self.value.len());
+        if let Some(value) = content.get_mut(value..) {
+            value.copy_from_slice(self.value);
+        }
+        *checksum = place.crc32c(content).to_le_bytes();
+        true
+    }
 }
 
 /// Decodes the record at the beginning of `bytes`, and verifies it.

@@ -42,6 +42,34 @@ fn a_record_has_the_documented_bytes() {
     assert_eq!(decode(&bytes, place(5, 4096, STORE)), Ok(put));
 }
 
+/// A record that is written over another one has the bytes that it has elsewhere.
+#[test]
+fn a_record_is_written_over_one_of_the_same_key_and_length() {
+    let at = place(5, 4096, STORE);
+    let encoded = |record: &Record<'_>| {
+        let mut bytes = Vec::new();
+        record.encode(at, &mut bytes);
+        bytes
+    };
+    for len in [0, 1, 127, 128, 5000] {
+        let earlier = record(300, Kind::Value, b"key", &vec![1; len]).bytes();
+        let mut there = encoded(&record(300, Kind::Value, b"key", &vec![1; len]));
+        let (value, longer) = (vec![2; len], vec![2; len + 1]);
+        let others = [
+            record(301, Kind::Value, b"kez", &value),
+            record(301, Kind::Value, b"key", &longer),
+            record(301, Kind::Value, b"ke", &longer),
+            record(301, Kind::Tombstone, b"key", &[]),
+        ];
+        let before = there.clone();
+        assert!(others.iter().all(|other| !other.encode_over(at, &mut there)), "{len}");
+        assert_eq!(there, before);
+        let later = record(1 << 40, Kind::Value, b"key", &value);
+        assert!(later.encode_over(at, &mut there));
+        assert_eq!((there.len(), &there), (earlier, &encoded(&later)));
+    }
+}
+
 #[test]
 fn a_record_is_of_its_place_alone() {
     let mut bytes = Vec::new();

@@ -215,3 +215,26 @@ fn a_missing_volume_is_damage() {
     assert_eq!(report.damage[0].file, "volume-0");
     assert!(device.open("volume-0", Mode::Read).is_err(), "nothing was made");
 }
+
+/// The index may have a delete above its durable number: one with a larger number than that of a
+/// write that was not over. Its tombstone is no void record.
+#[test]
+fn a_tombstone_that_the_index_has_counts() {
+    let bench = Bench::new();
+    bench.put(&key(1), &[1; 400]);
+    bench.end_segments();
+    let unfinished = bench.sequence.begin();
+    let number = bench.delete(&key(1));
+    bench.store.flush().expect("memory takes it");
+    assert!(bench.store.persisted() < number, "{:?}", bench.store.persisted());
+    drop(unfinished);
+    let bench = bench.reopen();
+    assert_eq!(bench.get(&key(1)), None);
+    bench.put(&key(2), &[2; 400]);
+    bench.end_segments();
+    bench.collect_all();
+    bench.end_segments();
+    bench.collect_all();
+    assert_eq!(bench.store.shared.values.records_on_device().1, 1);
+    bench.end_sound();
+}

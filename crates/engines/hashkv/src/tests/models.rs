@@ -11,8 +11,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use conformance::Journaled;
 use conformance::waiting_writers::WaitingWriters;
-use engine::{Engine, Error, NoJournal, Result};
+use engine::{Barrier, Engine, Error, NoJournal, Result};
 use sync::schedules::Schedules;
 use sync::thread::JoinHandle;
 
@@ -32,12 +33,17 @@ static MEMORY_STALLS: AtomicU64 = AtomicU64::new(0);
 static SPACE_STALLS: AtomicU64 = AtomicU64::new(0);
 /// Segments that collections have removed, in all schedules so far.
 static COLLECTED: AtomicU64 = AtomicU64::new(0);
+/// Bytes of records that replaced others in write buffers, in all schedules so far.
+static ABSORBED: AtomicU64 = AtomicU64::new(0);
 
 type Writers = Arc<WaitingWriters<Store>>;
 
 fn writers(options: Options) -> Writers {
-    let (device, barrier) = (device::memory(), Arc::new(NoJournal));
-    let opened = Bench::with_memory(device, barrier, options, MEMORY_BYTES);
+    writers_with(options, Arc::new(NoJournal))
+}
+
+fn writers_with(options: Options, barrier: Arc<dyn Barrier>) -> Writers {
+    let opened = Bench::with_memory(device::memory(), barrier, options, MEMORY_BYTES);
     WaitingWriters::new(opened.expect("opens").0, |_| VALUE_BYTES)
 }
 
@@ -67,6 +73,7 @@ fn join(writers: &Writers, threads: Vec<JoinHandle<()>>) {
     MEMORY_STALLS.fetch_add(shared.admission.writers.stalls(), SeqCst);
     SPACE_STALLS.fetch_add(shared.admission.space_writers.stalls(), SeqCst);
     COLLECTED.fetch_add(shared.values.counts().collected.load(SeqCst), SeqCst);
+    ABSORBED.fetch_add(shared.values.counts().absorbed_bytes.load(SeqCst), SeqCst);
     assert!(!shared.values.accounts.buffers.has_reservations(), "memory is reserved");
     assert_eq!(shared.values.bound.promised(), 0, "space is reserved");
 }
@@ -85,6 +92,16 @@ fn reads_beside_collections() {
     writers.write_and_flush();
     let mut threads = writers.start();
     threads.extend([collector(&writers), writers.reader(), writers.pinner()]);
+    join(&writers, threads);
+    writers.must_have_all();
+}
+
+/// Puts replace records in the buffer, while snapshots begin and end and the buffer is cut.
+fn replacements_beside_pins() {
+    let options = Options { groups_max: 1, buffer_bytes_max: 256 << 10, ..small() };
+    let writers = writers_with(options, Arc::new(Journaled));
+    let mut threads = writers.start();
+    threads.extend([writers.flusher(), writers.reader(), writers.pinner(), writers.pinner()]);
     join(&writers, threads);
     writers.must_have_all();
 }
@@ -122,6 +139,12 @@ fn writers_that_wait_for_memory_continue() {
 fn reads_find_records_that_jobs_move() {
     SCHEDULES.check("reads_beside_collections", reads_beside_collections);
     assert!(COLLECTED.load(SeqCst) > 0, "no segment was collected");
+}
+
+#[test]
+fn a_replacement_is_seen_by_no_earlier_snapshot() {
+    SCHEDULES.check("replacements_beside_pins", replacements_beside_pins);
+    assert!(ABSORBED.load(SeqCst) > 0, "no put has replaced a record");
 }
 
 #[test]

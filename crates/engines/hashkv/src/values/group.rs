@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use codec::SeqNo;
 use engine::Reservation;
 use sync::Mutex;
 
 use super::bound::{User, charge, segments_for};
 use super::directory::Directory;
 use super::ledger::{Ledger, Moment};
-use super::open_segment::OpenSegment;
+use super::open_segment::{ENTRY_MEMORY_BYTES, OpenSegment};
 use super::{Segment, Values};
 use crate::index_value::Handle;
 use crate::key_hash::KeyHash;
 use crate::segment::footer::{Entry, footer_bytes};
-use crate::segment::record::{BLOCK_BYTES, Record};
+use crate::segment::record::{BLOCK_BYTES, Kind, Record};
 use crate::segment_table::{Described, Range, State};
 use crate::space::{Need, spend};
 use crate::volumes::HEADER_BYTES;
@@ -159,11 +160,13 @@ impl GroupState {
 
 impl Values {
     /// Appends a record to its group, and returns its place. Takes memory and space out of `room`.
-    /// Does no I/O.
+    /// Does no I/O. If `is_seen` is there, the record may replace the latest record of its key, and
+    /// takes nothing then (`open_segment.rs`).
     pub(crate) fn append(
         &self,
         record: &Record<'_>,
         hash: KeyHash,
+        is_seen: Option<&dyn Fn(SeqNo, SeqNo) -> bool>,
         room: &mut Reservation<'_>,
     ) -> Handle {
         let bytes = record.bytes();
@@ -171,10 +174,17 @@ impl Values {
         let number = self.group_number(hash.position());
         let group = &self.groups[number];
         let mut state = group.state.lock();
+        if let (Some(is_seen), Some(open)) = (is_seen, &mut state.open)
+            && let Some(handle) = open.replace(record, hash, store, is_seen)
+        {
+            state.is_changed = true;
+            self.counts.absorbed_bytes.fetch_add(bytes as u64, Relaxed);
+            return handle;
+        }
         // With the group locked: a flush that counts these bytes also finds the record.
         self.accounts.buffers.fill(bytes as u64, room);
         self.counts.buffered.fetch_add(bytes as u64, Relaxed);
-        self.accounts.entries.add(size_of::<Entry>() as u64);
+        self.accounts.entries.add(ENTRY_MEMORY_BYTES);
         state.is_changed = true;
         let mut reserved = state.reserved;
         let handle = if self.is_long(bytes) {
@@ -194,12 +204,23 @@ impl Values {
                 }
             };
             let handle = open.append(record, hash, store);
+            if record.kind == Kind::Value && self.may_replace() {
+                open.note_replaceable(hash);
+            }
             reserved.shared -= spend(room, number, false, charge(bytes));
             handle
         };
         // Not more than before, unless the record was not reserved. (B2)
         let _ = self.promise(&mut state, reserved, None);
         handle
+    }
+
+    /// Returns whether a put may replace a record in a buffer. After a crash the index may have the
+    /// handle of the earlier write, and a replay of the journal brings that of the later one.
+    /// Without a journal the earlier handle would stay, and a job would move the record under a
+    /// number that the handle does not have.
+    pub(crate) fn may_replace(&self) -> bool {
+        self.links.barrier.is_journaled()
     }
 
     /// Returns whether a record gets a segment of its own.

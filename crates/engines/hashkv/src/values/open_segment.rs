@@ -4,10 +4,21 @@
 //!  0               frozen.begin     begin               end
 //!  | on the device | being written  | the buffer         |
 //! ```
+//!
+//! # Replacement
+//! A put may take the place of an earlier value of its key and length that is in the buffer
+//! ([`OpenSegment::replace`]). The handle of the earlier write then leads to the later record.
+//! That is the value of a later moment, and no snapshot sees the earlier one. So a reader that
+//! accepts a record with a larger number than its handle's reads a value that it may return.
+//!
+//! A record that is cut is never replaced: it is being written, and the journal may not have the
+//! later write yet.
 
 use std::sync::Arc;
 
 use codec::SeqNo;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Slot;
 
 use super::Segment;
 use super::bound::charge;
@@ -24,6 +35,9 @@ const GROWTH_PARTS: usize = 8;
 /// Bytes of a segment for each of its records, at least: with more records it is full. The entries
 /// of its footer take memory until it is sealed.
 const BYTES_PER_ENTRY_MIN: usize = 256;
+
+/// Bytes of memory of an entry, with its place in the table of replaceable records.
+pub(super) const ENTRY_MEMORY_BYTES: u64 = size_of::<Entry>() as u64 + 12;
 
 /// A part of a segment that is cut and does not change.
 #[derive(Clone, Debug)]
@@ -52,6 +66,9 @@ pub(crate) struct OpenSegment {
     /// The largest number in the buffer.
     newest_in_buffer: SeqNo,
     entries: Vec<Entry>,
+    /// The latest value of each key in the buffer, by its place in `entries`, if later writes may
+    /// replace it.
+    replaceable: HashTable<u32>,
     newest: SeqNo,
 }
 
@@ -65,6 +82,7 @@ impl OpenSegment {
             begin: 0,
             newest_in_buffer: SeqNo::ZERO,
             entries: Vec::new(),
+            replaceable: HashTable::new(),
             newest: SeqNo::ZERO,
         }
     }
@@ -103,9 +121,55 @@ impl OpenSegment {
         record.encode(place(segment, offset as u64, store), &mut self.buffer);
         let (offset, bytes, number) = (offset as u32, bytes as u32, record.number);
         self.entries.push(record.entry(hash, offset));
+        self.note_number(number);
+        Handle { segment, offset, bytes, number }
+    }
+
+    fn note_number(&mut self, number: SeqNo) {
         self.newest = self.newest.max(number);
         self.newest_in_buffer = self.newest_in_buffer.max(number);
-        Handle { segment, offset, bytes, number }
+    }
+
+    /// Lets later writes replace the value that was appended last, whose key has this hash.
+    pub(crate) fn note_replaceable(&mut self, hash: KeyHash) {
+        let entries = &self.entries;
+        let hash_of = |at: &u32| entries.get(*at as usize).map(|entry| entry.hash);
+        let last = entries.len() as u32 - 1;
+        let is_same = |at: &u32| hash_of(at) == Some(hash);
+        match self.replaceable.entry(hash.low(), is_same, |at| hash_of(at).map_or(0, KeyHash::low))
+        {
+            Slot::Occupied(mut slot) => *slot.get_mut() = last,
+            Slot::Vacant(slot) => _ = slot.insert(last),
+        }
+    }
+
+    /// Writes a value over the latest one of its key, and returns its handle, if that one is in the
+    /// buffer, has the same length and is of an earlier write that no snapshot sees.
+    pub(crate) fn replace(
+        &mut self,
+        record: &Record<'_>,
+        hash: KeyHash,
+        store: u64,
+        is_seen: &dyn Fn(SeqNo, SeqNo) -> bool,
+    ) -> Option<Handle> {
+        let (segment, number, bytes) = (self.segment.number, record.number, record.bytes());
+        let is_same = |at: &u32| self.entries.get(*at as usize).is_some_and(|it| it.hash == hash);
+        let at = *self.replaceable.find(hash.low(), is_same)?;
+        let entry = self.entries.get_mut(at as usize)?;
+        let is_later = entry.number < number;
+        let is_as_long = entry.bytes as usize == bytes;
+        if !is_later || !is_as_long || is_seen(entry.number, number) {
+            return None;
+        }
+        let offset = entry.offset;
+        let begin = (offset as usize).checked_sub(self.begin)?;
+        let there = self.buffer.get_mut(begin..begin + bytes)?;
+        if !record.encode_over(place(segment, u64::from(offset), store), there) {
+            return None;
+        }
+        entry.number = number;
+        self.note_number(number);
+        Some(Handle { segment, offset, bytes: bytes as u32, number })
     }
 
     /// Cuts the buffer: its records are a part that is to be written. No part is cut before.
@@ -113,6 +177,7 @@ impl OpenSegment {
         if self.buffer.is_empty() {
             return;
         }
+        self.replaceable = HashTable::new();
         let mut bytes = std::mem::take(&mut self.buffer);
         let counted = bytes.len() as u64;
         // A padding, unless the last record ends with a block.
@@ -126,6 +191,7 @@ impl OpenSegment {
     /// Drops the records that are not on the device.
     pub(crate) fn drop_unwritten(&mut self) {
         let end = self.written() as usize;
+        self.replaceable = HashTable::new();
         (self.frozen, self.buffer, self.begin) = (None, Vec::new(), end);
         self.entries.retain(|entry| (entry.offset as usize) < end);
         self.newest = self.entries.iter().map(|entry| entry.number).max().unwrap_or(SeqNo::ZERO);
@@ -185,6 +251,6 @@ impl OpenSegment {
 
     /// Returns the bytes of memory that are counted for its entries.
     pub(crate) fn entry_bytes(&self) -> u64 {
-        (self.entries.len() * size_of::<Entry>()) as u64
+        self.entries.len() as u64 * ENTRY_MEMORY_BYTES
     }
 }

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use codec::Corruption;
+use codec::{Corruption, SeqNo};
 use device::File;
 use engine::{Error, ReadRequest, ReadSource, Result, as_damage};
 
@@ -66,8 +66,8 @@ struct Page {
 
 /// The result of a step.
 pub(crate) enum RecordProgress {
-    /// The value replaced the content of the caller's buffer.
-    Value,
+    /// The value of this write replaced the content of the caller's buffer.
+    Value(SeqNo),
     /// Other reads of this round are missing.
     Waiting,
     NextRound,
@@ -144,12 +144,13 @@ impl PendingRecord {
         match &mut self.step {
             Step::Missing => return Ok(RecordProgress::Gone),
             Step::Record(handle, span) => {
-                let found = bytes.and_then(|blocks| values.record_in(span, blocks, key, *handle));
+                let wanted = (*handle, *handle != self.handle);
+                let found = bytes.and_then(|blocks| values.record_in(span, blocks, key, wanted));
                 match found {
                     Ok(record) => {
                         into.clear();
                         into.extend_from_slice(record.value);
-                        return Ok(RecordProgress::Value);
+                        return Ok(RecordProgress::Value(record.number));
                     }
                     Err(error) => self.after_mismatch(values, error)?,
                 }

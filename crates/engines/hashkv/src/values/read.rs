@@ -59,7 +59,8 @@ impl Values {
         Ok(Span { segment: Arc::clone(segment), file, offset, len, skipped })
     }
 
-    /// Returns the record of a handle in the blocks that were read.
+    /// Returns the record of a handle in the blocks that were read. A record that a job has moved
+    /// has the number of the handle.
     ///
     /// # Errors
     /// Damage, with its place.
@@ -68,14 +69,19 @@ impl Values {
         span: &Span,
         blocks: &'b [u8],
         key: &[u8],
-        handle: Handle,
+        (handle, is_moved): (Handle, bool),
     ) -> Result<Record<'b>> {
         let offset = u64::from(handle.offset);
         let damaged = |what: &str| self.damage(&span.segment, what, offset);
         let end = span.skipped + handle.bytes as usize;
         let bytes = blocks.get(span.skipped..end).unwrap_or_default();
         let record = handle.record_in(bytes, self.geometry.store, key);
-        record.map_err(|damage| damaged(&damage.what))
+        let record = record.map_err(|damage| damaged(&damage.what))?;
+        // The group may have a later record of the key as well.
+        match is_moved && record.number != handle.number {
+            true => Err(damaged("a moved record is of another write")),
+            false => Ok(record),
+        }
     }
 
     /// Returns the hash of a key.

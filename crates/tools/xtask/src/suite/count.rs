@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::limited::End;
+use crate::limited::End;
 
 /// Characters of a line that names a failure.
 const NAME_MAX: usize = 160;

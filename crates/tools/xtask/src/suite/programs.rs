@@ -20,8 +20,8 @@ use std::{iter, thread};
 use environment::Environment;
 
 use super::count::{Outcome, ended_test};
-use super::limited::{self, End};
 use super::{Place, Priority, shell};
+use crate::limited::{self, End};
 
 /// Time for a program to list its tests.
 const LIST_MAX: Duration = Duration::from_secs(60);

@@ -18,7 +18,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(2);
 
 /// How a process ended.
 #[derive(Debug)]
-pub(super) enum End {
+pub(crate) enum End {
     /// By itself, or by a signal of another process.
     Exited(ExitStatus),
     /// It printed nothing for too long and was killed.
@@ -28,7 +28,7 @@ pub(super) enum End {
 }
 
 impl End {
-    pub(super) fn text(&self, silence_max: Option<Duration>) -> String {
+    pub(crate) fn text(&self, silence_max: Option<Duration>) -> String {
         match self {
             Self::Exited(status) => format!("it ended with {status}"),
             Self::Silent => {
@@ -41,7 +41,7 @@ impl End {
 }
 
 /// Runs `command` and calls `on_line` with each line of its output, its end of line included.
-pub(super) fn run(
+pub(crate) fn run(
     command: &mut Command,
     silence_max: Option<Duration>,
     mut on_line: impl FnMut(&[u8]),
