@@ -189,7 +189,9 @@ impl Admits for Shared {
         }
         let has_others = self.values.accounts.buffers.has_reservations();
         let is_idle = !has_others && self.values.buffered() == 0;
-        is_idle.then(|| self.reserve_anyway(size))
+        let room = is_idle.then(|| self.reserve_anyway(size))?;
+        self.shrink_cache_for_writers();
+        Some(room)
     }
 
     fn make_room(self: &Arc<Self>, _size: u64) -> bool {

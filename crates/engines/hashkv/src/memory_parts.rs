@@ -24,8 +24,9 @@ const TURN_PARTS: u64 = 2;
 pub(crate) struct Shares {
     pub(crate) index: Arc<MemoryBudget>,
     counted: Account,
-    /// Held by the thread that resizes the index.
+    /// Held by the thread that resizes the index, and by the one that resizes the cache of values.
     fitting: Mutex<()>,
+    fitting_cache: Mutex<()>,
 }
 
 impl Shares {
@@ -35,7 +36,8 @@ impl Shares {
         let bytes = MemorySplit::of(limit, options).index_bytes(limit, segments);
         let counted = Account::new(budget);
         counted.set(bytes);
-        Self { index: Arc::new(MemoryBudget::new(bytes)), counted, fitting: Mutex::default() }
+        let (fitting, fitting_cache) = Default::default();
+        Self { index: Arc::new(MemoryBudget::new(bytes)), counted, fitting, fitting_cache }
     }
 
     /// Counts the present budget of the index.
@@ -104,6 +106,8 @@ impl Shared {
     /// Lets cached values take the bytes that directories leave, and the share of write buffers
     /// above their high-water mark. They never take more than all other parts leave.
     pub(crate) fn fit_cache(&self) {
+        // Otherwise a thread could set a capacity that it computed before writers took the memory.
+        let _fitting = self.memory.fitting_cache.lock();
         let (limit, used) = (self.host.memory.limit(), self.host.memory.used());
         let others = used.saturating_sub(self.cached.bytes());
         let claimed = self.cached.claimed(self.values.accounts.buffers.bytes());

@@ -59,7 +59,7 @@ pub fn salvage(device: &Arc<dyn Device>, take: &mut SalvageSink<'_>) -> Result<S
         let keys = || Some(all_keys(&summary));
         let opened = Table::open(summary.clone(), &tables, &cache);
         match salvaged.sound(opened, keys)? {
-            Some(table) => waiting.push((table, Some(level) < bottom)),
+            Some(table) => waiting.push((table, level, Some(level) < bottom)),
             None => salvaged.may_be_outdated |= Some(level) < bottom,
         }
     }
@@ -89,24 +89,28 @@ fn all_keys(summary: &Summary) -> LostKeys {
 
 /// The walk over all tables.
 struct Walk {
-    /// The tables that were not begun yet, and whether others may have older versions of their
-    /// keys.
-    waiting: Vec<(Arc<Table>, bool)>,
+    /// The tables that were not begun yet, their levels, and whether others may have older versions
+    /// of their keys.
+    waiting: Vec<(Arc<Table>, usize, bool)>,
     begun: Vec<Option<Sound>>,
     /// The current entry of each of them.
     heads: BinaryHeap<Reverse<Head>>,
     salvaged: Salvaged,
 }
 
-/// The place of an entry, and the index of its table: by key, the newest first.
-type Head = (Vec<u8>, Reverse<SeqNo>, usize);
+/// The place of an entry, and of its table: by key, the newest first. A write that was replayed
+/// has two entries with one number. A lookup finds that of the higher level, so this one is first.
+type Head = (Vec<u8>, Reverse<SeqNo>, Rank, usize);
+
+/// The level of a table, and its number.
+type Rank = (usize, Reverse<u64>);
 
 impl Walk {
     fn tell(mut self, deletes: &RangeDeletes, take: &mut SalvageSink<'_>) -> Result<Salvaged> {
         let smallest = |table: &Table| table.summary().properties.smallest.clone();
-        self.waiting.sort_by_cached_key(|(table, _)| Reverse(smallest(table)));
+        self.waiting.sort_by_cached_key(|(table, ..)| Reverse(smallest(table)));
         let mut told: Option<Vec<u8>> = None;
-        while let Some(Reverse((key, Reverse(seqno), at))) = self.next()? {
+        while let Some(Reverse((key, Reverse(seqno), _, at))) = self.next()? {
             let newest = told.as_ref() != Some(&key);
             let sound = self.begun.get(at).and_then(Option::as_ref);
             let value = sound.and_then(Sound::entry).and_then(|entry| entry.value);
@@ -125,18 +129,18 @@ impl Walk {
 
     /// Begins all tables that may have the first entry, and returns that entry.
     fn next(&mut self) -> Result<Option<Reverse<Head>>> {
-        while let Some((table, _)) = self.waiting.last()
+        while let Some((table, ..)) = self.waiting.last()
             && self
                 .heads
                 .peek()
                 .is_none_or(|Reverse((key, ..))| table.summary().properties.smallest <= *key)
         {
-            let Some((table, has_older)) = self.waiting.pop() else { break };
+            let Some((table, level, has_older)) = self.waiting.pop() else { break };
             let keys = || Some(all_keys(table.summary()));
             match self.salvaged.sound(table.metadata(), keys)? {
                 Some(metadata) => {
                     let at = self.begun.len();
-                    self.begun.push(Some(Sound::new(table, metadata, has_older)));
+                    self.begun.push(Some(Sound::new(table, level, metadata, has_older)));
                     self.go_on(at)?;
                 }
                 None => self.salvaged.may_be_outdated |= has_older,
@@ -150,7 +154,9 @@ impl Walk {
         let Some(place) = self.begun.get_mut(at) else { return Ok(()) };
         let Some(sound) = place else { return Ok(()) };
         if sound.next(&mut self.salvaged)? {
-            let head = sound.entry().map(|entry| (entry.key.to_vec(), Reverse(entry.seqno), at));
+            let rank = sound.rank;
+            let head = sound.entry();
+            let head = head.map(|entry| (entry.key.to_vec(), Reverse(entry.seqno), rank, at));
             self.heads.extend(head.map(Reverse));
         } else {
             *place = None;
@@ -162,6 +168,7 @@ impl Walk {
 /// A walk over the blocks of a table that are sound.
 struct Sound {
     table: Arc<Table>,
+    rank: Rank,
     metadata: Arc<Metadata>,
     has_older: bool,
     /// At the block, or before the first one.
@@ -172,9 +179,10 @@ struct Sound {
 }
 
 impl Sound {
-    fn new(table: Arc<Table>, metadata: Arc<Metadata>, has_older: bool) -> Self {
+    fn new(table: Arc<Table>, level: usize, metadata: Arc<Metadata>, has_older: bool) -> Self {
         let from = table.summary().properties.smallest.clone();
-        Self { table, metadata, has_older, index: None, block: None, from }
+        let rank = (level, Reverse(table.summary().id.number));
+        Self { table, rank, metadata, has_older, index: None, block: None, from }
     }
 
     fn entry(&self) -> Option<Entry<'_>> {

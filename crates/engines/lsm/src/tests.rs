@@ -44,6 +44,8 @@ mod range_deletes;
 #[cfg(not(shuttle))]
 mod reclaim;
 #[cfg(not(shuttle))]
+mod salvaged;
+#[cfg(not(shuttle))]
 mod scan_reads;
 #[cfg_attr(shuttle, expect(dead_code, reason = "models use a part of it"))]
 pub(crate) mod stores;

@@ -125,7 +125,7 @@ fn find_all(patches: &[Patch], word: &str) -> Findings {
 
 /// Runs tests of a package with a mutant; the empty name is none. Returns how many have passed.
 fn run_test(tree: &Tree, package: &str, test: &str, mutant: &str) -> (End, u64) {
-    let mut command = tree.cargo(&["test", "--quiet", "--package", package, "--lib", "--", test]);
+    let mut command = tree.cargo(&["test", "--package", package, "--lib", "--", test]);
     command.env(SELECTED, mutant).stderr(std::process::Stdio::null());
     let mut passed = 0;
     let end = limited::run(&mut command, Some(SILENCE_MAX), |line| {

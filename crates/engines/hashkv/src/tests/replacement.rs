@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use conformance::Journaled;
 use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
-use engine::{At, BlockingWrites, Engine, Lookup, NoJournal, Op};
+use engine::{At, BlockingWrites, Engine, Lookup, NoJournal, Op, SeqNo};
 
 use super::stores::{Bench, key, small};
+use crate::Options;
 use crate::index_value::{Handle, IndexValue};
 use crate::segment::record::record_bytes;
 
@@ -167,7 +168,9 @@ fn an_older_write_does_not_replace_a_newer_one() {
 /// device, and after jobs have moved it by a look at the index.
 #[test]
 fn an_earlier_handle_leads_to_the_later_record() {
-    let bench = on(device::memory());
+    let options = Options { groups_max: 1, ..small() };
+    let opened = Bench::with(device::memory(), Arc::new(Journaled), options);
+    let bench = opened.expect("an empty device opens");
     bench.put(b"k", &[1; 500]);
     let earlier = handle(&bench, b"k");
     assert!(is_replaced_by(&bench, &[2; 500]));
@@ -184,12 +187,20 @@ fn an_earlier_handle_leads_to_the_later_record() {
         Ok::<_, engine::Error>(found.then_some(value))
     };
     assert_eq!(read(earlier), Ok(Some(vec![2; 500])));
-    // A job moves the record, and the later handle leads to it.
+    // A job moves the record. Then only the later handle leads to it, and a reader that has the
+    // earlier one begins again at the index.
     (0..20).for_each(|number| _ = bench.put(&key(number), &[3; 500]));
+    bench.put(b"k", &[4; 500]);
+    let (earlier, view) = (handle(&bench, b"k"), bench.view());
     bench.end_segments();
-    bench.put(&key(3), &[4; 500]);
+    (0..20).for_each(|number| _ = bench.put(&key(number), &[5; 500]));
     bench.end_segments();
     bench.collect_all();
-    assert_eq!(bench.get(b"k"), Some(vec![2; 500]));
+    assert!(shared.values.segment(earlier.segment).is_none(), "the record has moved");
+    assert_eq!(bench.get(b"k"), Some(vec![4; 500]));
+    assert_eq!(read(earlier), Ok(Some(vec![4; 500])));
+    let before = Handle { number: SeqNo::new(earlier.number.get() - 1), ..earlier };
+    assert!(matches!(read(before), Err(engine::Error::Corruption(_))), "at a pin it is missing");
+    drop(view);
     bench.end_sound();
 }

@@ -21,8 +21,8 @@ use crate::tune::{KEY_BYTES, Point, Way, search, threshold};
 const DISK_FACTOR: u64 = 4;
 /// Time between two looks at a run.
 const SLICE: Duration = Duration::from_millis(100);
-/// Keys of a run, at most: a run of the smallest pairs takes no longer than one of the largest.
-const KEYS_MAX: u64 = 1_000_000;
+/// Keys of a run, at most: so a run of small pairs takes little longer than one of large ones.
+const KEYS_MAX: u64 = 2_000_000;
 
 /// A search for the best `separation-bytes` of `hashkv` on this machine.
 #[derive(Args, Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct TuneArgs {
     /// scratch directory]
     #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// Bytes of data of each store, as 256MiB; a store has a million pairs at most
+    /// Bytes of data of each store, as 256MiB; a store has two million pairs at most
     #[arg(long, default_value = "256MiB", value_parser = parse_bytes)]
     pub data: u64,
     /// The store's whole memory: a share of the data as 10%, or a size as 64MiB; 8 MiB at least
@@ -84,8 +84,10 @@ pub fn tune(args: &TuneArgs, env: &Environment) -> Result<ExitCode, BenchError> 
         run(args, &scratch.0, (pair_bytes, way), (env, &stop))
     };
     let mut done = |found: &[Point]| {
+        for point in found.iter().filter(|point| !points.contains(point)) {
+            eprintln!("{}", line(point));
+        }
         points = found.to_vec();
-        eprint!("{}", table(found));
     };
     let searched = search(&mut measure, &mut done);
     drop(scratch);
@@ -117,10 +119,16 @@ fn write_results(args: &TuneArgs, points: &[Point], setting: &str) -> Result<(),
 /// Returns a line for each size.
 fn table(points: &[Point]) -> String {
     let mut text = format!("{:>8} {:>12} {:>12}\n", "bytes", "separated/s", "in index/s");
-    for Point { pair_bytes, separated, inline } in points {
-        text += &format!("{pair_bytes:>8} {separated:>12.0} {inline:>12.0}\n");
+    for point in points {
+        text += &line(point);
+        text.push('\n');
     }
     text
+}
+
+fn line(point: &Point) -> String {
+    let Point { pair_bytes, separated, inline } = point;
+    format!("{pair_bytes:>8} {separated:>12.0} {inline:>12.0}")
 }
 
 /// Measures one size in a process of its own. Returns none if it is interrupted.
@@ -135,7 +143,7 @@ fn run(
     let failed = |error| BenchError::Io("bench run".to_owned(), error);
     let report = scratch.join("report.json");
     let keys = (args.data / u64::from(pair_bytes)).clamp(1, KEYS_MAX);
-    let memory = args.memory.bytes(args.data as f64);
+    let memory = args.memory.bytes((keys * u64::from(pair_bytes)) as f64);
     let mut child = Command::new(program)
         .args(["bench", "run", "--workload=hashkv-p3"])
         .arg(format!("--engine=hashkv:separation-bytes={}", way.separation_bytes()))

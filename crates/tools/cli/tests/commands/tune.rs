@@ -30,7 +30,7 @@ fn a_search_without_room_or_with_a_file_in_the_way_is_refused() {
 fn an_interrupted_search_removes_its_directory() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = command()
-        .args(["tune", "--data", "64MiB", "--dir"])
+        .args(["tune", "--data", "16MiB", "--dir"])
         .arg(dir.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
