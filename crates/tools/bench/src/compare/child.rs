@@ -104,13 +104,13 @@ impl Programs {
     ) -> Result<Vec<Report>, ChildError> {
         let mut more = Vec::new();
         if let Some(Loads { path, is_in_place }) = loads {
-            // Two builds may load stores that differ, and each begins from its own.
             let path = match turn.side {
-                Side::Baseline => path.join("baseline"),
-                Side::Ours | Side::Peers => path.to_owned(),
+                Side::Baseline if is_in_place => path.join("baseline"),
+                Side::Baseline | Side::Ours | Side::Peers => path.to_owned(),
             };
             more.push(format!("--loads={}", path.display()));
-            let ended = self.start(turn, "prepare", &more)?;
+            let loader = self.loader(turn.side, is_in_place);
+            let ended = self.start((turn, loader), "prepare", &more)?;
             if !ended.status.success() {
                 return Err(match ended.failure() {
                     ChildError::Killed => ChildError::KilledInLoad,
@@ -120,7 +120,7 @@ impl Programs {
             more.extend(is_in_place.then(|| "--in-place".to_owned()));
         }
         more.push(format!("--json={}", report.display()));
-        let ended = self.start(turn, "run", &more)?;
+        let ended = self.start((turn, turn.side), "run", &more)?;
         let is_right = |reports: &Vec<Report>| reports.iter().all(Report::is_right);
         match read_reports(report) {
             Ok(reports) if reports.len() != turn.workloads.len() => {
@@ -142,9 +142,25 @@ impl Programs {
         }
     }
 
-    /// Starts a child for `turn`, waits for it, and passes the lines of its standard error on.
-    fn start(&self, turn: &Turn, command: &str, more: &[String]) -> Result<Ended, ChildError> {
-        let program = self.program(turn.side);
+    /// Returns the side whose program makes the load of a run. Two builds begin from copies of one
+    /// load, which the baseline makes: two loads of one build differ in shape, and so in the cost
+    /// of reads. A load that is opened in place is measured, so each build makes its own.
+    pub(super) fn loader(&self, side: Side, is_in_place: bool) -> Side {
+        match side {
+            Side::Ours if self.baseline.is_some() && !is_in_place => Side::Baseline,
+            side => side,
+        }
+    }
+
+    /// Starts a child for `turn` by the program of a side, waits for it, and passes the lines of
+    /// its standard error on.
+    fn start(
+        &self,
+        (turn, side): (&Turn, Side),
+        command: &str,
+        more: &[String],
+    ) -> Result<Ended, ChildError> {
+        let program = self.program(side);
         let failed = |error| ChildError::Start(program.to_owned(), error);
         let mut child = Command::new(program)
             .args(["bench", command])

@@ -213,3 +213,20 @@ fn a_round_that_is_killed_runs_again_with_a_smaller_cache() {
     let (rounds, caches, _) = search(0);
     assert_eq!((rounds, caches), ([false; 2], vec![200, 190, 180, 170, 170]));
 }
+
+/// Two builds begin from copies of one load, which the baseline makes. A measured load is each
+/// build's own.
+#[test]
+fn one_program_makes_the_load_of_two_builds() {
+    let programs = |baseline: Option<&str>| Programs {
+        ours: "ours".into(),
+        peers: "peers".into(),
+        baseline: baseline.map(Into::into),
+    };
+    let with = programs(Some("other"));
+    let sides = [Side::Ours, Side::Baseline, Side::Peers];
+    let of_copies = sides.map(|side| with.loader(side, false));
+    assert_eq!(of_copies, [Side::Baseline, Side::Baseline, Side::Peers]);
+    assert_eq!(sides.map(|side| with.loader(side, true)), sides);
+    assert_eq!(programs(None).loader(Side::Ours, false), Side::Ours);
+}
