@@ -6,8 +6,7 @@
 //! 3. Segments that may have records which the index does not have are examined (`examine.rs`).
 //! 4. The host replays its journal above `persisted`. New records go to new segments. Before the
 //!    first of them is written, places that no segment has are returned to the device
-//!    ([`Values::reserve_number`]). So an opening that finds no void record
-//!    writes nothing.
+//!    ([`Values::reserve_number`]). So an opening that finds no void record writes nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! and no job drops one, and a scan at a snapshot may use the cache too. An older value does not
 //! take the place of a newer one.
 //!
-//! The cache also takes memory that write buffers leave, up to their high-water mark
+//! The cache also takes the part of the write buffers' share that is above their high-water mark
 //! ([`HighWater`]).
 
 use std::sync::Arc;

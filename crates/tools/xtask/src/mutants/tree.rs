@@ -59,8 +59,6 @@ impl Tree {
         let text = std::fs::read_to_string(&lib).map_err(|error| format!("{lib}: {error}"))?;
         next.write(&lib, &text.replace("pub mod locks;\n", "pub mod locks;\npub mod mutants;\n"))?;
         let tree = Self(Path::new(FOLDER).join("tree"));
-        // Without `rsync`, which a machine may not have.
-        must_run(Command::new("mkdir").arg("-p").arg(&tree.0))?;
         for file in files.iter().map(String::as_str).chain([&*format!("{SYNC}/mutants.rs")]) {
             tree.take(&next, file)?;
         }
