@@ -12,6 +12,7 @@
 //! - [`Writer`] and [`Reader`]: fields in sequence. The reader works on hostile bytes.
 //! - [`Place`], [`chain`], [`crc32c()`]: checksums that also cover the place of a piece, or the
 //!   record before it. [`hash64`] is for hashing keys, and for checksums where a format says so.
+//! - [`bloom_place`]: the bits of a key in a Bloom filter.
 //! - [`SeqNo`]: the number that orders writes.
 //! - [`Corruption`]: the error of every decoder when the bytes make no sense.
 //!
@@ -36,6 +37,7 @@
 //! ```
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+mod bloom;
 mod checksum;
 mod corruption;
 mod header;
@@ -44,6 +46,7 @@ mod seqno;
 mod varint;
 mod writer;
 
+pub use bloom::bloom_place;
 pub use checksum::{Place, chain, chain_parts, crc32c, hash64};
 pub use corruption::{Corruption, Newer, NewerVersion};
 pub use header::{FileHeader, Format, HeaderError};

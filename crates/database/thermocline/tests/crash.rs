@@ -185,7 +185,7 @@ impl Run {
     }
 
     fn key(&mut self) -> Vec<u8> {
-        let keys = if self.parts == Parts::Small { 100 } else { 8 };
+        let keys = if self.parts == Parts::Small { 60 } else { 8 };
         vec![b'k', self.random.random_range(0..keys)]
     }
 

@@ -141,7 +141,7 @@ impl Admits for Shared {
     type Size = u64;
     /// The number of flushes.
     type Since = u64;
-    const WAITS_FOR: &'static str = "what waits in memory for a flush";
+    const WAITS_FOR: &'static str = "unflushed data in memory";
 
     fn parts(&self) -> Parts<'_> {
         let Self { admission, group, health, values, host, .. } = self;

@@ -51,6 +51,7 @@ use workers::{Class, StopToken};
 
 use crate::examine::tolerated;
 use crate::key_index::of_index;
+use crate::segment::footer::footer_bytes;
 use crate::store::Shared;
 use crate::values::bound::SEGMENTS;
 use crate::values::group::Group;
@@ -66,6 +67,8 @@ pub(crate) const COLLECT: &str = "the collection of values";
 const DAMAGED: &str = "the collection of a damaged group of values";
 /// Bytes that are copied before the victims so far are exchanged.
 const COPY_BYTES: u64 = 8 << 20;
+/// Segments that a job has in memory.
+const COPIES_OF_SEGMENTS: u64 = 3;
 /// Part of the memory that the entries of a judgement take, unless it has a page of each segment.
 const JUDGE_PARTS: u64 = 32;
 /// Nanoseconds that a write owes for each KiB, for each eighth of the reserve that garbage is above
@@ -375,6 +378,8 @@ impl Shared {
         let judgement = judge::judge(&mut sources.all, moment.durable, &is_seen);
         let judgement = judgement.inspect_err(|_| group.state.lock().is_changed = true)?;
         let segment_bytes = u64::from(self.values.geometry.segment_bytes);
+        let footers = sealed.iter().map(|it| footer_bytes(it.entries() as usize) as u64);
+        self.values.counts().judged_bytes.fetch_add(footers.sum(), Relaxed);
         let mut job = Job { sealed, judgement, durable: moment.durable, segment_bytes };
         job.note(group, holding.take(), unknown);
         Ok(job)
@@ -389,6 +394,9 @@ impl Shared {
         let (mut freed, mut gone) = (0, vec![false; job.judgement.segments.len()]);
         let mut returned = 0;
         let mut order = order.into_iter().peekable();
+        // The records of a victim, the output that is filled, and the part that is written of it.
+        let copies = Account::new(&self.host.memory);
+        copies.set(COPIES_OF_SEGMENTS * u64::from(self.values.geometry.segment_bytes));
         while freed < wanted && order.peek().is_some() && !stop.is_stopping() {
             self.health.check_writable()?;
             let (mut batch, mut copied, mut freed_by_batch) = (Vec::new(), 0, 0);

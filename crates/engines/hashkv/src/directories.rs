@@ -12,28 +12,42 @@ use workers::{Class, StopToken};
 
 use crate::collect::Entries as _;
 use crate::collect::FooterEntries;
+use crate::key_hash::KeyHash;
 use crate::segment_table::{Described, State};
 use crate::store::Shared;
-use crate::values::directory::{Directory, SEGMENTS_MAX};
+use crate::values::directory::Directory;
 use crate::values::group::Group;
 
 impl Shared {
     /// Has the directory of a key's group read, soon.
     pub(crate) fn load_directory(self: &Arc<Self>, key: &[u8]) {
-        let group = Arc::clone(self.values.group(self.values.hash(key).position()));
+        // Lookups search footers until then, and if it fails.
+        self.read_footers(self.values.hash(key), "read a directory", Self::read_directory);
+    }
+
+    /// Has `read` called with the group of a key, soon. Returns false if a task reads footers
+    /// already, or if the store is being closed.
+    pub(crate) fn read_footers(
+        self: &Arc<Self>,
+        hash: KeyHash,
+        name: &'static str,
+        read: fn(&Self, &Group, &StopToken) -> Result<()>,
+    ) -> bool {
         if self.values.gates.is_loading.swap(true, SeqCst) {
-            return;
+            return false;
         }
+        let group = Arc::clone(self.values.group(hash.position()));
         let shared = Arc::downgrade(self);
         let task = move |stop: &StopToken| {
             let Some(shared) = shared.upgrade() else { return };
-            // Lookups search footers if it fails.
-            let _ = shared.read_directory(&group, stop);
+            let _ = read(&shared, &group, stop);
             shared.values.gates.is_loading.store(false, SeqCst);
         };
-        if self.group.submit(Class::Collect, "read a directory", task).is_err() {
+        let is_queued = self.group.submit(Class::Collect, name, task).is_ok();
+        if !is_queued {
             self.values.gates.is_loading.store(false, SeqCst);
         }
+        is_queued
     }
 
     /// Reads the directory of a group, unless a job changes its base segments meanwhile.
@@ -44,7 +58,8 @@ impl Shared {
         drop(state);
         let entries: usize = bases.iter().map(|base| base.entries() as usize).sum();
         let (bytes, share) = (Directory::bytes_for(entries), self.memory_split().directory_bytes);
-        if bases.len() > SEGMENTS_MAX || bytes > share {
+        let segments_max = Directory::segments_max(self.values.geometry.segment_bytes);
+        if bases.len() > segments_max || bytes > share {
             return Ok(());
         }
         // The others leave room for it before it takes any.
@@ -57,7 +72,7 @@ impl Shared {
         let mut state = group.state.lock();
         if state.version == version && state.directory.is_none() {
             self.values.accounts.directories.add(directory.bytes());
-            state.directory = Some(directory);
+            state.directory = Some(Arc::new(directory));
         }
         drop(state);
         self.values.drop_directories(share);
@@ -72,7 +87,7 @@ impl Shared {
         entries: usize,
         stop: &StopToken,
     ) -> Result<Option<Directory>> {
-        let mut directory = Directory::with_room(entries);
+        let mut directory = Directory::with_room(entries, self.values.geometry.segment_bytes);
         for base in bases {
             self.health.check_open()?;
             if stop.is_stopping() {

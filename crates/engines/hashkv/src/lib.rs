@@ -40,6 +40,7 @@ mod examine;
 mod fuzzing;
 mod idle;
 mod index_value;
+mod key_filters;
 mod key_hash;
 mod key_index;
 mod lookup;

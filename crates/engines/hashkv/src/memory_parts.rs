@@ -10,7 +10,7 @@ use memory_budget::{Account, MemoryBudget, MemoryGain};
 use sync::Mutex;
 
 use crate::contract::Store;
-use crate::memory_split::MemorySplit;
+use crate::memory_split::{MemorySplit, filter_bytes};
 use crate::options::Options;
 use crate::store::Shared;
 
@@ -68,6 +68,7 @@ impl MemoryParts for Store {
             && shared.values.accounts.buffers.bytes() <= split.buffer_bytes
             && shared.values.entry_bytes() <= split.entry_bytes
             && shared.values.directory_bytes() <= split.directory_bytes
+            && shared.values.filter_bytes() <= filter_bytes(shared.host.memory.limit())
     }
 
     /// The gain of the index, and of cached values.
@@ -91,20 +92,21 @@ impl MemoryParts for Store {
         let shared = &self.shared;
         shared.fit_index(0);
         shared.values.drop_directories(shared.memory_split().directory_bytes);
+        shared.values.fit_filters(filter_bytes(shared.host.memory.limit()));
         shared.fit_cache();
         shared.flush_if_due();
     }
 }
 
 impl Shared {
-    /// Returns the bytes of directories and cached values together, of a budget.
+    /// Returns the bytes of directories, filters and cached values together, of a budget.
     fn value_bytes_of(&self, limit: u64) -> u64 {
         let split = MemorySplit::of(limit, &self.options);
         split.value_bytes(limit, self.values.segment_count())
     }
 
-    /// Lets cached values take the bytes that directories leave, and the share of write buffers
-    /// above their high-water mark. They never take more than all other parts leave.
+    /// Lets cached values take the bytes that directories and filters leave, and the share of write
+    /// buffers above their high-water mark. They never take more than all other parts leave.
     pub(crate) fn fit_cache(&self) {
         // Otherwise a thread could set a capacity that it computed before writers took the memory.
         let _fitting = self.memory.fitting_cache.lock();
@@ -112,7 +114,8 @@ impl Shared {
         let others = used.saturating_sub(self.cached.bytes());
         let claimed = self.cached.claimed(self.values.accounts.buffers.bytes());
         let lent = self.memory_split().buffer_bytes.saturating_sub(claimed);
-        let share = self.value_bytes_of(limit).saturating_sub(self.values.directory_bytes());
+        let others_of_share = self.values.directory_bytes() + self.values.filter_bytes();
+        let share = self.value_bytes_of(limit).saturating_sub(others_of_share);
         self.cached.fit((share + lent).min(limit.saturating_sub(others)));
     }
 

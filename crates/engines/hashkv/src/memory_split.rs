@@ -5,8 +5,8 @@
 //! footers of segments that are not sealed, the spare capacity of buffers, the copy of a part that
 //! is being written, and the segment table. Two fifths of the rest are the index's, which shares
 //! them out to memtables and its cache. Three fifths are for directories, which take at most a
-//! quarter of the memory, and for cached values, which take what directories leave. Cached values
-//! also take what write buffers have not needed lately.
+//! quarter of the memory, for filters, which take at most a sixteenth, and for cached values, which
+//! take what these leave. Cached values also take what write buffers have not needed lately.
 
 use crate::options::Options;
 use crate::values::bound::fixed_segments;
@@ -15,6 +15,8 @@ use crate::values::bound::fixed_segments;
 const BUFFER_PARTS: u64 = 4;
 /// Part of the memory for directories.
 const DIRECTORY_PARTS: u64 = 4;
+/// Part of the memory for filters.
+const FILTER_PARTS: u64 = 16;
 /// Part of the memory for footers, spare capacity, and a copy.
 const OTHER_PARTS: u64 = 8;
 /// Part of the memory that the entries of footers may take before segments are sealed early.
@@ -67,7 +69,7 @@ impl MemorySplit {
         self.rest(limit, segments) / REST_PARTS * INDEX_PARTS
     }
 
-    /// Returns the bytes of directories and cached values together.
+    /// Returns the bytes of directories, filters and cached values together.
     pub(crate) fn value_bytes(&self, limit: u64, segments: u64) -> u64 {
         self.rest(limit, segments) / REST_PARTS * (REST_PARTS - INDEX_PARTS)
     }
@@ -77,6 +79,11 @@ impl MemorySplit {
         let others = self.buffer_bytes + limit / OTHER_PARTS;
         limit.saturating_sub(others).saturating_sub(maps)
     }
+}
+
+/// Returns the most bytes of the filters of a store with this memory.
+pub(crate) fn filter_bytes(limit: u64) -> u64 {
+    limit / FILTER_PARTS
 }
 
 /// Returns the bytes of a segment of a new store with this memory.
@@ -144,7 +151,8 @@ mod tests {
             let (index, values) = (split.index_bytes(limit, 0), split.value_bytes(limit, 0));
             let all = split.buffer_bytes + limit / 8 + index + values;
             assert!(all <= limit && limit - all < REST_PARTS, "{all} of {limit}");
-            assert!(split.directory_bytes <= values && index >= limit / 4 - limit / 1024);
+            assert!(split.directory_bytes + filter_bytes(limit) <= values);
+            assert!(index >= limit / 4 - limit / 1024);
             let many = limit / BYTES_PER_SEGMENT / 2;
             let taken = split.index_bytes(limit, many) + split.value_bytes(limit, many);
             assert!(taken <= index + values - limit / 4);

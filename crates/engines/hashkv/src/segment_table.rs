@@ -167,7 +167,7 @@ pub(crate) struct Edit {
     pub(crate) floor: Option<u64>,
     /// The ranges of all groups.
     pub(crate) ranges: Option<Vec<Range>>,
-    /// Whether the index is durable: a job has dropped records that it does not need.
+    /// Whether the index is durable: without it, the store is damaged.
     pub(crate) has_index: bool,
     pub(crate) removed: Vec<u64>,
     /// Segments that come, or are sealed.

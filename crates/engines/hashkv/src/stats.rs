@@ -39,7 +39,10 @@ impl Store {
             ("collections_under_way", u64::from(shared.admission.is_collect_queued.load(Relaxed))),
             ("collected_segments", counts.collected.load(Relaxed)),
             ("copied_bytes", counts.copied_bytes.load(Relaxed)),
+            ("judged_bytes", counts.judged_bytes.load(Relaxed)),
             ("directory_bytes", values.directory_bytes()),
+            ("filter_bytes", values.filter_bytes()),
+            ("omitted_markers", counts.omitted_markers.load(Relaxed)),
             ("cached_value_bytes", shared.cached.bytes()),
             ("cached_value_hits", shared.cached.hits()),
             ("cache_ghost_hits", shared.cached.ghost_hits()),
@@ -56,6 +59,7 @@ impl Store {
                 + values.accounts.buffers.bytes()
                 + values.entry_bytes()
                 + values.directory_bytes()
+                + values.filter_bytes()
                 + shared.cached.bytes(),
             disk_bytes: index.disk_bytes + volume_bytes,
             reserved: index.reserved + values.accounts.buffers.reservations(),
@@ -63,6 +67,7 @@ impl Store {
             running: &[
                 "buffered_bytes",
                 "absorbed_bytes",
+                "omitted_markers",
                 "buffer_flushes",
                 "flushed_bytes",
                 "sealed_segments",
@@ -70,6 +75,7 @@ impl Store {
                 "collections",
                 "collected_segments",
                 "copied_bytes",
+                "judged_bytes",
                 "space_stalls",
                 "collector_wait_nanos",
                 "cached_value_hits",

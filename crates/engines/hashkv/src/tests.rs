@@ -14,6 +14,8 @@ mod examine;
 mod failures;
 #[cfg(not(shuttle))]
 mod idle;
+#[cfg(not(shuttle))]
+mod key_filters;
 #[cfg(shuttle)]
 mod models;
 #[cfg(not(shuttle))]

@@ -27,6 +27,7 @@ pub(crate) mod failures;
 pub(crate) mod flush;
 pub(crate) mod gates;
 pub(crate) mod group;
+pub(crate) mod key_filter;
 pub(crate) mod ledger;
 pub(crate) mod open_segment;
 pub(crate) mod pending_record;
@@ -47,12 +48,14 @@ use memtable::MemtableMemory;
 use sync::{Mutex, RwLock};
 
 use crate::key_index::{KeyIndex, of_index};
-use crate::segment_table::{Described, Geometry, Range, State};
+use crate::memory_split::filter_bytes;
+use crate::segment_table::{Described, Geometry, Range};
 use crate::volumes::{HEADER_BYTES, Place, Volumes, file_name};
 use bound::Bound;
 use failures::Failures;
 use gates::Gates;
-use group::Group;
+use group::{Group, GroupState};
+use key_filter::KnownKeys;
 use ledger::{Moment, Space};
 use table::Table;
 
@@ -107,6 +110,9 @@ pub(crate) struct Accounts {
     pub(crate) directories: Account,
     /// Steps over groups to drop their directories.
     hand: AtomicU64,
+    /// The filters of groups, and the most that they may take.
+    pub(crate) filters: Account,
+    filter_bytes_max: AtomicU64,
 }
 
 /// Counts of work.
@@ -116,6 +122,8 @@ pub(crate) struct Counts {
     buffered: AtomicU64,
     /// Bytes of records that replaced others in write buffers.
     pub(crate) absorbed_bytes: AtomicU64,
+    /// Deletes and small pairs whose groups had no record of the key.
+    pub(crate) omitted_markers: AtomicU64,
     /// Flushes of write buffers, and the bytes of whole blocks that they wrote.
     pub(crate) flushes: AtomicU64,
     pub(crate) flushed_bytes: AtomicU64,
@@ -125,6 +133,8 @@ pub(crate) struct Counts {
     /// Jobs, the segments that they collected, and the bytes that they copied.
     pub(crate) collections: AtomicU64,
     pub(crate) collected: AtomicU64,
+    /// Bytes of footers that judgements read.
+    pub(crate) judged_bytes: AtomicU64,
     pub(crate) copied_bytes: AtomicU64,
 }
 
@@ -147,10 +157,8 @@ impl Values {
         };
         let groups: Vec<_> = table.all.ranges.iter().map(|range| Group::new(*range)).collect();
         for described in table.all.segments.values() {
-            if let State::Sealed { .. } = described.state {
-                let group = &groups[group_index(groups.len(), described.range.first)];
-                group.state.lock().note_found(*described);
-            }
+            let group = &groups[group_index(groups.len(), described.range.first)];
+            group.state.lock().note_found(described);
         }
         let segments = RwLock::new(table.all.segments.values().map(segment).collect());
         Self {
@@ -168,6 +176,8 @@ impl Values {
                 entries: Account::new(&host.memory),
                 directories: Account::new(&host.memory),
                 hand: AtomicU64::new(0),
+                filters: Account::new(&host.memory),
+                filter_bytes_max: AtomicU64::new(filter_bytes(host.memory.limit())),
             },
             failures: Failures::new(health, &host.environment),
             links: Links { barrier: Arc::clone(&host.barrier), index: OnceLock::new() },
@@ -232,6 +242,11 @@ impl Values {
     /// Returns the bytes of memory of the directories.
     pub(crate) fn directory_bytes(&self) -> u64 {
         self.accounts.directories.bytes()
+    }
+
+    /// Returns the bytes of memory of the filters.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.accounts.filters.bytes()
     }
 
     /// Returns damage of a segment of the table, at the offset that it has.
@@ -360,6 +375,44 @@ impl Values {
                 state.directory = None;
             }
         }
+    }
+
+    /// Returns the most bytes that filters may take.
+    pub(crate) fn filter_bytes_max(&self) -> u64 {
+        self.accounts.filter_bytes_max.load(Relaxed)
+    }
+
+    /// Sets the most bytes that filters may take, and drops filters if they take more.
+    pub(crate) fn fit_filters(&self, bytes_max: u64) {
+        self.accounts.filter_bytes_max.store(bytes_max, Relaxed);
+        for group in &self.groups {
+            if self.filter_bytes() <= bytes_max {
+                return;
+            }
+            let mut state = group.state.lock();
+            self.accounts.filters.release(state.keys.bytes());
+            state.keys = KnownKeys::default();
+        }
+    }
+
+    /// Changes what is known of a group's keys. Nothing is known any more if filters would take too
+    /// much memory.
+    pub(crate) fn change_keys<T>(
+        &self,
+        state: &mut GroupState,
+        change: impl FnOnce(&mut KnownKeys) -> T,
+    ) -> T {
+        let before = state.keys.bytes();
+        let done = change(&mut state.keys);
+        let after = state.keys.bytes();
+        if after > before && self.filter_bytes() + (after - before) > self.filter_bytes_max() {
+            state.keys = KnownKeys::default();
+            self.accounts.filters.release(before);
+        } else if after != before {
+            self.accounts.filters.add(after);
+            self.accounts.filters.release(before);
+        }
+        done
     }
 
     /// Makes the segment table that an opening has found durable. The segments that it names are

@@ -5,7 +5,8 @@
 //! 2. Only the last of several steps on one key counts, and is the only one that is appended:
 //!    records with equal key and number are equal.
 //! 3. A put of at least [`Options::separation_bytes`] appends its value. A smaller put appends an
-//!    inline marker, and a delete a tombstone: the group has the history of its keys.
+//!    inline marker, and a delete a tombstone, if the group may have a record of the key
+//!    ([`crate::values::key_filter`]): the group has the history of its keys.
 //! 4. A put of one step, in a store with a journal, may replace the earlier record of its key in
 //!    the buffer ([`crate::values::open_segment`]). A write of several steps does not: if the index
 //!    refused it, readers would see a part of it.
@@ -21,6 +22,7 @@ use engine::{Error, Op, Reservation, Result, last_of_each_key};
 
 use crate::admission::has_value_of_its_own;
 use crate::index_value::{HANDLE_BYTES_MAX, INLINE};
+use crate::key_hash::KeyHash;
 use crate::key_index::of_index;
 use crate::segment::record::{Kind, Record};
 use crate::store::Shared;
@@ -70,7 +72,7 @@ impl Shared {
     /// Appends the record of one step, and adds its index value. If `is_seen` is there, the record
     /// may replace an earlier one in the buffer.
     fn append<'a>(
-        &self,
+        self: &Arc<Self>,
         op: &Op<'a>,
         number: SeqNo,
         is_seen: Option<&dyn Fn(SeqNo, SeqNo) -> bool>,
@@ -85,21 +87,35 @@ impl Shared {
             None => (Kind::Tombstone, &[][..]),
         };
         let record = Record { kind, number, key, value };
-        let handle = self.values.append(&record, self.values.hash(key), is_seen, room);
+        let hash = self.values.hash(key);
+        let is_needed = kind == Kind::Value || self.needs_marker(hash);
+        let handle = is_needed.then(|| self.values.append(&record, hash, is_seen, room));
         values.steps.push(match op.value() {
             None => (key, None),
             Some(value) => {
-                if kind == Kind::Value {
-                    values.bytes.reserve(HANDLE_BYTES_MAX);
-                    handle.encode(&mut values.bytes);
-                } else {
-                    values.bytes.reserve(value.len() + 1);
-                    values.bytes.extend_from_slice(value);
-                    values.bytes.push(INLINE);
+                match handle.filter(|_| kind == Kind::Value) {
+                    Some(handle) => {
+                        values.bytes.reserve(HANDLE_BYTES_MAX);
+                        handle.encode(&mut values.bytes);
+                    }
+                    None => {
+                        values.bytes.reserve(value.len() + 1);
+                        values.bytes.extend_from_slice(value);
+                        values.bytes.push(INLINE);
+                    }
                 }
                 (key, Some(values.bytes.len()))
             }
         });
+    }
+
+    /// Returns whether a delete or a small pair has to leave a marker in its group.
+    fn needs_marker(self: &Arc<Self>, hash: KeyHash) -> bool {
+        let marks = self.values.marks(hash);
+        if marks.wants_filter && !self.load_filter(hash) {
+            self.values.group(hash.position()).state.lock().keys.ask_again();
+        }
+        marks.is_needed
     }
 }
 

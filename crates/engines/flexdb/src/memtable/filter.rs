@@ -3,8 +3,8 @@
 //! For most keys that the memtable does not have, a get reads one word here. A get looks into up to
 //! three memtables before anything else.
 //!
-//! Each key sets some bits of one word, which its hash chooses (a Bloom filter of blocks of a
-//! word). No bit is ever cleared, so a key whose versions were removed costs a search.
+//! Each key sets some bits of one word (a Bloom filter of blocks of a word, [`bloom_place`]). No
+//! bit is ever cleared, so a key whose versions were removed costs a search.
 //!
 //! # Concurrency
 //! A writer sets the bits before its entry can be found. So a thread that knows of the entry,
@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use codec::hash64;
+use codec::{bloom_place, hash64};
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::allocated::allocated_bytes;
@@ -24,9 +24,6 @@ use memory_budget::{Account, Charge};
 const BUDGET_PARTS: u64 = 2048;
 const WORDS_MIN: u64 = 8;
 const WORDS_MAX: u64 = 1 << 15;
-/// Bits that a key sets, and those of its hash by which each is chosen.
-const BITS: u32 = 4;
-const BIT_BITS: u32 = 6;
 
 /// See the file's head.
 #[derive(Debug)]
@@ -47,11 +44,8 @@ impl Filter {
 
     /// The word of a key, and its bits.
     fn place(&self, key: &[u8]) -> (Option<&AtomicU64>, u64) {
-        let hash = hash64(0, key);
-        let index = ((hash >> 32) * self.words.len() as u64) >> 32;
-        let bit = |at: u32| 1 << ((hash >> (at * BIT_BITS)) & u64::from(u64::BITS - 1));
-        let bits = (0..BITS).fold(0, |bits, at| bits | bit(at));
-        (self.words.get(index as usize), bits)
+        let (word, bits) = bloom_place(hash64(0, key), self.words.len());
+        (self.words.get(word), bits)
     }
 
     /// Notes a key that comes.

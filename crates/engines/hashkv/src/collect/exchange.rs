@@ -215,32 +215,52 @@ impl Values {
         self.failures.noted(committed)
     }
 
+    /// Returns a copy of a group's directory without the victims and with room for the outputs, if
+    /// the directory would be made again otherwise while the group is locked. Only a job adds
+    /// segments to a directory, and a store has one job at a time.
+    fn copy_of_directory(
+        &self,
+        group: &Group,
+        outputs: &[Output],
+        victims: &[u64],
+    ) -> Option<Arc<Directory>> {
+        let added = outputs.iter().map(|output| output.entries.len()).sum();
+        let directory = group.state.lock().directory.clone()?;
+        let is_tight = directory.is_tight(victims, added);
+        is_tight.then(|| Arc::new(directory.copy_without(victims, added)))
+    }
+
     /// Shows new segments to readers, in the place of others.
     fn show_exchange(&self, group: &Group, outputs: &[Output], victims: &[u64]) {
+        let copy = self.copy_of_directory(group, outputs, victims);
         let mut state = group.state.lock();
         for number in victims {
             state.sealed.remove(number);
         }
         let before = state.directory_bytes();
+        if let (Some(copy), Some(directory)) = (copy, &mut state.directory) {
+            *directory = copy;
+        }
         let had_none = state.directory.is_none() && !state.has_base_segments();
         if had_none {
-            state.directory = Some(Directory::with_room(0));
+            state.directory = Some(Arc::new(Directory::with_room(0, self.geometry.segment_bytes)));
         }
         for output in outputs {
             state.sealed.insert(output.described.number, output.described);
             let records = output.entries.iter().map(|entry| (entry.hash, entry.offset));
-            let is_added = state
-                .directory
-                .as_mut()
-                .is_some_and(|directory| directory.add(output.described.number, records));
+            let directory = state.directory.as_mut().and_then(Arc::get_mut);
+            let is_added =
+                directory.is_some_and(|directory| directory.add(output.described.number, records));
             if !is_added {
                 state.directory = None;
             }
         }
-        if let Some(directory) = &mut state.directory {
+        if let Some(directory) = state.directory.as_mut().and_then(Arc::get_mut) {
             directory.remove(victims);
         }
         state.version += 1;
+        let records = state.records();
+        state.keys.note_records(records);
         let after = state.directory_bytes();
         self.accounts.directories.add(after);
         self.accounts.directories.release(before);

@@ -84,8 +84,13 @@ fn of_a_batch_the_last_step_of_each_key_is_appended() {
     ]);
     assert_eq!(bench.get(b"a"), Some(longer));
     assert_eq!((bench.get(b"b"), bench.get(b"c")), (None, Some(b"small".to_vec())));
-    // One record for each key: the longer value, a tombstone and an inline marker.
+    // The longer value. The group has no records of the other keys, and needs no markers.
     assert!(bench.detail("buffered_bytes") < 400, "{}", bench.detail("buffered_bytes"));
+    assert_eq!(bench.detail("omitted_markers"), 2);
+    let before = bench.detail("buffered_bytes");
+    bench.apply(&[Op::Put { key: b"a", value: b"small" }, Op::Delete { key: b"a" }]);
+    let marker = bench.detail("buffered_bytes") - before;
+    assert!((1..60).contains(&marker), "one tombstone, of {marker} bytes");
     bench.end_sound();
 }
 

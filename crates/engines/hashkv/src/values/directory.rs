@@ -5,20 +5,22 @@
 //! each record of a base segment:
 //!
 //! ```text
-//!  63        38 37       26 25            0
+//!  63         38 37                      0
 //!  | fingerprint | segment | offset       |
 //! ```
+//!
+//! The offset has the bits that a segment needs: 20 if it has 1 MiB. Then the group may have 2^18
+//! base segments, with 256 GiB.
 //!
 //! The fingerprint is of the key's hash and is not zero. So an entry may be of another key, and the
 //! record that it leads to is compared with the handle.
 
 use crate::key_hash::KeyHash;
 
-const OFFSET_BITS: u32 = 26;
-const SLOT_BITS: u32 = 12;
-const FINGERPRINT_BITS: u32 = u64::BITS - SLOT_BITS - OFFSET_BITS;
-/// Base segments that a directory may name.
-pub(crate) const SEGMENTS_MAX: usize = 1 << SLOT_BITS;
+/// Bits of the segment and of the offset together, and the most that the offset has.
+const PLACE_BITS: u32 = 38;
+const OFFSET_BITS_MAX: u32 = 32;
+const FINGERPRINT_BITS: u32 = u64::BITS - PLACE_BITS;
 /// Entries of a table without any.
 const ENTRIES_MIN: usize = 16;
 
@@ -35,22 +37,39 @@ enum Slot {
 }
 
 /// The places of the records of one group's base segments.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Directory {
+    offset_bits: u32,
     /// By the number that entries have.
     slots: Vec<Slot>,
+    /// The numbers of free ones.
+    free: Vec<u32>,
     /// A power of two of them; zero is no entry.
     words: Vec<u64>,
     /// Words that are not zero, and those of them whose segments were removed. A table with more
-    /// than half of the latter is made again: the group is locked meanwhile.
+    /// than half of the latter is made again. A job makes a copy first, so that the group is not
+    /// locked meanwhile ([`Directory::copy_without`]).
     entries: usize,
     gone: usize,
 }
 
 impl Directory {
-    /// Returns a directory without entries, with room for some.
-    pub(crate) fn with_room(entries: usize) -> Self {
-        Self { words: vec![0; words_for(entries)], ..Self::default() }
+    /// Returns a directory without entries, with room for some, in a store whose segments have
+    /// `segment_bytes` bytes.
+    pub(crate) fn with_room(entries: usize, segment_bytes: u32) -> Self {
+        Self {
+            offset_bits: offset_bits(segment_bytes),
+            slots: Vec::new(),
+            free: Vec::new(),
+            words: vec![0; words_for(entries)],
+            entries: 0,
+            gone: 0,
+        }
+    }
+
+    /// Returns how many base segments a directory may name.
+    pub(crate) fn segments_max(segment_bytes: u32) -> usize {
+        1 << (PLACE_BITS - offset_bits(segment_bytes))
     }
 
     /// Returns the bytes of a directory with this number of entries, without those for segments.
@@ -60,7 +79,8 @@ impl Directory {
 
     /// Returns its bytes of memory.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.words.len() * size_of::<u64>() + self.slots.len() * size_of::<Slot>()) as u64
+        let slots = self.slots.len() * (size_of::<Slot>() + size_of::<u32>());
+        (self.words.len() * size_of::<u64>() + slots) as u64
     }
 
     /// Adds the records of a segment, by their hashes and offsets. Returns whether there was room
@@ -71,30 +91,27 @@ impl Directory {
         segment: u64,
         records: impl IntoIterator<Item = (KeyHash, u32)>,
     ) -> bool {
-        if self.free_slot() >= SEGMENTS_MAX {
+        let slots_max = 1 << (PLACE_BITS - self.offset_bits);
+        if self.free.is_empty() && self.slots.len() >= slots_max {
             self.rebuild(self.words.len());
         }
-        let free = self.free_slot();
-        if free >= SEGMENTS_MAX {
-            return false;
-        }
-        self.set_slot(free, Slot::Live { segment, entries: 0 });
+        let slot = match self.free.pop() {
+            Some(free) => free as usize,
+            None if self.slots.len() < slots_max => self.slots.len(),
+            None => return false,
+        };
+        self.set_slot(slot, Slot::Live { segment, entries: 0 });
         let mut entries = 0;
         for (hash, offset) in records {
             if (self.entries + 1) * 8 > self.words.len() * 7 {
                 self.rebuild(words_for(2 * (self.entries - self.gone + 1)));
             }
-            let word = fingerprint(hash) << (SLOT_BITS + OFFSET_BITS);
-            self.put(word | (free as u64) << OFFSET_BITS | u64::from(offset));
+            let place = (slot as u64) << self.offset_bits | u64::from(offset);
+            self.put(fingerprint(hash) << PLACE_BITS | place);
             entries += 1;
         }
-        self.set_slot(free, Slot::Live { segment, entries });
+        self.set_slot(slot, Slot::Live { segment, entries });
         true
-    }
-
-    fn free_slot(&self) -> usize {
-        let free = self.slots.iter().position(|slot| *slot == Slot::Free);
-        free.unwrap_or(self.slots.len())
     }
 
     fn set_slot(&mut self, at: usize, slot: Slot) {
@@ -104,18 +121,55 @@ impl Directory {
         }
     }
 
+    /// Returns whether the table would be made again if these segments were removed, and `added`
+    /// records added.
+    pub(crate) fn is_tight(&self, segments: &[u64], added: usize) -> bool {
+        let (entries, gone) = (self.entries + added, self.gone + self.entries_of(segments));
+        entries * 8 > self.words.len() * 7 || gone * 2 > self.entries
+    }
+
+    /// Returns a directory without the records of these segments and of earlier ones that were
+    /// removed, and with room for `added` more.
+    pub(crate) fn copy_without(&self, segments: &[u64], added: usize) -> Self {
+        let mut copy = self.clone_slots();
+        copy.mark_gone(segments);
+        let live = self.entries - self.gone - self.entries_of(segments);
+        copy.fill(&self.words, words_for(live + live / 2 + added));
+        copy
+    }
+
+    /// Returns a directory with the same segments and no entries.
+    fn clone_slots(&self) -> Self {
+        let Self { offset_bits, slots, free, .. } = self;
+        let (slots, free) = (slots.clone(), free.clone());
+        Self { offset_bits: *offset_bits, slots, free, words: Vec::new(), entries: 0, gone: 0 }
+    }
+
+    /// Returns the number of entries of these segments.
+    fn entries_of(&self, segments: &[u64]) -> usize {
+        let entries = self.slots.iter().map(|slot| match slot {
+            Slot::Live { segment, entries } if segments.contains(segment) => *entries as usize,
+            _ => 0,
+        });
+        entries.sum()
+    }
+
     /// Removes the records of segments.
     pub(crate) fn remove(&mut self, segments: &[u64]) {
-        for slot in &mut self.slots {
-            if let Slot::Live { segment, entries } = *slot
-                && segments.contains(&segment)
-            {
-                *slot = Slot::Gone;
-                self.gone += entries as usize;
-            }
-        }
+        self.gone += self.entries_of(segments);
+        self.mark_gone(segments);
         if self.gone * 2 > self.entries {
             self.rebuild(words_for(self.entries - self.gone));
+        }
+    }
+
+    fn mark_gone(&mut self, segments: &[u64]) {
+        for slot in &mut self.slots {
+            if let Slot::Live { segment, .. } = slot
+                && segments.contains(segment)
+            {
+                *slot = Slot::Gone;
+            }
         }
     }
 
@@ -125,10 +179,10 @@ impl Directory {
         let mut found = Vec::new();
         let mut at = self.first(wanted);
         while let Some(word) = self.words.get(at).copied().filter(|word| *word != 0) {
-            if word >> (SLOT_BITS + OFFSET_BITS) == wanted
-                && let Some(Slot::Live { segment, .. }) = self.slots.get(slot_of(word))
+            if word >> PLACE_BITS == wanted
+                && let Some(Slot::Live { segment, .. }) = self.slots.get(self.slot_of(word))
             {
-                found.push((*segment, (word & ((1 << OFFSET_BITS) - 1)) as u32));
+                found.push((*segment, (word & ((1 << self.offset_bits) - 1)) as u32));
             }
             at = (at + 1) & (self.words.len() - 1);
         }
@@ -137,20 +191,36 @@ impl Directory {
 
     /// Returns whether a word is an entry of a segment that is there.
     fn is_live(&self, word: u64) -> bool {
-        word != 0 && matches!(self.slots.get(slot_of(word)), Some(Slot::Live { .. }))
+        word != 0 && matches!(self.slots.get(self.slot_of(word)), Some(Slot::Live { .. }))
+    }
+
+    /// Returns the number of an entry's segment.
+    fn slot_of(&self, word: u64) -> usize {
+        ((word & ((1 << PLACE_BITS) - 1)) >> self.offset_bits) as usize
     }
 
     /// Makes a table of this number of words, without the entries of removed segments.
     fn rebuild(&mut self, words: usize) {
-        let before = std::mem::replace(&mut self.words, vec![0; words]);
+        let before = std::mem::take(&mut self.words);
+        self.fill(&before, words);
+    }
+
+    /// Makes a table of this number of words, with the entries of `before` whose segments are
+    /// there.
+    fn fill(&mut self, before: &[u64], words: usize) {
+        self.words = vec![0; words];
         (self.entries, self.gone) = (0, 0);
         for word in before {
-            if self.is_live(word) {
-                self.put(word);
+            if self.is_live(*word) {
+                self.put(*word);
             }
         }
-        let gone = self.slots.iter_mut().filter(|slot| **slot == Slot::Gone);
-        gone.for_each(|slot| *slot = Slot::Free);
+        for (number, slot) in (0..).zip(&mut self.slots) {
+            if *slot == Slot::Gone {
+                *slot = Slot::Free;
+                self.free.push(number);
+            }
+        }
     }
 
     /// Returns where the search for a fingerprint begins.
@@ -159,7 +229,7 @@ impl Directory {
     }
 
     fn put(&mut self, word: u64) {
-        let mut at = self.first(word >> (SLOT_BITS + OFFSET_BITS));
+        let mut at = self.first(word >> PLACE_BITS);
         while self.words.get(at).is_some_and(|there| *there != 0) {
             at = (at + 1) & (self.words.len() - 1);
         }
@@ -180,8 +250,9 @@ fn fingerprint(hash: KeyHash) -> u64 {
     (hash.low() & ((1 << FINGERPRINT_BITS) - 1)).max(1)
 }
 
-fn slot_of(word: u64) -> usize {
-    (word >> OFFSET_BITS) as usize & (SEGMENTS_MAX - 1)
+/// Returns the bits of an offset in a segment.
+fn offset_bits(segment_bytes: u32) -> u32 {
+    (u32::BITS - segment_bytes.saturating_sub(1).leading_zeros()).clamp(1, OFFSET_BITS_MAX)
 }
 
 #[cfg(test)]
@@ -189,13 +260,15 @@ mod tests {
     use super::*;
     use crate::key_hash::Secret;
 
+    const SEGMENT_BYTES: u32 = 1 << 20;
+
     fn hash(number: u64) -> KeyHash {
         Secret([3, 4]).hash(&number.to_le_bytes())
     }
 
     #[test]
     fn records_are_found_until_their_segment_goes() {
-        let mut directory = Directory::with_room(0);
+        let mut directory = Directory::with_room(0, SEGMENT_BYTES);
         for segment in 0..20_u64 {
             let records = (0..100).map(|at| (hash(segment * 100 + at), at as u32 * 500));
             assert!(directory.add(segment + 1000, records));
@@ -212,8 +285,8 @@ mod tests {
         }
         assert!(directory.bytes() < bytes);
         // A later segment gets the slot of a removed one.
-        assert!(directory.add(2000, [(hash(7), (1 << OFFSET_BITS) - 1)]));
-        assert!(directory.find(hash(7)).contains(&(2000, (1 << OFFSET_BITS) - 1)));
+        assert!(directory.add(2000, [(hash(7), SEGMENT_BYTES - 1)]));
+        assert!(directory.find(hash(7)).contains(&(2000, SEGMENT_BYTES - 1)));
         assert!(has(&directory, 7));
     }
 
@@ -221,7 +294,7 @@ mod tests {
     /// their slots while the entries are there.
     #[test]
     fn a_few_removed_segments_do_not_make_the_table_again() {
-        let mut directory = Directory::with_room(2000);
+        let mut directory = Directory::with_room(2000, SEGMENT_BYTES);
         let add = |directory: &mut Directory, segment: u64| {
             let records = (0..100).map(|at| (hash(segment * 100 + at), at as u32));
             assert!(directory.add(segment, records));
@@ -242,17 +315,56 @@ mod tests {
         assert!(directory.slots.len() <= 15, "{:?}", directory.slots);
     }
 
+    /// A table that is made again while readers use the old one has the same entries.
+    #[test]
+    fn a_copy_has_the_entries_of_segments_that_stay() {
+        let mut directory = Directory::with_room(0, SEGMENT_BYTES);
+        for segment in 0..20_u64 {
+            let records = (0..100).map(|at| (hash(segment * 100 + at), at as u32));
+            assert!(directory.add(segment, records));
+        }
+        directory.remove(&[3]);
+        assert!(!directory.is_tight(&[4], 10) && directory.is_tight(&[4], 10_000));
+        let most: Vec<u64> = (4..16).collect();
+        assert!(directory.is_tight(&most, 0));
+        let mut copy = directory.copy_without(&most, 500);
+        assert_eq!((copy.entries, copy.gone), (700, 0));
+        let words = copy.words.len();
+        for segment in 30..35_u64 {
+            let records = (0..100).map(|at| (hash(segment * 100 + at), at as u32));
+            assert!(copy.add(segment, records));
+        }
+        copy.remove(&most);
+        assert_eq!((copy.entries, copy.words.len()), (1200, words), "it was not made again");
+        for number in (0..2000).chain(3000..3500) {
+            let is_there = !(300..1600).contains(&number);
+            let place = (number / 100, (number % 100) as u32);
+            assert_eq!(copy.find(hash(number)).contains(&place), is_there, "{number}");
+        }
+    }
+
     #[test]
     fn a_directory_names_a_limited_number_of_segments() {
-        let mut directory = Directory::with_room(0);
-        assert!((0..SEGMENTS_MAX as u64).all(|segment| directory.add(segment, [])));
-        assert!(!directory.add(9_999, [(hash(1), 0)]));
-        assert_eq!(directory.find(hash(1)), []);
+        let segment_bytes = 64 << 20;
+        let most = Directory::segments_max(segment_bytes) as u64;
+        assert_eq!(most, 1 << 12);
+        let mut directory = Directory::with_room(0, segment_bytes);
+        assert!((0..most).all(|segment| directory.add(segment, [(hash(segment), 5)])));
+        assert!(!directory.add(9_999, [(hash(most), 0)]));
+        assert_eq!(directory.find(hash(most)), []);
+        // Removed ones make room.
+        directory.remove(&[7]);
+        assert!(directory.add(9_999, [(hash(most), 9)]));
+        assert_eq!(directory.find(hash(most)), [(9_999, 9)]);
+        assert_eq!(directory.find(hash(7)), []);
+        assert_eq!(directory.find(hash(most - 1)), [(most - 1, 5)]);
+        assert_eq!(Directory::segments_max(SEGMENT_BYTES), 1 << 18);
+        assert_eq!(Directory::segments_max(100_000), 1 << 21);
     }
 
     #[test]
     fn few_entries_are_of_other_keys() {
-        let mut directory = Directory::with_room(100_000);
+        let mut directory = Directory::with_room(100_000, SEGMENT_BYTES);
         assert!(directory.add(1, (0..100_000).map(|number| (hash(number), 0))));
         let others: usize =
             (100_000..200_000).map(|number| directory.find(hash(number)).len()).sum();

@@ -234,6 +234,11 @@ impl Barrier for Values {
         let _flusher = self.gates.flusher.lock();
         let examined = self.finish_examination_locked();
         let reached = examined.and_then(|()| self.flush_locked(&self.groups, number));
+        let noted = self.with_table(|table| {
+            table.note_index();
+            Ok(())
+        });
+        let reached = noted.and(reached);
         let reached = reached.and_then(|reached| self.sync_and_commit().map(|()| reached));
         let reached = self.failures.noted(reached);
         let reached = reached.inspect_err(|error| self.failures.note_barrier(error))?;

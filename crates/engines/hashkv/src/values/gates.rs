@@ -19,7 +19,7 @@ pub(crate) struct Gates {
     holders: AtomicU64,
     /// The outcome of the opening's examination, until it is carried out.
     pub(crate) examined: Mutex<Option<Examined>>,
-    /// Whether a task reads the directory of a group.
+    /// Whether a task reads the footers of a group, for its directory or its filter.
     pub(crate) is_loading: AtomicBool,
     /// Whether the places that the table has not named at the opening were returned to the device.
     pub(super) has_discarded: AtomicBool,

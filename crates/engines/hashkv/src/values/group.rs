@@ -10,6 +10,7 @@ use sync::Mutex;
 
 use super::bound::{User, charge, segments_for};
 use super::directory::Directory;
+use super::key_filter::{KnownKeys, Marks};
 use super::ledger::{Ledger, Moment};
 use super::open_segment::{ENTRY_MEMORY_BYTES, OpenSegment};
 use super::{Segment, Values};
@@ -40,7 +41,9 @@ pub(crate) struct GroupState {
     /// Segments with a footer, by number.
     pub(crate) sealed: BTreeMap<u64, Described>,
     /// The places of the records of base segments, if it is in memory.
-    pub(crate) directory: Option<Directory>,
+    pub(crate) directory: Option<Arc<Directory>>,
+    /// The keys of its records.
+    pub(crate) keys: KnownKeys,
     /// Changes of the base segments.
     pub(crate) version: u64,
     pub(crate) ledger: Ledger,
@@ -65,8 +68,8 @@ pub(crate) struct Reserved {
 
 impl Group {
     pub(crate) fn new(range: Range) -> Arc<Self> {
-        let (state, is_used) = Default::default();
-        Arc::new(Self { range, state, is_used })
+        let state = GroupState { keys: KnownKeys::of_empty_group(), ..GroupState::default() };
+        Arc::new(Self { range, state: Mutex::new(state), is_used: AtomicBool::new(false) })
     }
 
     /// Returns the positions of its records.
@@ -96,6 +99,13 @@ impl GroupState {
         sealed.chain(others).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
+    /// Returns the number of records.
+    pub(crate) fn records(&self) -> u64 {
+        let sealed: u64 = self.sealed.values().map(|sealed| u64::from(sealed.entries())).sum();
+        let others = self.full.iter().chain(&self.open).map(|one| one.entries().len() as u64);
+        sealed + others.sum::<u64>()
+    }
+
     /// Returns the bytes of memory of the footers.
     pub(crate) fn entry_bytes(&self) -> u64 {
         self.full.iter().chain(&self.open).map(OpenSegment::entry_bytes).sum()
@@ -113,10 +123,13 @@ impl GroupState {
         }
     }
 
-    /// The same for a segment that an opening has found.
-    pub(crate) fn note_found(&mut self, sealed: Described) {
-        self.sealed.insert(sealed.number, sealed);
-        self.ledger.found += sealed.end() as u64;
+    /// Notes a segment that an opening has found. The keys of the group are not known then.
+    pub(crate) fn note_found(&mut self, found: &Described) {
+        self.keys = KnownKeys::default();
+        if let State::Sealed { .. } = found.state {
+            self.sealed.insert(found.number, *found);
+            self.ledger.found += found.end() as u64;
+        }
     }
 
     /// Returns whether a job has filled a segment.
@@ -128,7 +141,7 @@ impl GroupState {
 
     /// Returns the bytes of memory of the directory.
     pub(crate) fn directory_bytes(&self) -> u64 {
-        self.directory.as_ref().map_or(0, Directory::bytes)
+        self.directory.as_ref().map_or(0, |directory| directory.bytes())
     }
 
     /// Returns whether the ledger knows all bytes of the sealed segments, and there are no others
@@ -210,9 +223,22 @@ impl Values {
             reserved.shared -= spend(room, number, false, charge(bytes));
             handle
         };
+        if record.kind == Kind::Value {
+            self.change_keys(&mut state, |keys| keys.add(hash));
+        }
         // Not more than before, unless the record was not reserved. (B2)
         let _ = self.promise(&mut state, reserved, None);
         handle
+    }
+
+    /// Returns whether a delete or a small pair has to leave a marker in its group. Only the write
+    /// of the key adds records of it, so the group has none until that write is done.
+    pub(crate) fn marks(&self, hash: KeyHash) -> Marks {
+        let marks = self.group(hash.position()).state.lock().keys.marks(hash);
+        if !marks.is_needed {
+            self.counts.omitted_markers.fetch_add(1, Relaxed);
+        }
+        marks
     }
 
     /// Returns whether a put may replace a record in a buffer. After a crash the index may have the

@@ -45,20 +45,26 @@ impl Table {
         }
     }
 
+    /// Notes that there is an index, for the next commit: without it the store is damaged, also if
+    /// there is no segment.
+    pub(super) fn note_index(&mut self) {
+        self.pending.has_index |= !self.all.has_index;
+        self.all.has_index = true;
+    }
+
     /// Commits an edit that adds segments and removes others. All earlier changes are committed.
     ///
     /// # Errors
     /// The device's. Then nothing has changed.
     pub(crate) fn exchange(&mut self, added: Vec<Described>, removed: &[Described]) -> Result<()> {
         // A job needs an index that is durable.
-        let had_index = self.all.has_index;
-        (self.pending.has_index, self.all.has_index) = (!had_index, true);
+        self.note_index();
         added.iter().for_each(|described| self.put(*described));
         removed.iter().for_each(|described| self.remove(described.number));
         let committed = self.commit();
         if committed.is_err() {
-            self.pending = Edit::default();
-            self.all.has_index = had_index;
+            let has_index = self.pending.has_index;
+            self.pending = Edit { has_index, ..Edit::default() };
             for described in added {
                 self.all.segments.remove(&described.number);
             }
