@@ -1,7 +1,8 @@
 //! Reads, upserts and read-modify-writes of the store alone, without a facade around it.
 //!
 //! ```text
-//! cargo run --release -p thermocline-f2 --example point_ops -- KEYS THREADS SECONDS [LOG_MIB [DIR]]
+//! cargo run --release -p thermocline-f2 --example point_ops -- KEYS THREADS SECONDS [LOG_MIB
+//! [DIR]]
 //! ```
 //!
 //! Keys of 8 bytes drawn by Zipf's law (0.99), values of 100. Prints operations per second. The

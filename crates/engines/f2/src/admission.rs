@@ -10,11 +10,12 @@
 //!
 //! 1. A write that is never accepted is refused.
 //! 2. A writer that may wait pays a part of the debt. Another one gets no room while there is one.
-//! 3. Room is held on the device for the records of the write (`held_room`), or it is refused.
-//! 4. Room in memory is reserved for them (`hybrid_log::reserve`). A writer that may wait helps to
-//!    flush pages. If a flush fails for lack of room on the device, the write is refused, and so
-//!    are others until a flush succeeds. Flushes are tried again after pauses that grow, by the
-//!    next writer and by a caller that requests a flush.
+//! 3. Room in memory is reserved for its records (`hybrid_log::reserve`). A writer that may wait
+//!    helps to flush pages. If a flush fails for lack of room on the device, the write is refused,
+//!    and so are others until a flush succeeds. Flushes are tried again after pauses that grow, by
+//!    the next writer and by a caller that requests a flush.
+//! 4. Room is held on the device for all writes that have reservations (`held_room`), or the write
+//!    is refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -25,6 +26,7 @@ use engine::{Demand, Error, InOrder, Op, Reservation, Result, Wait};
 use sync::locks::Mutex;
 
 use crate::failing_compactions::FLUSH;
+use crate::held_room::HeldRoom;
 use crate::ops::{record_bytes, unordered};
 use crate::planted::{Planted, is_planted};
 use crate::record::Shape;
@@ -76,6 +78,8 @@ const REFUSED: u8 = 3;
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) writers: WriteController,
+    /// Room on the device for the records of admitted writes.
+    pub(crate) room: HeldRoom,
     level: AtomicU8,
     /// The page at which the level was found.
     page: AtomicU64,
@@ -113,15 +117,14 @@ impl Level {
     }
 }
 
-impl Default for Admission {
-    fn default() -> Self {
+impl Admission {
+    /// Returns an admission that lets writes pass, with the room that the device holds.
+    pub(crate) fn new(room: HeldRoom) -> Self {
         let (level, page, is_hopeless, refusal, unit_nanos) = Default::default();
         let writers = WriteController::new(PACE);
-        Self { writers, level, page, is_hopeless, refusal, unit_nanos }
+        Self { writers, room, level, page, is_hopeless, refusal, unit_nanos }
     }
-}
 
-impl Admission {
     /// Whether the log has turned to another page since the last call: then the level is old.
     fn is_new_page(&self, page: u64) -> bool {
         self.page.load(Relaxed) != page && self.page.swap(page, Relaxed) != page
@@ -203,8 +206,9 @@ impl Shared {
                 self.check_level(size)?;
                 self.admission.delay(size.units);
                 self.check_level(size)?;
-                self.hold_room_for(size.bytes)?;
-                self.reserve_in_log(size.bytes).map(Some)
+                let room = self.reserve_in_log(size.bytes)?;
+                self.hold_room(0)?;
+                Ok(Some(room))
             }
             Wait::Replay => Ok(Some(Reservation::uncounted())),
         }
@@ -221,7 +225,7 @@ impl Shared {
                 let is_delete = ops.iter().all(|op| op.value().is_none());
                 let records = || ops.iter().map(record_bytes);
                 let (bytes, units) = (records().sum(), records().map(units_of).sum());
-                let limit = self.log.reservation_bytes_max();
+                let limit = self.hot.log.reservation_bytes_max();
                 // A batch that is longer than memory cannot become visible as a whole.
                 if wait != Wait::Replay && bytes > limit {
                     return Err(Error::WriteTooLarge { bytes, limit });
@@ -233,7 +237,7 @@ impl Shared {
             Demand::Update { key, bytes_max } => {
                 self.check_record(key, &[])?;
                 let shape = Shape { key_bytes: key.len(), value_bytes: *bytes_max as usize };
-                let longest = self.log.geometry.record_bytes_max();
+                let longest = self.hot.log.geometry.record_bytes_max();
                 let bytes = shape.bytes().min(longest) as u64;
                 Ok(Size { bytes, units: units_of(bytes), takes_index: true })
             }
@@ -269,33 +273,33 @@ impl Shared {
         if !is_free {
             return Ok(None);
         }
-        if !self.holds_room_for(size.bytes) {
+        let Some(room) = self.hot.log.try_reserve(size.bytes) else {
+            // Otherwise only a writer that waits would make room.
+            self.hot.log.request_room(size.bytes);
+            return Ok(None);
+        };
+        if !self.holds_room() {
             self.request_held_room(size.bytes);
             return Ok(None);
         }
-        let room = self.log.try_reserve(size.bytes);
-        if room.is_none() {
-            // Otherwise only a writer that waits would make room.
-            self.log.request_room(size.bytes);
-        }
-        Ok(room)
+        Ok(Some(room))
     }
 
-    /// Step 4.
+    /// Step 3.
     fn reserve_in_log(&self, bytes: u64) -> Result<Reservation<'_>> {
-        if let Some(room) = self.log.try_reserve(bytes) {
+        if let Some(room) = self.hot.log.try_reserve(bytes) {
             return Ok(room);
         }
-        let environment = &self.host.environment;
+        let (environment, errors) = (&self.host.environment, &self.background.errors);
         // Credit that other writers have returns without a flush.
-        if !self.log.has_credit_room()
-            && let Some(cause) = self.errors.pausing(FLUSH, environment)
+        if !self.hot.log.has_credit_room()
+            && let Some(cause) = errors.pausing(FLUSH, environment)
         {
             return Err(self.refusal_of_log(cause));
         }
-        let reserved = self.log.reserve(bytes);
+        let reserved = self.hot.log.reserve(bytes);
         let flushed = reserved.as_ref().map(|_| ()).map_err(Error::clone);
-        self.errors.note(FLUSH, &flushed, environment);
+        errors.note(FLUSH, &flushed, environment);
         reserved.map_err(|cause| match cause.is_retryable() {
             true => self.refusal_of_log(cause),
             false => cause,
@@ -304,9 +308,9 @@ impl Shared {
 
     fn refusal_of_log(&self, cause: Error) -> Error {
         Error::SpaceUsedUp {
-            what: "what waits in memory to be flushed",
-            bytes: self.log.tail().get().saturating_sub(self.log.flushed().get()),
-            limit: self.log.frames() * self.log.geometry.page_bytes(),
+            what: "unflushed pages in memory",
+            bytes: self.hot.log.tail().get().saturating_sub(self.hot.log.flushed().get()),
+            limit: self.hot.log.frames() * self.hot.log.geometry.page_bytes(),
             cause: Arc::new(cause),
         }
     }
@@ -314,7 +318,7 @@ impl Shared {
     /// Checks how far compaction is behind, unless a thread has since the log turned to the page at
     /// its tail.
     fn note_new_page(&self) {
-        if self.admission.is_new_page(self.log.geometry.page(self.log.tail())) {
+        if self.admission.is_new_page(self.hot.log.geometry.page(self.hot.log.tail())) {
             self.update_level();
         }
     }
@@ -325,16 +329,17 @@ impl Shared {
         &self,
         mut append: impl FnMut() -> Result<T>,
     ) -> Result<T> {
+        let (environment, errors) = (&self.host.environment, &self.background.errors);
         let mut waited = Duration::ZERO;
         loop {
             let done = append();
             if waited >= WAIT_MAX || !done.as_ref().is_err_and(Error::is_retryable) {
                 if waited > Duration::ZERO {
-                    self.errors.note(FLUSH, &done, &self.host.environment);
+                    errors.note(FLUSH, &done, environment);
                 }
                 return done;
             }
-            self.errors.note(FLUSH, &done, &self.host.environment);
+            errors.note(FLUSH, &done, environment);
             self.admission.writers.pause(WAIT_STEP);
             waited += WAIT_STEP;
         }

@@ -43,13 +43,13 @@
 //! before it.
 
 mod checkpoint_gate;
+mod checkpoints;
 mod format;
 mod in_part;
 pub(crate) mod recover;
 mod release;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Release;
 
 use device::Device;
 use engine::{Error, GoOn, Result, SeqNo, Superblock};
@@ -63,10 +63,11 @@ use crate::hybrid_log::{HeldSegments, HybridLog};
 use crate::planted::{Planted, between_cuts, is_planted};
 use crate::store::{Shared, Store};
 
-pub(crate) use checkpoint_gate::CheckpointGate;
+use checkpoint_gate::CheckpointGate;
+pub(crate) use checkpoints::Checkpoints;
 pub(crate) use format::{Committed, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span};
-pub(crate) use in_part::Marks;
-pub(crate) use release::OwedRelease;
+use in_part::Marks;
+use release::OwedRelease;
 
 /// A whole checkpoint, as a store reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,7 +116,7 @@ impl Store {
     /// Returns the checkpoint that this store was opened from. In a store without a journal it has
     /// all writes that were not lost: with any write, all that had ended before that one began.
     pub fn recovered(&self) -> Checkpoint {
-        self.shared.recovered
+        self.shared.checkpoints.recovery.checkpoint
     }
 
     /// Returns the newest checkpoint. When an [`Engine::flush`] returns, the newest checkpoint has
@@ -123,7 +124,7 @@ impl Store {
     ///
     /// [`Engine::flush`]: engine::Engine::flush
     pub fn newest_checkpoint(&self) -> Checkpoint {
-        *self.shared.newest_checkpoint.read()
+        self.shared.checkpoints.newest()
     }
 }
 
@@ -131,9 +132,9 @@ impl Shared {
     /// Makes everything applied so far durable.
     pub(crate) fn flush(&self) -> Result<()> {
         self.health.check_writable()?;
-        let mut checkpointer = self.checkpointer.lock();
+        let mut checkpointer = self.checkpoints.checkpointer.lock();
         let flushed = self.commit(&mut checkpointer, Self::fold_over);
-        self.errors.note(FLUSH, &flushed, &self.host.environment);
+        self.background.errors.note(FLUSH, &flushed, &self.host.environment);
         flushed
     }
 
@@ -141,21 +142,23 @@ impl Shared {
     /// flushes while the device has no room for writes: the journal can be trimmed after it.
     /// Returns without waiting if another flush has the superblock.
     pub(crate) fn flush_again(&self) {
-        let environment = &self.host.environment;
-        let lacks_room = self.host.barrier.is_journaled() && self.errors.is_failing(HOLD_ROOM);
-        let is_wanted = self.errors.is_failing(FLUSH) || lacks_room;
-        if !is_wanted || self.errors.pausing(FLUSH, environment).is_some() {
+        let (environment, errors) = (&self.host.environment, &self.background.errors);
+        let lacks_room = self.host.barrier.is_journaled() && errors.is_failing(HOLD_ROOM);
+        let is_wanted = errors.is_failing(FLUSH) || lacks_room;
+        if !is_wanted || errors.pausing(FLUSH, environment).is_some() {
             return;
         }
-        let Some(mut checkpointer) = self.checkpointer.try_lock() else { return };
+        let Some(mut checkpointer) = self.checkpoints.checkpointer.try_lock() else { return };
         let flushed = self.commit(&mut checkpointer, Self::fold_over);
-        self.errors.note(FLUSH, &flushed, environment);
+        errors.note(FLUSH, &flushed, environment);
     }
 
     /// Makes the state that opening has found durable [K7]. Returns `false` if a flush has the
     /// superblock.
     pub(crate) fn make_opening_durable(&self) -> Result<bool> {
-        let Some(mut checkpointer) = self.checkpointer.try_lock() else { return Ok(false) };
+        let Some(mut checkpointer) = self.checkpoints.checkpointer.try_lock() else {
+            return Ok(false);
+        };
         self.commit(&mut checkpointer, Self::make_superblock_durable)?;
         Ok(true)
     }
@@ -165,7 +168,7 @@ impl Shared {
         if superblock.is_durable() {
             return Ok(());
         }
-        HeldRoom::make_durable(&self.room.ballast, superblock, &*self.host.device)
+        HeldRoom::make_durable(&self.admission.room.ballast, superblock, &*self.host.device)
     }
 
     fn commit(
@@ -198,15 +201,15 @@ impl Shared {
         let directory = self.snapshot_directory(checkpointer)?;
         let tails = checkpointer.durable_tails;
         let (cuts, counts) = {
-            let _held = self.checkpoint_gate.hold(self.log.tail());
-            let hot = self.cut(Some(&self.log), tails[0]);
+            let _held = self.checkpoints.gate.hold(self.hot.log.tail());
+            let hot = self.cut(Some(&self.hot.log), tails[0]);
             let ([cold, chunks], counts) = self.cut_cold(tails);
             ([hot, cold, chunks], counts)
         };
         self.make_durable(cuts)?;
         let last = self.host.sequence.last();
         let reached = self.host.barrier.reach(last)?;
-        let persisted = applied.min(reached).max(self.persisted());
+        let persisted = applied.min(reached).max(self.checkpoints.persisted());
         let named = checkpointer.committed;
         let spans = moved(named.spans(), begins, cuts);
         let cold_live_bytes = self.cold_live_bytes(spans);
@@ -249,8 +252,7 @@ impl Shared {
         for (tail, cut) in checkpointer.durable_tails.iter_mut().zip(cuts) {
             *tail = cut.unwrap_or_default().max(*tail);
         }
-        self.persisted.store(committed.persisted.get(), Release);
-        *self.newest_checkpoint.write() = committed.checkpoint();
+        self.checkpoints.note_committed(&committed);
         if before.directory != committed.directory {
             // Nothing names it any more. If it stays, opening removes it.
             let _left: Result<()> = before.directory.remove(&*self.host.device);
@@ -319,7 +321,7 @@ impl Shared {
     pub(crate) fn checkpoint(&self, into: &dyn Device, go_on: &GoOn<'_>) -> Result<()> {
         self.health.check_writable()?;
         let (committed, held, directory) = {
-            let mut checkpointer = self.checkpointer.lock();
+            let mut checkpointer = self.checkpoints.checkpointer.lock();
             self.commit(&mut checkpointer, Self::fold_over)?;
             let committed = checkpointer.committed;
             let logs = self.logs().into_iter().zip(committed.spans());

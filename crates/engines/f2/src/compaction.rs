@@ -29,6 +29,7 @@
 //! - C4. Segments go after the checkpoint that does not need them (`checkpoint`).
 
 mod cold_cold;
+mod compactions;
 mod copy;
 mod fan_out;
 mod figures;
@@ -43,7 +44,6 @@ mod truncate;
 mod work;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
 
 use engine::Result;
 use workers::StopToken;
@@ -55,6 +55,7 @@ use crate::hybrid_log::HybridLog;
 use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 
+pub(crate) use compactions::Compactions;
 pub(crate) use copy::Copied;
 pub(crate) use fan_out::together;
 pub(crate) use figures::CompactionFigures;
@@ -66,7 +67,7 @@ impl Shared {
     /// Compacts the oldest part of the hot log if the plan says so. `false`: there was nothing to
     /// do.
     pub(crate) fn compact_if_due(self: &Arc<Self>, stop: &StopToken) -> Result<bool> {
-        let Some(_one_at_a_time) = self.compacting.try_lock() else { return Ok(false) };
+        let Some(_one_at_a_time) = self.compactions.hot.turn.try_lock() else { return Ok(false) };
         self.health.check_writable()?;
         match &self.cold {
             Some(cold) => self.compact_hot(cold, stop),
@@ -75,31 +76,32 @@ impl Shared {
     }
 
     fn compact_hot(self: &Arc<Self>, cold: &Cold, stop: &StopToken) -> Result<bool> {
+        let compacted = &self.compactions.hot.figures;
         self.begin_reclaim_if_due()?;
-        let figures = self.figures_of(&self.log, &self.hot_figures);
+        let figures = self.figures_of(&self.hot.log, compacted);
         let (disk_bytes_max, is_crowded) = (self.hot_disk_bytes_max(), self.is_index_crowded());
         let is_wanted = plan::is_wanted_of_hot(&figures, disk_bytes_max, is_crowded);
-        self.forgive_unless(is_wanted || self.is_reclaiming(), &self.hot_figures);
+        self.forgive_unless(is_wanted || self.is_reclaiming(), compacted);
         // Entries of the last round are to be gone before another one is made for their sake.
-        let is_crowded = self.scrubs.load(Acquire) == 0 && is_crowded;
-        let until = self
-            .reclaim_round(&figures)
-            .or_else(|| plan::plan_hot(&figures, disk_bytes_max, is_crowded, &self.log.geometry));
+        let is_crowded = !self.hot.is_scrubbing() && is_crowded;
+        let until = self.reclaim_round(&figures).or_else(|| {
+            plan::plan_hot(&figures, disk_bytes_max, is_crowded, &self.hot.log.geometry)
+        });
         let Some(until) = until else { return Ok(false) };
         if until > figures.flushed {
             // The index is full before the log is: the records in memory only have to be on disk
             // first.
-            self.log.shift_read_only(until);
+            self.hot.log.shift_read_only(until);
             return Ok(false);
         }
-        if !self.checkpoint_gate.allows(until) && !is_planted(Planted::GatePassed) {
+        if !self.checkpoints.gate.allows(until) && !is_planted(Planted::GatePassed) {
             // A checkpoint is being cut; that is soon over.
             return Ok(false);
         }
-        let _room = self.room_for_round(&self.hot_figures, &self.log)?;
+        let _room = self.room_for_round(compacted, &self.hot.log)?;
         let copied = self.move_if_readable(cold, figures.begin, until, stop);
         cold.unnamed_from.end();
-        if !self.note(&self.hot_figures, &self.log, copied)? {
+        if !self.note(compacted, &self.hot.log, copied)? {
             return Ok(false);
         }
         self.release()?;
@@ -113,26 +115,26 @@ impl Shared {
         until: LogAddress,
         stop: &StopToken,
     ) -> Result<Option<Copied>> {
-        if self.hot_figures.failed_rounds().is_some()
-            && !self.try_reading(cold, from, until, stop)?
-        {
+        let compacted = &self.compactions.hot.figures;
+        if compacted.failed_rounds().is_some() && !self.try_reading(cold, from, until, stop)? {
             return Ok(None);
         }
-        self.hot_figures.begin_round(from, until);
+        compacted.begin_round(from, until);
         self.move_to_cold(cold, from, until, stop)
     }
 
     /// Compacts the oldest part of the cold log, if there is one and the plan says so.
     pub(crate) fn compact_cold_if_due(self: &Arc<Self>, stop: &StopToken) -> Result<bool> {
         let Some(cold) = &self.cold else { return Ok(false) };
-        let Some(_one_at_a_time) = self.compacting_cold.try_lock() else { return Ok(false) };
+        let compaction = &self.compactions.cold;
+        let Some(_one_at_a_time) = compaction.turn.try_lock() else { return Ok(false) };
         self.health.check_writable()?;
-        let mut figures = self.figures_of(&cold.log, &self.cold_figures);
+        let mut figures = self.figures_of(&cold.log, &compaction.figures);
         figures.dead_share = Some(cold.dead_share());
         let geometry = &cold.log.geometry;
-        let is_wanted = plan::is_wanted(&figures, self.cold_disk_bytes_max, geometry);
-        self.forgive_unless(is_wanted, &self.cold_figures);
-        let Some(until) = plan::plan(&figures, self.cold_disk_bytes_max, geometry) else {
+        let is_wanted = plan::is_wanted(&figures, compaction.disk_bytes_max, geometry);
+        self.forgive_unless(is_wanted, &compaction.figures);
+        let Some(until) = plan::plan(&figures, compaction.disk_bytes_max, geometry) else {
             return Ok(false);
         };
         self.compact_cold_until(cold, until, stop)
@@ -146,18 +148,19 @@ impl Shared {
         until: LogAddress,
         stop: &StopToken,
     ) -> Result<bool> {
+        let compacted = &self.compactions.cold.figures;
         let geometry = &cold.log.geometry;
-        let figures = self.figures_of(&cold.log, &self.cold_figures);
+        let figures = self.figures_of(&cold.log, compacted);
         let named = cold.unnamed_from.clip(until);
         let until = if is_planted(Planted::LivenessOfUnnamed) { until } else { named };
         let until = geometry.segment_begin(geometry.segment(until));
         if until <= figures.begin {
             return Ok(false);
         }
-        let _room = self.room_for_round(&self.cold_figures, &cold.log)?;
-        self.cold_figures.begin_round(figures.begin, until);
+        let _room = self.room_for_round(compacted, &cold.log)?;
+        compacted.begin_round(figures.begin, until);
         let copied = self.copy_cold(cold, figures.begin, until, stop);
-        if !self.note(&self.cold_figures, &cold.log, copied)? {
+        if !self.note(compacted, &cold.log, copied)? {
             return Ok(false);
         }
         cold.shift_begin(until);
@@ -167,12 +170,15 @@ impl Shared {
 
     /// Compacts the oldest part of the chunk log, if there is one and that is worth it.
     pub(crate) fn compact_chunks_if_due(self: &Arc<Self>, stop: &StopToken) -> Result<bool> {
+        let compacted = &self.compactions.chunks.figures;
         let Some(cold) = &self.cold else { return Ok(false) };
-        let Some(_one_at_a_time) = self.compacting_chunks.try_lock() else { return Ok(false) };
+        let Some(_one_at_a_time) = self.compactions.chunks.turn.try_lock() else {
+            return Ok(false);
+        };
         self.health.check_writable()?;
-        self.forgive_unless(cold.index.is_compaction_wanted(), &self.chunk_figures);
+        self.forgive_unless(cold.index.is_compaction_wanted(), compacted);
         let Some(until) = cold.index.compaction_due() else { return Ok(false) };
-        let figures = self.figures_of(&cold.chunk_log, &self.chunk_figures);
+        let figures = self.figures_of(&cold.chunk_log, compacted);
         if figures.waits_after_failure() {
             return Ok(false);
         }
@@ -187,13 +193,14 @@ impl Shared {
         until: LogAddress,
         stop: &StopToken,
     ) -> Result<bool> {
-        let figures = self.figures_of(&cold.chunk_log, &self.chunk_figures);
-        let _room = self.room_for_round(&self.chunk_figures, &cold.chunk_log)?;
-        self.chunk_figures.begin_round(figures.begin, until);
-        let note_progress = |at| self.chunk_figures.note_progress(at);
-        let compacted = cold.index.compact(until, stop, &note_progress);
-        let copied = compacted.map(|is_whole| is_whole.then(Copied::default));
-        if !self.note(&self.chunk_figures, &cold.chunk_log, copied)? {
+        let compacted = &self.compactions.chunks.figures;
+        let figures = self.figures_of(&cold.chunk_log, compacted);
+        let _room = self.room_for_round(compacted, &cold.chunk_log)?;
+        compacted.begin_round(figures.begin, until);
+        let note_progress = |at| compacted.note_progress(at);
+        let is_whole = cold.index.compact(until, stop, &note_progress);
+        let copied = is_whole.map(|is_whole| is_whole.then(Copied::default));
+        if !self.note(compacted, &cold.chunk_log, copied)? {
             return Ok(false);
         }
         self.release()?;
@@ -201,20 +208,21 @@ impl Shared {
     }
 
     fn compact_single(self: &Arc<Self>, stop: &StopToken) -> Result<bool> {
-        let figures = self.figures_of(&self.log, &self.hot_figures);
-        let geometry = &self.log.geometry;
+        let compacted = &self.compactions.hot.figures;
+        let figures = self.figures_of(&self.hot.log, compacted);
+        let geometry = &self.hot.log.geometry;
         let is_wanted = plan::is_wanted(&figures, self.hot_disk_bytes_max(), geometry);
-        self.forgive_unless(is_wanted, &self.hot_figures);
+        self.forgive_unless(is_wanted, compacted);
         let Some(until) = plan::plan(&figures, self.hot_disk_bytes_max(), geometry) else {
             return Ok(false);
         };
-        let _room = self.room_for_round(&self.hot_figures, &self.log)?;
-        self.hot_figures.begin_round(figures.begin, until);
-        let copied = match self.scan_compaction {
+        let _room = self.room_for_round(compacted, &self.hot.log)?;
+        compacted.begin_round(figures.begin, until);
+        let copied = match self.compactions.by_scan {
             false => self.copy_live(figures.begin, until, stop),
             true => self.copy_by_scan(figures.begin, until, stop),
         };
-        if !self.note(&self.hot_figures, &self.log, copied)? {
+        if !self.note(compacted, &self.hot.log, copied)? {
             return Ok(false);
         }
         self.truncate(until);
@@ -237,7 +245,7 @@ impl Shared {
     /// A log that is not to be compacted has no background error, however its last round ended.
     fn forgive_unless(&self, is_wanted: bool, figures: &CompactionFigures) {
         if !is_wanted && figures.forgive() {
-            self.errors.succeed(figures.work());
+            self.background.errors.succeed(figures.work());
             self.update_level();
         }
     }
@@ -253,7 +261,7 @@ impl Shared {
         match copied {
             Ok(Some(copied)) => {
                 figures.note(&copied, log.tail());
-                self.errors.succeed(figures.work());
+                self.background.errors.succeed(figures.work());
                 self.update_level();
                 Ok(true)
             }

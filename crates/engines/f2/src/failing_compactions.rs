@@ -50,7 +50,7 @@ pub(crate) const FLUSH: &str = "the flush of the logs";
 pub(crate) const HOLD_ROOM: &str = "holding room on the device for the logs";
 pub(crate) const RELEASE: &str = "releasing the space of compacted parts of the logs";
 
-/// Rounds that have failed since the last one that did not. [`Shared::errors`] has their cause.
+/// Rounds that have failed since the last one that did not. `Background::errors` has their cause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailedRounds {
     pub(crate) rounds: u64,
@@ -89,20 +89,20 @@ impl Shared {
     fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let hot = Part {
             name: "the hot log",
-            log: &self.log,
-            figures: &self.hot_figures,
+            log: &self.hot.log,
+            figures: &self.compactions.hot.figures,
             bytes_max: self.hot_disk_bytes_max(),
         };
         let cold = self.cold.as_ref().map(|cold| Part {
             name: "the cold log",
             log: &cold.log,
-            figures: &self.cold_figures,
-            bytes_max: self.cold_disk_bytes_max,
+            figures: &self.compactions.cold.figures,
+            bytes_max: self.compactions.cold.disk_bytes_max,
         });
         let chunks = self.cold.as_ref().map(|cold| Part {
             name: "the chunk log",
             log: &cold.chunk_log,
-            figures: &self.chunk_figures,
+            figures: &self.compactions.chunks.figures,
             bytes_max: None,
         });
         [Some(hot), cold, chunks].into_iter().flatten()
@@ -123,8 +123,8 @@ impl Shared {
             )
         };
         // While memory has room for short records, a write of one needs no flush.
-        let is_full = !self.log.has_credit_room();
-        self.errors.report(|work, cause| match work {
+        let is_full = !self.hot.log.has_credit_room();
+        self.background.errors.report(|work, cause| match work {
             FLUSH => is_full,
             HOLD_ROOM => true,
             RELEASE => false,
@@ -137,24 +137,24 @@ impl Shared {
 
     /// Returns whether the compaction fails for which writers would wait.
     pub(crate) fn is_waiting_hopeless(&self) -> bool {
-        self.hot_figures.failed_rounds().is_some()
+        self.compactions.hot.figures.failed_rounds().is_some()
     }
 
     /// Returns the error that refuses writes at this level, because a compaction fails.
     pub(crate) fn refusal(&self, level: Level) -> Option<Error> {
         let of_log = |part: Part<'_>| {
             let (limit, bytes) = (part.passed_limit()?, part.log.bytes());
-            let cause = Arc::new(self.errors.cause(part.figures.work())?);
+            let cause = Arc::new(self.background.errors.cause(part.figures.work())?);
             Some(Error::SpaceUsedUp { what: part.name, bytes, limit, cause })
         };
         let of_index = || {
             let is_full = level == Level::OutOfMemory;
-            self.hot_figures.failed_rounds().filter(|_| is_full)?;
+            self.compactions.hot.figures.failed_rounds().filter(|_| is_full)?;
             Some(Error::SpaceUsedUp {
                 what: "the hot index",
-                bytes: self.index.figures().bytes,
+                bytes: self.hot.index.figures().bytes,
                 limit: self.index_bytes_max(),
-                cause: Arc::new(self.errors.cause(HOT)?),
+                cause: Arc::new(self.background.errors.cause(HOT)?),
             })
         };
         self.parts().find_map(of_log).or_else(of_index)
@@ -172,7 +172,7 @@ impl Shared {
             return;
         }
         let environment = &self.host.environment;
-        self.errors.fail(figures.work(), error, environment);
+        self.background.errors.fail(figures.work(), error, environment);
         figures.note_failure(log.bytes(), log.tail(), environment.now());
         figures.failures.fetch_add(1, Relaxed);
         self.update_level();

@@ -1,8 +1,9 @@
 //! Room on the device for all that memory still has to write: a flush never finds the device full.
 //!
-//! 1. Before a write is admitted, room is held for all of the hot log that is not flushed, for the
-//!    records of the write, and for the pages of the other logs in memory. If there is no room for
-//!    that, the write is refused. So it is refused before it is journaled.
+//! 1. A write reserves memory in the hot log, and then has room held on the device. That is room
+//!    for the part of the hot log that is not flushed, for the records of all writes that have
+//!    reservations, and for the pages of the other logs in memory. If there is no room for that,
+//!    the write is refused. So it is refused before it is journaled.
 //! 2. A flush that finds the device full takes the room of its page from the ballast
 //!    ([`device::Ballast`]). So the checkpoint is made, and the journal can be trimmed, which gives
 //!    room back.
@@ -13,7 +14,10 @@
 //!
 //! # Invariants
 //! - B1. The ballast and the pages that were flushed since have room for all of the hot log below
-//!   [`HeldRoom::until`]. Only writes that were not admitted, as in a replay, go beyond it.
+//!   [`HeldRoom::until`]. All outstanding reservations together move the tail no further. The last
+//!   writer that had room held has counted the reservations of all others, and an append moves the
+//!   tail by no more than its reservation. Only writes that were not admitted, as in a replay,
+//!   go beyond it.
 //! - B2. The ballast only gets shorter by the bytes that a flush writes, by a superblock until that
 //!   has taken the place of the one before or has failed to, or when the store is closed.
 //!
@@ -42,10 +46,9 @@ const LEAST_BYTES: u64 = 64 << 10;
 /// twice.
 const AHEAD_BYTES_MIN: u64 = 256 << 10;
 const AHEAD_SHARE: u64 = 4;
-/// Bytes that are held for writes that were admitted and are not applied yet.
-const OTHERS_BYTES: u64 = 64 << 10;
 
 /// The ballast, and the part of the hot log for which it holds room.
+#[derive(Debug)]
 pub(crate) struct HeldRoom {
     pub(crate) ballast: Arc<Ballast>,
     /// The hot log has room up to here, as an address.
@@ -99,6 +102,43 @@ impl HeldRoom {
     ) -> Result<()> {
         ballast.lend(Superblock::FILE_BYTES, is_full, || superblock.make_durable_in(device))
     }
+
+    /// Holds `bytes` bytes, which is room for the hot log up to `until`.
+    fn hold(&self, bytes: u64, until: u64) -> Result<()> {
+        self.ballast.hold(bytes)?;
+        self.until.fetch_max(until, AcqRel);
+        Ok(())
+    }
+
+    /// Returns whether the hot log has room up to `end`.
+    fn reaches(&self, end: u64) -> bool {
+        end <= self.until.load(Acquire)
+    }
+
+    /// Notes that a write of `bytes` bytes has found no room, and does not wait.
+    fn request(&self, bytes: u64) {
+        self.wanted.fetch_max(bytes, AcqRel);
+    }
+
+    /// Returns whether a writer wants room that is not held.
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Acquire) > 0
+    }
+
+    /// Takes the bytes of the longest write that has found no room: 0 if there is none.
+    fn take_wanted(&self) -> u64 {
+        self.wanted.swap(0, AcqRel)
+    }
+
+    /// Counts a compaction that begins, until the result is dropped.
+    fn begin_compaction(&self) -> RoomToCompact<'_> {
+        self.compactions.fetch_add(1, AcqRel);
+        RoomToCompact(self)
+    }
+
+    fn is_compacting(&self) -> bool {
+        self.compactions.load(Acquire) > 0
+    }
 }
 
 fn is_full(error: &Error) -> bool {
@@ -133,37 +173,41 @@ impl HybridLog {
 }
 
 impl Shared {
-    /// The address that the hot log may reach by a write of `bytes` bytes: it may end a page, or be
-    /// written again.
-    fn end_of_write(&self, bytes: u64) -> u64 {
-        self.log.tail().get() + 2 * bytes + OTHERS_BYTES
+    /// Returns the address that the hot log may reach by all writes that have reservations, and by
+    /// a write of `more` bytes that has none yet.
+    fn end_of_writes(&self, more: u64) -> u64 {
+        let log = &self.hot.log;
+        // Before the tail: a writer that returns its reservation has moved the tail before.
+        let reserved = log.reserved_reach(more);
+        log.tail().get() + reserved
     }
 
-    /// Whether room is held for a write of `bytes` bytes. Costs a few loads.
-    pub(crate) fn holds_room_for(&self, bytes: u64) -> bool {
-        self.end_of_write(bytes) <= self.room.until.load(Acquire)
+    /// Returns whether room is held for all writes that have reservations. Costs a few loads.
+    pub(crate) fn holds_room(&self) -> bool {
+        self.admission.room.reaches(self.end_of_writes(0))
     }
 
-    /// Holds room for it. Blocks if it has to ask the device; the caller is not protected.
+    /// Holds room for all writes that have reservations, and for one of `more` bytes that has none.
+    /// Blocks if it has to ask the device; the caller is not protected.
     ///
     /// # Errors
     /// [`Error::SpaceUsedUp`] if the device has no room.
-    pub(crate) fn hold_room_for(&self, bytes: u64) -> Result<()> {
-        if self.holds_room_for(bytes) {
+    pub(crate) fn hold_room(&self, more: u64) -> Result<()> {
+        if self.admission.room.reaches(self.end_of_writes(more)) {
             return Ok(());
         }
-        let environment = &self.host.environment;
-        if let Some(cause) = self.errors.pausing(HOLD_ROOM, environment) {
+        let (environment, errors) = (&self.host.environment, &self.background.errors);
+        if let Some(cause) = errors.pausing(HOLD_ROOM, environment) {
             return Err(self.refusal_of_room(cause));
         }
-        let until = self.end_of_write(bytes);
-        let unflushed = until.saturating_sub(self.log.flushed().get());
+        let until = self.end_of_writes(more);
+        let unflushed = until.saturating_sub(self.hot.log.flushed().get());
         let ahead = (unflushed / AHEAD_SHARE).max(AHEAD_BYTES_MIN);
         let held = match self.hold_until(until + ahead) {
             Err(error) if error.is_retryable() => self.hold_until(until),
             held => held,
         };
-        self.errors.note(HOLD_ROOM, &held, environment);
+        errors.note(HOLD_ROOM, &held, environment);
         match held {
             Err(cause) if cause.is_retryable() => Err(self.refusal_of_room(cause)),
             Err(error) => {
@@ -179,7 +223,7 @@ impl Shared {
     /// # Errors
     /// The storage's, but not that there is none.
     pub(crate) fn hold_first_room(&self) -> Result<()> {
-        match self.hold_until(self.end_of_write(0) + AHEAD_BYTES_MIN) {
+        match self.hold_until(self.end_of_writes(0) + AHEAD_BYTES_MIN) {
             Err(error) if error.is_retryable() => Ok(()),
             held => held,
         }
@@ -187,45 +231,42 @@ impl Shared {
 
     /// Has the background hold room for a write of `bytes` bytes that does not wait.
     pub(crate) fn request_held_room(&self, bytes: u64) {
-        self.room.wanted.fetch_max(bytes, AcqRel);
+        self.admission.room.request(bytes);
         self.wake_upkeep();
     }
 
     /// Returns whether a writer wants room that is not held.
     pub(crate) fn wants_held_room(&self) -> bool {
-        self.room.wanted.load(Acquire) > 0
+        self.admission.room.is_wanted()
     }
 
     /// Holds the room that writers want that do not wait. Asks the device again for room that it
     /// did not have, unless it was asked just now.
     pub(crate) fn hold_wanted_room(&self) {
-        let wanted = self.room.wanted.swap(0, AcqRel);
+        let wanted = self.admission.room.take_wanted();
         if wanted > 0 {
             // The writer that waits next gets the error.
-            let _: Result<()> = self.hold_room_for(wanted);
+            let _: Result<()> = self.hold_room(wanted);
         }
-        let environment = &self.host.environment;
-        let is_failing = self.errors.is_failing(HOLD_ROOM);
-        if is_failing && self.errors.pausing(HOLD_ROOM, environment).is_none() {
-            let bytes = self.log.record_bytes();
-            let held = self.hold_until(self.end_of_write(bytes));
-            self.errors.note(HOLD_ROOM, &held, environment);
+        let (environment, errors) = (&self.host.environment, &self.background.errors);
+        if errors.is_failing(HOLD_ROOM) && errors.pausing(HOLD_ROOM, environment).is_none() {
+            let bytes = self.hot.log.record_bytes();
+            let held = self.hold_until(self.end_of_writes(bytes));
+            errors.note(HOLD_ROOM, &held, environment);
         }
     }
 
     fn refusal_of_room(&self, cause: Error) -> Error {
         Error::SpaceUsedUp {
-            what: "the room that is held on the device for what memory has to write",
-            bytes: self.room_bytes(self.end_of_write(0)),
-            limit: self.room.ballast.bytes(),
+            what: "the device space that is reserved for unflushed data",
+            bytes: self.room_bytes(self.end_of_writes(0)),
+            limit: self.admission.room.ballast.bytes(),
             cause: Arc::new(cause),
         }
     }
 
     fn hold_until(&self, until: u64) -> Result<()> {
-        self.room.ballast.hold(self.room_bytes(until))?;
-        self.room.until.fetch_max(until, AcqRel);
-        Ok(())
+        self.admission.room.hold(self.room_bytes(until), until)
     }
 
     /// Holds room for all pages that a compaction may leave in memory.
@@ -233,23 +274,23 @@ impl Shared {
     /// # Errors
     /// The device has no room for that; the storage's.
     pub(crate) fn hold_room_to_compact(&self) -> Result<RoomToCompact<'_>> {
-        self.room.compactions.fetch_add(1, AcqRel);
-        let room = RoomToCompact(&self.room);
-        let until = self.room.until.load(Acquire).max(self.log.tail().get());
-        self.room.ballast.hold(self.room_bytes(until))?;
+        let held = &self.admission.room;
+        let room = held.begin_compaction();
+        let until = held.until.load(Acquire).max(self.hot.log.tail().get());
+        held.ballast.hold(self.room_bytes(until))?;
         Ok(room)
     }
 
     /// Bytes of room that all logs need if the hot log is written up to `until`.
     fn room_bytes(&self, until: u64) -> u64 {
-        let is_compacting = self.room.compactions.load(Acquire) > 0;
+        let is_compacting = self.admission.room.is_compacting();
         let [hot, cold, chunks] = self.logs();
         // A single log is compacted into itself.
         let copies = hot.filter(|_| cold.is_none() && is_compacting);
         let copied = copies.map_or(0, |log| log.background_bytes(true));
         let others = [cold, chunks].into_iter().flatten();
         let others: u64 = others.map(|log| log.background_bytes(is_compacting)).sum();
-        LEAST_BYTES + self.log.unflushed_bytes(until).max(copied) + others
+        LEAST_BYTES + self.hot.log.unflushed_bytes(until).max(copied) + others
     }
 
     /// Closing: removes the segments that the next opening would remove, and leaves room for its
@@ -259,19 +300,24 @@ impl Shared {
     /// # Errors
     /// The storage's.
     pub(crate) fn leave_room(&self) -> Result<()> {
-        let Some(committed) = self.checkpointer.lock().committed_if_known() else { return Ok(()) };
+        let checkpointer = &self.checkpoints.checkpointer;
+        let Some(committed) = checkpointer.lock().committed_if_known() else { return Ok(()) };
         for (log, span) in self.logs().into_iter().zip(committed.spans()) {
             log.map_or(Ok(()), |log| log.segments.remove_outside(span.begin, span.end))?;
         }
         let [hot, ..] = committed.spans();
         let replayed = match self.host.barrier.is_journaled() {
-            true => self.log.gaps.bytes_between(hot.end.max(self.log.begin()), self.log.tail()),
+            true => self
+                .hot
+                .log
+                .gaps
+                .bytes_between(hot.end.max(self.hot.log.begin()), self.hot.log.tail()),
             false => 0,
         };
         // An opening that failed has replayed a part of the journal alone.
-        let was_never_flushed = committed.checkpoint() == self.recovered;
-        let found = if was_never_flushed { self.room.found_bytes } else { 0 };
-        let ballast = &self.room.ballast;
+        let was_never_flushed = committed.checkpoint() == self.checkpoints.recovery.checkpoint;
+        let HeldRoom { ballast, found_bytes, .. } = &self.admission.room;
+        let found = if was_never_flushed { *found_bytes } else { 0 };
         let wanted = (LEAST_BYTES + replayed).max(found);
         ballast.give(ballast.bytes().saturating_sub(wanted))?;
         Ok(ballast.fit(wanted)?)

@@ -41,6 +41,7 @@
 mod advance;
 mod allocate;
 mod flush;
+mod frames;
 mod gaps;
 mod geometry;
 mod inspect;
@@ -59,26 +60,27 @@ mod segments;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use device::Ballast;
 use engine::{Error, Health};
 use memory_budget::MemoryBudget;
+use sync::CachePadded;
 use sync::atomic::{AtomicU64, Ordering};
 use sync::epoch::Epochs;
-use sync::{CachePadded, Mutex};
 use workers::Group;
 
 use crate::address::LogAddress;
-use crate::page_ring::PageRing;
 use crate::record::Live;
 
 pub(crate) use allocate::PageFull;
+use flush::Flushes;
+use frames::Frames;
 pub(crate) use gaps::Gaps;
 pub(crate) use geometry::{BLOCK_BYTES, Geometry};
 pub(crate) use inspect::{Met, inspect};
 use length_guess::LengthGuess;
 pub(crate) use miss_reach::ReachHits;
+use read::DiskReads;
 pub(crate) use read::{ReadOutcome, RecordRead};
 use read_only::ReadOnly;
 pub(crate) use read_records::{CopiedFrom, RecordCopy, RecordReads, Wanted};
@@ -88,32 +90,19 @@ pub(crate) use segments::{FORMAT, HeldSegments, SegmentHeader, Segments};
 /// The log. See the module's documentation.
 pub(crate) struct HybridLog {
     pub(crate) geometry: Geometry,
-    pages: PageRing,
-    /// Pages that may be in memory.
-    frames: AtomicU64,
-    /// Changes of that number, and the changes that all threads that turn pages know of.
-    resizes: AtomicU64,
-    known_resizes: AtomicU64,
+    frames: Frames,
     tail: CachePadded<AtomicU64>,
     regions: CachePadded<Regions>,
     /// Room that writes have reserved.
     granted: reserve::Granted,
-    flusher: Mutex<flush::Flusher>,
-    is_flush_queued: AtomicBool,
-    /// Bytes that a record takes on average, as of the page that was flushed last.
-    record_bytes: AtomicUsize,
-    /// How much to read for one.
-    length_guess: Arc<LengthGuess>,
-    pub(crate) record_reads: Arc<RecordReads>,
+    flushes: Flushes,
+    reads: DiskReads,
     misses: miss_reach::MissReach,
     /// The gaps: ranges of its addresses between two lives.
     pub(crate) gaps: Gaps,
     pub(crate) segments: Segments,
     pub(crate) epochs: Epochs,
     health: Arc<Health>,
-    workers: Arc<Group>,
-    /// Room for pages that are flushed while the device is full.
-    ballast: Arc<Ballast>,
 }
 
 /// The parts that all logs of a store share.
@@ -158,10 +147,7 @@ impl HybridLog {
         assert_eq!(geometry.offset(tail), 0, "a log goes on at the beginning of a page");
         let at = || AtomicU64::new(tail.get());
         let log = Arc::new(Self {
-            pages: PageRing::new(geometry.page_bytes(), geometry.frames_max as u64, memory),
-            frames: AtomicU64::new(geometry.frames as u64),
-            resizes: AtomicU64::new(0),
-            known_resizes: AtomicU64::new(0),
+            frames: Frames::new(&geometry, memory),
             tail: CachePadded::new(AtomicU64::new(geometry.tail_word(geometry.page(tail), 0))),
             regions: CachePadded::new(Regions {
                 begin: AtomicU64::new(begin.get()),
@@ -172,24 +158,19 @@ impl HybridLog {
                 read_only: ReadOnly::new(tail),
             }),
             granted: reserve::Granted::default(),
-            flusher: Mutex::default(),
-            is_flush_queued: AtomicBool::new(false),
-            record_bytes: AtomicUsize::new(256),
-            length_guess: Arc::default(),
-            record_reads,
+            flushes: Flushes::new(workers, ballast),
+            reads: DiskReads::new(record_reads),
             misses: miss_reach::MissReach::default(),
             gaps: segments.gaps(tail),
             geometry,
             segments,
             epochs,
             health,
-            workers,
-            ballast,
         });
         if log.geometry.is_last(log.geometry.page(tail)) {
             log.health.fail(&Error::LogEnded);
         }
-        log.pages.take(log.geometry.page(tail));
+        log.frames.ring.take(log.geometry.page(tail));
         log.reserve_none();
         log
     }
@@ -221,7 +202,7 @@ impl HybridLog {
     /// The record at an address in memory.
     #[inline]
     pub(crate) fn live(&self, address: LogAddress) -> Live<'_> {
-        Live::new(self.pages.words(address.get()))
+        Live::new(self.frames.ring.words(address.get()))
     }
 
     /// The beginning of the log; everything below was removed.
@@ -271,11 +252,11 @@ impl HybridLog {
 
     /// Bytes that a record takes on average, as of the page that was flushed last.
     pub(crate) fn record_bytes(&self) -> u64 {
-        self.record_bytes.load(std::sync::atomic::Ordering::Relaxed) as u64
+        self.flushes.record_bytes() as u64
     }
 
     /// Bytes of memory in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.pages.bytes()
+        self.frames.ring.bytes()
     }
 }

@@ -52,6 +52,7 @@ mod driver;
 mod failing_compactions;
 mod hash_index;
 mod held_room;
+mod hot;
 mod hybrid_log;
 mod key_hash;
 mod lookup;

@@ -68,7 +68,7 @@ impl Shared {
         into: &mut Vec<u8>,
     ) -> Result<Lookup> {
         let guard = self.epochs.protect();
-        let start = self.log.safe_read_only();
+        let start = self.hot.log.safe_read_only();
         let looked = self.look_in_memory(hash, key, LogAddress::NONE, into);
         drop(guard);
         match looked {
@@ -108,7 +108,7 @@ impl Shared {
     }
 
     fn request(&self, lookup: &DiskLookup) -> ReadRequest {
-        lookup.read().request(&self.source)
+        lookup.read().request(&self.lookups.source)
     }
 }
 
@@ -128,7 +128,7 @@ impl PendingLookup for Pending {
         into: &mut Vec<u8>,
     ) -> Result<Progress> {
         let Self { shared, key, lookup, needed, read } = self;
-        shared.lookup_reads.note_read(read[0].len);
+        shared.lookups.note_read(read[0].len);
         // Otherwise memory could serve some lookups of a closed store.
         let is_open = shared.health.check_open();
         let progress = is_open.and_then(|()| lookup.resume(shared, key, bytes, into));
@@ -136,7 +136,7 @@ impl PendingLookup for Pending {
             *read = [shared.request(lookup)];
             return Ok(Progress::NextRound);
         }
-        shared.lookup_reads.note_end();
+        shared.lookups.note_end();
         shared.wake_upkeep();
         Ok(match progress? {
             disk_lookup::Progress::Value => {

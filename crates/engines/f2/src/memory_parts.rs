@@ -22,7 +22,7 @@ impl MemoryParts for Store {
 
     fn bytes_min(&self) -> u64 {
         let shared = &self.shared;
-        if shared.split.plan().limit_max().is_none() {
+        if shared.memory.split.plan().limit_max().is_none() {
             // The parts have fixed sizes.
             return self.budget().limit();
         }
@@ -32,25 +32,25 @@ impl MemoryParts for Store {
             pages + cold.index.directory_bytes_soon()
         });
         let tables = shared.cache.ghost_bytes() + shared.digest_figures().slot_bytes;
-        let others = tables + shared.user_bytes.get() + shared.reserved_bytes;
+        let others = tables + shared.memory.users.get() + shared.memory.reserved_bytes;
         let all = shared.index_bytes_soon() + of_cold + others + 2 * shared.sides_min();
         // Writers wait if the index is crowded for its share. And the store is to be opened again
         // with this budget.
         let for_index = INDEX_PARTS * shared.index_share_min();
-        all.max(for_index).max(shared.split.plan().limit_min())
+        all.max(for_index).max(shared.memory.split.plan().limit_min())
     }
 
     fn bytes_max(&self) -> u64 {
-        self.shared.split.plan().limit_max().unwrap_or_else(|| self.budget().limit())
+        self.shared.memory.split.plan().limit_max().unwrap_or_else(|| self.budget().limit())
     }
 
     fn are_within_shares(&self) -> bool {
         let shared = &self.shared;
-        let of_log = shared.log.frames() * shared.log.geometry.page_bytes();
+        let of_log = shared.hot.log.frames() * shared.hot.log.geometry.page_bytes();
         let allowed = of_log + shared.cache.bytes_allowed() + shared.digest_figures().allowed;
         allowed <= shared.split_bytes().max(shared.sides_min())
-            && shared.log.is_within_limit()
-            && shared.cache.is_within_limit(&shared.index)
+            && shared.hot.log.is_within_limit()
+            && shared.cache.is_within_limit(&shared.hot.index)
     }
 
     fn gain(&self) -> MemoryGain {
@@ -70,7 +70,7 @@ impl MemoryParts for Store {
 impl Shared {
     /// Returns the fewest bytes that hot log and read cache work with together.
     fn sides_min(&self) -> u64 {
-        Geometry::FRAMES_MIN_TO_RESERVE as u64 * self.log.geometry.page_bytes()
+        Geometry::FRAMES_MIN_TO_RESERVE as u64 * self.hot.log.geometry.page_bytes()
             + self.cache.bytes_min()
     }
 }

@@ -133,29 +133,30 @@ impl Shared {
     /// Bytes of disk that the hot log should keep within, if there is a limit. Only records on disk
     /// can move to the cold log: a log whose memory has grown has more on disk, too.
     pub(crate) fn hot_disk_bytes_max(&self) -> Option<u64> {
-        let memory = self.log.frames() * self.log.geometry.page_bytes();
-        self.disk_bytes_max.map(|max| max.max(self.split.plan.hot_disk_min(memory)))
+        let memory = self.hot.log.frames() * self.hot.log.geometry.page_bytes();
+        let min = self.memory.split.plan.hot_disk_min(memory);
+        self.compactions.hot.disk_bytes_max.map(|max| max.max(min))
     }
 
     /// Bytes that all sides may have together.
     pub(crate) fn split_bytes(&self) -> u64 {
         let directory = self.cold.as_ref().map_or(0, |cold| cold.index.directory_bytes_soon());
         let tables = directory + self.digest_figures().slot_bytes;
-        let others = tables + self.cache.ghost_bytes() + self.user_bytes.get();
+        let others = tables + self.cache.ghost_bytes() + self.memory.users.get();
         let limit = self.host.memory.limit();
         let margin =
             if limit == u64::MAX { 0 } else { self.index_bytes_max() / INDEX_MARGIN_SHARE };
-        self.split.plan.split_bytes(limit, self.index_bytes_soon() + margin, others)
+        self.memory.split.plan.split_bytes(limit, self.index_bytes_soon() + margin, others)
     }
 
     /// Looks at the split, and makes at most one step. Short, and waits for no other thread.
     pub(crate) fn balance_memory(&self) {
         self.charge_own_memory();
-        let Some(mut state) = self.split.state.try_lock() else { return };
+        let Some(mut state) = self.memory.split.state.try_lock() else { return };
         // [M1]
-        let is_cache_within_limit = self.cache.is_within_limit(&self.index);
-        if !self.log.is_within_limit() || !is_cache_within_limit {
-            self.split.is_unfinished.store(true, Relaxed);
+        let is_cache_within_limit = self.cache.is_within_limit(&self.hot.index);
+        if !self.hot.log.is_within_limit() || !is_cache_within_limit {
+            self.memory.split.is_unfinished.store(true, Relaxed);
             return;
         }
         let figures = self.split_figures(&state);
@@ -166,7 +167,7 @@ impl Shared {
         let mut shares = figures;
         let decision = plan(&figures, state.receiver);
         let is_unfinished = !matches!(decision, Decision::Wait | Decision::Keep);
-        self.split.is_unfinished.store(is_unfinished, Relaxed);
+        self.memory.split.is_unfinished.store(is_unfinished, Relaxed);
         match decision {
             Decision::Wait => {}
             Decision::Keep => self.begin_interval(&mut state, &figures),
@@ -192,11 +193,11 @@ impl Shared {
         let lent = self.to_lend(state, shares, asked > state.asked);
         (state.lent, state.digests, state.asked) = (lent, shares.digests.bytes, asked);
         let (log, cache) = (shares.log.bytes - lent.log, shares.cache.bytes - lent.cache);
-        let page = self.log.geometry.page_bytes();
+        let page = self.hot.log.geometry.page_bytes();
         if let Some(cold) = &self.cold {
             let digests = &cold.index.digests;
             let all = shares.digests.bytes + lent.sum();
-            let leaving = (self.log.frames() * page).saturating_sub(log)
+            let leaving = (self.hot.log.frames() * page).saturating_sub(log)
                 + self.cache.bytes_allowed().saturating_sub(cache);
             // [M1]
             digests.resize(match leaving {
@@ -204,15 +205,15 @@ impl Shared {
                 leaving => digests.bytes_allowed().min(all.saturating_sub(leaving)),
             });
         }
-        self.log.resize(log / page);
+        self.hot.log.resize(log / page);
         self.cache.resize(cache);
     }
 
     fn to_lend(&self, state: &State, shares: &Figures, is_asked: bool) -> Lent {
-        let page = self.log.geometry.page_bytes();
+        let page = self.hot.log.geometry.page_bytes();
         let log = Lender {
             share: shares.log.bytes,
-            filled: self.log.memory_bytes(),
+            filled: self.hot.log.memory_bytes(),
             least: Geometry::FRAMES_MIN_TO_RESERVE as u64 * page,
         };
         let cache = Lender {
@@ -234,7 +235,7 @@ impl Shared {
     fn counted(&self) -> Seen {
         let digests = self.digest_figures();
         Seen {
-            log: self.log.ghost_hits(),
+            log: self.hot.log.ghost_hits(),
             cache: self.cache.ghost_hits(),
             chunks: digests.found + digests.read,
             digests: digests.found,
@@ -247,22 +248,22 @@ impl Shared {
 
     fn set_reach(&self, figures: &Figures) {
         let reach = Self::reach(figures);
-        self.split.reach.store(reach, Relaxed);
-        self.log.set_ghost_reach(reach);
+        self.memory.split.reach.store(reach, Relaxed);
+        self.hot.log.set_ghost_reach(reach);
         self.cache.set_ghost_reach(reach);
     }
 
     /// Returns the bytes that more memory would have saved so far: of log and cache the side that
     /// gains more, which would get the memory.
     pub(crate) fn memory_gain(&self) -> MemoryGain {
-        let hits = self.log.ghost_hits();
-        let log = of_log(hits.reads, hits.appends, self.log.record_bytes());
+        let hits = self.hot.log.ghost_hits();
+        let log = of_log(hits.reads, hits.appends, self.hot.log.record_bytes());
         let saved_bytes = log.max(of_reads(self.cache.ghost_hits()));
-        MemoryGain { saved_bytes, reach_bytes: self.split.reach.load(Relaxed) }
+        MemoryGain { saved_bytes, reach_bytes: self.memory.split.reach.load(Relaxed) }
     }
 
     fn split_figures(&self, state: &State) -> Figures {
-        let (total, page) = (self.split_bytes(), self.log.geometry.page_bytes());
+        let (total, page) = (self.split_bytes(), self.hot.log.geometry.page_bytes());
         let pages = |bytes: u64, page: u64| bytes / page * page;
         let digests = self.cold.as_ref().map(|cold| &cold.index.digests);
         let unit = page.max(self.cache.page_bytes());
@@ -270,9 +271,9 @@ impl Shared {
         let step = pages(total / STEP_SHARE, unit).max(unit);
         let least = Geometry::FRAMES_MIN_TO_RESERVE as u64 * page;
         let log = SideFigures {
-            bytes: self.log.frames() * page + state.lent.log,
+            bytes: self.hot.log.frames() * page + state.lent.log,
             least: pages(total / LOG_SHARE_MIN, page).max(least),
-            most: self.log.frames_max() * page,
+            most: self.hot.log.frames_max() * page,
         };
         let cache = SideFigures {
             bytes: self.cache.bytes_allowed() + state.lent.cache,
@@ -280,7 +281,7 @@ impl Shared {
             most: self.cache.bytes_max().min(self.cache_bytes_for_index()),
         };
         // A split that does not move counts nothing.
-        let counts = u64::from(self.split.plan.is_adaptive);
+        let counts = u64::from(self.memory.split.plan.is_adaptive);
         let (now, seen) = (self.counted(), state.seen);
         let chunks = now.chunks - seen.chunks;
         // For a cold record two reads were counted.
@@ -296,7 +297,7 @@ impl Shared {
             digests: SideFigures::default(),
             log_reads: (now.log.reads - seen.log.reads) * counts,
             log_appends: (now.log.appends - seen.log.appends) * counts,
-            record_bytes: self.log.record_bytes(),
+            record_bytes: self.hot.log.record_bytes(),
             cache_reads: cache_reads * counts,
             digest_reads: 0,
             last: state.last,

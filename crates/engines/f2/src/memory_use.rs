@@ -9,9 +9,25 @@
 //! | buffers of lookups in flight | when made (crate `reads`); log and cache make room |
 //! | buffers of flushes and scans, work memory of compactions | the bytes reserved for them, here |
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use memory_budget::{Account, MemoryBudget};
+
+use crate::memory_split::MemorySplit;
+use crate::options::MemoryPlan;
 use crate::store::Shared;
+
+/// The memory of a store: its split between the sides, and the bytes in addition to their pages.
+pub(crate) struct StoreMemory {
+    pub(crate) split: MemorySplit,
+    /// Bytes charged for parts that take memory of their own.
+    pub(crate) own: Account,
+    /// Bytes reserved for buffers and for compactions.
+    pub(crate) reserved_bytes: u64,
+    /// Bytes that lookups in flight and others have in buffers.
+    pub(crate) users: UserAccount,
+}
 
 /// Most bytes that the store's users have recently had in buffers.
 #[derive(Default)]
@@ -33,17 +49,40 @@ impl UserAccount {
     }
 }
 
+impl StoreMemory {
+    /// Returns the memory of a store by `plan`, of `budget`. Nothing is charged yet.
+    pub(crate) fn new(plan: MemoryPlan, budget: &Arc<MemoryBudget>) -> Self {
+        Self {
+            own: Account::new(budget),
+            reserved_bytes: plan.begin.work + plan.begin.buffers,
+            users: UserAccount::default(),
+            split: MemorySplit::new(plan),
+        }
+    }
+
+    /// Charges the budget for parts that take `bytes` bytes now, and for the reserved bytes.
+    fn charge_own(&self, bytes: u64) {
+        self.own.set(bytes + self.reserved_bytes);
+    }
+
+    /// Notes the bytes of users: the `used` bytes of the budget, less the bytes charged here and
+    /// the bytes of pages.
+    fn note_users(&self, used: u64, paged: u64) {
+        // A page that is charged meanwhile is soon forgotten.
+        self.users.note(used.saturating_sub(self.own.bytes() + paged));
+    }
+}
+
 impl Shared {
     /// Charges the budget for the parts that have memory of their own.
     pub(crate) fn charge_own_memory(&self) {
         let directory = self.cold.as_ref().map_or(0, |cold| cold.index.figures().directory_bytes);
         let digests = self.digest_figures();
-        let grown = self.index.figures().bytes + directory + self.cache.ghost_bytes();
-        self.own_memory.set(grown + self.reserved_bytes);
-        // All other charged bytes. A page that is charged meanwhile is soon forgotten.
+        let grown = self.hot.index.figures().bytes + directory + self.cache.ghost_bytes();
+        self.memory.charge_own(grown);
         let pages: u64 = self.logs().into_iter().flatten().map(|log| log.memory_bytes()).sum();
         let digests = digests.page_bytes + digests.slot_bytes;
-        let known = self.own_memory.bytes() + pages + self.cache.memory_bytes() + digests;
-        self.user_bytes.note(self.host.memory.used().saturating_sub(known));
+        let paged = pages + self.cache.memory_bytes() + digests;
+        self.memory.note_users(self.host.memory.used(), paged);
     }
 }

@@ -15,7 +15,6 @@
 //! 4. Each log continues in a new segment. The host replays its journal above `persisted`.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use codec::Corruption;
@@ -23,34 +22,29 @@ use device::{Ballast, Device};
 use engine::{BackgroundErrors, DeviceReads, Health, Host, Result, Superblock};
 use environment::Environment;
 use rand::Rng;
-use reads::ReadPool;
-use sync::Mutex;
 use sync::epoch::Epochs;
-use sync::locks::RwLock;
 use workers::{Group, Stopped};
 
 use crate::address::LogAddress;
 use crate::admission::Admission;
 use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{
-    Checkpoint, CheckpointGate, Checkpointer, Committed, Identity, LogUnits, Marks, OfEach,
-    OwedRelease, SUPERBLOCK, SUPERBLOCK_KIND, Span,
+    Checkpoint, Checkpointer, Checkpoints, Committed, Identity, LogUnits, OfEach, SUPERBLOCK,
+    SUPERBLOCK_KIND, Span,
 };
 use crate::cold::{Cold, LiveBytes, Unnamed};
 use crate::cold_index::{self, CHUNKS, ColdIndex, Directory};
-use crate::compaction::{CompactionFigures, DeadBytes, usual_bytes};
-use crate::failing_compactions::{CHUNK, COLD, HOT};
+use crate::compaction::{Compactions, DeadBytes, usual_bytes};
 use crate::hash_index::{BASE_BITS_MAX, HashIndex};
 use crate::held_room::HeldRoom;
+use crate::hot::Hot;
 use crate::hybrid_log::{Geometry, HybridLog, RecordReads, Segments, StoreParts};
-use crate::memory_split::MemorySplit;
-use crate::memory_use::UserAccount;
+use crate::memory_use::StoreMemory;
 use crate::ops::disk_lookup::reads::LookupReads;
 use crate::options::{BACKGROUND_PAGES, MemoryPlan, Options};
 use crate::planted::{Planted, is_planted};
-use crate::store::{Recovery, Shared, Store};
+use crate::store::{Background, Recovery, Shared, Store};
 use crate::upkeep::Upkeep;
-use memory_budget::Account;
 
 /// Names that the files of each log begin with.
 pub(crate) const HOT_LOG: &str = "log";
@@ -287,52 +281,32 @@ impl Store {
         }
         let dead = dead_bytes(tombstones, &index, &committed);
         let cold = cold.map(|cold| go_on_cold(cold, &*host.device, &committed, &plan, &parts));
+        let compactions = Compactions::new(&plan, dead, tails);
+        let checkpointer = Checkpointer::new(superblock, committed, tails);
+        let hot = Hot::new(index, hot.go_on(&parts), identity.hash_seed);
+        let cache = plan.read_cache(&parts);
+        let recovery = Recovery {
+            checkpoint: reported_checkpoint(&committed),
+            time: host.environment.now() - begun,
+            hot_log_time,
+            chunk_log_time,
+        };
         let shared = Arc::new(Shared {
             health: Arc::clone(&parts.health),
-            workers: Arc::clone(&parts.workers),
-            index,
-            log: hot.go_on(&parts),
+            hot,
             cold,
-            cache: plan.read_cache(&parts),
-            epochs: parts.epochs,
-            hash_seed: identity.hash_seed,
-            admission: Admission::default(),
-            upkeep: Upkeep::default(),
-            room,
-            errors: BackgroundErrors::default(),
-            owed_release: OwedRelease::default(),
-            dead,
-            truncations: sync::atomic::AtomicU64::new(0),
-            source: Arc::new(DeviceReads(Arc::clone(&host.device))),
-            reads: ReadPool::new(&host.memory),
-            compacting: Mutex::default(),
-            compacting_cold: Mutex::default(),
-            compacting_chunks: Mutex::default(),
-            hot_figures: CompactionFigures::new(HOT, tails[0]),
-            cold_figures: CompactionFigures::new(COLD, tails[1]),
-            chunk_figures: CompactionFigures::new(CHUNK, tails[2]),
-            lookup_reads: LookupReads::default(),
-            scrubs: AtomicU64::new(0),
-            disk_bytes_max: plan.hot_disk(),
-            cold_disk_bytes_max: plan.options.cold_disk_bytes_max,
-            work: plan.work(),
-            reserved_bytes: plan.begin.work + plan.begin.buffers,
-            user_bytes: UserAccount::default(),
-            own_memory: Account::new(&host.memory),
-            scan_compaction: plan.options.scan_compaction,
-            compaction_threads: plan.options.threads(),
-            split: MemorySplit::new(plan),
-            persisted: AtomicU64::new(committed.persisted.get()),
-            checkpoint_gate: CheckpointGate::default(),
-            marks: Marks::default(),
-            recovered: reported_checkpoint(&committed),
-            recovery: Recovery {
-                time: host.environment.now() - begun,
-                hot_log_time,
-                chunk_log_time,
+            cache,
+            background: Background {
+                workers: Arc::clone(&parts.workers),
+                upkeep: Upkeep::default(),
+                errors: BackgroundErrors::default(),
             },
-            newest_checkpoint: RwLock::new(committed.checkpoint()),
-            checkpointer: Mutex::new(Checkpointer::new(superblock, committed, tails)),
+            epochs: parts.epochs,
+            admission: Admission::new(room),
+            compactions,
+            checkpoints: Checkpoints::new(checkpointer, &committed, recovery),
+            lookups: LookupReads::new(&host),
+            memory: StoreMemory::new(plan, &host.memory),
             host,
         });
         shared.charge_own_memory();

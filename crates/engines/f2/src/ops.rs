@@ -31,8 +31,6 @@ mod walk;
 mod walk_chunks;
 mod walk_versions;
 
-use std::sync::atomic::Ordering::Acquire;
-
 use engine::{Error, InOrder, Op, Reservation, Result, SeqNo, last_of_each_key};
 
 use crate::address::LogAddress;
@@ -69,7 +67,7 @@ impl Shared {
     pub(crate) fn walk(&self, from: LogAddress, until: LogAddress, key: &[u8]) -> Found<'_> {
         let mut at = self.cache.log_head(from);
         while at >= until && at != LogAddress::NONE {
-            match self.log.place(at) {
+            match self.hot.log.place(at) {
                 Place::Memory(record) if record.is_of(key) => return Found::Here(record, at),
                 Place::Memory(record) => at = record.header().previous(),
                 Place::Disk => return Found::OnDisk(at),
@@ -83,18 +81,18 @@ impl Shared {
     /// `chain` on. The caller is not protected.
     pub(crate) fn cache_found(&self, chain: &Noted, hash: KeyHash, key: &[u8], value: &[u8]) {
         self.note_disk_read(hash, chain.log_head);
-        let truncations = || self.truncations.load(Acquire);
+        let truncations = || self.hot.truncations();
         let may_make = self.admission.is_none();
         let _guard = self.epochs.protect();
-        self.cache.insert_noted(&self.index, chain, hash, key, value, truncations, may_make);
+        self.cache.insert_noted(&self.hot.index, chain, hash, key, value, truncations, may_make);
     }
 
     /// Counts a value that was read from disk, in a chain whose newest record in the log is `head`:
     /// one read from the hot log, two from the cold one.
     pub(crate) fn note_disk_read(&self, hash: KeyHash, head: LogAddress) {
-        let is_hot = head != LogAddress::NONE && head >= self.log.begin();
+        let is_hot = head != LogAddress::NONE && head >= self.hot.log.begin();
         if is_hot {
-            self.log.note_disk_read(head);
+            self.hot.log.note_disk_read(head);
         }
         self.cache.note_disk_read(hash, if is_hot { 1 } else { 2 });
     }
@@ -104,7 +102,7 @@ impl Shared {
         engine::check_key(key)?;
         engine::check_value(value)?;
         let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
-        let limit = self.log.geometry.record_bytes_max();
+        let limit = self.hot.log.geometry.record_bytes_max();
         match shape.bytes() > limit || value.len() > VALUE_BYTES_MAX {
             true => Err(Error::RecordTooLong { engine: "f2", bytes: shape.bytes(), limit }),
             false => Ok(()),
@@ -115,10 +113,10 @@ impl Shared {
         self.health.check_writable()?;
         self.wake_upkeep();
         self.check_ops(ops)?;
-        if seqno <= self.persisted() {
+        if seqno <= self.checkpoints.persisted() {
             return Ok(());
         }
-        self.marks.note(&self.log, &self.host.sequence);
+        self.checkpoints.marks.note(&self.hot.log, &self.host.sequence);
         for op in last_of_each_key(ops) {
             match op {
                 Op::Put { key, value } => self.upsert(key, value, room)?,
@@ -135,6 +133,6 @@ impl Shared {
         room: &Reservation<'_>,
         mut attempt: impl FnMut() -> std::result::Result<T, PageFull>,
     ) -> Result<T> {
-        self.until_there_is_room(|| self.log.with_room(room, &mut attempt))
+        self.until_there_is_room(|| self.hot.log.with_room(room, &mut attempt))
     }
 }

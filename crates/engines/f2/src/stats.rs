@@ -11,18 +11,19 @@ use crate::store::Shared;
 
 impl Shared {
     pub(crate) fn stats(&self) -> Stats {
-        let index = self.index.figures();
-        let log = &self.log;
+        let index = self.hot.index.figures();
+        let log = &self.hot.log;
         let cache = self.cache.figures();
-        let (ghosts, moves) = (log.ghost_hits(), self.split.moves());
+        let recovery = &self.checkpoints.recovery;
+        let (ghosts, moves) = (log.ghost_hits(), self.memory.split.moves());
         let mut detail = vec![
             ("charged_bytes", self.host.memory.used()),
-            ("checkpoint", self.newest_checkpoint.read().number),
-            ("recovered_checkpoint", self.recovered.number),
-            ("checkpoints_in_part", self.marks.parts()),
-            ("recovery_us", self.recovery.time.as_micros() as u64),
-            ("recovery_hot_log_us", self.recovery.hot_log_time.as_micros() as u64),
-            ("recovery_chunk_log_us", self.recovery.chunk_log_time.as_micros() as u64),
+            ("checkpoint", self.checkpoints.newest().number),
+            ("recovered_checkpoint", recovery.checkpoint.number),
+            ("checkpoints_in_part", self.checkpoints.marks.parts()),
+            ("recovery_us", recovery.time.as_micros() as u64),
+            ("recovery_hot_log_us", recovery.hot_log_time.as_micros() as u64),
+            ("recovery_chunk_log_us", recovery.chunk_log_time.as_micros() as u64),
             ("index_bytes", index.bytes),
             ("index_buckets", index.buckets),
             ("index_overflow_buckets", index.overflow_buckets),
@@ -48,16 +49,16 @@ impl Shared {
             ("log_tail", log.tail().get()),
             ("log_bytes", log.bytes()),
             ("log_disk_bytes", log.segments.disk_bytes()),
-            ("ballast_bytes", self.room.ballast.bytes()),
+            ("ballast_bytes", self.admission.room.ballast.bytes()),
         ];
         let refuses = self.background_errors().iter().any(|error| error.refuses_writes);
         detail.push(("compactions_failing", self.compactions_failing()));
         detail.push(("writes_refused", u64::from(refuses)));
-        self.hot_figures.tell(&HOT_NAMES, &mut detail);
+        self.compactions.hot.figures.tell(&HOT_NAMES, &mut detail);
         let mut memory_bytes = index.bytes + log.memory_bytes() + cache.bytes;
         if let Some(cold) = &self.cold {
             memory_bytes += report_cold(cold, &mut detail);
-            self.cold_figures.tell(&COLD_NAMES, &mut detail);
+            self.compactions.cold.figures.tell(&COLD_NAMES, &mut detail);
         }
         let logs = self.logs().into_iter().flatten();
         let logs_disk_bytes: u64 = logs.map(|log| log.segments.disk_bytes()).sum();
@@ -69,7 +70,9 @@ impl Shared {
             live_keys: None,
             live_bytes: None,
             memory_bytes,
-            disk_bytes: disk_bytes + engine::Superblock::FILE_BYTES + self.room.ballast.bytes(),
+            disk_bytes: disk_bytes
+                + engine::Superblock::FILE_BYTES
+                + self.admission.room.ballast.bytes(),
             reserved: log.reserved(),
             detail,
             running: &RUNNING,
@@ -81,9 +84,9 @@ impl Shared {
         let chunks = self.cold.as_ref().map(|cold| cold.index.figures()).unwrap_or_default();
         let cold_keys = chunks.entries.saturating_sub(chunks.covered);
         // Nearly: chains of several keys count once, keys in both halves twice.
-        let keys = cold_keys + self.index.figures().entries;
+        let keys = cold_keys + self.hot.index.figures().entries;
         let (cache, digests) = (self.cache.figures(), self.digest_figures());
-        let [lookups, reads, read_bytes] = self.lookup_reads.get();
+        let [lookups, reads, read_bytes] = self.lookups.get();
         detail.extend([
             ("memory_per_key_millibytes", per_thousand(memory_bytes, keys)),
             (
@@ -101,20 +104,21 @@ impl Shared {
             ("reads_per_lookup_permille", per_thousand(reads, lookups)),
         ]);
         let written = |log: &HybridLog| log.segments.written_bytes();
-        let mut appended = self.hot_figures.appended_since_opening(self.log.tail());
+        let mut appended = self.compactions.hot.figures.appended_since_opening(self.hot.log.tail());
         if self.cold.is_none() {
             // Live records were appended to the same log.
-            appended = appended.saturating_sub(self.hot_figures.bytes_live.load(Relaxed));
+            appended =
+                appended.saturating_sub(self.compactions.hot.figures.bytes_live.load(Relaxed));
         }
         let all_written: u64 = self.logs().into_iter().flatten().map(|log| written(log)).sum();
         detail.extend([
             ("appended_bytes", appended),
-            ("log_written_bytes", written(&self.log)),
+            ("log_written_bytes", written(&self.hot.log)),
             ("write_amplification_permille", per_thousand(all_written, appended)),
         ]);
         if let Some(cold) = &self.cold {
             let live = cold.log.bytes() as f64 * (1.0 - cold.dead_share());
-            let live = live as u64 + self.log.bytes();
+            let live = live as u64 + self.hot.log.bytes();
             detail.extend([
                 ("cold_log_written_bytes", written(&cold.log)),
                 ("chunk_log_written_bytes", written(&cold.chunk_log)),
@@ -126,21 +130,24 @@ impl Shared {
 
     /// Adds how far the rounds in progress have advanced.
     fn report_progress(&self, detail: &mut Detail) {
-        let (bytes, done) = self.hot_figures.progress();
+        let (bytes, done) = self.compactions.hot.figures.progress();
         detail.extend([
             ("compaction_round_bytes", bytes),
             ("compaction_round_done_permille", per_thousand(done, bytes)),
         ]);
         if self.cold.is_some() {
-            let (bytes, done) = self.cold_figures.progress();
-            let (chunk_bytes, chunk_done) = self.chunk_figures.progress();
+            let (bytes, done) = self.compactions.cold.figures.progress();
+            let (chunk_bytes, chunk_done) = self.compactions.chunks.figures.progress();
             detail.extend([
                 ("cold_compaction_round_bytes", bytes),
                 ("cold_compaction_round_done_permille", per_thousand(done, bytes)),
                 ("chunk_compaction_round_bytes", chunk_bytes),
                 ("chunk_compaction_round_done_permille", per_thousand(chunk_done, chunk_bytes)),
-                ("chunk_compactions", self.chunk_figures.rounds.load(Relaxed)),
-                ("chunk_compaction_failures", self.chunk_figures.failures.load(Relaxed)),
+                ("chunk_compactions", self.compactions.chunks.figures.rounds.load(Relaxed)),
+                (
+                    "chunk_compaction_failures",
+                    self.compactions.chunks.figures.failures.load(Relaxed),
+                ),
             ]);
         }
     }

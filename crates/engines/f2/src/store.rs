@@ -1,34 +1,27 @@
 //! The handle: its parts, and the engine contract, each call handed to its file.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 use std::time::Duration;
 
 use device::Device;
 use engine::{
     At, BackgroundError, BackgroundErrors, Capabilities, Demand, EachLookup, Engine, FoundState,
-    GoOn, Health, Host, Lookup, Op, Operator, Ranges, ReadSource, Reservation, ResizableMemory,
-    Result, SeqNo, Stats, Updated, Updates, Visit, Wait,
+    GoOn, Health, Host, Lookup, Op, Operator, Ranges, Reservation, ResizableMemory, Result, SeqNo,
+    Stats, Updated, Updates, Visit, Wait,
 };
-use memory_budget::Account;
-use reads::ReadPool;
-use sync::Mutex;
 use sync::epoch::Epochs;
-use sync::locks::RwLock;
 use workers::{Group, StopToken};
 
 use crate::admission::Admission;
-use crate::checkpoint::{Checkpoint, CheckpointGate, Checkpointer, Marks, OwedRelease};
+use crate::checkpoint::{Checkpoint, Checkpoints};
 use crate::cold::Cold;
 use crate::cold_index::DigestFigures;
-use crate::compaction::{CompactionFigures, DeadBytes, Work};
+use crate::compaction::Compactions;
 use crate::driver::DRIVER;
-use crate::hash_index::HashIndex;
-use crate::held_room::HeldRoom;
+use crate::hot::Hot;
 use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
-use crate::memory_split::MemorySplit;
-use crate::memory_use::UserAccount;
+use crate::memory_use::StoreMemory;
 use crate::ops::disk_lookup::reads::LookupReads;
 use crate::planted::{Planted, is_planted};
 use crate::read_cache::ReadCache;
@@ -45,71 +38,28 @@ pub(crate) struct Shared {
     pub(crate) host: Host,
     pub(crate) health: Arc<Health>,
     pub(crate) epochs: Epochs,
-    /// The hot index and the hot log; in a store of one log, the only ones.
-    pub(crate) index: HashIndex,
-    pub(crate) log: Arc<HybridLog>,
+    pub(crate) hot: Hot,
     pub(crate) cold: Option<Cold>,
     pub(crate) cache: ReadCache,
-    pub(crate) split: MemorySplit,
-    /// Bytes charged for parts that take memory of their own.
-    pub(crate) own_memory: Account,
-    pub(crate) hash_seed: u64,
+    pub(crate) memory: StoreMemory,
     pub(crate) admission: Admission,
-    /// Bytes that deletes have made dead.
-    pub(crate) dead: DeadBytes,
-    /// How often the log's beginning has moved; counted before it moves.
-    pub(crate) truncations: sync::atomic::AtomicU64,
-    /// Everything up to this is in the checkpoint that the superblock names.
-    pub(crate) persisted: AtomicU64,
-    /// The device, which the reads of pending lookups are done by.
-    pub(crate) source: Arc<dyn ReadSource>,
-    /// The drivers of lookups of a typed store, and of walks.
-    pub(crate) reads: ReadPool,
-    /// One compaction of each log at a time.
-    pub(crate) compacting: Mutex<()>,
-    pub(crate) compacting_cold: Mutex<()>,
-    pub(crate) compacting_chunks: Mutex<()>,
-    pub(crate) hot_figures: CompactionFigures,
-    pub(crate) cold_figures: CompactionFigures,
-    pub(crate) chunk_figures: CompactionFigures,
-    /// Reads of the device that lookups have made.
-    pub(crate) lookup_reads: LookupReads,
-    /// Scrubs of the hot index that have not ended.
-    pub(crate) scrubs: AtomicU64,
-    /// Bytes that the hot and the cold log may take on disk, if there is a limit.
-    pub(crate) disk_bytes_max: Option<u64>,
-    pub(crate) cold_disk_bytes_max: Option<u64>,
-    /// Bytes reserved for buffers and for compactions.
-    pub(crate) reserved_bytes: u64,
-    /// Bytes that lookups in flight and others have in buffers.
-    pub(crate) user_bytes: UserAccount,
-    /// Memory that compactions may have.
-    pub(crate) work: Work,
-    /// Whether a single log is compacted by scans.
-    pub(crate) scan_compaction: bool,
-    /// Threads that a compaction uses at most, the one that begins it included.
-    pub(crate) compaction_threads: usize,
-    pub(crate) workers: Arc<Group>,
-    pub(crate) upkeep: Upkeep,
-    /// One checkpoint at a time.
-    pub(crate) checkpointer: Mutex<Checkpointer>,
-    pub(crate) checkpoint_gate: CheckpointGate,
-    pub(crate) marks: Marks,
-    /// Room on the device for the pages that memory has to write.
-    pub(crate) room: HeldRoom,
-    /// Background work that fails.
-    pub(crate) errors: BackgroundErrors,
-    pub(crate) owed_release: OwedRelease,
-    /// The checkpoint from which it was opened; `newest_checkpoint` is the one that was committed
-    /// last.
-    pub(crate) recovered: Checkpoint,
-    pub(crate) recovery: Recovery,
-    pub(crate) newest_checkpoint: RwLock<Checkpoint>,
+    pub(crate) compactions: Compactions,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) lookups: LookupReads,
+    pub(crate) background: Background,
 }
 
-/// The times that opening a store took.
+/// The background work of a store: the group that runs it, and whether any of it sleeps or fails.
+pub(crate) struct Background {
+    pub(crate) workers: Arc<Group>,
+    pub(crate) upkeep: Upkeep,
+    pub(crate) errors: BackgroundErrors,
+}
+
+/// The checkpoint from which a store was opened, and the times that opening it took.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recovery {
+    pub(crate) checkpoint: Checkpoint,
     pub(crate) time: Duration,
     /// Of that, to read the hot log and make the hot index.
     pub(crate) hot_log_time: Duration,
@@ -119,17 +69,13 @@ pub(crate) struct Recovery {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("tail", &self.log.tail()).finish_non_exhaustive()
+        f.debug_struct("Shared").field("tail", &self.hot.log.tail()).finish_non_exhaustive()
     }
 }
 
 impl Shared {
     pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
-        KeyHash::of(key, self.hash_seed)
-    }
-
-    pub(crate) fn persisted(&self) -> SeqNo {
-        SeqNo::new(self.persisted.load(Acquire))
+        KeyHash::of(key, self.hot.hash_seed)
     }
 
     /// The figures of digests; nothing with a single log.
@@ -140,7 +86,7 @@ impl Shared {
     /// The hot, the cold and the chunk log.
     pub(crate) fn logs(&self) -> [Option<&Arc<HybridLog>>; 3] {
         let cold = self.cold.as_ref();
-        [Some(&self.log), cold.map(|cold| &cold.log), cold.map(|cold| &cold.chunk_log)]
+        [Some(&self.hot.log), cold.map(|cold| &cold.log), cold.map(|cold| &cold.chunk_log)]
     }
 }
 
@@ -202,7 +148,7 @@ impl Engine for Store {
     }
 
     fn persisted(&self) -> SeqNo {
-        self.shared.persisted()
+        self.shared.checkpoints.persisted()
     }
 
     fn stats(&self) -> Stats {
@@ -214,18 +160,18 @@ impl Engine for Store {
     }
 
     fn memory(&self) -> Option<&dyn ResizableMemory> {
-        self.shared.split.plan().limit_max().map(|_| self as &dyn ResizableMemory)
+        self.shared.memory.split.plan().limit_max().map(|_| self as &dyn ResizableMemory)
     }
 
     fn close(&self) -> Result<()> {
         if !is_planted(Planted::ClosedUnsaid) {
             self.shared.health.close();
         }
-        let panics = self.shared.workers.stop();
+        let panics = self.shared.background.workers.stop();
         // The next opening removes files that stay.
         let _left: Result<()> = self.shared.leave_room();
-        self.shared.checkpointer.lock().close();
-        self.shared.reads.close();
+        self.shared.checkpoints.checkpointer.lock().close();
+        self.shared.lookups.pool.close();
         self.shared.logs().into_iter().flatten().for_each(|log| log.close());
         engine::stopped(panics)
     }

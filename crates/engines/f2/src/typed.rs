@@ -126,7 +126,11 @@ impl<K: Fixed, V: Fixed> Typed<K, V> {
         let key = key.to_bytes();
         let key = key.as_ref();
         let mut value = Scratch::take();
-        match shared.reads.complete(shared.lookup(key, At::Newest, &mut value)?, &mut value)? {
+        match shared
+            .lookups
+            .pool
+            .complete(shared.lookup(key, At::Newest, &mut value)?, &mut value)?
+        {
             true => decode(&value).map(Some),
             false => Ok(None),
         }

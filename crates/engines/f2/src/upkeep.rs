@@ -1,8 +1,8 @@
 //! Periodic work in the background: the index grows, memory moves to where it saves most, the logs
 //! are compacted, digests of chunks are made.
 
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sync::locks::Mutex;
@@ -47,6 +47,9 @@ struct Task {
     round: fn(&Arc<Shared>, &StopToken),
 }
 
+/// Begins the task of [`TASKS`] with this number, unless the store was dropped.
+type BeginTask = dyn Fn(usize) + Send + Sync;
+
 /// The task that decides when the store is idle.
 const TEND_INDEX: usize = 0;
 
@@ -87,7 +90,7 @@ static TASKS: [Task; TASK_COUNT] = [
     Task {
         class: Class::Compact,
         name: "fill digests",
-        is_needed: |shared| shared.split.plan().digest_bytes_max() > 0,
+        is_needed: |shared| shared.memory.split.plan().digest_bytes_max() > 0,
         round: |shared, stop| shared.fill_digests(stop),
     },
 ];
@@ -111,7 +114,7 @@ static TASKS: [Task; TASK_COUNT] = [
 #[derive(Default)]
 pub(crate) struct Upkeep {
     is_asleep: AtomicBool,
-    store: OnceLock<Weak<Shared>>,
+    begin_task: OnceLock<Box<BeginTask>>,
     /// The tasks that have ended, as [`TASKS`] has them.
     ended: Mutex<[bool; TASK_COUNT]>,
 }
@@ -131,15 +134,14 @@ impl Upkeep {
 
     #[cold]
     fn wake(&self) {
-        let Some(shared) = self.store.get().and_then(Weak::upgrade) else { return };
+        let Some(begin_task) = self.begin_task.get() else { return };
         let ended = {
             let mut ended = self.ended.lock();
             self.is_asleep.store(false, Relaxed);
             std::mem::take(&mut *ended)
         };
         for (task, _) in ended.iter().enumerate().filter(|(_, has_ended)| **has_ended) {
-            // A pool that is stopping does no upkeep.
-            let _: Result<(), Stopped> = shared.begin_task(task);
+            begin_task(task);
         }
     }
 }
@@ -148,7 +150,13 @@ impl Store {
     /// Begins upkeep; it ends with the group.
     pub(crate) fn start_upkeep(&self) -> Result<(), Stopped> {
         let shared = &self.shared;
-        let _ = shared.upkeep.store.set(Arc::downgrade(shared));
+        let store = Arc::downgrade(shared);
+        let begin_task = move |task| {
+            let Some(shared) = store.upgrade() else { return };
+            // A pool that is stopping does no upkeep.
+            let _: Result<(), Stopped> = shared.begin_task(task);
+        };
+        let _ = shared.background.upkeep.begin_task.set(Box::new(begin_task));
         let needed = TASKS.iter().enumerate().filter(|(_, task)| (task.is_needed)(shared));
         needed.map(|(number, _)| number).try_for_each(|task| shared.begin_task(task))
     }
@@ -186,7 +194,7 @@ impl Pace {
         if has_changed || left != Left::Nothing {
             // The change may be older than the moment at which the store fell asleep.
             shared.wake_upkeep();
-        } else if self.interval == INTERVAL_IDLE && shared.upkeep.rests(task) {
+        } else if self.interval == INTERVAL_IDLE && shared.background.upkeep.rests(task) {
             return Next::Never;
         }
         let is_soon = has_changed || left == Left::Work;
@@ -210,7 +218,7 @@ type Compact = fn(&Arc<Shared>, &StopToken) -> engine::Result<bool>;
 impl Shared {
     fn activity(&self) -> Activity {
         let logs = self.logs().map(|log| log.map(|log| [log.begin(), log.flushed(), log.tail()]));
-        let (reads, memory) = (self.lookup_reads.get(), &self.host.memory);
+        let (reads, memory) = (self.lookups.get(), &self.host.memory);
         Activity { logs, reads, memory: [memory.used(), memory.limit()] }
     }
 
@@ -220,24 +228,26 @@ impl Shared {
             return Left::Nothing;
         }
         let is_filling = || self.cold.as_ref().is_some_and(|cold| cold.index.is_filling_digests());
-        let is_reclaiming = self.is_reclaiming() && self.hot_figures.failed_rounds().is_none();
+        let is_reclaiming =
+            self.is_reclaiming() && self.compactions.hot.figures.failed_rounds().is_none();
         let is_behind = !self.admission.is_none();
         let is_awaited = is_behind && !self.is_waiting_hopeless() || self.wants_held_room();
         if is_reclaiming || is_filling() || is_awaited {
             return Left::Work;
         }
         // The entries of the last round are freed soon, and then another round may be due.
-        let is_waiting = is_behind || self.scrubs.load(Acquire) > 0 || self.split.is_unfinished();
+        let is_waiting = is_behind || self.hot.is_scrubbing() || self.memory.split.is_unfinished();
         let is_unflushed = || self.logs().into_iter().flatten().any(|log| log.is_flush_due());
-        let has_failed = || self.owed_release.is_owed() || !self.background_errors().is_empty();
+        let has_failed =
+            || self.checkpoints.owed_release.is_owed() || !self.background_errors().is_empty();
         if is_waiting || is_unflushed() || has_failed() { Left::Retry } else { Left::Nothing }
     }
 
     /// Has upkeep begin again if it sleeps.
     #[inline]
     pub(crate) fn wake_upkeep(&self) {
-        if self.upkeep.is_asleep.load(Relaxed) {
-            self.upkeep.wake();
+        if self.background.upkeep.is_asleep.load(Relaxed) {
+            self.background.upkeep.wake();
         }
     }
 
@@ -245,7 +255,7 @@ impl Shared {
     fn begin_task(self: &Arc<Self>, number: usize) -> Result<(), Stopped> {
         let Some(&Task { class, name, round, .. }) = TASKS.get(number) else { return Ok(()) };
         let (shared, mut pace) = (Arc::downgrade(self), Pace::of(self));
-        self.workers.repeat(class, name, INTERVAL, move |stop| {
+        self.background.workers.repeat(class, name, INTERVAL, move |stop| {
             let Some(shared) = shared.upgrade() else { return Next::Never };
             round(&shared, stop);
             pace.next(&shared, number)
@@ -269,7 +279,7 @@ impl Shared {
         let Some(cold) = &self.cold else { return };
         // A thread that compacts the chunk log makes digests of the chunks that it reads. And the
         // part that a slice reads must not be removed meanwhile.
-        if let Some(_not_compacted) = self.compacting_chunks.try_lock() {
+        if let Some(_not_compacted) = self.compactions.chunks.turn.try_lock() {
             cold.index.fill_digests(FILLED_AT_ONCE, stop);
         }
     }
@@ -293,13 +303,13 @@ impl Shared {
         if self.host.memory.limit() == u64::MAX {
             return 0.0;
         }
-        let bytes = self.index.figures().entries * BYTES_PER_CHAIN;
+        let bytes = self.hot.index.figures().entries * BYTES_PER_CHAIN;
         bytes as f64 / self.index_table_bytes_max() as f64
     }
 
     /// Bytes of the largest table that the budget has room for, whatever the present one takes.
     pub(crate) fn index_table_bytes_max(&self) -> u64 {
-        let mut table = self.index.base_table_bytes();
+        let mut table = self.hot.index.base_table_bytes();
         while self.may_table_double(table) {
             table *= 2;
         }
@@ -309,8 +319,8 @@ impl Shared {
     /// The least share of the budget with which the index is made for the chains that it holds:
     /// with less, writers would wait.
     pub(crate) fn index_share_min(&self) -> u64 {
-        let chains = self.index.figures().entries * BYTES_PER_CHAIN;
-        let mut table = self.index.base_table_bytes();
+        let chains = self.hot.index.figures().entries * BYTES_PER_CHAIN;
+        let mut table = self.hot.index.base_table_bytes();
         while chains as f64 > FULL * table as f64 {
             table *= 2;
         }
@@ -324,7 +334,7 @@ impl Shared {
         if self.host.memory.limit() == u64::MAX || self.cold.is_none() {
             return u64::MAX;
         }
-        self.index_table_bytes_max() / BYTES_PER_CHAIN / 2 * self.log.record_bytes()
+        self.index_table_bytes_max() / BYTES_PER_CHAIN / 2 * self.hot.log.record_bytes()
     }
 
     /// Whether the hot index wants room: then the oldest records leave the hot log.
@@ -334,13 +344,13 @@ impl Shared {
 
     /// Sets the level of admission by how far compaction is behind.
     pub(crate) fn update_level(&self) {
-        let bytes = self.log.bytes();
+        let bytes = self.hot.log.bytes();
         let disk = self.hot_disk_bytes_max().map_or(0.0, |max| bytes as f64 / max as f64);
         let level = if self.cold.is_some() {
             Level::of(self.index_use(), disk)
-        } else if self.index.figures().bytes > self.index_bytes_most() {
+        } else if self.hot.index.figures().bytes > self.index_bytes_most() {
             Level::OutOfMemory
-        } else if self.hot_figures.is_worth_it() {
+        } else if self.compactions.hot.figures.is_worth_it() {
             Level::of(0.0, disk)
         } else {
             // The live records do not fit into the space: waiting would not help.
@@ -363,20 +373,20 @@ impl Shared {
 
     /// Bytes that the hot index takes, or will take when it has doubled if that is near.
     pub(crate) fn index_bytes_soon(&self) -> u64 {
-        let may_double = self.may_table_double(self.index.table_bytes());
-        let doubled = if may_double { self.index.bytes_of_near_doubling() } else { 0 };
-        self.index.figures().bytes + doubled
+        let may_double = self.may_table_double(self.hot.index.table_bytes());
+        let doubled = if may_double { self.hot.index.bytes_of_near_doubling() } else { 0 };
+        self.hot.index.figures().bytes + doubled
     }
 
     /// Whether the index should double now. It should when the memory for that is there, since hot
     /// log and read cache release it before; without the memory, when most buckets overflow.
     fn is_doubling_due(&self) -> bool {
-        let bytes = self.index.table_bytes();
+        let bytes = self.hot.index.table_bytes();
         let memory = &self.host.memory;
         let has_memory = memory.used().saturating_add(bytes) <= memory.limit();
-        self.index.should_grow()
+        self.hot.index.should_grow()
             && self.may_table_double(bytes)
-            && (has_memory || self.index.is_overfull())
+            && (has_memory || self.hot.index.is_overfull())
     }
 
     /// Takes empty overflow buckets out of the index if there are many new ones, and doubles it
@@ -388,11 +398,11 @@ impl Shared {
         self.logs().into_iter().flatten().for_each(|log| log.flush_again());
         self.flush_again();
         self.release_again();
-        if self.index.should_trim() {
+        if self.hot.index.should_trim() {
             self.trim_index(stop);
         }
-        while self.index.is_growing() || self.is_doubling_due() {
-            self.index.grow();
+        while self.hot.index.is_growing() || self.is_doubling_due() {
+            self.hot.index.grow();
             while self.split_some_buckets() {
                 if stop.is_stopping() {
                     return;
@@ -405,7 +415,7 @@ impl Shared {
     fn split_some_buckets(&self) -> bool {
         // I8 of the index
         let _guard = self.epochs.protect();
-        self.index.split_some(BUCKETS_AT_ONCE)
+        self.hot.index.split_some(BUCKETS_AT_ONCE)
     }
 
     /// Takes empty overflow buckets out of the index. They are used again once no thread can be
@@ -415,12 +425,12 @@ impl Shared {
         while let Some(bucket) = from.filter(|_| !stop.is_stopping()) {
             // I8 of the index
             let _guard = self.epochs.protect();
-            from = self.index.trim(bucket, BUCKETS_AT_ONCE, &mut trimmed);
+            from = self.hot.index.trim(bucket, BUCKETS_AT_ONCE, &mut trimmed);
         }
-        self.index.note_trim(&trimmed);
+        self.hot.index.note_trim(&trimmed);
         if trimmed.len() > 0 {
             let shared = Arc::clone(self);
-            trimmed.when_unseen(&self.epochs, move |t| shared.index.give_back_trimmed(t));
+            trimmed.when_unseen(&self.epochs, move |t| shared.hot.index.give_back_trimmed(t));
         }
     }
 }

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use admission::{Admits, Attempts, DebtPolicy, Parts, WriteController};
+use admission::{Admits, Parts};
 use arena::skip_list::SkipList;
 use engine::{Demand, Op, Reservation, Result, Room, Wait};
 
@@ -19,37 +19,22 @@ use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 use crate::write::check_ranges;
 
-/// The waits of writers, and the commits that they wait for. Nothing slows writers down but the
-/// steps of commits.
-#[derive(Debug)]
-pub(crate) struct Admission {
-    pub(crate) writers: WriteController,
-    /// Commits in the background.
-    pub(crate) commits: Attempts,
-}
-
 /// The bytes that a write takes in memtables, and bytes that memtables may take for it above their
 /// share.
 type Size = (u64, u64);
-
-impl Admission {
-    pub(crate) fn new() -> Self {
-        Self { writers: WriteController::new(DebtPolicy::NONE), commits: Attempts::default() }
-    }
-}
 
 impl Admits for Shared {
     type Size = Size;
     /// The number of commits.
     type Since = u64;
-    const WAITS_FOR: &'static str = "what waits in memory for a commit";
+    const WAITS_FOR: &'static str = "uncommitted data in memory";
 
     fn parts(&self) -> Parts<'_> {
         Parts {
-            writers: &self.admission.writers,
-            group: &self.group,
+            writers: &self.writes.writers,
+            group: &self.background.group,
             health: &self.health,
-            memory: self.memtables.memory(),
+            memory: self.writes.memtables.memory(),
             limit: self.host.memory.limit(),
         }
     }
@@ -74,7 +59,7 @@ impl Admits for Shared {
 
     fn memory_max(&self, (_, more): Size) -> u64 {
         let share = self.memory_split().memtables_bytes;
-        share.min(self.steps.allowed()).saturating_add(more)
+        share.min(self.writes.steps.allowed()).saturating_add(more)
     }
 
     fn grant(self: &Arc<Self>, size: Size, _wait: Wait) -> Option<Reservation<'_>> {
@@ -83,7 +68,7 @@ impl Admits for Shared {
             return room;
         }
         // Before a memtable is sealed: what other writers insert meanwhile can be committed.
-        let has_others = self.memtables.memory().has_reservations();
+        let has_others = self.writes.memtables.memory().has_reservations();
         let state = self.state.load_full()?;
         let full = self.memory_split().memtable_bytes;
         if !state.active.is_empty() && state.active.bytes().saturating_add(size.0) > full {
@@ -101,11 +86,11 @@ impl Admits for Shared {
     /// Returns the number of the last commit: the cause of an older failure may be gone.
     fn begin_wait(&self, _size: Size) -> Result<u64> {
         let is_reported = is_planted(Planted::OldFailureTold);
-        Ok(if is_reported { 0 } else { self.admission.commits.begun() })
+        Ok(if is_reported { 0 } else { self.writes.commits.begun() })
     }
 
     fn check_memory(&self, size: Size, begun: &u64) -> Result<()> {
-        let Some(cause) = self.admission.commits.failure_after(*begun) else { return Ok(()) };
+        let Some(cause) = self.writes.commits.failure_after(*begun) else { return Ok(()) };
         self.health.check_writable()?;
         Err(self.refusal(size, cause))
     }

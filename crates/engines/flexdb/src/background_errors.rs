@@ -27,31 +27,32 @@ impl Shared {
     /// Returns the background work that fails now.
     pub(crate) fn background_errors(&self) -> Vec<BackgroundError> {
         let is_full = !self.has_memory();
-        self.errors.report(|work, _| work == COMMIT && is_full)
+        self.background.errors.report(|work, _| work == COMMIT && is_full)
     }
 
     /// Returns whether memtables are within their share, or none of them waits for a commit.
     fn has_memory(&self) -> bool {
         let is_idle = || self.state.load().as_ref().is_none_or(|state| state.sealed.is_empty());
-        self.memtables.memory().bytes() <= self.memory_split().memtables_bytes || is_idle()
+        self.writes.memory_bytes() <= self.memory_split().memtables_bytes || is_idle()
     }
 
     /// Notes the end of background work. If the store takes no writes any more, its health has the
     /// reason.
     pub(crate) fn note_ended(&self, work: &'static str, ended: Result<()>) {
         match ended {
-            Ok(()) => self.errors.succeed(work),
+            Ok(()) => self.background.errors.succeed(work),
             Err(_) if self.health.check_writable().is_err() => {}
-            Err(error) => self.errors.fail(work, &error, &self.host.environment),
+            Err(error) => self.background.errors.fail(work, &error, &self.host.environment),
         }
     }
 
     /// Notes data that a collection could not read, or that no such data is left.
     pub(crate) fn note_collected(&self, done: &Collected) {
+        let errors = &self.background.errors;
         if let Some(damage) = &done.damage {
-            self.errors.fail(COLLECT, &from_space(damage.clone()), &self.host.environment);
-        } else if self.errors.is_failing(COLLECT) && self.space.unreadable_segments() == 0 {
-            self.errors.succeed(COLLECT);
+            errors.fail(COLLECT, &from_space(damage.clone()), &self.host.environment);
+        } else if errors.is_failing(COLLECT) && self.space.unreadable_segments() == 0 {
+            errors.succeed(COLLECT);
         }
     }
 }

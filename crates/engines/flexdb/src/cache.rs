@@ -60,13 +60,16 @@ pub(crate) struct Cache {
     pub(crate) pairs: Pairs,
     /// Blocks that came in.
     insertions: AtomicU64,
+    /// Bytes of blocks that were cached since the allocator was last asked to return freed memory.
+    cached_bytes: AtomicU64,
 }
 
 impl Cache {
     /// An empty one within `budget`; whether it keeps pairs.
     pub(crate) fn new(budget: &Arc<MemoryBudget>, keeps_pairs: bool) -> Self {
         let (rings, next) = (std::array::from_fn(|_| Mutex::default()), AtomicUsize::new(0));
-        let [hits, misses, given_up, ghost_reach, ghost_hits, insertions] = Default::default();
+        let [hits, misses, given_up, ghost_reach, ghost_hits] = Default::default();
+        let [insertions, cached_bytes] = Default::default();
         let part_max = if keeps_pairs { pairs::PART_MAX } else { 0.0 };
         Self {
             memory: BlockMemory::new(Arc::new(Account::new(budget))),
@@ -79,6 +82,7 @@ impl Cache {
             ghost_hits,
             pairs: Pairs::new(GhostTable::within(budget), budget, part_max),
             insertions,
+            cached_bytes,
         }
     }
 
@@ -158,6 +162,13 @@ impl Cache {
             ring.push_back(Arc::downgrade(head));
         }
         self.shrink_blocks(share);
+    }
+
+    /// Counts the bytes of a block that was cached. If they make more than `many`, the count begins
+    /// again, and this returns true: the allocator has to return freed memory.
+    pub(crate) fn note_cached(&self, bytes: u64, many: u64) -> bool {
+        let cached = self.cached_bytes.fetch_add(bytes, Relaxed) + bytes;
+        cached > many && self.cached_bytes.swap(0, Relaxed) > many
     }
 
     /// Fits pairs to their part of the share, if that is due or they have more than the largest

@@ -31,9 +31,9 @@ impl Shared {
         let weak = Arc::downgrade(self);
         let look = move |stop: &StopToken| {
             let Some(shared) = weak.upgrade() else { return Next::Never };
-            shared.rounds.run(&shared.host.sequence, || shared.look(stop))
+            shared.background.rounds.run(&shared.host.sequence, || shared.look(stop))
         };
-        self.group.repeat(Class::Collect, "flexdb collect", INTERVAL, look)
+        self.background.group.repeat(Class::Collect, "flexdb collect", INTERVAL, look)
     }
 
     /// A second has passed. Returns whether looks find nothing to do until the next write or scan.
@@ -53,7 +53,7 @@ impl Shared {
         }
         self.forget_pins();
         let Some(committer) = self.committer.try_lock() else { return false };
-        self.count_nodes(committer.index());
+        self.index_memory.count_nodes(committer.index(), &self.space);
         drop(committer);
         if self.health.check_writable().is_err() {
             return true;
@@ -75,12 +75,12 @@ impl Shared {
     /// A write, whose number is not over yet, may have left something to do.
     #[inline]
     pub(crate) fn wake_looks(self: &Arc<Self>) {
-        self.rounds.wake(|| self.look_again());
+        self.background.rounds.wake(|| self.look_again());
     }
 
     /// Something without a number may have left something to do.
     pub(crate) fn wake_looks_unnumbered(self: &Arc<Self>) {
-        self.rounds.wake_unnumbered(|| self.look_again());
+        self.background.rounds.wake_unnumbered(|| self.look_again());
     }
 
     #[cold]
@@ -117,8 +117,8 @@ impl Shared {
 
     pub(crate) fn count_collected(&self, done: &Collected) {
         self.note_collected(done);
-        self.counts.collected_segments.fetch_add(done.segments, Relaxed);
-        self.counts.collected_bytes.fetch_add(done.moved_bytes, Relaxed);
+        self.figures.counts.collected_segments.fetch_add(done.segments, Relaxed);
+        self.figures.counts.collected_bytes.fetch_add(done.moved_bytes, Relaxed);
     }
 
     /// Replaces the present base with another base of the same pairs. A commit that runs does so
@@ -132,14 +132,14 @@ impl Shared {
 
     /// Drops the state of pins that no longer exist.
     fn forget_pins(&self) {
-        let _install = self.install.lock();
+        let _install = self.state.lock();
         let Some(state) = self.state.load_full() else { return };
         let held = self.host.sequence.pins();
         let mut pinned = state.pinned.clone();
         pinned.retain(|seqno, _| held.contains(seqno));
         if pinned.len() < state.pinned.len() {
             let next = state.with_base(Arc::clone(&state.base), None, pinned);
-            self.state.store(Some(Arc::new(next)));
+            self.state.replace(next);
         }
     }
 }

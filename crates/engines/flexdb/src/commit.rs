@@ -52,7 +52,7 @@ mod take_updates;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
 use codec::SeqNo;
 use engine::{Error, Result};
@@ -60,7 +60,6 @@ use flexspace::space::{self, Together};
 use workers::Class;
 
 use crate::background_errors::COMMIT;
-use crate::commit_steps::Stepping;
 use crate::error::from_space;
 #[cfg(test)]
 use crate::index;
@@ -71,7 +70,6 @@ use crate::planted::{Planted, is_planted};
 use crate::state::{self, Base, Pinned, State};
 use crate::store::Shared;
 use changing::Changing;
-pub(crate) use coarsen_index::CoarsenIndex;
 #[cfg(all(test, not(shuttle)))]
 pub(crate) use defragment_idle::an_interval_that_is_changed_while_it_is_read_keeps_its_changes;
 #[cfg(all(test, not(shuttle)))]
@@ -181,7 +179,7 @@ impl Shared {
         let waiting = state.as_ref().map_or(0, |state| state.sealed.len());
         let kept = if self.host.barrier.is_journaled() { KEPT } else { 0 };
         let full = self.memory_split().memtables_bytes / 8 * FULL_EIGHTHS;
-        waiting > kept || waiting > 0 && self.memtables.memory().bytes() > full.min(bytes_max)
+        waiting > kept || waiting > 0 && self.writes.memory_bytes() > full.min(bytes_max)
     }
 
     /// Schedules a commit of memtables that wait if one is due, and returns whether it is. If it
@@ -191,31 +189,33 @@ impl Shared {
         if !self.is_commit_due(bytes_max) {
             return false;
         }
-        if self.counts.is_commit_queued.swap(true, SeqCst) {
+        if self.writes.is_commit_queued.swap(true, SeqCst) {
             return true;
         }
         let shared = Arc::downgrade(self);
         let task = move |_stop: &workers::StopToken| {
             let Some(shared) = shared.upgrade() else { return };
-            let number = shared.admission.commits.begin();
+            let number = shared.writes.commits.begin();
             let committed = shared.commit_oldest(u64::MAX);
             // Until here a thread that sealed a memtable found this task and queued none: its task
             // would wait for this one, on a thread of the pool on which others plan.
             if !is_planted(Planted::QueuedTillLate) {
-                shared.counts.is_commit_queued.store(false, SeqCst);
+                shared.writes.is_commit_queued.store(false, SeqCst);
             }
-            shared.admission.commits.end(number, &committed.clone().map(drop));
+            shared.writes.commits.end(number, &committed.clone().map(drop));
             match committed {
                 Ok(_) => _ = shared.schedule_commit(u64::MAX),
-                Err(failure) => shared.errors.fail(COMMIT, &failure, &shared.host.environment),
+                Err(failure) => {
+                    shared.background.errors.fail(COMMIT, &failure, &shared.host.environment);
+                }
             }
             if is_planted(Planted::QueuedTillLate) {
-                shared.counts.is_commit_queued.store(false, SeqCst);
+                shared.writes.is_commit_queued.store(false, SeqCst);
             }
         };
         // A pool that is stopping runs nothing more, and no thread waits for it.
-        if self.group.submit(Class::Flush, "flexdb commit", task).is_err() {
-            self.counts.is_commit_queued.store(false, SeqCst);
+        if self.background.group.submit(Class::Flush, "flexdb commit", task).is_err() {
+            self.writes.is_commit_queued.store(false, SeqCst);
         }
         true
     }
@@ -235,11 +235,11 @@ impl Shared {
         let mut committer = self.committer.lock();
         self.health.check_writable()?;
         let floor = self.open_state()?.floor_without(None);
-        if floor <= self.persisted() {
+        if floor <= self.writes.persisted() {
             // The opening may have found it in the page cache alone.
             return self.noted(self.space.begin());
         }
-        let persisted = self.host.barrier.reach(floor)?.min(floor).max(self.persisted());
+        let persisted = self.host.barrier.reach(floor)?.min(floor).max(self.writes.persisted());
         self.with_room(&mut committer, |space, _| self.put_header(space, persisted))?;
         self.make_durable(persisted)
     }
@@ -253,7 +253,8 @@ impl Shared {
         let Some(batch) = self.next_batch(&mut committer, &state, upto) else { return Ok(false) };
         // The steps begin before the wait for the device: memory that is filled meanwhile is no
         // longer room.
-        let stepping = self.begin_steps(&batch);
+        let share = self.memory_split().memtables_bytes;
+        let stepping = self.writes.begin_steps(&batch, share, &self.background.group);
         // Returns the memory that the cache borrowed while there were fewer writes.
         self.cache.shrink(self.cache_share());
         let newest = batch.newest();
@@ -266,7 +267,7 @@ impl Shared {
         let reached = self.host.barrier.reach(newest.max(floor).max(replaced_by))?;
         // Below the newest write nothing is missing in the journal: numbers above the journal's are
         // of writes that were refused, or are not journaled.
-        let persisted = floor.min(reached.max(newest)).max(self.persisted());
+        let persisted = floor.min(reached.max(newest)).max(self.writes.persisted());
         let is_cut =
             |pin: &SeqNo| !state.pinned.contains_key(pin) && !is_planted(Planted::PinPassed);
         let cuts = pins.into_iter().filter(is_cut).collect();
@@ -287,16 +288,17 @@ impl Shared {
             }
             done => done?,
         }
-        self.steps.note_all_put(&self.group);
+        self.writes.steps.note_all_put(&self.background.group);
         committer.is_short_of_room = false;
         (committer.youngest, committer.stopped) = (None, None);
         self.make_durable(persisted)?;
         self.publish(&mut committer, &batch)?;
-        self.errors.succeed(COMMIT);
+        self.background.errors.succeed(COMMIT);
         let bytes = batch.bytes();
-        self.counts.commits.fetch_add(1, Relaxed);
-        self.counts.committed_memtables.fetch_add(batch.memtables().len() as u64, Relaxed);
-        self.counts.committed_bytes.fetch_add(bytes, Relaxed);
+        let counts = &self.figures.counts;
+        counts.commits.fetch_add(1, Relaxed);
+        counts.committed_memtables.fetch_add(batch.memtables().len() as u64, Relaxed);
+        counts.committed_bytes.fetch_add(bytes, Relaxed);
         // The memtables' memory returns to the system, and writers that wait continue.
         drop(batch);
         drop(stepping);
@@ -308,13 +310,6 @@ impl Shared {
             arena::trim_heaps();
         }
         Ok(true)
-    }
-
-    /// Begins the steps of a commit, with which writers may fill the memtables.
-    fn begin_steps(&self, batch: &Batch) -> Stepping<'_> {
-        let versions = batch.memtables().iter().map(|memtable| memtable.len() as u64).sum();
-        let share = self.memory_split().memtables_bytes;
-        self.steps.begin(&self.group, versions, self.memtables.memory().bytes(), share)
     }
 
     /// Returns the snapshots below `newest`. Waits for a snapshot that is being taken: it waits for
@@ -355,7 +350,7 @@ impl Shared {
         let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
         let younger = state.memtables().filter(|it| it.id() > youngest);
         let count: u64 = younger.map(|it| memtable.mark_replaced(it, &is_seen)).sum();
-        self.counts.replaced.fetch_add(count, Relaxed);
+        self.figures.counts.replaced.fetch_add(count, Relaxed);
     }
 
     /// Returns the space's result, with its error as an engine error. A failure stops all later
@@ -440,7 +435,7 @@ impl Shared {
     /// have bases of their own (C2).
     fn make_room(&self, committer: &mut Committer) -> Result<bool> {
         self.renew_base(committer)?;
-        self.counts.room_made.fetch_add(1, Relaxed);
+        self.figures.counts.room_made.fetch_add(1, Relaxed);
         let done = self.noted(self.space.collect())?;
         self.count_collected(&done);
         Ok(done.segments > 0)
@@ -452,13 +447,13 @@ impl Shared {
         let held = self.host.sequence.pins();
         committer.kept.retain(|pin, _| held.contains(pin));
         let base = Arc::new(self.base_of(&committer.index)?);
-        let install = self.install.lock();
+        let install = self.state.lock();
         let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
         let pinned = self.pinned_after(&state, committer.kept.clone(), None);
-        self.state.store(Some(Arc::new(state.with_base(base, None, pinned))));
+        self.state.replace(state.with_base(base, None, pinned));
         drop(install);
         state::let_go(state, &self.host);
-        self.count_nodes(&committer.index);
+        self.index_memory.count_nodes(&committer.index, &self.space);
         Ok(())
     }
 
@@ -467,7 +462,7 @@ impl Shared {
         if !is_planted(Planted::CommitUnsynced) {
             self.noted(self.space.sync())?;
         }
-        self.persisted.fetch_max(persisted.get(), Release);
+        self.writes.note_persisted(persisted);
         Ok(())
     }
 
@@ -482,22 +477,22 @@ impl Shared {
             let memtables = committed.memtables().iter();
             memtables.for_each(|memtable| memtable.each_key(&mut |key| changing.forget(key)));
         }
-        let install = self.install.lock();
+        let install = self.state.lock();
         let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
         let pinned = self.pinned_after(&state, kept, Some(committed));
         if is_planted(Planted::TakenOutFirst) {
             let before = Arc::clone(&state.base);
             let without = state.with_base(before, Some(committed), pinned.clone());
-            self.state.store(Some(Arc::new(without)));
+            self.state.replace(without);
             sync::thread::yield_now();
         }
         let next = state.with_base(base, Some(committed), pinned);
         let commits = next.commits;
-        self.state.store(Some(Arc::new(next)));
+        self.state.replace(next);
         changing.done(commits);
         drop(install);
         state::let_go(state, &self.host);
-        self.count_nodes(&committer.index);
+        self.index_memory.count_nodes(&committer.index, &self.space);
         self.cache.shrink(self.cache_share());
         Ok(())
     }

@@ -74,7 +74,7 @@ impl Engine for Store {
     }
 
     fn persisted(&self) -> SeqNo {
-        self.shared.persisted()
+        self.shared.writes.persisted()
     }
 
     fn stats(&self) -> Stats {
@@ -96,12 +96,12 @@ impl Engine for Store {
         }
         let is_writable = shared.health.check_writable().is_ok();
         shared.health.close();
-        let panics = shared.group.stop();
+        let panics = shared.background.group.stop();
         // Waits for the end of a commit on a caller's thread: otherwise a part of it would be made
         // durable below.
         let mut committer = shared.committer.lock();
-        let install = (!is_planted(Planted::ClosedUninstalled)).then(|| shared.install.lock());
-        shared.state.store(None);
+        let install = (!is_planted(Planted::ClosedUninstalled)).then(|| shared.state.lock());
+        shared.state.clear();
         drop(install);
         // Not one that a commit may have left in the middle, nor of a store that has failed.
         let is_sound = is_writable && !committer.is_amid();
@@ -112,8 +112,8 @@ impl Engine for Store {
         // Pairs that are found from here on are not kept.
         shared.cache.pairs.change().forget_all();
         committer.clear();
-        shared.fragmented_queue.clear();
-        shared.nodes.set(0);
+        shared.background.fragmented_queue.clear();
+        shared.index_memory.clear_nodes();
         shared.reads.close();
         match shared.space.close().map_err(from_space) {
             // The failed call has returned that error.

@@ -141,7 +141,7 @@ impl Shared {
     fn activity(&self) -> Activity {
         let cache = &self.cache;
         let reads = cache.hits.load(Relaxed) + cache.misses.load(Relaxed) + cache.pairs.hits();
-        let reads = reads.saturating_sub(self.defragment_idle.read.load(Relaxed));
+        let reads = reads.saturating_sub(self.background.defragment_idle.read.load(Relaxed));
         Activity { put: self.memtables_used(), reads }
     }
 
@@ -163,17 +163,18 @@ impl Shared {
 
     /// Whether a pass continues in the next idle second.
     pub(crate) fn has_to_defragment(&self) -> bool {
-        let is_queued = self.defragment_idle.is_queued.load(SeqCst);
-        is_queued || self.may_defragment() && self.defragment_idle.is_due(self.space.len())
+        let is_queued = self.background.defragment_idle.is_queued.load(SeqCst);
+        let is_due = || self.background.defragment_idle.is_due(self.space.len());
+        is_queued || self.may_defragment() && is_due()
     }
 
     /// A second has passed; says how many bytes memtables took in it.
     pub(crate) fn defragment_if_idle(self: &Arc<Self>) -> u64 {
         let now = self.activity();
-        let before = std::mem::replace(&mut *self.defragment_idle.seen.lock(), now);
+        let before = std::mem::replace(&mut *self.background.defragment_idle.seen.lock(), now);
         if self.is_idle_since(before)
             && self.may_defragment()
-            && self.defragment_idle.go_on(self.space.len()).is_some()
+            && self.background.defragment_idle.go_on(self.space.len()).is_some()
         {
             self.schedule_defragmentation();
         }
@@ -182,21 +183,21 @@ impl Shared {
 
     /// Schedules the writing of the next slice.
     fn schedule_defragmentation(self: &Arc<Self>) {
-        if self.defragment_idle.is_queued.swap(true, SeqCst) {
+        if self.background.defragment_idle.is_queued.swap(true, SeqCst) {
             return;
         }
         let shared = Arc::downgrade(self);
         let task = move |stop: &StopToken| {
             let Some(shared) = shared.upgrade() else { return };
-            shared.defragment_idle.is_queued.store(false, SeqCst);
-            let seen = *shared.defragment_idle.seen.lock();
+            shared.background.defragment_idle.is_queued.store(false, SeqCst);
+            let seen = *shared.background.defragment_idle.seen.lock();
             if stop.is_stopping() || !shared.is_idle_since(seen) || !shared.may_defragment() {
                 return;
             }
             let defragmented = shared.defragment_slice();
             let goes_on = *defragmented.as_ref().unwrap_or(&false);
             if defragmented.is_err() {
-                shared.defragment_idle.break_off();
+                shared.background.defragment_idle.break_off();
             }
             shared.note_ended(DEFRAGMENT, defragmented.map(drop));
             if goes_on {
@@ -204,8 +205,8 @@ impl Shared {
             }
         };
         // A pool that is stopping runs nothing more, and no thread waits for it.
-        if self.group.submit(Class::Collect, "flexdb defragment", task).is_err() {
-            self.defragment_idle.is_queued.store(false, SeqCst);
+        if self.background.group.submit(Class::Collect, "flexdb defragment", task).is_err() {
+            self.background.defragment_idle.is_queued.store(false, SeqCst);
         }
     }
 }

@@ -177,7 +177,7 @@ impl Shared {
         cold: &UncachedInterval,
         block: &Arc<Block>,
     ) {
-        let is_allowed = self.fragmented_queue.allowance() >= block.pair_bytes() as u64;
+        let is_allowed = self.background.fragmented_queue.allowance() >= block.pair_bytes() as u64;
         if cold.head().lie.fragments <= 1 || !is_allowed {
             return;
         }
@@ -186,7 +186,7 @@ impl Shared {
             return;
         }
         let bounds = Bounds::of(self.host.memory.limit());
-        if self.fragmented_queue.offer(interval, bounds) {
+        if self.background.fragmented_queue.offer(interval, bounds) {
             self.schedule_rewriting();
         }
         self.wake_looks_unnumbered();
@@ -194,26 +194,28 @@ impl Shared {
 
     /// Schedules the writing of the waiting intervals.
     pub(crate) fn schedule_rewriting(self: &Arc<Self>) {
-        if self.fragmented_queue.is_empty() || self.fragmented_queue.is_queued.swap(true, SeqCst) {
+        let queue = &self.background.fragmented_queue;
+        if queue.is_empty() || queue.is_queued.swap(true, SeqCst) {
             return;
         }
         let shared = Arc::downgrade(self);
         let task = move |_stop: &workers::StopToken| {
             let Some(shared) = shared.upgrade() else { return };
-            shared.fragmented_queue.is_queued.store(false, SeqCst);
+            shared.background.fragmented_queue.is_queued.store(false, SeqCst);
             // If some could not be written, the next scan hands them over again.
             let rewritten = shared.rewrite_fragmented();
             shared.note_ended(REWRITE, rewritten);
         };
         // A pool that is stopping runs nothing more, and no thread waits for it.
-        if self.group.submit(Class::Collect, "flexdb rewrite", task).is_err() {
-            self.fragmented_queue.is_queued.store(false, SeqCst);
+        if self.background.group.submit(Class::Collect, "flexdb rewrite", task).is_err() {
+            queue.is_queued.store(false, SeqCst);
         }
     }
 
     /// Whether intervals wait to be written as one, or the allowance for that grows with time.
     pub(crate) fn has_to_rewrite(&self) -> bool {
-        let (fragmented, bounds) = (&self.fragmented_queue, Bounds::of(self.host.memory.limit()));
+        let fragmented = &self.background.fragmented_queue;
+        let bounds = Bounds::of(self.host.memory.limit());
         !fragmented.is_empty()
             || fragmented.allowance() < bounds.allowance()
             || fragmented.is_queued.load(SeqCst)
@@ -223,7 +225,7 @@ impl Shared {
     /// A second has passed.
     pub(crate) fn refill_allowance(self: &Arc<Self>) {
         let bounds = Bounds::of(self.host.memory.limit());
-        self.fragmented_queue.note_second(self.memtables_used(), bounds);
+        self.background.fragmented_queue.note_second(self.memtables_used(), bounds);
         self.schedule_rewriting();
     }
 }

@@ -73,6 +73,7 @@
 
 mod admission;
 mod allocated;
+mod background;
 mod background_errors;
 mod block;
 mod cache;
@@ -85,8 +86,10 @@ mod contract;
 mod defragment_idle;
 mod driver;
 mod error;
+mod figures;
 mod fragmented_queue;
 mod index;
+mod index_memory;
 mod lookup;
 mod memory_parts;
 mod memory_split;
@@ -103,7 +106,9 @@ mod salvage;
 mod scan;
 mod scan_ratio;
 mod space_read;
+mod space_reads;
 mod state;
+mod state_cell;
 mod stats;
 mod store;
 mod stored_index;
@@ -111,6 +116,7 @@ mod stored_index;
 mod tests;
 mod trials;
 mod write;
+mod writes;
 
 /// The kinds of files that a store has next to its superblock. Its header is in the space.
 pub const FORMATS: &[codec::Format] = &[stored_index::FORMAT, flexspace::space::LOG_FORMAT];

@@ -1,6 +1,6 @@
 //! The lookup of a key, which is pending once it needs an interval that is not cached.
 //!
-//! 1. Memtables, kept pairs and cached intervals are searched.
+//! 1. Memtables, cached pairs and cached intervals are searched.
 //! 2. Otherwise the interval of the key, or the part of it that may have the key, is read: all of
 //!    its runs of blocks in one round. If that part is an update of another key with the same
 //!    fingerprint, a second round reads the whole interval.
@@ -75,8 +75,7 @@ impl Shared {
         loop {
             let reading = self.begin_read(cold)?;
             if reading.missing() > 0 {
-                let (source, budget) = (&self.source, &self.host.memory);
-                return Ok(Step::Waits(SpaceRead::new(reading, source, budget)));
+                return Ok(Step::Waits(self.reads.read(reading)));
             }
             match self.search_read(cold, key, reading.into_bytes(), into)? {
                 Some(is_value) => return Ok(Step::Ended(is_value)),

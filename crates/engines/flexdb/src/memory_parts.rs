@@ -24,21 +24,21 @@ impl MemoryParts for Store {
     }
 
     fn bytes_min(&self) -> u64 {
-        let segments = self.shared.segment_bytes().saturating_mul(SEGMENT_PARTS) / 4;
-        let of_index = INDEX_PARTS * self.shared.index_bytes();
+        let segments = self.shared.figures.segment_bytes().saturating_mul(SEGMENT_PARTS) / 4;
+        let of_index = INDEX_PARTS * self.shared.index_memory.bytes();
         Options::MEMORY_BYTES_MIN.max(segments).max(of_index)
     }
 
     fn are_within_shares(&self) -> bool {
         let shared = &self.shared;
         let split = shared.memory_split();
-        shared.cache.bytes() <= split.cache_bytes(shared.index_bytes(), 0)
-            && shared.memtables.memory().bytes() <= split.memtables_bytes
+        shared.cache.bytes() <= split.cache_bytes(shared.index_memory.bytes(), 0)
+            && shared.writes.memory_bytes() <= split.memtables_bytes
     }
 
     fn gain(&self) -> MemoryGain {
         let shared = &self.shared;
-        let (limit, index) = (shared.host.memory.limit(), shared.index_bytes());
+        let (limit, index) = (shared.host.memory.limit(), shared.index_memory.bytes());
         let used = shared.memtables_used();
         let share = shared.memory_split().cache_bytes(index, used);
         let larger = limit.saturating_add(MemoryGain::reach(limit));
@@ -54,7 +54,7 @@ impl MemoryParts for Store {
     fn fit(&self) {
         let shared = &self.shared;
         let split = shared.memory_split();
-        let is_over = shared.memtables.memory().bytes() > split.memtables_bytes;
+        let is_over = shared.writes.memory_bytes() > split.memtables_bytes;
         // A store that is being closed has no state any more, and no memory to release.
         if let Ok(state) = shared.open_state() {
             let active = Arc::clone(&state.active);

@@ -9,34 +9,35 @@
 //! 4. The host replays its journal above `persisted`.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
-use arc_swap::ArcSwapOption;
 use codec::SeqNo;
-use engine::{BackgroundErrors, DeviceReads, Error, Health, Host, Result, Rounds, as_damage};
+use engine::{BackgroundErrors, Error, Health, Host, Result, as_damage};
 use flexspace::space::{FlexSpace, Snapshot};
 use memtable::MemtableSet;
-use reads::ReadPool;
 use sync::Mutex;
 
-use crate::admission::Admission;
+use crate::background::Background;
 use crate::background_errors::READ_INDEX;
 use crate::cache::Cache;
 use crate::check;
 use crate::collect;
-use crate::commit::{CoarsenIndex, Committer};
+use crate::commit::Committer;
 use crate::contract::Store;
-use crate::defragment_idle::IdleDefragmentation;
 use crate::error::{DATA, from_space};
+use crate::figures::{Counts, Figures};
 use crate::index::Index;
+use crate::index_memory::IndexMemory;
 use crate::memory_split::MemorySplit;
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::pair::StoreHeader;
 use crate::recover;
+use crate::space_reads::SpaceReads;
 use crate::state::{Base, State};
-use crate::store::{Counts, Shared};
+use crate::state_cell::StateCell;
+use crate::store::Shared;
 use crate::stored_index::{self, Wanted};
+use crate::writes::Writes;
 use memory_budget::Account;
 
 /// The group of its background tasks.
@@ -86,7 +87,7 @@ impl Store {
             }
         };
         let base = Arc::new(Base { space: snapshot, index: index.now().clone() });
-        let coarsen_index = CoarsenIndex::new(split.doublings_for(step, &options));
+        let doublings = split.doublings_for(step, &options);
         let memtables = MemtableSet::new(&host.memory);
         let state = State {
             active: Memtable::new(persisted, &memtables),
@@ -98,36 +99,21 @@ impl Store {
         let cache = Cache::new(&host.memory, options.pairs);
         cache.pairs.open(state.commits);
         let shared = Arc::new(Shared {
-            state: ArcSwapOption::from_pointee(state),
-            memtables,
-            install: Mutex::default(),
+            state: StateCell::new(state),
             committer: Mutex::new(Committer::new(index)),
             space: space.clone(),
-            space_stats: Mutex::new(space.stats()),
-            heads,
-            nodes,
+            index_memory: IndexMemory::new(heads, nodes, doublings),
             cache,
-            fragmented_queue: Default::default(),
-            scan_ratio: Default::default(),
-            defragment_idle: IdleDefragmentation::new(space.len()),
-            rounds: Rounds::default(),
-            reclaim: Default::default(),
-            source: Arc::new(DeviceReads(Arc::clone(&host.device))),
-            reads: ReadPool::new(&host.memory),
-            cached_bytes: AtomicU64::new(0),
+            reads: SpaceReads::new(&host.device, &host.memory),
+            writes: Writes::new(memtables, persisted),
+            background: Background::new(group, errors, space.len()),
+            figures: Figures::new(Counts { opening_keys, ..Counts::default() }, space.stats()),
             options,
             health,
-            persisted: sync::atomic::AtomicU64::new(persisted.get()),
-            admission: Admission::new(),
-            steps: Default::default(),
-            coarsen_index,
-            errors,
-            counts: Counts { opening_keys, ..Counts::default() },
-            group,
             host,
         });
         let mut committer = shared.committer.lock();
-        shared.count_nodes(committer.index());
+        shared.index_memory.count_nodes(committer.index(), space);
         shared.hold_index(&mut committer)?;
         drop(committer);
         collect::begin(&shared)?;

@@ -192,15 +192,13 @@ impl Shared {
     /// Caches the block of an interval that was read.
     pub(crate) fn cache_block(&self, cold: &UncachedInterval, block: &Arc<Block>) {
         self.cache.insert(&cold.head, block, self.cache_share());
-        let bytes = block.memory_bytes();
-        let cached = self.cached_bytes.fetch_add(bytes, Relaxed) + bytes;
         let many = self.host.memory.limit() / GIVEN_BACK_PARTS;
-        if cached > many && self.cached_bytes.swap(0, Relaxed) > many {
+        if self.cache.note_cached(block.memory_bytes(), many) {
             // The blocks that were evicted for it were of other sizes, and between blocks that
             // stay.
             let task = |_: &workers::StopToken| arena::trim_heaps();
-            // A pool that is stopping has other worries.
-            let _ = self.group.submit(Class::Collect, "flexdb give back", task);
+            // A pool that is stopping runs nothing more.
+            let _ = self.background.group.submit(Class::Collect, "flexdb give back", task);
         }
     }
 

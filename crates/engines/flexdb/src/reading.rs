@@ -108,7 +108,7 @@ impl Shared {
             }
         }
         self.cache.note_walked(uncached.len(), self.cache_share());
-        self.scan_ratio.note_read(uncached.len() as u64);
+        self.background.scan_ratio.note_read(uncached.len() as u64);
         self.read_intervals(&uncached, &mut |at, block| {
             if let (Ok(block), Some(cold)) = (&block, uncached.get(at)) {
                 self.cache_block(cold, block);
@@ -127,7 +127,7 @@ impl Shared {
         for (index, cold) in uncached.iter().enumerate() {
             let read = match self.begin_read(cold) {
                 Ok(reading) if reading.missing() > 0 => {
-                    let read = SpaceRead::new(reading, &self.source, &self.host.memory);
+                    let read = self.reads.read(reading);
                     let runs = read.runs().iter().enumerate();
                     intervals.runs.extend(runs.map(|(run, it)| (it.offset, index, run)));
                     Some(read)
@@ -144,7 +144,7 @@ impl Shared {
             intervals.reads.push(read);
         }
         intervals.runs.sort_unstable_by(|one, other| other.cmp(one));
-        if let Err(error) = self.reads.read_batch(&self.source, BATCH, &mut intervals) {
+        if let Err(error) = self.reads.read_batch(BATCH, &mut intervals) {
             for index in 0..uncached.len() {
                 if intervals.reads.get_mut(index).and_then(Option::take).is_some() {
                     intervals.end(index, Err(error.clone()));

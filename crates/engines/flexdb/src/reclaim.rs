@@ -50,10 +50,10 @@ impl Shared {
     /// A second has passed. Returns whether memtables are to be committed.
     pub(crate) fn reclaim(self: &Arc<Self>) -> bool {
         let Some(state) = self.state.load_full() else { return false };
-        let newest = self.memtables.applied();
+        let newest = self.writes.memtables.applied();
         let are_worth = || self.waiting_deletes(&state, newest).are_worth_a_flush();
-        let look = self.reclaim.looks.look(newest, are_worth);
-        let is_reported = self.reclaim.dead_runs.take_report();
+        let look = self.background.reclaim.looks.look(newest, are_worth);
+        let is_reported = self.background.reclaim.dead_runs.take_report();
         let is_idle_work =
             || look.is_quiet && state.memtables().any(|memtable| are_most_tombstones(memtable));
         let is_due = look.is_flush_due || is_reported && has_many(&state) || is_idle_work();
@@ -65,13 +65,13 @@ impl Shared {
 
     /// Whether the last look found that nothing was written for a while, and nothing was since.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.reclaim.looks.is_quiet(self.memtables.applied())
-            && !self.reclaim.is_queued.load(SeqCst)
+        self.background.reclaim.looks.is_quiet(self.writes.memtables.applied())
+            && !self.background.reclaim.is_queued.load(SeqCst)
     }
 
     /// A scan has stepped over `steps` dead entries in a row.
     pub(crate) fn note_dead_run(self: &Arc<Self>, steps: u64) {
-        if self.reclaim.dead_runs.note(steps)
+        if self.background.reclaim.dead_runs.note(steps)
             && self.state.load().as_ref().is_some_and(|state| has_many(state))
         {
             self.schedule_commit_of_deletes();
@@ -84,26 +84,26 @@ impl Shared {
     /// Schedules a commit of all memtables.
     fn schedule_commit_of_deletes(self: &Arc<Self>) {
         let is_writable = self.health.check_writable().is_ok();
-        if !is_writable || self.reclaim.is_queued.swap(true, SeqCst) {
+        if !is_writable || self.background.reclaim.is_queued.swap(true, SeqCst) {
             return;
         }
         let shared = Arc::downgrade(self);
         let task = move |_stop: &workers::StopToken| {
             let Some(shared) = shared.upgrade() else { return };
-            shared.reclaim.is_queued.store(false, SeqCst);
+            shared.background.reclaim.is_queued.store(false, SeqCst);
             if let Err(failure) = shared.flush() {
                 shared.note_ended(COMMIT, Err(failure));
             }
         };
         // A pool that is stopping runs nothing more.
-        if self.group.submit(Class::Flush, "flexdb deletes", task).is_err() {
-            self.reclaim.is_queued.store(false, SeqCst);
+        if self.background.group.submit(Class::Flush, "flexdb deletes", task).is_err() {
+            self.background.reclaim.is_queued.store(false, SeqCst);
         }
     }
 
     /// Returns the deletes in memtables, now or some checks ago.
     fn waiting_deletes(&self, state: &State, newest: SeqNo) -> WaitingDeletes {
-        let mut estimate = self.reclaim.estimate.lock();
+        let mut estimate = self.background.reclaim.estimate.lock();
         estimate.age += 1;
         if estimate.age > ESTIMATE_LOOKS || estimate.newest != newest && estimate.age > 1 {
             let deletes = self.estimate_deletes(state);
@@ -127,7 +127,7 @@ impl Shared {
             covered_bytes += bytes * stride as u64;
         }
         let covered_bytes = covered_bytes.min(stored_bytes);
-        WaitingDeletes { covered_bytes, flush_bytes: self.memtables.memory().bytes(), stored_bytes }
+        WaitingDeletes { covered_bytes, flush_bytes: self.writes.memory_bytes(), stored_bytes }
     }
 }
 

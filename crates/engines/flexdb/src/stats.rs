@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use engine::Stats;
-use flexspace::space;
 
 use crate::store::Shared;
 
@@ -40,31 +39,17 @@ const RUNNING: [&str; 28] = [
 ];
 
 impl Shared {
-    /// Waits for no reader or writer.
-    fn space_stats(&self) -> space::Stats {
-        // If the space is busy, the figures are the last known ones.
-        let now = self.space.try_stats();
-        let mut known = self.space_stats.lock();
-        *known = now.unwrap_or(*known);
-        *known
-    }
-
-    /// Bytes of a segment of the space.
-    pub(crate) fn segment_bytes(&self) -> u64 {
-        u64::from(self.space_stats.lock().extent_bytes_max) * 32
-    }
-
     /// Figures about the store. Those of the space are of before, while a commit is under way.
     pub(crate) fn stats(&self) -> Stats {
         let state = self.state.load_full();
         let state = state.as_ref();
         let memtables = || state.into_iter().flat_map(|state| state.memtables());
-        let (index, blocks) = (self.index_bytes(), self.cache.memory.bytes());
+        let (index, blocks) = (self.index_memory.bytes(), self.cache.memory.bytes());
         let (pairs, ghosts) = (self.cache.pairs.bytes(), self.cache.ghost_bytes());
-        let memtable_bytes = self.memtables.memory().bytes();
-        let space = self.space_stats();
-        let counts = &self.counts;
-        let segment_bytes = self.segment_bytes();
+        let memtable_bytes = self.writes.memory_bytes();
+        let space = self.figures.of_space(&self.space);
+        let counts = &self.figures.counts;
+        let segment_bytes = self.figures.segment_bytes();
         let detail = vec![
             ("memtables", memtables().count() as u64),
             ("memtable_bytes", memtable_bytes),
@@ -98,9 +83,9 @@ impl Shared {
             ("relieved_pairs", counts.relieved_pairs.load(Relaxed)),
             ("collected_segments", counts.collected_segments.load(Relaxed)),
             ("collected_bytes", counts.collected_bytes.load(Relaxed)),
-            ("scanned_dead_entries", self.reclaim.dead_runs.steps()),
+            ("scanned_dead_entries", self.background.reclaim.dead_runs.steps()),
             ("opening_keys", counts.opening_keys),
-            ("stalls", self.admission.writers.stalls()),
+            ("stalls", self.writes.writers.stalls()),
             ("space_bytes", space.len),
             ("used_segments", space.used_segments),
             ("free_segments", space.free_segments),
@@ -114,7 +99,7 @@ impl Shared {
             live_bytes: None,
             memory_bytes: memtable_bytes + index + blocks + pairs + ghosts,
             disk_bytes: used + space.log_bytes,
-            reserved: self.memtables.memory().reservations(),
+            reserved: self.writes.memtables.memory().reservations(),
             detail,
             running: &RUNNING,
         }

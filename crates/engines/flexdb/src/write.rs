@@ -31,14 +31,15 @@ impl Shared {
             return Ok(());
         }
         self.insert(last_of_each_key(ops), seqno, room)?;
-        self.memtables.note_applied(seqno);
+        self.writes.memtables.note_applied(seqno);
         self.wake_looks();
         Ok(())
     }
 
     /// Whether a write comes a second time.
     fn was_applied(&self, seqno: SeqNo) -> bool {
-        self.memtables.was_applied(seqno, self.persisted(), self.host.sequence.visible())
+        let (writes, sequence) = (&self.writes, &self.host.sequence);
+        writes.memtables.was_applied(seqno, writes.persisted(), sequence.visible())
     }
 
     /// Adds versions to the memtable that the state names: all of them to one, so that a commit has
@@ -69,13 +70,13 @@ impl Shared {
 
     /// Puts an empty memtable in the place of `full`, if that is written to, and has it committed.
     pub(crate) fn seal(self: &Arc<Self>, full: &Arc<Memtable>) {
-        let install = self.install.lock();
+        let install = self.state.lock();
         let state = self.state.load_full();
         // Read before the new memtable is named: a writer to it holds a number above this.
         let visible = self.host.sequence.visible();
         if let Some(state) = state.filter(|state| state.active.id() == full.id()) {
             let next = state.with_active(full.successor(visible));
-            self.state.store(Some(Arc::new(next)));
+            self.state.replace(next);
         }
         drop(install);
         full.seal();

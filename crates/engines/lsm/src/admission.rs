@@ -64,12 +64,12 @@ impl Admits for Shared {
     type Size = Size;
     /// The numbers of flushes and of compactions.
     type Since = (u64, u64);
-    const WAITS_FOR: &'static str = "what waits in memory for a flush";
+    const WAITS_FOR: &'static str = "unflushed data in memory";
 
     fn parts(&self) -> Parts<'_> {
-        let Self { admission, group, health, memtables, host, .. } = self;
-        let (writers, memory, limit) =
-            (&admission.writers, &**memtables.memory(), host.memory.limit());
+        let Self { admission, background, health, memtables, host, .. } = self;
+        let (writers, group) = (&admission.writers, &background.group);
+        let (memory, limit) = (&**memtables.memory(), host.memory.limit());
         Parts { writers, group, health, memory, limit }
     }
 
@@ -136,8 +136,8 @@ impl Admits for Shared {
         }
         // A flush that has just ended may still hold the memtables that it has flushed.
         let flusher = match wait {
-            Wait::No => self.flusher.try_lock()?,
-            Wait::Yes | Wait::Replay => self.flusher.lock(),
+            Wait::No => self.background.flusher.try_lock()?,
+            Wait::Yes | Wait::Replay => self.background.flusher.lock(),
         };
         drop(flusher);
         Some(self.try_reserve(size).unwrap_or_else(|| self.reserve_anyway(size)))

@@ -13,7 +13,9 @@
 mod compact_range;
 pub(crate) mod compaction;
 pub(crate) mod flush;
+mod flush_requests;
 pub(crate) mod idle;
+mod job_counts;
 pub(crate) mod merge_memtables;
 pub(crate) mod on_demand;
 mod reclaim;
@@ -23,72 +25,58 @@ pub(crate) mod reorganise;
 pub(crate) mod sweep;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use codec::SeqNo;
 use engine::{DeadRuns, Error, Result};
 use sync::Mutex;
-use workers::Class;
+use workers::{Class, Group};
 
 use crate::memory_split::JOBS_MAX;
 use crate::store::Shared;
 use flush::Wanted;
+use flush_requests::FlushRequests;
 use idle::Idle;
+use job_counts::JobCounts;
 use lsm_tree::plan::compaction::{CompactionClaim, Job, group_tables, plan};
 use lsm_tree::plan::ingest::{Place, plan_ingest};
 use lsm_tree::plan::sweep::{plan_drops, plan_sweep};
 use lsm_tree::plan::tombstones::plan_tombstones;
 use lsm_tree::table::{Summary, Tally};
+use reorganise::Reorganiser;
 
 /// The state of background work that is under way, and counts of the work that was done.
 #[derive(Debug)]
 pub(crate) struct Background {
-    is_flush_queued: AtomicBool,
-    /// Whether the next flush task has the manifest get the range deletes, if it has nothing else
-    /// to do.
-    is_persist_due: AtomicBool,
-    /// Whether the next flush task flushes all sealed memtables, for the sake of deletes.
-    are_tombstones_due: AtomicBool,
+    /// One flush at a time, so that memtables reach Level 0 in their order.
+    pub(crate) flusher: Mutex<()>,
+    flush_requests: FlushRequests,
     pub(crate) dead_runs: DeadRuns,
     /// The version and the horizon of the last plan that was made for deletes.
     planned: Mutex<(u64, SeqNo)>,
     claims: Mutex<Claims>,
-    pub(crate) flushes: AtomicU64,
-    pub(crate) flushed_bytes: AtomicU64,
-    pub(crate) merges: AtomicU64,
-    pub(crate) compactions: AtomicU64,
-    pub(crate) compacted_read_bytes: AtomicU64,
-    pub(crate) compacted_bytes: AtomicU64,
-    pub(crate) moves: AtomicU64,
-    pub(crate) drops: AtomicU64,
-    pub(crate) ingestions: AtomicU64,
-    pub(crate) ingested_bytes: AtomicU64,
+    pub(crate) counts: JobCounts,
     pub(crate) idle: Idle,
+    pub(crate) reorganiser: Reorganiser,
     pub(crate) tally: Arc<Tally>,
+    /// The group of the store's tasks.
+    pub(crate) group: Group,
 }
 
 impl Background {
-    /// Makes the state in which nothing is under way and Level 0 has `level0_bytes` bytes.
-    pub(crate) fn new(level0_bytes: u64) -> Self {
+    /// Makes the state in which nothing is under way and Level 0 has `level0_bytes` bytes. The
+    /// tasks are those of `group`.
+    pub(crate) fn new(level0_bytes: u64, group: Group) -> Self {
         Self {
-            is_flush_queued: AtomicBool::default(),
-            is_persist_due: AtomicBool::default(),
-            are_tombstones_due: AtomicBool::default(),
+            flusher: Mutex::default(),
+            flush_requests: FlushRequests::default(),
             dead_runs: DeadRuns::default(),
             planned: Mutex::default(),
             claims: Mutex::default(),
-            flushes: AtomicU64::default(),
-            flushed_bytes: AtomicU64::default(),
-            merges: AtomicU64::default(),
-            compactions: AtomicU64::default(),
-            compacted_read_bytes: AtomicU64::default(),
-            compacted_bytes: AtomicU64::default(),
-            moves: AtomicU64::default(),
-            drops: AtomicU64::default(),
-            ingestions: AtomicU64::default(),
-            ingested_bytes: AtomicU64::default(),
+            counts: JobCounts::default(),
             idle: Idle::new(level0_bytes),
+            reorganiser: Reorganiser::default(),
             tally: Arc::default(),
+            group,
         }
     }
 
@@ -120,30 +108,29 @@ impl Claims {
 impl Shared {
     /// Has the memtables that wait flushed, soon.
     pub(crate) fn schedule_flush(self: &Arc<Self>) {
-        let background = &self.background;
-        let is_due = self.state.load().due() > 0
-            || background.is_persist_due.load(SeqCst)
-            || background.are_tombstones_due.load(SeqCst);
-        if !is_due || self.background.is_flush_queued.swap(true, SeqCst) {
+        let requests = &self.background.flush_requests;
+        let is_due = self.state.load().due() > 0 || requests.is_any_due();
+        if !is_due || !requests.try_queue() {
             return;
         }
         let shared = Arc::downgrade(self);
         let task = move |_stop: &workers::StopToken| {
             let Some(shared) = shared.upgrade() else { return };
+            let requests = &shared.background.flush_requests;
             let number = shared.admission.flushes.begin();
             shared.fit_lookup_index();
             shared.fit_spare_memory();
             shared.reorganise();
-            let persisted = match shared.background.is_persist_due.swap(false, SeqCst) {
+            let persisted = match requests.take_persist() {
                 true => shared.persist_range_deletes_in_background(),
                 false => Ok(()),
             };
             if persisted.as_ref().is_err_and(engine::Error::is_retryable) {
-                shared.background.is_persist_due.store(true, SeqCst);
+                requests.request_persist();
             }
             // Versions in memtables may be all that keeps range deletes from ending.
             let deletes = Arc::clone(&shared.state.load().deletes);
-            let are_tombstones_due = shared.background.are_tombstones_due.swap(false, SeqCst);
+            let are_tombstones_due = requests.take_tombstones();
             let flushed = persisted.and_then(|()| match are_tombstones_due {
                 true => shared.flush_for_deletes(),
                 false if deletes.are_many(shared.host.memory.limit()) => {
@@ -153,20 +140,20 @@ impl Shared {
             });
             shared.note_flush(number, &flushed);
             // A thread that sealed a memtable before this line found this task, and queued none.
-            shared.background.is_flush_queued.store(false, SeqCst);
+            requests.end_task();
             if flushed.is_ok() {
                 shared.schedule_flush();
             }
         };
         // A pool that is stopping runs nothing more, and no thread waits for it.
-        if self.group.submit(Class::Flush, "flush", task).is_err() {
-            self.background.is_flush_queued.store(false, SeqCst);
+        if self.background.group.submit(Class::Flush, "flush", task).is_err() {
+            requests.end_task();
         }
     }
 
     /// Has the manifest get the range deletes, soon.
     pub(crate) fn schedule_range_deletes(self: &Arc<Self>) {
-        self.background.is_persist_due.store(true, SeqCst);
+        self.background.flush_requests.request_persist();
         self.schedule_flush();
     }
 
@@ -177,8 +164,7 @@ impl Shared {
 
     /// Schedules compactions if gets have searched tables in vain often enough that one may be due.
     pub(crate) fn compact_for_gets(self: &Arc<Self>) {
-        let is_plan_due = &self.lookups.is_plan_due;
-        if is_plan_due.load(Relaxed) && is_plan_due.swap(false, Relaxed) {
+        if self.lookups.take_plan_due() {
             self.schedule_compactions();
         }
     }
@@ -214,7 +200,7 @@ impl Shared {
                     shared.run_job(job, stop);
                 }
             };
-            if self.group.submit(Class::Compact, "compact", task).is_err() {
+            if self.background.group.submit(Class::Compact, "compact", task).is_err() {
                 return;
             }
             claims.under_way.push(claim);
@@ -230,7 +216,7 @@ impl Shared {
     /// Ends a job, which is the try `number` of a compaction, and releases its claim.
     fn end_job(self: &Arc<Self>, claim: CompactionClaim, number: u64, done: Result<()>) {
         self.cache.freed().release();
-        self.obsolete_tables.run();
+        self.tables.obsolete.run();
         let mut claims = self.background.claims.lock();
         claims.under_way.retain(|other| *other != claim);
         // A retryable failure is tried again with the next plan, which another event causes.
@@ -284,11 +270,6 @@ impl Shared {
     /// Jobs that are queued or running.
     pub(crate) fn compactions_under_way(&self) -> usize {
         self.background.claims.lock().under_way.len()
-    }
-
-    /// Counts bytes.
-    pub(crate) fn count(counter: &AtomicU64, more: u64) {
-        counter.fetch_add(more, Relaxed);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The cache of blocks and metadata of all tables of a store, and of single pairs ([`pairs`]).
 //!
 //! It takes the memory that is left for it: more if memtables leave some of theirs for a while
-//! ([`HighWater`]). Writers make it shrink ([`Cache::shrink_for_writers`]).
+//! ([`CacheShare`]). Writers make it shrink ([`Cache::shrink_for_writers`]).
 //!
 //! It has many clocks: a piece that is looked up gets a second chance when the hand passes it. A
 //! new block has none, so a long scan evicts the blocks that it has read itself, and little else.
@@ -31,41 +31,38 @@
 //! later evicted.
 
 mod clock;
+mod clocks;
+mod evictions;
 mod figures;
+mod share;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arena::pieces::{self, Pool};
 use codec::SeqNo;
-use memory_budget::{GHOST_PAGE_BYTES, GhostTable, HighWater, MemoryBudget, MemoryGain};
+use memory_budget::{GhostTable, MemoryBudget, MemoryGain};
 use memtable::MemtableMemory;
 use pairs::{INSERTIONS_A_ROUND, Pairs};
-use sync::locks::Mutex;
 
 use crate::background::release::Freed;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
-use clock::Clock;
+use clocks::Clocks;
+use evictions::Evictions;
+use figures::LookupCounts;
 use lsm_tree::cache::{Cached, Key, PieceCache};
 use lsm_tree::table::{Held, Home};
+use share::CacheShare;
 
-/// Clocks, at most; a power of two, as their number always is.
-const CLOCKS_MAX: usize = 16;
 /// Pieces of the largest metadata that a clock has room for: how many one of 16 clocks gets varies
 /// by chance.
 const METADATA_A_CLOCK: u64 = 16;
 /// Bytes that an entry takes besides its content: its slot, its place in a map that is two thirds
 /// full, two counts, and the allocator's overhead.
 const ENTRY_OVERHEAD_BYTES: u64 = 128;
-/// Parts of the budget of which the cache releases one in a step, so that not every write makes it
-/// shrink.
-const WAY_PARTS: u64 = 256;
-/// Parts of the budget of which one is read in between two checks of the bytes that memtables no
-/// longer need.
-const TURN_PARTS: u64 = 2;
 /// Parts of the budget of which a slab of the pool may be one, and its bytes at least and at most.
 const SLAB_PARTS: u64 = 256;
 const SLAB_BYTES_MIN: u64 = 64 << 10;
@@ -126,48 +123,23 @@ impl Measured for Cached {
     }
 }
 
-/// The place of a piece among the clocks.
-trait Clocked {
-    /// Returns the index of its clock among `clocks` clocks.
-    fn clock(&self, clocks: usize) -> usize;
-}
-
-impl Clocked for Key {
-    fn clock(&self, clocks: usize) -> usize {
-        self.hash() as usize % clocks
-    }
-}
-
 /// The cache.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    /// The clocks; the first `used` are used.
-    clocks: Vec<Mutex<Clock>>,
-    used: AtomicUsize,
-    /// Held by a thread that changes their number.
-    fitting: Mutex<()>,
+    clocks: Clocks,
     pool: Pool,
     /// Bytes of all pieces in clocks, and their bytes that are not in the pool.
     held: AtomicU64,
     beside: AtomicU64,
-    budget: Arc<MemoryBudget>,
-    memtables: Arc<MemtableMemory>,
-    high_water: HighWater,
-    options: Options,
-    hits: AtomicU64,
-    misses: AtomicU64,
-    /// Misses of metadata, counted in `misses` too.
-    metadata_misses: AtomicU64,
+    share: CacheShare,
+    lookups: LookupCounts,
     pairs: Pairs,
     /// Bytes of the metadata of all tables, and of the largest.
     metadata_bytes: AtomicU64,
     metadata_bytes_max: AtomicU64,
     /// Pieces that came in.
     insertions: AtomicU64,
-    ghosts: GhostTable,
-    /// Bytes evicted so far.
-    given_up: AtomicU64,
-    freed: Arc<Freed>,
+    evictions: Evictions,
 }
 
 impl Cache {
@@ -180,26 +152,17 @@ impl Cache {
         let slab_bytes = (budget.limit() / SLAB_PARTS).clamp(SLAB_BYTES_MIN, SLAB_BYTES_MAX);
         let pairs_part_max = if options.pairs { pairs::PART_MAX } else { 0.0 };
         Self {
-            clocks: (0..CLOCKS_MAX).map(|index| Mutex::new(Clock::new(index))).collect(),
-            used: AtomicUsize::new(CLOCKS_MAX),
-            fitting: Mutex::default(),
+            clocks: Clocks::new(),
             pool: Pool::metered(slab_bytes as usize, Arc::clone(budget) as Arc<dyn pieces::Meter>),
             held: AtomicU64::new(0),
             beside: AtomicU64::new(0),
-            budget: Arc::clone(budget),
-            memtables: Arc::clone(memtables),
-            high_water: HighWater::default(),
-            options: options.clone(),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
-            metadata_misses: AtomicU64::new(0),
+            share: CacheShare::new(budget, options, memtables),
+            lookups: LookupCounts::default(),
             pairs: Pairs::new(GhostTable::within(budget), budget, pairs_part_max),
             metadata_bytes: AtomicU64::new(0),
             metadata_bytes_max: AtomicU64::new(0),
             insertions: AtomicU64::new(0),
-            ghosts: GhostTable::within(budget),
-            given_up: AtomicU64::new(0),
-            freed: Freed::new(budget),
+            evictions: Evictions::new(budget),
         }
     }
 
@@ -230,15 +193,14 @@ impl Cache {
 
     /// Releases bytes that memtables had left and need now.
     pub(crate) fn shrink_for_writers(&self, split: &MemorySplit) {
-        let step = self.budget.limit() / WAY_PARTS;
-        let claimed = self.high_water.note_taken(self.memtables.taken(), step);
-        let (share, holds) = (split.cache_beside(claimed), self.bytes() + self.pairs.bytes());
+        let share = self.share.claim_for_writers(split);
+        let holds = self.bytes() + self.pairs.bytes();
         if holds <= share {
             return;
         }
         self.fit_pairs_in(share);
         self.shrink_to(share.saturating_sub(self.pairs.bytes()), 0);
-        self.freed.release_soon();
+        self.evictions.freed.release_soon();
     }
 
     /// Returns whether it holds no more than it may.
@@ -248,15 +210,9 @@ impl Cache {
 
     /// Returns the bytes that it may hold: its share, and no more than others leave of the budget.
     fn capacity(&self) -> u64 {
-        let limit = self.budget.limit();
-        let others = self.budget.used().saturating_sub(self.bytes());
-        self.share().saturating_sub(self.pairs.bytes()).min(limit.saturating_sub(others))
-    }
-
-    /// Returns the bytes that blocks and pairs may take.
-    fn share(&self) -> u64 {
-        let claimed = self.high_water.claimed(self.memtables.taken());
-        MemorySplit::of(self.budget.limit(), &self.options).cache_beside(claimed)
+        let limit = self.share.budget.limit();
+        let others = self.share.budget.used().saturating_sub(self.bytes());
+        self.share.bytes().saturating_sub(self.pairs.bytes()).min(limit.saturating_sub(others))
     }
 
     /// Returns the pairs that are kept next to blocks.
@@ -282,46 +238,15 @@ impl Cache {
     /// Uses fewer clocks if one has too little room for metadata, and more if it has more than
     /// enough.
     pub(crate) fn fit_clocks(&self) {
-        let share = MemorySplit::of(self.budget.limit(), &self.options).cache_bytes;
-        let bytes = share.saturating_sub(self.pairs.bytes());
+        let bytes = self.share.own_bytes().saturating_sub(self.pairs.bytes());
         let least =
             METADATA_A_CLOCK * (self.metadata_bytes_max.load(Relaxed) + ENTRY_OVERHEAD_BYTES);
-        let fitting = |least: u64| -> usize {
-            let clocks = (bytes / least).clamp(1, CLOCKS_MAX as u64);
-            1 << clocks.ilog2()
-        };
-        let _fitting = self.fitting.lock();
-        let used = self.used();
-        // At least twice the room, or the number would change with every table.
-        let wanted = fitting(least).min(used.max(fitting(2 * least)));
-        if wanted != used {
-            self.use_clocks(wanted);
-        }
-    }
-
-    /// Uses `clocks` clocks from now on.
-    fn use_clocks(&self, clocks: usize) {
-        self.used.store(clocks, Relaxed);
-        for (index, clock) in self.clocks.iter().enumerate() {
-            let elsewhere = clock.lock().take_others(|key| key.clock(clocks) == index);
-            for slot in elsewhere {
-                let (bytes, beside) = (slot.cached.bytes(), slot.cached.beside());
-                let to = self.clock(slot.key.clock(clocks));
-                let left_over = to.map(|clock| clock.lock().put(slot));
-                if !matches!(left_over, Some(None)) {
-                    self.count_off(bytes, beside);
-                }
-            }
-        }
-    }
-
-    fn used(&self) -> usize {
-        self.used.load(Relaxed)
+        self.clocks.fit(bytes, least, &|bytes, beside| self.count_off(bytes, beside));
     }
 
     /// Gives pairs their part of the bytes that metadata leave.
     fn fit_pairs(&self) {
-        self.fit_pairs_in(self.share());
+        self.fit_pairs_in(self.share.bytes());
     }
 
     fn fit_pairs_in(&self, share: u64) {
@@ -367,11 +292,10 @@ impl Cache {
         marks.sort_unstable();
         marks.dedup();
         for mark in marks {
-            let clock = self.clocks.get(Clock::index_in(mark));
-            let Some(old) = clock.and_then(|clock| clock.lock().at(mark)) else { continue };
+            let Some(old) = self.clocks.at(mark) else { continue };
             let new = old.copied(Home::Cache(self));
             let (bytes, bytes_before) = (new.bytes(), old.bytes());
-            let left_over = clock.and_then(|clock| clock.lock().replace(mark, &old, new));
+            let left_over = self.clocks.replace(mark, &old, new);
             if left_over.is_some_and(|left_over| left_over.is(&old)) {
                 self.held.fetch_add(bytes, Relaxed);
                 self.held.fetch_sub(bytes_before, Relaxed);
@@ -380,66 +304,44 @@ impl Cache {
         in_use() < before
     }
 
-    /// Evicts a piece of the first clock from the `grown`th on that has no less than its part:
-    /// there is one as long as there is any piece. Otherwise clocks would grow and shrink by
-    /// chance. Returns whether there was one.
+    /// Evicts a piece of the first clock from the `grown`th on that has its part of all bytes.
+    /// Returns whether there was one.
     fn give_up_one(&self, grown: usize) -> bool {
-        let used = self.used();
-        let part = self.held.load(Relaxed) / used as u64;
-        let given_up = (0..CLOCKS_MAX).find_map(|nth| {
-            let index = (grown + nth) % CLOCKS_MAX;
-            let part = if index < used { part } else { 0 };
-            let clock = self.clock(index).map(|clock| clock.lock());
-            // It is dropped after the lock is released.
-            clock.filter(|clock| clock.bytes() >= part).and_then(|mut clock| clock.evict())
-        });
-        let Some(slot) = given_up else { return false };
-        let (bytes, beside) = (slot.cached.bytes(), slot.cached.beside());
-        let before = self.given_up.fetch_add(bytes, Relaxed);
-        self.ghosts.note_evicted(slot.key.hash(), before / GHOST_PAGE_BYTES);
-        drop(slot);
-        self.freed.note(beside);
+        let evicted = self.clocks.evict(grown, self.held.load(Relaxed));
+        let Some(slot) = evicted else { return false };
+        let (bytes, beside) = self.evictions.drop_piece(slot);
         self.count_off(bytes, beside);
         true
     }
 
     /// Counts a piece in a clock: `bytes` bytes, of which `beside` are not counted by the pool.
     fn count(&self, bytes: u64, beside: u64) {
-        self.budget.charge_anyway(beside);
+        self.share.budget.charge_anyway(beside);
         self.held.fetch_add(bytes, Relaxed);
         self.beside.fetch_add(beside, Relaxed);
     }
 
     fn count_off(&self, bytes: u64, beside: u64) {
-        self.budget.release(beside);
+        self.share.budget.release(beside);
         self.held.fetch_sub(bytes, Relaxed);
         self.beside.fetch_sub(beside, Relaxed);
     }
 
     /// Returns the count of memory that it has freed.
     pub(crate) fn freed(&self) -> &Arc<Freed> {
-        &self.freed
-    }
-
-    fn clock(&self, index: usize) -> Option<&Mutex<Clock>> {
-        self.clocks.get(index)
+        &self.evictions.freed
     }
 }
 
 impl PieceCache for Cache {
     fn get(&self, key: &Key) -> Option<Cached> {
-        let found = self.clock(key.clock(self.used()))?.lock().lookup(key);
-        if found.is_some() {
-            self.hits.fetch_add(1, Relaxed);
-        } else {
-            self.misses.fetch_add(1, Relaxed);
-            self.metadata_misses.fetch_add(u64::from(key.is_metadata()), Relaxed);
-        }
+        let found = self.clocks.lookup(key);
+        self.lookups.note(key, found.is_some());
         found
     }
 
     fn has(&self, key: &Key) -> bool {
-        self.clock(key.clock(self.used())).is_some_and(|clock| clock.lock().has(key))
+        self.clocks.has(key)
     }
 
     fn memory(&self, len: usize) -> Held {
@@ -448,9 +350,8 @@ impl PieceCache for Cache {
 
     fn insert(&self, key: Key, cached: Cached) {
         let (bytes, beside) = (cached.bytes(), cached.beside());
-        self.ghosts.note_read(key.hash(), MemoryGain::blocks(bytes));
-        let turn = self.budget.limit() / TURN_PARTS;
-        self.high_water.note_read(bytes, self.memtables.taken(), turn);
+        self.evictions.ghosts.note_read(key.hash(), MemoryGain::blocks(bytes));
+        self.share.note_read(bytes);
         if self.insertions.fetch_add(1, Relaxed).is_multiple_of(INSERTIONS_A_ROUND) {
             self.fit_pairs();
         }
@@ -460,13 +361,12 @@ impl PieceCache for Cache {
         }
         // Counted before it is there: a thread that evicts it subtracts it.
         self.count(bytes, beside);
-        let index = key.clock(self.used());
-        let is_new = self.clock(index).is_some_and(|clock| clock.lock().add(key, cached));
-        if !is_new {
+        let index = self.clocks.index_of(&key);
+        if !self.clocks.add(index, key, cached) {
             self.count_off(bytes, beside);
         }
         self.shrink_to(capacity, index);
-        self.freed.release_soon();
+        self.evictions.freed.release_soon();
     }
 
     fn note_walked(&self, blocks: u64) {
@@ -474,12 +374,12 @@ impl PieceCache for Cache {
     }
 
     fn budget(&self) -> &Arc<MemoryBudget> {
-        &self.budget
+        &self.share.budget
     }
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        self.budget.release(self.beside.load(Relaxed));
+        self.share.budget.release(self.beside.load(Relaxed));
     }
 }

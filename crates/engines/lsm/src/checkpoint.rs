@@ -15,8 +15,8 @@ use memory_budget::Account;
 
 use crate::background::flush::Output;
 use crate::memtable::Memtable;
+use crate::open_manifest::Manifest;
 use crate::state::State;
-use crate::store::Manifest;
 use crate::store::Shared;
 use lsm_tree::edit::Edit;
 use lsm_tree::table::{LocalTables, Summary, Table, TableStore};
@@ -66,7 +66,7 @@ impl Shared {
             let pin = self.host.sequence.pin();
             let state = arc_swap::Guard::into_inner(self.open_state()?);
             // Said before the state has such a table.
-            if self.persisted() <= pin.seqno() {
+            if self.manifest.persisted() <= pin.seqno() {
                 return Ok((pin, state));
             }
         }

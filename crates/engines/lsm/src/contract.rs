@@ -13,7 +13,6 @@ use engine::{
 
 use crate::driver::DRIVER;
 use crate::ingest::SortedTables;
-use crate::lookup_index::LookupIndex;
 use crate::store::Shared;
 
 /// A log-structured merge-tree. Open it with [`Store::open`], use it through [`Engine`].
@@ -77,7 +76,7 @@ impl Engine for Store {
     }
 
     fn persisted(&self) -> SeqNo {
-        self.shared.persisted()
+        self.shared.manifest.persisted()
     }
 
     fn stats(&self) -> Stats {
@@ -95,23 +94,22 @@ impl Engine for Store {
     fn close(&self) -> Result<()> {
         let shared = &self.shared;
         shared.health.close();
-        let panics = shared.group.stop();
+        let panics = shared.background.group.stop();
         // A flush on a caller's thread stops soon. Until then it may make and remove files, which
         // it must not do while another opening has them.
-        let _flusher = shared.flusher.lock();
-        *shared.manifest.lock() = None;
-        let install = shared.install.lock();
+        let _flusher = shared.background.flusher.lock();
+        shared.manifest.close();
+        let install = shared.state.install.lock();
         shared.memtables.memory().keep_spare(0, 0);
         let closed = shared.state.load().closed();
         shared.state.store(Arc::new(closed));
         // A write that seals a memtable waits for this lock, and never for the device (L8).
         drop(install);
-        shared.obsolete_tables.run();
+        shared.tables.obsolete.run();
         // Nor may cursors that are still there.
         shared.tables.close();
-        shared.reads.close();
-        shared.lookup_index.store(Arc::new(LookupIndex::none(&shared.host.memory)));
-        shared.open_cursors.leave_all_but(shared.state.load().generation);
+        shared.lookups.drop_index(&shared.host.memory);
+        shared.state.open_cursors.leave_all_but(shared.state.load().generation);
         engine::stopped(panics)
     }
 }

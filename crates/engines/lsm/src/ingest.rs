@@ -37,7 +37,7 @@ use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 use lsm_tree::entry::Entry;
 use lsm_tree::range_deletes::Sweep;
-use lsm_tree::table::{Summary, Table, TableBuilder, TableId, TableOptions, UNNUMBERED};
+use lsm_tree::table::{Summary, TableBuilder, TableId, TableOptions, UNNUMBERED};
 use lsm_tree::version::{Change, LEVELS};
 
 /// Pairs that are being ingested.
@@ -83,8 +83,8 @@ impl SortedTables {
         let builder = match &mut self.builder {
             Some(builder) => builder,
             None => {
-                let id = self.shared.new_table();
-                let (tables, budget) = (&*self.shared.tables, &self.shared.host.memory);
+                let id = self.shared.tables.new_id(&self.shared.host);
+                let (tables, budget) = (&*self.shared.tables.store, &self.shared.host.memory);
                 let begun = TableBuilder::create(tables, id, (0, 0), &self.options, budget)?;
                 self.begun.push(id);
                 self.builder.insert(begun)
@@ -106,7 +106,7 @@ impl SortedTables {
         self.failure.clone().map_or(Ok(()), Err)?;
         let ended = self.end_table().and_then(|()| match self.begun.is_empty() {
             true => Ok(()),
-            false => self.shared.tables.sync_names(),
+            false => self.shared.tables.store.sync_names(),
         });
         self.noting(ended)
     }
@@ -176,7 +176,7 @@ impl Drop for SortedTables {
         self.builder = None;
         for id in &self.begun {
             // If that fails, the next opening of the store removes it.
-            let _ = self.shared.tables.remove(id.number);
+            let _ = self.shared.tables.store.remove(id.number);
         }
     }
 }
@@ -203,12 +203,10 @@ impl Shared {
         if tables.is_empty() {
             return Ok(());
         }
-        let flusher = self.flusher.lock();
+        let flusher = self.background.flusher.lock();
         self.health.check_writable()?;
         self.stopping(self.host.barrier.reach(seqno))?;
-        let open = |table: Summary| {
-            Table::open(table.ingested_by(seqno, memtable), &self.tables, &self.piece_cache())
-        };
+        let open = |table: Summary| self.tables.open(table.ingested_by(seqno, memtable));
         let opened = tables.iter().cloned().map(open).collect::<Result<Vec<_>>>();
         let opened = self.stopping(opened)?;
         let places = self.reserve_places(&tables);
@@ -229,16 +227,15 @@ impl Shared {
         committed?;
         self.memtables.note_applied(seqno);
         self.wake_looks();
-        Self::count(&self.background.ingestions, 1);
         let bytes = tables.iter().map(|table| table.stored_bytes).sum();
-        Self::count(&self.background.ingested_bytes, bytes);
+        self.background.counts.note_ingestion(bytes);
         Ok(())
     }
 
     /// Does step 4, and returns the id for the tables. Returns `None` if any memtable has entries.
     /// There are no writes meanwhile.
     fn replace_memtables(&self) -> Result<Option<u64>> {
-        let install = self.install.lock();
+        let install = self.state.install.lock();
         self.health.check_open()?;
         let state = self.state.load_full();
         if !state.memtables().all(|memtable| memtable.is_empty()) {

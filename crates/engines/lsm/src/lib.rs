@@ -84,6 +84,7 @@ mod checkpoint;
 mod contract;
 mod dranges;
 mod driver;
+mod indexed_lookups;
 mod ingest;
 mod lookup;
 mod lookup_index;
@@ -91,6 +92,7 @@ mod memory_parts;
 mod memory_split;
 mod memtable;
 mod open;
+mod open_manifest;
 mod options;
 mod planted;
 mod range_index;
@@ -102,7 +104,7 @@ mod search;
 mod state;
 mod stats;
 mod store;
-mod table_ids;
+mod table_files;
 #[cfg(test)]
 mod tests;
 #[doc(hidden)]

@@ -106,14 +106,14 @@ impl Shared {
         into: &mut Vec<u8>,
     ) -> Result<Step> {
         let cached = |table: &Table, piece| Ok(table.cached(piece));
-        let with = (&self.lookups, &*self.cache);
+        let with = (&self.lookups.counts, &*self.cache);
         let (table, piece) = match search.advance(given, into, with, &cached)? {
             search::Progress::Found(found) => return Ok(Step::Ended(Some(found))),
             search::Progress::Absent => return Ok(Step::Ended(None)),
             search::Progress::Waits(table, piece) => (table, piece),
         };
         let Span { file, offset, read_len, skipped, len } = table.span(piece)?;
-        let source = Arc::clone(&self.source);
+        let source = Arc::clone(&self.tables.source);
         let read = ReadRequest { source, file, offset, len: read_len };
         Ok(Step::Waits(Wanted { table, piece, skipped, len }, read))
     }

@@ -12,7 +12,6 @@ use lsm_tree::range_deletes;
 use memory_budget::{MemoryBudget, MemoryGain};
 
 use crate::contract::Store;
-use crate::lookup_index::LookupIndex;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
 use crate::store::Shared;
@@ -83,14 +82,7 @@ impl Shared {
     /// Replaces the lookup index by an empty one, if it is above its share of the memory or below a
     /// quarter of it.
     pub(crate) fn fit_lookup_index(&self) {
-        let wanted = self.memory_split().lookup_index_bytes;
-        let bytes = self.lookup_index.load().bytes();
-        if bytes > wanted || bytes < wanted / 4 {
-            // The old one first: there is no room for both.
-            self.lookup_index.store(Arc::new(LookupIndex::none(&self.host.memory)));
-            let index = LookupIndex::of_bytes(wanted, &self.host.memory);
-            self.lookup_index.store(Arc::new(index));
-        }
+        self.lookups.fit(self.memory_split().lookup_index_bytes, &self.host.memory);
     }
 
     /// Keeps the memory that memtables leave, up to the bytes that the next ones may soon need.

@@ -8,27 +8,26 @@
 //!    replays its journal above `persisted`.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwap;
 use codec::SeqNo;
-use engine::{DeviceReads, Health, Host, Result};
+use engine::{Health, Host, Result};
 use memtable::MemtableSet;
-use reads::ReadPool;
-use sync::Mutex;
 
 use crate::admission::Admission;
 use crate::background::Background;
-use crate::background::remove::ObsoleteTables;
 use crate::cache::Cache;
 use crate::contract::Store;
 use crate::dranges::Dranges;
-use crate::lookup_index::LookupIndex;
+use crate::indexed_lookups::IndexedLookups;
 use crate::memory_split::MemorySplit;
 use crate::memtable::{Memtable, Place};
+use crate::open_manifest::OpenManifest;
 use crate::options::{Options, Routing};
 use crate::state::State;
+use crate::state::present::PresentState;
 use crate::store::Shared;
+use crate::table_files::TableFiles;
 use edits::Chain;
 use lsm_tree::cache::PieceCache;
 use lsm_tree::edit::Edit;
@@ -98,39 +97,23 @@ impl Store {
         let actives = actives.map(|place| Memtable::new(place, persisted, &memtables)).collect();
         let (limit, level0_bytes) = (host.memory.limit(), version.level_bytes(0));
         let health: Arc<Health> = Arc::default();
+        let state = State::new(dranges, actives, version, deletes, options.range_index);
         let shared = Arc::new(Shared {
-            state: ArcSwap::from_pointee(State::new(
-                dranges,
-                actives,
-                version,
-                deletes,
-                options.range_index,
-            )),
+            state: PresentState::new(state),
             memtables,
-            install: Mutex::default(),
-            flusher: Mutex::default(),
-            manifest: Mutex::new(Some(manifest)),
-            obsolete_tables: ObsoleteTables::of(&tables),
-            tables,
+            manifest: OpenManifest::new(manifest),
+            tables: TableFiles::new(&host, tables, pieces, newest_table),
             cache,
             split: ArcSwap::from_pointee((limit, MemorySplit::of(limit, &options))),
             options,
-            persisted: AtomicU64::new(persisted.get()),
-            next_table: AtomicU64::new(newest_table + 1),
-            lookups: Default::default(),
+            lookups: IndexedLookups::new(&host.memory),
             admission: Admission::new(),
-            background: Background::new(level0_bytes),
-            reorganiser: Default::default(),
-            source: Arc::new(DeviceReads(Arc::clone(&host.device))),
-            reads: ReadPool::new(&host.memory),
-            lookup_index: ArcSwap::from_pointee(LookupIndex::none(&host.memory)),
-            open_cursors: Default::default(),
-            group: host.tasks(GROUP, &health),
+            background: Background::new(level0_bytes, host.tasks(GROUP, &health)),
             health,
             host,
         });
         shared.cache.freed().begin(&shared);
-        shared.obsolete_tables.begin(&shared);
+        shared.tables.obsolete.begin(&shared);
         shared.fit_lookup_index();
         shared.cache.pairs().open(shared.state.load().version.number());
         let (metadata_bytes, metadata_bytes_max) = shared.state.load().version.metadata_bytes();

@@ -50,7 +50,7 @@ impl Shared {
             }
             false => state.deletes.all.newest(to.key, seqno),
         };
-        let hint = self.lookup_index.load().get(hash(to.key));
+        let hint = self.lookups.index.load().get(hash(to.key));
         // An ingested table may have brought a newer version than the hint's: then the hint is not
         // used.
         let known_from = match is_planted(Planted::OldHintBelieved) {
@@ -66,7 +66,7 @@ impl Shared {
             let is_it = |memtable: &&Arc<Memtable>| memtable.id() == hint.memtable;
             let found = partition.memtables.iter().find(is_it).and_then(|it| it.get(to, into));
             if let Some(found) = found.filter(|found| found.seqno == hint.seqno) {
-                self.lookups.led.fetch_add(1, Relaxed);
+                self.lookups.counts.led.fetch_add(1, Relaxed);
                 return Ok(MemoryLookup::Found(found.unless_below(hidden)));
             }
         }

@@ -60,7 +60,7 @@ impl Shared {
     pub(crate) fn read_ahead(&self, missing: &[Missing]) {
         let missing = missing.get(..DEPTH).unwrap_or(missing).iter();
         let mut pieces = Pieces { shared: self, missing, bytes: 0 };
-        let read = self.reads.read_batch(&self.source, BATCH, &mut pieces);
+        let read = self.tables.reads.read_batch(&self.tables.source, BATCH, &mut pieces);
         debug_assert!(read.is_ok(), "the pieces have no failure of their own");
     }
 }

@@ -101,12 +101,35 @@ impl Shared {
             range,
             direction,
             dead: 0,
-            held_position: self.open_cursors.add(),
+            held_position: self.state.open_cursors.add(),
             last: None,
             edge: None,
-            key: Vec::new(),
-            value: Vec::new(),
+            pair: Pair::default(),
         }))
+    }
+}
+
+/// The pair that a walk has reached, in memory that the next pairs reuse.
+#[derive(Default)]
+struct Pair {
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Pair {
+    fn set_key(&mut self, key: &[u8]) {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+    }
+
+    fn set_value(&mut self, value: &[u8]) {
+        self.value.clear();
+        self.value.extend_from_slice(value);
+    }
+
+    /// Returns the key and the value.
+    fn get(&self) -> (&[u8], &[u8]) {
+        (&self.key, &self.value)
     }
 }
 
@@ -126,8 +149,7 @@ struct Walk {
     last: Option<Vec<u8>>,
     /// The edge of the partition that it reached last: where the next one begins, or this one.
     edge: Option<Vec<u8>>,
-    key: Vec<u8>,
-    value: Vec<u8>,
+    pair: Pair,
     /// Set at the end, and by an error.
     has_ended: bool,
     /// Set by an error, after which no seek continues the walk.
@@ -141,7 +163,7 @@ impl Cursor for Walk {
         }
         let found = self.advance(true);
         self.note_advanced(&found);
-        Ok(found?.then_some((&self.key, &self.value)))
+        Ok(found?.then_some(self.pair.get()))
     }
 
     fn try_next(&mut self) -> Result<TryNext<'_>> {
@@ -153,7 +175,7 @@ impl Cursor for Walk {
             return Ok(TryNext::WouldBlock);
         }
         self.note_advanced(&found);
-        Ok(TryNext::known(found?.then_some((&self.key, &self.value))))
+        Ok(TryNext::known(found?.then_some(self.pair.get())))
     }
 
     fn seek(&mut self, key: &[u8]) {
@@ -171,7 +193,7 @@ impl Walk {
     /// Notes the result of a step.
     fn note_advanced(&mut self, found: &Result<bool>) {
         if *found == Ok(true) {
-            self.last.get_or_insert_default().clone_from(&self.key);
+            self.last.get_or_insert_default().clone_from(&self.pair.key);
             return;
         }
         self.has_ended = true;
@@ -179,7 +201,7 @@ impl Walk {
         *self.held_position.lock() = None;
     }
 
-    /// Moves to the next pair, into `key` and `value`. Returns whether there is one. If it would
+    /// Moves to the next pair, into `pair`. Returns whether there is one. If it would
     /// have to wait for the device and may not, the next call begins behind the pair before.
     fn advance(&mut self, may_read: bool) -> Result<bool> {
         let held_position = Arc::clone(&self.held_position);
@@ -304,10 +326,8 @@ impl Walk {
                 merged.next()?;
                 continue;
             };
-            self.key.clear();
-            self.key.extend_from_slice(entry.key);
-            self.value.clear();
-            self.value.extend_from_slice(value);
+            self.pair.set_key(entry.key);
+            self.pair.set_value(value);
             return match merged.next() {
                 Err(Error::WouldWait) => Ok(Step::LastKnown),
                 moved => moved.map(|()| Step::Pair),
@@ -328,7 +348,7 @@ impl Walk {
         let mut is_behind = false;
         while let Some(entry) = merged.entry().filter(|entry| bounds.start.as_slice() <= entry.key)
         {
-            if newest.is_some() && entry.key != self.key {
+            if newest.is_some() && entry.key != self.pair.key {
                 if newest.is_some_and(|(_, is_value)| is_value) {
                     return Ok(Step::Pair);
                 }
@@ -340,13 +360,11 @@ impl Walk {
             }
             if entry.seqno <= pin {
                 if newest.is_none() {
-                    self.key.clear();
-                    self.key.extend_from_slice(entry.key);
+                    self.pair.set_key(entry.key);
                     hidden = deletes.all.newest(entry.key, pin);
                 }
                 newest = Some((entry.seqno, entry.value.is_some() && entry.seqno >= hidden));
-                self.value.clear();
-                self.value.extend_from_slice(entry.value.unwrap_or_default());
+                self.pair.set_value(entry.value.unwrap_or_default());
             }
             self.dead += 1;
             merged.previous()?;

@@ -14,6 +14,8 @@
 //!   the number of each such tombstone. The manifest does not say that writes are persisted before
 //!   the journal has reached that number ([`State::must_reach`]).
 
+pub(crate) mod present;
+
 use std::sync::Arc;
 
 use codec::SeqNo;

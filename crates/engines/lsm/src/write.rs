@@ -52,7 +52,7 @@ impl Shared {
             return Ok(());
         }
         let gives_back = new.iter().any(|delete| self.state.load().version.has_hidden(delete));
-        let install = self.install.lock();
+        let install = self.state.install.lock();
         let state = self.state.load_full();
         self.health.check_open()?;
         let next = state.with_deletes(new, &self.host.memory);
@@ -78,7 +78,7 @@ impl Shared {
     fn was_applied(&self, seqno: SeqNo) -> Result<bool> {
         let has_memtables = !self.open_state()?.actives.is_empty();
         let visible = self.host.sequence.visible();
-        let persisted = self.persisted();
+        let persisted = self.manifest.persisted();
         Ok(seqno <= persisted
             || has_memtables && self.memtables.was_applied(seqno, persisted, visible))
     }
@@ -102,7 +102,7 @@ impl Shared {
             // If it was sealed meanwhile, the state has another one now.
             if let Some(entered) = active.enter() {
                 // U1 of the lookup index: before any reader can find the version.
-                self.lookup_index.load().put(hash(op.key()), seqno, active.id());
+                self.lookups.index.load().put(hash(op.key()), seqno, active.id());
                 entered.insert(op, seqno, room);
                 drop(entered);
                 state.dranges.count(trange);
@@ -123,7 +123,7 @@ impl Shared {
         self: &Arc<Self>,
         is_wanted: &dyn Fn(&Memtable) -> bool,
     ) -> Arc<State> {
-        let install = self.install.lock();
+        let install = self.state.install.lock();
         let state = self.state.load_full();
         // Read before the new memtables are named: a writer to one of them holds a number above
         // this.

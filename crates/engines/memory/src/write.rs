@@ -38,10 +38,10 @@ const KEY_OVERHEAD_BYTES: u64 = 48;
 /// Parts of the free bytes of the budget. A write that takes at most one part is not counted, so
 /// writers share no counter. There are more parts than writers at a time.
 const UNCOUNTED_PARTS: u64 = 4096;
-/// Writes for each one that prunes leaves, since it must ask for the horizon first ...
+/// One of this number of writes prunes leaves. It has to ask for the horizon first.
 const PRUNE_EVERY: u64 = 8;
-/// ... and then prunes twice the number of leaves left unpruned meanwhile, so that the list
-/// drains.
+/// Leaves that such a write prunes: twice the number that other writes leave unpruned meanwhile, so
+/// that the list drains.
 const PRUNED_AT_ONCE: usize = 16;
 
 /// The index of a key in its leaf; `Err` is the index at which it would be inserted.

@@ -27,18 +27,22 @@
 mod ballast;
 mod check;
 mod checkpoint;
+mod checkpoints;
 mod collect;
 mod commit;
 mod defrag;
+mod directory;
 mod error;
 mod health;
 mod life;
+mod life_log;
 #[cfg(all(test, shuttle))]
 mod models;
 mod offline;
 mod open;
 mod options;
 mod pins;
+mod puncher;
 mod read;
 mod reading;
 mod recover;
@@ -51,25 +55,25 @@ mod together;
 mod write;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
-use device::{Buffer, Device, File};
-use sync::atomic::AtomicBool;
+use device::Buffer;
 use sync::{Mutex, RwLock};
 
 use crate::FlexTree;
 use crate::data::{DataFile, SegmentBuffer, SegmentWriter, Segments};
-use crate::log::{LogWriter, Replayed};
 use ballast::Ballast;
 pub use check::{Verified, check_offline, verify_offline};
-use checkpoint::Checkpointer;
+use checkpoints::Checkpoints;
 pub use collect::Collected;
 use collect::Tracking;
+use directory::Directory;
 pub use error::Error;
 use health::Health;
+use life_log::LifeLog;
 pub use offline::Offline;
 pub use options::Options;
 use pins::Pins;
+use puncher::Puncher;
 pub use read::{ExtentBytes, Snapshot};
 pub use reading::{Reading, Wanted};
 pub use recover::SUPERBLOCK;
@@ -110,31 +114,20 @@ pub struct FlexSpace {
 /// The part that all handles and snapshots of a space share.
 #[derive(Debug)]
 struct Shared {
-    device: Arc<dyn Device>,
     options: Options,
     data: DataFile,
     health: Health,
     pins: Pins,
     /// One collection at a time.
     collector: Mutex<()>,
-    checkpointer: Mutex<Checkpointer>,
-    /// The end of the log: one commit at a time. `None` until the life of this opening has begun.
-    log: Mutex<Option<LogWriter>>,
-    has_begun: AtomicBool,
+    checkpoints: Checkpoints,
+    log: LifeLog,
     writer: Mutex<Writer>,
     ballast: Ballast,
-    /// Held by the one thread that releases room.
-    puncher: Mutex<()>,
-    is_punching: AtomicBool,
-    /// Whether a checkpoint is under way.
-    storing: AtomicBool,
-    /// Bytes of memory of the places of nodes in the tree file.
-    place_bytes: Arc<AtomicU64>,
+    puncher: Puncher,
     state: RwLock<State>,
-    /// The result of the opening's replay.
-    replayed: Replayed,
-    /// Held as long as the space is open.
-    lock: Mutex<Option<Arc<dyn File>>>,
+    /// The last field: its lock is released after all else.
+    directory: Directory,
 }
 
 /// The state that readers see: changed under its lock in one step.

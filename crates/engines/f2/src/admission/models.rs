@@ -52,18 +52,18 @@ fn writers() -> Arc<WaitingWriters<Store>> {
     let writers = WaitingWriters::new(open(device::memory()), value_bytes);
     writers.write_and_flush();
     let shared = &writers.bench.store.shared;
-    let flushed = shared.log.flushed();
+    let flushed = shared.hot.log.flushed();
     for page in 1..PAGES as u8 {
         let filled = shared.upsert(&[page], &FILLER, &Reservation::uncounted());
         filled.expect("there is room");
     }
-    assert_eq!(shared.log.flushed(), flushed, "no filler is flushed");
+    assert_eq!(shared.hot.log.flushed(), flushed, "no filler is flushed");
     writers
 }
 
 fn join(writers: &WaitingWriters<Store>, threads: Vec<JoinHandle<()>>, refused: &AtomicU64) {
     refused.fetch_add(writers.join(threads), SeqCst);
-    assert_eq!(writers.bench.store.shared.log.reserved(), 0, "a reservation is outstanding");
+    assert_eq!(writers.bench.store.shared.hot.log.reserved(), 0, "a reservation is outstanding");
 }
 
 fn reserve_beside_flush_and_section() {

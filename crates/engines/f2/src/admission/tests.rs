@@ -1,16 +1,20 @@
 //! The debt of writers to a compaction that is behind, and the time at which they pay.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use device::Device;
 use environment::{Environment, Monotonic};
 
 use super::{Admission, Level};
+use crate::held_room::HeldRoom;
 
 /// More than a writer waits for, in three writes.
 const THIRD_NANOS: u64 = 70_000;
 
 fn behind(unit_nanos: u64) -> Admission {
-    let admission = Admission::default();
+    let device: Arc<dyn Device> = device::memory();
+    let admission = Admission::new(HeldRoom::found(&device).expect("it is made"));
     admission.set(Level::Behind(unit_nanos), false);
     admission
 }

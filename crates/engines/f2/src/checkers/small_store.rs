@@ -117,7 +117,7 @@ impl SmallStore {
 
     /// Writes the content of the hot log to its device, and returns the end of it.
     pub(crate) fn write_out(&self) -> LogAddress {
-        let log = &self.shared().log;
+        let log = &self.shared().hot.log;
         let guard = self.shared().epochs.protect();
         let cut = log.cut();
         drop(guard);
@@ -135,7 +135,7 @@ impl SmallStore {
             self.put(b"f", &REST_OF_PAGE);
         }
         let written = self.write_out();
-        let log = &self.shared().log;
+        let log = &self.shared().hot.log;
         log.advance_head_to(log.geometry.page(written));
         assert_eq!(log.head(), written, "all is on disk alone");
     }
@@ -144,8 +144,8 @@ impl SmallStore {
     pub(crate) fn move_to_cold(&self) {
         let until = self.write_out();
         let shared = self.shared();
-        let (cold, begin) = (shared.cold.as_ref().expect("a cold log"), shared.log.begin());
-        let stop = shared.workers.token();
+        let (cold, begin) = (shared.cold.as_ref().expect("a cold log"), shared.hot.log.begin());
+        let stop = shared.background.workers.token();
         let moved = shared.move_to_cold(cold, begin, until, &stop).expect("it is moved");
         assert!(moved.is_some(), "nobody stops it");
         cold.unnamed_from.end();
@@ -155,8 +155,8 @@ impl SmallStore {
     /// Appends all live records again, to a log that begins behind their originals.
     pub(crate) fn compact_single(&self) {
         let until = self.write_out();
-        let (shared, stop) = (self.shared(), self.shared().workers.token());
-        let copied = shared.copy_live(shared.log.begin(), until, &stop).expect("it is copied");
+        let (shared, stop) = (self.shared(), self.shared().background.workers.token());
+        let copied = shared.copy_live(shared.hot.log.begin(), until, &stop).expect("it is copied");
         assert!(copied.is_some(), "nobody stops it");
         shared.truncate(until);
         self.scrub();
@@ -164,7 +164,7 @@ impl SmallStore {
 
     /// Does the work that a truncation has requested, once that is allowed.
     fn scrub(&self) {
-        while self.shared().scrubs.load(std::sync::atomic::Ordering::Acquire) > 0 {
+        while self.shared().hot.is_scrubbing() {
             self.crank.run_all();
             yield_now();
         }

@@ -83,7 +83,7 @@ impl Shared {
         let takes_parts = self.cold.is_some() && self.host.barrier.is_journaled();
         // First, since pages that are flushed may take all the room, and the superblock needs some,
         // too.
-        if takes_parts && self.errors.is_failing(FLUSH) {
+        if takes_parts && self.background.errors.is_failing(FLUSH) {
             self.fold_over_part(checkpointer)?;
         }
         match self.fold_over_whole(checkpointer) {
@@ -107,13 +107,13 @@ impl Shared {
         let named = checkpointer.committed;
         let begins = self.begins();
         let (end, cuts, counts) = {
-            let flushed = self.log.flushed();
-            let _held = self.checkpoint_gate.hold(flushed);
+            let flushed = self.hot.log.flushed();
+            let _held = self.checkpoints.gate.hold(flushed);
             let ([cold, chunks], counts) = self.cut_cold(checkpointer.durable_tails);
             (flushed, [Some(flushed), cold, chunks], counts)
         };
-        let Some(applied) = self.marks.below(end).filter(|applied| *applied > named.persisted)
-        else {
+        let marks = &self.checkpoints.marks;
+        let Some(applied) = marks.below(end).filter(|applied| *applied > named.persisted) else {
             return Ok(());
         };
         self.make_durable(cuts)?;
@@ -124,7 +124,7 @@ impl Shared {
         let committed =
             super::Committed { persisted, counts, cold_live_bytes, ..named.with_spans(spans) };
         self.name(checkpointer, committed, cuts)?;
-        self.marks.parts.fetch_add(1, Relaxed);
+        marks.parts.fetch_add(1, Relaxed);
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use engine::{Error, Result};
 
-use super::{Checkpointer, Committed, OfEach, Span, moved};
+use super::{Checkpointer, Checkpoints, Committed, OfEach, Span, moved};
 use crate::address::LogAddress;
 use crate::failing_compactions::RELEASE;
 use crate::hybrid_log::HybridLog;
@@ -38,9 +38,10 @@ impl Shared {
     /// # Errors
     /// The storage's. If the error may pass, upkeep tries again.
     pub(crate) fn release(&self) -> Result<()> {
-        self.owed_release.is_owed.store(true, Release);
+        let owed = &self.checkpoints.owed_release;
+        owed.is_owed.store(true, Release);
         let released = self.release_if_owed();
-        if self.owed_release.is_owed() {
+        if owed.is_owed() {
             self.wake_upkeep();
         }
         released
@@ -48,8 +49,8 @@ impl Shared {
 
     /// Releases the disk space that is due, unless that failed a short time ago.
     pub(crate) fn release_again(&self) {
-        let owed = &self.owed_release;
-        if owed.is_owed() && self.errors.pausing(RELEASE, &self.host.environment).is_none() {
+        let (owed, errors) = (&self.checkpoints.owed_release, &self.background.errors);
+        if owed.is_owed() && errors.pausing(RELEASE, &self.host.environment).is_none() {
             // A failure is a background error of the store until an attempt succeeds.
             let _failed: Result<()> = self.release_if_owed();
         }
@@ -57,8 +58,8 @@ impl Shared {
 
     fn release_if_owed(&self) -> Result<()> {
         self.health.check_writable()?;
-        let owed = &self.owed_release;
-        let Some(mut checkpointer) = self.checkpointer.try_lock() else { return Ok(()) };
+        let Checkpoints { checkpointer, owed_release: owed, .. } = &self.checkpoints;
+        let Some(mut checkpointer) = checkpointer.try_lock() else { return Ok(()) };
         // Before the beginnings are read: a round that ends after this owes another checkpoint.
         if !owed.is_owed.swap(false, AcqRel) {
             return Ok(());
@@ -67,7 +68,7 @@ impl Shared {
         if released.as_ref().is_err_and(Error::is_retryable) {
             owed.is_owed.store(true, Release);
         }
-        self.errors.note(RELEASE, &released, &self.host.environment);
+        self.background.errors.note(RELEASE, &released, &self.host.environment);
         released
     }
 
@@ -93,7 +94,7 @@ impl Shared {
             let [hot, ..] = checkpointer.committed.spans();
             // Read once: a compaction that continues must not pass the end in between.
             let begins = self.begins();
-            if self.log.gaps.bytes_between(hot.end, begins[0].unwrap_or_default()) > 0 {
+            if self.hot.log.gaps.bytes_between(hot.end, begins[0].unwrap_or_default()) > 0 {
                 return self.commit(checkpointer, Self::fold_over);
             }
             return self.commit(checkpointer, |store, one| store.advance_begins(one, begins));
@@ -104,7 +105,7 @@ impl Shared {
         let named = checkpointer.committed.spans();
         let waiting: u64 = self.logs().into_iter().zip(named).map(waiting).sum();
         // If nothing was appended to the hot log since, no record that is in use becomes read-only.
-        let is_idle = self.log.is_at(checkpointer.durable_tails[0]);
+        let is_idle = self.hot.log.is_at(checkpointer.durable_tails[0]);
         if !is_idle && waiting <= self.hot_disk_bytes_max().unwrap_or(0) {
             return Ok(());
         }

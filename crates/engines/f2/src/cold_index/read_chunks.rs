@@ -103,7 +103,7 @@ impl ColdIndex {
         end: usize,
         prefix_of: &dyn Fn(usize) -> Option<Prefix>,
     ) -> usize {
-        let room = (self.log.record_reads.bytes_max / ITEM_BYTES) as usize;
+        let room = (self.log.read_bytes_max() / ITEM_BYTES) as usize;
         let wanted = first + room.clamp(*ITEMS_AT_ONCE.start(), *ITEMS_AT_ONCE.end());
         let level = self.directory.level();
         let Some(last) = prefix_of(wanted - 1).filter(|_| wanted < end) else { return end };

@@ -105,7 +105,7 @@ impl Shared {
                 return Ok(None);
             }
             at = end;
-            self.cold_figures.note_progress(at);
+            self.compactions.cold.figures.note_progress(at);
         }
         Ok(Some(copied))
     }
@@ -121,7 +121,7 @@ impl Shared {
         let mut moves = Moves::new(from, cold.log.tail());
         let mut scan = Scan::new(&cold.log.geometry, from, until);
         let mut end = from;
-        let room = (self.work.piece - self.work.piece / KEYS_SHARE).max(1);
+        let room = (self.compactions.work.piece - self.compactions.work.piece / KEYS_SHARE).max(1);
         while (moves.len() as u64) * BYTES_PER_RECORD < room
             && moves.reaches(end.plus(FAR), cold.log.tail().plus(FAR))
             && !stop.is_stopping()
@@ -129,7 +129,7 @@ impl Shared {
             let Some(stretch) = scan.next(&cold.log.segments)? else { return Ok((moves, until)) };
             stretch.records(&mut |at, stored| {
                 if !stored.header.is_invalid() {
-                    moves.push(self.index.position(self.hash(stored.key)), at);
+                    moves.push(self.hot.index.position(self.hash(stored.key)), at);
                 }
                 Ok(())
             })?;
@@ -161,7 +161,7 @@ impl Shared {
     ) -> Result<Vec<(LogAddress, LogAddress)>> {
         let mut keys: BTreeMap<LogAddress, Box<[u8]>> = BTreeMap::new();
         let mut without_room: BTreeSet<LogAddress> = BTreeSet::new();
-        let mut room = self.work.piece / KEYS_SHARE;
+        let mut room = self.compactions.work.piece / KEYS_SHARE;
         let mut own: Vec<LogAddress> = pending.iter().map(|(at, _)| *at).collect();
         own.dedup();
         cold.each_record(own.into_iter().map(|at| (at, ())), stop, &mut |(), at, stored| {

@@ -61,10 +61,10 @@ impl Shared {
         stop: &StopToken,
     ) -> Result<Option<Copied>> {
         let mut copied = Copied::default();
-        let mut pending = PendingLiveness::within(self.work.notes);
-        let mut scan = Scan::new(&self.log.geometry, from, until);
+        let mut pending = PendingLiveness::within(self.compactions.work.notes);
+        let mut scan = Scan::new(&self.hot.log.geometry, from, until);
         while !stop.is_stopping()
-            && let Some(stretch) = scan.next(&self.log.segments)?
+            && let Some(stretch) = scan.next(&self.hot.log.segments)?
         {
             copied.bytes += stretch.len() as u64;
             in_groups(&stretch, &mut |records| {
@@ -115,7 +115,7 @@ impl Shared {
         let bytes = shape.bytes() as u64;
         // The records above `at` and at or below `searched` are not of the key.
         loop {
-            let room = self.log.reserve(bytes)?;
+            let room = self.hot.log.reserve(bytes)?;
             let copy = || self.try_copy(hash, key, value, at, searched);
             let verdict = self.with_room(&room, copy)?;
             drop(room);
@@ -143,11 +143,11 @@ impl Shared {
         at: LogAddress,
         searched: LogAddress,
     ) -> std::result::Result<Verdict, PageFull> {
-        let Some(slot) = self.index.find(hash) else { return Ok(Verdict::Dead) };
+        let Some(slot) = self.hot.index.find(hash) else { return Ok(Verdict::Dead) };
         let head = self.cache.log_head(slot.address());
         let mut next = head;
         while next > searched {
-            match self.log.place(next) {
+            match self.hot.log.place(next) {
                 Place::Memory(record) if record.is_of(key) => return Ok(Verdict::Dead),
                 Place::Memory(record) => next = record.header().previous(),
                 Place::Disk => return Ok(Verdict::OnDisk { head, from: next }),
@@ -160,13 +160,13 @@ impl Shared {
             return Ok(Verdict::Dead);
         }
         let shape = Shape { key_bytes: key.len(), value_bytes: value.map_or(0, <[u8]>::len) };
-        let copy = self.log.try_allocate(shape.bytes() as u64)?;
-        self.log.live(copy).write(head, key, value);
+        let copy = self.hot.log.try_allocate(shape.bytes() as u64)?;
+        self.hot.log.live(copy).write(head, key, value);
         debug_assert!(copy > at, "a copy lies behind its original");
         if slot.compare_exchange(copy).is_ok() {
             return Ok(Verdict::Copied);
         }
-        self.log.live(copy).invalidate();
+        self.hot.log.live(copy).invalidate();
         Ok(Verdict::Lost { head })
     }
 
@@ -181,7 +181,7 @@ impl Shared {
     ) -> Result<bool> {
         let mut next = from;
         while next > searched {
-            let step = self.log.read_stored(next, |stored| {
+            let step = self.hot.log.read_stored(next, |stored| {
                 (stored.key != key).then_some(stored.header.previous())
             })?;
             match step {

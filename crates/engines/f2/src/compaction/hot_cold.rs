@@ -123,7 +123,7 @@ impl Shared {
         let mut copied = Copied::default();
         let step = Arc::new(Move {
             shared: Arc::clone(self),
-            scan: Mutex::new(Scan::new(&self.log.geometry, from, until)),
+            scan: Mutex::new(Scan::new(&self.hot.log.geometry, from, until)),
             notes: Mutex::default(),
             handed_out_until: AtomicU64::new(from.get()),
             failed_from: AtomicU64::new(u64::MAX),
@@ -133,7 +133,7 @@ impl Shared {
         while !step.scan.lock().is_at_end() {
             let base = cold.log.tail();
             cold.unnamed_from.begin(base);
-            let count = (self.work.notes / Puts::BYTES) as usize;
+            let count = (self.compactions.work.notes / Puts::BYTES) as usize;
             *step.notes.lock() = Notes { puts: Puts::new(base, count), ..Notes::default() };
             let work = Arc::clone(&step);
             self.in_company(move || work.run());
@@ -153,7 +153,7 @@ impl Shared {
                 None if step.scan.lock().is_at_end() => until,
                 _ => step.moved_until(),
             };
-            if moved_until > self.log.begin() {
+            if moved_until > self.hot.log.begin() {
                 self.truncate(moved_until);
             }
             if let Some(error) = error {
@@ -166,7 +166,7 @@ impl Shared {
     /// Does `work` on several threads.
     pub(super) fn in_company(&self, work: impl Fn() + Send + Sync + 'static) {
         let work: Arc<dyn Fn() + Send + Sync> = Arc::new(work);
-        together(&self.workers, "help to compact", self.compaction_threads - 1, &work);
+        together(&self.background.workers, "help to compact", self.compactions.threads - 1, &work);
     }
 
     /// Reads the data that a round from `from` to `until` needs, and appends nothing. After a round
@@ -179,19 +179,20 @@ impl Shared {
         until: LogAddress,
         stop: &StopToken,
     ) -> Result<bool> {
-        let at_once = (self.work.notes / size_of::<(Position, usize)>() as u64).max(1) as usize;
+        let at_once =
+            (self.compactions.work.notes / size_of::<(Position, usize)>() as u64).max(1) as usize;
         let mut positions = Vec::new();
         let lookup = |positions: &mut Vec<Position>| {
             cold.lookup(positions.drain(..), stop, &mut |_, _| Ok(()))
         };
-        let mut scan = Scan::new(&self.log.geometry, from, until);
+        let mut scan = Scan::new(&self.hot.log.geometry, from, until);
         while !stop.is_stopping()
-            && let Some(stretch) = scan.next(&self.log.segments)?
+            && let Some(stretch) = scan.next(&self.hot.log.segments)?
         {
             in_groups(&stretch, &mut |records| {
                 self.check_liveness(records, stop)?;
                 let live = records.iter().filter(|record| record.lives);
-                positions.extend(live.map(|it| self.index.position(self.hash(it.stored.key))));
+                positions.extend(live.map(|it| self.hot.index.position(self.hash(it.stored.key))));
                 if positions.len() >= at_once {
                     lookup(&mut positions)?;
                 }
@@ -292,11 +293,11 @@ impl Move {
     fn move_pages(&self) -> Result<()> {
         let Some(cold) = &self.shared.cold else { return Ok(()) };
         while self.has_room(cold) && !self.stop.is_stopping() && self.error.lock().is_none() {
-            let stretch = self.scan.lock().next(&self.shared.log.segments)?;
+            let stretch = self.scan.lock().next(&self.shared.hot.log.segments)?;
             let Some(stretch) = stretch else { return Ok(()) };
             // The threads join before this is read.
             self.handed_out_until.fetch_max(stretch.end().get(), Relaxed);
-            self.shared.hot_figures.note_progress(stretch.end());
+            self.shared.compactions.hot.figures.note_progress(stretch.end());
             if let Err(error) = self.move_stretch(cold, &stretch) {
                 self.failed_from.fetch_min(stretch.begin().get(), Relaxed);
                 return Err(error);
@@ -314,7 +315,8 @@ impl Move {
     /// Whether there is room for the notes of another page.
     fn has_room(&self, cold: &Cold) -> bool {
         let notes = self.notes.lock();
-        notes.bytes() < self.shared.work.notes && notes.puts.reaches(cold.log.tail().plus(FAR))
+        notes.bytes() < self.shared.compactions.work.notes
+            && notes.puts.reaches(cold.log.tail().plus(FAR))
     }
 
     fn move_stretch(&self, cold: &Cold, stretch: &Stretch) -> Result<()> {
@@ -331,7 +333,7 @@ impl Move {
         notes.copied.records += records.len() as u64;
         let living = records.iter().filter(|record| record.lives);
         for CheckedRecord { at, stored, searched, .. } in living {
-            let position = shared.index.position(shared.hash(stored.key));
+            let position = shared.hot.index.position(shared.hash(stored.key));
             match stored.value {
                 Some(value) => {
                     notes.puts.push(position, cold.append(stored.key, value)?);

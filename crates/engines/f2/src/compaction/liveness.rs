@@ -99,14 +99,14 @@ impl Shared {
     /// Follows the chain of a record's key through memory. The caller is protected.
     fn liveness_of(&self, checked: &mut CheckedRecord<'_>) -> Liveness {
         let CheckedRecord { at, stored, searched, .. } = checked;
-        let Some(slot) = self.index.find(self.hash(stored.key)) else {
+        let Some(slot) = self.hot.index.find(self.hash(stored.key)) else {
             assert!(!is_planted(Planted::EntryWanted), "a chain has no entry");
             return Liveness::Dead;
         };
         *searched = self.cache.log_head(slot.address());
         let mut next = *searched;
         while next > *at {
-            match self.log.place(next) {
+            match self.hot.log.place(next) {
                 Place::Memory(record) if record.is_of(stored.key) => return Liveness::Dead,
                 Place::Memory(record) => next = record.header().previous(),
                 Place::Disk => return Liveness::OnDisk(next),
@@ -129,7 +129,7 @@ impl Shared {
             payload: *number,
         });
         let mut go_on = Vec::new();
-        self.log.read_records(wanted.collect(), stop, &mut |number, newer| {
+        self.hot.log.read_records(wanted.collect(), stop, &mut |number, newer| {
             let CheckedRecord { at, stored, lives, .. } = &mut records[number];
             let newer = newer.ok_or_else(|| lost_above(*at))?;
             let is_other = newer.key != stored.key;

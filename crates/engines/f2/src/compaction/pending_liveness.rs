@@ -5,7 +5,7 @@
 //! 2. Then all chains take a step together, in the order of addresses. So the device is read in few
 //!    and long pieces: the more records, the fewer reads for each, and never more than the log has
 //!    bytes.
-//! 3. Those whose chains lead down to them, with no other record of the key between, live. They are
+//! 3. A record is live if its chain leads to it without another record of its key. Live records are
 //!    read again, and copied.
 
 use std::ops::Range;
@@ -20,7 +20,7 @@ use crate::address::LogAddress;
 use crate::hybrid_log::Wanted;
 use crate::store::Shared;
 
-/// One of them.
+/// A record whose liveness is not known yet.
 #[derive(Clone, Copy, Debug)]
 struct PendingRecord {
     at: LogAddress,
@@ -40,7 +40,7 @@ const BYTES: u64 =
 /// that the device reads of a log of some gigabytes.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// Some of them.
+/// The records that are gathered.
 pub(super) struct PendingLiveness {
     records: Vec<PendingRecord>,
     keys: Vec<u8>,
@@ -94,7 +94,7 @@ impl Shared {
             bytes: None,
             payload: *number,
         });
-        self.log.read_records(wanted.collect(), stop, &mut |number, stored| {
+        self.hot.log.read_records(wanted.collect(), stop, &mut |number, stored| {
             let PendingRecord { at, searched, .. } = pending.records[number as usize];
             let stored = stored.ok_or_else(|| lost_above(at))?;
             if self.copy_newest(stored.key, stored.value, at, searched)? {
@@ -122,7 +122,7 @@ impl Shared {
             payload: *number,
         });
         let mut go_on = Vec::new();
-        self.log.read_records(wanted.collect(), stop, &mut |number, newer| {
+        self.hot.log.read_records(wanted.collect(), stop, &mut |number, newer| {
             let record = pending.records[number as usize];
             let newer = newer.ok_or_else(|| lost_above(record.at))?;
             if newer.key == pending.key(&record) {

@@ -75,30 +75,30 @@ pub(crate) fn usual_bytes(bytes: u64, keys: u64) -> u64 {
 impl Shared {
     /// Bytes of the hot and the cold log.
     fn bytes_of_records(&self) -> u64 {
-        self.log.bytes() + self.cold.as_ref().map_or(0, |cold| cold.log.bytes())
+        self.hot.log.bytes() + self.cold.as_ref().map_or(0, |cold| cold.log.bytes())
     }
 
     /// Measures the bytes of a usual record: of the keys that both indexes have.
     pub(crate) fn measure_records(&self) {
         let Some(cold) = &self.cold else { return };
-        let bytes = self.log.bytes() + cold.live.sum();
-        let keys = self.index.figures().entries + cold.index.figures().entries;
-        self.dead.usual_bytes.store(usual_bytes(bytes, keys), Relaxed);
+        let bytes = self.hot.log.bytes() + cold.live.sum();
+        let keys = self.hot.index.figures().entries + cold.index.figures().entries;
+        self.compactions.dead.usual_bytes.store(usual_bytes(bytes, keys), Relaxed);
     }
 
     /// Begins to compact the hot log up to its end if enough is dead: makes the checkpoint below
     /// which it is compacted.
     pub(super) fn begin_reclaim_if_due(&self) -> Result<()> {
-        let dead = self.dead.bytes.load(Relaxed);
+        let dead = self.compactions.dead.bytes.load(Relaxed);
         let least = match self.hot_disk_bytes_max() {
             Some(max) => max / 2,
-            None => SEGMENTS_MIN * self.log.geometry.segment_bytes(),
+            None => SEGMENTS_MIN * self.hot.log.geometry.segment_bytes(),
         };
         let share = dead as f64 / self.bytes_of_records().max(1) as f64;
         if dead <= least || share < DEAD_SHARE || self.is_reclaiming() {
             return Ok(());
         }
-        if let Some(cause) = self.errors.pausing(FLUSH, &self.host.environment) {
+        if let Some(cause) = self.background.errors.pausing(FLUSH, &self.host.environment) {
             return Err(cause);
         }
         self.begin_reclaim()
@@ -106,24 +106,25 @@ impl Shared {
 
     fn begin_reclaim(&self) -> Result<()> {
         // Records that become dead meanwhile count for the next time, or twice.
-        let dead = self.dead.bytes.swap(0, Relaxed);
+        let dead = &self.compactions.dead;
+        let bytes = dead.bytes.swap(0, Relaxed);
         self.flush().inspect_err(|_| {
-            self.dead.bytes.fetch_add(dead, Relaxed);
+            dead.bytes.fetch_add(bytes, Relaxed);
         })?;
-        self.dead.until.fetch_max(self.log.flushed().get(), Relaxed);
+        dead.until.fetch_max(self.hot.log.flushed().get(), Relaxed);
         Ok(())
     }
 
     /// Whether the hot log is being compacted up to a checkpoint's end.
     pub(crate) fn is_reclaiming(&self) -> bool {
-        self.log.begin() < self.dead.until()
+        self.hot.log.begin() < self.compactions.dead.until()
     }
 
     /// Returns the address up to which the next round of that goes, if there is one.
     pub(super) fn reclaim_round(&self, figures: &plan::Figures) -> Option<LogAddress> {
-        let until = self.dead.until().min(figures.flushed);
+        let until = self.compactions.dead.until().min(figures.flushed);
         (figures.begin < until && !figures.waits_after_failure()).then(|| {
-            let round = plan::hot_round_end(figures, &self.log.geometry);
+            let round = plan::hot_round_end(figures, &self.hot.log.geometry);
             round.min(until)
         })
     }
@@ -149,7 +150,7 @@ impl Store {
     }
 
     fn compact_all(&self) -> Result<()> {
-        let (shared, stop) = (&self.shared, self.shared.workers.token());
+        let (shared, stop) = (&self.shared, self.shared.background.workers.token());
         shared.begin_reclaim()?;
         let Some(cold) = &shared.cold else {
             while shared.compact_if_due(&stop)? {}
@@ -159,7 +160,7 @@ impl Store {
             if shared.compact_if_due(&stop)? {
                 continue;
             }
-            if let Some(cause) = shared.errors.cause(HOT) {
+            if let Some(cause) = shared.background.errors.cause(HOT) {
                 return Err(cause);
             }
             // Another thread has a round, or a checkpoint is being cut.
@@ -175,7 +176,7 @@ impl Store {
 impl Shared {
     fn compact_whole_cold(self: &Arc<Self>, cold: &Cold, stop: &StopToken) -> Result<()> {
         let end = end_of_whole_segments(&cold.log);
-        let compacting = self.compacting_cold.lock();
+        let compacting = self.compactions.cold.turn.lock();
         while cold.log.begin() < end {
             if !self.compact_cold_until(cold, end, stop)? {
                 // A round of the hot log has not named its copies yet.
@@ -185,7 +186,7 @@ impl Shared {
         drop(compacting);
         self.flush()?;
         let end = end_of_whole_segments(&cold.chunk_log);
-        let _compacting = self.compacting_chunks.lock();
+        let _compacting = self.compactions.chunks.turn.lock();
         if cold.chunk_log.begin() < end {
             self.compact_chunks_until(cold, end, stop)?;
         }

@@ -49,7 +49,7 @@ impl Shared {
         let Some(mut candidates) = self.candidates(from, until, stop, &mut copied)? else {
             return Ok(None);
         };
-        let read_until = self.log.flushed();
+        let read_until = self.hot.log.flushed();
         if !self.strike_out(&mut candidates, until, read_until, stop)? {
             return Ok(None);
         }
@@ -78,8 +78,8 @@ impl Shared {
         copied: &mut Copied,
     ) -> Result<Option<Candidates>> {
         let mut candidates = Candidates::new();
-        let mut scan = Scan::new(&self.log.geometry, from, until);
-        while let Some(stretch) = scan.next(&self.log.segments)? {
+        let mut scan = Scan::new(&self.hot.log.geometry, from, until);
+        while let Some(stretch) = scan.next(&self.hot.log.segments)? {
             if stop.is_stopping() {
                 return Ok(None);
             }
@@ -105,8 +105,8 @@ impl Shared {
         until: LogAddress,
         stop: &StopToken,
     ) -> Result<bool> {
-        let mut scan = Scan::new(&self.log.geometry, from, until);
-        while let Some(stretch) = scan.next(&self.log.segments)? {
+        let mut scan = Scan::new(&self.hot.log.geometry, from, until);
+        while let Some(stretch) = scan.next(&self.hot.log.segments)? {
             if stop.is_stopping() {
                 return Ok(false);
             }
@@ -126,7 +126,7 @@ impl Shared {
         let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
         let bytes = shape.bytes() as u64;
         loop {
-            let room = self.log.reserve(bytes)?;
+            let room = self.hot.log.reserve(bytes)?;
             let appended = self.with_room(&room, || self.try_append(key, value, searched))?;
             drop(room);
             match appended {
@@ -147,7 +147,7 @@ impl Shared {
     fn is_on_disk(&self, key: &[u8], from: LogAddress, until: LogAddress) -> Result<bool> {
         let mut next = from;
         while next >= until {
-            let previous = self.log.read_stored(next, |stored| {
+            let previous = self.hot.log.read_stored(next, |stored| {
                 (stored.key != key).then_some(stored.header.previous())
             })?;
             match previous.flatten() {
@@ -167,7 +167,7 @@ impl Shared {
         searched: LogAddress,
     ) -> std::result::Result<Attempt, PageFull> {
         let hash = self.hash(key);
-        let Some(slot) = self.index.find(hash) else { return Ok(Attempt::Dead) };
+        let Some(slot) = self.hot.index.find(hash) else { return Ok(Attempt::Dead) };
         let head = self.cache.log_head(slot.address());
         match self.walk(head, searched, key) {
             Found::Here(..) => return Ok(Attempt::Dead),
@@ -175,12 +175,12 @@ impl Shared {
             Found::Nothing => {}
         }
         let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
-        let copy = self.log.try_allocate(shape.bytes() as u64)?;
-        self.log.live(copy).write(head, key, Some(value));
+        let copy = self.hot.log.try_allocate(shape.bytes() as u64)?;
+        self.hot.log.live(copy).write(head, key, Some(value));
         if slot.compare_exchange(copy).is_ok() {
             return Ok(Attempt::Appended);
         }
-        self.log.live(copy).invalidate();
+        self.hot.log.live(copy).invalidate();
         // Another record of the chain was linked: its new part is searched.
         Ok(Attempt::OnDisk { head, from: LogAddress::NONE })
     }

@@ -68,11 +68,11 @@ impl HybridLog {
     /// Queues a background flush of all pages that may be flushed. If the pool is stopping, the
     /// thread that waits flushes.
     pub(super) fn queue_flush(self: &Arc<Self>) {
-        if self.is_flush_queued.swap(true, AcqRel) {
+        if self.flushes.is_queued.swap(true, AcqRel) {
             return;
         }
         let log = Arc::downgrade(self);
-        let queued = self.workers.submit(Class::Flush, "flush log", move |_stop| {
+        let queued = self.flushes.workers.submit(Class::Flush, "flush log", move |_stop| {
             let Some(log) = log.upgrade() else { return };
             // A failure is remembered, and reported to the next writer.
             let is_done = loop {
@@ -84,13 +84,13 @@ impl HybridLog {
             // Until here other threads found this task, and queued none that would wait for it on
             // another thread of the pool. This acquires the pages that they had made read-only
             // before.
-            log.is_flush_queued.swap(false, AcqRel);
+            log.flushes.is_queued.swap(false, AcqRel);
             if is_done && log.flushed() < log.safe_read_only() {
                 log.queue_flush();
             }
         });
         if queued.is_err() {
-            self.is_flush_queued.store(false, Release);
+            self.flushes.is_queued.store(false, Release);
         }
     }
 

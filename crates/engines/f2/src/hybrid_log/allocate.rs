@@ -100,7 +100,7 @@ impl HybridLog {
         if self.geometry.is_last(page) || !self.may_turn(page, held) {
             return false;
         }
-        if !self.pages.take(next) {
+        if !self.frames.ring.take(next) {
             return false;
         }
         loop {
@@ -126,7 +126,7 @@ impl HybridLog {
         if held.bytes() == 0 {
             return self.has_room_after(page + self.granted.pages.load(Ordering::SeqCst));
         }
-        let slots = self.pages.slots().min(self.frames_max());
+        let slots = self.frames.ring.slots().min(self.frames_max());
         self.has_room_after(page) || self.has_frames_after(page, slots)
     }
 

@@ -6,12 +6,14 @@
 //! written later, the same bytes to the same place: nothing refers to them before that.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use device::Buffer;
+use device::{Ballast, Buffer};
 use engine::Result;
+use sync::Mutex;
 use sync::atomic::Ordering;
 use sync::thread::at_device;
+use workers::Group;
 
 use super::{BLOCK_BYTES, HybridLog};
 use crate::address::LogAddress;
@@ -19,11 +21,40 @@ use crate::held_room::HeldRoom;
 use crate::planted::{Planted, is_planted};
 use crate::record::{WORD_BYTES, stamp};
 
+/// The flushes of a log: the one in progress, and the task that makes the next ones.
+pub(super) struct Flushes {
+    flusher: Mutex<Flusher>,
+    /// Whether a task is queued that flushes.
+    pub(super) is_queued: AtomicBool,
+    pub(super) workers: Arc<Group>,
+    /// Room for pages that are flushed while the device is full.
+    ballast: Arc<Ballast>,
+    /// Bytes that a record takes on average, as of the page that was flushed last.
+    record_bytes: AtomicUsize,
+}
+
 /// The state that one flush keeps for the next.
 #[derive(Debug, Default)]
-pub(super) struct Flusher {
+struct Flusher {
     /// Reused for every page.
     buffer: Option<Buffer>,
+}
+
+impl Flushes {
+    pub(super) fn new(workers: Arc<Group>, ballast: Arc<Ballast>) -> Self {
+        Self {
+            flusher: Mutex::default(),
+            is_queued: AtomicBool::new(false),
+            workers,
+            ballast,
+            record_bytes: AtomicUsize::new(256),
+        }
+    }
+
+    /// Returns the bytes that a record takes on average, as of the page that was flushed last.
+    pub(super) fn record_bytes(&self) -> usize {
+        self.record_bytes.load(Relaxed)
+    }
 }
 
 impl HybridLog {
@@ -33,7 +64,7 @@ impl HybridLog {
     /// # Errors
     /// The storage's; the store takes no more writes then, unless the error is retryable.
     pub(crate) fn flush_some(self: &Arc<Self>) -> Result<bool> {
-        let mut flusher = self.flusher.lock();
+        let mut flusher = self.flushes.flusher.lock();
         self.check_writable()?;
         let (from, to) = (self.flushed(), self.safe_read_only());
         if from >= to {
@@ -66,7 +97,7 @@ impl HybridLog {
     /// segment for a new one, and remove its file.
     pub(crate) fn close(&self) {
         let waits = !is_planted(Planted::ClosedUnderFlush);
-        let _flusher = waits.then(|| self.flusher.lock());
+        let _flusher = waits.then(|| self.flushes.flusher.lock());
         self.segments.close();
     }
 
@@ -75,7 +106,7 @@ impl HybridLog {
         let page_bytes = self.geometry.page_bytes() as usize;
         let buffer = flusher.buffer.take().filter(|buffer| buffer.len() == len);
         let mut buffer = buffer.unwrap_or_else(|| Buffer::zeroed(len));
-        let words = self.pages.words(from.get());
+        let words = self.frames.ring.words(from.get());
         let (chunks, _) = buffer.as_chunks_mut::<WORD_BYTES>();
         for (chunk, word) in chunks.iter_mut().zip(words) {
             // Acquire of `SAFE_READ_ONLY` ordered this after the last change.
@@ -83,16 +114,16 @@ impl HybridLog {
         }
         at_device();
         let number = self.geometry.segment(from);
-        let segment =
-            HeldRoom::spend(&self.ballast, BLOCK_BYTES, || self.segments.of_write(number))?;
+        let Flushes { ballast, record_bytes, .. } = &self.flushes;
+        let segment = HeldRoom::spend(ballast, BLOCK_BYTES, || self.segments.of_write(number))?;
         let (mut at, mut records) = (0, 0);
         while at < len {
             at += stamp(&mut buffer[at..], segment.salt(), from.plus(at as u64));
             records += 1;
         }
         assert_eq!(at, len, "records end where what is flushed ends");
-        self.record_bytes.store(len / records, Relaxed);
-        HeldRoom::spend(&self.ballast, len as u64, || segment.write(from, &buffer))?;
+        record_bytes.store(len / records, Relaxed);
+        HeldRoom::spend(ballast, len as u64, || segment.write(from, &buffer))?;
         self.segments.count_written(len as u64);
         self.segments.note_written(number);
         flusher.buffer = (len == page_bytes).then_some(buffer);

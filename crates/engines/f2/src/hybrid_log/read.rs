@@ -9,9 +9,22 @@ use engine::{ReadRequest, ReadSource, Result};
 #[cfg(test)]
 use super::Wanted;
 use super::segments::Segment;
-use super::{BLOCK_BYTES, HybridLog, LengthGuess};
+use super::{BLOCK_BYTES, HybridLog, LengthGuess, RecordReads};
 use crate::address::LogAddress;
 use crate::record::{Damage, HEAD_BYTES, Stored};
+
+/// How a log reads its records on disk: the bytes of one, and the means to read many.
+pub(super) struct DiskReads {
+    /// How much to read for a record of unknown length.
+    length_guess: Arc<LengthGuess>,
+    pub(super) many: Arc<RecordReads>,
+}
+
+impl DiskReads {
+    pub(super) fn new(many: Arc<RecordReads>) -> Self {
+        Self { length_guess: Arc::default(), many }
+    }
+}
 
 /// A read of one record: the bytes to read, and their check. It keeps the
 /// segment's file open, so a truncation meanwhile does no harm.
@@ -57,8 +70,9 @@ impl HybridLog {
         };
         let page_end = self.geometry.page_begin(self.geometry.page(address) + 1);
         let room = page_end.min(segment.end()).get().saturating_sub(address.get()) as usize;
-        let guess = known_bytes.is_none().then(|| Arc::clone(&self.length_guess));
-        let bytes = known_bytes.unwrap_or_else(|| self.length_guess.get());
+        let length_guess = &self.reads.length_guess;
+        let guess = known_bytes.is_none().then(|| Arc::clone(length_guess));
+        let bytes = known_bytes.unwrap_or_else(|| length_guess.get());
         let bytes = bytes.min(room).max(HEAD_BYTES);
         Ok(Some(RecordRead { segment, address, room, bytes, guess }))
     }
@@ -101,7 +115,7 @@ impl RecordRead {
         self.segment.file()
     }
 
-    /// Returns the offset in the file from which is read.
+    /// Returns the offset in the file at which the read begins.
     pub(super) fn offset(&self) -> u64 {
         self.segment.offset(self.first())
     }

@@ -33,7 +33,7 @@ pub(crate) struct RecordReads {
     pool: ReadPool,
     source: Arc<dyn ReadSource>,
     /// Most bytes in flight of one call, or one record that is longer.
-    pub(crate) bytes_max: u64,
+    bytes_max: u64,
 }
 
 impl RecordReads {
@@ -197,7 +197,7 @@ impl HybridLog {
         }
         let wanted = on_disk.iter();
         let mut records = Records { log: self, wanted, stop, is_whole: true, with };
-        let RecordReads { pool, source, .. } = &*self.record_reads;
+        let RecordReads { pool, source, .. } = &*self.reads.many;
         pool.read_batch(source, self.batch(), &mut records)?;
         Ok(records.is_whole)
     }
@@ -221,9 +221,14 @@ impl HybridLog {
         Ok(result)
     }
 
+    /// Returns the most bytes in flight of one call that reads many records.
+    pub(crate) fn read_bytes_max(&self) -> u64 {
+        self.reads.many.bytes_max
+    }
+
     /// Returns the limits of a batch.
     fn batch(&self) -> Batch {
-        let in_flight = self.record_reads.bytes_max as usize;
+        let in_flight = self.read_bytes_max() as usize;
         // A few spans at the same time are faster than one.
         let share = (in_flight / 4).max(SPAN_BYTES_MIN);
         let span_bytes_max = SPAN_BYTES_MAX.min(share).min(self.geometry.page_bytes() as usize);

@@ -40,11 +40,12 @@ use crate::spin_wait::SpinWait;
 
 /// Counters for the credit of short writes. Threads share them.
 const STRIPES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
-/// Parts of a page: the credit of all counters together ...
+/// Parts of a page. The credit of all counters together is at most one of them.
 const CREDITS_PARTS: u64 = 8;
-/// ... the credit of the counter for longer writes, and of all others together ...
+/// Parts of a page. The credit of the counter for longer writes is at most one of them, and so is
+/// the credit of all others together.
 const CREDIT_PARTS: u64 = 16;
-/// ... and the room that R2 asks for.
+/// The fraction of a page that R2 asks for.
 const ROOM_PARTS: (u64, u64) = (5, 16);
 /// Pages that are kept free when room is granted, by a log with at least [`SPARE_FRAMES_MIN`].
 const SPARE_PAGES: u64 = 1;
@@ -138,6 +139,22 @@ impl HybridLog {
     pub(crate) fn reserved(&self) -> u64 {
         let credit: u64 = self.granted.credit.iter().map(|one| one.load(Acquire)).sum();
         credit + self.granted.pages.load(Acquire) * self.geometry.page_bytes()
+    }
+
+    /// Returns how far all reservations may move the tail, and a write of `more` bytes that has
+    /// none yet. Costs one load. [R1 to R3]
+    pub(crate) fn reserved_reach(&self, more: u64) -> u64 {
+        let page_bytes = self.geometry.page_bytes();
+        let wanted = match more > page_bytes / CREDIT_PARTS {
+            true => self.pages_to_reserve(more),
+            false => 0,
+        };
+        let credit = page_bytes * ROOM_PARTS.0 / ROOM_PARTS.1 + BLOCK_BYTES;
+        match self.granted.pages.load(SeqCst) + wanted {
+            0 => credit,
+            // The page at the tail may be left before it is full.
+            pages => credit + (pages + 1) * page_bytes,
+        }
     }
 
     fn pages_to_reserve(&self, bytes: u64) -> u64 {

@@ -14,7 +14,7 @@ use crate::address::LogAddress;
 impl HybridLog {
     /// Pages that may be in memory.
     pub(crate) fn frames(&self) -> u64 {
-        self.frames.load(Ordering::Acquire)
+        self.frames.allowed()
     }
 
     /// The most pages that there can ever be in memory.
@@ -26,16 +26,14 @@ impl HybridLog {
     /// One thread at a time calls it.
     pub(crate) fn resize(self: &Arc<Self>, frames: u64) {
         let frames = frames.clamp(Geometry::FRAMES_MIN as u64, self.frames_max());
-        let before = self.frames.swap(frames, Ordering::AcqRel);
+        let before = self.frames.allow(frames);
         if frames == before {
             return;
         }
-        let resizes = self.resizes.fetch_add(1, Ordering::AcqRel) + 1;
+        let resize = self.frames.count_resize();
         let log = Arc::clone(self);
         // A thread that turns a page just now may have read the old number.
-        self.epochs.bump_with(move || {
-            log.known_resizes.fetch_max(resizes, Ordering::AcqRel);
-        });
+        self.epochs.bump_with(move || log.frames.note_known(resize));
         if frames < before {
             self.after_turn(self.geometry.page(self.tail()));
         }
@@ -45,36 +43,35 @@ impl HybridLog {
     /// otherwise does something about it.
     pub(crate) fn is_within_limit(self: &Arc<Self>) -> bool {
         let frames = self.frames();
-        let resizes = self.resizes.load(Ordering::Acquire);
-        if self.known_resizes.load(Ordering::Acquire) < resizes {
+        if !self.frames.are_resizes_known() {
             return false;
         }
-        if self.pages.held() > frames {
+        if self.frames.ring.held() > frames {
             self.after_turn(self.geometry.page(self.tail()));
             // A flush that failed for lack of room is tried again by the next writer, or else here.
             self.flush_again();
         }
-        if frames < self.pages.slots() {
+        if frames < self.frames.ring.slots() {
             // Pages that no thread reads any more, but that were left for the next pages, would not
             // be replaced by these: the next pages would be additional ones.
-            self.pages.give_back_below(self.geometry.page(self.safe_head()));
+            self.frames.ring.give_back_below(self.geometry.page(self.safe_head()));
         }
-        self.pages.held() <= frames
+        self.frames.ring.held() <= frames
     }
 
     /// Pages that have memory.
     #[cfg(test)]
     pub(crate) fn pages_held(&self) -> u64 {
-        self.pages.held()
+        self.frames.ring.held()
     }
 
     /// Releases the memory of the pages below `to`, which no thread reads there any more, unless
     /// the next pages take it over. [H3, H9]
     pub(super) fn give_up_below(&self, to: u64) {
-        if self.frames() < self.pages.slots() {
+        if self.frames() < self.frames.ring.slots() {
             let last = self.geometry.page(LogAddress::new(to));
             for page in self.geometry.page(self.safe_head())..last {
-                self.pages.release(page);
+                self.frames.ring.release(page);
             }
         }
         self.regions.safe_head.fetch_max(to, Ordering::AcqRel);

@@ -37,8 +37,6 @@
 
 pub(crate) mod reads;
 
-use std::sync::atomic::Ordering::Acquire;
-
 use engine::Result;
 
 use crate::address::LogAddress;
@@ -121,10 +119,10 @@ impl Shared {
         into: &mut Vec<u8>,
     ) -> InMemory {
         // Before the entry is read [O3].
-        let mut truncations = self.truncations.load(Acquire);
-        let found = self.index.find(hash);
+        let mut truncations = self.hot.truncations();
+        let found = self.hot.index.find(hash);
         if is_planted(Planted::CountedLate) {
-            truncations = self.truncations.load(Acquire);
+            truncations = self.hot.truncations();
         }
         let seen = self.cache.seen(found, truncations);
         if self.cache.read(&seen, hash, key, into) {
@@ -219,7 +217,7 @@ impl DiskLookup {
                 self.search_cold(shared, key, false, into)?
             }
             At::Chunk => {
-                let position = shared.index.position(self.hash);
+                let position = shared.hot.index.position(self.hash);
                 let cold = shared.cold_log();
                 cold.index.note_chunk_read(position, address, &stored, &mut self.named)?;
                 self.search_cold(shared, key, false, into)?
@@ -252,12 +250,12 @@ impl DiskLookup {
         into: &mut Vec<u8>,
     ) -> Result<Progress> {
         loop {
-            let goes_on = from > self.searched && from >= shared.log.begin();
-            if goes_on && let Some(read) = shared.log.record_read(from)? {
+            let goes_on = from > self.searched && from >= shared.hot.log.begin();
+            if goes_on && let Some(read) = shared.hot.log.record_read(from)? {
                 return Ok(self.wants(At::HotRecord, read));
             }
             // [L4]
-            let is_end = shared.truncations.load(Acquire) == self.beyond.chain.truncations;
+            let is_end = shared.hot.truncations() == self.beyond.chain.truncations;
             if is_end || is_planted(Planted::ChainEndBelieved) {
                 return match shared.cold {
                     Some(_) => self.search_cold(shared, key, true, into),
@@ -288,7 +286,7 @@ impl DiskLookup {
         loop {
             if wants_chunk {
                 self.others = 0;
-                let position = shared.index.position(self.hash);
+                let position = shared.hot.index.position(self.hash);
                 match cold.index.look(position, &mut self.named)? {
                     Lookup::Known => {}
                     Lookup::ByDigest => self.digests += 1,

@@ -94,7 +94,7 @@ fn update_beside_a_turn(order: Order) {
     let store = SmallStore::of_one_log();
     store.count_up();
     (0..4).for_each(|filler| store.put(&[filler], &[0; 8]));
-    assert_eq!(store.shared().log.mutable_from(), LogAddress::NONE, "it is mutable");
+    assert_eq!(store.shared().hot.log.mutable_from(), LogAddress::NONE, "it is mutable");
     let turn_and_count = |store: &SmallStore| {
         store.put(&[4], &[0; 8]);
         store.count_up();

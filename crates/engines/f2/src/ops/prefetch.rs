@@ -15,10 +15,10 @@ impl Shared {
     /// no other effect. More than some twenty hashes gain no more: that number of misses overlaps.
     /// The caller is protected.
     pub(crate) fn prefetch(&self, hashes: &[KeyHash]) {
-        let loaded = hashes.iter().fold(0, |loaded, hash| loaded ^ self.index.prefetch(*hash));
+        let loaded = hashes.iter().fold(0, |loaded, hash| loaded ^ self.hot.index.prefetch(*hash));
         black_box(loaded);
         let loaded = hashes.iter().fold(0, |loaded, hash| {
-            let found = self.index.find(*hash);
+            let found = self.hot.index.find(*hash);
             loaded ^ found.map_or(0, |slot| self.prefetch_record(slot.address()))
         });
         black_box(loaded);
@@ -27,8 +27,8 @@ impl Shared {
     fn prefetch_record(&self, address: LogAddress) -> u64 {
         if address.is_cached() {
             self.cache.live(address).prefetch()
-        } else if address >= self.log.head() {
-            self.log.live(address).prefetch()
+        } else if address >= self.hot.log.head() {
+            self.hot.log.live(address).prefetch()
         } else {
             0
         }

@@ -16,7 +16,6 @@
 //! before it writes ([`Shared::is_unwritten_since`]).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
 
 use engine::{
     Change, Demand, Operator, Reservation, Result, SeqNo, Updated, VALUE_BYTES_GUESSED, Wait,
@@ -110,7 +109,7 @@ impl Shared {
                 Advanced::NeedsRead(needed) => needed,
             };
             let lookup = self.begin_pending(needed.lookup(hash), None, key, &mut value)?;
-            let is_found = self.reads.complete(lookup, &mut value)?;
+            let is_found = self.lookups.pool.complete(lookup, &mut value)?;
             let old = is_found.then_some(value.as_slice());
             let room = self.room_to_update(key, bytes_max)?;
             let _number = self.host.sequence.begin();
@@ -138,7 +137,7 @@ impl Shared {
         room: &Reservation<'_>,
     ) -> Result<Updated> {
         self.check_rmw(key)?;
-        if seqno <= self.persisted() {
+        if seqno <= self.checkpoints.persisted() {
             return Ok(Updated::Done);
         }
         Ok(match self.rmw_up_to_device(key, operator, &mut Scratch::take(), room)? {
@@ -196,7 +195,7 @@ impl Shared {
         needed: &ReadForUpdate,
     ) -> bool {
         let _guard = self.epochs.protect();
-        let head = self.index.find(hash).map_or(LogAddress::NONE, |slot| slot.address());
+        let head = self.hot.index.find(hash).map_or(LogAddress::NONE, |slot| slot.address());
         self.has_nothing_since(head, key, needed)
     }
 
@@ -218,7 +217,7 @@ impl Shared {
         lost: &mut u32,
     ) -> Result<InMemory> {
         loop {
-            let start = self.log.safe_read_only();
+            let start = self.hot.log.safe_read_only();
             let attempt = || self.try_rmw_in_memory(hash, key, operator, value, room);
             match self.with_room(room, attempt)? {
                 Attempt::Done => return Ok(InMemory::Done),
@@ -272,10 +271,10 @@ impl Shared {
         value: &mut Vec<u8>,
         room: &Reservation<'_>,
     ) -> Tried {
-        let (mutable, safe) = (self.log.mutable_from(), self.log.safe_read_only());
-        let truncations = self.truncations.load(Acquire);
+        let (mutable, safe) = (self.hot.log.mutable_from(), self.hot.log.safe_read_only());
+        let truncations = self.hot.truncations();
         // Not made yet: an operator that changes nothing leaves nothing behind.
-        let found = self.index.find(hash);
+        let found = self.hot.index.find(hash);
         let seen = self.cache.seen(found, truncations);
         let beyond = |on_disk| Ok(Attempt::Beyond(Beyond { chain: seen.note(), on_disk }));
         let Some(slot) = found else { return beyond(LogAddress::NONE) };
@@ -324,7 +323,7 @@ impl Shared {
         change: &Change,
         room: &Reservation<'_>,
     ) -> Tried {
-        let slot = self.index.find_or_create(hash);
+        let slot = self.hot.index.find_or_create(hash);
         if !self.has_nothing_since(slot.address(), key, needed) {
             return Ok(Attempt::Lost);
         }
@@ -341,7 +340,8 @@ impl Shared {
         };
         // A record that was linked since may have left the log again. One that leaves from now on
         // stays on its chain while we are protected, so that a link from `head` would fail.
-        let is_all_there = self.log.begin() <= needed.start || is_planted(Planted::BeginUnlookedAt);
+        let is_all_there =
+            self.hot.log.begin() <= needed.start || is_planted(Planted::BeginUnlookedAt);
         is_all_there && matches!(found, Found::Nothing)
     }
 
@@ -363,17 +363,17 @@ impl Shared {
             return Ok(Attempt::TooLong(error));
         }
         let shape = Shape { key_bytes: key.len(), value_bytes: value.map_or(0, <[u8]>::len) };
-        if !self.log.covers(room, shape.bytes() as u64) {
+        if !self.hot.log.covers(room, shape.bytes() as u64) {
             return Ok(Attempt::NeedsRoom(shape.value_bytes as u64));
         }
         let head = self.cache.log_head(slot.address());
-        let at = self.log.try_allocate(shape.bytes() as u64)?;
-        self.log.note_append(head, self.log.mutable_from());
-        self.log.live(at).write(head, key, value);
+        let at = self.hot.log.try_allocate(shape.bytes() as u64)?;
+        self.hot.log.note_append(head, self.hot.log.mutable_from());
+        self.hot.log.live(at).write(head, key, value);
         match self.link(slot, hash, at, may) {
             Ok(()) => Ok(Attempt::Done),
             Err(()) => {
-                self.log.live(at).invalidate();
+                self.hot.log.live(at).invalidate();
                 Ok(Attempt::Lost)
             }
         }

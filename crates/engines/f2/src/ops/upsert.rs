@@ -17,7 +17,7 @@ impl Shared {
     pub(crate) fn upsert(&self, key: &[u8], value: &[u8], room: &Reservation<'_>) -> Result<()> {
         let hash = self.hash(key);
         self.with_room(room, || {
-            let slot = self.index.find_or_create(hash);
+            let slot = self.hot.index.find_or_create(hash);
             self.replace(slot, hash, key, Some(value))
         })
     }
@@ -28,11 +28,11 @@ impl Shared {
         let hash = self.hash(key);
         if self.cold.is_some() && !is_planted(Planted::TombstoneLeftOut) {
             return self.with_room(room, || {
-                let slot = self.index.find_or_create(hash);
+                let slot = self.hot.index.find_or_create(hash);
                 self.replace(slot, hash, key, None)
             });
         }
-        self.with_room(room, || match self.index.find(hash) {
+        self.with_room(room, || match self.hot.index.find(hash) {
             Some(slot) if slot.address() != LogAddress::NONE => self.replace(slot, hash, key, None),
             _ => Ok(()),
         })
@@ -46,27 +46,27 @@ impl Shared {
         value: Option<&[u8]>,
     ) -> std::result::Result<(), PageFull> {
         // Only a mutable record can be changed in place [H2 of the log].
-        let mutable = self.log.mutable_from();
+        let mutable = self.hot.log.mutable_from();
         if let Found::Here(record, _) = self.walk(slot.address(), mutable, key)
             && record.put_in_place(value) == InPlace::Done
         {
             if value.is_none() {
-                self.dead.note_replaced(0);
+                self.compactions.dead.note_replaced(0);
             }
             return Ok(());
         }
         let shape = Shape { key_bytes: key.len(), value_bytes: value.map_or(0, <[u8]>::len) };
-        self.log.note_append(self.cache.log_head(slot.address()), mutable);
+        self.hot.log.note_append(self.cache.log_head(slot.address()), mutable);
         loop {
-            let at = self.log.try_allocate(shape.bytes() as u64)?;
-            self.log.live(at).write(self.cache.log_head(slot.address()), key, value);
+            let at = self.hot.log.try_allocate(shape.bytes() as u64)?;
+            self.hot.log.live(at).write(self.cache.log_head(slot.address()), key, value);
             before_link();
             if self.link(slot, hash, at, |_| true).is_ok() {
-                self.dead.note_replaced(shape.bytes() as u64);
+                self.compactions.dead.note_replaced(shape.bytes() as u64);
                 return Ok(());
             }
-            self.log.live(at).invalidate();
-            slot = self.index.find_or_create(hash);
+            self.hot.log.live(at).invalidate();
+            slot = self.hot.index.find_or_create(hash);
         }
     }
 
@@ -82,12 +82,12 @@ impl Shared {
         may: impl Fn(LogAddress) -> bool,
     ) -> std::result::Result<(), ()> {
         while slot.compare_exchange(at).is_err() {
-            slot = self.index.find_or_create(hash);
+            slot = self.hot.index.find_or_create(hash);
             let previous = self.cache.log_head(slot.address());
             if previous > at || !may(previous) {
                 return Err(());
             }
-            self.log.live(at).relink(previous);
+            self.hot.log.live(at).relink(previous);
         }
         Ok(())
     }

@@ -13,7 +13,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
 
 use engine::{Result, Visit};
 use workers::StopToken;
@@ -47,7 +46,7 @@ impl Shared {
         visit: &mut Visit<'_>,
     ) -> Result<()> {
         self.health.check_open()?;
-        let from = from.map(|key| (self.index.position(self.hash(key)), key));
+        let from = from.map(|key| (self.hot.index.position(self.hash(key)), key));
         match &self.cold {
             Some(cold) => self.walk_chunks(cold, from, visit),
             None => self.walk_chains(from, visit),
@@ -56,16 +55,16 @@ impl Shared {
 
     /// With a single log: a stretch of chains at a time.
     fn walk_chains(self: &Arc<Self>, from: Option<Place<'_>>, visit: &mut Visit<'_>) -> Result<()> {
-        let mut after = from.and_then(|(position, _)| self.index.chain_at(position).before());
+        let mut after = from.and_then(|(position, _)| self.hot.index.chain_at(position).before());
         let mut chains = CHAINS_MIN;
         loop {
-            let truncations = self.truncations.load(Acquire);
+            let truncations = self.hot.truncations();
             let mut versions = self.no_versions();
             let Some(cut) = self.chain_versions(after, None, chains, &mut versions)? else {
                 chains /= 2;
                 continue;
             };
-            if self.truncations.load(Acquire) != truncations {
+            if self.hot.truncations() != truncations {
                 // Records that were copied to the tail meanwhile may be missing: the same chains
                 // again.
                 continue;
@@ -96,7 +95,7 @@ impl Shared {
         for _ in 0..chains_max {
             let first = versions.len();
             let guard = self.epochs.protect();
-            let next = self.index.next_chain(last);
+            let next = self.hot.index.next_chain(last);
             let next = next.filter(|(chain, _)| end.is_none_or(|end| *chain <= end));
             let Some((chain, head)) = next else {
                 cut = Cut::AtEnd;
@@ -123,7 +122,7 @@ impl Shared {
         from: Option<Place<'_>>,
         visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<()>> {
-        let place = |key: &[u8]| self.index.position(self.hash(key));
+        let place = |key: &[u8]| self.hot.index.position(self.hash(key));
         let pairs = versions.take();
         let mut order: Vec<_> =
             pairs.iter().map(|(key, version)| (place(key), key, version)).collect();
@@ -155,7 +154,7 @@ impl Shared {
 
     /// The position of the key in the order of a walk.
     pub(crate) fn position(&self, key: &[u8]) -> u64 {
-        self.index.position(self.hash(key)).get()
+        self.hot.index.position(self.hash(key)).get()
     }
 
     /// Reads a key without a place for it in the read cache: a walk reads it once.
@@ -169,7 +168,7 @@ impl Shared {
             InMemory::Tombstone => Ok(false),
             InMemory::Beyond(beyond) => {
                 let lookup = DiskLookup::new(hash, beyond, false);
-                self.reads.complete(self.begin_pending(lookup, None, key, into)?, into)
+                self.lookups.pool.complete(self.begin_pending(lookup, None, key, into)?, into)
             }
         }
     }
@@ -185,7 +184,7 @@ impl Shared {
         let mut at = self.cache.log_head(head);
         let (mut key, mut value) = (Vec::new(), Vec::new());
         while at != LogAddress::NONE {
-            match self.log.place(at) {
+            match self.hot.log.place(at) {
                 Found::Memory(record) => {
                     record.read_key(&mut key);
                     let has_value = record.read(&mut value) == Read::Value;
@@ -210,7 +209,7 @@ impl Shared {
         let stop = StopToken::default();
         let is_one = wanted.len() <= 1;
         loop {
-            let begin = self.log.begin();
+            let begin = self.hot.log.begin();
             wanted.retain(|at| *at >= begin && *at != LogAddress::NONE);
             let has_room = is_one || !versions.is_overfull();
             if wanted.is_empty() || !has_room {
@@ -218,7 +217,7 @@ impl Shared {
             }
             let round = std::mem::take(&mut wanted).into_iter();
             let round = round.map(Wanted::from);
-            self.log.read_records(round.collect(), &stop, &mut |(), stored| {
+            self.hot.log.read_records(round.collect(), &stop, &mut |(), stored| {
                 let has_room = is_one || !versions.is_overfull();
                 if let Some(stored) = stored.filter(|_| has_room) {
                     // Keys of one chain are in no other.

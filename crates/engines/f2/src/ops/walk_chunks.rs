@@ -9,7 +9,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
 
 use engine::{Result, Visit};
 use workers::StopToken;
@@ -50,10 +49,10 @@ impl Shared {
             // The hot log is read first, so the end of the stretch has to be known before.
             let end = cold.index.end_of_chunks(begin, chunks);
             let mut versions = self.no_versions();
-            let truncations = self.truncations.load(Acquire);
+            let truncations = self.hot.truncations();
             let may_end = chunks > 1;
-            let last = end.map(|end| self.index.chain_at(end));
-            let after = self.index.chain_at(begin).before();
+            let last = end.map(|end| self.hot.index.chain_at(end));
+            let after = self.hot.index.chain_at(begin).before();
             let Some(cut) = self.chain_versions(after, last, chains, &mut versions)? else {
                 chains /= 2;
                 continue;
@@ -63,11 +62,11 @@ impl Shared {
             // If the hot log has more chains here, the stretch ends behind these.
             let end = match cut {
                 Cut::Behind(chain) => {
-                    [end, self.index.position_behind(chain)].into_iter().flatten().min()
+                    [end, self.hot.index.position_behind(chain)].into_iter().flatten().min()
                 }
                 Cut::AtEnd => end,
             };
-            if self.truncations.load(Acquire) != truncations {
+            if self.hot.truncations() != truncations {
                 // A record that was left behind because of a newer one may be missing: once more
                 // [O3].
                 continue;
@@ -93,7 +92,7 @@ impl Shared {
                     continue;
                 }
             }
-            let place = |key: &[u8]| self.index.position(self.hash(key));
+            let place = |key: &[u8]| self.hot.index.position(self.hash(key));
             let is_there = |at: Position| at >= begin && end.is_none_or(|end| at < end);
             versions.retain(|key| is_there(place(key)));
             chunks = match versions.len() {

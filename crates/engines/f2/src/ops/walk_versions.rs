@@ -47,7 +47,7 @@ impl Shared {
     /// Room for the records that a walk collects.
     pub(super) fn no_versions(&self) -> Versions {
         let charge = Account::new(&self.host.memory);
-        let room = self.work.flight.max(ROOM_MIN);
+        let room = self.compactions.work.flight.max(ROOM_MIN);
         Versions { pairs: Vec::new(), bytes: 0, room, has_left_out: false, charge }
     }
 }

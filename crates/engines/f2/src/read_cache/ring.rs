@@ -56,7 +56,7 @@ pub(super) struct Borders {
     free: AtomicU64,
     /// Pages that may have memory.
     allowed: AtomicU64,
-    /// Number of changes of that of which all threads that turn pages know.
+    /// The number of changes of `allowed` that all threads which turn pages know of.
     known_resizes: AtomicU64,
     pages: PageRing,
 }
@@ -219,7 +219,7 @@ impl Ring {
         linked
     }
 
-    /// The right to turn and to evict, unless another has it.
+    /// Takes the right to turn and to evict pages. Returns none if another thread has it.
     pub(super) fn tend(&self) -> Option<Tending<'_>> {
         let order = (Ordering::Acquire, Ordering::Relaxed);
         let taken = self.is_tended.compare_exchange(false, true, order.0, order.1);
@@ -270,7 +270,7 @@ impl Ring {
         });
     }
 
-    /// Whether no more pages have memory than may, and will have.
+    /// Returns whether the pages that have memory are within the limit, and stay within it.
     pub(super) fn is_within_limit(&self) -> bool {
         let (borders, pages) = (&self.borders, self.pages());
         let resizes = self.resizes.load(Ordering::Acquire);
@@ -291,7 +291,7 @@ impl Ring {
 }
 
 impl Tending<'_> {
-    /// [`Ring::allocate`] for the thread that tends the ring, of a length that there was room for
+    /// [`Ring::allocate`] for the thread that tends the ring. It has found room for this length
     /// before.
     pub(super) fn allocate(&self, bytes: u64) -> Option<LogAddress> {
         match self.0.allocate_in_page(bytes) {

@@ -59,8 +59,8 @@ fn what_lives_behind_others_of_its_chain_is_copied() {
         let shared = &bench.store.shared;
         for number in keys {
             bench.put(&key(number), &value(number, 1, 8));
-            let tail = shared.log.tail();
-            fill(&bench, &|| shared.log.head() >= tail);
+            let tail = shared.hot.log.tail();
+            fill(&bench, &|| shared.hot.log.head() >= tail);
         }
         let tail = bench.figure("log_tail");
         for round in 0.. {
@@ -233,9 +233,9 @@ fn a_log_without_a_page_has_no_room_at_once_and_some_once_others_have_waited() {
         number += 1;
         assert!(number < 10_000, "there is always room");
     }
-    let tail = bench.store.shared.log.tail();
+    let tail = bench.store.shared.hot.log.tail();
     assert!(!put(&long), "nothing was done for it");
-    assert_eq!(bench.store.shared.log.tail(), tail);
+    assert_eq!(bench.store.shared.hot.log.tail(), tail);
     bench
         .store
         .reserve(&Demand::Ops(&[Op::Put { key: b"k", value: &long }]), Wait::Yes)
@@ -257,7 +257,7 @@ fn a_round_that_is_stopped_reads_no_further() {
         bench.store.flush().expect("flushes");
         let stop = bench.stop();
         let shared = &bench.store.shared;
-        let (log, reads) = (&shared.log, || bench.device.accounting().counts().read_ops);
+        let (log, reads) = (&shared.hot.log, || bench.device.accounting().counts().read_ops);
         let until = log.geometry.page_begin(log.geometry.page(log.flushed()));
         let (from, before) = (log.begin(), reads());
         assert!(until > from.plus(3 * log.geometry.page_bytes()), "there is something to read");

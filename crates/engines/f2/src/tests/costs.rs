@@ -130,8 +130,8 @@ fn keys_that_collide_in_one_store_do_not_in_the_next() {
     let chosen: [u64; 8] = some_of_a_chain(&open(1));
     let other = open(2);
     let shared = &other.store.shared;
-    let place = |number: &u64| shared.index.position(shared.hash(&key(*number)));
+    let place = |number: &u64| shared.hot.index.position(shared.hash(&key(*number)));
     let chains: BTreeSet<_> =
-        chosen.iter().map(|number| shared.index.chain_at(place(number))).collect();
+        chosen.iter().map(|number| shared.hot.index.chain_at(place(number))).collect();
     assert!(chains.len() >= chosen.len() - 1, "{chosen:?} are on {} chains", chains.len());
 }

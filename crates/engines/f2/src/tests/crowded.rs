@@ -21,7 +21,7 @@ fn left_alone() -> Options {
 /// Makes some keys cold `rounds` times, with other keys that are new each time.
 fn must_not_pile_up(bench: &Bench, again: &[Vec<u8>], rounds: u64) {
     const NEW: u64 = 4;
-    let log = &bench.store.shared.log;
+    let log = &bench.store.shared.hot.log;
     let mut appended = 0;
     for round in 0..rounds {
         again.iter().for_each(|again| bench.put(again, &value(0, round, 8)));
@@ -72,7 +72,7 @@ fn nor_do_those_of_two_keys_of_one_tag() {
     let pair = (0_u64..).find_map(|number| {
         let again = format!("again-{number}").into_bytes();
         // The part of the position that chunks keep.
-        let prefix = shared.index.position(shared.hash(&again)).get() >> u32::BITS;
+        let prefix = shared.hot.index.position(shared.hash(&again)).get() >> u32::BITS;
         known.insert(prefix, again.clone()).map(|other| [other, again])
     });
     must_not_pile_up(&bench, &pair.expect("two of many share a tag"), 500);
@@ -84,7 +84,7 @@ fn only_entries_behind_another_of_their_key_are_taken_out() {
     let bench = Bench::open(Options { read_cache_bytes: Some(0), ..tiny() });
     let cold = bench.store.shared.cold.as_ref().expect("a store of two logs");
     let go_on = StopToken::default();
-    let position = bench.store.shared.index.position(bench.store.shared.hash(&key(1)));
+    let position = bench.store.shared.hot.index.position(bench.store.shared.hash(&key(1)));
     // Another key at the same position, as the index sees it.
     let written: Vec<LogAddress> = [1, 2, 1, 1, 2, 1]
         .into_iter()

@@ -14,6 +14,7 @@ use super::two_logs::{KEYS, push_out, small_cold, small_hot};
 use sync::planted::must_fail;
 
 use crate::check;
+use crate::compaction::Compactions;
 use crate::planted::meanwhile_before_link;
 
 /// D4: in the reference a checkpoint with two sessions spins for ever. Here sessions do nothing
@@ -275,10 +276,9 @@ pub(super) fn d9_user_operations_never_work_off_a_compaction() {
 #[test]
 fn d9_user_operations_never_wait_for_a_compaction_to_end() {
     let bench = Bench::open(small_cold());
-    let shared = &bench.store.shared;
+    let Compactions { hot, cold, chunks, .. } = &bench.store.shared.compactions;
     // A compaction holds these locks as long as it runs.
-    let compacting =
-        (shared.compacting.lock(), shared.compacting_cold.lock(), shared.compacting_chunks.lock());
+    let compacting = (hot.turn.lock(), cold.turn.lock(), chunks.turn.lock());
     for number in 0..1_000 {
         bench.put(&key(number), &value(number, 0, 8));
         bench.rmw(&key(number), &mut |_: Option<&[u8]>| engine::Change::Delete);

@@ -267,9 +267,9 @@ fn no_record_behind_a_checkpoint_is_compacted_before_the_next_one() {
     for number in 0..KEYS {
         bench.put(&key(number), &[number as u8; 1000]);
         bench.advance();
-        let committed = bench.store.shared.checkpointer.lock().committed_if_known();
+        let committed = bench.store.shared.checkpoints.checkpointer.lock().committed_if_known();
         let [hot, ..] = committed.expect("no commit has failed").spans();
-        let log = &bench.store.shared.log;
+        let log = &bench.store.shared.hot.log;
         assert_eq!(log.gaps.bytes_between(hot.end, log.begin()), 0, "after {number}");
         compacted = bench.figure("compacted_bytes");
     }

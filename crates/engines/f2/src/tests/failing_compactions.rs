@@ -147,7 +147,7 @@ fn suffer(bench: &Bench, damage: &Damage, logs: &[&str]) {
 #[test]
 fn damage_in_the_hot_log() {
     let bench = filled();
-    let log = &bench.store.shared.log;
+    let log = &bench.store.shared.hot.log;
     let damage = Damage::of(log, log.begin());
     suffer(&bench, &damage, &["the hot log"]);
 }
@@ -169,7 +169,7 @@ fn damage_in_a_chunk() {
     let shared = &bench.store.shared;
     let cold = shared.cold.as_ref().expect("two logs");
     let on_disk = (0..KEYS).find_map(|number| {
-        let position = shared.index.position(shared.hash(&key(number)));
+        let position = shared.hot.index.position(shared.hash(&key(number)));
         match cold.index.look(position, &mut Vec::new()).expect("looks") {
             Lookup::OnDisk(read) => Some(read.address()),
             Lookup::Known | Lookup::ByDigest => None,
@@ -189,7 +189,7 @@ fn a_single_log_that_cannot_be_compacted_refuses_read_modify_writes_too() {
         write(&bench, version).expect("nothing is wrong");
     }
     assert!(bench.figure("compactions") > 0);
-    let log = &bench.store.shared.log;
+    let log = &bench.store.shared.hot.log;
     Damage::of(log, log.begin().max(FIRST)).turn(&bench);
     let refused = (0..100 * KEYS).find_map(|number| {
         if number % 10 == 0 {
@@ -278,9 +278,9 @@ fn a_log_that_is_not_to_be_compacted_is_without_error() {
     let shared = &bench.store.shared;
     let cold = shared.cold.as_ref().expect("two logs");
     let error = Error::from(Corruption::new("what once was", 0));
-    shared.note_failed_round(&shared.hot_figures, &shared.log, &error);
-    shared.note_failed_round(&shared.cold_figures, &cold.log, &error);
-    shared.note_failed_round(&shared.chunk_figures, &cold.chunk_log, &error);
+    shared.note_failed_round(&shared.compactions.hot.figures, &shared.hot.log, &error);
+    shared.note_failed_round(&shared.compactions.cold.figures, &cold.log, &error);
+    shared.note_failed_round(&shared.compactions.chunks.figures, &cold.chunk_log, &error);
     assert_eq!(bench.store.background_errors().len(), 3);
     (0..3).for_each(|_| bench.advance());
     assert_eq!(bench.store.background_errors(), []);
@@ -291,7 +291,7 @@ fn damage_cold_key(bench: &Bench) -> (Vec<u8>, Damage) {
     let shared = &bench.store.shared;
     let cold = shared.cold.as_ref().expect("two logs");
     let on_disk = (0..KEYS).filter_map(|number| {
-        let position = shared.index.position(shared.hash(&key(number)));
+        let position = shared.hot.index.position(shared.hash(&key(number)));
         let mut named = Vec::new();
         cold.index.find(position, &mut named).expect("finds");
         named.first().filter(|at| **at < cold.log.head()).map(|at| (*at, number))
@@ -306,7 +306,7 @@ fn damage_cold_key(bench: &Bench) -> (Vec<u8>, Damage) {
 
 /// Writes until compactions have passed over all of the hot log `times` times.
 fn pass_over(bench: &Bench, times: u64) {
-    let log = &bench.store.shared.log;
+    let log = &bench.store.shared.hot.log;
     for _ in 0..times {
         let tail = log.tail();
         for number in 0.. {
@@ -339,7 +339,7 @@ fn a_key_whose_cold_record_is_damaged_can_be_deleted() {
     assert_eq!(bench.get(&deleted), None, "its tombstone stays");
     let entries = |bench: &Bench| {
         let shared = &bench.store.shared;
-        let position = shared.index.position(shared.hash(&deleted));
+        let position = shared.hot.index.position(shared.hash(&deleted));
         let mut named = Vec::new();
         let cold = shared.cold.as_ref().expect("two logs");
         cold.index.find(position, &mut named).expect("finds");
@@ -364,7 +364,7 @@ fn a_key_whose_cold_record_is_damaged_can_be_deleted() {
 fn named(bench: &Bench, key: &[u8]) -> Vec<LogAddress> {
     let shared = &bench.store.shared;
     let cold = shared.cold.as_ref().expect("two logs");
-    let position = shared.index.position(shared.hash(key));
+    let position = shared.hot.index.position(shared.hash(key));
     let mut named = Vec::new();
     cold.index.find(position, &mut named).expect("finds");
     named

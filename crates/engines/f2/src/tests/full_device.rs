@@ -135,6 +135,47 @@ fn racing_writers_of_a_full_device_leave_the_store_writable() {
     bench.store.flush().expect("the store stayed writable");
 }
 
+/// Room is held for all admitted writes together. A flush of their records finds room on a full
+/// device, although none of them was applied when the others were admitted.
+#[test]
+fn a_flush_of_all_admitted_writes_finds_room() {
+    const WRITERS: u64 = 64;
+    const LONG_PAGE: u64 = 128 << 10;
+    let options = Options {
+        log_memory_bytes: Some(256 * LONG_PAGE),
+        page_bytes: Some(LONG_PAGE),
+        segment_bytes: 4 * LONG_PAGE,
+        read_cache_bytes: Some(0),
+        ..Options::default()
+    };
+    let device = RoomDevice::new(device::memory(), 1 << 30).expect("it is empty");
+    let bench = Bench::open_by_hand(Arc::clone(&device) as Arc<dyn Device>, options, 7);
+    let value = vec![7; 16 << 10];
+    let reserve = |writer: u64| {
+        let put = Op::Put { key: &key(writer), value: &value };
+        bench.store.reserve(&Demand::Ops(&[put]), Wait::Yes).map(|room| (writer, room))
+    };
+    // Room for some of them is held.
+    let some: Vec<_> = (0..WRITERS / 4).map_while(|writer| reserve(writer).ok()).collect();
+    assert_eq!(some.len() as u64, WRITERS / 4);
+    drop(some);
+    device.fill();
+    let granted: Vec<_> = (0..WRITERS).map_while(|writer| reserve(writer).ok()).collect();
+    let count = granted.len() as u64;
+    assert!((WRITERS / 8..WRITERS).contains(&count), "{count} of {WRITERS}");
+    for (writer, room) in granted {
+        let ticket = bench.sequence.begin();
+        let put = [Op::Put { key: &key(writer), value: &value }];
+        let mut room = room.expect("it waits for room");
+        bench.store.apply(&put, ticket.seqno(), &mut room).expect("it was granted");
+    }
+    bench.store.flush().expect("room was held for all of them");
+    for writer in 0..WRITERS {
+        let expected = (writer < count).then(|| value.clone());
+        assert_eq!(bench.get(&key(writer)), expected, "writer {writer}");
+    }
+}
+
 /// Readers never see a part of a finished batch, and nothing of a batch that a full device refuses.
 #[test]
 fn readers_of_a_full_device_see_whole_batches() {
@@ -322,7 +363,7 @@ fn a_read_modify_write_is_refused_before_it_changes_anything() {
 #[test]
 fn pages_are_flushed_once_there_is_room_without_a_writer() {
     let (bench, device) = store();
-    let log = &bench.store.shared.log;
+    let log = &bench.store.shared.hot.log;
     let mut keys = 0;
     while log.pages_held() < PAGES / 4 * 3 {
         bench.put(&key(keys), &value(keys, 0, 8));
@@ -390,8 +431,8 @@ fn a_superblock_is_made_durable_on_a_full_device_while_pages_are_flushed() {
     device.fill();
     let (used, held) = (device.used_bytes(), bench.figure("ballast_bytes"));
     let shared = Arc::clone(&bench.store.shared);
-    let flushed = shared.log.flushed();
-    let (flushes, before) = (Arc::clone(&shared.log), flushed);
+    let flushed = shared.hot.log.flushed();
+    let (flushes, before) = (Arc::clone(&shared.hot.log), flushed);
     faults.interpose(OperationKind::Rename, move || {
         let page = flushes.geometry.page(flushes.tail());
         flushes.shift_read_only(flushes.geometry.page_begin(page));
@@ -399,7 +440,7 @@ fn a_superblock_is_made_durable_on_a_full_device_while_pages_are_flushed() {
         assert!(flushes.flushed() > before);
     });
     assert_eq!(bench.store.make_durable(), Ok(true));
-    let bytes = shared.log.flushed().get() - flushed.get();
+    let bytes = shared.hot.log.flushed().get() - flushed.get();
     let spent = held - bench.figure("ballast_bytes");
     assert!(bytes > PAGE && (bytes..2 * bytes).contains(&spent), "{spent} bytes for {bytes}");
     assert_eq!(device.used_bytes(), used, "nothing of it is free for others");

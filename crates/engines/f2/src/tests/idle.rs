@@ -122,7 +122,7 @@ fn upkeep_does_not_sleep_before_the_superblock_is_durable_for_a_compaction() {
 #[test]
 fn upkeep_gives_space_back_once_a_flush_has_ended() {
     let (bench, _device) = opened_again();
-    let flush = bench.store.shared.checkpointer.lock();
+    let flush = bench.store.shared.checkpoints.checkpointer.lock();
     write_until_compacted(&bench);
     assert!(!sleeps(&bench) && segments_to_give_back(&bench) > 0);
     drop(flush);
@@ -133,7 +133,7 @@ fn upkeep_gives_space_back_once_a_flush_has_ended() {
 #[test]
 fn upkeep_of_a_store_that_is_closed_or_has_failed_ends() {
     let (bench, device) = opened_again();
-    let flush = bench.store.shared.checkpointer.lock();
+    let flush = bench.store.shared.checkpoints.checkpointer.lock();
     write_until_compacted(&bench);
     drop(flush);
     let kind = Some(OperationKind::Sync);
@@ -142,7 +142,7 @@ fn upkeep_of_a_store_that_is_closed_or_has_failed_ends() {
     assert!(bench.store.flush().is_err());
     assert!(sleeps(&bench), "nothing can be done any more");
     let (bench, _device) = opened_again();
-    let flush = bench.store.shared.checkpointer.lock();
+    let flush = bench.store.shared.checkpoints.checkpointer.lock();
     write_until_compacted(&bench);
     drop(flush);
     bench.store.close().expect("closes");
@@ -180,12 +180,12 @@ fn upkeep_does_not_sleep_before_a_pass_for_digests_has_come_around() {
     bench.store.compact().expect("compacts");
     let cold = bench.store.shared.cold.as_ref().expect("there are two logs");
     // A compaction of the chunk log comes first.
-    let compaction = bench.store.shared.compacting_chunks.lock();
+    let compaction = bench.store.shared.compactions.chunks.turn.lock();
     for number in (0..KEYS).map(|at| at * 7_919 % KEYS) {
         assert!(bench.get(&key(number)).is_some());
         if number % 100 == 0 {
             bench.advance();
-            cold.index.fill_digests(1, &bench.store.shared.workers.token());
+            cold.index.fill_digests(1, &bench.store.shared.background.workers.token());
         }
         if cold.index.is_filling_digests() {
             break;

@@ -98,7 +98,7 @@ fn the_hot_log_may_be_longer_with_more_memory() {
     (0..20).for_each(|_| bench.advance());
     (0..2).for_each(|_| read(&bench));
     let shared = &bench.store.shared;
-    let memory = shared.log.frames() * shared.log.geometry.page_bytes();
+    let memory = shared.hot.log.frames() * shared.hot.log.geometry.page_bytes();
     let now = shared.hot_disk_bytes_max().expect("there is a limit");
     assert!(now >= before && now >= 2 * memory, "{now} bytes of disk for {memory}");
 }

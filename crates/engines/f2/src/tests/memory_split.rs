@@ -89,7 +89,7 @@ fn readers_get_a_large_cache_and_writers_a_large_log_within_the_same_memory() {
     let moves = bench.figure("memory_moves_to_log") + bench.figure("memory_moves_to_read_cache");
     assert!(moves > 40, "{moves} moves");
     // Other charges only grow.
-    let limit = TOTAL + BACKGROUND + bench.store.shared.own_memory.bytes();
+    let limit = TOTAL + BACKGROUND + bench.store.shared.memory.own.bytes();
     assert!(most <= limit, "{most} bytes at most, of {limit}");
     assert!(most > limit / 10 * 9, "the memory is used: {most} of {limit}");
 }
@@ -123,11 +123,11 @@ fn the_log_may_shrink_and_grow_beside_writers() {
                 if done.load(Relaxed) {
                     break;
                 }
-                bench.store.shared.log.resize(frames);
-                while !bench.store.shared.log.is_within_limit() && !done.load(Relaxed) {
+                bench.store.shared.hot.log.resize(frames);
+                while !bench.store.shared.hot.log.is_within_limit() && !done.load(Relaxed) {
                     std::thread::yield_now();
                 }
-                resized += u64::from(bench.store.shared.log.pages_held() <= frames);
+                resized += u64::from(bench.store.shared.hot.log.pages_held() <= frames);
             }
             resized
         });
@@ -154,7 +154,7 @@ fn the_log_may_shrink_and_grow_beside_writers() {
         assert_eq!(count(bench.get(&key(100_000 + number))), ROUNDS, "counter {number}");
         assert_eq!(bench.get(&key(number)), Some(value(number, ROUNDS - 1, 16)));
     }
-    let log = &bench.store.shared.log;
+    let log = &bench.store.shared.hot.log;
     log.resize(4);
     while !log.is_within_limit() {
         std::thread::yield_now();
@@ -176,12 +176,12 @@ fn the_largest_table_is_within_what_the_index_may_take() {
             assert!(largest <= most + excess, "{largest} of {most} bytes, with {mib} MiB");
             assert!(largest * 2 > most + excess, "{largest} of {most} bytes, with {mib} MiB");
         }
-        let base = shared.index.base_table_bytes();
+        let base = shared.hot.index.base_table_bytes();
         bench.memory.set_limit(4 * base);
         let largest = shared.index_table_bytes_max();
-        while shared.index.table_bytes() < 8 * base {
-            assert!(shared.index.grow());
-            while shared.index.split_some(usize::MAX) {}
+        while shared.hot.index.table_bytes() < 8 * base {
+            assert!(shared.hot.index.grow());
+            while shared.hot.index.split_some(usize::MAX) {}
         }
         assert!(largest <= 2 * base);
         assert_eq!(shared.index_table_bytes_max(), largest, "whatever the present one takes");
@@ -368,7 +368,7 @@ fn a_small_store_of_small_pages_has_a_cache_and_digests() {
     let pages = |count: u64| Options { log_memory_bytes: Some(count * 4096), ..tiny() };
     let bench = Bench::open_by_hand(device::memory(), pages(20), 7);
     assert!(bench.store.shared.cache.bytes_max() > 0, "it has a fifth page");
-    assert!(bench.store.shared.split.plan().digest_bytes_max() > 0);
+    assert!(bench.store.shared.memory.split.plan().digest_bytes_max() > 0);
     let bench = Bench::open_by_hand(device::memory(), pages(12), 7);
     assert_eq!(bench.store.shared.cache.bytes_max(), 0, "three pages are no cache");
 }

@@ -434,8 +434,8 @@ pub(super) fn what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cu
     let tail = bench.figure("log_tail");
     let shared = &bench.store.shared;
     // A checkpoint takes this lock too, so that there is only one at a time.
-    let one_at_a_time = shared.checkpointer.lock();
-    let held = shared.checkpoint_gate.hold(shared.log.tail());
+    let one_at_a_time = shared.checkpoints.checkpointer.lock();
+    let held = shared.checkpoints.gate.hold(shared.hot.log.tail());
     write_much(1);
     assert!(bench.figure("log_tail") > tail + (64 << 10), "there is much to move");
     assert!(bench.figure("log_begin") <= tail, "what is above the cut has moved");

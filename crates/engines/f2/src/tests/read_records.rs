@@ -46,7 +46,7 @@ fn filled() -> (Bench, Vec<Known>) {
     }
     engine::Engine::flush(&bench.store).expect("flushes");
     let known = records_of(&bench);
-    let head = bench.store.shared.log.head();
+    let head = bench.store.shared.hot.log.head();
     assert!(known.first().is_some_and(|(address, ..)| *address < head));
     assert!(known.last().is_some_and(|(address, ..)| *address >= head));
     (bench, known)
@@ -54,7 +54,7 @@ fn filled() -> (Bench, Vec<Known>) {
 
 /// Returns all records of the log.
 fn records_of(bench: &Bench) -> Vec<Known> {
-    let log = &bench.store.shared.log;
+    let log = &bench.store.shared.hot.log;
     let mut known = Vec::new();
     let scanned = stretches(&log.segments, &log.geometry, log.begin(), log.flushed(), &mut |it| {
         it.records(&mut |address, stored| {
@@ -68,7 +68,7 @@ fn records_of(bench: &Bench) -> Vec<Known> {
 
 /// Reads the wanted records in one call, checks each of them, and returns the number of reads.
 fn read_all(bench: &Bench, known: &[Known], wanted: &[usize]) -> u64 {
-    let log = &bench.store.shared.log;
+    let log = &bench.store.shared.hot.log;
     let wanted_of =
         |payload: &usize| Wanted { address: known[*payload].0, bytes: None, payload: *payload };
     let mut told = vec![0; known.len()];
@@ -133,7 +133,7 @@ fn records_that_lie_far_apart_take_a_read_each() {
 #[test]
 fn what_was_truncated_is_told_so() {
     let (bench, known) = filled();
-    let log = &bench.store.shared.log;
+    let log = &bench.store.shared.hot.log;
     let gone = log.geometry.segment_begin(1);
     log.segments.remove_below(gone).expect("removes");
     let wanted = known.iter().map(|(address, ..)| Wanted {
@@ -163,7 +163,7 @@ fn a_scan_that_failed_has_nothing_left() {
         bench.put(&key(number), &value(number, 0, 8));
     }
     engine::Engine::flush(&bench.store).expect("flushes");
-    let log = &bench.store.shared.log;
+    let log = &bench.store.shared.hot.log;
     for failing in 1..5 {
         let mut scan = Scan::new(&log.geometry, log.begin(), log.flushed());
         let nth = device.count(Some(OperationKind::Read)) + failing;

@@ -119,7 +119,7 @@ fn a_damaged_chunk_costs_no_key_and_what_later_chunks_say_holds() {
     let shared = &bench.store.shared;
     let cold = shared.cold.as_ref().expect("there are two logs");
     let is_later =
-        |key: &[u8]| cold.index.chunk_address(shared.index.position(shared.hash(key))) > at;
+        |key: &[u8]| cold.index.chunk_address(shared.hot.index.position(shared.hash(key))) > at;
     let later: Vec<Vec<u8>> = (0..KEYS).map(key).filter(|key| is_later(key)).collect();
     assert!(later.len() > 10 && later.len() < KEYS as usize - 10, "{}", later.len());
     change_record(&device, &log, (at, bytes), rot);

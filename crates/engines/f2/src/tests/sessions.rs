@@ -28,8 +28,8 @@ fn uncached() -> Options {
 
 /// As long as this is held, no compaction brings a record back to memory.
 fn hold_compactions(bench: &Bench) -> impl Sized + '_ {
-    let shared = &bench.store.shared;
-    (shared.compacting.lock(), shared.compacting_cold.lock(), shared.compacting_chunks.lock())
+    let compactions = &bench.store.shared.compactions;
+    (compactions.hot.turn.lock(), compactions.cold.turn.lock(), compactions.chunks.turn.lock())
 }
 
 /// The same, from when a get of each of these keys has to ask the device.
@@ -51,7 +51,7 @@ fn hold_chunk_on_disk(bench: &Bench, number: u64) -> impl Sized + '_ {
     let shared = &bench.store.shared;
     loop {
         let held = hold_cold(bench, number..number + 1);
-        let position = shared.index.position(shared.hash(&key(number)));
+        let position = shared.hot.index.position(shared.hash(&key(number)));
         let cold = shared.cold.as_ref().expect("there are two logs");
         let looked = cold.index.look(position, &mut Vec::new());
         if matches!(looked, Ok(Lookup::OnDisk(_))) {
@@ -320,11 +320,11 @@ fn a_pending_lookup_finds_a_record_that_was_copied() {
         bench.put(&key(older), b"found");
         bench.put(&key(newer), b"another");
         let tail = bench.figure("log_tail");
-        fill(&bench, &|| shared.log.head().get() > tail);
+        fill(&bench, &|| shared.hot.log.head().get() > tail);
         let mut session = bench.session(128);
         begin_pending(&mut session, older, changes);
         drop(held);
-        fill(&bench, &|| shared.log.begin().get() > tail);
+        fill(&bench, &|| shared.hot.log.begin().get() > tail);
         let told = session.complete_pending(Until::All, &mut |_, outcome| match changes {
             false => assert_eq!(outcome, Ok(Completed::Value(Some(b"found")))),
             true => assert_eq!(outcome, Ok(Completed::Updated)),
@@ -418,12 +418,12 @@ fn a_pending_lookup_does_not_miss_a_newer_record() {
         bench.put(&key(older), b"old");
         bench.put(&key(newer), b"another");
         let tail = bench.figure("log_tail");
-        fill(&bench, &|| shared.log.head().get() > tail);
+        fill(&bench, &|| shared.hot.log.head().get() > tail);
         let mut session = bench.session(128);
         begin_pending(&mut session, older, changes);
         drop(held);
         bench.put(&key(older), b"new");
-        fill(&bench, &|| shared.log.begin().get() > tail);
+        fill(&bench, &|| shared.hot.log.begin().get() > tail);
         let told = session.complete_pending(Until::All, &mut |_, outcome| match changes {
             false => assert!(
                 [b"old", b"new"].map(|value| Ok(Completed::Value(Some(value)))).contains(&outcome),

@@ -158,7 +158,7 @@ impl Bench {
     /// Ends all background work, and returns the stop token of its tasks.
     pub(super) fn stop(&self) -> StopToken {
         let (sender, receiver) = std::sync::mpsc::channel();
-        let workers = &self.store.shared.workers;
+        let workers = &self.store.shared.background.workers;
         let submitted = workers.submit(Class::Compact, "token", move |stop| {
             sender.send(stop.clone()).expect("somebody waits");
         });
@@ -284,7 +284,8 @@ pub(super) fn two_of_a_chain(bench: &Bench) -> (u64, u64) {
 /// Returns keys of one chain. Once all are written, each is in front of the one before it.
 pub(super) fn some_of_a_chain<const N: usize>(bench: &Bench) -> [u64; N] {
     let shared = &bench.store.shared;
-    let chain = |number| shared.index.chain_at(shared.index.position(shared.hash(&key(number))));
+    let chain =
+        |number| shared.hot.index.chain_at(shared.hot.index.position(shared.hash(&key(number))));
     let mut chains: BTreeMap<_, Vec<u64>> = BTreeMap::new();
     let found = (0..).find_map(|number| {
         let same = chains.entry(chain(number)).or_default();

@@ -151,13 +151,13 @@ pub(super) fn d3_compaction_meets_keys_whose_entries_are_gone() {
         bench.put(&key(number), &value(number, 0, 8));
         bench.delete(&key(number));
     }
-    let tail = shared.log.tail();
+    let tail = shared.hot.log.tail();
     let guard = shared.epochs.protect();
-    assert_eq!(shared.index.scrub(tail, 0, usize::MAX), None);
+    assert_eq!(shared.hot.index.scrub(tail, 0, usize::MAX), None);
     drop(guard);
     assert_eq!(bench.figure("index_chains"), 0);
     let mut fillers = 0;
-    while shared.log.begin() < tail {
+    while shared.hot.log.begin() < tail {
         bench.put(format!("filler-{fillers}").as_bytes(), &value(fillers, 0, 8));
         fillers += 1;
         if fillers % 20 == 0 {
@@ -304,7 +304,7 @@ fn what_is_not_named_yet_is_not_taken_for_dead() {
     let mut changes = Vec::new();
     for (number, version) in (0..KEYS).flat_map(|number| [(number, 0), (number, 1)]) {
         let at = cold.append(&key(number), &value(number, version, 8)).expect("it is appended");
-        let position = shared.index.position(shared.hash(&key(number)));
+        let position = shared.hot.index.position(shared.hash(&key(number)));
         changes.push(Entry { position, old: LogAddress::NONE, new: at });
     }
     bench.store.flush().expect("flushes");
@@ -339,11 +339,11 @@ fn a_round_that_fails_has_moved_what_came_before() {
     bench.store.flush().expect("flushes");
     let shared = &bench.store.shared;
     let cold = shared.cold.as_ref().expect("a store of two logs");
-    let (geometry, from) = (&shared.log.geometry, shared.log.begin());
+    let (geometry, from) = (&shared.hot.log.geometry, shared.hot.log.begin());
     let page = |number| geometry.page_begin(geometry.page(from) + number);
     let (failing, until) = (page(5), page(9));
-    let segment = shared.log.segments.get(geometry.segment(failing)).expect("a segment");
-    let name = shared.log.segments.file_name(geometry.segment(failing));
+    let segment = shared.hot.log.segments.get(geometry.segment(failing)).expect("a segment");
+    let name = shared.hot.log.segments.file_name(geometry.segment(failing));
     let file = bench.device.open(&name, device::Mode::Write).expect("opens");
     // A byte outside the header, which says how far the record reaches.
     let damaged = segment.offset(failing) + 60;
@@ -352,22 +352,26 @@ fn a_round_that_fails_has_moved_what_came_before() {
     let write = |byte: u8| file.write_at(damaged, &[byte]).expect("writes");
     write(!byte[0]);
     let move_on = || {
-        let begin = shared.log.begin();
+        let begin = shared.hot.log.begin();
         let moved = shared.move_to_cold(cold, begin, until, &StopToken::default());
         cold.unnamed_from.end();
         moved
     };
     assert!(matches!(move_on(), Err(Error::Corruption(_))));
-    assert_eq!(shared.log.begin(), failing, "up to what cannot be read");
+    assert_eq!(shared.hot.log.begin(), failing, "up to what cannot be read");
     let moved = cold.log.tail();
     assert!(moved > LogAddress::NONE);
     for _ in 0..3 {
         assert!(matches!(move_on(), Err(Error::Corruption(_))));
     }
-    assert_eq!((shared.log.begin(), cold.log.tail()), (failing, moved), "nothing was done again");
+    assert_eq!(
+        (shared.hot.log.begin(), cold.log.tail()),
+        (failing, moved),
+        "nothing was done again"
+    );
     write(byte[0]);
     assert!(matches!(move_on(), Ok(Some(_))));
-    assert_eq!(shared.log.begin(), until);
+    assert_eq!(shared.hot.log.begin(), until);
     assert_eq!(bench.figure("cold_index_covered_entries"), 0, "each has one entry");
     for number in 0..KEYS {
         assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)), "{number}");

@@ -22,7 +22,7 @@ fn walk_past(options: Options, meanwhile: fn(&Bench, &[u8])) -> Vec<Vec<u8>> {
     let (older, newer) = (key(older), key(newer));
     bench.put(&older, &value(1, 0, 8));
     bench.put(&newer, &value(2, 0, 8));
-    let log = Arc::clone(&bench.store.shared.log);
+    let log = Arc::clone(&bench.store.shared.hot.log);
     let tail = log.tail();
     fill(&bench, &|| log.head() > tail);
     assert!(log.begin() < tail, "both are on disk still");
@@ -30,9 +30,9 @@ fn walk_past(options: Options, meanwhile: fn(&Bench, &[u8])) -> Vec<Vec<u8>> {
     let beside = (Arc::clone(&bench), older.clone(), Arc::clone(&was_truncated));
     device.interpose(OperationKind::Read, move || {
         let (bench, older, was_truncated) = beside;
-        assert!(bench.store.shared.log.begin() < tail, "nothing has moved yet");
+        assert!(bench.store.shared.hot.log.begin() < tail, "nothing has moved yet");
         meanwhile(&bench, &older);
-        fill(&bench, &|| bench.store.shared.log.begin() > tail);
+        fill(&bench, &|| bench.store.shared.hot.log.begin() > tail);
         was_truncated.store(true, SeqCst);
     });
     let mut met = Vec::new();

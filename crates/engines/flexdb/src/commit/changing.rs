@@ -104,11 +104,10 @@ impl<'a, 'b> Changing<'a, 'b> {
             }
         }
         self.committer.stopped = Some(Place { ids, range, key: next });
-        self.shared.counts.committed_pairs.fetch_add(pairs as u64, Relaxed);
-        self.shared.scan_ratio.note_put(pairs as u64);
+        self.shared.figures.counts.committed_pairs.fetch_add(pairs as u64, Relaxed);
+        let (put, written) = (std::mem::take(&mut self.put), std::mem::take(&mut self.written));
         let bounds = Bounds::of(self.shared.host.memory.limit());
-        self.shared.fragmented_queue.note_committed(std::mem::take(&mut self.written), bounds);
-        self.shared.defragment_idle.note_put(std::mem::take(&mut self.put));
+        self.shared.background.note_commit(pairs as u64, put, written, bounds);
         Ok(is_done)
     }
 
@@ -121,14 +120,16 @@ impl<'a, 'b> Changing<'a, 'b> {
     ) -> Result<Section> {
         self.delta = 0;
         let mut updates = 0;
-        self.shared.count_nodes(&self.committer.index);
-        let nodes_max = self.shared.nodes.bytes() + self.shared.host.memory.limit() / COPIED_PARTS;
+        let shared = self.shared;
+        let memory = &shared.index_memory;
+        memory.count_nodes(&self.committer.index, &shared.space);
+        let nodes_max = memory.node_bytes() + shared.host.memory.limit() / COPIED_PARTS;
         let mut planning = self.plan(batch, range, begin.clone())?;
         while let Some(chunk) = planning.next() {
             // Each change copies the nodes that the base holds, and the cache shrinks.
-            self.shared.count_nodes(&self.committer.index);
-            self.shared.cache.shrink_blocks(self.shared.cache_share());
-            if self.shared.nodes.bytes() > nodes_max {
+            memory.count_nodes(&self.committer.index, &shared.space);
+            shared.cache.shrink_blocks(shared.cache_share());
+            if memory.node_bytes() > nodes_max {
                 planning.end_section();
             }
             let chunk = chunk?;
@@ -142,7 +143,7 @@ impl<'a, 'b> Changing<'a, 'b> {
                 updates += planned.updates;
                 self.put += planned.bytes;
             }
-            self.shared.steps.advance(&self.shared.group, (updates - before) as u64);
+            shared.writes.steps.advance(&shared.background.group, (updates - before) as u64);
             let Some(rest) = chunk.rest else { continue };
             let mut walker = batch.walker(range.0, range.1);
             let (count, is_whole) = self.put_rest(&mut walker, &rest)?;
@@ -205,7 +206,7 @@ impl<'a, 'b> Changing<'a, 'b> {
             }
             count += updates.len();
             self.put += bytes_of(&updates);
-            self.shared.steps.advance(&self.shared.group, updates.len() as u64);
+            self.shared.writes.steps.advance(&self.shared.background.group, updates.len() as u64);
         }
     }
 
@@ -262,7 +263,7 @@ impl<'a, 'b> Changing<'a, 'b> {
                 Err(error) if is_refused(&error) => {
                     let steps = edit.steps.get(..done).unwrap_or_default();
                     if steps.iter().any(|step| matches!(step, Step::Splice { .. })) {
-                        self.shared.counts.broken_off.fetch_add(1, Relaxed);
+                        self.shared.figures.counts.broken_off.fetch_add(1, Relaxed);
                         self.leave(edit, offset, length);
                     }
                     // Otherwise only tags were removed, and the interval has the pairs that it had.
@@ -321,13 +322,14 @@ impl<'a, 'b> Changing<'a, 'b> {
         if !are_small {
             return;
         }
-        let joined = Head::new(left.bound(), left.first_key(), lie, &self.shared.heads);
+        let heads = &self.shared.index_memory.heads;
+        let joined = Head::new(left.bound(), left.first_key(), lie, heads);
         if let (Some(left), Some(right)) = (left.whole(), right.whole()) {
             let cache = &self.shared.cache;
             let block = Block::joined(&left, &right, &cache.memory);
             cache.insert(&joined, &Arc::new(block), self.shared.cache_share());
         }
-        self.shared.counts.joined.fetch_add(1, Relaxed);
+        self.shared.figures.counts.joined.fetch_add(1, Relaxed);
         let at = before.offset;
         index::join(&mut self.committer.index, at, lengths, Interval::new(joined));
     }
@@ -343,7 +345,7 @@ impl<'a, 'b> Changing<'a, 'b> {
             return;
         }
         let (bound, first) = (head.bound(), head.first_key());
-        let left = Head::new(bound, first, head.lie, &self.shared.heads);
+        let left = Head::new(bound, first, head.lie, &self.shared.index_memory.heads);
         // Its length is between those of before and after; of the pieces there is only one yet.
         let pieces = [(length as u32, Interval::new(left))];
         index::replace(&mut self.committer.index, offset, edit.length, &pieces);

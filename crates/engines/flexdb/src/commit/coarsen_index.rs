@@ -21,7 +21,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use engine::{Error, Result};
 
@@ -29,7 +29,7 @@ use super::{Committer, plan::FILL};
 use crate::background_errors::HOLD_INDEX;
 use crate::block::Block;
 use crate::index::{self, Head, Interval, Lie};
-use crate::memory_split::{DOUBLINGS_MAX, IntervalLimits};
+use crate::memory_split::IntervalLimits;
 use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 
@@ -42,21 +42,6 @@ const LITTLE_PARTS: u64 = 4;
 /// Shares from which on the store reports a background error.
 const REPORTED_SHARES: u64 = 3;
 
-/// The work done so far.
-#[derive(Debug, Default)]
-pub(crate) struct CoarsenIndex {
-    /// How often intervals were allowed twice the size.
-    pub(crate) doublings: AtomicU32,
-    /// Bytes that intervals took at the last check that found too many.
-    looked_at: AtomicU64,
-}
-
-impl CoarsenIndex {
-    pub(crate) fn new(doublings: u32) -> Self {
-        Self { doublings: AtomicU32::new(doublings), looked_at: AtomicU64::new(0) }
-    }
-}
-
 /// Neighbours that become one.
 struct Run {
     range: Range<u64>,
@@ -67,36 +52,29 @@ impl Shared {
     /// Holds the index to its share, while no commit is under way.
     pub(crate) fn hold_index(&self, committer: &mut Committer) -> Result<()> {
         let share = self.memory_split().index_bytes();
-        let (coarsening, taken) = (&self.coarsen_index, self.intervals_bytes(committer));
+        let memory = &self.index_memory;
+        let taken = memory.intervals_bytes(committer.index());
         if taken < share / LITTLE_PARTS {
-            let fewer = |doublings: u32| Some(doublings.saturating_sub(1));
-            let _ = coarsening.doublings.fetch_update(Relaxed, Relaxed, fewer);
+            memory.halve();
         }
-        let looked_at = coarsening.looked_at.load(Relaxed);
+        let looked_at = memory.looked_at();
         let is_grown = taken > looked_at.saturating_add(share / GROWN_PARTS);
         if taken > share.saturating_mul(JOINED_SHARES) && is_grown {
             if index::memory_bytes(committer.index.now()) > share.saturating_mul(JOINED_SHARES) {
                 self.coarsen(committer, share)?;
             }
-            coarsening.looked_at.store(self.intervals_bytes(committer), Relaxed);
+            memory.look_at(memory.intervals_bytes(committer.index()));
         } else if taken < looked_at {
-            coarsening.looked_at.store(taken, Relaxed);
+            memory.look_at(taken);
         }
         self.report_index();
         Ok(())
     }
 
-    /// Bytes of the intervals' heads and of the nodes in which they are, including heads and nodes
-    /// that only snapshots hold.
-    fn intervals_bytes(&self, committer: &Committer) -> u64 {
-        self.heads.bytes() + committer.index.node_bytes()
-    }
-
     /// Lets intervals be larger, and returns whether they may be.
     fn allow_larger(&self) -> bool {
         let before = self.interval_limits();
-        while self.coarsen_index.doublings.load(Relaxed) < DOUBLINGS_MAX {
-            self.coarsen_index.doublings.fetch_add(1, Relaxed);
+        while self.index_memory.double() {
             if self.interval_limits() != before {
                 return true;
             }
@@ -132,7 +110,7 @@ impl Shared {
                 index::join_run(&mut committer.index, run.range, joined);
             }
         }
-        self.counts.coarsened.fetch_add(count, Relaxed);
+        self.figures.counts.coarsened.fetch_add(count, Relaxed);
         count
     }
 
@@ -143,7 +121,7 @@ impl Shared {
             let bound: &[u8] = head.bound();
             (bound, head.first_key())
         });
-        let joined = Head::new(bound, first, lie, &self.heads);
+        let joined = Head::new(bound, first, lie, &self.index_memory.heads);
         let (cache, mut blocks) = (&self.cache, heads.iter().map(|head| head.whole()));
         if let Some(Some(block)) = blocks.next() {
             let all = blocks.try_fold(block, |left, right| {
@@ -158,12 +136,12 @@ impl Shared {
 
     /// Notes whether the index takes far more than it should.
     fn report_index(&self) {
-        let (limit, bytes) = (self.memory_split().index_bytes(), self.index_bytes());
+        let (limit, bytes) = (self.memory_split().index_bytes(), self.index_memory.bytes());
         if bytes > limit.saturating_mul(REPORTED_SHARES) {
             let error = Error::OutOfMemory { limit };
-            self.errors.fail(HOLD_INDEX, &error, &self.host.environment);
+            self.background.errors.fail(HOLD_INDEX, &error, &self.host.environment);
         } else {
-            self.errors.succeed(HOLD_INDEX);
+            self.background.errors.succeed(HOLD_INDEX);
         }
     }
 }

@@ -149,7 +149,7 @@ pub(super) fn next_slice<'a>(base: &'a Base, from: &Key, limits: &Limits) -> Sli
 
 impl Shared {
     pub(super) fn slice_limits(&self) -> Limits {
-        let segment = self.segment_bytes();
+        let segment = self.figures.segment_bytes();
         let slice = self.host.memory.limit() / SLICE_PARTS;
         let slice = slice.clamp(SLICE_BYTES_MIN, SLICE_BYTES_MAX);
         let interval = 2 * u64::from(self.interval_limits().bytes);
@@ -166,7 +166,7 @@ impl Shared {
     fn has_room_to_defragment(&self) -> bool {
         let reserved = self.options.space(self.host.memory.limit()).reserved_segments;
         let stats = self.space.stats();
-        let segments = self.options.capacity_bytes / self.segment_bytes().max(1);
+        let segments = self.options.capacity_bytes / self.figures.segment_bytes().max(1);
         let taken = stats.used_segments + stats.held_segments;
         segments.saturating_sub(taken) > u64::from(reserved) + taken / ROOM_PARTS
     }
@@ -174,16 +174,15 @@ impl Shared {
     /// Writes the next slice as one, and returns whether the pass continues without a pause.
     pub(crate) fn defragment_slice(self: &Arc<Self>) -> Result<bool> {
         let base = Arc::clone(&self.open_state()?.base);
-        let Some((from, allowance)) = self.defragment_idle.go_on(self.space.len()) else {
-            return Ok(false);
-        };
+        let pass = &self.background.defragment_idle;
+        let Some((from, allowance)) = pass.go_on(self.space.len()) else { return Ok(false) };
         let slice = next_slice(&base, &from, &self.slice_limits());
         let next = slice.next.clone();
         if slice.members.is_empty() {
-            return Ok(self.defragment_idle.come_to(next, 0));
+            return Ok(pass.come_to(next, 0));
         }
         if slice.bytes > allowance {
-            self.defragment_idle.break_off();
+            pass.break_off();
             return Ok(false);
         }
         let charge = Account::new(&self.host.memory);
@@ -193,7 +192,7 @@ impl Shared {
         drop(slice);
         drop(base);
         let Some(written) = self.write_slice(intervals)? else { return Ok(false) };
-        Ok(self.defragment_idle.come_to(next, written))
+        Ok(pass.come_to(next, written))
     }
 
     /// Step 2. Damaged intervals are left out.
@@ -213,7 +212,7 @@ impl Shared {
             Err(engine::Error::Corruption(_)) => {}
             Err(error) => failure = Some(error),
         });
-        self.defragment_idle.note_read(wanted.len() as u64);
+        self.background.defragment_idle.note_read(wanted.len() as u64);
         if let Some(error) = failure {
             return Err(error);
         }
@@ -228,14 +227,14 @@ impl Shared {
         let Some(mut committer) = self.committer.try_lock() else { return Ok(None) };
         self.health.check_writable()?;
         if committer.is_short_of_room || !self.has_room_to_defragment() {
-            self.defragment_idle.break_off();
+            self.background.defragment_idle.break_off();
             return Ok(None);
         }
         let written = self.write_together(&mut committer, intervals)?;
-        self.counts.defragmented.fetch_add(written.intervals, Relaxed);
-        self.counts.defragmented_bytes.fetch_add(written.bytes, Relaxed);
+        self.figures.counts.defragmented.fetch_add(written.intervals, Relaxed);
+        self.figures.counts.defragmented_bytes.fetch_add(written.bytes, Relaxed);
         if !written.is_whole {
-            self.defragment_idle.break_off();
+            self.background.defragment_idle.break_off();
         }
         Ok(written.is_whole.then_some(written.bytes))
     }

@@ -43,17 +43,17 @@ impl Shared {
         let Some(mut committer) = self.committer.try_lock() else { return Ok(()) };
         self.health.check_writable()?;
         if committer.is_short_of_room {
-            self.fragmented_queue.clear();
+            self.background.fragmented_queue.clear();
             return Ok(());
         }
-        let intervals = self.fragmented_queue.take();
+        let intervals = self.background.fragmented_queue.take();
         if intervals.is_empty() {
             return Ok(());
         }
         let written = self.write_together(&mut committer, intervals)?;
-        self.fragmented_queue.note_written(written.bytes);
-        self.counts.rewritten_for_scans.fetch_add(written.intervals, Relaxed);
-        self.counts.written_for_scans.fetch_add(written.bytes, Relaxed);
+        self.background.fragmented_queue.note_written(written.bytes);
+        self.figures.counts.rewritten_for_scans.fetch_add(written.intervals, Relaxed);
+        self.figures.counts.written_for_scans.fetch_add(written.bytes, Relaxed);
         Ok(())
     }
 
@@ -72,7 +72,7 @@ impl Shared {
             Err(error) if is_refused(&error) => return Ok(Written::default()),
             written => self.noted(written).flatten()?,
         };
-        self.fragmented_queue.note_unsynced();
+        self.background.fragmented_queue.note_unsynced();
         self.renew_base(committer)?;
         Ok(written)
     }
@@ -81,7 +81,7 @@ impl Shared {
     pub(crate) fn sync_rewritten(&self) -> Result<()> {
         let Some(_committer) = self.committer.try_lock() else { return Ok(()) };
         self.health.check_writable()?;
-        if !self.fragmented_queue.take_unsynced() {
+        if !self.background.fragmented_queue.take_unsynced() {
             return Ok(());
         }
         self.noted(self.space.sync())

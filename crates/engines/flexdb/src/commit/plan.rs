@@ -127,7 +127,7 @@ impl Planner<'_> {
             }
             Known::Nothing => Ok(self.append(found, head, updates.iter(), None)),
             Known::Damaged(error @ Error::Corruption(_)) => {
-                self.count(&self.shared.counts.damaged);
+                self.count(&self.shared.figures.counts.damaged);
                 // The tree's lengths have 32 bits.
                 let bytes_max = self.shared.options.damaged_bytes_max;
                 if u64::from(found.length) + bytes_of(updates) > u64::from(bytes_max) {
@@ -251,8 +251,8 @@ impl Planner<'_> {
         if steps.len() == no_steps {
             return None;
         }
-        self.count(&self.shared.counts.blind);
-        self.shared.counts.appended_bytes.fetch_add(data.len() as u64, Relaxed);
+        self.count(&self.shared.figures.counts.blind);
+        self.shared.figures.counts.appended_bytes.fetch_add(data.len() as u64, Relaxed);
         let is_out_of_order = head.lie.is_out_of_order;
         let pairs = match live {
             Some(live) => live.min(usize::from(Lie::UNKNOWN)) as u16,
@@ -265,7 +265,7 @@ impl Planner<'_> {
         // now.
         let is_known = tail.is_some();
         let bound = bound(found, head, first);
-        let next = Head::with_tail(bound, first, (lie, tail), &self.shared.heads);
+        let next = Head::with_tail(bound, first, (lie, tail), &self.shared.index_memory.heads);
         let cached = head.cached();
         let is_carried = |block: &Arc<Block>| is_known && front == 0 && !block.is_whole();
         if let Some(parts) = cached.as_ref().filter(|block| is_carried(block)) {
@@ -317,7 +317,7 @@ impl Planner<'_> {
         let planned = if is_rewrite { None } else { self.in_place(&merging, &cuts, image.len()) };
         let lie = planned.as_ref().map_or(Lie { fragments: 1, ..Lie::default() }, |(.., lie)| *lie);
         let pieces = self.pieces(place, &image, &ends, &cuts, lie);
-        let counts = &self.shared.counts;
+        let counts = &self.shared.figures.counts;
         self.count(if planned.is_some() { &counts.in_place } else { &counts.rewritten });
         let (data, steps) = match planned {
             Some((data, steps, _)) => (data, steps),
@@ -395,7 +395,7 @@ impl Planner<'_> {
             let before = |offset| ends.partition_point(|end| *end <= offset);
             let pairs = (before(cut.end) - before(cut.start)).min(usize::from(Lie::UNKNOWN));
             let lie = Lie { pairs: pairs as u16, ..lie };
-            let head = Head::new(bound, first, lie, &self.shared.heads);
+            let head = Head::new(bound, first, lie, &self.shared.index_memory.heads);
             if is_wanted && let Ok(block) = Block::decode(bytes, &cache.memory) {
                 cache.insert(&head, &Arc::new(block), share);
             }

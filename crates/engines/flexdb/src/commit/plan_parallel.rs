@@ -185,7 +185,7 @@ impl<'a> Planning<'a> {
         while progress.is_planned_on() && progress.helpers < HELPERS {
             let (job, shared) = (Arc::downgrade(&self.job), Arc::downgrade(self.shared));
             let task = move |_stop: &workers::StopToken| help(&job, &shared);
-            if self.shared.group.submit(Class::Flush, "flexdb plan", task).is_err() {
+            if self.shared.background.group.submit(Class::Flush, "flexdb plan", task).is_err() {
                 break;
             }
             progress.helpers += 1;

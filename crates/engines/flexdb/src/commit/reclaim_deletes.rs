@@ -63,17 +63,17 @@ impl Shared {
         if pairs == 0 {
             return Ok(false);
         }
-        self.counts.relieved_pairs.fetch_add(pairs, Relaxed);
+        self.figures.counts.relieved_pairs.fetch_add(pairs, Relaxed);
         let base = Arc::new(self.base_of(committer.index())?);
-        let _install = self.install.lock();
+        let _install = self.state.lock();
         let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
-        self.state.store(Some(Arc::new(state.with_base(base, None, state.pinned.clone()))));
+        self.state.replace(state.with_base(base, None, state.pinned.clone()));
         Ok(true)
     }
 
     /// Step 2.
     fn pin_base(&self, committer: &Committer, before: &Arc<Base>, pins: &[SeqNo]) -> Result<()> {
-        let _install = self.install.lock();
+        let _install = self.state.lock();
         let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
         let mut pinned = state.pinned.clone();
         for pin in pins.iter().filter(|pin| !committer.keeps(**pin)) {
@@ -81,7 +81,7 @@ impl Shared {
             pinned.entry(*pin).or_insert_with(seen);
         }
         let next = state.with_base(Arc::clone(&state.base), None, pinned);
-        self.state.store(Some(Arc::new(next)));
+        self.state.replace(next);
         Ok(())
     }
 

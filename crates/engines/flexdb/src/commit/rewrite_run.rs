@@ -42,7 +42,7 @@ impl Shared {
     pub(crate) fn tail_percent(&self) -> u16 {
         let (scanned, others) =
             (self.options.tail_percent_max, self.options.unscanned_tail_percent_max);
-        match self.scan_ratio.is_scanned() || !self.host.barrier.is_journaled() {
+        match self.background.scan_ratio.is_scanned() || !self.host.barrier.is_journaled() {
             true => scanned,
             false => scanned.max(others),
         }

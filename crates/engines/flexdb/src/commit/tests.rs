@@ -243,7 +243,7 @@ fn many_threads_plan_what_one_does() {
         }
     }
     store.flush().expect("flushes");
-    let commits = store.shared.counts.commits.load(Relaxed);
+    let commits = store.shared.figures.counts.commits.load(Relaxed);
     println!("{commits} commits");
     assert!(commits > 10, "{commits}");
     store.shared.committer.lock().check().unwrap_or_else(|fault| panic!("{fault}"));

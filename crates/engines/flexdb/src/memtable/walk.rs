@@ -97,7 +97,7 @@ impl<'a> Walker<'a> {
         self.find_first(next, self.entry);
     }
 
-    /// The first version from `entry` on that counts, of another key than the one that was
+    /// Moves to the first version from `entry` on that counts. Skips the versions of the key of
     /// `passed`.
     fn find_first(&mut self, mut entry: Option<Entry<'a>>, mut passed: Option<Entry<'a>>) {
         self.here = None;
@@ -122,7 +122,7 @@ impl<'a> Walker<'a> {
     fn move_to(&mut self, entry: Entry<'a>) {
         let mut bytes = std::mem::take(&mut self.spare);
         bytes.clear();
-        // A whole word more is written than is kept, at most.
+        // The copy of a value may write up to a word behind its end.
         let value_bytes = entry.value_len().unwrap_or(0);
         bytes.reserve_exact(entry.key_len() + value_bytes + size_of::<u64>());
         entry.append_key(&mut bytes);

@@ -160,7 +160,7 @@ fn an_index_that_is_not_what_the_tags_say_is_not_stored() {
         let first = committer.index().now().get(0).expect("an interval").length;
         let part = |bound: &[u8]| {
             let lie = Lie { is_out_of_order: true, ..Lie::default() };
-            Interval::new(Head::new(bound, bound, lie, &shared.heads))
+            Interval::new(Head::new(bound, bound, lie, &shared.index_memory.heads))
         };
         let pieces = [(first / 2, part(b"k")), (first - first / 2, part(b"k\0"))];
         index::replace(committer.index_mut(), 0, first, &pieces);

@@ -27,7 +27,7 @@ pub(super) fn an_index_that_is_only_added_to_keeps_near_its_share() {
     bench.flush();
     let (heads, nodes) = {
         let shared = &bench.store.shared;
-        (shared.heads.bytes(), shared.committer.lock().index().node_bytes())
+        (shared.index_memory.heads.bytes(), shared.committer.lock().index().node_bytes())
     };
     let share = bench.store.shared.memory_split().index_bytes();
     println!("{} bytes of {share}, {} intervals", heads + nodes, bench.intervals());

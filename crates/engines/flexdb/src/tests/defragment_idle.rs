@@ -210,8 +210,8 @@ fn a_store_that_is_closed_stops_in_the_middle_of_a_pass() {
     let (bench, model) = loaded(device::memory(), options());
     pass_a_second(&bench);
     bench.store.shared.defragment_if_idle();
-    let bytes =
-        || bench.store.shared.counts.defragmented_bytes.load(std::sync::atomic::Ordering::Relaxed);
+    let counts = &bench.store.shared.figures.counts;
+    let bytes = || counts.defragmented_bytes.load(std::sync::atomic::Ordering::Relaxed);
     while bytes() == 0 {
         bench.crank.run_one().expect("a slice waits");
     }

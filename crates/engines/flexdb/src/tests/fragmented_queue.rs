@@ -71,7 +71,7 @@ pub(crate) fn pass_a_second(bench: &Bench) {
     let shared = &bench.store.shared;
     shared.refill_allowance();
     shared.refill_allowance();
-    assert!(shared.fragmented_queue.allowance() > 0, "idle time is for scans");
+    assert!(shared.background.fragmented_queue.allowance() > 0, "idle time is for scans");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn neighbours_that_a_scan_has_read_lie_beside_each_other_afterwards() {
 #[test]
 fn a_scan_writes_nothing_without_an_allowance() {
     let (bench, model) = in_pieces();
-    bench.store.shared.fragmented_queue.note_written(u64::MAX);
+    bench.store.shared.background.fragmented_queue.note_written(u64::MAX);
     let before = pieces(&bench);
     assert_eq!(all(&bench), pairs(&model));
     rewrite(&bench);
@@ -129,7 +129,7 @@ fn a_scan_writes_nothing_without_an_allowance() {
     pass_a_second(&bench);
     bench.store.shared.cache.shrink(0);
     assert_eq!(all(&bench), pairs(&model));
-    bench.store.shared.fragmented_queue.note_written(u64::MAX);
+    bench.store.shared.background.fragmented_queue.note_written(u64::MAX);
     rewrite(&bench);
     assert_eq!(pieces(&bench), before);
     assert_eq!(bench.detail("bytes_written_for_scans"), 0);
@@ -142,7 +142,7 @@ fn no_more_is_written_than_is_allowed_and_those_in_most_pieces_come_first() {
     bench.flush();
     bench.store.shared.cache.shrink(0);
     let worst = pieces(&bench).into_iter().max().expect("there are intervals");
-    let fragmented = &bench.store.shared.fragmented_queue;
+    let fragmented = &bench.store.shared.background.fragmented_queue;
     pass_a_second(&bench);
     all(&bench);
     // The bytes of one interval and a half.
@@ -178,9 +178,9 @@ pub(crate) fn an_interval_that_was_changed_since_it_was_read_keeps_its_changes()
 fn the_allowance_is_a_part_of_what_is_written_and_of_time() {
     let (bench, _) = in_pieces();
     let (shared, limit) = (&bench.store.shared, bench.budget.limit());
-    let fragmented = &shared.fragmented_queue;
+    let fragmented = &shared.background.fragmented_queue;
     // The commits so far have written more than the pairs that were put.
-    let put = shared.counts.committed_pairs.load(std::sync::atomic::Ordering::Relaxed) * 36;
+    let put = shared.figures.counts.committed_pairs.load(std::sync::atomic::Ordering::Relaxed) * 36;
     assert!(fragmented.allowance() >= put / 2, "{} of {put}", fragmented.allowance());
     assert!(fragmented.allowance() <= 2 * put, "{} of {put}", fragmented.allowance());
     shared.refill_allowance();
@@ -208,7 +208,7 @@ fn what_waits_is_bounded_and_goes_when_the_store_is_closed() {
     let holders = || Arc::strong_count(&head);
     all(&bench);
     let waiting = holders();
-    bench.store.shared.fragmented_queue.clear();
+    bench.store.shared.background.fragmented_queue.clear();
     assert_eq!(holders(), waiting - 1);
     bench.budget.set_limit(16 << 10);
     bench.store.shared.cache.shrink(0);

@@ -121,7 +121,7 @@ fn an_old_value_is_not_the_newest_if_a_slow_writer_has_put_another_one() {
         let ticket = bench.sequence.begin();
         let put = Op::Put { key: &key(1), value: b"slow" };
         entered.put(&put, ticket.seqno(), &|_, _| true, &mut Reservation::uncounted());
-        shared.memtables.note_applied(ticket.seqno());
+        shared.writes.memtables.note_applied(ticket.seqno());
         drop(entered);
     });
     bench.flush();

@@ -14,7 +14,6 @@
 //!   level. So writers do not keep it from its end.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use engine::{Error, KeyRange, Result};
 
@@ -40,9 +39,9 @@ impl Shared {
     pub(crate) fn compact_range(self: &Arc<Self>, range: &KeyRange) -> Result<()> {
         self.flush()?;
         let Some(keys) = in_range(range) else { return Ok(()) };
-        let begun = self.next_table.load(Relaxed);
+        let begun = self.tables.next_number();
         for level in 0..LEVELS {
-            let upto = self.next_table.load(Relaxed);
+            let upto = self.tables.next_number();
             loop {
                 self.health.check_writable()?;
                 match self.next_step(level, &keys, begun, upto)? {
@@ -77,7 +76,7 @@ impl Shared {
 
     fn run_claimed(self: &Arc<Self>, job: Job) -> Result<()> {
         let (claim, number) = (job.claim(), self.admission.compactions.begin());
-        let done = self.compact(job, &self.group.token());
+        let done = self.compact(job, &self.background.group.token());
         self.end_job(claim, number, done.clone());
         done
     }
@@ -87,7 +86,7 @@ impl Shared {
             let claims = self.background.claims.lock();
             !is_met(&claims, claim) || self.health.check_open().is_err()
         };
-        match self.group.wait_until(is_free) {
+        match self.background.group.wait_until(is_free) {
             Ok(()) => Ok(()),
             Err(workers::WaitError::Panicked(panic)) => Err(panic.into()),
             Err(workers::WaitError::Stopped(_)) => Err(Error::Closed),

@@ -10,6 +10,7 @@
 //! store is opened. So are the tables of a job that yields (`idle`).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use codec::SeqNo;
 use engine::{Error, Result};
@@ -30,14 +31,14 @@ impl Shared {
         let removed = job.removed();
         if job.drops {
             self.commit(Change { removed, added: Vec::new() }, &[], SeqNo::ZERO)?;
-            Self::count(&self.background.drops, 1);
+            self.background.counts.drops.fetch_add(1, Relaxed);
             return Ok(());
         }
         if let Some(table) = job.moves()
             && !self.overlaps_too_much(&table, job.to + 1)
         {
             self.commit(Change { removed, added: vec![(job.to, table)] }, &[], SeqNo::ZERO)?;
-            Self::count(&self.background.moves, 1);
+            self.background.counts.moves.fetch_add(1, Relaxed);
             return Ok(());
         }
         let tables = match self.merge(&job, stop)? {
@@ -49,10 +50,9 @@ impl Shared {
         };
         let written = tables.iter().map(|summary| summary.stored_bytes).sum();
         let added = self.open_merged(&tables, job.to)?;
-        Self::count(&self.background.compacted_read_bytes, job.bytes());
-        Self::count(&self.background.compacted_bytes, written);
+        self.background.counts.note_compacted(job.bytes(), written);
         self.commit_or_abandon(Change { removed, added }, &[], SeqNo::ZERO)?;
-        Self::count(&self.background.compactions, 1);
+        self.background.counts.compactions.fetch_add(1, Relaxed);
         if job.yields {
             self.note_idle_job(&job, written, true);
         }
@@ -69,9 +69,9 @@ impl Shared {
         let pins = Pins::of(&self.host.sequence, job.newest().max(options.sweep.newest()));
         let compaction = CompactionJob::new(job, &version, pins, options, ahead_bytes);
         compaction.run(CompactionContext {
-            tables: &*self.tables,
+            tables: &*self.tables.store,
             budget: &self.host.memory,
-            next_id: &mut || self.new_table(),
+            next_id: &mut || self.tables.new_id(&self.host),
             control: &mut || {
                 if stop.is_stopping() {
                     return Err(Error::Closed);
@@ -86,14 +86,13 @@ impl Shared {
 
     /// Opens new tables for a level, or removes all of them.
     fn open_merged(&self, tables: &[Summary], level: usize) -> Result<Vec<(usize, Arc<Table>)>> {
-        let cache = self.piece_cache();
         let open = |summary: &Summary| -> Result<(usize, Arc<Table>)> {
-            Ok((level, Table::open(summary.clone(), &self.tables, &cache)?))
+            Ok((level, self.tables.open(summary.clone())?))
         };
         let opened: Result<_> = tables.iter().map(open).collect();
         if opened.is_err() {
             for summary in tables {
-                let _ = self.tables.remove(summary.id.number);
+                let _ = self.tables.store.remove(summary.id.number);
             }
         }
         opened

@@ -27,7 +27,6 @@
 //!   writes of a key the later one is never in it without the earlier one.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Release;
 
 use codec::SeqNo;
 use engine::{Error, GoOn, Result};
@@ -137,7 +136,7 @@ impl Shared {
         for active in &self.open_state()?.actives {
             active.lift_if_empty(|| self.host.sequence.visible());
         }
-        let _flusher = self.flusher.lock();
+        let _flusher = self.background.flusher.lock();
         self.health.check_writable()?;
         let state = self.open_state()?;
         let floor = state.floor_without(&[]);
@@ -149,7 +148,7 @@ impl Shared {
     /// Everything up to `floor` is in tables: the manifest says so from now on, once the journal
     /// has reached `must_reach`.
     fn persist_up_to(&self, floor: SeqNo, must_reach: SeqNo) -> Result<()> {
-        if floor <= self.persisted() {
+        if floor <= self.manifest.persisted() {
             return Ok(());
         }
         let reached = self.host.barrier.reach(must_reach)?;
@@ -160,7 +159,7 @@ impl Shared {
     /// begun are left to the next call: with writers that fill memtables at the speed of the
     /// flushes there would be no end.
     pub(crate) fn flush_sealed(self: &Arc<Self>, wanted: Wanted) -> Result<()> {
-        let _flusher = self.flusher.lock();
+        let _flusher = self.background.flusher.lock();
         let youngest = self.state.load().sealed.first().map_or(0, |memtable| memtable.id());
         let all = wanted == Wanted::Everything;
         let upto = if all { youngest } else { 0 };
@@ -220,7 +219,7 @@ impl Shared {
         let ids: Vec<u64> = unit.iter().map(|memtable| memtable.id()).collect();
         self.persist_range_deletes()?;
         let output = Output {
-            tables: &*self.tables,
+            tables: &*self.tables.store,
             options: self.table_options(0),
             budget: &self.host.memory,
             go_on: &|| Ok(()),
@@ -240,13 +239,13 @@ impl Shared {
             false => self.host.barrier.reach(state.must_reach(newest.max(floor))),
         };
         let ready = reached.and_then(|reached| {
-            let open = |summary| Ok((0, Table::open(summary, &self.tables, &self.piece_cache())?));
+            let open = |summary| Ok((0, self.tables.open(summary)?));
             Ok((reached, summaries.into_iter().map(open).collect::<Result<Vec<_>>>()?))
         });
         let (reached, added) = match ready {
             Ok(ready) => ready,
             Err(error) => {
-                numbers.iter().for_each(|id| abandon(&*self.tables, *id));
+                numbers.iter().for_each(|id| abandon(&*self.tables.store, *id));
                 return Err(error);
             }
         };
@@ -254,8 +253,7 @@ impl Shared {
         // end are of writes that were refused, or are not journaled.
         let persisted = floor.min(reached.max(newest));
         self.commit_or_abandon(Change { removed: Vec::new(), added }, &ids, persisted)?;
-        Self::count(&self.background.flushes, 1);
-        Self::count(&self.background.flushed_bytes, stored_bytes);
+        self.background.counts.note_flush(stored_bytes);
         Ok(())
     }
 
@@ -315,7 +313,8 @@ impl Shared {
                 (run.output.go_on)()?;
             }
             if entry.seqno <= upto {
-                retention.offer(&entry, &mut |kept| run.push(kept, &|| self.new_table()))?;
+                let new_id = || self.tables.new_id(&self.host);
+                retention.offer(&entry, &mut |kept| run.push(kept, &new_id))?;
             }
             all.next()?;
         }
@@ -335,7 +334,7 @@ impl Shared {
         let new: Vec<u64> = change.added.iter().map(number).filter(|one| !was_there(one)).collect();
         let committed = self.commit(change, flushed, persisted);
         if committed.as_ref().is_err_and(Error::is_retryable) {
-            new.iter().for_each(|number| abandon_number(&*self.tables, *number));
+            new.iter().for_each(|number| abandon_number(&*self.tables.store, *number));
         }
         committed
     }
@@ -390,7 +389,7 @@ impl Shared {
         };
         if is_planted(Planted::TablesRemovedEarly) {
             let gone = change.removed.iter().filter(|removed| is_gone(removed));
-            gone.for_each(|(_, number)| abandon_number(&*self.tables, *number));
+            gone.for_each(|(_, number)| abandon_number(&*self.tables.store, *number));
         }
         let committed = manifest.commit(&edit, persisted, || Edit {
             removed: Vec::new(),
@@ -405,14 +404,14 @@ impl Shared {
         });
         // While the lock is held, so that a thread that waits for it learns of a failure.
         self.stopping(committed)?;
-        self.persisted.fetch_max(manifest.persisted().get(), Release);
+        self.manifest.note_persisted(manifest.persisted());
         // No pair is kept from here until the next state is there; keys of the memtables that are
         // removed have other versions in its tables (A1 and A2 of `pairs`).
         let changing = self.cache.pairs().change();
         for memtable in state.sealed.iter().filter(|one| flushed.contains(&one.id())) {
             memtable.each_key(&mut |key| changing.forget(key));
         }
-        let install = self.install.lock();
+        let install = self.state.install.lock();
         let budget = &self.host.memory;
         let present = match is_planted(Planted::InstalledOverOthers) {
             true => state,
@@ -431,8 +430,8 @@ impl Shared {
         self.cache.note_metadata(metadata_bytes, metadata_bytes_max);
         drop(install);
         self.cache.fit_clocks();
-        self.open_cursors.leave_all_but(generation);
-        let files = Arc::clone(&self.obsolete_tables) as Arc<dyn ObsoleteFiles>;
+        self.state.open_cursors.leave_all_but(generation);
+        let files = Arc::clone(&self.tables.obsolete) as Arc<dyn ObsoleteFiles>;
         for (level, number) in change.removed.iter().filter(|removed| is_gone(removed)) {
             let tables = old.level(*level).iter();
             tables

@@ -104,7 +104,8 @@ impl Shared {
             }
             Next::Never
         };
-        let begun = self.group.repeat(Class::Compact, "lsm first plan", Duration::ZERO, plan);
+        let group = &self.background.group;
+        let begun = group.repeat(Class::Compact, "lsm first plan", Duration::ZERO, plan);
         begun.map_err(|_| Error::Closed)?;
         self.look_around().map_err(|_| Error::Closed)
     }
@@ -120,7 +121,7 @@ impl Shared {
                 shared.has_nothing_left(version)
             })
         };
-        self.group.repeat(Class::Collect, "lsm look around", INTERVAL, look)
+        self.background.group.repeat(Class::Collect, "lsm look around", INTERVAL, look)
     }
 
     /// Returns whether looks find nothing to do until the next write or scan; the last one began at
@@ -185,8 +186,7 @@ impl Shared {
         let background = &self.background;
         let (wanted, mut allowance) =
             (plan_idle(version, claims), background.idle.allowance.lock());
-        let (flushed, ingested) = (&background.flushed_bytes, &background.ingested_bytes);
-        allowance.grant(flushed.load(Relaxed) + ingested.load(Relaxed));
+        allowance.grant(background.counts.added_bytes());
         if wanted.is_empty() {
             allowance.bytes = 0;
         }

@@ -21,6 +21,7 @@
 //!   could lose the tombstone alone, and the put would be neither in a table nor replayed.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use engine::{Op, Reservation, Result};
 
@@ -57,14 +58,14 @@ impl Shared {
             return Ok(false);
         }
         let ids: Vec<u64> = inputs.iter().map(|input| input.id()).collect();
-        let install = self.install.lock();
+        let install = self.state.install.lock();
         let next = self.state.load().with_merged(&ids, merged.clone());
         let generation = next.generation;
         self.state.store(Arc::new(next));
         drop(install);
         self.lead_to(merged)?;
-        self.open_cursors.leave_all_but(generation);
-        Self::count(&self.background.merges, 1);
+        self.state.open_cursors.leave_all_but(generation);
+        self.background.counts.merges.fetch_add(1, Relaxed);
         Ok(true)
     }
 
@@ -89,7 +90,7 @@ impl Shared {
     /// Makes the lookup index lead to the entries of a merged memtable.
     fn lead_to(&self, merged: Option<Arc<Memtable>>) -> Result<()> {
         let Some(merged) = merged else { return Ok(()) };
-        let (id, index) = (merged.id(), self.lookup_index.load());
+        let (id, index) = (merged.id(), self.lookups.index.load());
         let mut all = walk(&[merged]);
         all.seek(Target::START)?;
         while let Some(entry) = all.entry() {

@@ -44,7 +44,7 @@ impl OnDemandTask {
                 (this.work)(&store);
             }
         };
-        let is_accepted = store.group.submit(Class::Collect, self.name, task).is_ok();
+        let is_accepted = store.background.group.submit(Class::Collect, self.name, task).is_ok();
         if !is_accepted {
             self.is_queued.store(false, SeqCst);
         }

@@ -13,7 +13,6 @@
 //!    held may be dropped.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 
 use engine::{Look, WaitingDeletes, has_many_tombstones, is_long_run};
 
@@ -71,7 +70,7 @@ impl Shared {
     /// one.
     fn flush_tombstones(self: &Arc<Self>, is_wanted: &dyn Fn(&Memtable) -> bool) {
         if self.state.load().memtables().any(|memtable| is_wanted(memtable)) {
-            self.background.are_tombstones_due.store(true, SeqCst);
+            self.background.flush_requests.request_tombstones();
             self.seal_where(is_wanted);
             self.schedule_flush();
         }

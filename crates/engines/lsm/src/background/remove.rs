@@ -24,7 +24,7 @@ impl ObsoleteTables {
     /// Returns the obsolete tables of these tables.
     pub(crate) fn of(tables: &Arc<dyn TableStore>) -> Arc<Self> {
         let task =
-            OnDemandTask::new("lsm remove tables", |store: &Shared| store.obsolete_tables.run());
+            OnDemandTask::new("lsm remove tables", |store: &Shared| store.tables.obsolete.run());
         Arc::new(Self { tables: Arc::clone(tables), left: Mutex::default(), task: Arc::new(task) })
     }
 

@@ -103,15 +103,16 @@ impl Shared {
         if self.options.routing != Routing::Dranges {
             return;
         }
-        let Some(mut backoff) = self.reorganiser.state.try_lock() else { return };
+        let reorganiser = &self.background.reorganiser;
+        let Some(mut backoff) = reorganiser.state.try_lock() else { return };
         let dranges = Arc::clone(&self.state.load().dranges);
         let now = dranges.layout();
         let slots = self.memory_split().slots;
         let moved = backoff.early.look(&dranges, &now);
         let early = moved.and_then(|newest| self.construct_dranges(&newest, slots));
         if let Some(layout) = early {
-            self.reorganiser.major.fetch_add(1, Relaxed);
-            self.reorganiser.early.fetch_add(1, Relaxed);
+            reorganiser.major.fetch_add(1, Relaxed);
+            reorganiser.early.fetch_add(1, Relaxed);
             (backoff.left, backoff.next) = (0, 1);
             let next = dranges.after(layout, &mut backoff.next_drange);
             return self.install_dranges(next);
@@ -119,7 +120,7 @@ impl Shared {
         let layout = match plan(&now, slots) {
             Plan::Nothing => None,
             Plan::Minor(layout) => {
-                self.reorganiser.minor.fetch_add(1, Relaxed);
+                reorganiser.minor.fetch_add(1, Relaxed);
                 Some(layout)
             }
             Plan::Major if backoff.left > 0 => {
@@ -129,7 +130,7 @@ impl Shared {
             Plan::Major => {
                 let layout = self.construct_dranges(&now, slots);
                 if layout.is_some() {
-                    self.reorganiser.major.fetch_add(1, Relaxed);
+                    reorganiser.major.fetch_add(1, Relaxed);
                     backoff.next = 1;
                 } else {
                     backoff.left = backoff.next;
@@ -154,7 +155,7 @@ impl Shared {
     /// Installs a layout as a reorganisation does, under ids that no other one has.
     #[cfg(test)]
     pub(crate) fn install_layout(self: &Arc<Self>, layout: Layout) {
-        let mut backoff = self.reorganiser.state.lock();
+        let mut backoff = self.background.reorganiser.state.lock();
         let dranges = Arc::clone(&self.state.load().dranges);
         let next = dranges.after(layout, &mut backoff.next_drange);
         self.install_dranges(next);
@@ -198,15 +199,15 @@ impl Shared {
 
     /// Steps 2 and 3.
     pub(crate) fn install_dranges(self: &Arc<Self>, dranges: Dranges) {
-        let install = self.install.lock();
+        let install = self.state.install.lock();
         let state = self.state.load_full();
         if state.actives.is_empty() {
             return;
         }
         // The floor is read before the new memtables are published: a write to one of them has a
         // number above it.
-        let floor =
-            self.host.sequence.visible().min(self.memtables.applied()).max(self.persisted());
+        let finished = self.host.sequence.visible().min(self.memtables.applied());
+        let floor = finished.max(self.manifest.persisted());
         let mut actives = Vec::new();
         for drange in dranges.all() {
             let old = state.actives.iter().filter(|memtable| memtable.drange() == drange.id);

@@ -34,7 +34,7 @@ impl Shared {
         // Loaded before the state, which so has every finished write. In a replay only applied
         // writes are in it.
         let finished = self.host.sequence.visible().min(self.memtables.applied());
-        let persisted = self.persisted();
+        let persisted = self.manifest.persisted();
         let state = self.state.load();
         let Deletes { durable, pending, .. } = &*state.deletes;
         let pending = pending.iter().map(|delete| delete.seqno.get() - 1).min();

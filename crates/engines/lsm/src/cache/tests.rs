@@ -1,5 +1,6 @@
 //! The cache's size, and the blocks that it evicts.
 
+use super::share::WAY_PARTS;
 use super::*;
 use lsm_tree::table::{Block, Home};
 
@@ -314,7 +315,7 @@ fn there_are_as_many_clocks_as_have_room_for_metadata() {
     let clocks = |bytes_max: u64| {
         cache.note_metadata(0, bytes_max);
         cache.fit_clocks();
-        cache.used()
+        cache.clocks.used()
     };
     let capacity = MemorySplit::of(256 << 20, &options()).cache_bytes;
     let fits = |clocks: u64| capacity / clocks / METADATA_A_CLOCK - ENTRY_OVERHEAD_BYTES;

@@ -1,7 +1,7 @@
 //! Operations on a store's files during and after its close: another opening may have them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc;
 
 use device::{FaultDevice, Mode, OperationKind};
@@ -49,7 +49,7 @@ fn a_close_waits_for_a_flush_on_another_thread() {
 #[test]
 fn a_table_that_somebody_else_made_is_not_removed() {
     let foreign = |bench: &Bench| {
-        let name = format!("table-{}", bench.store.shared.next_table.load(Relaxed));
+        let name = format!("table-{}", bench.store.shared.tables.next_number());
         bench.device.open(&name, Mode::CreateNew).expect("the number is free");
         name
     };

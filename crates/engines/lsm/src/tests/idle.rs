@@ -230,16 +230,16 @@ fn a_job_gives_way_to_a_memtable_that_waits() {
     let seal = move || drop(sealing.seal_where(&|active| !active.is_empty()));
     let then = device.clone();
     device.interpose(OperationKind::Open, move || then.interpose(OperationKind::Open, seal));
-    shared.compact(job(), &shared.group.token()).expect("it gives way");
+    shared.compact(job(), &shared.background.group.token()).expect("it gives way");
     assert_eq!(shared.state.load().due(), 1);
     assert_eq!((files(), figures()), before);
     let (some, all) = (written(&bench), job().bytes());
     assert!(some > 0 && some < all, "{some} of {all}");
     // It stops immediately, as long as the sealed memtable waits.
-    shared.compact(job(), &shared.group.token()).expect("it gives way");
+    shared.compact(job(), &shared.background.group.token()).expect("it gives way");
     assert_eq!((figures(), written(&bench)), (before.1, some));
     bench.crank.run_all();
-    shared.compact(job(), &shared.group.token()).expect("memory takes it");
+    shared.compact(job(), &shared.background.group.token()).expect("memory takes it");
     assert_eq!(bench.detail("idle_compactions"), 1);
     assert_eq!(bench.pairs(), pairs);
 }

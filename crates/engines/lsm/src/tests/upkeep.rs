@@ -350,7 +350,7 @@ fn no_table_overlaps_with_all_of_a_large_level() {
     assert_eq!((upper.len(), below), (2, 100));
     let one = Job { upper: upper[..1].to_vec(), ..job() };
     for job in [one, Job { upper: upper[1..].to_vec(), ..job() }] {
-        shared.compact(job, &shared.group.token()).expect("memory takes it");
+        shared.compact(job, &shared.background.group.token()).expect("memory takes it");
     }
     let state = shared.state.load_full();
     let overlapping = |table: &std::sync::Arc<lsm_tree::table::Table>| {

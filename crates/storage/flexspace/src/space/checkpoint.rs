@@ -9,8 +9,6 @@
 //! If the second step has no room, nothing was changed: the old log continues, and the next cut
 //! takes over the content of this one.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use device::Device;
 use engine::Superblock;
 
@@ -68,7 +66,7 @@ impl FlexSpace {
     /// the call may be repeated.
     pub fn checkpoint(&self) -> Result<(), Error> {
         self.shared.ready()?;
-        self.shared.checkpoint_with(&mut self.shared.checkpointer.lock())
+        self.shared.checkpoint_with(&mut self.shared.checkpoints.lock())
     }
 }
 
@@ -76,10 +74,13 @@ impl Shared {
     /// Makes a long log short, unless another thread does: then it waits if `waits`, or if the log
     /// is very long. Without room the log continues.
     pub(super) fn shorten_log(&self, waits: bool) -> Result<(), Error> {
-        if self.storing.load(Relaxed) && !waits && !self.is_very_long(begun(&mut self.log.lock())) {
+        if self.checkpoints.is_storing()
+            && !waits
+            && !self.is_very_long(begun(&mut self.log.lock()))
+        {
             return Ok(());
         }
-        let mut checkpointer = self.checkpointer.lock();
+        let mut checkpointer = self.checkpoints.lock();
         // Another one may have made it short.
         if !self.is_long(begun(&mut self.log.lock())) {
             return Ok(());
@@ -92,10 +93,7 @@ impl Shared {
 
     pub(super) fn checkpoint_with(&self, checkpointer: &mut Checkpointer) -> Result<(), Error> {
         self.health.check_writable()?;
-        self.storing.store(true, Relaxed);
-        let stored = self.store(checkpointer);
-        self.storing.store(false, Relaxed);
-        stored
+        self.checkpoints.store(|| self.store(checkpointer))
     }
 
     fn store(&self, checkpointer: &mut Checkpointer) -> Result<(), Error> {
@@ -108,7 +106,7 @@ impl Shared {
         let committed = Committed { log: number, len, root, ..checkpointer.committed };
         self.health.check_writable()?;
         let old = checkpointer.committed.log;
-        self.health.stop_on(checkpointer.commit(&*self.device, committed))?;
+        self.health.stop_on(checkpointer.commit(&*self.directory.device, committed))?;
         checkpointer.count += 1;
         if !is_planted(Planted::SlotsFreedEarly) {
             checkpointer.nodes.retire(&cut.retired);
@@ -121,7 +119,7 @@ impl Shared {
     /// Removes logs that nothing names any more.
     pub(super) fn remove_logs(&self, numbers: &[u64]) -> Result<(), Error> {
         for &number in numbers {
-            match self.device.remove(&log::file_name(number)) {
+            match self.directory.device.remove(&log::file_name(number)) {
                 // The next life removes it.
                 Err(error) if error.is_retryable() => {}
                 removed => self.health.stop_on(removed)?,
@@ -190,9 +188,9 @@ impl Shared {
         records: &[u8],
     ) -> Result<EmptyLog, Error> {
         reserve_slots(&self.ballast, nodes, slots)?;
-        let empty = empty_log(&self.ballast, &*self.device, number, records)?;
+        let empty = empty_log(&self.ballast, &*self.directory.device, number, records)?;
         if !is_planted(Planted::LogUnnamed) {
-            self.device.sync_dir("")?;
+            self.directory.device.sync_dir("")?;
         }
         Ok(empty)
     }

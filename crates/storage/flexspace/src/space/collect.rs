@@ -126,7 +126,7 @@ impl Shared {
         is_stopping: &dyn Fn() -> bool,
     ) -> Result<Collected, Error> {
         let _one = self.collector.lock();
-        if !self.has_begun() && plan(&self.view(&self.writer.lock(), pace)).is_empty() {
+        if !self.log.has_begun() && plan(&self.view(&self.writer.lock(), pace)).is_empty() {
             // If this opening has changed nothing yet, it begins no life for this.
             return Ok(Collected::default());
         }

@@ -8,7 +8,6 @@
 //!    released without the writers' lock.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering::Relaxed;
 
 use device::SyncKind;
 use sync::thread::at_device;
@@ -50,7 +49,7 @@ impl Shared {
     /// Commits all changes so far (F1), and returns whether the log is so long that a checkpoint is
     /// due.
     pub(super) fn commit(&self) -> Result<bool, Error> {
-        if !self.has_begun() {
+        if !self.log.has_begun() {
             // Nothing was changed since the opening.
             return Ok(false);
         }
@@ -146,13 +145,11 @@ impl Shared {
     /// Frees segments that no snapshot can reach any more, and releases their room: to the ballast
     /// first.
     pub(super) fn release(&self) -> Result<(), Error> {
-        if self.is_punching.swap(true, Relaxed) {
+        let Some(given) = self.puncher.alone(|| self.punch_waiting()) else {
             // The thread that already does it does it for all; segments that are freed as that ends
             // wait for the next commit.
             return Ok(());
-        }
-        let given = self.punch_waiting();
-        self.is_punching.store(false, Relaxed);
+        };
         if given? > 0 || self.ballast.is_device_full() { self.fit_ballast() } else { Ok(()) }
     }
 

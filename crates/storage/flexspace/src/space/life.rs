@@ -18,7 +18,6 @@
 
 use device::{Device, SyncKind};
 use engine::Superblock;
-use sync::atomic::Ordering::{Acquire, Release};
 
 use super::ballast::Ballast;
 use super::checkpoint::{self, Checkpointer};
@@ -49,10 +48,10 @@ impl FlexSpace {
     /// As [`Self::sync`].
     pub fn try_begin(&self) -> Result<bool, Error> {
         let shared = &self.shared;
-        if shared.has_begun() {
+        if shared.log.has_begun() {
             return Ok(true);
         }
-        let Some(mut checkpointer) = shared.checkpointer.try_lock() else { return Ok(false) };
+        let Some(mut checkpointer) = shared.checkpoints.try_lock() else { return Ok(false) };
         let Some(mut log) = shared.log.try_lock() else { return Ok(false) };
         shared.begin_life(&mut checkpointer, &mut log)?;
         Ok(true)
@@ -60,23 +59,19 @@ impl FlexSpace {
 
     /// Returns whether this opening has begun its life: whether something was to be changed.
     pub fn has_begun(&self) -> bool {
-        self.shared.has_begun()
+        self.shared.log.has_begun()
     }
 }
 
 impl Shared {
-    pub(super) fn has_begun(&self) -> bool {
-        self.has_begun.load(Acquire)
-    }
-
     /// Makes sure that a life has begun. The caller holds no lock behind the collector's.
     pub(super) fn ready(&self) -> Result<(), Error> {
-        if self.has_begun() {
+        if self.log.has_begun() {
             return Ok(());
         }
         // Also for the ballast: a close, which releases the lock on the directory, happens before
         // or after.
-        let mut checkpointer = self.checkpointer.lock();
+        let mut checkpointer = self.checkpoints.lock();
         let begun = self.begin_life(&mut checkpointer, &mut self.log.lock());
         match begun {
             Err(error) if error.is_full_device() => Err(full_device(&self.writer.lock(), 0)),
@@ -94,7 +89,7 @@ impl Shared {
             return Ok(());
         }
         self.health.check_writable()?;
-        let (device, geometry) = (&*self.device, self.data.geometry);
+        let (device, geometry) = (&*self.directory.device, self.data.geometry);
         self.stop_unless_refused(checkpointer.make_durable(&self.ballast, device))?;
         if !is_planted(Planted::FoundUnsynced) {
             self.health.stop_on(self.data.file.sync(SyncKind::Data))?;
@@ -136,8 +131,7 @@ impl Shared {
         self.ballast.stored(checkpointer.nodes.slots().1);
         self.remove_logs(&found)?;
         self.writer.lock().life = life;
-        *log = Some(begun);
-        self.has_begun.store(true, Release);
+        self.log.begin(log, begun);
         Ok(())
     }
 
@@ -150,10 +144,10 @@ impl Shared {
         records: &[u8],
     ) -> Result<EmptyLog, Error> {
         checkpoint::reserve_slots(&self.ballast, nodes, NodeFile::slots_of(cut))?;
-        let empty = checkpoint::empty_log(&self.ballast, &*self.device, number, records)?;
+        let empty = checkpoint::empty_log(&self.ballast, &*self.directory.device, number, records)?;
         // Here, since it may lack a descriptor, and the next attempt makes another file.
-        let synced = self.device.sync_dir("").inspect_err(|_| {
-            let _ = self.device.remove(&log::file_name(number));
+        let synced = self.directory.device.sync_dir("").inspect_err(|_| {
+            let _ = self.directory.device.remove(&log::file_name(number));
         });
         synced.map(|()| empty).map_err(Error::from)
     }

@@ -10,14 +10,17 @@ use std::sync::Arc;
 
 use device::{Device, File, Mode};
 use engine::Superblock;
-use sync::atomic::AtomicBool;
 use sync::{Mutex, RwLock};
 
 use super::ballast::{Ballast, Measures};
 use super::checkpoint::Checkpointer;
+use super::checkpoints::Checkpoints;
 use super::collect::Tracking;
+use super::directory::Directory;
 use super::health::Health;
+use super::life_log::LifeLog;
 use super::pins::Pins;
+use super::puncher::Puncher;
 use super::recover::{self, Committed, Recovered, SUPERBLOCK, SUPERBLOCK_KIND};
 use super::{Error, FlexSpace, Options, Shared, State, Writer};
 use crate::data::{DATA, DataFile, Geometry, Segments};
@@ -50,7 +53,7 @@ impl FlexSpace {
         let nothing = Committed { segment_bytes, slot_bytes, life, log, len, root };
         let space = Self::of(device, lock, options, recovered, (None, nothing), ballast)?;
         let shared = &space.shared;
-        shared.begin_life(&mut shared.checkpointer.lock(), &mut shared.log.lock())?;
+        shared.begin_life(&mut shared.checkpoints.lock(), &mut shared.log.lock())?;
         Ok(space)
     }
 
@@ -65,7 +68,7 @@ impl FlexSpace {
     pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Self, Error> {
         let space = Self::open_unchanged(device, options)?;
         let shared = &space.shared;
-        shared.begin_life(&mut shared.checkpointer.lock(), &mut shared.log.lock())?;
+        shared.begin_life(&mut shared.checkpoints.lock(), &mut shared.log.lock())?;
         shared.fit_ballast()?;
         Ok(space)
     }
@@ -131,7 +134,7 @@ impl FlexSpace {
                 shared.health.begin_close()?;
             }
         }
-        if !shared.has_begun() {
+        if !shared.log.has_begun() {
             // Nothing was changed.
             return Ok(Ok(()));
         }
@@ -148,11 +151,11 @@ impl FlexSpace {
         // A thread that holds one of these may be writing; a thread that takes one from now on is
         // refused.
         let _collection = shared.collector.lock();
-        let _checkpoint = shared.checkpointer.lock();
+        let _checkpoint = shared.checkpoints.lock();
         let _commit = shared.log.lock();
         let _punching = shared.puncher.lock();
         let _change = shared.writer.lock();
-        shared.lock.lock().take();
+        shared.directory.unlock();
     }
 
     /// Returns a space whose life has not begun.
@@ -179,27 +182,20 @@ impl FlexSpace {
             spare: None,
             scratch: None,
         };
-        let place_bytes = Arc::clone(recovered.nodes.memory_bytes());
         let checkpointer = Checkpointer::new(recovered.nodes, superblock, committed);
         let shared = Shared {
-            device,
             options,
             data,
             health: Health::default(),
             pins: Pins::default(),
             collector: Mutex::new(()),
-            checkpointer: Mutex::new(checkpointer),
-            log: Mutex::new(None),
-            has_begun: AtomicBool::new(false),
+            checkpoints: Checkpoints::new(checkpointer),
+            log: LifeLog::new(recovered.replayed),
             writer: Mutex::new(writer),
             ballast,
-            puncher: Mutex::new(()),
-            is_punching: AtomicBool::new(false),
-            storing: AtomicBool::new(false),
-            place_bytes,
+            puncher: Puncher::new(),
             state: RwLock::new(State { tree: recovered.tree, open: None, number: 0 }),
-            replayed: recovered.replayed,
-            lock: Mutex::new(Some(lock)),
+            directory: Directory::new(device, lock),
         };
         Ok(Self { shared: Arc::new(shared) })
     }

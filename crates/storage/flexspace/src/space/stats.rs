@@ -1,7 +1,5 @@
 //! Figures about a space.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use super::checkpoint::Checkpointer;
 use super::{FlexSpace, Writer};
 use crate::log::LogWriter;
@@ -55,7 +53,7 @@ impl FlexSpace {
     /// Returns the bytes of memory of the tree's nodes, those of living snapshots included, and of
     /// their places in the tree file. Waits for no I/O.
     pub fn node_bytes(&self) -> u64 {
-        self.shared.state.read().tree.node_bytes() + self.shared.place_bytes.load(Relaxed)
+        self.shared.state.read().tree.node_bytes() + self.shared.checkpoints.place_bytes()
     }
 
     /// Returns the bytes in segments that the space refers to ([`Stats::live_bytes`]). Waits for a
@@ -73,7 +71,7 @@ impl FlexSpace {
     /// Figures about the space. Waits for a checkpoint and for writers.
     pub fn stats(&self) -> Stats {
         let shared = &self.shared;
-        let checkpointer = shared.checkpointer.lock();
+        let checkpointer = shared.checkpoints.lock();
         let log = shared.log.lock();
         self.stats_of(&checkpointer, log.as_ref(), &shared.writer.lock())
     }
@@ -82,7 +80,7 @@ impl FlexSpace {
     /// never waits.
     pub fn try_stats(&self) -> Option<Stats> {
         let shared = &self.shared;
-        let checkpointer = shared.checkpointer.try_lock()?;
+        let checkpointer = shared.checkpoints.try_lock()?;
         let log = shared.log.try_lock()?;
         let writer = shared.writer.try_lock()?;
         Some(self.stats_of(&checkpointer, log.as_ref(), &writer))
@@ -110,7 +108,7 @@ impl FlexSpace {
             snapshots: shared.pins.count(),
             log_bytes: log.map_or(0, LogWriter::bytes),
             pending_bytes: writer.pending.len() as u64,
-            replayed_records: shared.replayed.records,
+            replayed_records: shared.log.replayed_records(),
             checkpoints: checkpointer.count,
             used_slots,
             free_slots,

@@ -103,7 +103,7 @@ impl Log {
     /// Closes the log as a store does.
     fn close(&self) {
         self.log.health.close();
-        assert!(self.log.workers.stop().is_empty(), "no task panics");
+        assert!(self.log.flushes.workers.stop().is_empty(), "no task panics");
         self.log.close();
     }
 

@@ -52,7 +52,7 @@ fn with_digests() -> (Bench, Vec<u64>) {
     let read = (0..8 * KEYS).step_by(8).filter(|number| bench.get(&key(*number)).is_some());
     assert_eq!(read.count() as u64, KEYS);
     let has_digest = |number: &u64| {
-        let position = shared.index.position(shared.hash(&key(*number)));
+        let position = shared.hot.index.position(shared.hash(&key(*number)));
         let mut named = Vec::new();
         let looked = cold.index.look(position, &mut named).expect("it is there");
         !number.is_multiple_of(8)

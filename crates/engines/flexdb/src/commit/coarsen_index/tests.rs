@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use engine::{BackgroundError, Engine, Error, NoJournal};
 
@@ -13,7 +12,7 @@ use crate::tests::stores::{Bench, key, small};
 /// Returns the bytes that intervals take.
 fn intervals_bytes(bench: &Bench) -> u64 {
     let committer: &Committer = &bench.store.shared.committer.lock();
-    bench.store.shared.intervals_bytes(committer)
+    bench.store.shared.index_memory.intervals_bytes(committer.index())
 }
 
 /// Returns a store of 8 MiB, loaded with `times` that number of bytes, in the order of `place`.
@@ -40,7 +39,7 @@ fn the_index_keeps_to_its_share_of_data_twenty_five_times_the_memory() {
         let most = 2 * share + share / 4;
         let taken = intervals_bytes(&bench);
         assert!(taken <= most, "{taken} bytes of {share}, {} intervals", bench.intervals());
-        let all = bench.store.shared.index_bytes();
+        let all = bench.store.shared.index_memory.bytes();
         assert!(all <= 4 * share, "{all} bytes with the extents");
         bench.store.close().expect("closes");
         let device = Arc::clone(&bench.device);
@@ -70,7 +69,7 @@ fn a_view_that_holds_an_old_index_has_nothing_joined() {
         bench.flush();
     }
     let before = bench.intervals();
-    let doublings = || bench.store.shared.coarsen_index.doublings.load(Relaxed);
+    let doublings = || bench.store.shared.index_memory.doublings();
     assert_eq!(doublings(), 0);
     let view = bench.view();
     for number in 0..count {
@@ -102,10 +101,10 @@ fn an_index_that_is_too_large_for_the_memory_is_reported() {
             number += 1;
         });
         bench.flush();
-        assert!(number < 40_000, "{} bytes of index", bench.store.shared.index_bytes());
+        assert!(number < 40_000, "{} bytes of index", bench.store.shared.index_memory.bytes());
     }
     assert!(number > 200, "told after {number} pairs");
-    assert!(bench.store.shared.index_bytes() > 384 << 10);
+    assert!(bench.store.shared.index_memory.bytes() > 384 << 10);
     (0..number).for_each(|number| _ = bench.delete(&key(number)));
     bench.flush();
     bench.put(b"last", b"one");

@@ -67,7 +67,7 @@ fn a_wait_beside_a_commit() {
     // Another writer has the rest of the share, but for a part of a short write.
     let short = model.bench.store.reserve(&SHORT, Wait::No).expect("nothing fails");
     let short = short.expect("there is room").bytes();
-    let memory = shared.memtables.memory();
+    let memory = shared.writes.memtables.memory();
     let rest = shared.memory_split().memtables_bytes - memory.bytes() - short + 1;
     let others = memory.reserve_anyway(rest, &**shared);
     let wait = |model: &Model| {
@@ -91,9 +91,9 @@ fn a_wait_beside_a_task() {
     let does = Arc::clone(&is_done);
     let shared = &model.bench.store.shared;
     let task = move |_: &workers::StopToken| does.store(true, SeqCst);
-    shared.group.submit(workers::Class::Flush, "flag", task).expect("the pool runs");
+    shared.background.group.submit(workers::Class::Flush, "flag", task).expect("the pool runs");
     let wait = move |model: &Model| {
-        let waited = model.bench.store.shared.group.wait_until(|| is_done.load(SeqCst));
+        let waited = model.bench.store.shared.background.group.wait_until(|| is_done.load(SeqCst));
         waited.expect("no task panics");
     };
     Model::join(vec![model.does(wait), model.worker()]);
@@ -110,7 +110,7 @@ fn reserve_beside_section() {
     threads.extend([writers.flusher(), writers.taster(), writers.pinner()]);
     writers.join(threads);
     WAITED_BESIDE_SECTION.fetch_add(writers.bench.detail("stalls"), SeqCst);
-    let memory = writers.bench.store.shared.memtables.memory();
+    let memory = writers.bench.store.shared.writes.memtables.memory();
     assert!(!memory.has_reservations(), "a reservation is outstanding");
     writers.must_have_all();
 }
