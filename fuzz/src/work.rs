@@ -219,8 +219,8 @@ impl Work {
         let write = match what % 24 {
             0..4 => {
                 let ends = self.spaces[at].options.expiring && what % 24 == 3;
-                let end_ms = ends.then(|| self.db.now_ms() + u64::from(more % 64));
-                Write::Put(key, value(more), end_ms)
+                let expiry_ms = ends.then(|| self.db.now_ms() + u64::from(more % 64));
+                Write::Put(key, value(more), expiry_ms)
             }
             4 => Write::Delete(key),
             5 if self.deletes_ranges(at) => {
@@ -237,7 +237,7 @@ impl Work {
         let done = match &write {
             Write::Put(key, value, None) => keyspace.put(key, value).map(drop),
             Write::Put(key, value, Some(end)) => {
-                keyspace.put_with_expiry(key, value, *end).map(drop)
+                keyspace.expiring().put(key, value, *end).map(drop)
             }
             Write::Delete(key) => keyspace.delete(key).map(drop),
             Write::DeleteRange(start, end) => {
@@ -307,8 +307,8 @@ impl Work {
         );
         match changes(seen.as_deref()) {
             Change::Put(value) => {
-                let end_ms = had.and_then(|(_, end_ms)| end_ms);
-                self.note(at, &Write::Put(key.to_vec(), value, end_ms));
+                let expiry_ms = had.and_then(|(_, expiry_ms)| expiry_ms);
+                self.note(at, &Write::Put(key.to_vec(), value, expiry_ms));
             }
             Change::Delete if had.is_some() => self.note(at, &Write::Delete(key.to_vec())),
             Change::Delete | Change::Keep => {}
@@ -321,18 +321,18 @@ impl Work {
             return;
         }
         let (keyspace, had) = (self.keyspace(at), self.living(at, key));
-        let end_ms = (more % 3 > 0).then(|| self.db.now_ms() + u64::from(more));
-        match end_ms {
-            Some(end_ms) => {
-                assert_eq!(keyspace.expire_at(key, end_ms), Ok(had.is_some()));
+        let expiry_ms = (more % 3 > 0).then(|| self.db.now_ms() + u64::from(more));
+        match expiry_ms {
+            Some(expiry_ms) => {
+                assert_eq!(keyspace.expiring().expire_at(key, expiry_ms), Ok(had.is_some()));
             }
             None => {
-                let had_end = had.as_ref().is_some_and(|(_, end_ms)| end_ms.is_some());
-                assert_eq!(keyspace.persist(key), Ok(had_end));
+                let had_end = had.as_ref().is_some_and(|(_, expiry_ms)| expiry_ms.is_some());
+                assert_eq!(keyspace.expiring().persist(key), Ok(had_end));
             }
         }
         if let Some((value, _)) = had {
-            self.note(at, &Write::Put(key.to_vec(), value, end_ms));
+            self.note(at, &Write::Put(key.to_vec(), value, expiry_ms));
         }
     }
 
@@ -359,9 +359,9 @@ impl Work {
         let (keyspace, now_ms) = (self.keyspace(at), self.db.now_ms());
         let stored = &mut self.spaces[at].stored;
         let before = stored.len();
-        stored.retain(|_, (_, end_ms)| end_ms.is_none_or(|end_ms| end_ms > now_ms));
+        stored.retain(|_, (_, expiry_ms)| expiry_ms.is_none_or(|expiry_ms| expiry_ms > now_ms));
         let removed = (before - stored.len()) as u64;
-        assert_eq!(keyspace.remove_expired(), Ok(removed));
+        assert_eq!(keyspace.expiring().remove_expired(), Ok(removed));
     }
 
     /// Closes the database and opens it again.
@@ -385,19 +385,19 @@ impl Work {
         let now_ms = self.db.now_ms();
         let old = self.living(at, key_of(write));
         let Space { options, stored, .. } = &mut self.spaces[at];
-        let mut put = |key: &[u8], value: Vec<u8>, end_ms: Option<u64>| {
+        let mut put = |key: &[u8], value: Vec<u8>, expiry_ms: Option<u64>| {
             let place = (options.engine.name().to_owned(), key.to_vec());
             self.written.entry(place).or_default().insert(value.clone());
-            match end_ms {
-                Some(end_ms) if end_ms <= now_ms => drop(stored.remove(key)),
-                end_ms => drop(stored.insert(key.to_vec(), (value, end_ms))),
+            match expiry_ms {
+                Some(expiry_ms) if expiry_ms <= now_ms => drop(stored.remove(key)),
+                expiry_ms => drop(stored.insert(key.to_vec(), (value, expiry_ms))),
             }
         };
         match write {
-            Write::Put(key, value, end_ms) => put(key, value.clone(), *end_ms),
+            Write::Put(key, value, expiry_ms) => put(key, value.clone(), *expiry_ms),
             Write::Merge(key, operand) => {
                 let made = appended(old.as_ref().map(|(value, _)| value.as_slice()), operand);
-                put(key, made, old.and_then(|(_, end_ms)| end_ms));
+                put(key, made, old.and_then(|(_, expiry_ms)| expiry_ms));
             }
             Write::Delete(key) => drop(stored.remove(key)),
             Write::DeleteRange(start, end) => stored.retain(|key, _| key < start || key >= end),
@@ -407,7 +407,7 @@ impl Work {
     fn living(&self, at: usize, key: &[u8]) -> Option<(Vec<u8>, Option<u64>)> {
         let now_ms = self.db.now_ms();
         let stored = self.spaces[at].stored.get(key);
-        stored.filter(|(_, end_ms)| end_ms.is_none_or(|end_ms| end_ms > now_ms)).cloned()
+        stored.filter(|(_, expiry_ms)| expiry_ms.is_none_or(|expiry_ms| expiry_ms > now_ms)).cloned()
     }
 
     fn compare_one(&mut self, at: usize, key: &[u8]) {
@@ -453,8 +453,8 @@ fn key_of(write: &Write) -> &[u8] {
 fn add_to_batch(batch: &mut Batch, keyspace: &Keyspace, write: &Write) {
     match write {
         Write::Put(key, value, None) => batch.put(keyspace, key, value),
-        Write::Put(key, value, Some(end_ms)) => {
-            batch.put_with_expiry(keyspace, key, value, *end_ms)
+        Write::Put(key, value, Some(expiry_ms)) => {
+            batch.put_with_expiry(keyspace, key, value, *expiry_ms)
         }
         Write::Delete(key) => batch.delete(keyspace, key),
         Write::DeleteRange(start, end) => {
@@ -467,8 +467,8 @@ fn add_to_batch(batch: &mut Batch, keyspace: &Keyspace, write: &Write) {
 fn add_to_transaction(transaction: &Transaction, keyspace: &Keyspace, write: &Write) {
     let added = match write {
         Write::Put(key, value, None) => transaction.put(keyspace, key, value),
-        Write::Put(key, value, Some(end_ms)) => {
-            transaction.put_with_expiry(keyspace, key, value, *end_ms)
+        Write::Put(key, value, Some(expiry_ms)) => {
+            transaction.put_with_expiry(keyspace, key, value, *expiry_ms)
         }
         Write::Delete(key) => transaction.delete(keyspace, key),
         Write::DeleteRange(start, end) => {

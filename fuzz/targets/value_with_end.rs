@@ -7,6 +7,6 @@ use thermocline::Expiring;
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(whole) = Expiring::decode(bytes) {
         assert_eq!(whole.to_stored(), bytes, "one encoding");
-        assert_eq!(whole.is_expired(u64::MAX), whole.end_ms.is_some());
+        assert_eq!(whole.is_expired(u64::MAX), whole.expiry_ms.is_some());
     }
 });

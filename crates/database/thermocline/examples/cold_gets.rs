@@ -157,14 +157,14 @@ impl Bench {
     fn futures(&self, round: u64) -> Turn {
         let mut next = self.keys(round, "futures");
         let mut under_way: FuturesUnordered<_> =
-            (0..self.depth).map(|_| self.keyspace.get_async(&next())).collect();
+            (0..self.depth).map(|_| self.keyspace.futures().get(&next())).collect();
         self.turn(|is_end| {
             let mut done = 0;
             while let Some(value) = block_on(under_way.next()) {
                 assert!(value.unwrap().is_some(), "a key is lost");
                 done += 1;
                 if !is_end {
-                    under_way.push(self.keyspace.get_async(&next()));
+                    under_way.push(self.keyspace.futures().get(&next()));
                     break;
                 }
             }
@@ -200,14 +200,14 @@ impl Bench {
     fn future_updates(&self, round: u64) -> Turn {
         let mut next = self.keys(round, "future updates");
         let mut under_way: FuturesUnordered<_> =
-            (0..self.depth).map(|_| self.keyspace.rmw_async(&next(), add_one)).collect();
+            (0..self.depth).map(|_| self.keyspace.futures().rmw(&next(), add_one)).collect();
         self.turn(|is_end| {
             let mut done = 0;
             while let Some(seqno) = block_on(under_way.next()) {
                 assert!(seqno.unwrap().is_some(), "an update is lost");
                 done += 1;
                 if !is_end {
-                    under_way.push(self.keyspace.rmw_async(&next(), add_one));
+                    under_way.push(self.keyspace.futures().rmw(&next(), add_one));
                     break;
                 }
             }

@@ -2,11 +2,18 @@
 //!
 //! `cargo run -p thermocline --example tour -- DIRECTORY`
 
+use std::path::Path;
+
 use thermocline::{Batch, Change, Db, Durability, KeyRange, KeyspaceOptions, Options};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("usage: tour DIRECTORY")?;
-    let db = Db::open(&path, Options::default())?;
+    show(Path::new(&path))
+}
+
+/// Does so in a directory.
+pub(crate) fn show(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let db = Db::open(path, Options::default())?;
     let orders = db.keyspace("orders", KeyspaceOptions::default())?;
     let counts = db.keyspace("counts", KeyspaceOptions::default())?;
 

@@ -3,6 +3,8 @@
 //!
 //! `cargo run -p thermocline --example transactions -- DIRECTORY`
 
+use std::path::Path;
+
 use thermocline::{Db, Error, KeyRange, Keyspace, KeyspaceOptions, Options, Transaction};
 
 const ACCOUNTS: [&str; 3] = ["ada", "bob", "cyd"];
@@ -34,7 +36,12 @@ fn pay(db: &Db, spaces: [&Keyspace; 2], parties: [&str; 2], amount: u64) -> Resu
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("usage: transactions DIRECTORY")?;
-    let db = Db::open(&path, Options::default())?;
+    show(Path::new(&path))
+}
+
+/// Does so in a directory.
+pub(crate) fn show(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let db = Db::open(path, Options::default())?;
     let accounts = db.keyspace("accounts", KeyspaceOptions::default())?;
     let queue = db.keyspace("queue", KeyspaceOptions::default())?;
     let leases = db.keyspace("leases", KeyspaceOptions::default())?;

@@ -40,6 +40,7 @@ pub(crate) use self::swap::Other;
 
 use self::async_writer::{Promise, Request, Update, Waiting, Work};
 use self::serve::Watched;
+use crate::async_keyspace::AsyncKeyspace;
 use crate::error::{Error, Result};
 use crate::expiry::{Expiring, ExpiringChange, LaterDeciding, ValueForm};
 use crate::keyspace::Keyspace;
@@ -48,12 +49,12 @@ use crate::rmw::Tried;
 use crate::try_write::Limits;
 
 /// A put or a delete under way: its number, once it is visible and has reached its handle's
-/// durability. See [`Keyspace::put_async`].
+/// durability. See [`AsyncKeyspace::put`].
 #[must_use = "a future does nothing unless it is polled"]
 pub struct AsyncWrite(Writing);
 
 /// A read-modify-write or a merge under way: its number, or none if it changed nothing. See
-/// [`Keyspace::rmw_async`].
+/// [`AsyncKeyspace::rmw`].
 #[must_use = "a future does nothing unless it is polled"]
 pub struct AsyncUpdate(Writing);
 
@@ -121,7 +122,7 @@ where
     }
 }
 
-impl Keyspace {
+impl AsyncKeyspace<'_> {
     /// [`Keyspace::put`] as a future, which needs no particular executor. Its output is the same,
     /// and when it is ready the write has reached the same durability.
     ///
@@ -160,15 +161,15 @@ impl Keyspace {
     ///     Change::Put((count + 1).to_le_bytes().to_vec())
     /// };
     /// block_on(async {
-    ///     hits.put_async(b"home", &6_u64.to_le_bytes()).await?;
+    ///     hits.futures().put(b"home", &6_u64.to_le_bytes()).await?;
     ///     // Concurrently: the reads from disk overlap.
     ///     let pages: [&[u8]; 3] = [b"home", b"news", b"home"];
-    ///     try_join_all(pages.map(|page| hits.rmw_async(page, add_one))).await?;
-    ///     let counts = hits.multi_get_async(&[b"home", b"news", b"shop"]).await?;
+    ///     try_join_all(pages.map(|page| hits.futures().rmw(page, add_one))).await?;
+    ///     let counts = hits.futures().multi_get(&[b"home", b"news", b"shop"]).await?;
     ///     assert_eq!(counts[0].as_deref(), Some(&8_u64.to_le_bytes()[..]));
     ///     assert_eq!(counts[1].as_deref(), Some(&1_u64.to_le_bytes()[..]));
     ///     assert_eq!(counts[2], None);
-    ///     hits.delete_async(b"home").await?;
+    ///     hits.futures().delete(b"home").await?;
     ///     Ok::<(), thermocline::Error>(())
     /// })?;
     /// assert_eq!(hits.get(b"home")?, None);
@@ -179,41 +180,41 @@ impl Keyspace {
     /// As [`Keyspace::put`]. [`Error::Closed`] also if the database is closed meanwhile; then
     /// nothing was written. [`Error::Closed`] as well if the thread ends in a panic, which is a
     /// defect of the database; then the value may have been written.
-    pub fn put_async(&self, key: &[u8], value: &[u8]) -> AsyncWrite {
-        let what = self.stored(value).map(|stored| What::Put(stored.into_owned()));
+    pub fn put(&self, key: &[u8], value: &[u8]) -> AsyncWrite {
+        let what = self.0.stored(value).map(|stored| What::Put(stored.into_owned()));
         AsyncWrite(self.writing(key, what))
     }
 
-    /// [`Keyspace::put_with_expiry`] as a future. It takes place, and can be dropped, as
-    /// [`Keyspace::put_async`] says. The first poll decides whether the end is past.
+    /// [`ExpiringKeyspace::put`] as a future. It takes place, and can be dropped, as
+    /// [`AsyncKeyspace::put`] says. The first poll decides whether the end is past.
     ///
     /// # Errors
-    /// As [`Keyspace::put_with_expiry`]; [`Error::Closed`] as [`Keyspace::put_async`].
-    pub fn put_with_expiry_async(&self, key: &[u8], value: &[u8], end_ms: u64) -> AsyncWrite {
-        AsyncWrite(self.writing(key, self.stored_with_expiry(value, end_ms).map(What::Put)))
+    /// As [`ExpiringKeyspace::put`]; [`Error::Closed`] as [`AsyncKeyspace::put`].
+    pub fn put_with_expiry(&self, key: &[u8], value: &[u8], expiry_ms: u64) -> AsyncWrite {
+        AsyncWrite(self.writing(key, self.0.stored_with_expiry(value, expiry_ms).map(What::Put)))
     }
 
     /// The same for `time` from this call on, whenever it is polled.
     ///
     /// # Errors
-    /// As [`Keyspace::put_with_expiry_async`].
-    pub fn put_with_ttl_async(&self, key: &[u8], value: &[u8], time: Duration) -> AsyncWrite {
-        self.put_with_expiry_async(key, value, self.expiry_after(time))
+    /// As [`AsyncKeyspace::put_with_expiry`].
+    pub fn put_with_ttl(&self, key: &[u8], value: &[u8], time: Duration) -> AsyncWrite {
+        self.put_with_expiry(key, value, self.0.expiry_after(time))
     }
 
     /// [`Keyspace::delete`] as a future. It takes place, and can be dropped, as
-    /// [`Keyspace::put_async`] says.
+    /// [`AsyncKeyspace::put`] says.
     ///
     /// # Errors
-    /// As [`Keyspace::put_async`].
-    pub fn delete_async(&self, key: &[u8]) -> AsyncWrite {
+    /// As [`AsyncKeyspace::put`].
+    pub fn delete(&self, key: &[u8]) -> AsyncWrite {
         AsyncWrite(self.writing(key, Ok(What::Delete)))
     }
 
     /// [`Keyspace::rmw`] as a future, atomic with respect to all other writes of the key. If the
     /// old value has to be read from the device, the read overlaps with the reads of other futures
     /// of the keyspace, up to 128 in all. It takes place, and can be dropped, as
-    /// [`Keyspace::put_async`] says. Once the drop has returned, `update` is not called again. A
+    /// [`AsyncKeyspace::put`] says. Once the drop has returned, `update` is not called again. A
     /// call that has begun before ends later.
     ///
     /// The polling thread calls `update`, or another thread does, possibly several times. The last
@@ -221,50 +222,47 @@ impl Keyspace {
     /// nothing has changed.
     ///
     /// # Errors
-    /// As [`Keyspace::rmw`]; [`Error::Closed`] as [`Keyspace::put_async`].
-    pub fn rmw_async(
+    /// As [`Keyspace::rmw`]; [`Error::Closed`] as [`AsyncKeyspace::put`].
+    pub fn rmw(
         &self,
         key: &[u8],
         update: impl FnMut(Option<&[u8]>) -> Change + Send + 'static,
     ) -> AsyncUpdate {
-        self.rmw_with_async(key, update)
+        self.rmw_with(key, update)
     }
 
     /// The same with an [`Operator`], which may also change a value in place. If it panics in the
     /// middle of that, the value is unchanged: an engine lets it change a copy.
     ///
     /// # Errors
-    /// As [`Keyspace::rmw_async`].
-    pub fn rmw_with_async(
-        &self,
-        key: &[u8],
-        operator: impl Operator + Send + 'static,
-    ) -> AsyncUpdate {
-        let what = What::Update(self.form, Box::new(Plain(operator)));
+    /// As [`AsyncKeyspace::rmw`].
+    pub fn rmw_with(&self, key: &[u8], operator: impl Operator + Send + 'static) -> AsyncUpdate {
+        let what = What::Update(self.0.form, Box::new(Plain(operator)));
         AsyncUpdate(self.writing(key, Ok(what)))
     }
 
-    /// [`Keyspace::rmw_with_expiry`] as a future. It costs, and takes place, as
-    /// [`Keyspace::rmw_async`], and `update` is asked as there.
+    /// [`ExpiringKeyspace::rmw`] as a future. It costs, and takes place, as
+    /// [`AsyncKeyspace::rmw`], and `update` is asked as there.
     ///
     /// # Errors
-    /// As [`Keyspace::rmw_with_expiry`]; [`Error::Closed`] as [`Keyspace::put_async`].
-    pub fn rmw_with_expiry_async(
+    /// As [`ExpiringKeyspace::rmw`]; [`Error::Closed`] as [`AsyncKeyspace::put`].
+    pub fn rmw_with_expiry(
         &self,
         key: &[u8],
         update: impl FnMut(Option<Expiring<'_>>) -> ExpiringChange + Send + 'static,
     ) -> AsyncUpdate {
-        let later = LaterDeciding::new(&self.inner.options.environment, update);
-        let what = self.check_expiring().map(|()| What::Update(ValueForm::Stored, Box::new(later)));
+        let later = LaterDeciding::new(&self.0.inner.options.environment, update);
+        let what =
+            self.0.check_expiring().map(|()| What::Update(ValueForm::Stored, Box::new(later)));
         AsyncUpdate(self.writing(key, what))
     }
 
-    /// [`Keyspace::merge`] as a future. It costs, and takes place, as [`Keyspace::rmw_async`].
+    /// [`Keyspace::merge`] as a future. It costs, and takes place, as [`AsyncKeyspace::rmw`].
     ///
     /// # Errors
-    /// As [`Keyspace::merge`]; [`Error::Closed`] as [`Keyspace::put_async`].
-    pub fn merge_async(&self, key: &[u8], operand: &[u8]) -> AsyncUpdate {
-        let later = self.merging().and_then(|merging| {
+    /// As [`Keyspace::merge`]; [`Error::Closed`] as [`AsyncKeyspace::put`].
+    pub fn merge(&self, key: &[u8], operand: &[u8]) -> AsyncUpdate {
+        let later = self.0.merging().and_then(|merging| {
             check_value(operand)?;
             Ok(merging.later(key, operand))
         });
@@ -277,14 +275,14 @@ impl Keyspace {
             Ok(what) => State::New { key: key.to_vec(), what },
             Err(error) => State::Refused(error),
         };
-        Writing { keyspace: self.clone(), state }
+        Writing { keyspace: self.0.clone(), state }
     }
 }
 
 impl Writing {
     fn poll(&mut self, context: &Context<'_>) -> Poll<Result<Option<SeqNo>>> {
         // Before the promise's lock.
-        if let Err(forked) = self.keyspace.inner.check_process() {
+        if let Err(forked) = self.keyspace.inner.lifecycle.check_process() {
             return Poll::Ready(Err(forked));
         }
         let state = std::mem::replace(&mut self.state, State::Over);
@@ -314,7 +312,7 @@ impl Writing {
             return Ok(FirstPoll::Done(done));
         }
         let Keyspace { inner, entry, durability, .. } = &self.keyspace;
-        inner.check_writable()?;
+        inner.lifecycle.check_writable()?;
         entry.current()?;
         let promise = Arc::new(Promise::default());
         let work = match what {

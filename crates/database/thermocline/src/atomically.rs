@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::expiry::ClockReading;
 use crate::keyspace::Keyspace;
 use crate::keyspace_entry::KeyspaceInstance;
+use crate::old_values::OldValues;
 use crate::rooms::{Rooms, USUAL_VALUE, in_groups};
 use crate::try_write::Limits;
 use crate::write::check_op;
@@ -26,10 +27,9 @@ pub struct Section<'a> {
     instances: &'a [Arc<KeyspaceInstance>],
     /// One per declared key: the change that the closure has made, if it has.
     writes: Vec<Option<Write>>,
-    /// Whether values on the device are read.
-    may_read: bool,
-    /// Whether one was needed that was not.
-    needs_read: bool,
+    /// The values that were read for earlier runs of the closure, and the keys whose values this
+    /// run needs.
+    old: &'a mut OldValues,
 }
 
 /// The result of [`Db::try_atomically`].
@@ -53,8 +53,12 @@ enum Write {
 impl Db {
     /// Runs `body` while no other thread writes `keys`. The writes of `body` are one atomic write,
     /// made when it returns `Ok`; if it returns an error, nothing is written. Other threads may
-    /// read the old values meanwhile. `body` must not write to the database in any other way. If
-    /// there is no room for its writes, it runs again once there is: only its last run counts.
+    /// read the old values meanwhile. `body` must not write to the database in any other way.
+    ///
+    /// `body` may run several times, and only its last run counts. It runs again if there was no
+    /// room for its writes. It also runs again if it needs a value from the device, which is read
+    /// with nothing locked: then [`Section::get`] returns [`Error::WouldWait`], which `body`
+    /// returns in turn.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -80,6 +84,7 @@ impl Db {
         let inner = &*self.inner;
         self.check_declared(keys)?;
         let mut wanted: Option<Vec<Option<Write>>> = None;
+        let mut old = OldValues::default();
         loop {
             let instances = instances_of(keys)?;
             if instances.iter().any(|instance| instance.journaled) {
@@ -88,12 +93,18 @@ impl Db {
             let rooms = reserve(keys, &instances, wanted.as_deref())?;
             let held =
                 inner.locks.many(keys.iter().map(|(space, key)| (space.entry.lock_id, *key)));
-            inner.check_writable()?;
+            inner.lifecycle.check_writable()?;
             if !are_filled_by(keys, &instances)? {
                 continue;
             }
-            let mut section = Section::new(inner, keys, &instances, true);
-            let outcome = body(&mut section)?;
+            let mut section = Section::new(inner, keys, &instances, &mut old);
+            let outcome = body(&mut section);
+            if section.old.are_missing() {
+                drop((held, rooms));
+                old.read_missing()?;
+                continue;
+            }
+            let outcome = outcome?;
             let steps = section.steps()?;
             if steps.is_empty() {
                 return Ok(outcome);
@@ -126,12 +137,13 @@ impl Db {
         let places = keys.iter().map(|(space, key)| (space.entry.lock_id, *key));
         let held = inner.locks.try_many(places, Duration::ZERO);
         let Some(_held) = held else { return Ok(TriedSection::NeedsRoom) };
-        inner.check_writable()?;
+        inner.lifecycle.check_writable()?;
         let instances = instances_of(keys)?;
-        let mut section = Section::new(inner, keys, &instances, false);
+        let mut old = OldValues::default();
+        let mut section = Section::new(inner, keys, &instances, &mut old);
         let outcome = match body(&mut section) {
             Ok(outcome) => outcome,
-            Err(_) if section.needs_read => return Ok(TriedSection::NeedsRead),
+            Err(_) if section.old.are_missing() => return Ok(TriedSection::NeedsRead),
             Err(error) => return Err(error),
         };
         let steps = section.steps()?;
@@ -146,7 +158,7 @@ impl Db {
     }
 
     fn check_declared(&self, keys: &[(&Keyspace, &[u8])]) -> Result<()> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         for (space, key) in keys {
             if !Arc::ptr_eq(&space.inner, &self.inner) {
                 return Err(Error::NoKeyspace { name: space.name().to_owned() });
@@ -206,11 +218,11 @@ impl<'a> Section<'a> {
         inner: &Inner,
         keys: &'a [(&'a Keyspace, &'a [u8])],
         instances: &'a [Arc<KeyspaceInstance>],
-        may_read: bool,
+        old: &'a mut OldValues,
     ) -> Self {
         let moment = ClockReading::now(&inner.options.environment);
         let writes = keys.iter().map(|_| None).collect();
-        Self { keys, moment, instances, writes, may_read, needs_read: false }
+        Self { keys, moment, instances, writes, old }
     }
 }
 
@@ -222,7 +234,7 @@ impl<'a> Section<'a> {
     /// The value of the declared key of this index, as this section has it.
     ///
     /// # Errors
-    /// [`Error::UndeclaredKey`]; [`Error::WouldWait`] in [`Db::try_atomically`].
+    /// [`Error::UndeclaredKey`]; [`Error::WouldWait`] if the device has to be read first.
     pub fn get(&mut self, index: usize) -> Result<Option<Vec<u8>>> {
         self.check(index)?;
         // A key may be declared twice; the last write to it counts.
@@ -234,14 +246,9 @@ impl<'a> Section<'a> {
             None => {
                 let (space, key) = self.keys[index];
                 let (instance, mut value) = (&self.instances[index], Vec::new());
-                let is_there = match self.may_read {
-                    true => Some(instance.get_at(space.form, self.moment, key, &mut value)?),
-                    false => instance.try_get_at(space.form, self.moment, key, &mut value)?,
-                };
-                let Some(is_there) = is_there else {
-                    self.needs_read = true;
-                    return Err(Error::WouldWait);
-                };
+                let found = self.old.get(instance, (space.entry.lock_id, key), &mut value)?;
+                let is_there = found.ok_or(Error::WouldWait)?;
+                let is_there = instance.trim_at(space.form, self.moment, is_there, &mut value)?;
                 Ok(is_there.then_some(value))
             }
         }
@@ -258,13 +265,13 @@ impl<'a> Section<'a> {
     }
 
     /// Gives the declared key of this index a value that expires, as
-    /// [`Keyspace::put_with_expiry`] does.
+    /// [`ExpiringKeyspace::put`] does.
     ///
     /// # Errors
     /// [`Error::UndeclaredKey`], [`Error::NotExpiring`].
-    pub fn put_with_expiry(&mut self, index: usize, value: &[u8], end_ms: u64) -> Result<()> {
+    pub fn put_with_expiry(&mut self, index: usize, value: &[u8], expiry_ms: u64) -> Result<()> {
         self.check(index)?;
-        self.put_stored(index, self.keys[index].0.stored_with_expiry(value, end_ms)?)
+        self.put_stored(index, self.keys[index].0.stored_with_expiry(value, expiry_ms)?)
     }
 
     fn put_stored(&mut self, index: usize, stored: Vec<u8>) -> Result<()> {

@@ -141,14 +141,14 @@ impl Batch {
     /// Adds a put.
     pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> &mut Self {
         let value = match keyspace.hides_expiry() {
-            true => Expiring { value, end_ms: None }.to_stored(),
+            true => Expiring { value, expiry_ms: None }.to_stored(),
             // A value that is not in its stored form is refused when it is written.
             false => value.to_vec(),
         };
         self.push(keyspace, What::Put { key: key.to_vec(), value })
     }
 
-    /// Adds a put of a value that expires, as [`Keyspace::put_with_expiry`] does. It is a delete if
+    /// Adds a put of a value that expires, as [`ExpiringKeyspace::put`] does. It is a delete if
     /// the expiry is past when the batch is written. If the keyspace was not made for expiring
     /// values, writing the batch returns [`crate::Error::NotExpiring`].
     pub fn put_with_expiry(
@@ -156,9 +156,9 @@ impl Batch {
         keyspace: &Keyspace,
         key: &[u8],
         value: &[u8],
-        end_ms: u64,
+        expiry_ms: u64,
     ) -> &mut Self {
-        let value = Expiring { value, end_ms: Some(end_ms) }.to_stored();
+        let value = Expiring { value, expiry_ms: Some(expiry_ms) }.to_stored();
         self.push(keyspace, What::PutUntil { key: key.to_vec(), value })
     }
 
@@ -246,7 +246,7 @@ impl Db {
         let inner = &*self.inner;
         match inner.write_batch(batch, has_room)? {
             Some(seqno) => inner.wait_durable(seqno, batch.is_journaled(), self.durability),
-            None => Ok(inner.sequence.visible()),
+            None => Ok(inner.order.sequence.visible()),
         }
     }
 }

@@ -39,7 +39,7 @@ impl Db {
     /// [`Error::NotEmpty`]; failures of either device ([`Error::Copy`]); [`Error::Closed`], also if
     /// it is closed meanwhile. Files that were copied until then are no database.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         let path = path.as_ref();
         let device = device::open(
             path,
@@ -51,10 +51,10 @@ impl Db {
 
     /// The same, to any device; `place` is its name in messages.
     pub fn checkpoint_on(&self, target: Arc<dyn Device>, place: &str) -> Result<()> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         let target = CopyTarget::new(target, place);
         let copied = self.inner.copy_all(&target.device(), place);
-        target.attribute(copied, &self.inner.place)
+        target.attribute(copied, &self.inner.directory.place)
     }
 }
 
@@ -69,17 +69,16 @@ impl Inner {
 
     /// Steps 1 to 3: everything but the catalog, whose contents at that time are returned.
     pub(crate) fn copy_into(&self, target: &Arc<dyn Device>) -> Result<Catalog> {
-        let catalog = self.catalog.lock();
+        let catalog = self.keyspaces.catalog.lock();
         // A close takes the keyspaces away, and a copy after it would have none of them.
-        self.check_staying_open()?;
-        let _untrimmed = self.trim_holds.hold();
-        let _copying = self.copying.read();
+        self.lifecycle.check_staying_open()?;
+        let _untrimmed = self.upkeep.trim_holds.hold();
+        let _copying = self.keyspaces.copying.read();
         target.create_dir(KEYSPACES_DIR)?;
         target.create_dir(JOURNAL_DIR)?;
-        let entries: Vec<_> = self.entries.read().values().cloned().collect();
         let mut oldest: Option<SeqNo> = None;
-        for entry in entries {
-            self.check_staying_open()?;
+        for entry in self.keyspaces.all() {
+            self.lifecycle.check_staying_open()?;
             let instance = entry.instance()?;
             // Before the copy, which may be newer but never older.
             let persisted = instance.engine.persisted();
@@ -109,9 +108,9 @@ impl Inner {
         catalog: &Catalog,
         name: &str,
     ) -> Result<()> {
-        target.create_dir(&instance.dir)?;
-        let go_on = || self.check_staying_open().map_err(|_| engine::Error::Closed);
-        instance.engine.checkpoint(target.subdevice(&instance.dir)?, &go_on)?;
+        target.create_dir(&instance.files.dir)?;
+        let go_on = || self.lifecycle.check_staying_open().map_err(|_| engine::Error::Closed);
+        instance.engine.checkpoint(target.subdevice(&instance.files.dir)?, &go_on)?;
         for entry in catalog.keyspaces.iter().filter(|entry| entry.id == instance.id) {
             owner::copy_to(&**target, catalog.id, entry)?;
         }
@@ -120,7 +119,7 @@ impl Inner {
     }
 
     fn copy_journal(&self, id: u64, after: SeqNo, target: &Arc<dyn Device>) -> Result<()> {
-        self.wait_durable(self.sequence.last(), true, Durability::Flushed)?;
+        self.wait_durable(self.order.sequence.last(), true, Durability::Flushed)?;
         let mut nothing = |_: SeqNo, _: &[u8]| Ok(());
         let (copy, _) = Journal::open(
             Arc::clone(target),
@@ -131,12 +130,12 @@ impl Inner {
             &mut nothing,
         )?;
         let mut append = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
-            self.check_staying_open()?;
+            self.lifecycle.check_staying_open()?;
             let append = copy.append(|| seqno, |_, record| record.extend_from_slice(payload));
             append.map(drop).map_err(|failure| Error::from(failure).into())
         };
-        let copied = journal::read(&*self.device, JOURNAL_DIR, after.next(), &mut append);
-        self.check_staying_open()?;
+        let copied = journal::read(&*self.directory.device, JOURNAL_DIR, after.next(), &mut append);
+        self.lifecycle.check_staying_open()?;
         copied?;
         Ok(copy.close()?)
     }

@@ -14,7 +14,6 @@
 //! - Z2. No thread that wakes futures waits in 3: the thread that closes may be waiting for it.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering::Relaxed;
 
 use sync::locks::{Condvar, Mutex};
 
@@ -90,17 +89,17 @@ impl Db {
 
 impl Inner {
     pub(crate) fn close(&self) -> Result<()> {
-        self.check_process()?;
-        self.is_closing.store(true, Relaxed);
-        let catalog = self.catalog.lock();
+        self.lifecycle.check_process()?;
+        self.lifecycle.begin_close();
+        let catalog = self.keyspaces.catalog.lock();
         // Key locks, so that no write is between its journaling and its application.
         let held = self.locks.all();
-        let was_closed = self.closed.swap(true, Relaxed);
+        let was_closed = self.lifecycle.set_closed();
         drop((held, catalog));
         if was_closed {
-            return self.closing.wait();
+            return self.lifecycle.closing.wait();
         }
-        let mut ending = Ending { closing: &self.closing, outcome: Err(Error::Closed) };
+        let mut ending = Ending { closing: &self.lifecycle.closing, outcome: Err(Error::Closed) };
         ending.outcome = self.end();
         ending.outcome.clone()
     }
@@ -109,23 +108,24 @@ impl Inner {
     fn end(&self) -> Result<()> {
         // First, since their writes may wait for tasks of the pool.
         self.stop_writers();
-        let mut outcome = self.sweep.stop().and(self.background.stop());
-        if self.failure.get().is_none() {
+        let mut outcome = self.background.stop();
+        if self.lifecycle.failure().is_none() {
             outcome = outcome.and(self.trim_journal_at_close());
         }
         // To the end: a thread that would trim the journal now finds no keyspace that needs it, and
         // must find it closed.
-        let _untrimmed = self.trim_holds.hold();
-        let entries = std::mem::take(&mut *self.entries.write());
-        let mut is_durable = self.access == Access::Write && self.failure.get().is_none();
+        let _untrimmed = self.upkeep.trim_holds.hold();
+        let entries = std::mem::take(&mut *self.keyspaces.entries.write());
+        let mut is_durable =
+            self.directory.access == Access::Write && self.lifecycle.failure().is_none();
         for entry in entries.values() {
             let instance = entry.last_instance();
             // The mark of this close says that all of them are durable.
             is_durable = is_durable && entry.damage.is_none() && instance.make_durable();
             // Data that no journal holds is lost unless the engine's own files have it.
-            let is_flushed = !instance.journaled && self.access == Access::Write;
+            let is_flushed = !instance.journaled && self.directory.access == Access::Write;
             if is_flushed && !self.planted.has(Planted::ClosedUnflushed) {
-                let flushed = match self.failure.get() {
+                let flushed = match self.lifecycle.failure() {
                     Some(failure) => Err(failure.clone()),
                     None => instance.engine.flush().map_err(Error::from),
                 };
@@ -140,9 +140,9 @@ impl Inner {
         };
         outcome = outcome.and(closed);
         if outcome.is_ok() && is_durable {
-            leave_closed_mark(&*self.device);
+            leave_closed_mark(&*self.directory.device);
         }
-        drop(self.directory_lock.lock().take());
+        self.lifecycle.unlock_directory();
         outcome
     }
 }

@@ -1,36 +1,27 @@
 //! The database's handle, its state, and its waits.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use codec::SeqNo;
-use device::{Device, File, Process};
-use engine::{BackgroundErrors, RecentWrites, Sequence};
 use journal::{Durability, Journal};
-use memory_budget::MemoryBudget;
-use sync::locks::{Mutex, RwLock};
 use telemetry::Registry;
 
-use crate::async_writes::async_writer::Writers;
 use crate::background::{Background, Upkeep};
-use crate::catalog::Catalog;
-use crate::close::Closing;
+use crate::directory::Directory;
 use crate::error::{Error, Result};
-use crate::expiry::{ExpirySweep, ValueForm};
-use crate::flush::JournalLooks;
+use crate::expiry::ValueForm;
 use crate::key_locks::KeyLocks;
 use crate::keyspace::Keyspace;
 use crate::keyspace_entry::KeyspaceEntry;
+use crate::keyspace_set::KeyspaceSet;
+use crate::lifecycle::Lifecycle;
 use crate::memory_balance::MemoryBalance;
 use crate::open::EngineFactory;
 use crate::options::Options;
 use crate::planted::InDatabase;
-use crate::read_only::Access;
-use crate::snapshot_ages::SnapshotAges;
-use crate::trim_holds::TrimHolds;
+use crate::write_order::WriteOrder;
 
 /// A database directory, opened. Cheap to clone; the last handle to go closes it.
 ///
@@ -60,7 +51,7 @@ impl Deref for OpenGuard {
 
 impl Drop for OpenGuard {
     fn drop(&mut self) {
-        if let Err(_forked) = self.0.check_process() {
+        if let Err(_forked) = self.0.lifecycle.check_process() {
             // Nothing of it is dropped, ever: all of it belongs to the parent.
             std::mem::forget(Arc::clone(&self.0));
             return;
@@ -73,60 +64,24 @@ impl Drop for OpenGuard {
 /// The state that all handles share.
 ///
 /// # Concurrency
-/// Lock order: `catalog`, key locks, `entries`. No thread waits for background work, nor for a
-/// write, while it holds `entries`: tasks read them. With key locks held a write waits for a flush
-/// at most (I4 of [`crate::write`]). A thread that holds any of them waits for no thread that wakes
-/// futures, since wakers may lock them all.
+/// Lock order: the catalog, key locks, the entries of the keyspaces. No thread waits for background
+/// work, nor for a write, while it holds the entries: tasks read them. With key locks held a write
+/// waits for a flush at most (I4 of [`crate::write`]). A thread that holds any of them waits for no
+/// thread that wakes futures, since wakers may lock them all.
 pub(crate) struct Inner {
     pub(crate) options: Options,
-    /// The database's name in messages.
-    pub(crate) place: String,
-    pub(crate) device: Arc<dyn Device>,
+    pub(crate) directory: Directory,
     pub(crate) journal: Arc<Journal>,
-    /// Records that the opening replayed from it.
-    pub(crate) replayed_records: u64,
-    pub(crate) sequence: Arc<Sequence>,
-    /// Notes of recent writes, which open transactions check.
-    pub(crate) recent: Arc<RecentWrites>,
-    pub(crate) memory: Arc<MemoryBudget>,
+    pub(crate) order: WriteOrder,
     pub(crate) memory_balance: MemoryBalance,
-    pub(crate) telemetry: Registry,
     pub(crate) locks: KeyLocks,
-    /// The contents of the file THERMOCLINE. A thread holds this while it changes them, or while
-    /// the set of keyspaces must not change.
-    pub(crate) catalog: Mutex<Catalog>,
-    /// Changed only while no write is under way, but where a keyspace is made.
-    pub(crate) entries: RwLock<BTreeMap<String, Arc<KeyspaceEntry>>>,
-    pub(crate) trim_holds: TrimHolds,
-    /// Flushes in the background that fail for a reason that may pass.
-    pub(crate) errors: BackgroundErrors,
-    pub(crate) journal_looks: JournalLooks,
-    /// Read while a copy is made. Written while pairs are ingested, since the journal does not have
-    /// these.
-    pub(crate) copying: RwLock<()>,
-    pub(crate) snapshot_ages: SnapshotAges,
+    pub(crate) keyspaces: KeyspaceSet,
     pub(crate) background: Background,
     /// Asks for the journal to be maintained as soon as it has grown.
     pub(crate) upkeep: Upkeep,
-    /// The expiry sweep.
-    pub(crate) sweep: ExpirySweep,
-    /// The threads that do the writes of futures.
-    pub(crate) writers: Writers,
     /// The resources that engines are opened with.
     pub(crate) factory: EngineFactory,
-    /// The first failure of a write or a sync, as later writes report it.
-    pub(crate) failure: OnceLock<Error>,
-    /// The process that opened it.
-    pub(crate) process: Process,
-    /// The access that it was opened for.
-    pub(crate) access: Access,
-    /// Set before a close waits for anything.
-    pub(crate) is_closing: AtomicBool,
-    pub(crate) closed: AtomicBool,
-    /// How the close ended.
-    pub(crate) closing: Closing,
-    /// The lock on the directory, until it is closed.
-    pub(crate) directory_lock: Mutex<Option<Arc<dyn File>>>,
+    pub(crate) lifecycle: Lifecycle,
     /// The bug that a test has planted.
     pub(crate) planted: InDatabase,
 }
@@ -141,7 +96,7 @@ impl Db {
 
     /// Returns the number of the newest write so far.
     pub fn last(&self) -> SeqNo {
-        self.inner.sequence.last()
+        self.inner.order.sequence.last()
     }
 
     /// Returns once every journaled write up to `seqno` has reached `durability`. Threads that wait
@@ -150,7 +105,7 @@ impl Db {
     /// # Errors
     /// The journal failed; the database is read-only from then on. Or it was closed.
     pub fn wait(&self, seqno: SeqNo, durability: Durability) -> Result<()> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         self.inner.wait_durable(seqno, true, durability).map(drop)
     }
 
@@ -162,7 +117,7 @@ impl Db {
     /// Flushes every keyspace into its engine's own files and trims the journal. During a backup or
     /// a checkpoint the journal is not trimmed now, but in the background later.
     pub fn flush(&self) -> Result<()> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         let sound = |keyspace: &Keyspace| keyspace.entry.damage.is_none();
         for keyspace in self.keyspaces().into_iter().filter(sound) {
             keyspace.flush()?;
@@ -172,10 +127,10 @@ impl Db {
 
     /// Returns the failure for which writes are refused, if they are.
     pub fn failure(&self) -> Option<Error> {
-        if let Err(forked) = self.inner.check_process() {
+        if let Err(forked) = self.inner.lifecycle.check_process() {
             return Some(forked);
         }
-        self.inner.failure.get().cloned()
+        self.inner.lifecycle.failure().cloned()
     }
 
     /// Returns the wall clock by which values expire, in milliseconds since the Unix epoch.
@@ -185,16 +140,16 @@ impl Db {
 
     /// Returns the registry that counts this database's work.
     pub fn telemetry(&self) -> &Registry {
-        &self.inner.telemetry
+        &self.inner.factory.telemetry
     }
 
     /// Returns handles to all keyspaces, by name; also to damaged ones, each of whose calls gets
     /// [`Error::DamagedKeyspace`].
     pub fn keyspaces(&self) -> Vec<Keyspace> {
-        if self.inner.check_process().is_err() {
+        if self.inner.lifecycle.check_process().is_err() {
             return Vec::new();
         }
-        let entries = self.inner.entries.read();
+        let entries = self.inner.keyspaces.entries.read();
         let handle = |entry: &Arc<KeyspaceEntry>| Keyspace {
             inner: Arc::clone(&self.inner),
             entry: Arc::clone(entry),
@@ -207,6 +162,6 @@ impl Db {
 
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Database").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Database").field("place", &self.directory.place).finish_non_exhaustive()
     }
 }

@@ -1,5 +1,5 @@
-//! Files in a database's directory that hold no data: the one that is locked, and the mark of an
-//! orderly close.
+//! A database's directory, and the files in it that hold no data: the one that is locked, and the
+//! mark of an orderly close.
 //!
 //! # Invariants
 //! - D1. Every opening to write locks [`LOCK_FILE`] alone, and makes it if it is missing. So if
@@ -15,6 +15,17 @@ use device::{Device, File, Mode};
 use crate::error::{Error, Result};
 use crate::open::{LOCK_FILE, in_use};
 use crate::read_only::Access;
+
+/// The directory of a database, and how it was opened.
+pub(crate) struct Directory {
+    /// The database's name in messages.
+    pub(crate) place: String,
+    pub(crate) device: Arc<dyn Device>,
+    /// The access that it was opened for.
+    pub(crate) access: Access,
+    /// Records that the opening replayed from its journal.
+    pub(crate) replayed_records: u64,
+}
 
 /// The mark of an orderly close.
 const CLOSED_FILE: &str = "CLOSED";

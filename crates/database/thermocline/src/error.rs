@@ -246,7 +246,7 @@ pub enum Error {
         /// Its name.
         keyspace: String,
     },
-    /// A handle that takes values in their stored form ([`crate::Keyspace::raw`]) got bytes
+    /// A handle that takes values in their stored form ([`crate::ExpiringKeyspace::raw`]) got bytes
     /// that are no such value.
     #[error("these bytes are no stored form of an expiring value (see `Expiring`): {}", .0.what)]
     NotStored(Corruption),

@@ -6,7 +6,7 @@
 //! 2. *Writes* put the trailer on before anything is journaled, so that replay needs no clock. A
 //!    value that has already expired is written as a delete.
 //! 3. *Reads* take it off, and pass over expired values ([`reads`]). They do neither for a handle
-//!    that shows values in their stored form ([`crate::Keyspace::raw`]).
+//!    that shows values in their stored form ([`crate::ExpiringKeyspace::raw`]).
 //! 4. *Read-modify-writes* see expired values as absent. They keep the expiry of others, unless
 //!    they set another one ([`operators`]).
 //! 5. *The expiry sweep* walks over such keyspaces in the background. It deletes expired values,
@@ -30,6 +30,7 @@ mod stats;
 mod sweep;
 
 pub use format::Expiring;
+pub use keyspace::ExpiringKeyspace;
 pub use operators::ExpiringChange;
 pub use stats::ExpiryStats;
 pub use sweep::{ExpiryPause, PauseExpiry};

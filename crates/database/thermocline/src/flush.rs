@@ -48,31 +48,37 @@ pub(crate) struct JournalLooks {
     asked: Mutex<Option<SeqNo>>,
 }
 
+impl JournalLooks {
+    /// Returns whether the journal, if it `is_long`, is to be checked now. The caller calls it
+    /// about once a second, with the newest write.
+    fn is_check_due(&self, newest: SeqNo, is_long: impl FnOnce() -> bool) -> bool {
+        let is_due = self.looks.look(newest, is_long).is_flush_due;
+        is_due && self.asked.lock().replace(newest) != Some(newest)
+    }
+}
+
 impl Inner {
     /// Flushes the keyspaces if that frees a journal that is mostly dead. The caller calls it about
     /// once a second.
     pub(crate) fn flush_dead_journal(&self) -> Result<()> {
-        let (journal_bytes, newest) = (self.journal.bytes(), self.sequence.last());
+        let (journal_bytes, newest) = (self.journal.bytes(), self.order.sequence.last());
         let is_long = || journal_bytes >= DEAD_JOURNAL_BYTES_MIN;
-        let is_due = self.journal_looks.looks.look(newest, is_long).is_flush_due;
-        if !is_due || self.journal_looks.asked.lock().replace(newest) == Some(newest) {
+        if !self.upkeep.looks.is_check_due(newest, is_long) {
             return Ok(());
         }
-        if self
-            .entries
-            .read()
-            .values()
-            .any(|entry| entry.damage.is_some() && entry.options.journaled)
-        {
+        if self.keyspaces.has_damaged_journaled() {
             return Ok(());
         }
-        let mut behind = self.journaled_instances();
+        let mut behind = self.keyspaces.journaled_instances();
         behind.retain(|instance| !instance.is_idle());
         let written = behind.iter().try_fold(0_u64, |sum, one| sum.checked_add(flush_bytes(one)?));
         if written.is_none_or(|bytes| bytes.saturating_mul(DEAD_JOURNAL_TIMES) > journal_bytes) {
             return Ok(());
         }
-        self.journaled_instances().iter().try_for_each(|one| self.flush_in_background(one))
+        self.keyspaces
+            .journaled_instances()
+            .iter()
+            .try_for_each(|one| self.flush_in_background(one))
     }
 
     /// Flushes the keyspaces that hold back most of the journal, if it is longer than allowed or
@@ -83,13 +89,8 @@ impl Inner {
         if journal_bytes <= self.options.journal_bytes && !self.lacks_room() {
             return Ok(());
         }
-        let mut instances = self.journaled_instances();
-        if self
-            .entries
-            .read()
-            .values()
-            .any(|entry| entry.damage.is_some() && entry.options.journaled)
-        {
+        let mut instances = self.keyspaces.journaled_instances();
+        if self.keyspaces.has_damaged_journaled() {
             // No flush frees records that are kept for a damaged keyspace.
             return Ok(());
         }
@@ -114,20 +115,20 @@ impl Inner {
             let errors = instance.engine.background_errors();
             errors.iter().any(|error| error.refuses_writes && error.cause.is_retryable())
         };
-        self.journal.has_lacked_room() || self.journaled_instances().iter().any(refuses)
+        self.journal.has_lacked_room() || self.keyspaces.journaled_instances().iter().any(refuses)
     }
 
     /// Flushes it from a task of the pool, and notes a failure.
     fn flush_in_background(&self, instance: &KeyspaceInstance) -> Result<()> {
         let flushed = self.flush_with_room(instance, || instance.engine.flush());
-        self.errors.note(FLUSH, &flushed, &self.options.environment);
+        self.upkeep.errors.note(FLUSH, &flushed, &self.options.environment);
         Ok(flushed?)
     }
 
     /// Frees the part of the journal that only idle keyspaces hold back. Costs a sync for each of
     /// them that is behind.
     pub(crate) fn release_journal(&self) -> Result<()> {
-        for instance in self.journaled_instances() {
+        for instance in self.keyspaces.journaled_instances() {
             if instance.is_idle() {
                 self.flush_if_possible(&instance)?;
             }
@@ -141,7 +142,7 @@ impl Inner {
     pub(crate) fn give_room_back(&self) {
         loop {
             let segments = self.journal.stats().segments;
-            for instance in self.journaled_instances() {
+            for instance in self.keyspaces.journaled_instances() {
                 let _flushed = self.flush_if_possible(&instance);
             }
             let _trimmed = self.trim_journal();
@@ -166,7 +167,7 @@ impl Inner {
         if !are_many && stats.bytes <= CLOSED_JOURNAL_BYTES {
             return Ok(());
         }
-        for instance in self.journaled_instances() {
+        for instance in self.keyspaces.journaled_instances() {
             if are_many || instance.is_idle() || is_worth_flushing(&instance, stats.bytes) {
                 self.flush_if_possible(&instance)?;
             }
@@ -201,18 +202,13 @@ impl Inner {
         flushed
     }
 
-    pub(crate) fn journaled_instances(&self) -> Vec<Arc<KeyspaceInstance>> {
-        let entries = self.entries.read();
-        let all = entries.values().map(|entry| entry.last_instance());
-        all.filter(|instance| instance.journaled).collect()
-    }
-
     /// Returns the number up to which every keyspace has the writes of the journal in its own
     /// files.
     fn journal_floor(&self) -> SeqNo {
         // Read before the keyspaces' numbers: a write that comes meanwhile stays.
-        let visible = self.sequence.visible();
-        let persisted = self.journaled_instances().into_iter().map(|one| one.engine.persisted());
+        let visible = self.order.sequence.visible();
+        let persisted =
+            self.keyspaces.journaled_instances().into_iter().map(|one| one.engine.persisted());
         let upto = match self.planted.has(Planted::TrimmedToNewest) {
             true => persisted.max(),
             false => persisted.min(),
@@ -223,7 +219,7 @@ impl Inner {
     /// Forgets the part of the journal that every keyspace has in its own files, unless the journal
     /// is held (`trim_holds.rs`).
     pub(crate) fn trim_journal(&self) -> Result<()> {
-        let trimming = self.trim_holds.keep_out();
+        let trimming = self.upkeep.trim_holds.keep_out();
         if trimming.is_none() && !self.planted.has(Planted::TrimmedMeanwhile) {
             return Ok(());
         }
@@ -231,7 +227,7 @@ impl Inner {
         // A keyspace whose files cannot be made durable now keeps the journal, and stops nothing
         // else.
         if self.journal.has_useless(floor)?
-            && !self.journaled_instances().iter().all(|instance| instance.make_durable())
+            && !self.keyspaces.journaled_instances().iter().all(|instance| instance.make_durable())
         {
             return Ok(());
         }

@@ -78,7 +78,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::ingest`].
     pub fn ingestion(&self) -> Result<Ingestion> {
-        self.inner.check_writable()?;
+        self.inner.lifecycle.check_writable()?;
         let instance = self.entry.instance()?;
         let pairs = instance.engine.ingestion()?;
         let pairs = OfProcess::new((pairs, instance));
@@ -97,18 +97,18 @@ impl Ingestion {
         self.push_stored(key, &stored)
     }
 
-    /// Adds a pair whose value expires, as [`Keyspace::put_with_expiry`] does. If the expiry is
+    /// Adds a pair whose value expires, as [`ExpiringKeyspace::put`] does. If the expiry is
     /// past, the key has no value afterwards.
     ///
     /// # Errors
     /// [`Error::NotExpiring`]; otherwise as [`Ingestion::push`].
-    pub fn push_with_expiry(&mut self, key: &[u8], value: &[u8], end_ms: u64) -> Result<()> {
-        let stored = self.keyspace.stored_with_expiry(value, end_ms)?;
+    pub fn push_with_expiry(&mut self, key: &[u8], value: &[u8], expiry_ms: u64) -> Result<()> {
+        let stored = self.keyspace.stored_with_expiry(value, expiry_ms)?;
         self.push_stored(key, &stored)
     }
 
     fn push_stored(&mut self, key: &[u8], stored: &[u8]) -> Result<()> {
-        self.keyspace.inner.check_process()?;
+        self.keyspace.inner.lifecycle.check_process()?;
         let (pairs, instance) = &mut *self.pairs;
         instance.placed(pairs.push(key, stored))?;
         self.note_key(key);
@@ -133,25 +133,25 @@ impl Ingestion {
         let Self { pairs, keyspace, bounds } = self;
         let (mut pairs, instance) = pairs.into_inner()?;
         let inner = &*keyspace.inner;
-        let Some((first, mut end)) = bounds else { return Ok(inner.sequence.visible()) };
+        let Some((first, mut end)) = bounds else { return Ok(inner.order.sequence.visible()) };
         end.push(0);
-        inner.check_writable()?;
+        inner.lifecycle.check_writable()?;
         instance.placed(pairs.finish())?;
         keyspace.flush()?;
 
-        let _uncopied = inner.copying.write();
+        let _uncopied = inner.keyspaces.copying.write();
         let _held = inner.locks.all();
-        inner.check_writable()?;
+        inner.lifecycle.check_writable()?;
         if !Arc::ptr_eq(&*keyspace.entry.current()?, &instance) {
             return Err(Error::Cleared { name: keyspace.name().to_owned() });
         }
-        instance.placed(pairs.prepare()).map_err(|error| inner.fail(error.into()))?;
+        instance.placed(pairs.prepare()).map_err(|error| inner.lifecycle.fail(error.into()))?;
         let ticket = inner.number(instance.journaled, |_| ())?;
         let seqno = ticket.seqno();
-        if inner.recent.is_watched() && !is_planted(Planted::IngestedUnnoted) {
-            inner.recent.note_range(instance.id, &first, Some(&end), seqno);
+        if inner.order.recent.is_watched() && !is_planted(Planted::IngestedUnnoted) {
+            inner.order.recent.note_range(instance.id, &first, Some(&end), seqno);
         }
-        instance.placed(pairs.commit(seqno)).map_err(|error| inner.fail(error.into()))?;
+        instance.placed(pairs.commit(seqno)).map_err(|error| inner.lifecycle.fail(error.into()))?;
         instance.note_applied(seqno);
         if let Some(expiry) = &instance.expiry {
             expiry.note_unknown();

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Change, Direction, Engine, InOrder, KeyRange, Op, Operator, Ranges, Visit};
+use engine::{Change, Direction, Engine, InOrder, KeyRange, Op, Operator, Ranges};
 use journal::Durability;
 
 use crate::database::OpenGuard;
@@ -34,7 +34,7 @@ impl Keyspace {
     /// Returns the options that it was made with, and its engine's own options as the last caller
     /// set them ([`KeyspaceOptions::settings`]).
     pub fn options(&self) -> KeyspaceOptions {
-        match self.inner.check_process() {
+        match self.inner.lifecycle.check_process() {
             Ok(()) => self.entry.stored_options(),
             // Without the lock on the options that can change.
             Err(_forked) => self.entry.options,
@@ -60,7 +60,7 @@ impl Keyspace {
     /// The same, into a buffer that is used again: `false`, and the buffer in any state, if the
     /// key has no value.
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         Ok(self.entry.current()?.get(self.form, key, value)?)
     }
 
@@ -88,7 +88,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get`].
     pub fn try_get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         Ok(self.entry.current()?.try_get(self.form, key, value)?)
     }
 
@@ -111,7 +111,7 @@ impl Keyspace {
         keys: &[&[u8]],
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         Ok(self.entry.current()?.multi_get(self.form, keys, found)?)
     }
 
@@ -159,8 +159,8 @@ impl Keyspace {
                 self.inner.write_one(&self.entry, op, self.durability)
             }
             None => {
-                self.inner.check_writable()?;
-                Ok(self.inner.sequence.visible())
+                self.inner.lifecycle.check_writable()?;
+                Ok(self.inner.order.sequence.visible())
             }
         }
     }
@@ -207,7 +207,7 @@ impl Keyspace {
     /// users.put(b"alan", b"1912")?;
     /// users.put(b"grace", b"1906")?;
     /// let names: Vec<_> = users.scan(KeyRange::prefix(b"a"))?.collect::<Result<_, _>>()?;
-    /// assert_eq!(users.scan_prefix(b"a")?.count(), 2);
+    /// assert_eq!(users.scan(KeyRange::prefix(b"a"))?.count(), 2);
     /// assert_eq!(names.len(), 2);
     /// assert_eq!(names[0], (b"ada".to_vec(), b"1815".to_vec()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -220,14 +220,6 @@ impl Keyspace {
         self.scan_in(range, Direction::Forward)
     }
 
-    /// Returns the pairs whose keys begin with `prefix`, in key order, in their present state.
-    ///
-    /// # Errors
-    /// As [`Keyspace::scan`].
-    pub fn scan_prefix(&self, prefix: &[u8]) -> Result<Scan> {
-        self.scan(KeyRange::prefix(prefix))
-    }
-
     /// The same as [`Keyspace::scan`] from the last pair to the first.
     pub fn scan_reverse(&self, range: KeyRange) -> Result<Scan> {
         self.scan_in(range, Direction::Backward)
@@ -235,12 +227,12 @@ impl Keyspace {
 
     /// Returns the pairs of `range` in the order of `direction`.
     pub fn scan_in(&self, range: KeyRange, direction: Direction) -> Result<Scan> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         let instance = self.entry.instance()?;
         self.check_order(InOrder::Scan)?;
         // Before the pin [E1 of `expiry`].
         let moment = ClockReading::now(&self.inner.options.environment);
-        let at = (moment, self.inner.sequence.pin());
+        let at = (moment, self.inner.order.sequence.pin());
         let cursor = instance.scan(self.form, at, range, direction)?;
         Ok(Scan::new(cursor, instance))
     }
@@ -306,30 +298,25 @@ impl Keyspace {
         from: Option<&[u8]>,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.walk_with(from, &mut visit)
-    }
-
-    /// The same with a visitor that is not generic.
-    pub fn walk_with(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         // A reference to keep: a long walk does not hold up a thread that clears the keyspace.
-        Ok(self.entry.instance()?.walk(self.form, from, visit)?)
+        Ok(self.entry.instance()?.walk(self.form, from, &mut visit)?)
     }
 
     /// Returns the position of `key` in the order of [`Keyspace::walk`]: pairs come by ascending
     /// position, and by key if positions are equal (all are, in an ordered keyspace). It stays
     /// until the keyspace is cleared, whether the key is there or not. Costs a hash of the key.
     pub fn position(&self, key: &[u8]) -> Result<u64> {
-        self.inner.check_process()?;
+        self.inner.lifecycle.check_process()?;
         Ok(self.entry.current()?.engine.position(key))
     }
 
     /// Makes everything written so far durable in the engine's own files.
     pub fn flush(&self) -> Result<()> {
-        self.inner.check_writable()?;
+        self.inner.lifecycle.check_writable()?;
         let instance = self.entry.current()?;
         let flushed = self.inner.flush_with_room(&instance, || instance.engine.flush());
-        flushed.map_err(|error| self.inner.fail(error.into()))
+        flushed.map_err(|error| self.inner.lifecycle.fail(error.into()))
     }
 
     /// Flushes the keyspace and rewrites its files. Afterwards nothing that was deleted or
@@ -358,7 +345,7 @@ impl Keyspace {
     /// for day in 0..100_u32 {
     ///     events.delete(&day.to_be_bytes())?;
     /// }
-    /// events.compact()?;
+    /// events.compact_range(&KeyRange::all())?;
     /// assert!(before > 0 && events.approximate_bytes(&KeyRange::all())? == 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -368,22 +355,14 @@ impl Keyspace {
     /// [`engine::Error::NoRanges`] from an engine that has no compaction on demand; otherwise as
     /// [`Keyspace::flush`]. An error leaves the files that were rewritten before it.
     pub fn compact_range(&self, range: &KeyRange) -> Result<()> {
-        self.inner.check_writable()?;
+        self.inner.lifecycle.check_writable()?;
         let instance = self.entry.instance()?;
         let compacted = ranges(&*instance.engine)?.compact(range);
         compacted.map_err(|error| match error.is_refused() {
             true => error.into(),
-            false => self.inner.fail(error.into()),
+            false => self.inner.lifecycle.fail(error.into()),
         })?;
         self.inner.trim_journal()
-    }
-
-    /// [`Keyspace::compact_range`] of all keys, which every engine takes.
-    ///
-    /// # Errors
-    /// As [`Keyspace::flush`].
-    pub fn compact(&self) -> Result<()> {
-        self.compact_range(&KeyRange::all())
     }
 
     /// Estimates the bytes that `range` takes in the keyspace's own files. Writes that no flush has
@@ -396,7 +375,7 @@ impl Keyspace {
     /// [`engine::Error::Unordered`] for a part of the keys of a keyspace of `f2`; damage or a
     /// failure of the device.
     pub fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         let instance = self.entry.instance()?;
         Ok(ranges(&*instance.engine)?.approximate_bytes(range)?)
     }
@@ -412,7 +391,7 @@ impl Keyspace {
     /// Returns the number of live keys, if the engine counts them; cheap. Keys whose values have
     /// ended count until they are removed.
     pub fn live_keys(&self) -> Result<Option<u64>> {
-        self.inner.check_process()?;
+        self.inner.lifecycle.check_process()?;
         let instance = self.entry.current()?;
         let counts = instance.engine.capabilities().counts_keys;
         Ok(if counts { instance.engine.stats().live_keys } else { None })
@@ -420,7 +399,7 @@ impl Keyspace {
 
     /// Returns the figures of this keyspace's engine. May visit all of the engine's data in memory.
     pub fn stats(&self) -> Result<engine::Stats> {
-        self.inner.check_process()?;
+        self.inner.lifecycle.check_process()?;
         Ok(self.entry.current()?.engine.stats())
     }
 }

@@ -1,12 +1,13 @@
 //! A keyspace's place in the database, and the engine that fills it at the moment.
 
+mod files;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 use codec::{Corruption, SeqNo};
-use device::Device;
 use engine::{Demand, Engine, Reservation, Settings, Wait};
 use memory_budget::MemoryBudget;
 use reads::ReadPool;
@@ -20,9 +21,10 @@ use crate::expiry::Expiry;
 use crate::memory_shares::MemoryShare;
 use crate::merge::MergeName;
 use crate::options::KeyspaceOptions;
-use crate::owner;
 use crate::session::async_reader::AsyncReader;
 use crate::updates::Updates;
+
+pub(crate) use files::InstanceFiles;
 
 /// A keyspace that is open. It lives as long as a handle to it does. Its engine ends when the
 /// keyspace is dropped, as soon as no operation, scan, snapshot, transaction, ingestion or session
@@ -143,7 +145,7 @@ impl KeyspaceEntry {
     #[must_use]
     pub(crate) fn replace(&self, instance: KeyspaceInstance) -> Arc<KeyspaceInstance> {
         let old = self.current.swap(Arc::new(instance));
-        old.delete_on_drop();
+        old.files.delete_on_drop();
         self.writes.renew();
         old
     }
@@ -157,18 +159,10 @@ impl KeyspaceEntry {
         self.is_refused.store(true, Relaxed);
         let last = self.current.load_full();
         let none = Damaged::new(engine::Error::Closed, self.options.engine, 0);
-        let (id, journaled, device) = (last.id, last.journaled, Arc::clone(&last.device));
-        let dir = last.dir.clone();
-        self.current.store(Arc::new(KeyspaceInstance::new(
-            id,
-            journaled,
-            Box::new(none),
-            dir,
-            device,
-            None,
-            None,
-        )));
-        last.delete_on_drop();
+        let (id, journaled, files) = (last.id, last.journaled, last.files.unused());
+        let none = KeyspaceInstance::new(id, journaled, Box::new(none), files, None, None);
+        self.current.store(Arc::new(none));
+        last.files.delete_on_drop();
         self.writes.dismiss();
         last
     }
@@ -195,15 +189,11 @@ pub(crate) struct KeyspaceInstance {
     pub(crate) share: Option<Arc<MemoryShare>>,
     /// Holds the engine's periodic tasks back; after the engine, which stops them first.
     gate: Option<Gate>,
-    /// Its files, relative to the database's device.
-    pub(crate) dir: String,
-    device: Arc<dyn Device>,
+    pub(crate) files: InstanceFiles,
     /// The newest write that was applied to it, in this life or by replay.
     newest: AtomicU64,
     /// Whether everything that its opening found is known to be durable.
     is_durable: AtomicBool,
-    /// Set once the catalog no longer names it: the last holder that drops it removes its files.
-    delete_on_drop: AtomicBool,
 }
 
 impl KeyspaceInstance {
@@ -211,12 +201,11 @@ impl KeyspaceInstance {
         id: u32,
         journaled: bool,
         engine: Box<dyn Engine>,
-        dir: String,
-        device: Arc<dyn Device>,
+        files: InstanceFiles,
         share: Option<Arc<MemoryShare>>,
         expiry: Option<Expiry>,
     ) -> Self {
-        let (newest, is_durable, delete_on_drop) = Default::default();
+        let (newest, is_durable) = Default::default();
         let (updates, async_reader) = Default::default();
         // An engine without a share has all pairs in memory.
         let budget = share.as_ref().map(|share| Arc::clone(&share.budget));
@@ -232,11 +221,9 @@ impl KeyspaceInstance {
             async_reader,
             share,
             gate: None,
-            dir,
-            device,
+            files,
             newest,
             is_durable,
-            delete_on_drop,
         }
     }
 
@@ -287,7 +274,7 @@ impl KeyspaceInstance {
     /// (`engine::opened`).
     #[inline]
     pub(crate) fn placed<T>(&self, outcome: engine::Result<T>) -> engine::Result<T> {
-        outcome.map_err(|error| error.in_dir(&self.dir))
+        outcome.map_err(|error| error.in_dir(&self.files.dir))
     }
 
     /// Remembers that write `seqno` was applied.
@@ -303,26 +290,22 @@ impl KeyspaceInstance {
     pub(crate) fn is_idle(&self) -> bool {
         self.newest.load(Relaxed) <= self.engine.persisted().get()
     }
-
-    /// Lets the last holder remove the files.
-    fn delete_on_drop(&self) {
-        self.delete_on_drop.store(true, Relaxed);
-    }
 }
 
 impl Drop for KeyspaceInstance {
     fn drop(&mut self) {
-        // No caller is left to get a failure here; files that stay are swept at the next open.
+        // No caller is left to get a failure.
         let _ = self.engine.close();
         self.async_reader.stop();
-        if self.delete_on_drop.load(Relaxed) {
-            let _ = owner::remove_dropped(&*self.device, &self.dir);
-        }
+        self.files.remove_if_unnamed();
     }
 }
 
 impl fmt::Debug for KeyspaceInstance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyspaceInstance").field("id", &self.id).field("dir", &self.dir).finish()
+        f.debug_struct("KeyspaceInstance")
+            .field("id", &self.id)
+            .field("dir", &self.files.dir)
+            .finish()
     }
 }

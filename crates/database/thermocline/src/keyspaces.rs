@@ -39,13 +39,13 @@ impl Db {
     /// [`Error::OtherMergeOperator`]. For [`KeyspaceOptions::settings`] [`Error::OtherEngine`],
     /// [`Error::FixedOption`], and [`engine::Error::BadOption`] with the allowed values.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         catalog::check_keyspace_name(name)?;
         options.check_settings()?;
         if let Some(merge) = options.merge {
             self.inner.options.merge_operators.check(merge)?;
         }
-        let entry = match self.inner.entry(name) {
+        let entry = match self.inner.keyspaces.entry(name) {
             Some(entry) => entry,
             None => self.inner.create(name, options)?,
         };
@@ -68,9 +68,9 @@ impl Db {
     /// # Errors
     /// [`Error::NoKeyspace`], [`Error::DamagedKeyspace`].
     pub fn existing_keyspace(&self, name: &str) -> Result<Keyspace> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         let missing = || Error::NoKeyspace { name: name.to_owned() };
-        let entry = self.inner.entry(name).ok_or_else(missing)?;
+        let entry = self.inner.keyspaces.entry(name).ok_or_else(missing)?;
         entry.current()?;
         Ok(self.handle(entry))
     }
@@ -84,7 +84,7 @@ impl Db {
     /// # Errors
     /// [`Error::NoKeyspace`].
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         self.inner.drop_keyspace(name)
     }
 
@@ -99,20 +99,16 @@ impl Db {
 }
 
 impl Inner {
-    fn entry(&self, name: &str) -> Option<Arc<KeyspaceEntry>> {
-        self.entries.read().get(name).cloned()
-    }
-
     fn create(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceEntry>> {
-        let mut catalog = self.catalog.lock();
-        self.check_writable()?;
-        if let Some(entry) = self.entry(name) {
+        let mut catalog = self.keyspaces.catalog.lock();
+        self.lifecycle.check_writable()?;
+        if let Some(entry) = self.keyspaces.entry(name) {
             return Ok(entry);
         }
         let options = options.normal();
         descriptors::check_new(&catalog, options.engine)?;
         let share = self.memory_for_new(options)?;
-        let _untrimmed = self.trim_holds.hold();
+        let _untrimmed = self.upkeep.trim_holds.hold();
         let catalog_entry = self.prepare(&catalog, name, options)?;
         let entry = self.factory.open_entry(&catalog_entry, share)?;
         self.begin_persisted(&*entry.instance()?)?;
@@ -121,7 +117,7 @@ impl Inner {
         next.keyspaces.push(catalog_entry.clone());
         self.store(&mut catalog, next)?;
         self.finish(&catalog_entry)?;
-        self.entries.write().insert(name.to_owned(), Arc::clone(&entry));
+        self.keyspaces.entries.write().insert(name.to_owned(), Arc::clone(&entry));
         entry.last_instance().begin_background();
         Ok(entry)
     }
@@ -138,8 +134,8 @@ impl Inner {
         if instead(stored)? == stored {
             return Ok(());
         }
-        let mut catalog = self.catalog.lock();
-        self.check_writable()?;
+        let mut catalog = self.keyspaces.catalog.lock();
+        self.lifecycle.check_writable()?;
         entry.current()?;
         let settings = instead(entry.stored_options().settings)?;
         let mut next = catalog.clone();
@@ -170,8 +166,8 @@ impl Inner {
         if is_stored()? {
             return Ok(());
         }
-        let mut catalog = self.catalog.lock();
-        self.check_writable()?;
+        let mut catalog = self.keyspaces.catalog.lock();
+        self.lifecycle.check_writable()?;
         entry.current()?;
         if is_stored()? {
             return Ok(());
@@ -192,13 +188,13 @@ impl Inner {
         let mut catalog_entry = Entry { id: catalog.next_keyspace, name: name.to_owned(), options };
         // A crash before the catalog was stored may have left files under this id. Files that this
         // database did not make stay, and the keyspace gets another id.
-        while !owner::make_vacant(&*self.device, catalog, &catalog_entry)? {
+        while !owner::make_vacant(&*self.directory.device, catalog, &catalog_entry)? {
             catalog_entry.id += 1;
         }
-        owner::begin(&*self.device, catalog.id, &catalog_entry)?;
+        owner::begin(&*self.directory.device, catalog.id, &catalog_entry)?;
         if !is_planted(Planted::KeyspaceUnnamed) {
-            self.device.sync_dir(&catalog::keyspace_dir(name))?;
-            self.device.sync_dir(KEYSPACES_DIR)?;
+            self.directory.device.sync_dir(&catalog::keyspace_dir(name))?;
+            self.directory.device.sync_dir(KEYSPACES_DIR)?;
         }
         Ok(catalog_entry)
     }
@@ -206,8 +202,8 @@ impl Inner {
     /// Notes in a new instance's directory that the catalog names it, before it takes a write.
     fn finish(&self, catalog_entry: &Entry) -> Result<()> {
         // The catalog is stored, so there is no way back.
-        let finished = owner::finish(&*self.device, catalog_entry);
-        finished.map_err(|error| self.fail_for_good(error.into()))
+        let finished = owner::finish(&*self.directory.device, catalog_entry);
+        finished.map_err(|error| self.lifecycle.fail_for_good(error.into()))
     }
 
     /// Moves an empty engine's `persisted` to the present, so that recovery does not ask for
@@ -217,14 +213,14 @@ impl Inner {
         if is_planted(Planted::BegunAtNothing) {
             return Ok(());
         }
-        instance.engine.flush().map_err(|error| self.fail(error.into()))
+        instance.engine.flush().map_err(|error| self.lifecycle.fail(error.into()))
     }
 
     fn store(&self, catalog: &mut Catalog, mut next: Catalog) -> Result<()> {
-        next.newest = self.sequence.last();
+        next.newest = self.order.sequence.last();
         // The contents of the disk after a failure here are not known, so nothing more is written;
         // unless there was no room, so that the old catalog is still valid.
-        next.store(&*self.device).map_err(|error| self.fail(error))?;
+        next.store(&*self.directory.device).map_err(|error| self.lifecycle.fail(error))?;
         *catalog = next;
         Ok(())
     }
@@ -234,29 +230,29 @@ impl Inner {
         // The last holder that drops an engine waits for the thread that wakes its futures, and
         // wakers may lock anything: so with nothing locked.
         drop(ended);
-        self.release_journal().map_err(|error| self.fail(error))
+        self.release_journal().map_err(|error| self.lifecycle.fail(error))
     }
 
     fn end_keyspace(&self, name: &str) -> Result<Arc<KeyspaceInstance>> {
-        let mut catalog = self.catalog.lock();
-        self.check_writable()?;
+        let mut catalog = self.keyspaces.catalog.lock();
+        self.lifecycle.check_writable()?;
         let missing = || Error::NoKeyspace { name: name.to_owned() };
-        let entry = self.entry(name).ok_or_else(missing)?;
+        let entry = self.keyspaces.entry(name).ok_or_else(missing)?;
         let _held = self.locks.all();
         self.wait_all_durable()?;
         let mut next = catalog.clone();
         next.keyspaces.retain(|catalog_entry| catalog_entry.name != name);
         if is_planted(Planted::FilesRemovedEarly) {
-            self.device.remove_dir(&entry.last_instance().dir)?;
+            self.directory.device.remove_dir(&entry.last_instance().files.dir)?;
         }
         self.store(&mut catalog, next)?;
-        let mut entries = self.entries.write();
+        let mut entries = self.keyspaces.entries.write();
         entries.remove(name);
         Ok(entry.end())
     }
 
     pub(crate) fn clear(&self, entry: &KeyspaceEntry) -> Result<()> {
-        self.check_open()?;
+        self.lifecycle.check_open()?;
         // A new engine takes little room, and the old one frees all that it has.
         let old = match self.factory.barrier.room() {
             Some(room) => room.spend_on_clear(|| self.replace_instance(entry))?,
@@ -264,16 +260,16 @@ impl Inner {
         };
         // As of a keyspace that is dropped.
         drop(old);
-        self.release_journal().map_err(|error| self.fail(error))
+        self.release_journal().map_err(|error| self.lifecycle.fail(error))
     }
 
     /// Fills the entry with a new, empty engine, and returns the previous instance.
     fn replace_instance(&self, entry: &KeyspaceEntry) -> Result<Arc<KeyspaceInstance>> {
-        let mut catalog = self.catalog.lock();
-        self.check_writable()?;
+        let mut catalog = self.keyspaces.catalog.lock();
+        self.lifecycle.check_writable()?;
         let share = entry.current()?.share.clone();
         let catalog_entry = self.prepare(&catalog, &entry.name, entry.stored_options())?;
-        let _untrimmed = self.trim_holds.hold();
+        let _untrimmed = self.upkeep.trim_holds.hold();
         let instance = self.factory.open(&catalog_entry, share)?;
         self.begin_persisted(&instance)?;
         let _held = self.locks.all();
@@ -284,7 +280,7 @@ impl Inner {
         next.keyspaces.push(catalog_entry.clone());
         self.store(&mut catalog, next)?;
         self.finish(&catalog_entry)?;
-        let switching = self.entries.write();
+        let switching = self.keyspaces.entries.write();
         let old = entry.replace(instance);
         drop(switching);
         entry.last_instance().begin_background();
@@ -297,16 +293,16 @@ impl Inner {
         if is_planted(Planted::OlderUnsettled) {
             return Ok(());
         }
-        self.wait_durable(self.sequence.last(), true, Durability::Synced).map(drop)
+        self.wait_durable(self.order.sequence.last(), true, Durability::Synced).map(drop)
     }
 
     /// Removes the directories of this database that no catalog entry names. Everything else stays.
     pub(crate) fn sweep_leftovers(&self) -> Result<()> {
-        let catalog = self.catalog.lock();
-        for one in owner::unnamed(&*self.device, &catalog)? {
+        let catalog = self.keyspaces.catalog.lock();
+        for one in owner::unnamed(&*self.directory.device, &catalog)? {
             // Opening has refused a catalog that is older than a directory.
             if let Unnamed::Leftover { dir, is_bare } = one {
-                owner::remove(&*self.device, &dir, is_bare)?;
+                owner::remove(&*self.directory.device, &dir, is_bare)?;
             }
         }
         Ok(())

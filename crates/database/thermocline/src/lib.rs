@@ -38,7 +38,7 @@
 //!
 //! # Values that expire
 //! In a keyspace that is made for it ([`KeyspaceOptions::expiring`]) a value may have an expiry
-//! ([`Keyspace::put_with_expiry`], [`Keyspace::put_with_ttl`]), from which on no read shows it.
+//! ([`ExpiringKeyspace::put`], [`ExpiringKeyspace::put_with_ttl`]), from which on no read shows it.
 //!
 //! # Many keys in one operation
 //! [`Keyspace::ingest`] puts sorted pairs into a keyspace of `lsm` as one write,
@@ -58,13 +58,10 @@
 //! [`Keyspace::multi_get`] overlaps the gets of its call. [`Keyspace::session`] is a thread's
 //! session on which gets and read-modify-writes are pending; it reports each one when it completes.
 //!
-//! Futures, for any executor, are [`Keyspace::get_async`], [`Keyspace::multi_get_async`],
-//! [`Keyspace::put_async`], [`Keyspace::delete_async`], [`Keyspace::rmw_async`],
-//! [`Keyspace::merge_async`], [`Keyspace::compare_and_swap_async`] and [`Db::write_async`] of a
-//! [`Batch`]; if values expire also [`Keyspace::put_with_expiry_async`],
-//! [`Keyspace::rmw_with_expiry_async`] and [`Keyspace::compare_and_swap_with_expiry_async`]. No
-//! poll waits for the device, for the journal, or for work that slows writers down.
-//! [`Keyspace::put_async`] documents the order in which they take place, and the meaning of a drop.
+//! [`Keyspace::futures`] has gets and writes as futures for any executor, and [`Db::write_async`]
+//! writes a [`Batch`]. No poll waits for the device, for the journal, or for work that slows
+//! writers down. [`AsyncKeyspace::put`] documents the order in which they take place, and the
+//! meaning of a drop.
 //!
 //! # Durability
 //! Every write waits for a [`Durability`]: `Buffered` (in the process), `Flushed` (in the kernel:
@@ -96,6 +93,7 @@ struct Readme;
 #[doc = include_str!("../../../../docs/expiry.md")]
 struct ExpiryPage;
 
+mod async_keyspace;
 mod async_writes;
 mod atomically;
 mod background;
@@ -120,12 +118,15 @@ mod journal_barrier;
 mod key_locks;
 mod keyspace;
 mod keyspace_entry;
+mod keyspace_set;
 mod keyspaces;
+mod lifecycle;
 mod memory_balance;
 mod memory_limit;
 mod memory_needed;
 mod memory_shares;
 mod merge;
+mod old_values;
 mod open;
 mod options;
 mod owner;
@@ -152,7 +153,9 @@ mod trim_holds;
 mod try_write;
 mod updates;
 mod write;
+mod write_order;
 
+pub use async_keyspace::AsyncKeyspace;
 pub use async_writes::{AsyncBatch, AsyncSwap, AsyncUpdate, AsyncWrite};
 pub use atomically::{Section, TriedSection};
 pub use backup::{Backup, Backups, Progress, Stage};
@@ -165,7 +168,9 @@ pub use database::Db;
 pub use drivers::EngineKind;
 pub use drivers::exports::*;
 pub use error::{Error, ErrorKind, Result};
-pub use expiry::{Expiring, ExpiringChange, ExpiryPause, ExpiryStats, PauseExpiry};
+pub use expiry::{
+    Expiring, ExpiringChange, ExpiringKeyspace, ExpiryPause, ExpiryStats, PauseExpiry,
+};
 pub use ingestion::Ingestion;
 pub use keyspace::Keyspace;
 pub use memory_balance::MemoryMoves;

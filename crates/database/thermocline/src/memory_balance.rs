@@ -178,8 +178,7 @@ impl Inner {
     }
 
     fn members(&self) -> Vec<Member> {
-        let entries: Vec<_> = self.entries.read().values().cloned().collect();
-        entries.iter().filter_map(Member::of).collect()
+        self.keyspaces.all().iter().filter_map(Member::of).collect()
     }
 
     fn figures(&self, state: &State, members: &[Member]) -> Figures {
@@ -273,7 +272,7 @@ impl Inner {
         if shares.missing_for_new(options.engine) > 0 && self.options.balance_memory {
             self.wait_for_memory(&mut state, options.engine);
         }
-        self.check_staying_open()?;
+        self.lifecycle.check_staying_open()?;
         shares.share_of_new(options)
     }
 
@@ -293,7 +292,7 @@ impl Inner {
                 self.go_on_giving(state);
             }
             let missing = self.factory.shares.missing_for_new(engine);
-            if missing == 0 || self.check_staying_open().is_err() {
+            if missing == 0 || self.lifecycle.check_staying_open().is_err() {
                 return false;
             }
             if state.giving.is_some() {

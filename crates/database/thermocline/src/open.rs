@@ -19,33 +19,29 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use codec::{Corruption, SeqNo};
-use device::{Device, File, Process};
-use engine::{
-    BackgroundErrors, Barrier, BlockingWrites, EngineSettings, Host, Op, RecentWrites, Sequence,
-};
+use device::{Device, File};
+use engine::{Barrier, BlockingWrites, EngineSettings, Host, Op, Sequence};
 use environment::Environment;
 use journal::{Journal, ReplayError};
 use memory_budget::MemoryBudget;
 use rand::Rng;
-use sync::locks::{Mutex, RwLock};
 use telemetry::Registry;
 use workers::Pool;
 
-use crate::async_writes::async_writer::Writers;
 use crate::background::{Background, Upkeep};
 use crate::catalog::{self, Catalog};
-use crate::close::Closing;
 use crate::damaged::{self, Damaged};
 use crate::database::{Db, Inner, OpenGuard};
-use crate::directory::without_closed_mark;
+use crate::directory::{Directory, without_closed_mark};
 use crate::error::{Error, Result};
-use crate::expiry::{Expiry, ExpirySweep};
+use crate::expiry::Expiry;
 use crate::journal_barrier::JournalBarrier;
 use crate::key_locks::KeyLocks;
-use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
+use crate::keyspace_entry::{InstanceFiles, KeyspaceEntry, KeyspaceInstance};
+use crate::keyspace_set::KeyspaceSet;
+use crate::lifecycle::Lifecycle;
 use crate::memory_limit::{self, Journaled};
 use crate::memory_shares::{MemoryShare, MemoryShares};
 use crate::options::Options;
@@ -55,15 +51,12 @@ use crate::read_only::Access;
 use crate::record;
 use crate::refusals;
 use crate::room_to_open::{self, JournalRoom};
-use crate::snapshot_ages::SnapshotAges;
-use crate::trim_holds::TrimHolds;
+use crate::write_order::WriteOrder;
 
 /// The lock file's name.
 pub(crate) const LOCK_FILE: &str = "LOCK";
 /// The journal's directory.
 pub(crate) const JOURNAL_DIR: &str = "journal";
-/// Part of the memory for keys that are written while transactions are open: one divided by this.
-const RECENT_WRITES_PART: u64 = 64;
 /// Segments of which a journal of [`Options::journal_bytes`] has at least this number.
 const SEGMENTS_MIN: u64 = 4;
 /// Bytes of the smallest segment: one costs some five syncs.
@@ -115,10 +108,10 @@ impl Db {
             Self::open_locked(device, place, options.clone(), lock, Access::Write)
         };
         let db = room_to_open::open_with_room(&device, open)?;
-        let id = db.inner.catalog.lock().journal_id();
+        let id = db.inner.keyspaces.catalog.lock().journal_id();
         let journal = journal_options_on(&*device, &db.inner.options, id, SeqNo::ZERO);
         let group_bytes = journal.buffer_bytes as u64;
-        let room = JournalRoom::hold(&device, &db.inner.catalog.lock(), group_bytes)?;
+        let room = JournalRoom::hold(&device, &db.inner.keyspaces.catalog.lock(), group_bytes)?;
         let is_short = room.is_short();
         db.inner.factory.barrier.set_room(room);
         if is_short {
@@ -149,8 +142,8 @@ impl Db {
             sequence: Arc::new(Sequence::in_recovery()),
             barrier: Arc::new(JournalBarrier::default()),
             shares: MemoryShares::new(Arc::clone(&memory)),
-            memory: Arc::clone(&memory),
-            telemetry: telemetry.clone(),
+            memory,
+            telemetry,
             workers: background.pool().clone(),
             engines: options.engines.clone(),
         };
@@ -172,35 +165,16 @@ impl Db {
         }
         let (journal, replayed_records) = recovered?;
         let inner = Arc::new(Inner {
-            place: place.to_owned(),
-            device,
+            directory: Directory { place: place.to_owned(), device, access, replayed_records },
             journal,
-            replayed_records,
-            sequence: Arc::clone(&factory.sequence),
-            recent: Arc::new(RecentWrites::new(options.memory_bytes / RECENT_WRITES_PART)),
-            memory,
+            order: WriteOrder::new(Arc::clone(&factory.sequence), options.memory_bytes),
             memory_balance: Default::default(),
-            sweep: ExpirySweep::new(&telemetry),
-            writers: Writers::default(),
-            telemetry,
             locks: KeyLocks::new(options.environment.random("key locks").next_u64()),
-            catalog: Mutex::new(catalog),
-            entries: RwLock::new(entries),
-            trim_holds: TrimHolds::default(),
-            errors: BackgroundErrors::default(),
-            upkeep: Upkeep::default(),
-            journal_looks: Default::default(),
-            copying: RwLock::default(),
-            snapshot_ages: SnapshotAges::default(),
+            keyspaces: KeyspaceSet::new(catalog, entries),
             background,
-            failure: access.refusal(place),
-            process: Process::current(),
-            access,
-            is_closing: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            closing: Closing::default(),
+            upkeep: Upkeep::default(),
             factory,
-            directory_lock: Mutex::new(directory_lock),
+            lifecycle: Lifecycle::new(access.refusal(place), directory_lock),
             planted: InDatabase::here(),
             options,
         });
@@ -208,11 +182,11 @@ impl Db {
         if access == Access::Write {
             inner.sweep_leftovers()?;
             inner.0.start_background()?;
-            if inner.entries.read().values().any(|entry| entry.options.expiring) {
+            if inner.keyspaces.entries.read().values().any(|entry| entry.options.expiring) {
                 inner.0.start_expiry_sweep()?;
             }
         }
-        inner.begin_engines();
+        inner.keyspaces.begin_engines();
         Ok(Self { inner, durability })
     }
 }
@@ -333,9 +307,9 @@ pub(crate) struct EngineFactory {
     environment: Environment,
     sequence: Arc<Sequence>,
     pub(crate) barrier: Arc<JournalBarrier>,
-    memory: Arc<MemoryBudget>,
+    pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) shares: Arc<MemoryShares>,
-    telemetry: Registry,
+    pub(crate) telemetry: Registry,
     workers: Pool,
     engines: EngineSettings,
 }
@@ -365,10 +339,9 @@ impl EngineFactory {
         let settings = entry.options.settings.map_or(database, |own| own.over(&database));
         let engine = (driver.open)(host, &settings, &dir)?;
         let journaled = entry.options.journaled;
-        let device = Arc::clone(&self.device);
+        let files = InstanceFiles::new(dir, Arc::clone(&self.device));
         let expiry = entry.options.expiring.then(|| Expiry::new(self.environment.clone()));
-        let instance =
-            KeyspaceInstance::new(entry.id, journaled, engine, dir, device, share, expiry);
+        let instance = KeyspaceInstance::new(entry.id, journaled, engine, files, share, expiry);
         Ok(instance.behind(gate))
     }
 
@@ -431,10 +404,9 @@ impl EngineFactory {
         let options = entry.options;
         let since_ms = self.environment.wall_ms();
         let engine = Box::new(Damaged::new(damage.clone().into(), options.engine, since_ms));
-        let device = Arc::clone(&self.device);
-        let (id, dir) = (entry.id, entry.dir());
+        let files = InstanceFiles::new(entry.dir(), Arc::clone(&self.device));
         let instance =
-            KeyspaceInstance::new(id, options.journaled, engine, dir, device, None, None);
+            KeyspaceInstance::new(entry.id, options.journaled, engine, files, None, None);
         Arc::new(KeyspaceEntry::new(&entry.name, options, instance).damaged(damage))
     }
 }

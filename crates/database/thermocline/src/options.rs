@@ -67,8 +67,9 @@ pub struct Options {
     pub journal_bytes: u64,
     /// Interval at which a background thread searches for expired values and removes them, in
     /// keyspaces whose values may expire. With `None` there is no such thread: expired values take
-    /// space until [`crate::Keyspace::remove_expired`], and are not shown either. The thread takes
-    /// about a 20th of a core, and a quarter while it finds many. Default 100 ms, at least 1 ms.
+    /// space until [`crate::ExpiringKeyspace::remove_expired`], and are not shown either. The
+    /// thread takes about a 20th of a core, and a quarter while it finds many. Default 100 ms, at
+    /// least 1 ms.
     pub expiry_sweep_interval: Option<Duration>,
     /// Settings of engines, which hold for all keyspaces of the engine, unless a keyspace has its
     /// own ([`KeyspaceOptions::settings`]). An engine's own options become such settings; a field
@@ -148,7 +149,7 @@ pub struct KeyspaceOptions {
     /// Default `None`, and 0 means the same: a share of the free memory, three quarters of it for
     /// the first keyspace, so that others can be made.
     pub memory_bytes: Option<u64>,
-    /// Whether its values may expire ([`crate::Keyspace::put_with_expiry`]). Then each takes one
+    /// Whether its values may expire ([`crate::ExpiringKeyspace::put`]). Then each takes one
     /// byte more, or nine with an expiry, and its maximum length is less by these bytes. A read of
     /// it costs a look at the clock. Kept with the keyspace. Default false.
     pub expiring: bool,

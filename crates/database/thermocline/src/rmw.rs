@@ -171,7 +171,7 @@ impl Inner {
         key: &[u8],
         operator: &mut dyn Operator,
     ) -> Result<Advance> {
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         check_key(key)?;
         let mut wanted = None;
         loop {
@@ -260,7 +260,7 @@ impl Inner {
         let is_locked = !self.planted.has(Planted::UpdatedUnlocked);
         let _held = is_locked.then(|| self.locks.one(entry.lock_id, key));
         // Again, since a thread that closes the database does so with everything locked.
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         if !entry.is_filled_by(instance)? {
             return Ok(Attempt::NeedsRead(None));
         }
@@ -295,7 +295,7 @@ impl Inner {
         old: &Old<'_>,
         operator: &mut dyn Operator,
     ) -> Result<Option<Option<SeqNo>>> {
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         let mut wanted = None;
         loop {
             let instance = entry.current()?;
@@ -318,7 +318,7 @@ impl Inner {
         granted: Option<Granted<'_>>,
     ) -> Result<Attempt> {
         let _held = self.locks.one(entry.lock_id, old.key);
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         if !entry.is_filled_by(instance)? || !old.is_newest_in(instance) {
             return Ok(Attempt::NeedsRead(None));
         }
@@ -376,12 +376,12 @@ impl Inner {
     ) -> Result<Attempt> {
         let _held = self.locks.shared(entry.lock_id, key);
         // Again, since a close of the database flushes it under all locks.
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         if !entry.is_filled_by(instance)? {
             return Ok(Attempt::NeedsRead(None));
         }
         let mut room = granted.map_or_else(Reservation::uncounted, |granted| granted.room);
-        self.rmw_numbered(instance, key, operator, &mut room, self.sequence.begin())
+        self.rmw_numbered(instance, key, operator, &mut room, self.order.sequence.begin())
     }
 
     /// The same with its number; the key is locked, shared.
@@ -398,11 +398,11 @@ impl Inner {
             expiring: instance.expiry.is_some(),
             changes: false,
             put_bytes: None,
-            end_ms: None,
+            expiry_ms: None,
         };
         let seqno = ticket.seqno();
         // Whether it will change anything is not known before.
-        self.note_write(instance, &[Op::Delete { key }], seqno);
+        self.order.note_write(instance, &[Op::Delete { key }], seqno);
         let Some(updates) = instance.engine.updates() else {
             unreachable!("an engine that orders writes has updates")
         };
@@ -417,7 +417,7 @@ impl Inner {
             Err(error @ (EngineError::Corruption(_) | EngineError::NewerVersion(_))) => {
                 return Err(error.into());
             }
-            Err(error) => return Err(self.fail_for_good(error.into())),
+            Err(error) => return Err(self.lifecycle.fail_for_good(error.into())),
         }
         if !witness.changes {
             return Ok(Attempt::Done(None));
@@ -428,8 +428,8 @@ impl Inner {
         }
         // Not before it is there: a pass that began in between would forget the end, and not find
         // it.
-        if let (Some(expiry), Some(end_ms)) = (&instance.expiry, witness.end_ms) {
-            expiry.note_expiry(end_ms);
+        if let (Some(expiry), Some(expiry_ms)) = (&instance.expiry, witness.expiry_ms) {
+            expiry.note_expiry(expiry_ms);
         }
         drop(ticket);
         Ok(Attempt::Done(Some(seqno)))
@@ -462,7 +462,7 @@ struct Witness<'a> {
     /// Bytes of the value that it has put, unless it was changed in place.
     put_bytes: Option<usize>,
     /// The expiry of the value that it has put.
-    end_ms: Option<u64>,
+    expiry_ms: Option<u64>,
 }
 
 impl Witness<'_> {
@@ -475,7 +475,7 @@ impl Operator for Witness<'_> {
     fn update_in_place(&mut self, value: &mut [u8]) -> bool {
         self.put_bytes = None;
         self.changes = self.operator.update_in_place(value);
-        self.end_ms = if self.changes { self.expiry_of(value) } else { None };
+        self.expiry_ms = if self.changes { self.expiry_of(value) } else { None };
         self.changes
     }
 
@@ -486,7 +486,7 @@ impl Operator for Witness<'_> {
             change => change,
         };
         self.changes = change != Change::Keep;
-        (self.put_bytes, self.end_ms) = match &change {
+        (self.put_bytes, self.expiry_ms) = match &change {
             Change::Put(stored) => (Some(stored.len()), self.expiry_of(stored)),
             Change::Delete | Change::Keep => (None, None),
         };

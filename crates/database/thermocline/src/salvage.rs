@@ -467,7 +467,7 @@ fn copy_file(from: &dyn Device, to: &dyn Device, name: &str) -> Result<()> {
 
 /// Writes a step whose value is in its stored form.
 fn write(keyspace: &Keyspace, op: &Op<'_>) -> Result<()> {
-    let keyspace = keyspace.raw();
+    let keyspace = keyspace.expiring().raw();
     match op {
         Op::Put { key, value } => keyspace.put(key, value),
         Op::Delete { key } => keyspace.delete(key),

@@ -221,7 +221,7 @@ impl Session {
     }
 
     fn new(open: Option<Arc<OpenGuard>>, target: Target, depth: usize) -> Result<Self> {
-        target.inner.check_open()?;
+        target.inner.lifecycle.check_open()?;
         let depth = depth.max(1);
         let reads = InFlightReads::new(depth, target.entry.current()?.reads.budget());
         let (overtaken, cleared, over) = Default::default();
@@ -234,7 +234,7 @@ impl Session {
     /// # Errors
     /// As [`Keyspace::get`]; nothing is pending then.
     pub fn begin_get(&mut self, tag: u64, key: &[u8], into: &mut Vec<u8>) -> Result<SessionGet> {
-        self.target.inner.check_open()?;
+        self.target.inner.lifecycle.check_open()?;
         let instance = self.target.entry.current()?;
         let moment = instance.moment(self.target.form);
         Ok(match instance.lookup(key, At::Newest, into)? {
@@ -310,7 +310,7 @@ impl Session {
     /// As [`Keyspace::get`]; nothing is pending then.
     pub fn lookup_for_update(&mut self, tag: u64, key: &[u8]) -> Result<LookupForUpdate> {
         let Target { inner, entry, .. } = &self.target;
-        inner.check_open()?;
+        inner.lifecycle.check_open()?;
         let Some(PendingOld { instance, lookup }) = inner.lookup_old(entry, key)? else {
             return Ok(LookupForUpdate::InMemory);
         };
@@ -332,7 +332,7 @@ impl Session {
     /// If something is pending.
     pub fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
         assert_eq!(self.pending(), 0, "the bell is set first");
-        self.target.inner.check_process()?;
+        self.target.inner.lifecycle.check_process()?;
         Ok(self.reads.ring(bell)?)
     }
 
@@ -344,7 +344,7 @@ impl Session {
     /// of the device's queue for each operation that it concerns; the next operation makes another
     /// queue. A read-modify-write that failed has changed nothing, unless the journal failed.
     pub fn complete(&mut self, waits: bool, on_done: &mut OnDone<'_>) -> Result<usize> {
-        self.target.inner.check_process()?;
+        self.target.inner.lifecycle.check_process()?;
         // Work that a panic has left [T3].
         let mut count = self.restart(on_done);
         loop {

@@ -41,7 +41,7 @@ impl Db {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self) -> Result<Snapshot> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         let ordered = |entry: &KeyspaceEntry| entry.options.engine.is_ordered();
         let pinned = OfProcess::new(self.inner.pin_engines(ordered)?);
         Ok(Snapshot { inner: Arc::clone(&self.inner), pinned })
@@ -68,16 +68,16 @@ impl Inner {
         wanted: impl Fn(&KeyspaceEntry) -> bool,
     ) -> Result<PinnedEngines> {
         let present = || -> Vec<(u32, Arc<KeyspaceInstance>)> {
-            let entries = self.entries.read();
+            let entries = self.keyspaces.entries.read();
             let wanted = entries.values().filter(|entry| wanted(entry));
             wanted.map(|entry| (entry.lock_id, entry.last_instance())).collect()
         };
         let mut instances = present();
         loop {
-            self.check_open()?;
+            self.lifecycle.check_open()?;
             // Before the pin [E1 of `expiry`].
             let moment = ClockReading::now(&self.options.environment);
-            let pin = self.sequence.pin();
+            let pin = self.order.sequence.pin();
             let after = present();
             // An engine that was there before and after was there at the pin: none of them returns.
             let is_same = |((_, one), (_, other)): (&(_, Arc<_>), &(_, _))| Arc::ptr_eq(one, other);
@@ -96,7 +96,7 @@ impl Snapshot {
     }
 
     fn instance(&self, keyspace: &Keyspace, asked: InOrder) -> Result<&Arc<KeyspaceInstance>> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         let lock_id = keyspace.entry.lock_id;
         let found = self.pinned.instances.iter().find(|(id, _)| *id == lock_id);
         let missing = || Error::NoKeyspace { name: keyspace.name().to_owned() };

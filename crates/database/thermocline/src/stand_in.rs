@@ -14,7 +14,7 @@ use memory_budget::MemoryNeeds;
 use crate::database::Db;
 use crate::expiry::ValueForm;
 use crate::keyspace::Keyspace;
-use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
+use crate::keyspace_entry::{InstanceFiles, KeyspaceEntry, KeyspaceInstance};
 use crate::options::KeyspaceOptions;
 
 /// The behavior of the engine in each call.
@@ -231,11 +231,12 @@ impl ReadSource for NoQueue {
 /// Makes a keyspace that it fills, and returns a handle. No catalog has it.
 pub(crate) fn stand_in(db: &Db, name: &str, journaled: bool, engine: StandIn) -> Keyspace {
     let inner = &db.inner;
-    let (dir, device) = (format!("keyspaces/{name}/999"), Arc::clone(&inner.device));
-    let instance = KeyspaceInstance::new(999, journaled, Box::new(engine), dir, device, None, None);
+    let device = Arc::clone(&inner.directory.device);
+    let files = InstanceFiles::new(format!("keyspaces/{name}/999"), device);
+    let instance = KeyspaceInstance::new(999, journaled, Box::new(engine), files, None, None);
     let options = KeyspaceOptions { journaled, ..KeyspaceOptions::default() };
     let entry = Arc::new(KeyspaceEntry::new(name, options, instance));
-    inner.entries.write().insert(name.to_owned(), Arc::clone(&entry));
+    inner.keyspaces.entries.write().insert(name.to_owned(), Arc::clone(&entry));
     let (inner, durability) = (Arc::clone(inner), db.durability);
     Keyspace { inner, entry, durability, form: ValueForm::Values }
 }

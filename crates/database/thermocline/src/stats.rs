@@ -73,7 +73,7 @@ impl Stats {
 impl Db {
     /// Returns the present figures of everything. May visit every page of an engine.
     pub fn stats(&self) -> Stats {
-        if self.inner.check_process().is_err() {
+        if self.inner.lifecycle.check_process().is_err() {
             return Stats::default();
         }
         self.inner.stats()
@@ -82,10 +82,10 @@ impl Db {
     /// Returns the background work of engines that fails, by the names of their keyspaces. Costs a
     /// few loads for each.
     pub fn background_errors(&self) -> Vec<(String, engine::BackgroundError)> {
-        if self.inner.check_process().is_err() {
+        if self.inner.lifecycle.check_process().is_err() {
             return Vec::new();
         }
-        let entries = self.inner.entries.read();
+        let entries = self.inner.keyspaces.entries.read();
         let of = |entry: &Arc<KeyspaceEntry>| {
             let errors = entry.last_instance().engine.background_errors();
             let name = entry.name.clone();
@@ -97,13 +97,13 @@ impl Db {
     /// Returns the bytes of the memory budget that are used or in an engine's share, and the
     /// budget. Costs two loads.
     pub fn memory_bytes(&self) -> (u64, u64) {
-        (self.inner.memory.used(), self.inner.memory.limit())
+        (self.inner.factory.memory.used(), self.inner.factory.memory.limit())
     }
 }
 
 impl Inner {
     pub(crate) fn stats(&self) -> Stats {
-        let entries = self.entries.read();
+        let entries = self.keyspaces.entries.read();
         let keyspaces = entries.values().map(|entry| {
             let instance = entry.last_instance();
             KeyspaceStats {
@@ -119,15 +119,15 @@ impl Inner {
         });
         Stats {
             keyspaces: keyspaces.collect(),
-            io: self.device.accounting().counts(),
-            device: self.device.kind(),
+            io: self.directory.device.accounting().counts(),
+            device: self.directory.device.kind(),
             journal: self.journal.stats(),
-            replayed_records: self.replayed_records,
-            last: self.sequence.last(),
-            oldest_snapshot: self.sequence.oldest_pin(),
-            oldest_snapshot_age: self.oldest_snapshot_age(),
-            memory_limit_bytes: self.memory.limit(),
-            memory_used_bytes: self.memory.used(),
+            replayed_records: self.directory.replayed_records,
+            last: self.order.sequence.last(),
+            oldest_snapshot: self.order.sequence.oldest_pin(),
+            oldest_snapshot_age: self.order.oldest_snapshot_age(&self.options.environment),
+            memory_limit_bytes: self.factory.memory.limit(),
+            memory_used_bytes: self.factory.memory.used(),
             memory_moves: self.memory_moves(),
         }
     }

@@ -51,6 +51,7 @@ use crate::error::{Error, Result};
 use crate::expiry::ClockReading;
 use crate::keyspace::Keyspace;
 use crate::keyspace_entry::KeyspaceInstance;
+use crate::old_values::OldValues;
 use crate::planted::{Planted, is_planted};
 use crate::rooms::{Rooms, in_groups};
 use crate::snapshot::PinnedEngines;
@@ -121,12 +122,12 @@ impl Db {
     /// # Errors
     /// [`Error::Closed`].
     pub fn begin(&self) -> Result<Transaction> {
-        self.inner.check_open()?;
-        let watch = OfProcess::new(self.inner.recent.watch(&self.inner.sequence));
+        self.inner.lifecycle.check_open()?;
+        let watch = OfProcess::new(self.inner.order.watch());
         let pinned = self.inner.pin_engines(|_| true)?;
         let PinnedEngines { pin, moment: clock, instances } = pinned;
         let (reads, writes, conflict) = Default::default();
-        let held = Held::new(&self.inner.memory);
+        let held = Held::new(&self.inner.factory.memory);
         let state = OfProcess::new(Mutex::new(State { instances, reads, writes, held, conflict }));
         let (inner, pin) = (Arc::clone(&self.inner), OfProcess::new(pin));
         Ok(Transaction { inner, durability: self.durability, pin, clock, watch, state })
@@ -244,7 +245,7 @@ impl Transaction {
         }
         instance.multi_get_at(keyspace.form, self.clock, keys, found)?;
         // After the reads: a write that they may have seen is already noted [X1].
-        let recent = &self.inner.recent;
+        let recent = &self.inner.order.recent;
         let check = |key: &&[u8]| recent.check_key(instance.id, key, self.seqno());
         keys.iter().try_for_each(check).map_err(|overtaken| {
             let conflict = Error::overtaken(keyspace, overtaken);
@@ -262,7 +263,7 @@ impl Transaction {
         self.put_stored(keyspace, key, &keyspace.stored(value)?)
     }
 
-    /// The same with a value that expires, as [`Keyspace::put_with_expiry`] does. An expiry that
+    /// The same with a value that expires, as [`ExpiringKeyspace::put`] does. An expiry that
     /// was past when the transaction began removes the key.
     ///
     /// # Errors
@@ -272,9 +273,9 @@ impl Transaction {
         keyspace: &Keyspace,
         key: &[u8],
         value: &[u8],
-        end_ms: u64,
+        expiry_ms: u64,
     ) -> Result<()> {
-        self.put_stored(keyspace, key, &keyspace.stored_with_expiry(value, end_ms)?)
+        self.put_stored(keyspace, key, &keyspace.stored_with_expiry(value, expiry_ms)?)
     }
 
     fn put_stored(&self, keyspace: &Keyspace, key: &[u8], stored: &[u8]) -> Result<()> {
@@ -410,17 +411,18 @@ impl Transaction {
         if writes.is_empty() {
             return Ok(None);
         }
-        inner.check_writable()?;
+        inner.lifecycle.check_writable()?;
         let moment = pin.seqno();
         // Nothing is read any more, and versions that a pin holds back count as memory.
         drop(pin);
         if reads.has_ranges() {
             // A transaction that fails should not fail with everything locked.
-            reads.check(&inner.recent, moment)?;
+            reads.check(&inner.order.recent, moment)?;
         }
         inner.wait_for_journal();
         let checked_unlocked = inner.planted.has(Planted::CheckedUnlocked);
         let (mut wanted, mut watch): (Option<Made<'_>>, _) = (None, Some(watch));
+        let mut old = OldValues::default();
         let (seqno, instances) = loop {
             let instances = writes.instances()?;
             let rooms = match &wanted {
@@ -428,7 +430,7 @@ impl Transaction {
                 Some(made) => in_groups(writes.steps(&instances, made), Rooms::reserve)?,
             };
             if checked_unlocked {
-                reads.check(&inner.recent, moment)?;
+                reads.check(&inner.order.recent, moment)?;
                 std::thread::yield_now();
             }
             let held = match reads.has_ranges() || writes.has_ranges() {
@@ -436,14 +438,19 @@ impl Transaction {
                 false => inner.locks.these(writes.keys().chain(reads.keys())),
             };
             // Again, because a thread that closes the database does so with everything locked.
-            inner.check_writable()?;
+            inner.lifecycle.check_writable()?;
             if !writes.are_filled_by(&instances)? {
                 continue;
             }
             if !checked_unlocked {
-                reads.check(&inner.recent, moment)?;
+                reads.check(&inner.order.recent, moment)?;
             }
-            let made = writes.resolve(&instances, clock)?;
+            let made = writes.resolve(&instances, clock, &mut old)?;
+            if old.are_missing() {
+                drop((held, rooms));
+                old.read_missing()?;
+                continue;
+            }
             let steps = || writes.steps(&instances, &made);
             if steps().is_empty() {
                 return Ok(None);
@@ -473,7 +480,7 @@ impl Transaction {
     pub fn rollback(self) {}
 
     fn check(&self, keyspace: &Keyspace) -> Result<()> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         if Arc::ptr_eq(&keyspace.inner, &self.inner) {
             return Ok(());
         }

@@ -83,7 +83,7 @@ impl Keyspace {
     /// # Errors
     /// The database is closed, or takes no writes.
     pub fn wait_to_write(&self) -> Result<()> {
-        self.inner.check_writable()?;
+        self.inner.lifecycle.check_writable()?;
         self.inner.wait_for_journal_of(&self.entry);
         let instance = self.entry.current()?;
         // If that is refused, the write reports it.
@@ -105,8 +105,8 @@ impl Db {
     /// As [`Db::write`].
     pub fn try_write(&self, batch: &Batch) -> Result<Option<SeqNo>> {
         if batch.steps().is_empty() {
-            self.inner.check_writable()?;
-            return Ok(Some(self.inner.sequence.visible()));
+            self.inner.lifecycle.check_writable()?;
+            return Ok(Some(self.inner.order.sequence.visible()));
         }
         self.inner.try_write_batch(batch, Limits::CALL)
     }
@@ -120,7 +120,7 @@ impl Inner {
         op: &Op<'_>,
         limits: Limits,
     ) -> Result<Option<SeqNo>> {
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         check_op(op)?;
         let key = op.key();
         let held = match entry.orders_writes {
@@ -129,7 +129,7 @@ impl Inner {
         };
         let Some(_held) = held else { return Ok(None) };
         // Again, since a close of the database holds all locks.
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         let instance = entry.current()?;
         self.try_commit(&[Group { instance: &instance, ops: std::slice::from_ref(op) }], limits)
     }
@@ -145,7 +145,7 @@ impl Inner {
         }
         let held = self.locks.try_many(steps.iter().map(Step::place), limits.lock_wait);
         let Some(_held) = held else { return Ok(None) };
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         let instances = instances(steps)?;
         let steps = pairs(&instances, steps, moment);
         in_groups(steps, |groups| self.try_commit(groups, limits))
@@ -186,7 +186,7 @@ impl Inner {
         operator: &mut dyn Operator,
         limits: Limits,
     ) -> Result<Tried> {
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         check_key(key)?;
         self.on_stored(entry, form, operator, |operator| match entry.orders_writes {
             true => self.try_rmw_in_engine(entry, key, operator, limits),
@@ -203,11 +203,11 @@ impl Inner {
         operator: &mut dyn Operator,
     ) -> Result<Tried> {
         let limits = Limits::CALL;
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         let tried = self.on_stored(entry, form, operator, |operator| {
             let held = self.locks.try_one(entry.lock_id, old.key, limits.lock_wait);
             let Some(_held) = held else { return Ok(Tried::MustWait) };
-            self.check_writable()?;
+            self.lifecycle.check_writable()?;
             let current = entry.current()?;
             if !old.is_newest_in(&current) {
                 return Ok(Tried::NeedsRead);
@@ -230,7 +230,7 @@ impl Inner {
     ) -> Result<Tried> {
         let held = self.locks.try_one(entry.lock_id, key, limits.lock_wait);
         let Some(_held) = held else { return Ok(Tried::MustWait) };
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         let instance = entry.current()?;
         let mut value = Vec::new();
         let had_value = match instance.lookup(key, At::ForUpdate, &mut value)? {
@@ -273,13 +273,13 @@ impl Inner {
     ) -> Result<Tried> {
         let held = self.locks.try_shared(entry.lock_id, key, limits.lock_wait);
         let Some(_held) = held else { return Ok(Tried::MustWait) };
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         let instance = entry.current()?;
         let mut bytes_max = engine::VALUE_BYTES_GUESSED;
         loop {
             let room = instance.try_reserve(&Demand::Update { key, bytes_max })?;
             let Some(mut room) = room else { return Ok(Tried::MustWait) };
-            let Some(ticket) = self.sequence.try_begin() else { return Ok(Tried::MustWait) };
+            let Some(ticket) = self.order.sequence.try_begin() else { return Ok(Tried::MustWait) };
             match self.rmw_numbered(&instance, key, operator, &mut room, ticket)? {
                 Attempt::Done(seqno) => return Ok(Tried::Done(seqno)),
                 Attempt::NeedsRead(_) => return Ok(Tried::NeedsRead),

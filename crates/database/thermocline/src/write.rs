@@ -25,24 +25,25 @@
 //!   while another write with a number waits for the journal's lock. Under the lock a writer takes
 //!   a number only if there is one without waiting. Otherwise it unlocks the journal and waits for
 //!   room ([`engine::Sequence::try_begin`]).
-//! - I4. No writer waits for room in an engine while it holds a stripe. Otherwise a thread that
-//!   locks all stripes waits for it while holding the stripes that it has, and every writer of
-//!   every keyspace waits for that thread. Room is reserved before the keys are locked. A write
-//!   that depends on a value read with the keys locked is known only then: it reserves room for a
-//!   value of a usual length. If that does not suffice, it asks for more without waiting. If there
-//!   is none, the writer unlocks the keys, waits for the room that it now knows of, keeps that, and
-//!   starts over.
+//! - I4. No writer waits for room in an engine, or for a read of the device, while it holds a
+//!   stripe. Otherwise a thread that locks all stripes waits for it while holding the stripes that
+//!   it has, and every writer of every keyspace waits for that thread. Old values that are on the
+//!   device are read with nothing locked ([`crate::old_values`], [`crate::rmw`]). Room is reserved
+//!   before the keys are locked. A write that depends on a value read with the keys locked is known
+//!   only then: it reserves room for a value of a usual length. If that does not suffice, it asks
+//!   for more without waiting. If there is none, the writer unlocks the keys, waits for the room
+//!   that it now knows of, keeps that, and starts over.
 //! - I5. A writer that holds room in an engine waits at most for room in engines with larger ids,
-//!   for stripes, and for the journal's buffer. A writer that holds a stripe waits for the
-//!   journal's buffer at most. A writer that holds a number waits for nothing (law L8). So none of
-//!   these waits is in a circle. A reservation that is replaced by a larger one is dropped before
-//!   the wait.
+//!   for stripes, for the journal's buffer, and for the ring of numbers. A writer that holds a
+//!   stripe waits for the last two at most. Both end without it: a write of the journal's buffer
+//!   needs no stripe, and a writer that holds a number waits for nothing (law L8). So none of these
+//!   waits is in a circle. A reservation that is replaced by a larger one is dropped before the
+//!   wait.
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use codec::SeqNo;
 use engine::{Demand, Op, Reservation, Ticket};
@@ -55,6 +56,7 @@ use crate::expiry::ClockReading;
 use crate::keyspace::Keyspace;
 use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
 use crate::merge;
+use crate::old_values::OldValues;
 use crate::planted::{Planted, is_planted};
 use crate::record;
 use crate::rooms::{Group, Rooms, USUAL_VALUE, in_groups};
@@ -81,60 +83,6 @@ pub(crate) fn check_op(op: &Op<'_>) -> Result<()> {
 }
 
 impl Inner {
-    /// Refuses once the database is closed or a write failed.
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        self.check_open()?;
-        match self.failure.get() {
-            Some(cause) => Err(cause.clone()),
-            None => Ok(()),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn check_open(&self) -> Result<()> {
-        self.check_process()?;
-        if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
-    }
-
-    /// Refuses in another process than the one that opened the database, before anything is locked
-    /// or waited for. Costs one relaxed load.
-    #[inline]
-    pub(crate) fn check_process(&self) -> Result<()> {
-        if self.process.is_current() { Ok(()) } else { Err(self.forked()) }
-    }
-
-    /// Returns the error of a call in a child. Closes the child's copy of the directory's lock, so
-    /// that only the parent keeps it.
-    #[cold]
-    fn forked(&self) -> Error {
-        // Another thread of the parent may have held this lock at the fork.
-        if let Some(mut lock) = self.directory_lock.try_lock() {
-            drop(lock.take());
-        }
-        self.process.forked().into()
-    }
-
-    /// Refuses as soon as a thread begins to close the database, so that it need not wait for long
-    /// work.
-    pub(crate) fn check_staying_open(&self) -> Result<()> {
-        if self.is_closing.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
-    }
-
-    /// Stops all later writes, unless the failed work may be tried again, and returns `error` for
-    /// this one.
-    pub(crate) fn fail(&self, error: Error) -> Error {
-        if error.is_temporary_refusal() { error } else { self.fail_for_good(error) }
-    }
-
-    /// Stops all later writes, whatever the error: some work was only half done.
-    pub(crate) fn fail_for_good(&self, error: Error) -> Error {
-        // Closing is no failure of the storage, and the first cause is the one to report.
-        if error != Error::Closed {
-            let _ = self.failure.set(error.poisoning());
-        }
-        error
-    }
-
     /// Writes one step. Returns its number once it has reached `durability`.
     pub(crate) fn write_one(
         &self,
@@ -142,7 +90,7 @@ impl Inner {
         op: Op<'_>,
         durability: Durability,
     ) -> Result<SeqNo> {
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         check_op(&op)?;
         let ops = std::slice::from_ref(&op);
         loop {
@@ -154,7 +102,7 @@ impl Inner {
                 false => self.lock_one(entry, op.key()),
             };
             // Again, since a thread that closes the database does so with everything locked.
-            self.check_writable()?;
+            self.lifecycle.check_writable()?;
             if !entry.is_filled_by(&instance)? {
                 continue;
             }
@@ -206,12 +154,12 @@ impl Inner {
         let seqno = ticket.seqno();
         let noted_late = self.planted.has(Planted::NotedLate);
         if !noted_late {
-            self.note(parts, seqno);
+            self.order.note(parts, seqno);
         }
         let ticket = (!self.planted.has(Planted::VisibleEarly)).then_some(ticket);
         for part in &mut *parts {
             let applied = part.instance.engine.apply(part.ops, seqno, &mut part.room);
-            applied.map_err(|error| self.fail_for_good(error.into()))?;
+            applied.map_err(|error| self.lifecycle.fail_for_good(error.into()))?;
             part.instance.note_applied(seqno);
             part.note_ends();
             if ticket.is_none() {
@@ -220,7 +168,7 @@ impl Inner {
         }
         if noted_late {
             std::thread::yield_now();
-            self.note(parts, seqno);
+            self.order.note(parts, seqno);
         }
         drop(ticket);
         Ok(seqno)
@@ -233,19 +181,19 @@ impl Inner {
         encode: impl Fn(&mut Vec<u8>),
     ) -> Result<Ticket<'_>> {
         if !journaled {
-            return Ok(self.sequence.begin());
+            return Ok(self.order.sequence.begin());
         }
         loop {
             let mut taken = None;
-            let number = || Some(taken.insert(self.sequence.try_begin()?).seqno());
+            let number = || Some(taken.insert(self.order.sequence.try_begin()?).seqno());
             let appended = self.journal.append_numbered(number, |_, record| encode(record));
-            appended.map_err(|error| self.fail(error.into()))?;
+            appended.map_err(|error| self.lifecycle.fail(error.into()))?;
             match taken {
                 Some(ticket) => {
                     self.look_at_journal();
                     return Ok(ticket);
                 }
-                None => self.sequence.wait_for_room(),
+                None => self.order.sequence.wait_for_room(),
             }
         }
     }
@@ -257,45 +205,14 @@ impl Inner {
         encode: impl Fn(&mut Vec<u8>),
     ) -> Result<Option<Ticket<'_>>> {
         if !journaled {
-            return Ok(self.sequence.try_begin());
+            return Ok(self.order.sequence.try_begin());
         }
         let mut taken = None;
-        let number = || Some(taken.insert(self.sequence.try_begin()?).seqno());
+        let number = || Some(taken.insert(self.order.sequence.try_begin()?).seqno());
         let appended = self.journal.try_append(number, |_, record| encode(record));
-        appended.map_err(|error| self.fail(error.into()))?;
+        appended.map_err(|error| self.lifecycle.fail(error.into()))?;
         self.look_at_journal();
         Ok(taken)
-    }
-
-    /// Notes for open transactions the keys that are about to be written under a number: nothing of
-    /// the write may be applied yet.
-    #[inline]
-    pub(crate) fn note(&self, parts: &[Part<'_>], seqno: SeqNo) {
-        if self.recent.is_watched() {
-            parts.iter().for_each(|part| self.note_steps(part.instance, part.ops, seqno));
-        }
-    }
-
-    /// The same for a write to one engine.
-    #[inline]
-    pub(crate) fn note_write(&self, instance: &KeyspaceInstance, ops: &[Op<'_>], seqno: SeqNo) {
-        if self.recent.is_watched() {
-            self.note_steps(instance, ops, seqno);
-        }
-    }
-
-    #[cold]
-    fn note_steps(&self, instance: &KeyspaceInstance, ops: &[Op<'_>], seqno: SeqNo) {
-        let recent = &self.recent;
-        for op in ops {
-            match op {
-                Op::DeleteRange { .. } if is_planted(Planted::RangesUnnoted) => {}
-                Op::DeleteRange { start, end } => {
-                    recent.note_range(instance.id, start, *end, seqno);
-                }
-                op => recent.note(instance.id, op.key(), seqno),
-            }
-        }
     }
 
     /// Step 6.
@@ -307,7 +224,9 @@ impl Inner {
     ) -> Result<SeqNo> {
         let is_waited_for = journaled && !is_planted(Planted::SettledEarly);
         if is_waited_for && durability != Durability::Buffered {
-            self.journal.wait(seqno, durability).map_err(|error| self.fail(error.into()))?;
+            self.journal
+                .wait(seqno, durability)
+                .map_err(|error| self.lifecycle.fail(error.into()))?;
         }
         Ok(seqno)
     }
@@ -330,6 +249,7 @@ impl Inner {
         }
         let merges = steps.iter().any(|step| step.operand().is_some());
         let mut wanted: Option<(Vec<merge::batch::Made>, ClockReading)> = None;
+        let mut old = OldValues::default();
         loop {
             let instances = instances(steps)?;
             if instances.iter().any(|instance| instance.journaled) {
@@ -348,7 +268,7 @@ impl Inner {
             } else {
                 self.locks.many(steps.iter().map(Step::place))
             };
-            self.check_writable()?;
+            self.lifecycle.check_writable()?;
             if !are_filled_by(steps, &instances)? {
                 continue;
             }
@@ -362,11 +282,13 @@ impl Inner {
                 continue;
             }
             let held = (!self.planted.has(Planted::MergedUnlocked)).then_some(held);
-            match self.commit_merges(steps, &instances, rooms)? {
+            match self.commit_merges(steps, &instances, rooms, &mut old)? {
                 Merged::Done(written) => return Ok(written),
                 Merged::NeedsRoom(made, moment) => wanted = Some((made, moment)),
+                Merged::NeedsRead => {}
             }
             drop(held);
+            old.read_missing()?;
         }
     }
 
@@ -386,7 +308,7 @@ impl Inner {
     /// Refuses steps that are never written. Returns the moment that decides which values have
     /// expired.
     pub(crate) fn check_steps(&self, steps: &[Step]) -> Result<ClockReading> {
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         let moment = ClockReading::now(&self.options.environment);
         for step in steps {
             check_op(&step.op(moment))?;
@@ -436,10 +358,14 @@ impl Inner {
         steps: &[Step],
         instances: &[Arc<KeyspaceInstance>],
         rooms: Rooms<'_>,
+        old: &mut OldValues,
     ) -> Result<Merged> {
         // Read with the keys locked [E1 of `expiry`].
         let moment = ClockReading::now(&self.options.environment);
-        let made = merge::batch::resolve(steps, instances, moment)?;
+        let made = merge::batch::resolve(steps, instances, moment, old)?;
+        if old.are_missing() {
+            return Ok(Merged::NeedsRead);
+        }
         if self.planted.has(Planted::MergedUnlocked) {
             std::thread::yield_now();
         }
@@ -464,6 +390,8 @@ enum Merged {
     Done(Option<SeqNo>),
     /// Nothing is; this was made of it, by the clock.
     NeedsRoom(Vec<merge::batch::Made>, ClockReading),
+    /// Nothing is: old values have to be read first.
+    NeedsRead,
 }
 
 /// The engines that take the steps now.

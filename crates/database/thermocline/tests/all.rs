@@ -14,6 +14,7 @@ mod crash;
 mod damage_places;
 mod damaged;
 mod database;
+mod examples;
 #[path = "expiry/main.rs"]
 mod expiry;
 mod few_pages;
@@ -32,6 +33,7 @@ mod memory_balance;
 mod merge;
 mod newer_versions;
 mod numbered;
+mod old_values;
 mod opening_costs;
 mod ordered;
 mod other_lengths;

@@ -106,7 +106,7 @@ fn every_call_names_the_file(engine: EngineKind) {
     let (db, space) = damaged(engine);
     must_name(engine, "get", |number| space.get(&key(number)).map(drop));
     must_name(engine, "multi_get", |number| space.multi_get(&[&key(number)]).map(drop));
-    must_name(engine, "get_async", |number| block_on(space.get_async(&key(number))).map(drop));
+    must_name(engine, "get_async", |number| block_on(space.futures().get(&key(number))).map(drop));
     must_name(engine, "session", |number| in_session(&space, number));
     must_name(engine, "walk", |_| space.walk(None, |_, _| ControlFlow::Continue(())));
     must_name(engine, "rmw", |number| space.rmw(&key(number), |_| Change::Keep).map(drop));

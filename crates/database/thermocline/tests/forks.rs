@@ -85,9 +85,7 @@ fn calls_of_keyspace(space: &Keyspace, unlike: &mut Unlike) {
     unlike.check("try_put", space.try_put(b"child", b"c"));
     unlike.check("wait_to_write", space.wait_to_write());
     unlike.check("merge", space.merge(b"child", b"c"));
-    unlike.check("scan_prefix", space.scan_prefix(b"b").map(drop));
     unlike.check("scan_reverse", space.scan_reverse(KeyRange::all()).map(drop));
-    unlike.check("compact", space.compact());
     unlike.check("compact_range", space.compact_range(&KeyRange::all()));
     unlike.check("approximate_bytes", space.approximate_bytes(&KeyRange::all()));
     unlike.check("ingest", space.ingest([(b"child", b"c")]));
@@ -99,38 +97,38 @@ fn calls_of_keyspace(space: &Keyspace, unlike: &mut Unlike) {
     unlike.check("stats", space.stats().map(drop));
     unlike.check("session", space.session(1).map(drop));
     unlike.check("ingestion", space.ingestion().map(drop));
-    unlike.poll("get_async", space.get_async(b"before1"));
-    unlike.poll("put_async", space.put_async(b"child", b"c"));
-    unlike.poll("rmw_async", space.rmw_async(b"child", |_| Change::Delete));
-    unlike.poll("compare_and_swap_async", space.compare_and_swap_async(b"before1", None, None));
-    unlike.poll("multi_get_async", space.multi_get_async(&[b"before1"]));
-    unlike.poll("delete_async", space.delete_async(b"before1"));
-    unlike.poll("merge_async", space.merge_async(b"child", b"c"));
+    unlike.poll("get_async", space.futures().get(b"before1"));
+    unlike.poll("put_async", space.futures().put(b"child", b"c"));
+    unlike.poll("rmw_async", space.futures().rmw(b"child", |_| Change::Delete));
+    unlike.poll("compare_and_swap_async", space.futures().compare_and_swap(b"before1", None, None));
+    unlike.poll("multi_get_async", space.futures().multi_get(&[b"before1"]));
+    unlike.poll("delete_async", space.futures().delete(b"before1"));
+    unlike.poll("merge_async", space.futures().merge(b"child", b"c"));
 }
 
 fn calls_of_values_that_end(space: &Keyspace, unlike: &mut Unlike) {
     let (never, hour) = (u64::MAX, std::time::Duration::from_secs(3600));
-    unlike.check("put_with_expiry", space.put_with_expiry(b"child", b"c", never));
-    unlike.check("put_with_ttl", space.put_with_ttl(b"child", b"c", hour));
-    unlike.check("get_with_expiry", space.get_with_expiry(b"before1"));
-    unlike.check("expire_at", space.expire_at(b"before1", 1));
-    unlike.check("persist", space.persist(b"before1"));
-    unlike.check("rmw_with_expiry", space.rmw_with_expiry(b"before1", |_| ExpiringChange::Delete));
+    unlike.check("put_with_expiry", space.expiring().put(b"child", b"c", never));
+    unlike.check("put_with_ttl", space.expiring().put_with_ttl(b"child", b"c", hour));
+    unlike.check("get_with_expiry", space.expiring().get(b"before1"));
+    unlike.check("expire_at", space.expiring().expire_at(b"before1", 1));
+    unlike.check("persist", space.expiring().persist(b"before1"));
+    unlike.check("rmw_with_expiry", space.expiring().rmw(b"before1", |_| ExpiringChange::Delete));
     unlike.check(
         "compare_and_swap_with_expiry",
-        space.compare_and_swap_with_expiry(b"a", None, b"c", never),
+        space.expiring().compare_and_swap(b"a", None, b"c", never),
     );
-    unlike.check("expiry_stats", space.expiry_stats());
-    unlike.check("remove_expired", space.remove_expired());
-    unlike.poll("put_with_expiry_async", space.put_with_expiry_async(b"child", b"c", never));
-    unlike.poll("put_with_ttl_async", space.put_with_ttl_async(b"child", b"c", hour));
+    unlike.check("expiry_stats", space.expiring().stats());
+    unlike.check("remove_expired", space.expiring().remove_expired());
+    unlike.poll("put_with_expiry_async", space.futures().put_with_expiry(b"child", b"c", never));
+    unlike.poll("put_with_ttl_async", space.futures().put_with_ttl(b"child", b"c", hour));
     unlike.poll(
         "rmw_with_expiry_async",
-        space.rmw_with_expiry_async(b"before1", |_| ExpiringChange::Delete),
+        space.futures().rmw_with_expiry(b"before1", |_| ExpiringChange::Delete),
     );
     unlike.poll(
         "compare_and_swap_with_expiry_async",
-        space.compare_and_swap_with_expiry_async(b"a", None, b"c", never),
+        space.futures().compare_and_swap_with_expiry(b"a", None, b"c", never),
     );
 }
 

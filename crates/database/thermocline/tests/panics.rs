@@ -103,7 +103,7 @@ const CALLS: [(&str, Call); 10] = [
         drop(session.begin_rmw(0, key, Box::new(panics)));
         let _ = session.complete(true, &mut |_, outcome| panic!("{outcome:?}"));
     }),
-    ("rmw as a future", |_, space, key| drop(block_on(space.rmw_async(key, panics)))),
+    ("rmw as a future", |_, space, key| drop(block_on(space.futures().rmw(key, panics)))),
     ("merge", |_, space, key| drop(space.merge(key, b"operand"))),
     ("merge of a batch", |db, space, key| {
         drop(db.write(Batch::new().put(space, b"other", b"new").merge(space, key, b"operand")));
@@ -264,13 +264,13 @@ fn pending<'a>(
     waker: &Waker,
 ) -> Option<(u64, Pending<'a>)> {
     let read = move || async move {
-        let found = space.get_async(&key(at)).await.unwrap();
+        let found = space.futures().get(&key(at)).await.unwrap();
         number(found.as_deref())
     };
     let mut future: Pending<'a> = match updates {
         false => Box::pin(read()),
         true => Box::pin(async move {
-            space.rmw_async(&key(at), add_one).await.unwrap();
+            space.futures().rmw(&key(at), add_one).await.unwrap();
             read().await - 1
         }),
     };

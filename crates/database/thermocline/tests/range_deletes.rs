@@ -64,8 +64,8 @@ fn ranges_of_several_keyspaces_are_deleted_at_once() {
         for space in &spaces(&db) {
             assert_eq!(pairs(space, Direction::Forward), expected);
             assert_eq!(snapshot.scan(space, KeyRange::all()).unwrap().count(), 1000);
-            assert_eq!(space.scan_prefix(b"key-0001").unwrap().count(), 0);
-            assert_eq!(space.scan_prefix(b"key-0009").unwrap().count(), 100);
+            assert_eq!(space.scan(KeyRange::prefix(b"key-0001")).unwrap().count(), 0);
+            assert_eq!(space.scan(KeyRange::prefix(b"key-0009")).unwrap().count(), 100);
         }
         drop(snapshot);
         if flushes {

@@ -151,7 +151,7 @@ fn a_compaction_leaves_nothing_that_was_deleted_or_overwritten() {
         assert!(left < full * 3 / 4, "{engine}: {left} of {full} after half was overwritten");
         delete_all(&keyspace);
         keyspace.put(b"kept", b"value").expect("put");
-        keyspace.compact().expect("it compacts");
+        keyspace.compact_range(&KeyRange::all()).expect("it compacts");
         let left = keyspaces(dir.path());
         assert!(left < full / 5, "{engine}: {left} of {full} after all was deleted");
         assert_eq!(keyspace.scan(KeyRange::all()).expect("ordered").count(), 1);
@@ -165,7 +165,7 @@ fn an_engine_without_order_takes_only_all_keys() {
     let dir = tempfile::tempdir().expect("a directory");
     let (db, keyspace) = open(dir.path(), EngineKind::F2);
     keyspace.put(b"key", b"value").expect("put");
-    keyspace.compact().expect("it compacts");
+    keyspace.compact_range(&KeyRange::all()).expect("it compacts");
     assert!(keyspace.approximate_bytes(&KeyRange::all()).expect("a size") > 0);
     let part = KeyRange::prefix(b"k");
     for refused in [keyspace.compact_range(&part), keyspace.approximate_bytes(&part).map(drop)] {

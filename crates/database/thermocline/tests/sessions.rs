@@ -83,7 +83,7 @@ fn futures_find_what_blocking_gets_find() {
     let dir = TempDir::new().unwrap();
     let (db, space) = open(&dir, EngineKind::F2);
     let numbers: Vec<u32> = (0..KEYS + 100).step_by(17).collect();
-    let futures = numbers.iter().map(|number| space.get_async(&key(*number))).collect();
+    let futures = numbers.iter().map(|number| space.futures().get(&key(*number))).collect();
     let mut told = BTreeSet::new();
     let pended = join(futures, &mut |index, outcome| {
         let number = numbers[index];
@@ -95,7 +95,7 @@ fn futures_find_what_blocking_gets_find() {
     assert!(pended > numbers.len() / 2, "{pended} were pending");
     db.close().unwrap();
     assert_eq!(
-        join(vec![space.get_async(b"k")], &mut |_, got| assert_eq!(got, Err(Error::Closed))),
+        join(vec![space.futures().get(b"k")], &mut |_, got| assert_eq!(got, Err(Error::Closed))),
         0
     );
 }
@@ -111,7 +111,7 @@ fn many_threads_await_at_once() {
                 for round in 0..60 {
                     let numbers: Vec<u32> =
                         (0..20).map(|at| (round * 977 + at * 1511 + thread * 31) % KEYS).collect();
-                    let futures = numbers.iter().map(|number| space.get_async(&key(*number)));
+                    let futures = numbers.iter().map(|number| space.futures().get(&key(*number)));
                     join(futures.collect(), &mut |index, outcome| {
                         assert_eq!(outcome.unwrap(), Some(value(numbers[index])));
                     });
@@ -128,7 +128,7 @@ fn futures_that_are_dropped_are_in_nobodys_way() {
     let waker = Waker::noop();
     for round in 0..50 {
         let mut futures: Vec<AsyncGet> =
-            (0..100).map(|at| space.get_async(&key((round * 331 + at * 97) % KEYS))).collect();
+            (0..100).map(|at| space.futures().get(&key((round * 331 + at * 97) % KEYS))).collect();
         for future in &mut futures {
             let _ = Pin::new(future).poll(&mut Context::from_waker(waker));
         }
@@ -144,7 +144,7 @@ fn a_pending_read_fails_when_the_database_closes() {
     let dir = TempDir::new().unwrap();
     let (db, space) = open(&dir, EngineKind::F2);
     let mut futures: Vec<AsyncGet> =
-        (0..2_000).map(|at| space.get_async(&key(at * 19 % KEYS))).collect();
+        (0..2_000).map(|at| space.futures().get(&key(at * 19 % KEYS))).collect();
     for future in &mut futures {
         let _ = Pin::new(future).poll(&mut Context::from_waker(Waker::noop()));
     }
@@ -174,7 +174,7 @@ fn a_waker_may_close_the_database() {
     let task = Arc::new(Task(Mutex::default()));
     let waker = Waker::from(Arc::clone(&task));
     let mut place = task.0.lock().unwrap();
-    let future = place.insert(space.get_async(&key(0)));
+    let future = place.insert(space.futures().get(&key(0)));
     assert!(Pin::new(future).poll(&mut Context::from_waker(&waker)).is_pending());
     drop((db, space));
     drop(place);
@@ -196,7 +196,7 @@ fn a_waker_may_close_the_database() {
 fn what_is_in_memory_is_there_at_once() {
     let dir = TempDir::new().unwrap();
     let (_db, space) = open(&dir, EngineKind::Memory);
-    let futures = (0..100).map(|number| space.get_async(&key(number))).collect();
+    let futures = (0..100).map(|number| space.futures().get(&key(number))).collect();
     let pended = join(futures, &mut |index, outcome| {
         assert_eq!(outcome.unwrap(), Some(value(index as u32)));
     });

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
-use thermocline::{Db, Durability, EngineKind, Keyspace, KeyspaceOptions, Options};
+use thermocline::{Db, Durability, EngineKind, KeyRange, Keyspace, KeyspaceOptions, Options};
 
 use crate::belonging::copy_of;
 
@@ -69,7 +69,7 @@ fn a_keyspace_that_cannot_be_made_durable_keeps_the_journal_and_stops_no_other()
             let db = open(faulty.clone(), options());
             let other = db.existing_keyspace("well").unwrap();
             // A compaction trims the journal, or would.
-            other.compact().unwrap();
+            other.compact_range(&KeyRange::all()).unwrap();
             assert!(faulty.failed() > 0, "{case}: nothing made the files durable");
             let journal = db.stats().journal;
             assert!(journal.bytes > JOURNAL_BYTES / 2, "{case}: trimmed: {journal:?}");
@@ -83,7 +83,7 @@ fn a_keyspace_that_cannot_be_made_durable_keeps_the_journal_and_stops_no_other()
             let device = copy_of(&*device);
             let db = open(Arc::clone(&device), options());
             let other = db.existing_keyspace("well").unwrap();
-            other.compact().unwrap();
+            other.compact_range(&KeyRange::all()).unwrap();
             let journal = db.stats().journal;
             assert!(journal.bytes < JOURNAL_BYTES / 2, "{case}: not trimmed: {journal:?}");
             assert_eq!(other.get(b"key").unwrap().as_deref(), Some(&b"new"[..]), "{case}");

@@ -1,16 +1,20 @@
 //! The connected clients, as CLIENT LIST shows them and CLIENT KILL finds them.
 
+mod shown;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use thermocline::environment::Monotonic;
 use thermocline::sync::locks::Mutex;
 
-use crate::commands::COMMANDS;
+use crate::client_memory::ClientMemory;
+
+use shown::ShownSession;
 
 /// The part of a connection's state that others may know. The owning loop stores, anyone loads.
 #[derive(Debug)]
@@ -23,12 +27,7 @@ pub(crate) struct Client {
     pub(crate) loop_index: usize,
     pub(crate) token: usize,
     pub(crate) last_active: AtomicU64,
-    /// Index of its last command in [`COMMANDS`].
-    pub(crate) last_command: AtomicU16,
-    pub(crate) db: AtomicU8,
-    pub(crate) resp3: AtomicBool,
-    pub(crate) queued: AtomicUsize,
-    pub(crate) in_multi: AtomicBool,
+    pub(crate) shown: ShownSession,
     pub(crate) memory_bytes: AtomicUsize,
     pub(crate) names: Mutex<Names>,
 }
@@ -57,11 +56,7 @@ impl Client {
             loop_index,
             token,
             last_active: AtomicU64::new(since.as_nanos()),
-            last_command: AtomicU16::new(u16::MAX),
-            db: AtomicU8::new(0),
-            resp3: AtomicBool::new(false),
-            queued: AtomicUsize::new(0),
-            in_multi: AtomicBool::new(false),
+            shown: ShownSession::new(),
             memory_bytes: AtomicUsize::new(0),
             names: Mutex::default(),
         }
@@ -72,8 +67,8 @@ impl Client {
         let names = self.names.lock().clone();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let idle = now - Monotonic::from_nanos(self.last_active.load(Relaxed));
-        let command = COMMANDS.get(usize::from(self.last_command.load(Relaxed)));
-        let multi = if self.in_multi.load(Relaxed) { self.queued.load(Relaxed) as i64 } else { -1 };
+        let shown = &self.shown;
+        let multi = shown.multi();
         let memory = self.memory_bytes.load(Relaxed);
         let mut line = String::new();
         // Writing to a string cannot fail.
@@ -91,9 +86,9 @@ impl Client {
             (now - self.since).as_secs(),
             idle.as_secs(),
             if multi >= 0 { "x" } else { "N" },
-            self.db.load(Relaxed),
-            command.map_or("NULL", |command| command.name),
-            if self.resp3.load(Relaxed) { 3 } else { 2 },
+            shown.db.load(Relaxed),
+            shown.command_name(),
+            if shown.resp3.load(Relaxed) { 3 } else { 2 },
             text(&names.library),
             text(&names.library_version),
         );
@@ -101,15 +96,26 @@ impl Client {
     }
 }
 
-/// All clients, by id.
-#[derive(Debug, Default)]
+/// All clients, by id, and the memory of their buffers.
+#[derive(Debug)]
 pub(crate) struct Clients {
+    pub(crate) memory: ClientMemory,
     by_id: Mutex<BTreeMap<u64, Arc<Client>>>,
     last_id: AtomicU64,
     count: AtomicUsize,
 }
 
 impl Clients {
+    /// No clients, with a budget of `memory_bytes` for their buffers.
+    pub(crate) fn new(memory_bytes: usize) -> Self {
+        Self {
+            memory: ClientMemory::new(memory_bytes),
+            by_id: Mutex::default(),
+            last_id: AtomicU64::new(0),
+            count: AtomicUsize::new(0),
+        }
+    }
+
     /// An id that no client had before.
     pub(crate) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Relaxed) + 1

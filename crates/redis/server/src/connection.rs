@@ -140,7 +140,7 @@ impl Connection {
             }
             self.stopped = None;
             self.execute_kept(worker);
-            self.charge(&worker.shared.client_memory);
+            self.charge(&worker.shared.clients.memory);
             self.evict_if_too_large(worker.shared);
             // Input that arrived meanwhile has had its event.
             return self.stopped.is_none();
@@ -166,7 +166,7 @@ impl Connection {
         }
         self.last_active = worker.now;
         self.execute(len, worker);
-        self.charge(&worker.shared.client_memory);
+        self.charge(&worker.shared.clients.memory);
         self.evict_if_too_large(worker.shared);
         (len == worker.piece.len() || self.is_ending) && self.stopped.is_none()
     }
@@ -207,7 +207,7 @@ impl Connection {
     /// Sends the bytes that the socket takes; the durability of all promises has been reached.
     pub(crate) fn flush(&mut self, shared: &Shared, tally: &mut Tally) {
         self.send(tally);
-        self.charge(&shared.client_memory);
+        self.charge(&shared.clients.memory);
         self.evict_if_too_large(shared);
         if self.drains {
             // The call above may have put an error into the output.
@@ -238,7 +238,7 @@ impl Connection {
     /// Of clients that together hold too much at least one holds more than its part, so asking all
     /// of them makes room.
     pub(crate) fn evict_if_too_large(&mut self, shared: &Shared) {
-        let memory = &shared.client_memory;
+        let memory = &shared.clients.memory;
         if self.is_gone || !memory.is_exhausted() {
             return;
         }
@@ -309,7 +309,7 @@ impl Connection {
     pub(crate) fn release(&mut self, shared: &Shared) {
         forget_transaction(shared, &mut self.session);
         // A thread that has the rest gives it up.
-        shared.client_memory.recharge(&mut self.charged, self.session.lent_bytes());
+        shared.clients.memory.recharge(&mut self.charged, self.session.lent_bytes());
         shared.clients.remove(self.session.client.id);
     }
 }

@@ -144,7 +144,7 @@ impl EventLoop {
         // Tokens to serve, and tokens of connections that had more to read than one piece.
         let (mut listed, mut more) = (Vec::new(), Vec::new());
         let mut is_behind = false;
-        while !self.shared.stop.is_asked() {
+        while !self.shared.threads.stop.is_asked() {
             let wait = if more.is_empty() && !is_behind { TICK } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(wait)) {
                 // Perhaps by the device itself, whose bell comes with the next turn.
@@ -317,7 +317,7 @@ impl EventLoop {
     }
 
     fn read_letters(&mut self, listed: &mut Vec<usize>) {
-        for letter in self.shared.mailboxes[self.index].take() {
+        for letter in self.shared.threads.mailboxes[self.index].take() {
             match letter {
                 Letter::Connection(stream) => self.adopt(stream),
                 Letter::Walked(walked) => self.walked.push(walked),
@@ -391,7 +391,7 @@ impl EventLoop {
             self.accept();
         }
         if self.index == 0 {
-            self.shared.sample_rates(now);
+            self.shared.stats.sample_rates(now, self.shared.memory_used());
         }
         let idle_s = self.shared.settings.idle_timeout_s.load(Relaxed);
         let auth_deadline = self.shared.options.auth_deadline;
@@ -399,7 +399,7 @@ impl EventLoop {
         let overdue: Vec<usize> = (0..self.connections.len())
             .filter(|&token| {
                 self.connections[token].as_mut().is_some_and(|connection| {
-                    if shared.client_memory.is_exhausted() || connection.has_output() {
+                    if shared.clients.memory.is_exhausted() || connection.has_output() {
                         // The waiting output is durable: every turn ends so. The kernel reports
                         // room only when there is much, which takes a slow reader longer than it
                         // may be stuck.

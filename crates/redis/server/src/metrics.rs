@@ -39,13 +39,13 @@ impl MetricsPage {
     /// Serves requests until the server stops.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(4);
-        while !self.shared.stop.is_asked() {
+        while !self.shared.threads.stop.is_asked() {
             match self.poll.poll(&mut events, Some(TICK)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 result => result?,
             }
             while let Ok((stream, _)) = self.listener.accept() {
-                if self.shared.stop.is_asked() {
+                if self.shared.threads.stop.is_asked() {
                     break;
                 }
                 // A reader that went away is no failure of ours.
@@ -62,10 +62,10 @@ impl MetricsPage {
             Request::Metrics => {
                 let shared = &self.shared;
                 shared.store.refresh_metrics();
-                let (connected, memory) = (shared.clients.count(), shared.client_memory.used());
+                let (connected, memory) = (shared.clients.count(), shared.clients.memory.used());
                 let mut page = shared.stats.render_prometheus(connected, memory);
                 if let Some(process) = Process::now() {
-                    let up = shared.environment.now() - shared.started;
+                    let up = shared.run.uptime(shared.environment.now());
                     let started = shared.environment.wall().saturating_sub(up);
                     page.push_str(&process.render_prometheus(started.as_secs()));
                 }

@@ -31,17 +31,17 @@ impl Retired {
 
 /// Drops such things until the server stops.
 pub(crate) fn drop_them(shared: &Shared) -> io::Result<()> {
-    while !shared.stop.wait_for(INTERVAL) {
-        let retired = std::mem::take(&mut *shared.retired.lock());
+    while !shared.threads.stop.wait_for(INTERVAL) {
+        let retired = std::mem::take(&mut *shared.threads.retired.lock());
         for thing in retired {
             let mut charged = thing.memory_bytes();
             match thing {
                 Retired::Watched(mut watched, changed) => {
-                    watched.forget(&shared.watches, &changed);
+                    watched.forget(&shared.keys.watches, &changed);
                 }
                 other => drop(other),
             }
-            shared.client_memory.recharge(&mut charged, 0);
+            shared.clients.memory.recharge(&mut charged, 0);
         }
     }
     Ok(())

@@ -13,18 +13,16 @@ use thermocline::sync::locks::Mutex;
 use thermocline::telemetry::Registry;
 
 use crate::bound::Bound;
-use crate::client_memory::ClientMemory;
 use crate::clients::Clients;
-use crate::event_loop::{CommandThreads, EventLoop, Mailbox, Walker};
+use crate::event_loop::{EventLoop, Mailbox, Walker};
 use crate::gate::Gate;
 use crate::key_marks::KeyMarks;
 use crate::metrics::MetricsPage;
 use crate::options::Options;
-use crate::rates::Rates;
 use crate::retired;
 use crate::saving::Saving;
 use crate::scan_cursors::ScanCursors;
-use crate::shared::{Settings, Shared, Stop};
+use crate::shared::{KeyTables, Run, Settings, Shared, Threads};
 use crate::stats::Stats;
 use crate::store::Durable;
 use crate::watch::Watches;
@@ -131,29 +129,23 @@ impl Server {
             (0..options.threads).map(|_| Poll::new()).collect::<io::Result<_>>()?;
         let mailboxes = polls.iter().map(Mailbox::new).collect::<io::Result<_>>()?;
         let mut random = environment.random("run id");
-        let run_id = format!("{:016x}{:016x}{:08x}", random.next_u64(), random.next_u64(), 0);
+        let id = format!("{:016x}{:016x}{:08x}", random.next_u64(), random.next_u64(), 0);
         let last = store.last();
         let shared = Arc::new(Shared {
             gate: Gate::new(options.threads, store.pause_expiry()),
             store,
             settings: Settings::new(&options),
-            watches: Watches::default(),
-            cursors: ScanCursors::default(),
-            marks: KeyMarks::new(environment.wall_ms()),
-            clients: Clients::default(),
-            client_memory: ClientMemory::new(options.client_memory_bytes),
+            keys: KeyTables {
+                watches: Watches::default(),
+                cursors: ScanCursors::default(),
+                marks: KeyMarks::new(environment.wall_ms()),
+            },
+            clients: Clients::new(options.client_memory_bytes),
             stats: Stats::new(registry),
-            rates: Rates::default(),
-            mailboxes,
-            addr,
-            started: environment.now(),
-            run_id,
+            run: Run { addr, started: environment.now(), id },
             saving: Arc::new(Saving::new(&environment, last)),
-            walker: Walker::default(),
-            command_threads: CommandThreads::default(),
-            retired: Mutex::default(),
+            threads: Threads::new(mailboxes),
             write_status: WriteStatus::default(),
-            stop: Stop::default(),
             environment,
             options,
         });
@@ -185,12 +177,12 @@ impl Server {
         let shared = Arc::clone(&self.shared);
         self.spawn_helper("walker", move || Walker::run(&shared))?;
         let shared = Arc::clone(&self.shared);
-        self.spawn_helper("alone", move || shared.command_threads.alone.run(&shared))?;
+        self.spawn_helper("alone", move || shared.threads.command_threads.alone.run(&shared))?;
         let shared = Arc::clone(&self.shared);
-        let run = move || shared.command_threads.next_to_others.run(&shared);
+        let run = move || shared.threads.command_threads.next_to_others.run(&shared);
         self.spawn_helper("next-to-others", run)?;
         let shared = Arc::clone(&self.shared);
-        self.spawn_helper("writes", move || shared.command_threads.writes.run(&shared))?;
+        self.spawn_helper("writes", move || shared.threads.command_threads.writes.run(&shared))?;
         if let Some(listener) = metrics_listener {
             let page = MetricsPage::new(Arc::clone(&self.shared), listener)?;
             self.spawn_helper("metrics", move || page.run())?;
@@ -228,7 +220,7 @@ impl Server {
 
     /// Returns the address to which clients connect.
     pub fn addr(&self) -> SocketAddr {
-        self.shared.addr
+        self.shared.run.addr
     }
 
     /// Returns the address of `GET /metrics`, if there is one.
@@ -238,7 +230,7 @@ impl Server {
 
     /// Asks the server to stop; [`Self::wait`] returns soon after. May be called from any thread.
     pub fn stop(&self) {
-        self.shared.ask_to_stop();
+        self.shared.threads.ask_to_stop();
     }
 
     /// A handle by which another thread can stop the server.
@@ -252,8 +244,8 @@ impl Server {
     /// # Errors
     /// A thread failed or panicked, the store could not sync, or a client got MISCONF for a write.
     pub fn wait(&self) -> Result<(), Error> {
-        while !self.shared.stop.wait_for(Duration::from_secs(3600)) {}
-        self.shared.ask_to_stop();
+        while !self.shared.threads.stop.wait_for(Duration::from_secs(3600)) {}
+        self.shared.threads.ask_to_stop();
         let mut result = Ok(());
         for (name, thread) in std::mem::take(&mut *self.threads.lock()) {
             let ended = match thread.join() {
@@ -285,7 +277,7 @@ pub struct Stopper(Arc<Shared>);
 impl Stopper {
     /// Asks the server to stop.
     pub fn stop(&self) {
-        self.0.ask_to_stop();
+        self.0.threads.ask_to_stop();
     }
 }
 
@@ -294,7 +286,7 @@ struct StopOnDrop(Arc<Shared>);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.ask_to_stop();
+        self.0.threads.ask_to_stop();
     }
 }
 

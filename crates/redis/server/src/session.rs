@@ -106,12 +106,12 @@ impl Session {
 
     /// Shows others the changes (CLIENT LIST).
     pub(crate) fn publish(&self) {
-        let client = &self.client;
-        client.db.store(self.db, Relaxed);
-        client.resp3.store(self.resp3, Relaxed);
-        client.last_command.store(self.last_command, Relaxed);
-        client.in_multi.store(self.queue.is_some(), Relaxed);
-        client.queued.store(self.queue.as_ref().map_or(0, |queue| queue.commands.len()), Relaxed);
+        let shown = &self.client.shown;
+        shown.db.store(self.db, Relaxed);
+        shown.resp3.store(self.resp3, Relaxed);
+        shown.last_command.store(self.last_command, Relaxed);
+        shown.in_multi.store(self.queue.is_some(), Relaxed);
+        shown.queued.store(self.queue.as_ref().map_or(0, |queue| queue.commands.len()), Relaxed);
     }
 
     /// Bytes of memory that queued commands and watched keys take.
@@ -146,14 +146,14 @@ impl Watched {
     }
 
     /// Remembers the expiry of the value of a key that is there.
-    pub(crate) fn note_expiry(&mut self, db: DbIndex, key: &[u8], end_ms: Option<u64>) {
-        self.places.insert((db, key.to_vec()), end_ms);
+    pub(crate) fn note_expiry(&mut self, db: DbIndex, key: &[u8], expiry_ms: Option<u64>) {
+        self.places.insert((db, key.to_vec()), expiry_ms);
     }
 
     /// Returns whether a key that had not expired when it was added has expired since, unless it
     /// was written.
     pub(crate) fn is_expired(&self, now_ms: u64) -> bool {
-        self.places.values().flatten().any(|end_ms| *end_ms <= now_ms)
+        self.places.values().flatten().any(|expiry_ms| *expiry_ms <= now_ms)
     }
 
     /// Bytes of memory that they take, wherever they are kept.

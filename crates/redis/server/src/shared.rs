@@ -1,20 +1,19 @@
 //! The state that all threads of a server share.
 
-use std::net::SocketAddr;
+mod run;
+mod threads;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use thermocline::environment::{Environment, Monotonic};
-use thermocline::sync::locks::{Mutex, RwLock};
+use thermocline::environment::Environment;
+use thermocline::sync::locks::RwLock;
 
-use crate::client_memory::ClientMemory;
 use crate::clients::Clients;
-use crate::event_loop::{CommandThreads, Mailbox, Walker};
 use crate::gate::Gate;
 use crate::key_marks::KeyMarks;
 use crate::options::{Options, Secret};
 use crate::protocol::Bounds;
-use crate::rates::{Counts, Rates};
 use crate::retired::Retired;
 use crate::saving::Saving;
 use crate::scan_cursors::ScanCursors;
@@ -22,6 +21,9 @@ use crate::stats::Stats;
 use crate::store::Durable;
 use crate::watch::Watches;
 use crate::write_status::WriteStatus;
+
+pub(crate) use run::Run;
+pub(crate) use threads::Threads;
 
 /// The server behind its connections. One per [`crate::Server`].
 pub(crate) struct Shared {
@@ -32,26 +34,21 @@ pub(crate) struct Shared {
     /// The part of them that CONFIG SET may change.
     pub(crate) settings: Settings,
     pub(crate) gate: Gate,
+    pub(crate) keys: KeyTables,
+    pub(crate) clients: Clients,
+    pub(crate) stats: Stats,
+    pub(crate) run: Run,
+    pub(crate) saving: Arc<Saving>,
+    pub(crate) threads: Threads,
+    pub(crate) write_status: WriteStatus,
+}
+
+/// Tables about keys that the store does not keep: the clients that watch a key, the places of
+/// scans, the uses and the encodings of keys.
+pub(crate) struct KeyTables {
     pub(crate) watches: Watches,
     pub(crate) cursors: ScanCursors,
     pub(crate) marks: KeyMarks,
-    pub(crate) clients: Clients,
-    pub(crate) client_memory: ClientMemory,
-    pub(crate) stats: Stats,
-    pub(crate) rates: Rates,
-    pub(crate) mailboxes: Vec<Mailbox>,
-    pub(crate) addr: SocketAddr,
-    pub(crate) started: Monotonic,
-    pub(crate) run_id: String,
-    pub(crate) saving: Arc<Saving>,
-    /// Reads slices of walks.
-    pub(crate) walker: Walker,
-    /// Run commands that wait for the device or have much to do.
-    pub(crate) command_threads: CommandThreads,
-    /// Things that are used no more, for [`crate::retired`].
-    pub(crate) retired: Mutex<Vec<Retired>>,
-    pub(crate) write_status: WriteStatus,
-    pub(crate) stop: Stop,
 }
 
 /// Bytes of output that a client may have with the reply that is being made.
@@ -93,37 +90,13 @@ impl Settings {
     }
 }
 
-/// The request to stop, and the threads that wait for it.
-#[derive(Debug, Default)]
-pub(crate) struct Stop {
-    asked: AtomicBool,
-    lock: Mutex<()>,
-    changed: thermocline::sync::locks::Condvar,
-}
-
-impl Stop {
-    /// Whether the server is to end.
-    pub(crate) fn is_asked(&self) -> bool {
-        self.asked.load(Relaxed)
-    }
-
-    /// Blocks until [`Shared::ask_to_stop`], or for `timeout`; whether it was asked.
-    pub(crate) fn wait_for(&self, timeout: std::time::Duration) -> bool {
-        let mut guard = self.lock.lock();
-        if !self.is_asked() {
-            self.changed.wait_for(&mut guard, timeout);
-        }
-        self.is_asked()
-    }
-}
-
 impl Shared {
     /// Returns the bytes of unsent output from which on a connection pauses. This is half of what
     /// its client may leave unread, a quarter of the clients' memory, or that memory less the
     /// largest value, whichever is least.
     pub(crate) fn pause_bytes(&self) -> usize {
         let output_max = self.settings.output_bytes_max.load(Relaxed);
-        let memory = &self.client_memory;
+        let memory = &self.clients.memory;
         let left_by_value = memory.chargeable().saturating_sub(self.value_bytes_max());
         (output_max / 2).min(memory.limit() / 4).min(left_by_value)
     }
@@ -140,7 +113,7 @@ impl Shared {
     /// Bytes that one request may take: all but an eighth of the clients' memory, which its buffer
     /// may have grown beyond it.
     pub(crate) fn request_bytes_max(&self) -> usize {
-        let limit = self.client_memory.limit();
+        let limit = self.clients.memory.limit();
         (limit - limit / 8).min(Bounds::COMMAND_BYTES_MAX)
     }
 
@@ -152,37 +125,17 @@ impl Shared {
 
     /// The largest argument that the clients' memory has room for.
     pub(crate) fn value_bytes_reachable(&self) -> usize {
-        self.client_memory.limit() / 4 * 3
+        self.clients.memory.limit() / 4 * 3
     }
 
     /// Bytes of memory that data and clients take.
     pub(crate) fn memory_used(&self) -> u64 {
-        self.store.memory().0 + self.client_memory.used() as u64
-    }
-
-    /// Takes a sample of the figures that INFO shows per second.
-    pub(crate) fn sample_rates(&self, now: Monotonic) {
-        let stats = &self.stats;
-        let counts = Counts {
-            executed: stats.executed.get(),
-            input_bytes: stats.input_bytes.get(),
-            output_bytes: stats.output_bytes.get(),
-        };
-        self.rates.sample(now, counts, self.memory_used());
+        self.store.memory().0 + self.clients.memory.used() as u64
     }
 
     /// Has a thread drop a thing that is used no more.
     pub(crate) fn retire(&self, thing: Retired) {
-        self.client_memory.recharge(&mut 0, thing.memory_bytes());
-        self.retired.lock().push(thing);
-    }
-
-    /// Asks every thread to end.
-    pub(crate) fn ask_to_stop(&self) {
-        let guard = self.stop.lock.lock();
-        self.stop.asked.store(true, Relaxed);
-        drop(guard);
-        self.stop.changed.notify_all();
-        self.mailboxes.iter().for_each(Mailbox::wake);
+        self.clients.memory.recharge(&mut 0, thing.memory_bytes());
+        self.threads.retired.lock().push(thing);
     }
 }

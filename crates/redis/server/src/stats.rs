@@ -7,10 +7,12 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use thermocline::environment::Monotonic;
 use thermocline::telemetry::{Counter, Gauge, Histogram, Registry, Unit};
 
 use crate::commands::COMMANDS;
 use crate::commands::failure::{ERROR_CODES, error_code};
+use crate::rates::{Counts, Rates};
 
 /// Calls of a command for each one that a loop times; it times the first one, too. Reading the
 /// clock for each would cost a few percent.
@@ -153,6 +155,7 @@ pub(crate) struct Stats {
     pub(crate) auth_failures: Total,
     connected: Gauge,
     client_memory: Gauge,
+    pub(crate) rates: Rates,
 }
 
 impl Stats {
@@ -197,8 +200,20 @@ impl Stats {
             connected: registry.gauge("server_connected_clients", "Clients connected."),
             client_memory: registry
                 .gauge("server_client_memory_bytes", "Memory of clients' buffers, in bytes."),
+            rates: Rates::default(),
             registry,
         }
+    }
+
+    /// Takes a sample of the figures that INFO shows per second, with the bytes of memory that data
+    /// and clients take.
+    pub(crate) fn sample_rates(&self, now: Monotonic, memory_bytes: u64) {
+        let counts = Counts {
+            executed: self.executed.get(),
+            input_bytes: self.input_bytes.get(),
+            output_bytes: self.output_bytes.get(),
+        };
+        self.rates.sample(now, counts, memory_bytes);
     }
 
     /// Counts an error reply that no command made.

@@ -273,7 +273,15 @@ impl<T> InFlightReads<T> {
             queue.ring(bell)?;
         }
         if self.sources.len() >= SOURCES_MAX {
-            self.sources.retain(|source| source.reads > 0);
+            let (slots, waiting) = (&self.slots, &self.waiting);
+            let waits = |source: &Source| {
+                waiting.iter().any(|&(slot, index)| {
+                    let in_flight = slots.get(slot).and_then(Option::as_ref);
+                    let read = in_flight.and_then(|it| it.lookup.reads().get(index));
+                    read.is_some_and(|read| Arc::ptr_eq(&read.source, &source.source))
+                })
+            };
+            self.sources.retain(|source| source.reads > 0 || waits(source));
         }
         let (source, completions) = (Arc::clone(source), Vec::new());
         self.sources.push(Source { source, queue, completions, held_back: 0, bytes: 0, reads: 0 });

@@ -68,7 +68,7 @@ pub struct RecentWrites {
     watches: AtomicUsize,
     /// A number that is not above the moment of each watch that is held.
     open: Mutex<BTreeMap<u64, usize>>,
-    /// The least of `open`, or less: notes up to here are of no use.
+    /// At most the least number in `open`. No watch needs the notes up to this number.
     oldest: AtomicU64,
     /// Whether there may be notes.
     has_notes: AtomicBool,
@@ -110,7 +110,7 @@ pub struct ForgottenWrites {
 }
 
 impl RecentWrites {
-    /// No notes yet; they will take about `bytes_max` at most.
+    /// Returns no notes. They will take about `bytes_max` bytes at most.
     pub fn new(bytes_max: u64) -> Self {
         let shards: Box<[_]> = (0..SHARDS).map(|_| CachePadded::default()).collect();
         Self {

@@ -254,7 +254,7 @@ impl Place {
             true => ValueForm::Ending { now_ms: db.now_ms() },
             false => ValueForm::Stored,
         };
-        Ok((keyspace.raw(), form))
+        Ok((keyspace.expiring().raw(), form))
     }
 
     /// The failure for a value of `key` that is damaged.

@@ -36,7 +36,7 @@ impl ValueForm {
             return Ok(Some(Shown { bytes: stored, expires_ms: None }));
         };
         let whole = Expiring::decode(stored).map_err(|damage| damage.what)?;
-        let shown = Shown { bytes: whole.value, expires_ms: whole.end_ms };
+        let shown = Shown { bytes: whole.value, expires_ms: whole.expiry_ms };
         Ok((!whole.is_expired(now_ms)).then_some(shown))
     }
 }

@@ -32,6 +32,40 @@ fn failed(what: &str) -> impl Fn(engine::Error) -> String + '_ {
     move |error| format!("{what} failed: {error}")
 }
 
+/// The steps of one write: a put, a delete, a batch, or a range that is deleted. The writes change
+/// no value, and remove no pair.
+struct Steps {
+    keys: Vec<Vec<u8>>,
+    deletes_range: bool,
+}
+
+impl Steps {
+    /// Returns the steps of the write of this number.
+    fn of(number: u64, deletes_ranges: bool) -> Self {
+        // Keys behind those of the store.
+        let absent = |number: u64| key(KEYS + number);
+        let (keys, deletes_range) = match number % 4 {
+            0 => (vec![key(number)], false),
+            1 => (vec![absent(number)], false),
+            2 => (vec![key(number), absent(number), key((number + 1) % KEYS)], false),
+            _ => (vec![absent(number), absent(number + 1)], deletes_ranges),
+        };
+        Self { keys, deletes_range }
+    }
+
+    fn ops<'a>(&'a self, value: &'a [u8]) -> Vec<Op<'a>> {
+        if let (true, [start, end]) = (self.deletes_range, self.keys.as_slice()) {
+            return vec![Op::DeleteRange { start, end: Some(end) }];
+        }
+        let last = key(KEYS - 1);
+        let step = |key: &'a Vec<u8>| match *key <= last {
+            true => Op::Put { key, value },
+            false => Op::Delete { key },
+        };
+        self.keys.iter().map(step).collect()
+    }
+}
+
 /// Replaces any value by another one of the same length.
 struct Same(Vec<u8>);
 
@@ -68,16 +102,21 @@ impl Caller {
         Ok(())
     }
 
+    fn steps(&self, number: u64) -> Steps {
+        Steps::of(number, self.opened.engine.capabilities().deletes_ranges)
+    }
+
     fn reserve(&self, number: u64, wait: Wait) -> Result<Option<Reservation<'_>>, String> {
-        let put = Op::Put { key: &key(number), value: &self.value };
-        let granted = self.opened.engine.reserve(&Demand::Ops(&[put]), wait);
+        let steps = self.steps(number);
+        let granted = self.opened.engine.reserve(&Demand::Ops(&steps.ops(&self.value)), wait);
         granted.map_err(failed("a reservation"))
     }
 
     fn apply(&self, number: u64, mut room: Reservation<'_>) -> Result<(), String> {
-        let put = Op::Put { key: &key(number), value: &self.value };
+        let steps = self.steps(number);
+        let ops = steps.ops(&self.value);
         let ticket = self.opened.sequence.begin();
-        let applied = self.opened.engine.apply(&[put], ticket.seqno(), &mut room);
+        let applied = self.opened.engine.apply(&ops, ticket.seqno(), &mut room);
         applied.map_err(failed("a write with a reservation"))
     }
 
@@ -128,7 +167,9 @@ impl Caller {
         let Some(updates) = self.opened.engine.updates() else { return Ok(()) };
         for number in 0..KEYS {
             self.calls(format!("reserve of an update of key {number} without a wait"));
-            let Some(mut room) = self.reserve(number, Wait::No)? else { continue };
+            let put = Op::Put { key: &key(number), value: &self.value };
+            let granted = self.opened.engine.reserve(&Demand::Ops(&[put]), Wait::No);
+            let Some(mut room) = granted.map_err(failed("a reservation"))? else { continue };
             let ticket = self.opened.sequence.begin();
             let mut operator = Same(self.value.clone());
             self.calls(format!("try_update of key {number}"));
@@ -165,13 +206,13 @@ impl Caller {
             self.lookup()?;
             self.scan()?;
             for (number, room) in held {
-                self.calls(format!("apply of key {number}"));
+                self.calls(format!("apply of write {number}"));
                 self.apply(number, room)?;
             }
             for number in 0..KEYS {
-                self.calls(format!("reserve of key {number} without a wait"));
+                self.calls(format!("reserve of write {number} without a wait"));
                 if let Some(room) = self.reserve(number, Wait::No)? {
-                    self.calls(format!("apply of key {number}, reserved without a wait"));
+                    self.calls(format!("apply of write {number}, reserved without a wait"));
                     self.apply(number, room)?;
                 }
             }

@@ -216,7 +216,7 @@ impl AsyncWriter {
         if !state.is_serving {
             let (shared, inner_too, entry) =
                 (Arc::clone(&self.shared), Arc::clone(inner), Arc::clone(entry));
-            inner.writers.start(inner, move || {
+            inner.background.writers.start(inner, move || {
                 begin_to_wake();
                 serve(&shared, inner_too, entry);
             })?;
@@ -282,10 +282,10 @@ impl Drop for Leaving<'_> {
 }
 
 /// The threads of all async writers of a database.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Writers(Mutex<Started>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Started {
     threads: Vec<JoinHandle<()>>,
     is_over: bool,
@@ -308,13 +308,12 @@ impl Inner {
     /// Ends the threads that write for futures, and waits for them [R3]. The database already
     /// refuses writes.
     pub(crate) fn stop_writers(&self) {
-        let mut started = self.writers.0.lock();
+        let mut started = self.background.writers.0.lock();
         started.is_over = true;
         let threads = mem::take(&mut started.threads);
         drop(started);
         // Those of keyspaces that were dropped have been dismissed.
-        let entries: Vec<Arc<KeyspaceEntry>> = self.entries.read().values().cloned().collect();
-        entries.iter().for_each(|entry| entry.writes.dismiss());
+        self.keyspaces.all().iter().for_each(|entry| entry.writes.dismiss());
         for thread in threads {
             // [R2]
             if thread.thread().id() != std::thread::current().id() {

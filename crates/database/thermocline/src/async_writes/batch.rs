@@ -37,7 +37,7 @@ impl Db {
     /// [`Db::write`] as a future, which needs no particular executor. It writes all of the batch or
     /// nothing, and the batch has reached this handle's durability when the future is ready.
     ///
-    /// It takes place, and can be dropped, as [`crate::Keyspace::put_async`] says. The first poll
+    /// It takes place, and can be dropped, as [`crate::AsyncKeyspace::put`] says. The first poll
     /// writes a short batch of up to 128 puts and deletes, if it need not wait. A thread of one of
     /// the keyspaces writes any other batch. If several writes of that thread wait for the journal,
     /// they share the wait. That thread also calls the operators of merges. If an operator panics,
@@ -57,7 +57,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::write`]; [`crate::Error::Closed`] as [`crate::Keyspace::put_async`].
+    /// As [`Db::write`]; [`crate::Error::Closed`] as [`crate::AsyncKeyspace::put`].
     pub fn write_async(&self, batch: Batch) -> AsyncBatch {
         AsyncBatch { db: self.clone(), state: State::New(batch) }
     }
@@ -97,7 +97,7 @@ impl Future for AsyncBatch {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<SeqNo>> {
         // Before the promise's lock.
-        if let Err(forked) = self.db.inner.check_process() {
+        if let Err(forked) = self.db.inner.lifecycle.check_process() {
             return Poll::Ready(Err(forked));
         }
         let begun = match mem::replace(&mut self.state, State::Over) {
@@ -117,7 +117,7 @@ impl Future for AsyncBatch {
             Err(error) => Poll::Ready(Err(error)),
         };
         // Without one there was nothing to write.
-        polled.map_ok(|seqno| seqno.unwrap_or_else(|| self.db.inner.sequence.visible()))
+        polled.map_ok(|seqno| seqno.unwrap_or_else(|| self.db.inner.order.sequence.visible()))
     }
 }
 

@@ -10,12 +10,12 @@ use std::task::{Context, Poll};
 use sync::locks::Mutex;
 
 use super::{AsyncUpdate, Writing};
+use crate::async_keyspace::AsyncKeyspace;
 use crate::compare_and_swap::{LaterSwap, Swap};
 use crate::error::Result;
 use crate::expiry::ExpiringChange;
-use crate::keyspace::Keyspace;
 
-/// A compare-and-swap under way: its outcome. See [`Keyspace::compare_and_swap_async`].
+/// A compare-and-swap under way: its outcome. See [`AsyncKeyspace::compare_and_swap`].
 #[must_use = "a future does nothing unless it is polled"]
 pub struct AsyncSwap {
     update: Writing,
@@ -27,28 +27,24 @@ pub struct AsyncSwap {
 /// found the expected one, the inner `None` that the key has no value.
 pub(crate) type Other = Arc<Mutex<Option<Option<Vec<u8>>>>>;
 
-impl Keyspace {
+impl AsyncKeyspace<'_> {
     /// [`Keyspace::compare_and_swap`] as a future. It costs, and takes place, as
-    /// [`Keyspace::rmw_async`], and can be dropped as [`Keyspace::put_async`] says.
+    /// [`AsyncKeyspace::rmw`], and can be dropped as [`AsyncKeyspace::put`] says.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
-    /// use futures::executor::block_on;
-    /// use thermocline::{Db, Options, Swap};
-    /// let db = Db::open(dir.path(), Options::default())?;
-    /// let leases = db.keyspace("leases", Default::default())?;
-    /// block_on(async {
-    ///     assert!(leases.compare_and_swap_async(b"leader", None, Some(b"ada")).await?.is_done());
-    ///     let refused = leases.compare_and_swap_async(b"leader", None, Some(b"bob")).await?;
-    ///     assert_eq!(refused, Swap::Refused { present: Some(b"ada".to_vec()) });
-    ///     Ok::<(), thermocline::Error>(())
-    /// })?;
+    /// use futures::executor::block_on; use thermocline::{Db, Options, Swap}; let db =
+    /// Db::open(dir.path(), Options::default())?; let leases = db.keyspace("leases",
+    /// Default::default())?; block_on(async { assert!(leases.futures().compare_and_swap(b"leader",
+    /// None, Some(b"ada")).await?.is_done()); let refused =
+    /// leases.futures().compare_and_swap(b"leader", None, Some(b"bob")).await?; assert_eq!(refused,
+    /// Swap::Refused { present: Some(b"ada".to_vec()) }); Ok::<(), thermocline::Error>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// As [`Keyspace::compare_and_swap`]; [`crate::Error::Closed`] as [`Keyspace::put_async`].
-    pub fn compare_and_swap_async(
+    /// As [`Keyspace::compare_and_swap`]; [`crate::Error::Closed`] as [`AsyncKeyspace::put`].
+    pub fn compare_and_swap(
         &self,
         key: &[u8],
         expected: Option<&[u8]>,
@@ -56,32 +52,32 @@ impl Keyspace {
     ) -> AsyncSwap {
         let other = Other::default();
         let operator = LaterSwap::new(expected, new, &other);
-        let AsyncUpdate(update) = self.rmw_with_async(key, operator);
+        let AsyncUpdate(update) = self.rmw_with(key, operator);
         AsyncSwap { update, other }
     }
 
-    /// [`Keyspace::compare_and_swap_with_expiry`] as a future, in the same way.
+    /// [`ExpiringKeyspace::compare_and_swap`] as a future, in the same way.
     ///
     /// # Errors
-    /// As [`Keyspace::compare_and_swap_with_expiry`]; [`crate::Error::Closed`] as
-    /// [`Keyspace::put_async`].
-    pub fn compare_and_swap_with_expiry_async(
+    /// As [`ExpiringKeyspace::compare_and_swap`]; [`crate::Error::Closed`] as
+    /// [`AsyncKeyspace::put`].
+    pub fn compare_and_swap_with_expiry(
         &self,
         key: &[u8],
         expected: Option<&[u8]>,
         new: &[u8],
-        end_ms: u64,
+        expiry_ms: u64,
     ) -> AsyncSwap {
         let other = Other::default();
         let (found, expected) = (Arc::clone(&other), expected.map(<[u8]>::to_vec));
         let new = new.to_vec();
-        let AsyncUpdate(update) = self.rmw_with_expiry_async(key, move |old| {
+        let AsyncUpdate(update) = self.rmw_with_expiry(key, move |old| {
             let present = old.map(|old| old.value);
             let is_other = present != expected.as_deref();
             *found.lock() = is_other.then(|| present.map(<[u8]>::to_vec));
             match is_other {
                 true => ExpiringChange::Keep,
-                false => ExpiringChange::Put { value: new.clone(), end_ms: Some(end_ms) },
+                false => ExpiringChange::Put { value: new.clone(), expiry_ms: Some(expiry_ms) },
             }
         });
         AsyncSwap { update, other }

@@ -68,10 +68,10 @@ impl Each {
         let mut batch = Batch::new();
         batch.put(space, b"k", b"v").delete(space, b"other");
         Self {
-            put: space.put_async(b"k", b"v"),
-            delete: space.delete_async(b"other"),
-            update: space.rmw_async(b"k", |_| Change::Put(b"v".to_vec())),
-            swap: space.compare_and_swap_async(b"none", None, Some(b"v")),
+            put: space.futures().put(b"k", b"v"),
+            delete: space.futures().delete(b"other"),
+            update: space.futures().rmw(b"k", |_| Change::Put(b"v".to_vec())),
+            swap: space.futures().compare_and_swap(b"none", None, Some(b"v")),
             batch: db.write_async(batch),
         }
     }
@@ -144,10 +144,10 @@ fn a_write_in_a_poll_does_not_wait_for_room() {
         let within_reserve = Box::new(|| panic!("this might wait"));
         let engine = StandIn { within_reserve, ..StandIn::default() };
         let space = stand_in(&db, "quick", journaled, engine);
-        assert!(matches!(poll(&mut space.put_async(b"k", b"v")), Poll::Ready(Ok(_))));
+        assert!(matches!(poll(&mut space.futures().put(b"k", b"v")), Poll::Ready(Ok(_))));
         let update = |_: Option<&[u8]>| Change::Put(b"v".to_vec());
-        assert!(matches!(poll(&mut space.rmw_async(b"k", update)), Poll::Ready(Ok(Some(_)))));
-        let swap = poll(&mut space.compare_and_swap_async(b"k", None, Some(b"v")));
+        assert!(matches!(poll(&mut space.futures().rmw(b"k", update)), Poll::Ready(Ok(Some(_)))));
+        let swap = poll(&mut space.futures().compare_and_swap(b"k", None, Some(b"v")));
         assert!(matches!(swap, Poll::Ready(Ok(swap)) if swap.is_done()));
         let mut batch = Batch::new();
         batch.put(&space, b"k", b"v").delete(&space, b"other");
@@ -168,8 +168,9 @@ fn every_update_gets_the_failure_of_the_queue_that_it_needs() {
         let engine = StandIn { knows_keys: false, lookup, ..StandIn::default() };
         let space = stand_in(&db, "broken", journaled, engine);
         for round in 1..3 {
-            let mut updates: Vec<AsyncUpdate> =
-                (0..20).map(|_| space.rmw_async(b"k", |_| Change::Put(b"v".to_vec()))).collect();
+            let mut updates: Vec<AsyncUpdate> = (0..20)
+                .map(|_| space.futures().rmw(b"k", |_| Change::Put(b"v".to_vec())))
+                .collect();
             // Several are handed in before the test waits for the first one.
             let polled: Vec<_> = updates.iter_mut().map(poll).collect();
             for (first, update) in polled.into_iter().zip(updates) {
@@ -183,7 +184,7 @@ fn every_update_gets_the_failure_of_the_queue_that_it_needs() {
             }
             assert!(lookups.load(Relaxed) >= round * 20, "each update begins a lookup");
         }
-        assert!(wait(space.put_async(b"k", b"v")).is_ok(), "a put needs none");
+        assert!(wait(space.futures().put(b"k", b"v")).is_ok(), "a put needs none");
         assert_eq!(db.failure(), None);
     }
 }
@@ -204,14 +205,14 @@ fn a_caller_that_waits_for_a_thread_that_panics_gets_an_error() {
     let has_room = Box::new(|| false);
     let engine = StandIn { within_reserve, has_room, ..StandIn::default() };
     let space = stand_in(&db, "panics", true, engine);
-    let mut puts: Vec<AsyncWrite> = (0..50).map(|_| space.put_async(b"k", b"v")).collect();
+    let mut puts: Vec<AsyncWrite> = (0..50).map(|_| space.futures().put(b"k", b"v")).collect();
     assert!(puts.iter_mut().all(|put| poll(put).is_pending()));
     drop(go);
     for put in puts {
         assert_eq!(wait(put), Err(Error::Closed));
     }
     // Until the first thread has ended, it may still take some requests with it.
-    let put = || wait(space.put_async(b"k", b"v"));
+    let put = || wait(space.futures().put(b"k", b"v"));
     let written = (0..1_000_000).map(|_| put()).find(|put| *put != Err(Error::Closed));
     assert!(matches!(written, Some(Ok(_))), "{written:?}");
 }

@@ -1,5 +1,7 @@
 //! Background work of the database, while writers wait for it.
 
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::channel;
 
 use codec::SeqNo;
@@ -60,7 +62,7 @@ fn the_only_thread_does_not_wait_for_a_writer_that_waits_for_it() {
     clock.advance(TRIM_INTERVAL);
     assert_eq!(told.recv_timeout(LONG), Ok(Ok(())), "it waits for the flush, and the flush for it");
     // The idle keyspace is flushed in the end.
-    drop(db.inner.entries.write().remove("waits"));
+    drop(db.inner.keyspaces.entries.write().remove("waits"));
     let instance = idle.entry.last_instance();
     let until = Environment::real().now() + LONG;
     while instance.engine.persisted() == before {

@@ -42,17 +42,17 @@ impl Db {
     /// is copied. Then the copy is no backup; it is removed, at the latest when the next one is
     /// made.
     pub fn backup(&self, backups: &Backups, progress: &Progress) -> Result<Backup> {
-        self.inner.check_open()?;
+        self.inner.lifecycle.check_open()?;
         let target = CopyTarget::new(Arc::clone(&backups.device), &backups.place);
         let observed = Backups { device: target.device(), place: backups.place.clone() };
-        target.attribute(self.inner.backup(&observed, progress), &self.inner.place)
+        target.attribute(self.inner.backup(&observed, progress), &self.inner.directory.place)
     }
 }
 
 impl Inner {
     fn backup(&self, backups: &Backups, progress: &Progress) -> Result<Backup> {
         let _lock = backups.lock()?;
-        let id = self.catalog.lock().id;
+        let id = self.keyspaces.catalog.lock().id;
         let before = backups.newest_of(id)?;
         let number = backups.numbers()?.last().map_or(1, |newest| newest + 1);
         backups.remove_unfinished()?;
@@ -75,7 +75,7 @@ impl Inner {
     ) -> Result<Backup> {
         let unfinished = unfinished_name(number);
         let made_at_ms = self.options.environment.wall().as_millis();
-        let newest = self.sequence.visible();
+        let newest = self.order.sequence.visible();
 
         let target = backups.device.subdevice(&unfinished)?;
         let total_bytes = self.stats().disk_bytes();

@@ -1,7 +1,5 @@
 //! A copy during a close.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use device::{FaultDevice, OperationKind};
 use environment::Environment;
 use rand::Rng;
@@ -44,7 +42,7 @@ fn a_close_waits_for_no_copy() {
             let inner = Arc::clone(&closing.inner);
             let close = move || tell.send(closing.close()).unwrap();
             drop(environment.spawn("closer", close).unwrap());
-            while !inner.is_closing.load(Relaxed) {
+            while inner.lifecycle.check_staying_open().is_ok() {
                 std::thread::yield_now();
             }
         });

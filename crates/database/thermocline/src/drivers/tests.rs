@@ -61,7 +61,8 @@ fn an_engine_of_one_line_does_all_that_a_database_does() {
     assert_eq!(space.get(&[7]).expect("is read"), None);
     assert_eq!(space.get(&[8]).expect("is read"), Some(vec![8; 18]));
     assert_eq!(space.get(b"journal").expect("is read"), Some(b"alone".to_vec()));
-    let refused = space.compact().expect_err("the engine has no compaction on demand");
+    let refused =
+        space.compact_range(&KeyRange::all()).expect_err("the engine has no compaction on demand");
     assert_eq!(refused, Error::Engine(engine::Error::NoRanges { engine: "reference" }));
     let stats = again.stats();
     assert!(stats.keyspaces[0].memory_share_bytes.is_some(), "it has a share of the memory");

@@ -17,7 +17,7 @@ const EXPIRY_BYTES: usize = 8;
 ///
 /// ```
 /// use thermocline::Expiring;
-/// let lease = Expiring { value: b"ada", end_ms: Some(1_767_225_600_000) };
+/// let lease = Expiring { value: b"ada", expiry_ms: Some(1_767_225_600_000) };
 /// let stored = lease.to_stored();
 /// assert_eq!(stored.len(), 3 + Expiring::TRAILER_BYTES_MAX);
 /// assert_eq!(Expiring::decode(&stored), Ok(lease));
@@ -29,7 +29,7 @@ pub struct Expiring<'a> {
     pub value: &'a [u8],
     /// The first moment at which it is not there any more, in milliseconds since the Unix epoch;
     /// `None` if it stays until it is replaced or deleted.
-    pub end_ms: Option<u64>,
+    pub expiry_ms: Option<u64>,
 }
 
 impl<'a> Expiring<'a> {
@@ -43,7 +43,7 @@ impl<'a> Expiring<'a> {
     #[inline(always)]
     pub fn decode(stored: &'a [u8]) -> Result<Self, Corruption> {
         match stored {
-            [value @ .., TAG_LASTING] => Ok(Self { value, end_ms: None }),
+            [value @ .., TAG_LASTING] => Ok(Self { value, expiry_ms: None }),
             _ => Self::decode_with_expiry(stored),
         }
     }
@@ -53,7 +53,7 @@ impl<'a> Expiring<'a> {
     fn decode_with_expiry(stored: &'a [u8]) -> Result<Self, Corruption> {
         match stored {
             [rest @ .., TAG_EXPIRING] => match rest.split_last_chunk::<EXPIRY_BYTES>() {
-                Some((value, end)) => Ok(Self { value, end_ms: Some(u64::from_le_bytes(*end)) }),
+                Some((value, end)) => Ok(Self { value, expiry_ms: Some(u64::from_le_bytes(*end)) }),
                 None => Err(Corruption::new("the expiry of a stored value is cut off", 0)),
             },
             [.., tag] => {
@@ -67,14 +67,14 @@ impl<'a> Expiring<'a> {
     /// Returns whether it is not there any more at `now_ms`.
     #[inline]
     pub fn is_expired(&self, now_ms: u64) -> bool {
-        self.end_ms.is_some_and(|end_ms| end_ms <= now_ms)
+        self.expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms)
     }
 
     /// Appends the stored form to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.reserve(self.value.len() + Self::TRAILER_BYTES_MAX);
         out.extend_from_slice(self.value);
-        push_trailer(out, self.end_ms);
+        push_trailer(out, self.expiry_ms);
     }
 
     /// Returns the stored form.
@@ -86,11 +86,11 @@ impl<'a> Expiring<'a> {
 }
 
 /// Puts the trailer behind a value.
-pub(super) fn push_trailer(value: &mut Vec<u8>, end_ms: Option<u64>) {
-    match end_ms {
+pub(super) fn push_trailer(value: &mut Vec<u8>, expiry_ms: Option<u64>) {
+    match expiry_ms {
         None => value.push(TAG_LASTING),
-        Some(end_ms) => {
-            value.extend_from_slice(&end_ms.to_le_bytes());
+        Some(expiry_ms) => {
+            value.extend_from_slice(&expiry_ms.to_le_bytes());
             value.push(TAG_EXPIRING);
         }
     }
@@ -98,11 +98,11 @@ pub(super) fn push_trailer(value: &mut Vec<u8>, end_ms: Option<u64>) {
 
 /// Replaces the expiry of a stored value in place. Returns `false`, and nothing has changed, if it
 /// has no expiry.
-pub(super) fn replace_expiry(stored: &mut [u8], end_ms: u64) -> bool {
+pub(super) fn replace_expiry(stored: &mut [u8], expiry_ms: u64) -> bool {
     match stored {
         [rest @ .., TAG_EXPIRING] => match rest.last_chunk_mut::<EXPIRY_BYTES>() {
             Some(end) => {
-                *end = end_ms.to_le_bytes();
+                *end = expiry_ms.to_le_bytes();
                 true
             }
             None => false,
@@ -114,7 +114,7 @@ pub(super) fn replace_expiry(stored: &mut [u8], end_ms: u64) -> bool {
 /// Returns the expiry of stored bytes, if they are a stored value with an expiry.
 #[inline]
 pub(crate) fn expiry_of(stored: &[u8]) -> Option<u64> {
-    Expiring::decode(stored).ok()?.end_ms
+    Expiring::decode(stored).ok()?.expiry_ms
 }
 
 #[cfg(test)]

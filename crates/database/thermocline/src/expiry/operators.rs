@@ -20,8 +20,8 @@ pub enum ExpiringChange {
     Put {
         /// The value.
         value: Vec<u8>,
-        /// When it expires; as in [`Expiring::end_ms`].
-        end_ms: Option<u64>,
+        /// When it expires; as in [`Expiring::expiry_ms`].
+        expiry_ms: Option<u64>,
     },
     /// The key is absent from now on.
     Delete,
@@ -48,7 +48,7 @@ pub(crate) fn change_living(
     let old = living(stored, moment)?;
     Ok(match update(old.map(|old| old.value))? {
         Change::Put(mut value) => {
-            push_trailer(&mut value, old.and_then(|old| old.end_ms));
+            push_trailer(&mut value, old.and_then(|old| old.expiry_ms));
             Change::Put(value)
         }
         // An expired value counts as absent, and is left to the expiry sweep.
@@ -155,13 +155,13 @@ impl<F: FnMut(Option<Expiring<'_>>) -> ExpiringChange> Operator for Deciding<'_,
         self.damage = None;
         let (was_there, had_value) = (old.is_some(), stored.is_some());
         match (self.decide)(old) {
-            ExpiringChange::Put { value, end_ms } => {
-                let new = Expiring { value: &value, end_ms };
+            ExpiringChange::Put { value, expiry_ms } => {
+                let new = Expiring { value: &value, expiry_ms };
                 if new.is_expired(moment.now_ms) {
                     return if had_value { Change::Delete } else { Change::Keep };
                 }
                 let mut value = value;
-                push_trailer(&mut value, end_ms);
+                push_trailer(&mut value, expiry_ms);
                 Change::Put(value)
             }
             ExpiringChange::Delete if was_there => Change::Delete,
@@ -195,15 +195,15 @@ impl<F: FnMut(Option<Expiring<'_>>) -> ExpiringChange> Operator for LaterDecidin
 
 /// Gives a value another expiry, or none.
 pub(super) struct SetExpiry<'a> {
-    end_ms: Option<u64>,
+    expiry_ms: Option<u64>,
     environment: &'a Environment,
     /// The expiry of the value before, if there was a value.
     old: Result<Option<Option<u64>>>,
 }
 
 impl<'a> SetExpiry<'a> {
-    pub(super) fn new(environment: &'a Environment, end_ms: Option<u64>) -> Self {
-        Self { end_ms, environment, old: Ok(None) }
+    pub(super) fn new(environment: &'a Environment, expiry_ms: Option<u64>) -> Self {
+        Self { expiry_ms, environment, old: Ok(None) }
     }
 
     /// Returns the expiry that the value had before, if there was a value, now that this is `done`.
@@ -215,22 +215,23 @@ impl<'a> SetExpiry<'a> {
 impl Operator for SetExpiry<'_> {
     fn update_in_place(&mut self, stored: &mut [u8]) -> bool {
         let moment = ClockReading::now(self.environment);
-        let (Ok(Some(old)), Some(end_ms)) = (living(Some(&*stored), moment), self.end_ms) else {
+        let (Ok(Some(old)), Some(expiry_ms)) = (living(Some(&*stored), moment), self.expiry_ms)
+        else {
             return false;
         };
-        self.old = Ok(Some(old.end_ms));
-        end_ms > moment.now_ms && replace_expiry(stored, end_ms)
+        self.old = Ok(Some(old.expiry_ms));
+        expiry_ms > moment.now_ms && replace_expiry(stored, expiry_ms)
     }
 
     fn update(&mut self, stored: Option<&[u8]>) -> Change {
         let moment = ClockReading::now(self.environment);
         let old = living(stored, moment);
         self.old = match &old {
-            Ok(old) => Ok(old.map(|old| old.end_ms)),
+            Ok(old) => Ok(old.map(|old| old.expiry_ms)),
             Err(damage) => Err(damage.clone().into()),
         };
         let Ok(Some(old)) = old else { return Change::Keep };
-        let new = Expiring { end_ms: self.end_ms, ..old };
+        let new = Expiring { expiry_ms: self.expiry_ms, ..old };
         match () {
             () if new == old => Change::Keep,
             () if new.is_expired(moment.now_ms) => Change::Delete,

@@ -88,16 +88,16 @@ impl KeyspaceInstance {
         trimmed(moment, is_there, into)
     }
 
-    /// The same as the clock was at `moment`.
-    pub(crate) fn get_at(
+    /// Takes the expiry off a value that was read in its stored form, as the clock was at `moment`.
+    /// Returns whether there is a value.
+    pub(crate) fn trim_at(
         &self,
         form: ValueForm,
         moment: ClockReading,
-        key: &[u8],
-        into: &mut Vec<u8>,
+        is_there: bool,
+        stored: &mut Vec<u8>,
     ) -> Result<bool> {
-        let is_there = self.get_stored(key, At::Newest, into)?;
-        trimmed(self.judged_by(form, moment), is_there, into)
+        trimmed(self.judged_by(form, moment), is_there, stored)
     }
 
     /// Returns the value at a pin, for which the clock was read before.
@@ -121,17 +121,6 @@ impl KeyspaceInstance {
         into: &mut Vec<u8>,
     ) -> Result<Option<bool>> {
         self.try_get_by(self.moment(form), key, into)
-    }
-
-    /// The same as the clock was at `moment`.
-    pub(crate) fn try_get_at(
-        &self,
-        form: ValueForm,
-        moment: ClockReading,
-        key: &[u8],
-        into: &mut Vec<u8>,
-    ) -> Result<Option<bool>> {
-        self.try_get_by(self.judged_by(form, moment), key, into)
     }
 
     #[inline]

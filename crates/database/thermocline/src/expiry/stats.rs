@@ -61,16 +61,16 @@ impl Expiry {
     /// than all values before it.
     #[inline]
     pub(crate) fn note_written(&self, stored: &[u8]) {
-        if let Some(end_ms) = super::format::expiry_of(stored) {
-            self.note_expiry(end_ms);
+        if let Some(expiry_ms) = super::format::expiry_of(stored) {
+            self.note_expiry(expiry_ms);
         }
     }
 
     /// Remembers that a value is there that expires then.
     #[inline]
-    pub(crate) fn note_expiry(&self, end_ms: u64) {
-        if end_ms < self.soonest_ms.load(Relaxed) {
-            self.soonest_ms.fetch_min(end_ms, Relaxed);
+    pub(crate) fn note_expiry(&self, expiry_ms: u64) {
+        if expiry_ms < self.soonest_ms.load(Relaxed) {
+            self.soonest_ms.fetch_min(expiry_ms, Relaxed);
         }
     }
 

@@ -32,7 +32,7 @@ use super::operators::RemoveExpired;
 use super::stats::Expiry;
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
-use crate::keyspace::Keyspace;
+use crate::expiry::ExpiringKeyspace;
 use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
 use crate::planted::Planted;
 
@@ -80,12 +80,12 @@ impl Default for Found {
 }
 
 impl Found {
-    fn add(&mut self, end_ms: Option<u64>, now_ms: u64) {
+    fn add(&mut self, expiry_ms: Option<u64>, now_ms: u64) {
         self.keys += 1;
-        if let Some(end_ms) = end_ms {
+        if let Some(expiry_ms) = expiry_ms {
             self.keys_with_expiry += 1;
-            self.left_ms = self.left_ms.saturating_add(end_ms - now_ms);
-            self.soonest_ms = self.soonest_ms.min(end_ms);
+            self.left_ms = self.left_ms.saturating_add(expiry_ms - now_ms);
+            self.soonest_ms = self.soonest_ms.min(expiry_ms);
         }
     }
 
@@ -185,7 +185,7 @@ impl PauseExpiry {
 impl Db {
     /// Returns the hold that keeps this database from removing expired values.
     pub fn pause_expiry(&self) -> PauseExpiry {
-        self.inner.sweep.hold.clone()
+        self.inner.background.sweep.hold.clone()
     }
 }
 
@@ -243,12 +243,12 @@ impl Inner {
     /// Starts the thread, if there is none and there is to be one.
     pub(crate) fn start_expiry_sweep(self: &Arc<Self>) -> Result<()> {
         let Some(interval) = self.options.expiry_sweep_interval else { return Ok(()) };
-        let mut thread = self.sweep.thread.lock();
-        if thread.is_some() || self.check_writable().is_err() {
+        let mut thread = self.background.sweep.thread.lock();
+        if thread.is_some() || self.lifecycle.check_writable().is_err() {
             return Ok(());
         }
         // Weakly, as all background work, so that it does not keep the database open.
-        let (shared, weak) = (Arc::clone(&self.sweep.shared), Arc::downgrade(self));
+        let (shared, weak) = (Arc::clone(&self.background.sweep.shared), Arc::downgrade(self));
         let interval = interval.max(Duration::from_millis(1));
         let work = move || {
             telemetry::note_background_thread();
@@ -262,7 +262,7 @@ impl Inner {
     /// Takes one turn, the `turn`-th.
     fn remove_expired(&self, turn: u64, interval: Duration) {
         let environment = &self.options.environment;
-        let entries: Vec<Arc<KeyspaceEntry>> = self.entries.read().values().cloned().collect();
+        let entries = self.keyspaces.all();
         let mut due: Vec<_> = entries
             .iter()
             .map(|entry| (entry, entry.last_instance()))
@@ -270,7 +270,7 @@ impl Inner {
             .collect();
         let begun = environment.now();
         let mut most = interval / TURN_PART;
-        while !due.is_empty() && self.check_writable().is_ok() {
+        while !due.is_empty() && self.lifecycle.check_writable().is_ok() {
             let mut is_dense = false;
             due.retain(|(entry, instance)| {
                 let time = Time { environment, begun, most: Some(most) };
@@ -330,8 +330,9 @@ impl Inner {
             let mut operator = RemoveExpired { environment: &expiry.environment };
             // The thread that holds it may wait for a lock of a close, and the close waits for this
             // thread.
-            let shared = &self.sweep.shared;
-            let Some(_held) = self.sweep.hold.hold_unless(|| *shared.is_stopped.lock()) else {
+            let shared = &self.background.sweep.shared;
+            let Some(_held) = self.background.sweep.hold.hold_unless(|| *shared.is_stopped.lock())
+            else {
                 return Ok(count);
             };
             if self.planted.has(Planted::RemovedUnseen) {
@@ -340,7 +341,7 @@ impl Inner {
             if self.rmw_not_durable(entry, key, &mut operator)?.is_some() {
                 count += 1;
                 expiry.removed.fetch_add(1, Relaxed);
-                self.sweep.removed.increment();
+                self.background.sweep.removed.increment();
             }
         }
         Ok(count)
@@ -381,7 +382,7 @@ fn look(instance: &KeyspaceInstance, from: Option<&[u8]>, time: Time<'_>) -> Res
         slice.bytes += stored.len();
         match Expiring::decode(stored) {
             Ok(whole) if whole.is_expired(now_ms) => slice.expired.push(key.to_vec()),
-            Ok(Expiring { end_ms, .. }) => slice.found.add(end_ms, now_ms),
+            Ok(Expiring { expiry_ms, .. }) => slice.found.add(expiry_ms, now_ms),
             // The error is left to readers of the value.
             Err(_) => slice.found.add(None, now_ms),
         }
@@ -430,7 +431,7 @@ impl Expiry {
     }
 }
 
-impl Keyspace {
+impl ExpiringKeyspace<'_> {
     /// Removes all keys whose values have expired, and returns their number. The database does so
     /// by itself, a little at a time ([`crate::Options::expiry_sweep_interval`]); this function
     /// does it immediately. It visits every pair, as a [`Keyspace::walk`] does, and waits for no
@@ -439,16 +440,16 @@ impl Keyspace {
     /// # Errors
     /// [`Error::NotExpiring`]; otherwise as [`Keyspace::walk`] and [`Keyspace::delete`].
     pub fn remove_expired(&self) -> Result<u64> {
-        self.check_expiring()?;
-        self.inner.check_writable()?;
-        let instance = self.entry.instance()?;
+        self.0.check_expiring()?;
+        self.0.inner.lifecycle.check_writable()?;
+        let instance = self.0.entry.instance()?;
         let Some(expiry) = &instance.expiry else { return Ok(0) };
-        let environment = &self.inner.options.environment;
+        let environment = &self.0.inner.options.environment;
         let time = Time { environment, begun: environment.now(), most: None };
         let (mut from, mut removed) = (None, 0);
         loop {
             let slice = look(&instance, from.as_deref(), time)?;
-            removed += self.inner.remove(&self.entry, expiry, &slice.expired)?;
+            removed += self.0.inner.remove(&self.0.entry, expiry, &slice.expired)?;
             from = slice.next;
             if from.is_none() {
                 return Ok(removed);

@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use super::*;
 use crate::database::Db;
 use crate::error::Error;
+use crate::keyspace_entry::InstanceFiles;
 use crate::options::Options;
 use crate::stand_in::StandIn;
 
@@ -51,11 +52,11 @@ fn add_giver(
         resize: Box::new(move |limit| resize(&of_engine, limit)),
         ..StandIn::default()
     };
-    let (dir, device) = ("keyspaces/giver/9".to_owned(), Arc::clone(&inner.device));
-    let instance =
-        KeyspaceInstance::new(9, false, Box::new(engine), dir, device, Some(share), None);
+    let device = Arc::clone(&inner.directory.device);
+    let files = InstanceFiles::new("keyspaces/giver/9".to_owned(), device);
+    let instance = KeyspaceInstance::new(9, false, Box::new(engine), files, Some(share), None);
     let entry = Arc::new(KeyspaceEntry::new("giver", lsm(), instance));
-    inner.entries.write().insert("giver".to_owned(), entry);
+    inner.keyspaces.entries.write().insert("giver".to_owned(), entry);
     dealt
 }
 

@@ -7,18 +7,20 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use engine::{At, Change, Op, check_value};
+use engine::{Change, Op, check_value};
 
 use crate::batch::{Batch, Step};
 use crate::error::Result;
 use crate::expiry::ClockReading;
 use crate::keyspace::Keyspace;
 use crate::keyspace_entry::KeyspaceInstance;
+use crate::old_values::OldValues;
 
 impl Batch {
     /// Adds a merge, like [`Keyspace::merge`]: its operator is called when the batch is written. It
     /// gets the value that earlier steps have given the key, or else the key's value at that time.
-    /// Values that are on disk are read with the batch's keys locked.
+    /// Values that are on disk are read before the batch's keys are locked, and the operator may be
+    /// called several times: the last result counts.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -65,14 +67,15 @@ pub(crate) enum Made {
 type Keys<'a> = BTreeMap<(u32, &'a [u8]), Left>;
 
 /// Returns the results of the merges among `steps`, by the steps' indexes; all of their keys are
-/// locked.
+/// locked. If `values` has missing ones afterwards, nothing is to be made of the results.
 ///
 /// # Errors
-/// As [`Keyspace::merge`]; the engine's, of a read.
+/// As [`Keyspace::merge`]; the engine's.
 pub(crate) fn resolve(
     steps: &[Step],
     instances: &[Arc<KeyspaceInstance>],
     moment: ClockReading,
+    values: &mut OldValues,
 ) -> Result<Vec<Made>> {
     let merges = steps.iter().filter(|step| step.operand().is_some());
     let mut keys: Keys<'_> = merges.map(|step| (step.place(), Left::Unknown)).collect();
@@ -91,9 +94,11 @@ pub(crate) fn resolve(
                 before = Some(*by);
                 put_by(*by, steps, &made, moment)
             }
-            Left::Unknown => {
-                instance.get_stored(key, At::Newest, &mut read)?.then_some(read.as_slice())
-            }
+            Left::Unknown => match values.get(instance, step.place(), &mut read)? {
+                Some(is_there) => is_there.then_some(read.as_slice()),
+                // All missing values are read together.
+                None => continue,
+            },
         };
         let was_there = old.is_some();
         match step.keyspace.merging()?.of_stored(moment, key, old, operand)? {

@@ -9,12 +9,13 @@ use std::task::{Context, Poll};
 use engine::{At, Lookup};
 
 use super::async_reader::{Answer, Outcome, Request};
+use crate::async_keyspace::AsyncKeyspace;
 use crate::error::{Error, Result};
 use crate::expiry::ClockReading;
 use crate::keyspace::Keyspace;
 use crate::keyspace_entry::KeyspaceInstance;
 
-/// A get under way; see [`Keyspace::get_async`].
+/// A get under way; see [`AsyncKeyspace::get`].
 #[must_use = "a future does nothing unless it is polled"]
 pub struct AsyncGet {
     keyspace: Keyspace,
@@ -28,7 +29,7 @@ pub struct AsyncGet {
     moment: Option<ClockReading>,
 }
 
-impl Keyspace {
+impl AsyncKeyspace<'_> {
     /// The key's value, as a future that needs no particular executor. If memory knows the value,
     /// the first poll returns it. Otherwise a thread of the database reads it together with the
     /// values that other futures ask for, and wakes the task that polled last. Each keyspace has
@@ -66,8 +67,8 @@ impl Keyspace {
     /// let years = db.keyspace("years", options)?;
     /// years.put(b"ada", b"1815")?;
     /// block_on(async {
-    ///     assert_eq!(years.get_async(b"ada").await?.as_deref(), Some(&b"1815"[..]));
-    ///     assert_eq!(years.get_async(b"bob").await?, None);
+    ///     assert_eq!(years.futures().get(b"ada").await?.as_deref(), Some(&b"1815"[..]));
+    ///     assert_eq!(years.futures().get(b"bob").await?, None);
     ///     Ok::<(), thermocline::Error>(())
     /// })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -76,16 +77,16 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get`]; [`crate::Error::Closed`] also if the database is closed meanwhile, or
     /// the thread ends in a panic. A panic of a waker does not end it.
-    pub fn get_async(&self, key: &[u8]) -> AsyncGet {
+    pub fn get(&self, key: &[u8]) -> AsyncGet {
         let (answer, asked, moment) = (None, Weak::new(), None);
-        AsyncGet { keyspace: self.clone(), key: key.to_vec(), answer, asked, moment }
+        AsyncGet { keyspace: self.0.clone(), key: key.to_vec(), answer, asked, moment }
     }
 }
 
 impl AsyncGet {
     fn begin(&mut self, context: &Context<'_>) -> Result<Poll<Option<Vec<u8>>>> {
         let inner = &self.keyspace.inner;
-        inner.check_open()?;
+        inner.lifecycle.check_open()?;
         let instance = self.keyspace.entry.current()?;
         let mut value = Vec::new();
         self.moment = instance.moment(self.keyspace.form);
@@ -126,7 +127,7 @@ impl Future for AsyncGet {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         // Before the answer's lock.
-        if let Err(forked) = self.keyspace.inner.check_process() {
+        if let Err(forked) = self.keyspace.inner.lifecycle.check_process() {
             return Poll::Ready(Err(forked));
         }
         if let Some(answer) = &self.answer {
@@ -135,7 +136,7 @@ impl Future for AsyncGet {
             // An engine that was cleared away is closed, but the keyspace is not.
             if outcome != Err(Error::Closed) || !self.is_outdated() {
                 let outcome = outcome.map_err(|error| match self.asked.upgrade() {
-                    Some(asked) => error.in_dir(&asked.dir),
+                    Some(asked) => error.in_dir(&asked.files.dir),
                     None => error,
                 });
                 return Poll::Ready(outcome.and_then(|stored| self.shown(stored)));

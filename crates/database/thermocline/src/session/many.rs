@@ -8,10 +8,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::future::AsyncGet;
+use crate::async_keyspace::AsyncKeyspace;
 use crate::error::Result;
-use crate::keyspace::Keyspace;
 
-/// Many gets under way; see [`Keyspace::multi_get_async`].
+/// Many gets under way; see [`AsyncKeyspace::multi_get`].
 #[must_use = "a future does nothing unless it is polled"]
 pub struct AsyncMultiGet {
     /// The gets that have no answer yet, with the places of their keys. The first one wakes the
@@ -21,17 +21,17 @@ pub struct AsyncMultiGet {
     is_begun: bool,
 }
 
-impl Keyspace {
+impl AsyncKeyspace<'_> {
     /// [`Keyspace::multi_get`] as a future: the keys' values in the order of the keys. The first
-    /// poll begins all gets, each as [`Keyspace::get_async`] does. It reads the values that memory
+    /// poll begins all gets, each as [`AsyncKeyspace::get`] does. It reads the values that memory
     /// knows, and the reads of the other ones overlap. The future is ready when all gets are, and
     /// wakes its task as few times as it can.
     ///
     /// # Errors
-    /// As [`Keyspace::get_async`], of any of them. The other gets are cancelled then, and so they
+    /// As [`AsyncKeyspace::get`], of any of them. The other gets are cancelled then, and so they
     /// are when the future is dropped.
-    pub fn multi_get_async(&self, keys: &[&[u8]]) -> AsyncMultiGet {
-        let left = keys.iter().map(|key| self.get_async(key)).enumerate().collect();
+    pub fn multi_get(&self, keys: &[&[u8]]) -> AsyncMultiGet {
+        let left = keys.iter().map(|key| self.get(key)).enumerate().collect();
         AsyncMultiGet { left, values: vec![None; keys.len()], is_begun: false }
     }
 }

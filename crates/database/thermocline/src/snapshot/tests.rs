@@ -48,7 +48,7 @@ fn a_wait_for_a_moment_blocks_no_caller_of_the_keyspaces() {
         let taker = db.clone();
         let take = move || drop(tell.send(way(&taker, &handed)));
         drop(environment.spawn("taker", take).unwrap());
-        let sequence = &db.inner.sequence;
+        let sequence = &db.inner.order.sequence;
         while sequence.pins_below(sequence.last()).is_some() {
             std::thread::yield_now();
         }

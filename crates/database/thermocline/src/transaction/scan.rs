@@ -104,7 +104,7 @@ impl<'t> TransactionScan<'t> {
     }
 
     fn advance(&mut self) -> Result<Option<Pair>> {
-        self.keyspace.inner.check_process()?;
+        self.keyspace.inner.lifecycle.check_process()?;
         loop {
             if self.ahead.is_none() {
                 self.ahead = self.next_of_others()?;

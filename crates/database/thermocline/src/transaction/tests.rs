@@ -30,7 +30,7 @@ fn nothing_is_noted_unless_a_transaction_is_open() {
     let dir = TempDir::new().unwrap();
     let db =
         Db::open(dir.path(), Options { memory_bytes: 128 << 20, ..Options::default() }).unwrap();
-    let recent = &db.inner.recent;
+    let recent = &db.inner.order.recent;
     write_all(&db);
     let snapshot = db.snapshot().unwrap();
     write_all(&db);
@@ -67,7 +67,7 @@ fn what_a_transaction_holds_counts_as_memory_and_is_bounded() {
     let db = Db::open(dir.path(), Options { memory_bytes: limit, ..Options::default() }).unwrap();
     let space = db.keyspace("s", KeyspaceOptions::default()).unwrap();
     space.put(b"there", b"v").unwrap();
-    let used = || db.inner.memory.used();
+    let used = || db.inner.factory.memory.used();
     let before = used();
     let transaction = db.begin().unwrap();
     let held = || used() - before;

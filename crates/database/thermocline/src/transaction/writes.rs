@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use engine::{At, Change, Direction, KeyRange, Op, check_value};
+use engine::{Change, Direction, KeyRange, Op, check_value};
 
 use super::entry_bytes;
 use crate::error::Result;
@@ -20,6 +20,7 @@ use crate::expiry::ClockReading;
 use crate::key_locks::Hold;
 use crate::keyspace::Keyspace;
 use crate::keyspace_entry::KeyspaceInstance;
+use crate::old_values::OldValues;
 use crate::rooms::{Rooms, USUAL_VALUE, in_groups};
 
 /// A transaction's write of a key.
@@ -174,13 +175,21 @@ impl Writes {
         &self,
         instances: &[Arc<KeyspaceInstance>],
         moment: ClockReading,
+        old: &mut OldValues,
     ) -> Result<Made<'_>> {
         let mut all = Vec::new();
         for (space, instance) in self.spaces.values().zip(instances) {
             let mut made = Vec::new();
             for (key, own) in &space.values {
                 let Own::Merges(operands) = own else { continue };
-                if let Some(now) = merged(&space.keyspace, instance, moment, key, operands)? {
+                let lock_id = space.keyspace.entry.lock_id;
+                let mut stored = Vec::new();
+                let Some(is_there) = old.get(instance, (lock_id, key), &mut stored)? else {
+                    // All missing values are read together.
+                    continue;
+                };
+                let value = is_there.then_some(stored);
+                if let Some(now) = merged(&space.keyspace, moment, key, value, operands)? {
                     made.push((key.as_slice(), now));
                 }
             }
@@ -403,15 +412,14 @@ impl Own {
 /// Returns the value to store for a key instead of its present one; `None` if it stays unchanged.
 fn merged(
     keyspace: &Keyspace,
-    instance: &KeyspaceInstance,
     moment: ClockReading,
     key: &[u8],
+    old: Option<Vec<u8>>,
     operands: &[Vec<u8>],
 ) -> Result<Option<Option<Vec<u8>>>> {
     let merging = keyspace.merging()?;
-    let mut stored = Vec::new();
-    let is_there = instance.get_stored(key, At::Newest, &mut stored)?;
-    let (mut now, mut has_changed) = (is_there.then_some(stored), false);
+    let is_there = old.is_some();
+    let (mut now, mut has_changed) = (old, false);
     for operand in operands {
         match merging.of_stored(moment, key, now.as_deref(), operand)? {
             Change::Keep => {}

@@ -77,8 +77,8 @@ const CALLS: [(&str, Way); 4] = [
 
 /// The polls that must not.
 const POLLS: [(&str, Way); 3] = [
-    ("a future that puts", |_, space| polled(space.put_async(b"k", b"v"))),
-    ("a future that updates", |_, space| polled(space.rmw_async(b"k", update))),
+    ("a future that puts", |_, space| polled(space.futures().put(b"k", b"v"))),
+    ("a future that updates", |_, space| polled(space.futures().rmw(b"k", update))),
     ("a future of a batch", |db, space| {
         let mut batch = Batch::new();
         batch.put(space, b"k", b"v");
@@ -88,7 +88,7 @@ const POLLS: [(&str, Way); 3] = [
 
 /// Numbers that change if, and only if, a write is done.
 fn numbers(db: &Db) -> [u64; 2] {
-    [db.inner.sequence.last().get(), db.inner.journal.stats().records]
+    [db.inner.order.sequence.last().get(), db.inner.journal.stats().records]
 }
 
 /// Asserts that each of `ways` is abandoned while `block` makes writes wait, and not afterwards.
@@ -212,7 +212,7 @@ fn no_call_waits_for_a_write_of_the_journal() {
 fn no_call_waits_for_a_number() {
     for journaled in [true, false] {
         let (db, space) = open(EngineKind::F2, journaled);
-        let tickets: Vec<_> = std::iter::from_fn(|| db.inner.sequence.try_begin()).collect();
+        let tickets: Vec<_> = std::iter::from_fn(|| db.inner.order.sequence.try_begin()).collect();
         assert!(tickets.len() > 1);
         for (name, way) in CALLS {
             assert_eq!(way(&db, &space), Ok(false), "{name}, journaled: {journaled}");

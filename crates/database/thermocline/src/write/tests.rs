@@ -1,6 +1,6 @@
 //! Writers that wait in an engine, and writers that continue meanwhile.
 
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -151,13 +151,13 @@ fn an_update_that_waits_for_room_holds_no_key_and_no_number() {
             let (writer, updated) = (db.clone(), space.clone());
             let written = beside(&db, move || way(&writer, &updated));
             waits.recv_timeout(LONG).unwrap();
-            let visible = db.inner.sequence.visible();
+            let visible = db.inner.order.sequence.visible();
             let others = beside(&db, move || {
                 space.put(b"k", b"w")?;
                 other.delete_range(&KeyRange::all())
             });
             let others = others.recv_timeout(LONG);
-            let has_come = db.inner.sequence.visible() > visible;
+            let has_come = db.inner.order.sequence.visible() > visible;
             // Before the test may fail: a database is closed with all keys locked.
             drop(go);
             let what = format!("{name}, journaled: {journaled}");

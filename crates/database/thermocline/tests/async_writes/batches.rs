@@ -7,8 +7,8 @@ use std::sync::Arc;
 use device::{Device, FaultDevice, OperationKind};
 use futures::executor::block_on;
 use thermocline::{
-    Batch, Change, Db, Durability, EngineKind, Error, Keyspace, KeyspaceOptions, MergeName,
-    MergeOperators, Options,
+    Batch, Change, Db, Durability, EngineKind, Error, KeyRange, Keyspace, KeyspaceOptions,
+    MergeName, MergeOperators, Options,
 };
 
 use super::{Held, add_one, key, number, open_on, options, poll, read, value};
@@ -106,7 +106,7 @@ fn merges_and_ranges_are_parts_of_one() {
             let count = space.get(b"count").unwrap();
             assert_eq!(number(count.as_deref()), 100, "{}", space.name());
         }
-        let keys = spaces[0].scan_prefix(b"key-").unwrap().count();
+        let keys = spaces[0].scan(KeyRange::prefix(b"key-")).unwrap().count();
         assert_eq!((keys, read(&spaces[0], 49)), (1, 49));
     }
 }

@@ -21,7 +21,7 @@ const UNDER_WAY: usize = 64;
 fn count_by_futures(space: &Keyspace, from: u64, begun: &Barrier) -> usize {
     let (mut under_way, mut pended) = (FuturesUnordered::new(), 0);
     for at in from..from + UPDATES {
-        let mut future = space.rmw_async(&key(at % COUNTERS), add_one);
+        let mut future = space.futures().rmw(&key(at % COUNTERS), add_one);
         let polled = poll(&mut future);
         if at == from {
             begun.wait();
@@ -103,8 +103,8 @@ fn who_awaits_one_before_the_next_sees_them_in_that_order() {
             for at in 0..200_u64 {
                 // Some by the thread, some in the first poll.
                 let by = if at % 3 == 0 { &space } else { &synced };
-                by.put_async(b"k", &value(at)).await.unwrap();
-                assert_eq!(space.get_async(b"k").await.unwrap(), Some(value(at)), "{engine}");
+                by.futures().put(b"k", &value(at)).await.unwrap();
+                assert_eq!(space.futures().get(b"k").await.unwrap(), Some(value(at)), "{engine}");
             }
         });
     }

@@ -57,9 +57,9 @@ fn begin<'a>(db: &'a Db, space: &'a Keyspace, what: What) -> Written<'a> {
     Box::pin(async move {
         let seqno = match what {
             What::Counted(at) => {
-                space.rmw_async(&key(at), add_one).await.map(|seqno| seqno.unwrap())
+                space.futures().rmw(&key(at), add_one).await.map(|seqno| seqno.unwrap())
             }
-            What::Put(at) => space.put_async(&key(COUNTERS + at), &value(at)).await,
+            What::Put(at) => space.futures().put(&key(COUNTERS + at), &value(at)).await,
             What::PutBoth(at) => {
                 let mut batch = Batch::new();
                 batch.put(space, &key(COUNTERS + at), &value(at)).put(space, &twin(at), &value(at));

@@ -47,7 +47,7 @@ struct UnderWay {
 fn what_is_under_way_while_its_keyspace_is_cleared_takes_place_before_or_after() {
     for journaled in [false, true] {
         let UnderWay { space, held, futures, .. } = under_way(journaled, 50);
-        let mut put = space.durability(Durability::Synced).put_async(b"p", b"v");
+        let mut put = space.durability(Durability::Synced).futures().put(b"p", b"v");
         let is_done = poll(&mut put).is_ready();
         space.clear().unwrap();
         drop(held);
@@ -59,7 +59,7 @@ fn what_is_under_way_while_its_keyspace_is_cleared_takes_place_before_or_after()
             block_on(put).unwrap();
             assert_eq!(space.get(b"p").unwrap().as_deref(), Some(&b"v"[..]));
         }
-        assert!(block_on(space.rmw_async(&key(7), add_one)).unwrap().is_some(), "it goes on");
+        assert!(block_on(space.futures().rmw(&key(7), add_one)).unwrap().is_some(), "it goes on");
         assert_eq!(read(&space, 7), 2);
     }
 }
@@ -70,13 +70,13 @@ fn what_is_under_way_while_its_keyspace_is_dropped_is_told_so() {
         let UnderWay { db, space, held, futures, .. } = under_way(journaled, 300);
         db.drop_keyspace("s").unwrap();
         let gone = Error::NoKeyspace { name: "s".to_owned() };
-        assert_eq!(poll(&mut space.put_async(b"k", b"v")), Poll::Ready(Err(gone.clone())));
+        assert_eq!(poll(&mut space.futures().put(b"k", b"v")), Poll::Ready(Err(gone.clone())));
         drop(held);
         for (_, future) in futures {
             assert_eq!(block_on(future), Err(gone.clone()));
         }
         let other = db.keyspace("s", KeyspaceOptions::default()).unwrap();
-        block_on(other.put_async(b"k", b"v")).unwrap();
+        block_on(other.futures().put(b"k", b"v")).unwrap();
         db.close().unwrap();
     }
 }
@@ -91,7 +91,7 @@ fn what_is_under_way_while_the_database_is_closed_is_done_or_told_so() {
             let environment = Environment::real();
             environment.spawn("closing", move || db.close()).unwrap()
         };
-        while block_on(space.get_async(b"k")) != Err(Error::Closed) {
+        while block_on(space.futures().get(b"k")) != Err(Error::Closed) {
             std::thread::yield_now();
         }
         // It waits for the thread, which waits for its read.
@@ -105,8 +105,8 @@ fn what_is_under_way_while_the_database_is_closed_is_done_or_told_so() {
         let outcomes: Vec<_> =
             futures.into_iter().map(|(at, future)| (at, block_on(future))).collect();
         closing.join().unwrap().unwrap();
-        assert_eq!(poll(&mut space.put_async(b"k", b"v")), Poll::Ready(Err(Error::Closed)));
-        assert_eq!(poll(&mut space.rmw_async(b"k", add_one)), Poll::Ready(Err(Error::Closed)));
+        assert_eq!(poll(&mut space.futures().put(b"k", b"v")), Poll::Ready(Err(Error::Closed)));
+        assert_eq!(poll(&mut space.futures().rmw(b"k", add_one)), Poll::Ready(Err(Error::Closed)));
         drop((space, db));
         let (_db, space) =
             open_on(&(device as Arc<dyn Device>), options(), EngineKind::F2, journaled);
@@ -133,7 +133,7 @@ fn every_future_is_answered_when_the_database_is_closed() {
             let synced = space.durability(Durability::Synced);
             let mut futures = Vec::new();
             for at in 0..3000 {
-                let mut put = synced.put_async(&key(at), &value(at));
+                let mut put = synced.futures().put(&key(at), &value(at));
                 match poll(&mut put) {
                     Poll::Ready(done) => assert!(done.is_ok()),
                     Poll::Pending => futures.push(put),
@@ -162,8 +162,8 @@ fn who_was_never_polled_has_done_nothing() {
     for &engine in EngineKind::ALL {
         let (_db, space) = open_on(&device::memory(), options(), engine, false);
         let alive = Arc::new(());
-        drop(space.put_async(b"p", b"v"));
-        drop(space.rmw_with_async(b"u", counted(&alive)));
+        drop(space.futures().put(b"p", b"v"));
+        drop(space.futures().rmw_with(b"u", counted(&alive)));
         assert_eq!(Arc::strong_count(&alive), 1);
         assert_eq!((space.get(b"p").unwrap(), space.get(b"u").unwrap()), (None, None));
     }
@@ -178,7 +178,7 @@ fn who_is_dropped_is_done_as_a_whole_or_not_and_in_nobodys_way() {
         let alive = Arc::new(());
         let held = Held::new(&device, OperationKind::Read);
         let mut futures: Vec<(u64, AsyncUpdate)> =
-            (0..400).map(|at| (at, space.rmw_with_async(&key(at), counted(&alive)))).collect();
+            (0..400).map(|at| (at, space.futures().rmw_with(&key(at), counted(&alive)))).collect();
         assert!(futures.iter_mut().all(|(_, future)| poll(future).is_pending()));
         // Nothing is read yet, so that none of these takes place.
         let kept = futures.split_off(300);
@@ -247,7 +247,7 @@ fn a_waker_may_close_the_database() {
         let task = Arc::new(Task(Mutex::default()));
         let waker = Waker::from(Arc::clone(&task));
         let mut place = task.0.lock().unwrap();
-        let future = place.insert(space.rmw_async(&key(0), add_one));
+        let future = place.insert(space.futures().rmw(&key(0), add_one));
         assert!(Pin::new(future).poll(&mut Context::from_waker(&waker)).is_pending());
         drop((db, space, place, held));
         let environment = Environment::real();
@@ -272,7 +272,7 @@ fn a_waker_may_close_the_database() {
 fn an_operator_that_panics_panics_where_its_future_is_polled() {
     for journaled in [false, true] {
         let UnderWay { space, held, futures: before, .. } = under_way(journaled, 10);
-        let mut bad = space.rmw_async(&key(10), |_| panic!("as it was planted"));
+        let mut bad = space.futures().rmw(&key(10), |_| panic!("as it was planted"));
         assert!(poll(&mut bad).is_pending());
         let after = pending(&space, 11, 10);
         drop(held);
@@ -300,7 +300,7 @@ fn a_waker_that_panics_is_in_nobodys_way() {
         let (device, db, space) = filled_on_faults(journaled);
         let held = Held::new(&device, OperationKind::Read);
         let waker = Waker::from(Arc::new(Panics));
-        let mut first = space.rmw_async(&key(0), add_one);
+        let mut first = space.futures().rmw(&key(0), add_one);
         assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&waker)).is_pending());
         let others = pending(&space, 1, 400);
         drop(held);
@@ -341,12 +341,12 @@ fn what_memory_knows_is_done_by_the_poll() {
             let (_db, space) = open_on(&device::memory(), options(), engine, journaled);
             let mut polls = Polls::default();
             for at in 0..50 {
-                polls.end(space.put_async(&key(at), &value(at))).unwrap();
-                assert!(polls.end(space.rmw_async(&key(at), add_one)).unwrap().is_some());
-                let kept = polls.end(space.rmw_async(&key(at), |_| Change::Keep));
+                polls.end(space.futures().put(&key(at), &value(at))).unwrap();
+                assert!(polls.end(space.futures().rmw(&key(at), add_one)).unwrap().is_some());
+                let kept = polls.end(space.futures().rmw(&key(at), |_| Change::Keep));
                 assert_eq!(kept, Ok(None), "{engine}");
                 assert_eq!(number(space.get(&key(at)).unwrap().as_deref()), at + 1);
-                polls.end(space.delete_async(&key(at))).unwrap();
+                polls.end(space.futures().delete(&key(at))).unwrap();
                 assert_eq!(space.get(&key(at)).unwrap(), None);
             }
             let pending_max = if engine == EngineKind::F2 { 20 } else { 0 };

@@ -29,7 +29,7 @@ fn updates_that_fail(journaled: bool) -> u64 {
         }
     }
     assert_eq!((device.failed(), db.failure()), (1, None));
-    assert!(block_on(space.rmw_async(&key(2), add_one)).unwrap().is_some(), "writes go on");
+    assert!(block_on(space.futures().rmw(&key(2), add_one)).unwrap().is_some(), "writes go on");
     failed
 }
 
@@ -51,11 +51,11 @@ fn a_sync_that_fails_is_told_to_all_who_wait_for_it() {
         let on = Arc::clone(&device) as Arc<dyn Device>;
         let (db, space) = open_on(&on, options(), engine, true);
         let synced = space.durability(Durability::Synced);
-        block_on(synced.put_async(b"k", b"v")).unwrap();
+        block_on(synced.futures().put(b"k", b"v")).unwrap();
         let (kind, failure) = (Some(OperationKind::Sync), Failure::Io);
         let nth = device.count(kind) + 1;
         device.fail(Fault { kind, nth, failure, lasting: Lasting::ForGood });
-        let puts = (0..20).map(|at| synced.put_async(&key(at), &value(at)));
+        let puts = (0..20).map(|at| synced.futures().put(&key(at), &value(at)));
         let outcomes = block_on(join_all(puts));
         for outcome in &outcomes {
             assert!(
@@ -64,9 +64,9 @@ fn a_sync_that_fails_is_told_to_all_who_wait_for_it() {
             );
         }
         assert!(db.failure().is_some());
-        let refused = block_on(synced.rmw_async(b"k", add_one));
+        let refused = block_on(synced.futures().rmw(b"k", add_one));
         assert!(matches!(refused, Err(Error::ReadOnly { .. })), "{engine}: {refused:?}");
-        assert_eq!(block_on(space.get_async(b"k")).unwrap().as_deref(), Some(&b"v"[..]));
+        assert_eq!(block_on(space.futures().get(b"k")).unwrap().as_deref(), Some(&b"v"[..]));
     }
 }
 
@@ -79,17 +79,17 @@ fn what_an_engine_refuses_is_told_as_a_blocking_call_tells_it() {
         let blocking = space.put(b"k", &long).unwrap_err();
         let is_typed = matches!(blocking, Error::Engine(engine::Error::RecordTooLong { .. }));
         assert!(is_typed, "{blocking}");
-        assert_eq!(block_on(space.put_async(b"k", &long)), Err(blocking.clone()));
+        assert_eq!(block_on(space.futures().put(b"k", &long)), Err(blocking.clone()));
         let mut batch = Batch::new();
         batch.put(&space, b"other", b"v").put(&space, b"k", &long);
         assert_eq!(block_on(db.write_async(batch)), Err(blocking.clone()));
         let update = move |_: Option<&[u8]>| thermocline::Change::Put(long.clone());
-        assert_eq!(block_on(space.rmw_async(b"k", update)), Err(blocking));
+        assert_eq!(block_on(space.futures().rmw(b"k", update)), Err(blocking));
         assert_eq!(space.get(b"other").unwrap(), None);
     }
     let unmerged = space.merge(b"k", b"x").unwrap_err();
-    assert_eq!(block_on(space.merge_async(b"k", b"x")), Err(unmerged));
+    assert_eq!(block_on(space.futures().merge(b"k", b"x")), Err(unmerged));
     assert_eq!(db.failure(), None);
     db.close().unwrap();
-    assert_eq!(block_on(space.put_async(b"k", b"v")), Err(Error::Closed));
+    assert_eq!(block_on(space.futures().put(b"k", b"v")), Err(Error::Closed));
 }

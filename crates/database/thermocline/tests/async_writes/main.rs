@@ -83,7 +83,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 fn pending(space: &Keyspace, from: u64, count: usize) -> Vec<(u64, AsyncUpdate)> {
     let mut pending = Vec::new();
     for at in from..KEYS {
-        let mut future = space.rmw_async(&key(at), add_one);
+        let mut future = space.futures().rmw(&key(at), add_one);
         if poll(&mut future).is_pending() {
             pending.push((at, future));
         }

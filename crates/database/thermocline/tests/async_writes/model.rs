@@ -35,7 +35,7 @@ enum Step {
     SwapUntil {
         is_expected: bool,
         new: Vec<u8>,
-        end_ms: u64,
+        expiry_ms: u64,
     },
     /// The key, and its neighbours.
     Batch(Vec<(u64, Option<Vec<u8>>)>),
@@ -54,9 +54,9 @@ fn of_swap(swap: Swap) -> (Option<SeqNo>, Instead) {
     }
 }
 
-fn appended_until(old: Option<Expiring<'_>>, byte: u8, end_ms: u64) -> ExpiringChange {
+fn appended_until(old: Option<Expiring<'_>>, byte: u8, expiry_ms: u64) -> ExpiringChange {
     let Change::Put(value) = appended(old.map(|old| old.value), byte) else { unreachable!() };
-    ExpiringChange::Put { value, end_ms: Some(end_ms) }
+    ExpiringChange::Put { value, expiry_ms: Some(expiry_ms) }
 }
 
 /// Returns the value that a swap expects: the present one, or another one.
@@ -108,18 +108,19 @@ fn blocking(pair: &Pair, key: &[u8], step: &Step) -> Outcome {
         Step::DeleteByRmw => space.rmw(key, |_| Change::Delete),
         Step::Keep => space.rmw(key, |_| Change::Keep),
         Step::Merge(operand) => space.merge(key, operand),
-        Step::PutUntil(value, end_ms) => space.put_with_expiry(key, value, *end_ms).map(Some),
-        Step::AppendUntil(byte, end_ms) => {
-            space.rmw_with_expiry(key, |old| appended_until(old, *byte, *end_ms))
+        Step::PutUntil(value, expiry_ms) => space.expiring().put(key, value, *expiry_ms).map(Some),
+        Step::AppendUntil(byte, expiry_ms) => {
+            space.expiring().rmw(key, |old| appended_until(old, *byte, *expiry_ms))
         }
         Step::Swap { is_expected, new } => {
             let old = expected(space, key, *is_expected);
             return space.compare_and_swap(key, old.as_deref(), new.as_deref()).map(of_swap);
         }
-        Step::SwapUntil { is_expected, new, end_ms } => {
+        Step::SwapUntil { is_expected, new, expiry_ms } => {
             let old = expected(space, key, *is_expected);
             return space
-                .compare_and_swap_with_expiry(key, old.as_deref(), new, *end_ms)
+                .expiring()
+                .compare_and_swap(key, old.as_deref(), new, *expiry_ms)
                 .map(of_swap);
         }
         Step::Batch(steps) => pair.db.write(&batch_of(space, key, steps)).map(Some),
@@ -130,30 +131,34 @@ fn blocking(pair: &Pair, key: &[u8], step: &Step) -> Outcome {
 async fn awaited(pair: &Pair, key: &[u8], step: &Step) -> Outcome {
     let space = &pair.space;
     let seqno = match step {
-        Step::Put(value) => space.put_async(key, value).await.map(Some),
-        Step::Delete => space.delete_async(key).await.map(Some),
+        Step::Put(value) => space.futures().put(key, value).await.map(Some),
+        Step::Delete => space.futures().delete(key).await.map(Some),
         Step::Append(byte) => {
             let byte = *byte;
-            space.rmw_async(key, move |old| appended(old, byte)).await
+            space.futures().rmw(key, move |old| appended(old, byte)).await
         }
-        Step::DeleteByRmw => space.rmw_async(key, |_| Change::Delete).await,
-        Step::Keep => space.rmw_async(key, |_| Change::Keep).await,
-        Step::Merge(operand) => space.merge_async(key, operand).await,
-        Step::PutUntil(value, end_ms) => {
-            space.put_with_expiry_async(key, value, *end_ms).await.map(Some)
+        Step::DeleteByRmw => space.futures().rmw(key, |_| Change::Delete).await,
+        Step::Keep => space.futures().rmw(key, |_| Change::Keep).await,
+        Step::Merge(operand) => space.futures().merge(key, operand).await,
+        Step::PutUntil(value, expiry_ms) => {
+            space.futures().put_with_expiry(key, value, *expiry_ms).await.map(Some)
         }
-        Step::AppendUntil(byte, end_ms) => {
-            let (byte, end_ms) = (*byte, *end_ms);
-            space.rmw_with_expiry_async(key, move |old| appended_until(old, byte, end_ms)).await
+        Step::AppendUntil(byte, expiry_ms) => {
+            let (byte, expiry_ms) = (*byte, *expiry_ms);
+            space
+                .futures()
+                .rmw_with_expiry(key, move |old| appended_until(old, byte, expiry_ms))
+                .await
         }
         Step::Swap { is_expected, new } => {
             let old = expected(space, key, *is_expected);
-            let swap = space.compare_and_swap_async(key, old.as_deref(), new.as_deref());
+            let swap = space.futures().compare_and_swap(key, old.as_deref(), new.as_deref());
             return swap.await.map(of_swap);
         }
-        Step::SwapUntil { is_expected, new, end_ms } => {
+        Step::SwapUntil { is_expected, new, expiry_ms } => {
             let old = expected(space, key, *is_expected);
-            let swap = space.compare_and_swap_with_expiry_async(key, old.as_deref(), new, *end_ms);
+            let swap =
+                space.futures().compare_and_swap_with_expiry(key, old.as_deref(), new, *expiry_ms);
             return swap.await.map(of_swap);
         }
         Step::Batch(steps) => pair.db.write_async(batch_of(space, key, steps)).await.map(Some),
@@ -211,7 +216,7 @@ fn drawn(random: &mut environment::Random, longest: usize) -> Step {
         12 => Step::SwapUntil {
             is_expected: random.random_ratio(2, 3),
             new: vec![9; random.random_range(0..longest)],
-            end_ms: ends[usize::from(random.random_ratio(3, 4))],
+            expiry_ms: ends[usize::from(random.random_ratio(3, 4))],
         },
         13..=14 => {
             let longest = longest / 4;
@@ -261,7 +266,7 @@ fn compare(seed: u64, kind_of: KeyspaceOptions, durability: Durability) {
     let expected = one.space.multi_get(&keys).unwrap();
     assert!(expected.iter().flatten().count() > 5, "{place}: there is something to compare");
     assert_eq!(other.space.multi_get(&keys).unwrap(), expected, "{place}");
-    assert_eq!(block_on(other.space.multi_get_async(&keys)).unwrap(), expected, "{place}");
+    assert_eq!(block_on(other.space.futures().multi_get(&keys)).unwrap(), expected, "{place}");
 }
 
 #[test]
@@ -295,7 +300,7 @@ fn many_gets_are_one_future() {
     let keys: Vec<Vec<u8>> = numbers.iter().map(|number| super::key(*number)).collect();
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
     let held = Held::new(&device, OperationKind::Read);
-    let mut future = space.multi_get_async(&keys);
+    let mut future = space.futures().multi_get(&keys);
     assert!(super::poll(&mut future).is_pending(), "some are on disk");
     drop(held);
     let values = block_on(future).unwrap();
@@ -303,5 +308,5 @@ fn many_gets_are_one_future() {
         let expected = (*number < super::KEYS).then(|| super::value(*number));
         assert_eq!(*found, expected, "{number}");
     }
-    assert_eq!(block_on(space.multi_get_async(&[])).unwrap(), Vec::<Option<Vec<u8>>>::new());
+    assert_eq!(block_on(space.futures().multi_get(&[])).unwrap(), Vec::<Option<Vec<u8>>>::new());
 }

@@ -14,10 +14,12 @@ use super::{Held, add_one, key, number, open_on, options, poll};
 /// Polls `count` puts, deletes and updates each.
 fn polled(space: &Keyspace, count: u64) -> (Vec<AsyncWrite>, Vec<AsyncUpdate>) {
     let mut writes: Vec<AsyncWrite> = (0..count)
-        .flat_map(|at| [space.put_async(&key(at), b"v"), space.delete_async(&key(count + at))])
+        .flat_map(|at| {
+            [space.futures().put(&key(at), b"v"), space.futures().delete(&key(count + at))]
+        })
         .collect();
     let mut updates: Vec<AsyncUpdate> =
-        (0..count).map(|_| space.rmw_async(b"counter", add_one)).collect();
+        (0..count).map(|_| space.futures().rmw(b"counter", add_one)).collect();
     assert!(writes.iter_mut().all(|write| poll(write).is_pending()));
     assert!(updates.iter_mut().all(|update| poll(update).is_pending()));
     (writes, updates)
@@ -37,7 +39,7 @@ fn no_poll_waits_for_a_sync() {
         // The thread is already in the sync, and takes no more.
         let (more_writes, more_updates) = polled(&synced, 100);
         // A writer that wants no durability does not wait for one that does.
-        let mut unsynced = space.put_async(b"unsynced", b"v");
+        let mut unsynced = space.futures().put(b"unsynced", b"v");
         assert!(matches!(poll(&mut unsynced), Poll::Ready(Ok(_))), "{engine}");
         assert!(poll(&mut writes[0]).is_pending());
         assert!(!held.has_gone(), "{engine}: a poll has waited for the sync");
@@ -68,7 +70,7 @@ fn no_poll_waits_for_room_in_memory() {
         let held = Held::new(&device, OperationKind::Write);
         let (mut at_once, mut pending) = (0, Vec::new());
         for at in 0..PUTS {
-            let mut put = space.put_async(&key(at), &vec![at as u8; VALUE_BYTES]);
+            let mut put = space.futures().put(&key(at), &vec![at as u8; VALUE_BYTES]);
             match poll(&mut put) {
                 Poll::Ready(done) => {
                     done.unwrap();
@@ -101,7 +103,7 @@ fn a_budget_that_is_used_up_is_reported() {
     let space = db.keyspace("s", kind).unwrap();
     let mut at = 0;
     let refused = loop {
-        match block_on(space.put_async(&key(at), &[7; 30_000])) {
+        match block_on(space.futures().put(&key(at), &[7; 30_000])) {
             Ok(_) => at += 1,
             Err(error) => break error,
         }
@@ -109,6 +111,6 @@ fn a_budget_that_is_used_up_is_reported() {
     };
     let is_typed = matches!(refused, Error::Engine(engine::Error::OutOfMemory { .. }));
     assert!(is_typed, "{refused}");
-    block_on(space.delete_async(&key(0))).unwrap();
-    block_on(space.put_async(&key(0), b"v")).unwrap();
+    block_on(space.futures().delete(&key(0))).unwrap();
+    block_on(space.futures().put(&key(0), b"v")).unwrap();
 }

@@ -85,7 +85,7 @@ type Pending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A future of a cold key that was polled, and wakes `waker`.
 fn polled(space: &Keyspace, by: By, at: u64, waker: &Waker) -> Pending {
-    let (get, update) = (space.get_async(&key(at)), space.rmw_async(&key(at), add_one));
+    let (get, update) = (space.futures().get(&key(at)), space.futures().rmw(&key(at), add_one));
     let mut future: Pending = match by {
         By::Reader => Box::pin(async move { drop(get.await) }),
         By::Writer => Box::pin(async move { drop(update.await) }),

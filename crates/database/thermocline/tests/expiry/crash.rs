@@ -46,10 +46,11 @@ fn stored(db: &Db) -> Content {
     for space in db.keyspaces() {
         let engine = space.options().engine.name();
         space
+            .expiring()
             .raw()
             .walk(None, |key, stored| {
-                let Expiring { value, end_ms } = Expiring::decode(stored).unwrap();
-                content.insert((engine, key.to_vec()), (value.to_vec(), end_ms));
+                let Expiring { value, expiry_ms } = Expiring::decode(stored).unwrap();
+                content.insert((engine, key.to_vec()), (value.to_vec(), expiry_ms));
                 Continue(())
             })
             .unwrap();
@@ -84,51 +85,51 @@ impl Run {
         vec![b'k', self.random.random_range(0..6)]
     }
 
-    fn end_ms(&mut self) -> u64 {
+    fn expiry_ms(&mut self) -> u64 {
         self.bench.now_ms() + self.random.random_range(1..60)
     }
 
-    fn set(&mut self, space: &Keyspace, key: &[u8], value: &[u8], end_ms: Option<u64>) {
+    fn set(&mut self, space: &Keyspace, key: &[u8], value: &[u8], expiry_ms: Option<u64>) {
         let engine = space.options().engine.name();
-        self.content.insert((engine, key.to_vec()), (value.to_vec(), end_ms));
+        self.content.insert((engine, key.to_vec()), (value.to_vec(), expiry_ms));
     }
 
     fn living(&self, space: &Keyspace, key: &[u8]) -> Option<(Vec<u8>, Option<u64>)> {
         let found = self.content.get(&(space.options().engine.name(), key.to_vec()))?;
-        found.1.is_none_or(|end_ms| end_ms > self.bench.now_ms()).then(|| found.clone())
+        found.1.is_none_or(|expiry_ms| expiry_ms > self.bench.now_ms()).then(|| found.clone())
     }
 
     fn step(&mut self) {
         let durability = [Durability::Buffered, Durability::Synced][self.random.random_range(0..2)];
         let space = self.spaces[self.random.random_range(0..self.spaces.len())].clone();
         let space = space.durability(durability);
-        let (key, end_ms) = (self.key(), self.end_ms());
+        let (key, expiry_ms) = (self.key(), self.expiry_ms());
         let value =
             vec![self.random.random_range(0..255); [1, 30, 3000][self.random.random_range(0..3)]];
         let is_durable = durability == Durability::Synced;
         match self.random.random_range(0..12) {
             0..3 => {
-                self.set(&space, &key, &value, Some(end_ms));
-                space.put_with_expiry(&key, &value, end_ms).unwrap();
+                self.set(&space, &key, &value, Some(expiry_ms));
+                space.expiring().put(&key, &value, expiry_ms).unwrap();
             }
             3 => {
                 let old = self.living(&space, &key);
-                let end_ms = old.and_then(|(_, end_ms)| end_ms);
-                self.set(&space, &key, &value, end_ms);
+                let expiry_ms = old.and_then(|(_, expiry_ms)| expiry_ms);
+                self.set(&space, &key, &value, expiry_ms);
                 space.rmw(&key, |_| Change::Put(value.clone())).unwrap();
             }
             4 => {
                 if let Some((value, _)) = self.living(&space, &key) {
-                    self.set(&space, &key, &value, Some(end_ms));
+                    self.set(&space, &key, &value, Some(expiry_ms));
                 }
-                let had = space.expire_at(&key, end_ms).unwrap();
+                let had = space.expiring().expire_at(&key, expiry_ms).unwrap();
                 return self.note(is_durable && had);
             }
             5..7 => {
                 let mut batch = Batch::new();
                 for space in self.spaces.clone() {
-                    batch.put_with_expiry(&space, &key, &value, end_ms);
-                    self.set(&space, &key, &value, Some(end_ms));
+                    batch.put_with_expiry(&space, &key, &value, expiry_ms);
+                    self.set(&space, &key, &value, Some(expiry_ms));
                 }
                 self.bench.db.durability(durability).write(&batch).unwrap();
             }
@@ -136,7 +137,7 @@ impl Run {
                 self.bench.pass(self.random.random_range(1..40));
                 // From now on more may be missing.
                 self.note(false);
-                space.remove_expired().unwrap();
+                space.expiring().remove_expired().unwrap();
                 return self.note(false);
             }
             10 => {
@@ -179,7 +180,7 @@ impl Run {
 impl Returned {
     /// Returns whether `found` has the stored values, without some that had expired.
     fn allows(&self, found: &Content) -> bool {
-        let has_ended = |end: &Option<u64>| end.is_some_and(|end_ms| end_ms <= self.now_ms);
+        let has_ended = |end: &Option<u64>| end.is_some_and(|expiry_ms| expiry_ms <= self.now_ms);
         let is_there = found.iter().all(|(key, value)| self.content.get(key) == Some(value));
         let gone = self.content.iter().filter(|(key, _)| !found.contains_key(*key));
         is_there && gone.map(|(_, (_, end))| end).all(has_ended)

@@ -13,13 +13,13 @@ fn a_put_with_a_past_end_is_a_delete() {
         let (space, now_ms) = (bench.space(engine, journaled), bench.now_ms());
         for past_ms in [0, 1, now_ms - 1, now_ms] {
             let gone = |way: &str| {
-                assert_eq!(space.raw().get(b"k").unwrap(), None, "{engine}, {way}");
+                assert_eq!(space.expiring().raw().get(b"k").unwrap(), None, "{engine}, {way}");
                 space.put(b"k", b"v").unwrap();
             };
             space.put(b"k", b"v").unwrap();
-            space.put_with_expiry(b"k", b"w", past_ms).unwrap();
+            space.expiring().put(b"k", b"w", past_ms).unwrap();
             gone("put");
-            assert!(space.expire_at(b"k", past_ms).unwrap());
+            assert!(space.expiring().expire_at(b"k", past_ms).unwrap());
             gone("expire_at");
             bench.db.write(Batch::new().put_with_expiry(&space, b"k", b"w", past_ms)).unwrap();
             gone("batch");
@@ -32,16 +32,16 @@ fn a_put_with_a_past_end_is_a_delete() {
             gone("transaction");
             let past = |_: Option<Expiring<'_>>| ExpiringChange::Put {
                 value: b"w".to_vec(),
-                end_ms: Some(past_ms),
+                expiry_ms: Some(past_ms),
             };
-            space.rmw_with_expiry(b"k", past).unwrap();
+            space.expiring().rmw(b"k", past).unwrap();
             gone("rmw");
-            let stored = Expiring { value: b"w", end_ms: Some(past_ms) }.to_stored();
-            space.raw().put(b"k", &stored).unwrap();
+            let stored = Expiring { value: b"w", expiry_ms: Some(past_ms) }.to_stored();
+            space.expiring().raw().put(b"k", &stored).unwrap();
             gone("put as stored");
         }
-        space.put_with_ttl(b"k", b"w", Duration::ZERO).unwrap();
-        assert_eq!(space.raw().get(b"k").unwrap(), None);
+        space.expiring().put_with_ttl(b"k", b"w", Duration::ZERO).unwrap();
+        assert_eq!(space.expiring().raw().get(b"k").unwrap(), None);
     }
 }
 
@@ -50,17 +50,17 @@ fn the_furthest_end_is_never_reached_and_sums_do_not_overflow() {
     let bench = Bench::new(12);
     for (engine, journaled) in kinds() {
         let space = bench.space(engine, journaled);
-        space.put_with_expiry(b"a", b"v", u64::MAX).unwrap();
-        space.put_with_ttl(b"b", b"v", Duration::MAX).unwrap();
-        space.put_with_expiry(b"c", b"v", u64::MAX - 1).unwrap();
+        space.expiring().put(b"a", b"v", u64::MAX).unwrap();
+        space.expiring().put_with_ttl(b"b", b"v", Duration::MAX).unwrap();
+        space.expiring().put(b"c", b"v", u64::MAX - 1).unwrap();
     }
     bench.set(u64::MAX - 1);
     for (engine, journaled) in kinds() {
         let space = bench.space(engine, journaled);
-        assert_eq!(space.remove_expired(), Ok(1), "{engine}");
+        assert_eq!(space.expiring().remove_expired(), Ok(1), "{engine}");
         let furthest = Some((b"v".to_vec(), Some(u64::MAX)));
-        assert_eq!(space.get_with_expiry(b"a").unwrap(), furthest);
-        assert_eq!(space.get_with_expiry(b"b").unwrap(), furthest);
+        assert_eq!(space.expiring().get(b"a").unwrap(), furthest);
+        assert_eq!(space.expiring().get(b"b").unwrap(), furthest);
         assert_eq!(space.get(b"c").unwrap(), None);
     }
 }
@@ -72,11 +72,11 @@ fn a_clock_that_is_set_back_shows_what_was_not_removed() {
     for (engine, journaled) in kinds() {
         let bench = Bench::new(13);
         let (space, now_ms) = (bench.space(engine, journaled), bench.now_ms());
-        space.put_with_expiry(b"kept", b"v", now_ms + 10).unwrap();
-        space.put_with_expiry(b"removed", b"v", now_ms + 5).unwrap();
+        space.expiring().put(b"kept", b"v", now_ms + 10).unwrap();
+        space.expiring().put(b"removed", b"v", now_ms + 5).unwrap();
         bench.pass(5);
-        assert_eq!(space.remove_expired(), Ok(1));
-        space.put_with_expiry(b"past", b"v", now_ms + 1).unwrap();
+        assert_eq!(space.expiring().remove_expired(), Ok(1));
+        space.expiring().put(b"past", b"v", now_ms + 1).unwrap();
         bench.pass(5);
         assert_eq!(space.get(b"kept").unwrap(), None);
         bench.set(now_ms);
@@ -92,7 +92,7 @@ fn what_is_no_stored_value_is_refused_and_changes_nothing() {
         let bench = Bench::new(14);
         let space = bench.space(engine, journaled);
         space.put(b"k", b"v").unwrap();
-        let stored = space.raw();
+        let stored = space.expiring().raw();
         let is_refused = |error: Error| assert!(matches!(error, Error::NotStored(_)), "{error}");
         for bad in [&b""[..], b"v", b"\x02", b"1234567\x02"] {
             is_refused(stored.put(b"k", bad).unwrap_err());

@@ -100,7 +100,7 @@ impl Run {
         vec![self.random.random_range(0..255); len]
     }
 
-    fn end_ms(&mut self) -> u64 {
+    fn expiry_ms(&mut self) -> u64 {
         let now_ms = self.bench.now_ms();
         match self.random.random_range(0..8) {
             0 => 0,
@@ -111,9 +111,9 @@ impl Run {
         }
     }
 
-    fn maybe_end_ms(&mut self) -> Option<u64> {
+    fn maybe_expiry_ms(&mut self) -> Option<u64> {
         let has_end = self.random.random_range(0..3) > 0;
-        has_end.then(|| self.end_ms())
+        has_end.then(|| self.expiry_ms())
     }
 
     /// Returns the value that a reader sees for `key`.
@@ -127,16 +127,16 @@ impl Run {
         keys.filter_map(|key| Some((key.clone(), self.living(key)?.0))).collect()
     }
 
-    fn set(&mut self, key: &[u8], value: &[u8], end_ms: Option<u64>) {
-        if end_ms.is_some_and(|end_ms| end_ms <= self.bench.now_ms()) {
+    fn set(&mut self, key: &[u8], value: &[u8], expiry_ms: Option<u64>) {
+        if expiry_ms.is_some_and(|expiry_ms| expiry_ms <= self.bench.now_ms()) {
             self.stored.remove(key);
         } else {
-            self.stored.insert(key.to_vec(), (value.to_vec(), end_ms));
+            self.stored.insert(key.to_vec(), (value.to_vec(), expiry_ms));
         }
     }
 
     fn write(&mut self) {
-        let (key, value, end_ms) = (self.key(), self.value(), self.end_ms());
+        let (key, value, expiry_ms) = (self.key(), self.value(), self.expiry_ms());
         match self.random.random_range(0..6) {
             0 => {
                 self.space.put(&key, &value).unwrap();
@@ -148,22 +148,22 @@ impl Run {
             }
             2 => {
                 let had = self.living(&key);
-                assert_eq!(self.space.expire_at(&key, end_ms), Ok(had.is_some()));
+                assert_eq!(self.space.expiring().expire_at(&key, expiry_ms), Ok(had.is_some()));
                 if let Some((value, _)) = had {
-                    self.set(&key, &value, Some(end_ms));
+                    self.set(&key, &value, Some(expiry_ms));
                 }
             }
             3 => {
                 let had = self.living(&key);
                 let had_end = had.as_ref().is_some_and(|(_, end)| end.is_some());
-                assert_eq!(self.space.persist(&key), Ok(had_end));
+                assert_eq!(self.space.expiring().persist(&key), Ok(had_end));
                 if let Some((value, _)) = had {
                     self.set(&key, &value, None);
                 }
             }
             _ => {
-                self.space.put_with_expiry(&key, &value, end_ms).unwrap();
-                self.set(&key, &value, Some(end_ms));
+                self.space.expiring().put(&key, &value, expiry_ms).unwrap();
+                self.set(&key, &value, Some(expiry_ms));
             }
         }
     }
@@ -194,35 +194,37 @@ impl Run {
             3 => self.swap(&key, &value, had),
             4 => self.update_in_session(&key, &value, had),
             _ => {
-                let end_ms = self.maybe_end_ms();
+                let expiry_ms = self.maybe_expiry_ms();
                 self.bench
                     .db
                     .atomically(&[(&self.space, &key)], |section| {
                         assert_eq!(section.get(0)?, had.as_ref().map(|(value, _)| value.clone()));
-                        match end_ms {
-                            Some(end_ms) => section.put_with_expiry(0, &value, end_ms)?,
+                        match expiry_ms {
+                            Some(expiry_ms) => section.put_with_expiry(0, &value, expiry_ms)?,
                             None => section.put(0, value.clone())?,
                         }
-                        let is_there = end_ms.is_none_or(|end_ms| end_ms > self.bench.now_ms());
+                        let is_there =
+                            expiry_ms.is_none_or(|expiry_ms| expiry_ms > self.bench.now_ms());
                         assert_eq!(section.get(0)?, is_there.then(|| value.clone()));
                         Ok(())
                     })
                     .unwrap();
-                self.set(&key, &value, end_ms);
+                self.set(&key, &value, expiry_ms);
             }
         }
     }
 
     fn update_with_end(&mut self, key: &[u8], value: &[u8], had: Option<(Vec<u8>, Option<u64>)>) {
-        let end_ms = self.maybe_end_ms();
+        let expiry_ms = self.maybe_expiry_ms();
         let is_delete = self.random.random_range(0..4) == 0;
         let mut seen = None;
         self.space
-            .rmw_with_expiry(key, |old| {
-                seen = old.map(|old| (old.value.to_vec(), old.end_ms));
+            .expiring()
+            .rmw(key, |old| {
+                seen = old.map(|old| (old.value.to_vec(), old.expiry_ms));
                 match is_delete {
                     true => ExpiringChange::Delete,
-                    false => ExpiringChange::Put { value: value.to_vec(), end_ms },
+                    false => ExpiringChange::Put { value: value.to_vec(), expiry_ms },
                 }
             })
             .unwrap();
@@ -230,7 +232,7 @@ impl Run {
         match is_delete {
             true if had.is_some() => drop(self.stored.remove(key)),
             true => {}
-            false => self.set(key, value, end_ms),
+            false => self.set(key, value, expiry_ms),
         }
     }
 
@@ -241,16 +243,16 @@ impl Run {
             1 => Some(b"another".to_vec()),
             _ => present.clone(),
         };
-        let end_ms = self.maybe_end_ms();
-        let swap = match end_ms {
-            Some(end_ms) => {
-                self.space.compare_and_swap_with_expiry(key, expected.as_deref(), value, end_ms)
+        let expiry_ms = self.maybe_expiry_ms();
+        let swap = match expiry_ms {
+            Some(expiry_ms) => {
+                self.space.expiring().compare_and_swap(key, expected.as_deref(), value, expiry_ms)
             }
             None => self.space.compare_and_swap(key, expected.as_deref(), Some(value)),
         };
         if expected == present {
             assert!(swap.unwrap().is_done());
-            self.set(key, value, end_ms.or(had.and_then(|(_, end)| end)));
+            self.set(key, value, expiry_ms.or(had.and_then(|(_, end)| end)));
         } else {
             assert_eq!(swap, Ok(Swap::Refused { present }));
         }
@@ -285,12 +287,13 @@ impl Run {
 
     /// A batch or a transaction.
     fn write_many(&mut self) {
-        let all: Vec<_> = (0..4).map(|_| (self.key(), self.value(), self.maybe_end_ms())).collect();
+        let all: Vec<_> =
+            (0..4).map(|_| (self.key(), self.value(), self.maybe_expiry_ms())).collect();
         if self.random.random_range(0..2) == 0 {
             let mut batch = Batch::new();
-            for (key, value, end_ms) in &all {
-                match end_ms {
-                    Some(end_ms) => batch.put_with_expiry(&self.space, key, value, *end_ms),
+            for (key, value, expiry_ms) in &all {
+                match expiry_ms {
+                    Some(expiry_ms) => batch.put_with_expiry(&self.space, key, value, *expiry_ms),
                     None => batch.put(&self.space, key, value),
                 };
             }
@@ -299,21 +302,21 @@ impl Run {
             self.bench.db.write(&batch).unwrap();
         } else {
             let transaction = self.bench.db.begin().unwrap();
-            for (key, value, end_ms) in &all {
-                match end_ms {
-                    Some(end_ms) => {
-                        transaction.put_with_expiry(&self.space, key, value, *end_ms).unwrap();
+            for (key, value, expiry_ms) in &all {
+                match expiry_ms {
+                    Some(expiry_ms) => {
+                        transaction.put_with_expiry(&self.space, key, value, *expiry_ms).unwrap();
                     }
                     None => transaction.put(&self.space, key, value).unwrap(),
                 }
-                let is_there = end_ms.is_none_or(|end_ms| end_ms > self.bench.now_ms());
+                let is_there = expiry_ms.is_none_or(|expiry_ms| expiry_ms > self.bench.now_ms());
                 let own = transaction.get(&self.space, key).unwrap();
                 assert_eq!(own, is_there.then(|| value.clone()));
             }
             transaction.commit().unwrap();
         }
-        for (key, value, end_ms) in all {
-            self.set(&key, &value, end_ms);
+        for (key, value, expiry_ms) in all {
+            self.set(&key, &value, expiry_ms);
         }
     }
 
@@ -331,7 +334,7 @@ impl Run {
         let now_ms = self.bench.now_ms();
         let before = self.stored.len();
         self.stored.retain(|_, (_, end)| end.is_none_or(|end| end > now_ms));
-        assert_eq!(self.space.remove_expired(), Ok((before - self.stored.len()) as u64));
+        assert_eq!(self.space.expiring().remove_expired(), Ok((before - self.stored.len()) as u64));
     }
 
     fn turn_over(&mut self) {
@@ -347,7 +350,7 @@ impl Run {
 
     fn look_at_one(&mut self) {
         let key = self.key();
-        assert_eq!(self.space.get_with_expiry(&key).unwrap(), self.living(&key), "{key:?}");
+        assert_eq!(self.space.expiring().get(&key).unwrap(), self.living(&key), "{key:?}");
         assert_eq!(self.space.get(&key).unwrap(), self.living(&key).map(|(value, _)| value));
         if self.random.random_range(0..8) == 0 {
             self.look_at_all();

@@ -74,14 +74,14 @@ fn ways(db: &Db, space: &Keyspace, key: &[u8]) -> Vec<(&'static str, Found)> {
         .unwrap();
     let mut ways = vec![
         ("get", space.get(key).unwrap()),
-        ("get_with_expiry", space.get_with_expiry(key).unwrap().map(|(value, _)| value)),
+        ("get_with_expiry", space.expiring().get(key).unwrap().map(|(value, _)| value)),
         ("multi_get", space.multi_get(&[key]).unwrap().remove(0)),
         ("walk", walked),
         ("section", section),
         ("rmw", seen),
         ("transaction", db.begin().unwrap().get(space, key).unwrap()),
         ("session", in_session(space, key)),
-        ("future", wait_for(space.get_async(key))),
+        ("future", wait_for(space.futures().get(key))),
     ];
     if let Some(is_there) = at_once {
         ways.push(("try_get", is_there.then_some(into)));
@@ -114,8 +114,8 @@ fn no_way_of_reading_shows_what_has_ended() {
     for (engine, journaled) in kinds() {
         let bench = Bench::new(3);
         let space = bench.space(engine, journaled);
-        let end_ms = bench.now_ms() + 1000;
-        space.put_with_expiry(b"ends", b"soon", end_ms).unwrap();
+        let expiry_ms = bench.now_ms() + 1000;
+        space.expiring().put(b"ends", b"soon", expiry_ms).unwrap();
         space.put(b"stays", b"for long").unwrap();
         fill(&space);
         bench.pass(999);
@@ -129,8 +129,8 @@ fn no_way_of_reading_shows_what_has_ended() {
         for (way, found) in ways(&bench.db, &space, b"stays") {
             assert_eq!(found.as_deref(), Some(&b"for long"[..]), "{engine}, {journaled}: {way}");
         }
-        let stored = space.raw().get(b"ends").unwrap().unwrap();
-        let whole = Expiring { value: b"soon", end_ms: Some(end_ms) };
+        let stored = space.expiring().raw().get(b"ends").unwrap().unwrap();
+        let whole = Expiring { value: b"soon", expiry_ms: Some(expiry_ms) };
         assert_eq!(Expiring::decode(&stored), Ok(whole), "nobody has removed it");
     }
 }
@@ -141,7 +141,7 @@ fn a_moment_keeps_what_had_not_ended() {
     for (engine, journaled) in kinds() {
         let bench = Bench::new(4);
         let space = bench.space(engine, journaled);
-        space.put_with_expiry(b"ends", b"soon", bench.now_ms() + 10).unwrap();
+        space.expiring().put(b"ends", b"soon", bench.now_ms() + 10).unwrap();
         let transaction = bench.db.begin().unwrap();
         let read = |transaction: &Transaction| transaction.get(&space, b"ends").unwrap();
         assert_eq!(read(&transaction).as_deref(), Some(&b"soon"[..]));
@@ -157,7 +157,7 @@ fn a_moment_keeps_what_had_not_ended() {
         let kept = |snapshot: &Snapshot| snapshot.get(&space, b"ends").unwrap();
         assert_eq!(kept(&snapshot).as_deref(), Some(&b"soon"[..]), "{engine}");
         assert_eq!(scan.count(), 1, "{engine}");
-        assert_eq!(space.remove_expired(), Ok(1));
+        assert_eq!(space.expiring().remove_expired(), Ok(1));
         assert_eq!(kept(&snapshot).as_deref(), Some(&b"soon"[..]), "{engine}, removed since");
     }
 }
@@ -167,9 +167,9 @@ fn copies_keep_ends_and_show_nothing_that_has_ended() {
     for (engine, journaled) in kinds() {
         let mut bench = Bench::new(5);
         let space = bench.space(engine, journaled);
-        let end_ms = bench.now_ms() + 1000;
-        space.put_with_expiry(b"later", b"1", end_ms).unwrap();
-        space.put_with_expiry(b"soon", b"2", bench.now_ms() + 1).unwrap();
+        let expiry_ms = bench.now_ms() + 1000;
+        space.expiring().put(b"later", b"1", expiry_ms).unwrap();
+        space.expiring().put(b"soon", b"2", bench.now_ms() + 1).unwrap();
         space.flush().unwrap();
         let copy = device::SimulatedDisk::new(1, device::Faults::none());
         let copy = Arc::clone(&copy) as Arc<dyn device::Device>;
@@ -178,8 +178,8 @@ fn copies_keep_ends_and_show_nothing_that_has_ended() {
         let look = |db: &Db| {
             let space = db.existing_keyspace(space.name()).unwrap();
             assert_eq!(
-                space.get_with_expiry(b"later").unwrap(),
-                Some((b"1".to_vec(), Some(end_ms)))
+                space.expiring().get(b"later").unwrap(),
+                Some((b"1".to_vec(), Some(expiry_ms)))
             );
             assert_eq!(space.get(b"soon").unwrap(), None);
             let mut walked = 0;
@@ -202,7 +202,7 @@ fn copies_keep_ends_and_show_nothing_that_has_ended() {
             Db::open_read_only_on(Arc::clone(&disk), "simulated", bench.options()).unwrap();
         look(&reading);
         let existing = reading.existing_keyspace(space.name()).unwrap();
-        assert!(matches!(existing.remove_expired(), Err(Error::OpenedReadOnly { .. })));
+        assert!(matches!(existing.expiring().remove_expired(), Err(Error::OpenedReadOnly { .. })));
         reading.close().unwrap();
         assert!(thermocline::check_on(disk, "simulated").unwrap().is_whole());
     }
@@ -225,7 +225,7 @@ fn what_is_ingested_may_end() {
     assert_eq!(keys(), [pair(b"b", b"ends"), pair(b"c", b"stays")]);
     bench.pass(1);
     assert_eq!(keys(), [pair(b"c", b"stays")]);
-    assert_eq!(space.remove_expired(), Ok(2));
+    assert_eq!(space.expiring().remove_expired(), Ok(2));
 }
 
 #[test]
@@ -235,11 +235,11 @@ fn a_keyspace_without_ends_stores_nothing_more_and_refuses_them() {
     let space = bench.db.keyspace("plain", options).unwrap();
     let is_refused =
         |error: &Error| matches!(error, Error::NotExpiring { keyspace } if keyspace == "plain");
-    assert!(is_refused(&space.put_with_expiry(b"k", b"v", u64::MAX).unwrap_err()));
-    assert!(is_refused(&space.get_with_expiry(b"k").unwrap_err()));
-    assert!(is_refused(&space.expire_at(b"k", 1).unwrap_err()));
-    assert!(is_refused(&space.persist(b"k").unwrap_err()));
-    assert!(is_refused(&space.remove_expired().unwrap_err()));
+    assert!(is_refused(&space.expiring().put(b"k", b"v", u64::MAX).unwrap_err()));
+    assert!(is_refused(&space.expiring().get(b"k").unwrap_err()));
+    assert!(is_refused(&space.expiring().expire_at(b"k", 1).unwrap_err()));
+    assert!(is_refused(&space.expiring().persist(b"k").unwrap_err()));
+    assert!(is_refused(&space.expiring().remove_expired().unwrap_err()));
     let mut batch = thermocline::Batch::new();
     batch
         .put(&space, b"other", b"v")
@@ -250,8 +250,8 @@ fn a_keyspace_without_ends_stores_nothing_more_and_refuses_them() {
     let refused = bench.db.begin().unwrap().put_with_expiry(&space, b"k", b"v", 1);
     assert!(is_refused(&refused.unwrap_err()));
     space.put(b"k", b"v").unwrap();
-    assert_eq!(space.raw().get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
-    assert_eq!(space.expiry_stats(), Ok(None));
+    assert_eq!(space.expiring().raw().get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    assert_eq!(space.expiring().stats(), Ok(None));
     let other = KeyspaceOptions { expiring: true, ..options };
     let refused = bench.db.keyspace("plain", other).unwrap_err();
     assert!(matches!(refused, Error::KeyspaceExists { expiring: false, .. }), "{refused}");

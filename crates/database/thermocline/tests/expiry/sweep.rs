@@ -30,7 +30,7 @@ fn wait_until(what: &str, mut met: impl FnMut() -> bool) {
 }
 
 fn stats(space: &Keyspace) -> ExpiryStats {
-    space.expiry_stats().unwrap().unwrap()
+    space.expiring().stats().unwrap().unwrap()
 }
 
 /// A keyspace of which half the values end soon, and a quarter an hour later. All of them were put
@@ -40,16 +40,16 @@ fn filled(db: &Db, engine: EngineKind) -> (Keyspace, u64) {
     let mut soon_ms = 300;
     loop {
         let space = db.keyspace("s", with_ends(engine, false)).unwrap();
-        let end_ms = db.now_ms() + soon_ms;
+        let expiry_ms = db.now_ms() + soon_ms;
         for number in 0..KEYS {
             let (key, value) = (number.to_be_bytes(), [7; 8000]);
             match number % 4 {
                 0 => space.put(&key, &value).unwrap(),
-                1 => space.put_with_expiry(&key, &value, end_ms + 3_600_000).unwrap(),
-                _ => space.put_with_expiry(&key, &value, end_ms).unwrap(),
+                1 => space.expiring().put(&key, &value, expiry_ms + 3_600_000).unwrap(),
+                _ => space.expiring().put(&key, &value, expiry_ms).unwrap(),
             };
         }
-        if db.now_ms() < end_ms {
+        if db.now_ms() < expiry_ms {
             return (space, soon_ms);
         }
         db.drop_keyspace("s").unwrap();
@@ -74,6 +74,7 @@ fn what_has_ended_is_removed_though_nobody_asks_for_it() {
         assert!((3_000_000..3_600_000 + soon_ms).contains(&mean_ms), "{engine}: {mean_ms}");
         let mut stored = 0;
         space
+            .expiring()
             .raw()
             .walk(None, |_, _| {
                 stored += 1;
@@ -96,24 +97,24 @@ pub(crate) fn what_is_renewed_meanwhile_stays() {
         let keys: Vec<[u8; 4]> = (0..64_u32).map(u32::to_be_bytes).collect();
         for round in 0..30_u64 {
             for key in &keys {
-                space.put_with_expiry(key, b"old", bench.now_ms() + 1).unwrap();
+                space.expiring().put(key, b"old", bench.now_ms() + 1).unwrap();
             }
             bench.pass(1);
             let is_over = AtomicBool::new(false);
             thread::scope(|scope| {
                 scope.spawn(|| {
                     while !is_over.load(Relaxed) {
-                        space.remove_expired().unwrap();
+                        space.expiring().remove_expired().unwrap();
                     }
                 });
                 for key in &keys {
                     let renewed = round.to_be_bytes();
                     match round % 3 {
-                        0 => drop(space.put_with_expiry(key, &renewed, u64::MAX).unwrap()),
+                        0 => drop(space.expiring().put(key, &renewed, u64::MAX).unwrap()),
                         1 => drop(space.put(key, &renewed).unwrap()),
                         _ => {
                             let swap =
-                                space.compare_and_swap_with_expiry(key, None, &renewed, u64::MAX);
+                                space.expiring().compare_and_swap(key, None, &renewed, u64::MAX);
                             assert!(swap.unwrap().is_done());
                         }
                     }
@@ -137,9 +138,9 @@ fn a_database_closes_amid_removal_and_goes_on_when_it_is_opened() {
         let name = engine.name();
         let mut db = Db::open(dir.path(), options.clone()).unwrap();
         let mut space = db.keyspace(name, with_ends(engine, true)).unwrap();
-        let end_ms = db.now_ms() + 200;
+        let expiry_ms = db.now_ms() + 200;
         for number in 0..KEYS {
-            space.put_with_expiry(&number.to_be_bytes(), &[1; 100], end_ms).unwrap();
+            space.expiring().put(&number.to_be_bytes(), &[1; 100], expiry_ms).unwrap();
         }
         let mut openings = 0;
         loop {
@@ -151,6 +152,7 @@ fn a_database_closes_amid_removal_and_goes_on_when_it_is_opened() {
             space = db.existing_keyspace(name).unwrap();
             let mut is_empty = true;
             space
+                .expiring()
                 .raw()
                 .walk(None, |_, _| {
                     is_empty = false;
@@ -172,7 +174,7 @@ fn a_key_that_is_renewed_in_time_is_never_absent() {
     for (engine, journaled) in kinds() {
         let bench = Bench::new(22);
         let space = bench.space(engine, journaled);
-        let renew = || space.put_with_expiry(b"k", b"v", bench.now_ms() + 3).unwrap();
+        let renew = || space.expiring().put(b"k", b"v", bench.now_ms() + 3).unwrap();
         renew();
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -188,7 +190,7 @@ fn a_key_that_is_renewed_in_time_is_never_absent() {
                             _ => space.multi_get(&[b"k"]).unwrap()[0].is_some(),
                         };
                         assert!(found, "{engine}, {journaled}, reader {reader}");
-                        assert_eq!(space.remove_expired(), Ok(0));
+                        assert_eq!(space.expiring().remove_expired(), Ok(0));
                     }
                 });
             }
@@ -205,14 +207,14 @@ fn a_key_that_is_renewed_in_time_is_never_absent() {
 fn what_is_held_is_not_removed() {
     let bench = Bench::new(23);
     let space = bench.space(EngineKind::Memory, true);
-    space.put_with_expiry(b"k", b"v", bench.now_ms() + 1).unwrap();
+    space.expiring().put(b"k", b"v", bench.now_ms() + 1).unwrap();
     bench.pass(1);
     let hold = bench.db.pause_expiry();
     let held = hold.hold();
     thread::scope(|scope| {
-        let removing = scope.spawn(|| space.remove_expired());
+        let removing = scope.spawn(|| space.expiring().remove_expired());
         Environment::real().sleep(Duration::from_millis(100));
-        assert!(space.raw().get(b"k").unwrap().is_some());
+        assert!(space.expiring().raw().get(b"k").unwrap().is_some());
         drop(held);
         assert_eq!(removing.join().unwrap(), Ok(1));
     });
@@ -227,7 +229,10 @@ fn a_close_does_not_wait_for_who_holds_removal_up() {
     let hold = db.pause_expiry();
     let held = hold.hold();
     (0..KEYS).for_each(|number| {
-        space.put_with_ttl(&number.to_be_bytes(), b"v", Duration::from_millis(1)).unwrap();
+        space
+            .expiring()
+            .put_with_ttl(&number.to_be_bytes(), b"v", Duration::from_millis(1))
+            .unwrap();
     });
     // Long enough for a turn to have found them and to wait.
     Environment::real().sleep(Duration::from_millis(200));

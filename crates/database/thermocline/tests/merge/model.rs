@@ -41,17 +41,17 @@ fn living(stored: &Stored, key: &[u8], now_ms: u64) -> Option<(Vec<u8>, Option<u
 /// `false` if an operand is refused.
 fn apply(stored: &mut Stored, step: &Step, now_ms: u64) -> bool {
     match step {
-        Step::Put(key, _, Some(end_ms)) if *end_ms <= now_ms => drop(stored.remove(key)),
-        Step::Put(key, value, end_ms) => {
-            stored.insert(key.clone(), (value.clone(), *end_ms));
+        Step::Put(key, _, Some(expiry_ms)) if *expiry_ms <= now_ms => drop(stored.remove(key)),
+        Step::Put(key, value, expiry_ms) => {
+            stored.insert(key.clone(), (value.clone(), *expiry_ms));
         }
         Step::Delete(key) => drop(stored.remove(key)),
         Step::DeleteRange(start, end) => stored.retain(|key, _| key < start || key > end),
         Step::Merge(key, operand) => {
             let old = living(stored, key, now_ms);
-            let end_ms = old.as_ref().and_then(|(_, end)| *end);
+            let expiry_ms = old.as_ref().and_then(|(_, end)| *end);
             match edited(old.as_ref().map(|(value, _)| value.as_slice()), operand) {
-                Ok(Change::Put(value)) => drop(stored.insert(key.clone(), (value, end_ms))),
+                Ok(Change::Put(value)) => drop(stored.insert(key.clone(), (value, expiry_ms))),
                 Ok(Change::Delete) => drop(stored.remove(key)),
                 Ok(Change::Keep) => {}
                 Err(_) => return false,
@@ -159,8 +159,8 @@ impl Run {
         match self.random.random_range(0..20) {
             0..3 => {
                 let ends = self.of.expiring && self.random.random_range(0..2) == 0;
-                let end_ms = ends.then(|| self.db.now_ms() + self.random.random_range(0..60));
-                Step::Put(key, vec![any; usize::from(any) % 20], end_ms)
+                let expiry_ms = ends.then(|| self.db.now_ms() + self.random.random_range(0..60));
+                Step::Put(key, vec![any; usize::from(any) % 20], expiry_ms)
             }
             3 => Step::Delete(key),
             4 if matches!(self.of.engine, EngineKind::Memory | EngineKind::Lsm) => {
@@ -188,9 +188,7 @@ impl Run {
         let space = &self.space;
         match step {
             Step::Put(key, value, None) => drop(space.put(key, value).unwrap()),
-            Step::Put(key, value, Some(end)) => {
-                _ = space.put_with_expiry(key, value, *end).unwrap()
-            }
+            Step::Put(key, value, Some(end)) => _ = space.expiring().put(key, value, *end).unwrap(),
             Step::Delete(key) => drop(space.delete(key).unwrap()),
             Step::DeleteRange(start, end) => {
                 space.delete_range(&KeyRange::of(start.clone()..=end.clone())).unwrap();
@@ -256,7 +254,7 @@ impl Run {
             assert_eq!(seen, living(&after, &key, now_ms).map(|(value, _)| value), "{steps:?}");
         }
         if self.space.is_ordered() {
-            for (space, is_stored) in [(&self.space, false), (&self.space.raw(), true)] {
+            for (space, is_stored) in [(&self.space, false), (&self.space.expiring().raw(), true)] {
                 let scan = transaction.scan_reverse(space, KeyRange::all()).unwrap();
                 let is_stored = is_stored && self.of.expiring;
                 let shown = |pair: Result<_, _>| living_pair(is_stored, pair.unwrap(), now_ms);
@@ -301,7 +299,7 @@ impl Run {
         if self.of.expiring {
             for number in 0..KEYS {
                 let key = [b'k', number];
-                let found = self.space.get_with_expiry(&key).unwrap();
+                let found = self.space.expiring().get(&key).unwrap();
                 assert_eq!(found, living(&self.stored, &key, now_ms));
             }
         }

@@ -210,14 +210,14 @@ impl<'a> Call<'a> {
         payload: &[u8],
     ) -> Result<(), Failure> {
         self.scratch.clear();
-        Expiring { value: payload, end_ms: expiry_ms }.encode(self.scratch);
+        Expiring { value: payload, expiry_ms }.encode(self.scratch);
         let (db, store) = (self.session.db, self.store);
         let seqno = if self.may_wait() {
             store.put(db, key, self.scratch)
         } else {
             store.try_put(db, key, self.scratch)
         }?;
-        self.shared.watches.touch(db, key);
+        self.shared.keys.watches.touch(db, key);
         self.written.note(seqno);
         self.note_value(key, Encoding::Shortest);
         Ok(())
@@ -250,20 +250,20 @@ impl<'a> Call<'a> {
 
     /// Notes that `key` has a new value.
     pub(crate) fn note_value(&self, key: &[u8], encoding: Encoding) {
-        self.shared.marks.note_value(self.session.db, key, self.now_ms, encoding);
+        self.shared.keys.marks.note_value(self.session.db, key, self.now_ms, encoding);
     }
 
     /// Notes a use of `key` that leaves its value unchanged.
     #[inline]
     pub(crate) fn note_use(&self, key: &[u8]) {
         if !self.session.no_touch {
-            self.shared.marks.note_use(self.session.db, key, self.now_ms);
+            self.shared.keys.marks.note_use(self.session.db, key, self.now_ms);
         }
     }
 
     /// Returns the encoding in which Redis would keep the value of `key`.
     pub(crate) fn encoding(&self, key: &[u8]) -> Encoding {
-        self.shared.marks.encoding(self.session.db, key)
+        self.shared.keys.marks.encoding(self.session.db, key)
     }
 
     /// Changes `key`; also returns whether it changed.
@@ -306,7 +306,7 @@ impl<'a> Call<'a> {
         })?;
         let seqno = updated.ok_or(Failure::Parked(Purpose::Update))?;
         if is_seen {
-            self.shared.watches.touch(db, key);
+            self.shared.keys.watches.touch(db, key);
         }
         if changes {
             self.written.note(seqno);
@@ -317,7 +317,7 @@ impl<'a> Call<'a> {
     /// Removes `key`, which is there.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Outcome {
         let seqno = self.store.delete(self.session.db, key)?;
-        self.shared.watches.touch(self.session.db, key);
+        self.shared.keys.watches.touch(self.session.db, key);
         self.written.note(seqno);
         Ok(())
     }

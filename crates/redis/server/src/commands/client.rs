@@ -212,9 +212,8 @@ pub(crate) fn kill(call: &mut Call<'_>) -> Outcome {
 fn disconnect(call: &Call<'_>, client: &Arc<Client>) {
     // A client that has the reply no longer finds it, whenever its loop reads the letter.
     call.shared.clients.remove(client.id);
-    if let Some(mailbox) = call.shared.mailboxes.get(client.loop_index) {
-        mailbox.send(Letter::Disconnect { token: client.token, id: client.id });
-    }
+    let letter = Letter::Disconnect { token: client.token, id: client.id };
+    call.shared.threads.send(client.loop_index, letter);
 }
 
 pub(crate) fn reply(call: &mut Call<'_>) -> Outcome {

@@ -20,16 +20,16 @@ fn parameters(shared: &Shared) -> Vec<(&'static str, String)> {
     vec![
         ("appendfsync", if synced { "always" } else { "everysec" }.into()),
         ("appendonly", "yes".into()),
-        ("bind", shared.addr.ip().to_string()),
+        ("bind", shared.run.addr.ip().to_string()),
         ("client-output-buffer-limit", format!("normal {output_max} 0 0")),
         ("databases", DB_COUNT.to_string()),
         ("io-threads", options.threads.to_string()),
         ("maxclients", settings.clients_max.load(Relaxed).to_string()),
         ("maxmemory", memory_limit.to_string()),
-        ("maxmemory-clients", shared.client_memory.limit().to_string()),
+        ("maxmemory-clients", shared.clients.memory.limit().to_string()),
         ("maxmemory-policy", "noeviction".into()),
         ("notify-keyspace-events", String::new()),
-        ("port", shared.addr.port().to_string()),
+        ("port", shared.run.addr.port().to_string()),
         ("proto-max-bulk-len", shared.value_bytes_max().to_string()),
         ("protected-mode", "yes".into()),
         ("save", String::new()),
@@ -161,7 +161,7 @@ fn checked(call: &Call<'_>, name: &str, value: &[u8]) -> Result<Setting, Failure
             let bytes = within(bytes, most.min(1 << 20), most)?;
             Ok(Setting::ValueBytesMax(bytes as usize))
         }
-        "requirepass" if value.is_empty() && !call.shared.addr.ip().is_loopback() => {
+        "requirepass" if value.is_empty() && !call.shared.run.addr.ip().is_loopback() => {
             Err(refused("a server that is not on loopback keeps a password"))
         }
         "requirepass" => match std::str::from_utf8(value) {

@@ -29,13 +29,13 @@ pub(crate) fn decrby(call: &mut Call<'_>) -> Outcome {
 
 fn add(call: &mut Call<'_>, amount: i64) -> Outcome {
     let sum = call.update(call.args.at(1), |stored| {
-        let old = stored.unwrap_or(Expiring { value: b"0", end_ms: None });
+        let old = stored.unwrap_or(Expiring { value: b"0", expiry_ms: None });
         let number = parse_i64(old.value).ok_or(Failure::NOT_AN_INTEGER)?;
         let sum = number.checked_add(amount);
         let sum = sum.ok_or(Failure::Text("ERR increment or decrement would overflow"))?;
         let mut digits = itoa::Buffer::new();
         let payload = digits.format(sum).as_bytes();
-        Ok((Change::Put(Expiring { value: payload, end_ms: old.end_ms }.to_stored()), sum))
+        Ok((Change::Put(Expiring { value: payload, expiry_ms: old.expiry_ms }.to_stored()), sum))
     })?;
     call.reply.integer(sum);
     Ok(())
@@ -44,7 +44,7 @@ fn add(call: &mut Call<'_>, amount: i64) -> Outcome {
 pub(crate) fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
     let amount = Decimal::parse(call.args.at(2)).ok_or(Failure::NOT_A_FLOAT)?;
     let sum = call.update(call.args.at(1), |stored| {
-        let expiry_ms = stored.and_then(|stored| stored.end_ms);
+        let expiry_ms = stored.and_then(|stored| stored.expiry_ms);
         let number = match stored {
             Some(stored) => Decimal::parse(stored.value).ok_or(Failure::NOT_A_FLOAT)?,
             None => Decimal::ZERO,
@@ -52,7 +52,7 @@ pub(crate) fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
         let sum = number.add(&amount);
         let sum = sum.ok_or(Failure::Text("ERR increment would produce NaN or Infinity"))?;
         let text = sum.to_text();
-        let new = Expiring { value: text.as_bytes(), end_ms: expiry_ms }.to_stored();
+        let new = Expiring { value: text.as_bytes(), expiry_ms }.to_stored();
         Ok((Change::Put(new), text))
     })?;
     call.note_value(call.args.at(1), Encoding::Text);

@@ -263,10 +263,10 @@ fn check(call: &Call<'_>, command: &Command) -> Outcome {
     if !call.session.authenticated && !command.flags.has(Flags::NO_AUTH) {
         return Err(Failure::Text("NOAUTH Authentication required."));
     }
-    if call.shared.client_memory.is_exhausted() && !command.flags.has(Flags::SMALL) {
+    if call.shared.clients.memory.is_exhausted() && !command.flags.has(Flags::SMALL) {
         return Err(Failure::made(format!(
             "OOM command not allowed: the clients' memory of {} bytes is used up",
-            call.shared.client_memory.limit()
+            call.shared.clients.memory.limit()
         )));
     }
     if call.session.queue.is_some() && command.flags.has(Flags::NO_MULTI) {

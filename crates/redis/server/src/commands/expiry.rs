@@ -80,12 +80,13 @@ fn set_expiry(call: &mut Call<'_>, unit: Unit) -> Outcome {
     let new_ms = new_ms.ok_or_else(|| Failure::expire_time(call.name()))?;
     let now_ms = call.now_ms;
     let set = call.change_expiry(call.args.at(1), |stored| {
-        let Some(stored) = stored.filter(|stored| conditions.allow(stored.end_ms, new_ms)) else {
+        let Some(stored) = stored.filter(|stored| conditions.allow(stored.expiry_ms, new_ms))
+        else {
             return Ok((Change::Keep, 0));
         };
         // A moment before the epoch is long past, as 0 is.
         let expiry_ms = u64::try_from(new_ms).unwrap_or(0);
-        let new = Expiring { end_ms: Some(expiry_ms), value: stored.value };
+        let new = Expiring { expiry_ms: Some(expiry_ms), value: stored.value };
         let change =
             if new.is_expired(now_ms) { Change::Delete } else { Change::Put(new.to_stored()) };
         Ok((change, 1))
@@ -112,9 +113,9 @@ pub(crate) fn pexpireat(call: &mut Call<'_>) -> Outcome {
 
 pub(crate) fn persist(call: &mut Call<'_>) -> Outcome {
     let changed = call.change_expiry(call.args.at(1), |stored| {
-        Ok(match stored.filter(|stored| stored.end_ms.is_some()) {
+        Ok(match stored.filter(|stored| stored.expiry_ms.is_some()) {
             Some(stored) => {
-                let new = Expiring { value: stored.value, end_ms: None };
+                let new = Expiring { value: stored.value, expiry_ms: None };
                 (Change::Put(new.to_stored()), 1)
             }
             None => (Change::Keep, 0),
@@ -127,7 +128,7 @@ pub(crate) fn persist(call: &mut Call<'_>) -> Outcome {
 /// Replies with the result of `show` for the key's expiry; -1 without one, -2 without a key.
 fn answer_expiry(call: &mut Call<'_>, show: impl FnOnce(u64) -> u64) -> Outcome {
     let answer =
-        call.read_quietly(call.args.at(1), |stored, _| match stored.map(|s| s.end_ms) {
+        call.read_quietly(call.args.at(1), |stored, _| match stored.map(|s| s.expiry_ms) {
             None => -2,
             Some(None) => -1,
             Some(Some(expiry_ms)) => i64::try_from(show(expiry_ms)).unwrap_or(i64::MAX),

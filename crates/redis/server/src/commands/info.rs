@@ -72,7 +72,7 @@ pub(crate) fn info(call: &mut Call<'_>) -> Outcome {
 
 fn server(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     let shared = call.shared;
-    let uptime_s = (shared.environment.now() - shared.started).as_secs();
+    let uptime_s = shared.run.uptime(shared.environment.now()).as_secs();
     lines.line("redis_version", REDIS_VERSION);
     lines.line("thermocline_version", env!("CARGO_PKG_VERSION"));
     lines.line("redis_mode", "standalone");
@@ -80,8 +80,8 @@ fn server(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     lines.line("arch_bits", usize::BITS);
     lines.line("multiplexing_api", "epoll");
     lines.line("process_id", std::process::id());
-    lines.line("run_id", &shared.run_id);
-    lines.line("tcp_port", shared.addr.port());
+    lines.line("run_id", &shared.run.id);
+    lines.line("tcp_port", shared.run.addr.port());
     lines.line("server_time_usec", shared.environment.wall().as_micros());
     lines.line("uptime_in_seconds", uptime_s);
     lines.line("uptime_in_days", uptime_s / 86_400);
@@ -94,8 +94,8 @@ fn clients(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     lines.line("connected_clients", shared.clients.count());
     lines.line("maxclients", shared.settings.clients_max.load(Relaxed));
     lines.line("blocked_clients", 0);
-    lines.line("client_memory_bytes", shared.client_memory.used());
-    lines.line("client_memory_limit_bytes", shared.client_memory.limit());
+    lines.line("client_memory_bytes", shared.clients.memory.used());
+    lines.line("client_memory_limit_bytes", shared.clients.memory.limit());
     Ok(())
 }
 
@@ -110,9 +110,9 @@ fn human(bytes: u64) -> String {
 
 fn memory(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     let (used, limit) = call.shared.store.memory();
-    let clients = call.shared.client_memory.used() as u64;
+    let clients = call.shared.clients.memory.used() as u64;
     let all = used + clients;
-    let peak = call.shared.rates.note_memory(all);
+    let peak = call.shared.stats.rates.note_memory(all);
     let process = Process::now();
     let resident = process.map_or(all, |process| process.resident_bytes);
     lines.line("used_memory", all);
@@ -159,7 +159,7 @@ fn stats(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     let stats = &call.shared.stats;
     lines.total("total_connections_received", &stats.connections);
     lines.total("total_commands_processed", &stats.executed);
-    let rates = call.shared.rates.per_second();
+    let rates = call.shared.stats.rates.per_second();
     lines.line("instantaneous_ops_per_sec", rates.executed);
     lines.line("instantaneous_input_kbps", format!("{:.2}", rates.input_bytes as f64 / 1024.0));
     lines.line("instantaneous_output_kbps", format!("{:.2}", rates.output_bytes as f64 / 1024.0));
@@ -181,7 +181,7 @@ fn stats(call: &Call<'_>, lines: &mut Lines) -> Outcome {
 fn replication(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     lines.line("role", "master");
     lines.line("connected_slaves", 0);
-    lines.line("master_replid", &call.shared.run_id);
+    lines.line("master_replid", &call.shared.run.id);
     lines.line("master_repl_offset", 0);
     Ok(())
 }

@@ -66,7 +66,7 @@ pub(crate) fn renamenx(call: &mut Call<'_>) -> Outcome {
 /// Moves a value and its expiry to another key; whether it did.
 fn move_value(call: &mut Call<'_>, replaces: bool) -> Result<bool, Failure> {
     let (from, to) = (call.args.at(1), call.args.at(2));
-    let copy = |stored: Option<Expiring<'_>>| stored.map(|s| (s.end_ms, s.value.to_vec()));
+    let copy = |stored: Option<Expiring<'_>>| stored.map(|s| (s.expiry_ms, s.value.to_vec()));
     let (value, _) = call.peek(from, |stored, _| copy(stored))?;
     let (expiry_ms, payload) = value.ok_or(Failure::Text("ERR no such key"))?;
     if !replaces && call.peek(to, |stored, _| stored.is_some())?.0 {
@@ -105,11 +105,11 @@ fn flush(call: &mut Call<'_>, dbs: std::ops::Range<DbIndex>) -> Outcome {
     }
     for db in dbs {
         // Only watched keys that exist change by being flushed.
-        for keys in call.shared.watches.keys(db).chunks(SLICE_KEYS) {
+        for keys in call.shared.keys.watches.keys(db).chunks(SLICE_KEYS) {
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             call.store.multi_get(db, &keys, &mut |index, value| {
                 if let Some(key) = keys.get(index).filter(|_| value.is_some()) {
-                    call.shared.watches.touch(db, key);
+                    call.shared.keys.watches.touch(db, key);
                 }
             })?;
         }
@@ -124,7 +124,7 @@ fn flush(call: &mut Call<'_>, dbs: std::ops::Range<DbIndex>) -> Outcome {
 pub(crate) fn touch(call: &mut Call<'_>) -> Outcome {
     exists(call)?;
     for key in call.args.from(1) {
-        call.shared.marks.note_use(call.session.db, key, call.now_ms);
+        call.shared.keys.marks.note_use(call.session.db, key, call.now_ms);
     }
     Ok(())
 }
@@ -148,7 +148,7 @@ pub(crate) fn copy(call: &mut Call<'_>) -> Outcome {
     if from == to && own_db == to_db {
         return Err(Failure::Text("ERR source and destination objects are the same"));
     }
-    let copy = |stored: Option<Expiring<'_>>| stored.map(|s| (s.end_ms, s.value.to_vec()));
+    let copy = |stored: Option<Expiring<'_>>| stored.map(|s| (s.expiry_ms, s.value.to_vec()));
     let (value, _) = call.peek(from, |stored, _| copy(stored))?;
     let Some((expiry_ms, payload)) = value else {
         call.reply.integer(0);
@@ -160,7 +160,7 @@ pub(crate) fn copy(call: &mut Call<'_>) -> Outcome {
         if stored.is_some() && !replaces {
             return Ok((Change::Keep, 0));
         }
-        Ok((Change::Put(Expiring { value: &payload, end_ms: expiry_ms }.to_stored()), 1))
+        Ok((Change::Put(Expiring { value: &payload, expiry_ms }.to_stored()), 1))
     });
     if let Ok(1) = &result {
         call.note_value(to, encoding);

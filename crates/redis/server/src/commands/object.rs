@@ -45,7 +45,7 @@ pub(crate) fn idletime(call: &mut Call<'_>) -> Outcome {
         call.reply.nil();
         return Ok(());
     }
-    let idle_s = call.shared.marks.idle_s(call.session.db, call.args.at(2), call.now_ms);
+    let idle_s = call.shared.keys.marks.idle_s(call.session.db, call.args.at(2), call.now_ms);
     call.reply.integer(i64::from(idle_s));
     Ok(())
 }

@@ -239,7 +239,7 @@ impl Plan {
         let stored = value.filter(|_| !self.keeps_values).map(Expiring::decode);
         match stored {
             Some(Ok(stored)) => {
-                let expiry = Expiring { value: b"", end_ms: stored.end_ms };
+                let expiry = Expiring { value: b"", expiry_ms: stored.expiry_ms };
                 self.known.set_by(index, |bytes| expiry.encode(bytes));
             }
             _ => self.known.set(index, value),
@@ -285,12 +285,12 @@ impl ReadBefore {
         const WATCH_BYTES: usize = 192;
         let watched_bytes = WATCH_BYTES * plan.known.len() + 2 * plan.known.memory_bytes();
         let mut charged = 0;
-        if !shared.client_memory.try_charge(&mut charged, watched_bytes) {
+        if !shared.clients.memory.try_charge(&mut charged, watched_bytes) {
             plan.known = Known::default();
         }
         let changed = Changed::default();
         let keys = (0..plan.known.len()).filter_map(|index| plan.known.key(index));
-        keys.for_each(|(db, key, _)| shared.watches.add(db, key, &changed));
+        keys.for_each(|(db, key, _)| shared.keys.watches.add(db, key, &changed));
         // A transaction touches its keys before it is committed, so one that executes now may have
         // touched a key before it was watched. It must be committed before the key is read.
         shared.gate.wait_for_turns();
@@ -366,7 +366,7 @@ impl ReadBefore {
     /// Ends it.
     pub(crate) fn end(mut self, shared: &Shared) {
         let keys = (0..self.plan.known.len()).filter_map(|index| self.plan.known.key(index));
-        keys.for_each(|(db, key, _)| shared.watches.remove(db, key, &self.changed));
-        shared.client_memory.recharge(&mut self.charged, 0);
+        keys.for_each(|(db, key, _)| shared.keys.watches.remove(db, key, &self.changed));
+        shared.clients.memory.recharge(&mut self.charged, 0);
     }
 }

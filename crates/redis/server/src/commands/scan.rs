@@ -58,7 +58,7 @@ pub(crate) fn scan(call: &mut Call<'_>) -> Outcome {
         if cursor == 0 {
             return Ok(From::Begin);
         }
-        let position = call.shared.cursors.position(db, cursor);
+        let position = call.shared.keys.cursors.position(db, cursor);
         position.map(From::Key).ok_or(Failure::Text(
             "ERR invalid cursor: this scan is not known any more, begin again with 0",
         ))
@@ -73,7 +73,7 @@ pub(crate) fn scan(call: &mut Call<'_>) -> Outcome {
                 return Ok(Flow::More);
             }
             Next::Cursor(key) => {
-                let cursor = key.map_or(0, |key| call.shared.cursors.cursor(db, &key));
+                let cursor = key.map_or(0, |key| call.shared.keys.cursors.cursor(db, &key));
                 call.reply.array(2);
                 call.reply.bulk(itoa::Buffer::new().format(cursor).as_bytes());
             }
@@ -93,11 +93,11 @@ enum Next {
 
 /// Shows the keys of a slice that are wanted.
 fn scan_slice(call: &mut Call<'_>, wanted: &Wanted<'_>, slice: &Slice) -> Next {
-    for (key, end_ms) in &slice.keys {
+    for (key, expiry_ms) in &slice.keys {
         if is_enough(call, wanted) {
             return Next::Cursor(Some(key.clone()));
         }
-        if !is_live(*end_ms, call.now_ms) {
+        if !is_live(*expiry_ms, call.now_ms) {
             call.walking().expired += 1;
             continue;
         }
@@ -135,12 +135,12 @@ pub(crate) fn keys(call: &mut Call<'_>) -> Outcome {
     call.walk(begin, |call, slice| {
         let is_behind = |key: &[u8]| prefix.is_some_and(|prefix| !key.starts_with(prefix));
         let mut next = slice.next.clone();
-        for (key, end_ms) in &slice.keys {
+        for (key, expiry_ms) in &slice.keys {
             if is_behind(key) {
                 next = None;
                 break;
             }
-            if is_live(*end_ms, call.now_ms) && glob::matches(pattern, key, false) {
+            if is_live(*expiry_ms, call.now_ms) && glob::matches(pattern, key, false) {
                 call.walking().show(key);
             }
         }
@@ -154,8 +154,8 @@ pub(crate) fn keys(call: &mut Call<'_>) -> Outcome {
     })
 }
 
-fn is_live(end_ms: Option<u64>, now_ms: u64) -> bool {
-    end_ms.is_none_or(|end_ms| end_ms > now_ms)
+fn is_live(expiry_ms: Option<u64>, now_ms: u64) -> bool {
+    expiry_ms.is_none_or(|expiry_ms| expiry_ms > now_ms)
 }
 
 pub(crate) fn randomkey(call: &mut Call<'_>) -> Outcome {
@@ -164,7 +164,7 @@ pub(crate) fn randomkey(call: &mut Call<'_>) -> Outcome {
         Ok(From::Random(call.session.pick(usize::MAX) as u64))
     };
     call.walk(begin, |call, slice| {
-        let live = slice.keys.iter().find(|(_, end_ms)| is_live(*end_ms, call.now_ms));
+        let live = slice.keys.iter().find(|(_, expiry_ms)| is_live(*expiry_ms, call.now_ms));
         if let Some((key, _)) = live {
             call.reply.bulk(key);
             return Ok(Flow::Done);

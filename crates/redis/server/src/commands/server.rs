@@ -87,7 +87,7 @@ pub(crate) fn shutdown(call: &mut Call<'_>) -> Outcome {
     }
     // As in Redis the connection's end is the reply.
     call.session.closing = true;
-    call.shared.ask_to_stop();
+    call.shared.threads.ask_to_stop();
     Ok(())
 }
 

@@ -152,10 +152,10 @@ fn set_if(
         }
         let expiry_ms = match new_expiry {
             NewExpiry::Never => None,
-            NewExpiry::Keep => stored.and_then(|stored| stored.end_ms),
+            NewExpiry::Keep => stored.and_then(|stored| stored.expiry_ms),
             NewExpiry::At(moment) => Some(moment),
         };
-        let new = Expiring { value, end_ms: expiry_ms };
+        let new = Expiring { value, expiry_ms };
         let change =
             if new.is_expired(now_ms) { Change::Delete } else { Change::Put(new.to_stored()) };
         Ok((change, (true, old)))
@@ -206,9 +206,9 @@ pub(crate) fn getex(call: &mut Call<'_>) -> Outcome {
         // An absent key has no expiry to change, at any time.
         let Some(stored) = stored else { return Ok((Change::Keep, None)) };
         let expiry_ms = expiry_ms.clone()?;
-        let new = Expiring { value: stored.value, end_ms: expiry_ms };
+        let new = Expiring { value: stored.value, expiry_ms };
         let change = match () {
-            () if new.end_ms == stored.end_ms => Change::Keep,
+            () if new.expiry_ms == stored.expiry_ms => Change::Keep,
             () if new.is_expired(now_ms) => Change::Delete,
             () => Change::Put(new.to_stored()),
         };

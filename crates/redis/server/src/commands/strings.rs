@@ -69,7 +69,7 @@ pub(crate) fn getset(call: &mut Call<'_>) -> Outcome {
     let (reply, room) = (call.reply.extent(), call.room);
     let old = call.update(call.args.at(1), |stored| {
         let old = copy_for_reply(stored, reply, room)?;
-        Ok((Change::Put(Expiring { value, end_ms: None }.to_stored()), old))
+        Ok((Change::Put(Expiring { value, expiry_ms: None }.to_stored()), old))
     })?;
     answer_copy(old, &mut call.reply);
     Ok(())
@@ -87,7 +87,7 @@ pub(crate) fn getdel(call: &mut Call<'_>) -> Outcome {
 pub(crate) fn setnx(call: &mut Call<'_>) -> Outcome {
     let value = call.args.at(2);
     let set = call.update(call.args.at(1), |stored| {
-        let new = Expiring { value, end_ms: None };
+        let new = Expiring { value, expiry_ms: None };
         Ok(match stored {
             Some(_) => (Change::Keep, 0),
             None => (Change::Put(new.to_stored()), 1),
@@ -138,13 +138,13 @@ fn set_pairs(call: &mut Call<'_>) -> Outcome {
 pub(crate) fn append(call: &mut Call<'_>) -> Outcome {
     let (tail, max) = (call.args.at(2), call.value_bytes_max());
     let (len, existed) = call.update(call.args.at(1), |stored| {
-        let old = stored.unwrap_or(Expiring { value: b"", end_ms: None });
+        let old = stored.unwrap_or(Expiring { value: b"", expiry_ms: None });
         let len = old.value.len() + tail.len();
         if len > max {
             return Err(Failure::TOO_LONG);
         }
         let whole = [old.value, tail].concat();
-        let new = Expiring { value: &whole, end_ms: old.end_ms };
+        let new = Expiring { value: &whole, expiry_ms: old.expiry_ms };
         Ok((Change::Put(new.to_stored()), (len, stored.is_some())))
     })?;
     // The first bytes of an absent key are no change.
@@ -177,7 +177,7 @@ pub(crate) fn setrange(call: &mut Call<'_>) -> Outcome {
     let offset =
         usize::try_from(offset).map_err(|_| Failure::Text("ERR offset is out of range"))?;
     let len = call.update(call.args.at(1), |stored| {
-        let old = stored.unwrap_or(Expiring { value: b"", end_ms: None });
+        let old = stored.unwrap_or(Expiring { value: b"", expiry_ms: None });
         if patch.is_empty() {
             return Ok((Change::Keep, old.value.len()));
         }
@@ -186,7 +186,7 @@ pub(crate) fn setrange(call: &mut Call<'_>) -> Outcome {
         let mut payload = old.value.to_vec();
         payload.resize(payload.len().max(end), 0);
         payload[offset..end].copy_from_slice(patch);
-        let new = Expiring { value: &payload, end_ms: old.end_ms };
+        let new = Expiring { value: &payload, expiry_ms: old.expiry_ms };
         Ok((Change::Put(new.to_stored()), payload.len()))
     })?;
     if !patch.is_empty() {

@@ -145,14 +145,14 @@ fn watch_keys(call: &mut Call<'_>) -> Outcome {
             return Err(failure);
         }
         // A key that has expired already counts as absent, not as one that will change.
-        let expiry = call.peek(key, |stored, _| stored.and_then(|stored| stored.end_ms));
-        call.shared.watches.add(db, key, &call.session.changed);
-        let Ok((end_ms, _)) = expiry else {
+        let expiry = call.peek(key, |stored, _| stored.and_then(|stored| stored.expiry_ms));
+        call.shared.keys.watches.add(db, key, &call.session.changed);
+        let Ok((expiry_ms, _)) = expiry else {
             // A value that cannot be read may be another one by EXEC.
             call.session.changed.store(true, Relaxed);
             continue;
         };
-        call.session.watched.note_expiry(db, key, end_ms);
+        call.session.watched.note_expiry(db, key, expiry_ms);
     }
     Ok(())
 }
@@ -186,5 +186,5 @@ fn end_watches(shared: &Shared, mut watched: Watched, changed: Changed) {
     if watched.len() > KEYS_MAX {
         return shared.retire(Retired::Watched(watched, changed));
     }
-    watched.forget(&shared.watches, &changed);
+    watched.forget(&shared.keys.watches, &changed);
 }

@@ -96,9 +96,9 @@ impl Connection {
         let shared = worker.shared;
         let Some(number) = self.next_wanted(shared) else { return false };
         if let Some(job) = self.lend(number, worker) {
-            shared.command_threads.ask(job);
+            shared.threads.command_threads.ask(job);
         } else if let Some(of) = self.wanted_slice(number) {
-            shared.walker.ask(worker.index, Walked { asker: self.asker(), number, of });
+            shared.threads.walker.ask(worker.index, Walked { asker: self.asker(), number, of });
         } else {
             return false;
         }
@@ -199,8 +199,8 @@ impl Connection {
             }
             self.output.answer(number, Vec::new());
         }
-        self.charge(&shared.client_memory);
-        shared.client_memory.recharge(&mut charged, 0);
+        self.charge(&shared.clients.memory);
+        shared.clients.memory.recharge(&mut charged, 0);
         self.pause_if_unread(shared);
         self.evict_if_too_large(shared);
         self.take_turn(worker);
@@ -213,7 +213,7 @@ impl Connection {
         if purpose == Purpose::Read {
             let of = Wanted::Value(db, key.to_vec());
             let asker = self.asker();
-            worker.shared.walker.ask(worker.index, Walked { asker, number, of });
+            worker.shared.threads.walker.ask(worker.index, Walked { asker, number, of });
         } else {
             self.output.reply_queue.leave_to_thread(number);
         }
@@ -286,7 +286,7 @@ impl Connection {
             self.output.reply_queue.want(number);
             return self.take_turn(worker);
         }
-        let memory = &shared.client_memory;
+        let memory = &shared.clients.memory;
         // The first one's reply needs no buffer of its own.
         let is_first = self.output.reply_queue.is_first(number);
         let mut own = Vec::new();

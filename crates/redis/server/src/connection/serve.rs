@@ -82,7 +82,7 @@ impl Connection {
                 break;
             }
             self.input = kept;
-            self.charge(&worker.shared.client_memory);
+            self.charge(&worker.shared.clients.memory);
             kept = std::mem::take(&mut self.input);
         }
         let is_over = self.session.closing || self.is_gone;
@@ -98,17 +98,18 @@ impl Connection {
         if bytes.is_empty() || self.session.closing || self.is_gone {
             return;
         }
-        if worker.shared.client_memory.is_exhausted() && self.input.len() + bytes.len() > KEPT_BYTES
+        if worker.shared.clients.memory.is_exhausted()
+            && self.input.len() + bytes.len() > KEPT_BYTES
         {
             return self.refuse_for_memory(worker.shared);
         }
         buffer::reserve(&mut self.input, bytes.len());
         self.input.extend_from_slice(bytes);
-        self.charge(&worker.shared.client_memory);
+        self.charge(&worker.shared.clients.memory);
     }
 
     pub(super) fn refuse_for_memory(&mut self, shared: &Shared) {
-        let limit = shared.client_memory.limit();
+        let limit = shared.clients.memory.limit();
         let text = format!("OOM request refused: the clients' memory of {limit} bytes is used up");
         self.refuse(text.as_bytes(), shared);
     }
@@ -158,7 +159,7 @@ impl Connection {
             }
             if self.output.unsent_bytes() > charged_at + CHARGE_STEP_BYTES {
                 charged_at = self.output.unsent_bytes();
-                self.charge(&shared.client_memory);
+                self.charge(&shared.clients.memory);
                 self.pause_if_unread(shared);
                 self.evict_if_too_large(shared);
             }
@@ -202,7 +203,7 @@ impl Connection {
             tail = self.output.reply_queue.take_tail();
         }
         let resp3 = self.session.resp3;
-        let memory = &worker.shared.client_memory;
+        let memory = &worker.shared.clients.memory;
         let extent = Extent::of(if is_ahead { &tail } else { &self.output.bytes });
         let begin = extent.len;
         let limits = self.output.limits(begin, !is_ahead, limits);

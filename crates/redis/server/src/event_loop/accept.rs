@@ -47,7 +47,7 @@ impl EventLoop {
         let shared = &self.shared;
         shared.stats.connections.add(1);
         let clients_max = shared.settings.clients_max.load(Relaxed);
-        if shared.client_memory.is_exhausted() {
+        if shared.clients.memory.is_exhausted() {
             return self.refuse(stream, "-ERR the memory for clients is used up, try again\r\n");
         }
         if !shared.clients.admit(clients_max) {
@@ -57,11 +57,11 @@ impl EventLoop {
         let _ = stream.set_nodelay(true);
         keep_alive(&stream);
         let target = self.next_loop;
-        self.next_loop = (target + 1) % shared.mailboxes.len();
+        self.next_loop = (target + 1) % shared.threads.mailboxes.len();
         if target == self.index {
             self.adopt(stream);
         } else {
-            shared.mailboxes[target].send(Letter::Connection(stream));
+            shared.threads.mailboxes[target].send(Letter::Connection(stream));
         }
     }
 

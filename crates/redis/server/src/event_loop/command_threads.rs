@@ -88,9 +88,9 @@ impl Ran {
     /// Releases everything that a client that has left does not need any more.
     pub(super) fn give_up(mut self, shared: &Shared) {
         forget_transaction(shared, &mut self.session);
-        shared.client_memory.recharge(&mut self.charged, 0);
+        shared.clients.memory.recharge(&mut self.charged, 0);
         // The connection has left it charged.
-        shared.client_memory.recharge(&mut self.lent_bytes, 0);
+        shared.clients.memory.recharge(&mut self.lent_bytes, 0);
     }
 }
 
@@ -135,7 +135,7 @@ impl JobQueue {
     /// Runs commands until the server stops.
     pub(crate) fn run(&self, shared: &Shared) -> io::Result<()> {
         let mut own = Own { tally: Tally::new(), scratch: Vec::new() };
-        while !shared.stop.is_asked() {
+        while !shared.threads.stop.is_asked() {
             let mut jobs = self.jobs.lock();
             let Some(job) = jobs.pop_front() else {
                 self.changed.wait_for(&mut jobs, LOOK_INTERVAL);
@@ -173,21 +173,21 @@ impl Job {
                 let is_flush = command.flags.has(Flags::THREAD);
                 if shared.saving.is_running() && (is_flush || !plan.has_databases(&*shared.store)) {
                     // It would wait for the backup, and other commands that are alone for it.
-                    shared.stop.wait_for(BACKUP_INTERVAL);
+                    shared.threads.stop.wait_for(BACKUP_INTERVAL);
                     return Some(self);
                 }
                 plan.make_databases(&*shared.store);
                 ReadBefore::new(plan, shared)
             }
         };
-        if before.read(shared.store.commands(), &shared.client_memory) {
+        if before.read(shared.store.commands(), &shared.clients.memory) {
             self.read_before = Some(before);
             return Some(self);
         }
         // Other clients continue meanwhile.
         before.wait_to_write(shared.store.commands());
         let reservation = shared.gate.reserve();
-        if !before.holds(&shared.client_memory) {
+        if !before.holds(&shared.clients.memory) {
             open(reservation, shared);
             self.read_before = Some(before);
             return Some(self);
@@ -203,7 +203,7 @@ impl Job {
         let entered = loop {
             match shared.gate.enter_on_thread(LOOK_INTERVAL) {
                 Some(entered) => break entered,
-                None if shared.stop.is_asked() => return,
+                None if shared.threads.stop.is_asked() => return,
                 None => {}
             }
         };
@@ -215,7 +215,7 @@ impl Job {
     /// Runs the command, and sends its reply to the loop.
     fn run(mut self, alone: Option<(ReadBefore, Reservation<'_>)>, shared: &Shared, own: &mut Own) {
         let mut reply = Vec::new();
-        let room = Room::new(&shared.client_memory, 0, Extent::of(&reply), self.limits);
+        let room = Room::new(&shared.clients.memory, 0, Extent::of(&reply), self.limits);
         let resp3 = self.session.resp3;
         let mut call = Call {
             shared,
@@ -252,15 +252,12 @@ impl Job {
         let Self { index, asker, number, session, lent_bytes, .. } = self;
         let (charged, is_promise) = (room.charged(), written.any);
         let ran = Ran { asker, number, session, lent_bytes, reply, charged, is_promise };
-        if let Some(mailbox) = shared.mailboxes.get(index) {
-            mailbox.send(Letter::Ran(Box::new(ran)));
-        }
+        shared.threads.send(index, Letter::Ran(Box::new(ran)));
     }
 }
 
 /// Opens the gate, and has loops execute the commands that it has held up.
 fn open(reservation: Reservation<'_>, shared: &Shared) {
     let loops = reservation.open();
-    let mailboxes = loops.into_iter().filter_map(|index| shared.mailboxes.get(index));
-    mailboxes.for_each(|mailbox| mailbox.send(Letter::GateOpened));
+    loops.into_iter().for_each(|index| shared.threads.send(index, Letter::GateOpened));
 }

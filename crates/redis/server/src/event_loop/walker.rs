@@ -52,8 +52,8 @@ impl Walker {
 
     /// Reads slices until the server stops.
     pub(crate) fn run(shared: &Shared) -> io::Result<()> {
-        let walker = &shared.walker;
-        while !shared.stop.is_asked() {
+        let walker = &shared.threads.walker;
+        while !shared.threads.stop.is_asked() {
             let mut asked = walker.asked.lock();
             let Some((index, Walked { asker, number, of })) = asked.pop_front() else {
                 walker.changed.wait_for(&mut asked, LOOK_INTERVAL);
@@ -61,9 +61,7 @@ impl Walker {
             };
             drop(asked);
             let of: Result<Done, StoreError> = read(shared.store.commands(), &of);
-            if let Some(mailbox) = shared.mailboxes.get(index) {
-                mailbox.send(Letter::Walked(Walked { asker, number, of }));
-            }
+            shared.threads.send(index, Letter::Walked(Walked { asker, number, of }));
         }
         Ok(())
     }

@@ -72,7 +72,7 @@ impl Database {
                     return Err(Error::NotExpiring { keyspace: keyspace.name().to_owned() });
                 }
                 // No other thread has the store yet, so the cell is empty.
-                let _ = store.keyspaces[usize::from(index)].set(keyspace.raw());
+                let _ = store.keyspaces[usize::from(index)].set(keyspace.expiring().raw());
             }
         }
         Ok(store)
@@ -98,7 +98,7 @@ impl Database {
         if cell.get().is_none() {
             let (engine, expiring) = (self.engine, true);
             let options = KeyspaceOptions { engine, expiring, ..Default::default() };
-            let keyspace = self.db.keyspace(&name(index), options)?.raw();
+            let keyspace = self.db.keyspace(&name(index), options)?.expiring().raw();
             // The cell is empty: it is filled under `making` alone.
             let _ = cell.set(keyspace);
         }
@@ -210,7 +210,7 @@ impl Store for Database {
         visit: &mut Visit<'_>,
     ) -> Result<(), StoreError> {
         match self.existing(db) {
-            Some(keyspace) => Ok(keyspace.walk_with(from, visit)?),
+            Some(keyspace) => Ok(keyspace.walk(from, visit)?),
             None => Ok(()),
         }
     }
@@ -239,7 +239,7 @@ impl Store for Database {
 
     fn expiry(&self, db: DbIndex) -> Result<Option<ExpiryStats>, StoreError> {
         match self.existing(db) {
-            Some(keyspace) => Ok(keyspace.expiry_stats()?),
+            Some(keyspace) => Ok(keyspace.expiring().stats()?),
             None => Ok(None),
         }
     }

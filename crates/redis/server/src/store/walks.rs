@@ -61,8 +61,8 @@ pub(crate) fn read_slice(store: &dyn Store, request: &Request) -> Result<Slice, 
         }
         bytes += key.len();
         // A damaged value counts as one without an expiry: its readers get the error.
-        let end_ms = Expiring::decode(value).map_or(None, |stored| stored.end_ms);
-        slice.keys.push((key.to_vec(), end_ms));
+        let expiry_ms = Expiring::decode(value).map_or(None, |stored| stored.expiry_ms);
+        slice.keys.push((key.to_vec(), expiry_ms));
         Continue(())
     })?;
     Ok(slice)

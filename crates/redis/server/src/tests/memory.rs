@@ -457,7 +457,7 @@ fn a_reply_of_one_value_passes_the_output_limit() {
 fn a_reply_that_cannot_be_made_is_an_error_and_changes_nothing() {
     let (server, store) = start(with_budget(4 * MIB));
     let mut client = Client::connect(server.addr());
-    let value = Expiring { value: &vec![b'x'; 5 * MIB], end_ms: None }.to_stored();
+    let value = Expiring { value: &vec![b'x'; 5 * MIB], expiry_ms: None }.to_stored();
     store.put(0, b"k", &value).expect("a map takes everything");
     let refused = "-OOM command refused: the clients' memory of 4194304 bytes is used up";
     let reads = ["GET k", "GETRANGE k 0 -1", "MGET k", "GETEX k EX 1000", "GETSET k s"];

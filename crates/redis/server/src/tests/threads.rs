@@ -192,7 +192,7 @@ fn a_key_that_is_written_after_a_thread_has_read_it_is_read_again() {
         assert_eq!(last(&mut waits, lines), format!("[\"of-a\", {b}]"));
         assert_eq!(store.reads.count() - reads, 2);
     }
-    assert!(server.shared.watches.keys(0).is_empty(), "the keys are watched no more");
+    assert!(server.shared.keys.watches.keys(0).is_empty(), "the keys are watched no more");
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn a_client_that_leaves_while_a_thread_has_its_state_is_forgotten() {
     drop(device);
     await_clients(&mut other, 1);
     assert_eq!(other.run("MGET left b c"), "[\"1\", nil, nil]", "each command runs to its end");
-    assert!(server.shared.watches.keys(0).is_empty());
+    assert!(server.shared.keys.watches.keys(0).is_empty());
     let used = super::memory::figure(&mut other, "client_memory_bytes");
     assert!(used < MIB as u64, "{used} bytes are charged");
 }
@@ -432,12 +432,12 @@ fn a_large_watch_ends_with_its_connection() {
     for ends in ["UNWATCH", "MULTI; DISCARD", "MULTI; EXEC", "RESET", "QUIT"] {
         let mut client = Client::connect(server.addr());
         assert_eq!(client.call(&args), "+OK");
-        assert_eq!(server.shared.watches.keys(0).len(), COUNT);
+        assert_eq!(server.shared.keys.watches.keys(0).len(), COUNT);
         send(&mut client, ends);
         assert!(!last(&mut client, ends).starts_with('-'), "{ends}");
         let is_forgotten = (0..500).any(|_| {
             Environment::real().sleep(Duration::from_millis(10));
-            server.shared.watches.keys(0).is_empty()
+            server.shared.keys.watches.keys(0).is_empty()
         });
         assert!(is_forgotten, "{ends}");
         if ends != "QUIT" {
@@ -553,12 +553,12 @@ fn a_command_of_a_client_that_has_left_is_charged_until_it_has_run() {
     assert!(is_sent);
     assert_eq!(other.run("CLIENT KILL TYPE normal"), ":3");
     assert!(killed.iter_mut().all(Client::is_closed));
-    let held = server.shared.client_memory.used();
+    let held = server.shared.clients.memory.used();
     assert!(held >= 6 * MIB, "{held} bytes are charged");
     drop(device);
     let is_given_back = (0..500).any(|_| {
         Environment::real().sleep(Duration::from_millis(20));
-        server.shared.client_memory.used() < MIB
+        server.shared.clients.memory.used() < MIB
     });
     assert!(is_given_back);
     assert_eq!(other.run("EXISTS a new"), ":1");

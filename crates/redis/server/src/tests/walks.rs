@@ -212,7 +212,7 @@ fn a_command_over_several_keys_shows_one_moment_though_it_waits() {
         other.run("INFO clients").contains("connected_clients:1\\r")
     });
     assert!(clients, "the other one stays");
-    assert!(server.shared.watches.keys(0).is_empty());
+    assert!(server.shared.keys.watches.keys(0).is_empty());
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn write_all<W: Write>(
     let progress = Progress::of_pairs("dumping", context.shared.quiet || context.shared.json);
     let mut writer = Writer::new(BufWriter::new(out)).map_err(failed)?;
     for keyspace in keyspaces {
-        write_keyspace(&mut writer, &snapshot, &keyspace.raw(), now_ms, &progress)?;
+        write_keyspace(&mut writer, &snapshot, &keyspace.expiring().raw(), now_ms, &progress)?;
     }
     let (keyspaces, pairs) = (writer.keyspaces(), writer.pairs());
     let (buffered, bytes) = writer.finish().map_err(failed)?;

@@ -142,7 +142,7 @@ fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Load
                 let options =
                     KeyspaceOptions { engine, journaled, memory_bytes, expiring, merge, settings };
                 let is_sorted = dumped.is_some_and(EngineKind::is_ordered);
-                way = Some(Way::to(db.keyspace(name, options)?.raw(), is_sorted)?);
+                way = Some(Way::to(db.keyspace(name, options)?.expiring().raw(), is_sorted)?);
             }
             Frame::Pairs(pairs) => {
                 let way = way.as_mut().ok_or_else(no_keyspace)?;

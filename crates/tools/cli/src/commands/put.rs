@@ -29,29 +29,32 @@ pub(super) fn run(context: &Context, arguments: &Put) -> Outcome {
     let options = context.settings.keyspace().map_err(Failure::usage)?;
     let options = KeyspaceOptions { expiring, ..options };
     let asked = context.settings.engine_flag().map_err(Failure::usage)?;
-    let seqno = context.with_database(&arguments.database.dir, true, |db| {
-        let keyspace = match db.existing_keyspace(&place.keyspace) {
-            // It keeps the engine that it was made with; to ask for another is a mistake.
-            Ok(existing) if asked.is_some_and(|asked| asked != existing.options().engine) => {
-                let KeyspaceOptions { engine, journaled, expiring, .. } = existing.options();
-                let name = place.keyspace.clone();
-                return Err(Error::KeyspaceExists { name, engine, journaled, expiring }.into());
-            }
-            Ok(existing) => existing,
-            Err(Error::NoKeyspace { .. }) => db.keyspace(&place.keyspace, options)?,
-            Err(error) => return Err(error.into()),
-        };
-        Ok(match arguments.ttl {
-            Some(ttl) => keyspace.put_with_ttl(&key, &value, ttl).map_err(|error| match error {
-                Error::NotExpiring { .. } => Failure::usage(format_args!(
-                    "{error}; --ttl with --keyspace and a new name makes such a one"
-                )),
-                error => error.into(),
-            })?,
-            None if place.raw_values => keyspace.raw().put(&key, &value)?,
-            None => keyspace.put(&key, &value)?,
-        })
-    })?;
+    let seqno =
+        context.with_database(&arguments.database.dir, true, |db| {
+            let keyspace = match db.existing_keyspace(&place.keyspace) {
+                // It keeps the engine that it was made with; to ask for another is a mistake.
+                Ok(existing) if asked.is_some_and(|asked| asked != existing.options().engine) => {
+                    let KeyspaceOptions { engine, journaled, expiring, .. } = existing.options();
+                    let name = place.keyspace.clone();
+                    return Err(Error::KeyspaceExists { name, engine, journaled, expiring }.into());
+                }
+                Ok(existing) => existing,
+                Err(Error::NoKeyspace { .. }) => db.keyspace(&place.keyspace, options)?,
+                Err(error) => return Err(error.into()),
+            };
+            Ok(match arguments.ttl {
+                Some(ttl) => keyspace.expiring().put_with_ttl(&key, &value, ttl).map_err(
+                    |error| match error {
+                        Error::NotExpiring { .. } => Failure::usage(format_args!(
+                            "{error}; --ttl with --keyspace and a new name makes such a one"
+                        )),
+                        error => error.into(),
+                    },
+                )?,
+                None if place.raw_values => keyspace.expiring().raw().put(&key, &value)?,
+                None => keyspace.put(&key, &value)?,
+            })
+        })?;
     if context.shared.json {
         return output::json_line(&json!({ "written": 1, "seqno": seqno.get() }));
     }

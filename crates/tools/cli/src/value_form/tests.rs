@@ -9,7 +9,7 @@ const NOW_MS: u64 = 1_000;
 #[test]
 fn values_are_shown_until_their_ends() {
     let ending = ValueForm::Ending { now_ms: NOW_MS };
-    let stored = |end_ms| Expiring { value: b"hi", end_ms }.to_stored();
+    let stored = |expiry_ms| Expiring { value: b"hi", expiry_ms }.to_stored();
     let shown = |expires_ms| Ok(Some(Shown { bytes: b"hi", expires_ms }));
     assert_eq!(ending.show(&stored(None)), shown(None));
     assert_eq!(ending.show(&stored(Some(NOW_MS + 1))), shown(Some(NOW_MS + 1)));

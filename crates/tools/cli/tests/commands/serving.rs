@@ -267,7 +267,7 @@ fn a_value_may_be_put_for_a_time() {
     assert_eq!(spot("put", &["a", "long", "--ttl", "1h"]).code, 0);
     assert_eq!(spot("put", &["b", "short", "--ttl", "1ms"]).code, 0);
     let shown = spot("get", &["a", "--json"]).json();
-    assert!(shown["expires_ms"].as_u64().is_some_and(|end_ms| end_ms > 1_700_000_000_000));
+    assert!(shown["expires_ms"].as_u64().is_some_and(|expiry_ms| expiry_ms > 1_700_000_000_000));
     assert_eq!(spot("get", &["b"]).code, 4, "it has expired");
     assert_eq!(spot("put", &["a", "stays"]).code, 0);
     assert_eq!(spot("get", &["a", "--json"]).json()["expires_ms"], serde_json::Value::Null);

@@ -6,11 +6,11 @@ use super::{Expiring, replace_expiry};
 
 #[test]
 fn the_documented_examples_are_what_is_stored() {
-    let lasting = Expiring { value: b"hi", end_ms: None };
+    let lasting = Expiring { value: b"hi", expiry_ms: None };
     assert_eq!(lasting.to_stored(), [0x68, 0x69, 0x01]);
-    let ending = Expiring { value: b"hi", end_ms: Some(1_108_152_157_446) };
+    let ending = Expiring { value: b"hi", expiry_ms: Some(1_108_152_157_446) };
     assert_eq!(ending.to_stored(), [0x68, 0x69, 6, 5, 4, 3, 2, 1, 0, 0, 0x02]);
-    assert_eq!(Expiring { value: b"", end_ms: None }.to_stored(), [0x01]);
+    assert_eq!(Expiring { value: b"", expiry_ms: None }.to_stored(), [0x01]);
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn what_is_none_is_refused_with_its_reason() {
 
 #[test]
 fn a_value_ends_at_its_end_and_not_before() {
-    let at = |end_ms| Expiring { value: b"", end_ms };
+    let at = |expiry_ms| Expiring { value: b"", expiry_ms };
     assert!(!at(None).is_expired(u64::MAX));
     assert!(at(Some(0)).is_expired(0));
     assert!(!at(Some(5)).is_expired(4) && at(Some(5)).is_expired(5));
@@ -38,15 +38,15 @@ proptest! {
     #[test]
     fn what_is_stored_comes_back(
         value in prop::collection::vec(any::<u8>(), 0..40),
-        end_ms in prop::option::of(any::<u64>()),
+        expiry_ms in prop::option::of(any::<u64>()),
         other_ms: u64,
     ) {
-        let whole = Expiring { value: &value, end_ms };
+        let whole = Expiring { value: &value, expiry_ms };
         let mut stored = whole.to_stored();
         prop_assert_eq!(Expiring::decode(&stored), Ok(whole));
-        prop_assert_eq!(replace_expiry(&mut stored, other_ms), end_ms.is_some());
-        let end_ms = end_ms.map(|_| other_ms);
-        prop_assert_eq!(Expiring::decode(&stored), Ok(Expiring { value: &value, end_ms }));
+        prop_assert_eq!(replace_expiry(&mut stored, other_ms), expiry_ms.is_some());
+        let expiry_ms = expiry_ms.map(|_| other_ms);
+        prop_assert_eq!(Expiring::decode(&stored), Ok(Expiring { value: &value, expiry_ms }));
     }
 
     #[test]

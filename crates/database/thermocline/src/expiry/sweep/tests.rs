@@ -6,6 +6,7 @@ use engine::Change;
 
 use super::*;
 use crate::expiry::ValueForm;
+use crate::keyspace_entry::InstanceFiles;
 use crate::options::{KeyspaceOptions, Options};
 use crate::rmw::Advance;
 use crate::stand_in::StandIn;
@@ -30,20 +31,21 @@ fn an_expiry_is_known_although_a_pass_came_between_the_reply_and_the_value() {
     });
     let engine = Box::new(StandIn { within_rmw, ..StandIn::default() });
     let expiry = Some(Expiry::new(environment.clone()));
-    let (dir, device) = ("keyspaces/s/9".to_owned(), Arc::clone(&db.inner.device));
-    let instance = KeyspaceInstance::new(9, false, engine, dir, device, None, expiry);
+    let device = Arc::clone(&db.inner.directory.device);
+    let files = InstanceFiles::new("keyspaces/s/9".to_owned(), device);
+    let instance = KeyspaceInstance::new(9, false, engine, files, None, expiry);
     let options =
         KeyspaceOptions { journaled: false, expiring: true, ..KeyspaceOptions::default() };
     let entry = Arc::new(KeyspaceEntry::new("s", options, instance));
     place.set(Arc::downgrade(&entry)).unwrap();
-    let end_ms = environment.wall_ms() + 1000;
-    let stored = Expiring { value: b"value", end_ms: Some(end_ms) }.to_stored();
+    let expiry_ms = environment.wall_ms() + 1000;
+    let stored = Expiring { value: b"value", expiry_ms: Some(expiry_ms) }.to_stored();
     let mut put = |_: Option<&[u8]>| Change::Put(stored.clone());
     let advanced = db.inner.advance_rmw(&entry, ValueForm::Stored, b"key", &mut put).unwrap();
     assert!(matches!(advanced, Advance::Done(Some(_))));
     let instance = entry.last_instance();
     assert!(!is_due(&instance, 2), "nothing has expired yet");
-    clock.set_wall(Duration::from_millis(end_ms));
+    clock.set_wall(Duration::from_millis(expiry_ms));
     assert!(is_due(&instance, 2), "the expiry was forgotten");
 }
 
@@ -65,20 +67,20 @@ fn the_first_pass_shows_about_how_many_keys_there_are() {
             let ttl = Duration::from_secs(1000);
             match key % 2 {
                 0 => keyspace.put(&key.to_le_bytes(), b"value").unwrap(),
-                _ => keyspace.put_with_ttl(&key.to_le_bytes(), b"value", ttl).unwrap(),
+                _ => keyspace.expiring().put_with_ttl(&key.to_le_bytes(), b"value", ttl).unwrap(),
             };
         }
-        let entry = db.inner.0.entries.read().get(name).cloned().unwrap();
+        let entry = db.inner.0.keyspaces.entries.read().get(name).cloned().unwrap();
         let time = Time { environment: &environment, begun: environment.now(), most: None };
         let instance = entry.last_instance();
         assert_eq!(db.inner.0.go_on(&entry, &instance, 1, time), (true, false));
-        let stats = keyspace.expiry_stats().unwrap().unwrap();
+        let stats = keyspace.expiring().stats().unwrap().unwrap();
         assert_eq!(stats.passes, 0, "it is under way");
         let expected = if engine == crate::EngineKind::F2 { KEYS } else { SLICE_PAIRS };
         assert!(stats.keys.abs_diff(expected) < expected / 5, "{} keys in {name}", stats.keys);
         assert!(stats.keys_with_expiry.abs_diff(expected / 2) < expected / 5);
         while db.inner.0.go_on(&entry, &instance, 1, time).0 {}
-        let stats = keyspace.expiry_stats().unwrap().unwrap();
+        let stats = keyspace.expiring().stats().unwrap().unwrap();
         assert_eq!((stats.passes, stats.keys, stats.keys_with_expiry), (1, KEYS, KEYS / 2));
     }
 }

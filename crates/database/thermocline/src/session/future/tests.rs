@@ -15,7 +15,7 @@ fn dropped(space: &Keyspace) -> AsyncGet {
     let answer = Arc::new(Answer::default());
     drop(Request::new(Box::new(OneRead::default()), Arc::clone(&answer)));
     let asked = Arc::downgrade(&space.entry.instance().expect("it is there"));
-    AsyncGet { answer: Some(answer), asked, ..space.get_async(b"key") }
+    AsyncGet { answer: Some(answer), asked, ..space.futures().get(b"key") }
 }
 
 fn poll(mut get: AsyncGet) -> Poll<Outcome> {

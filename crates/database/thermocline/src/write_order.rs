@@ -1,0 +1,76 @@
+//! The one order of all writes: their numbers, and the state that readers of an earlier number
+//! depend on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codec::SeqNo;
+use engine::{Op, RecentWrites, Sequence, Watch};
+use environment::Environment;
+
+use crate::keyspace_entry::KeyspaceInstance;
+use crate::planted::{Planted, is_planted};
+use crate::snapshot_ages::SnapshotAges;
+use crate::write::Part;
+
+/// Part of the memory for keys that are written while transactions are open: one divided by this.
+const RECENT_WRITES_PART: u64 = 64;
+
+/// The numbers of writes, the numbers that snapshots pin, and notes for open transactions.
+pub(crate) struct WriteOrder {
+    pub(crate) sequence: Arc<Sequence>,
+    /// Notes of recent writes, which open transactions check.
+    pub(crate) recent: Arc<RecentWrites>,
+    snapshot_ages: SnapshotAges,
+}
+
+impl WriteOrder {
+    pub(crate) fn new(sequence: Arc<Sequence>, memory_bytes: u64) -> Self {
+        Self {
+            sequence,
+            recent: Arc::new(RecentWrites::new(memory_bytes / RECENT_WRITES_PART)),
+            snapshot_ages: SnapshotAges::default(),
+        }
+    }
+
+    /// Has writes noted from now on, for a transaction.
+    pub(crate) fn watch(&self) -> Watch {
+        self.recent.watch(&self.sequence)
+    }
+
+    /// Returns for how long the oldest snapshot or scan is held, at least.
+    pub(crate) fn oldest_snapshot_age(&self, environment: &Environment) -> Option<Duration> {
+        self.snapshot_ages.look(self.sequence.pins(), environment.now())
+    }
+
+    /// Notes for open transactions the keys that are about to be written under a number: nothing of
+    /// the write may be applied yet.
+    #[inline]
+    pub(crate) fn note(&self, parts: &[Part<'_>], seqno: SeqNo) {
+        if self.recent.is_watched() {
+            parts.iter().for_each(|part| self.note_steps(part.instance, part.ops, seqno));
+        }
+    }
+
+    /// The same for a write to one engine.
+    #[inline]
+    pub(crate) fn note_write(&self, instance: &KeyspaceInstance, ops: &[Op<'_>], seqno: SeqNo) {
+        if self.recent.is_watched() {
+            self.note_steps(instance, ops, seqno);
+        }
+    }
+
+    #[cold]
+    fn note_steps(&self, instance: &KeyspaceInstance, ops: &[Op<'_>], seqno: SeqNo) {
+        let recent = &self.recent;
+        for op in ops {
+            match op {
+                Op::DeleteRange { .. } if is_planted(Planted::RangesUnnoted) => {}
+                Op::DeleteRange { start, end } => {
+                    recent.note_range(instance.id, start, *end, seqno);
+                }
+                op => recent.note(instance.id, op.key(), seqno),
+            }
+        }
+    }
+}
