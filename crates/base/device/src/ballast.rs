@@ -20,7 +20,7 @@ use crate::file::{File, Mode};
 mod tests;
 
 /// Bytes of which each gift is a multiple: a page of all but the rarest file systems.
-const GIVEN_AT_ONCE: u64 = 4096;
+const GIVEN_PER_TURN: u64 = 4096;
 
 /// A file that holds room.
 #[derive(Debug)]
@@ -135,7 +135,7 @@ impl Ballast {
         while part > 0 {
             match self.hold_more(part) {
                 // The largest part for which there is room, to a page.
-                Err(Error::NoSpace { .. }) => part = part / 2 / GIVEN_AT_ONCE * GIVEN_AT_ONCE,
+                Err(Error::NoSpace { .. }) => part = part / 2 / GIVEN_PER_TURN * GIVEN_PER_TURN,
                 held => {
                     held?;
                     left -= part;
@@ -159,7 +159,7 @@ impl Ballast {
                 Err(error) if is_full(&error) => {
                     // A file system may want more than the bytes, so it is asked until all is
                     // given.
-                    let bytes = bytes.max(1).next_multiple_of(GIVEN_AT_ONCE);
+                    let bytes = bytes.max(1).next_multiple_of(GIVEN_PER_TURN);
                     match self.give(bytes.min(self.bytes().saturating_sub(kept))) {
                         Ok(0) => return (Err(error), given),
                         Ok(more) => given += more,

@@ -109,6 +109,9 @@ pub enum Error {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] device::Error),
+    /// A sync failed, or a change of a name. (S6)
+    #[error(transparent)]
+    Sync(device::Error),
     /// The catalogue could not be read or written.
     #[error(transparent)]
     Catalogue(engine::Error),
@@ -118,7 +121,8 @@ impl Error {
     /// Returns whether the StoC changes nothing more after this failure of a write. (S6)
     pub(crate) fn is_fatal(&self) -> bool {
         match self {
-            Self::Device(error) => !matches!(error, device::Error::NoSpace { .. }),
+            Self::Device(error) => !error.is_retryable(),
+            Self::Sync(_) => true,
             Self::Catalogue(error) => !error.is_retryable(),
             _ => false,
         }

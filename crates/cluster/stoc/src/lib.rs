@@ -29,7 +29,12 @@
 //!
 //! # Concurrency
 //! Lock order: the map of ranges, then ranges by ascending id, then the catalogue. An append, a
-//! fence, a finish and a release hold the lock of their range during I/O. Reads hold no lock.
+//! fence, a finish and a release hold the lock of their range during I/O, and so does a read of a
+//! log. A read of a table holds no lock.
+//!
+//! # Not there yet
+//! Logs in memory, a bucket, and the limit of time after which an operation of the device ends the
+//! process.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod catalogue;

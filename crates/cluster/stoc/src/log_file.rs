@@ -46,9 +46,9 @@ impl LogFile {
         let part = head.name.part_path();
         let file = device.open(&part, Mode::CreateNew)?;
         file.write_at(0, &head.encode())?;
-        file.sync(SyncKind::All)?;
+        file.sync(SyncKind::All).map_err(Error::Sync)?;
         // So a log by its own name has its first block.
-        device.rename_synced(&part, &head.name.path())?;
+        device.rename_synced(&part, &head.name.path()).map_err(Error::Sync)?;
         let (pieces, length, synced, end) = (Vec::new(), 0, 0, HEAD_BYTES as u64);
         Ok(Self { head, file, pieces, length, sealed: None, synced, end })
     }
@@ -74,7 +74,7 @@ impl LogFile {
             file.set_len(end)?;
         }
         // The last appends may be in the page cache alone.
-        file.sync(SyncKind::All)?;
+        file.sync(SyncKind::All).map_err(Error::Sync)?;
         let piece = |(head, at): (AppendHead, usize)| Piece { head, at: (HEAD_BYTES + at) as u64 };
         let pieces = found.all.into_iter().map(piece).collect();
         let (length, synced) = (found.length, found.length);
@@ -90,6 +90,11 @@ impl LogFile {
     /// Returns the length of the content that counts. Each byte of it is synced.
     pub(crate) fn length(&self) -> u64 {
         self.sealed.map_or(self.length, |sealed| sealed.min(self.length))
+    }
+
+    /// Returns the length at which the range has sealed it.
+    pub(crate) fn sealed(&self) -> Option<u64> {
+        self.sealed
     }
 
     /// Returns the bytes of the file.
@@ -117,13 +122,13 @@ impl LogFile {
         let (pieces, before) = (self.pieces.len(), self.end);
         let mut parts = bytes.chunks(APPEND_BYTES_MAX);
         let written = parts.try_for_each(|part| self.write(part));
-        if let Err(error) = written {
-            // The next append overwrites what is there of this one.
+        let synced = written.and_then(|()| self.file.sync(SyncKind::Data).map_err(Error::Sync));
+        if let Err(error) = synced {
+            // It does not count. The next append overwrites its bytes, if there is one.
             self.pieces.truncate(pieces);
             (self.length, self.end) = (length, before);
             return Err(error);
         }
-        self.file.sync(SyncKind::Data)?;
         self.synced = self.length;
         Ok(self.end - before)
     }
@@ -175,7 +180,7 @@ impl LogFile {
     /// Notes the length at which the range has sealed the log. Bytes behind it do not count any
     /// more, and no append follows.
     pub(crate) fn seal(&mut self, length: u64) {
-        self.sealed = Some(self.sealed.map_or(length, |sealed| sealed.min(length)));
+        self.sealed = Some(length);
     }
 }
 

@@ -36,6 +36,9 @@ impl Stoc {
         let identity = identity_of(&catalogue, options)?;
         device.create_dir(FILES_DIR)?;
         device.sync_dir("")?;
+        // A process that was killed may have made the directory of a range, and not synced its
+        // name.
+        device.sync_dir(FILES_DIR)?;
         catalogue.commit(Edit { identity: Some(identity), ..Edit::default() })?;
         let stoc = Self {
             device,
@@ -90,7 +93,9 @@ impl Stoc {
         });
         match opened {
             Err(Error::Damaged(damage)) => {
-                damage.judge().map(StoredFile::Damaged).map_err(Error::Newer)
+                let damage = damage.judge().map_err(Error::Newer)?;
+                let bytes = self.device.open(&name.path(), Mode::Read)?.len()?;
+                Ok(StoredFile::Damaged(damage, bytes))
             }
             opened => opened,
         }

@@ -16,8 +16,8 @@ pub(crate) enum StoredFile {
     Log(LogFile),
     Filling(FillingFile),
     Table(Arc<TableFile>),
-    /// It cannot be opened. It counts, and is never served.
-    Damaged(Corruption),
+    /// It cannot be opened. Its bytes count, and are never served.
+    Damaged(Corruption, u64),
 }
 
 /// The files of a range that this StoC has, and the epoch that it has promised.
@@ -59,7 +59,7 @@ impl StoredFile {
             Self::Log(log) => log.file_bytes(),
             Self::Filling(file) => file.file_bytes(0),
             Self::Table(table) => table.file_bytes(),
-            Self::Damaged(_) => 0,
+            Self::Damaged(_, bytes) => *bytes,
         }
     }
 
@@ -69,7 +69,7 @@ impl StoredFile {
             Self::Log(log) => Some((log.length(), log.head.epoch)),
             Self::Filling(file) => Some((file.length(), file.head.epoch)),
             Self::Table(table) => Some((table.length(), table.head.epoch)),
-            Self::Damaged(_) => None,
+            Self::Damaged(..) => None,
         }
     }
 }
@@ -103,7 +103,7 @@ impl RangeState {
         match self.files.get_mut(name) {
             None => Err(Error::NoFile { name: *name }),
             Some(StoredFile::Log(log)) => Ok(log),
-            Some(StoredFile::Damaged(damage)) => Err(damage.clone().into()),
+            Some(StoredFile::Damaged(damage, _)) => Err(damage.clone().into()),
             Some(_) => Err(Error::OtherKind { name: *name }),
         }
     }
@@ -116,7 +116,7 @@ impl RangeState {
         match self.files.get_mut(name) {
             None => Err(Error::NoFile { name: *name }),
             Some(StoredFile::Filling(file)) => Ok(file),
-            Some(StoredFile::Damaged(damage)) => Err(damage.clone().into()),
+            Some(StoredFile::Damaged(damage, _)) => Err(damage.clone().into()),
             Some(_) => Err(Error::OtherKind { name: *name }),
         }
     }

@@ -90,9 +90,9 @@ impl Stoc {
     /// # Errors
     /// [`Error::Fenced`] if a higher epoch has the promise; the device's.
     pub fn fence(&self, range: RangeId, epoch: Epoch) -> Result<Fenced> {
-        self.check_running()?;
         let state = self.range(range);
         let mut state = state.lock();
+        self.check_running()?;
         state.check_epoch(range, epoch)?;
         let before = state.promise;
         if epoch > before {
@@ -121,12 +121,14 @@ impl Stoc {
     /// [`Error::Fenced`], [`Error::NoFile`], [`Error::NotAtEnd`], [`Error::OtherBytes`],
     /// [`Error::NoRoom`]; damage; the device's.
     pub fn append(&self, name: &FileName, epoch: Epoch, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.check_running()?;
         let state = self.range(name.range);
         let mut state = state.lock();
+        self.check_running()?;
         state.check_epoch(name.range, epoch)?;
         let log = state.log(name)?;
-        let most = LogFile::growth(bytes.len());
+        // A repeated append takes nothing.
+        let is_new = offset >= log.length();
+        let most = if is_new { LogFile::growth(bytes.len()) } else { 0 };
         self.take_bytes(most)?;
         let appended = self.noted(log.append(offset, bytes));
         let taken = appended.as_ref().map_or(0, |taken| *taken);
@@ -140,13 +142,15 @@ impl Stoc {
     /// # Errors
     /// [`Error::Fenced`], [`Error::NoFile`]; the device's.
     pub fn seal(&self, name: &FileName, epoch: Epoch, length: u64) -> Result<()> {
-        self.check_running()?;
         let state = self.range(name.range);
         let mut state = state.lock();
+        self.check_running()?;
         state.check_epoch(name.range, epoch)?;
-        state.log(name)?;
+        let log = state.log(name)?;
+        // A log that was sealed does not grow again.
+        let length = log.sealed().map_or(length, |sealed| sealed.min(length));
         self.change(Edit { seals: vec![(*name, Some(length))], ..Edit::default() })?;
-        state.log(name)?.seal(length);
+        log.seal(length);
         Ok(())
     }
 
@@ -156,7 +160,7 @@ impl Stoc {
     /// As [`Stoc::create_log`].
     pub fn create_table(&self, name: FileName, epoch: Epoch, stripe: u32) -> Result<()> {
         self.check_kind(&name, false)?;
-        self.create(name, epoch, stripe, 0, |device, head| {
+        self.create(name, epoch, stripe, FillingFile::EMPTY_BYTES, |device, head| {
             FillingFile::create(device, head).map(StoredFile::Filling)
         })
     }
@@ -166,9 +170,9 @@ impl Stoc {
     /// # Errors
     /// [`Error::Fenced`], [`Error::NoFile`], [`Error::NotAtEnd`], [`Error::NoRoom`]; the device's.
     pub fn write(&self, name: &FileName, epoch: Epoch, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.check_running()?;
         let state = self.range(name.range);
         let mut state = state.lock();
+        self.check_running()?;
         state.check_epoch(name.range, epoch)?;
         let file = state.filling(name)?;
         if file.length() != offset {
@@ -185,9 +189,9 @@ impl Stoc {
     /// # Errors
     /// [`Error::Fenced`], [`Error::NoFile`], [`Error::NotAtEnd`]; the device's.
     pub fn finish(&self, name: &FileName, epoch: Epoch, length: u64) -> Result<()> {
-        self.check_running()?;
         let state = self.range(name.range);
         let mut state = state.lock();
+        self.check_running()?;
         state.check_epoch(name.range, epoch)?;
         if let Some(StoredFile::Table(table)) = state.files.get(name)
             && table.length() == length
@@ -220,7 +224,7 @@ impl Stoc {
         let state = state.lock();
         match state.files.get(name) {
             None | Some(StoredFile::Filling(_)) => Err(Error::NoFile { name: *name }),
-            Some(StoredFile::Damaged(damage)) => Err(damage.clone().into()),
+            Some(StoredFile::Damaged(damage, _)) => Err(damage.clone().into()),
             Some(StoredFile::Log(log)) => log.read(offset, bytes),
             Some(StoredFile::Table(table)) => {
                 let table = Arc::clone(table);
@@ -237,9 +241,9 @@ impl Stoc {
     /// # Errors
     /// [`Error::Fenced`]; the device's.
     pub fn add_references(&self, range: RangeId, epoch: Epoch, others: &[RangeId]) -> Result<()> {
-        self.check_running()?;
         let state = self.range(range);
         let state = state.lock();
+        self.check_running()?;
         state.check_epoch(range, epoch)?;
         let mut catalogue = self.catalogue.lock();
         let elsewhere = catalogue.all.references.iter();
@@ -264,9 +268,9 @@ impl Stoc {
     /// # Errors
     /// [`Error::Fenced`] by the promise of `by`; the device's.
     pub fn release(&self, name: &FileName, by: RangeId, epoch: Epoch) -> Result<()> {
-        self.check_running()?;
         let (own, other) = (self.range(name.range), self.range(by));
         let (mut files, promised) = lock_both((name.range, &own), (by, &other));
+        self.check_running()?;
         promised.as_ref().unwrap_or(&files).check_epoch(by, epoch)?;
         let mut catalogue = self.catalogue.lock();
         let path = match files.files.get(name) {
@@ -283,7 +287,10 @@ impl Stoc {
         let is_sealed = catalogue.all.seals.contains_key(name);
         if is_last {
             // The file first: an entry without a file is harmless.
-            self.noted(self.device.remove(&path).map_err(Error::from))?;
+            // Otherwise a power cut may bring it back, with the usual reference and without a seal.
+            let dir = FileName::dir_of(name.range);
+            let removed = self.device.remove(&path).and_then(|()| self.device.sync_dir(&dir));
+            self.noted(removed.map_err(Error::Sync))?;
             if let Some(file) = files.files.remove(name) {
                 self.forget_bytes(file.bytes());
             }
@@ -315,7 +322,11 @@ impl Stoc {
 
     /// Returns the ranges that have files or a promise here.
     pub fn ranges(&self) -> Vec<RangeId> {
-        self.ranges.read().keys().copied().collect()
+        let ranges: Vec<_> =
+            self.ranges.read().iter().map(|(range, state)| (*range, Arc::clone(state))).collect();
+        let has_any = |state: &RangeState| !state.files.is_empty() || state.promise > Epoch(0);
+        let with_any = ranges.into_iter().filter(|(_, state)| has_any(&state.lock()));
+        with_any.map(|(range, _)| range).collect()
     }
 
     /// Verifies all bytes of a file. (S4)
@@ -327,7 +338,7 @@ impl Stoc {
         let state = state.lock();
         match state.files.get(name) {
             None | Some(StoredFile::Filling(_)) => Err(Error::NoFile { name: *name }),
-            Some(StoredFile::Damaged(damage)) => Err(damage.clone().into()),
+            Some(StoredFile::Damaged(damage, _)) => Err(damage.clone().into()),
             Some(StoredFile::Log(log)) => log.read(0, log.length()).map(|_| ()),
             Some(StoredFile::Table(table)) => {
                 let table = Arc::clone(table);
@@ -345,7 +356,7 @@ impl Stoc {
         let ranges: Vec<_> = self.ranges.read().values().cloned().collect();
         let damaged = ranges.iter().map(|range| {
             let state = range.lock();
-            state.files.values().filter(|file| matches!(file, StoredFile::Damaged(_))).count()
+            state.files.values().filter(|file| matches!(file, StoredFile::Damaged(..))).count()
         });
         let (files, bytes) = (self.files.load(Relaxed), self.bytes.load(Relaxed));
         let damaged_files = damaged.sum::<usize>() as u64;
@@ -362,33 +373,31 @@ impl Stoc {
         bytes: u64,
         make: impl FnOnce(&dyn Device, Head) -> Result<StoredFile>,
     ) -> Result<()> {
-        self.check_running()?;
         let state = self.range(name.range);
         let mut state = state.lock();
+        self.check_running()?;
         state.check_epoch(name.range, epoch)?;
         if state.files.contains_key(&name) {
             return Err(Error::Exists { name });
         }
-        if self.files.load(Relaxed) >= self.limits.files_max {
-            return Err(Error::NoRoom { bytes });
-        }
-        self.take_bytes(bytes)?;
         let dir = FileName::dir_of(name.range);
         let has_dir = self.device.exists(&dir)?;
+        let more = |files: u64| Some(files + 1).filter(|files| *files <= self.limits.files_max);
+        if self.files.fetch_update(Relaxed, Relaxed, more).is_err() {
+            return Err(Error::NoRoom { bytes });
+        }
+        self.take_bytes(bytes).inspect_err(|_| _ = self.files.fetch_sub(1, Relaxed))?;
         let Identity { cluster, node, cookie, .. } = self.identity;
         let head = Head { name, cluster, node, cookie, epoch, stripe };
         let made = match has_dir {
             true => Ok(()),
             false => self.device.create_dir(&dir).and_then(|()| self.device.sync_dir(FILES_DIR)),
         };
-        let made = made.map_err(Error::from).and_then(|()| make(&*self.device, head));
+        let made = made.map_err(Error::Sync).and_then(|()| make(&*self.device, head));
         let file = self.noted(made).inspect_err(|_| {
-            self.bytes.fetch_sub(bytes, Relaxed);
+            self.forget_bytes(bytes);
             let _ = self.device.remove(&name.part_path());
         })?;
-        self.files.fetch_add(1, Relaxed);
-        // The head of a table counts from its first byte on.
-        self.bytes.fetch_add(file.bytes().saturating_sub(bytes), Relaxed);
         state.files.insert(name, file);
         Ok(())
     }

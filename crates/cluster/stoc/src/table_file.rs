@@ -31,6 +31,9 @@ pub(crate) struct TableFile {
 }
 
 impl FillingFile {
+    /// Bytes of a file without content.
+    pub(crate) const EMPTY_BYTES: u64 = (HEAD_BYTES + Footer::trailer_bytes()) as u64;
+
     /// Makes an empty file, which has its own name once it is finished. Nothing of it is durable.
     ///
     /// # Errors
@@ -58,7 +61,7 @@ impl FillingFile {
     /// # Errors
     /// The device's.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut whole = std::mem::take(&mut self.rest);
+        let mut whole = self.rest.clone();
         let at = (self.units.len() * UNIT_BYTES) as u64;
         whole.extend_from_slice(bytes);
         let full = whole.len() / UNIT_BYTES * UNIT_BYTES;
@@ -89,8 +92,9 @@ impl FillingFile {
         let footer = Footer { length, units: std::mem::take(&mut self.units) };
         let bytes = footer.encode(self.head.identity());
         self.file.write_at(Footer::begin(length), &bytes)?;
-        self.file.sync(SyncKind::All)?;
-        device.rename_synced(&self.head.name.part_path(), &self.head.name.path())?;
+        self.file.sync(SyncKind::All).map_err(Error::Sync)?;
+        let (part, path) = (self.head.name.part_path(), self.head.name.path());
+        device.rename_synced(&part, &path).map_err(Error::Sync)?;
         Ok(TableFile { head: self.head, file: self.file, footer })
     }
 }

@@ -273,7 +273,7 @@ fn s6_a_failed_sync_ends_the_changes() {
     let (kind, lasting) = (Some(OperationKind::Sync), Lasting::Once);
     let nth = device.count(kind) + 1;
     device.fail(Fault { kind, nth, failure: Failure::Io, lasting });
-    assert!(matches!(stoc.append(&log(1), Epoch(1), 0, b"one"), Err(Error::Device(_))));
+    assert!(matches!(stoc.append(&log(1), Epoch(1), 0, b"one"), Err(Error::Sync(_))));
     let refused = [
         stoc.append(&log(1), Epoch(1), 0, b"one"),
         stoc.create_log(log(2), Epoch(1)),
@@ -284,6 +284,39 @@ fn s6_a_failed_sync_ends_the_changes() {
     drop(stoc);
     let stoc = open(&above, 2);
     stoc.create_log(log(2), Epoch(1)).expect("memory takes it");
+}
+
+/// S6: a call that waits for its range while a sync fails changes nothing either, and is not
+/// acknowledged. (S3)
+#[test]
+fn s6_a_call_that_waits_during_a_failed_sync_is_refused() {
+    let device = FaultDevice::new(device::memory());
+    let above: Arc<dyn Device> = Arc::clone(&device) as Arc<dyn Device>;
+    let stoc = open(&above, 1);
+    stoc.create_log(log(1), Epoch(1)).expect("memory takes it");
+    let (kind, lasting) = (Some(OperationKind::Sync), Lasting::Once);
+    let nth = device.count(kind) + 1;
+    device.fail(Fault { kind, nth, failure: Failure::Io, lasting });
+    let (syncs, begun) = std::sync::mpsc::channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+    device.interpose_anywhere(OperationKind::Sync, move || {
+        let _if_the_test_has_failed = syncs.send(());
+        let _when_the_other_waits = goes_on.recv();
+    });
+    let (first, others) = thread::scope(|scope| {
+        let first = scope.spawn(|| stoc.append(&log(1), Epoch(1), 0, b"one"));
+        begun.recv().expect("it syncs");
+        let repeated = scope.spawn(|| stoc.append(&log(1), Epoch(1), 0, b"one"));
+        let fenced = scope.spawn(|| stoc.fence(RANGE, Epoch(2)).map(|_| ()));
+        // Usually both wait for the range after this time.
+        Environment::real().sleep(std::time::Duration::from_millis(20));
+        drop(go_on);
+        let others = [repeated, fenced].map(|other| other.join().expect("it does not panic"));
+        (first.join().expect("it does not panic"), others)
+    });
+    assert!(matches!(first, Err(Error::Sync(_))), "{first:?}");
+    assert!(others.iter().all(|other| matches!(other, Err(Error::Stopped(_)))), "{others:?}");
+    assert_eq!(stoc.list(RANGE).first().and_then(|file| file.length), Some(0));
 }
 
 /// Limits are kept, and room that is released is there again.
@@ -301,6 +334,7 @@ fn limits_are_kept() {
         }
     };
     assert!(matches!(refused, Error::NoRoom { .. }), "{refused:?}");
+    stoc.append(&log(1), Epoch(1), 0, &[7; 10_000]).expect("a repeated one takes nothing");
     let stats = stoc.stats().expect("memory has space");
     assert!(stats.bytes <= 100_000 && stats.bytes > 80_000, "{stats:?}");
     assert_eq!(stoc.fence(RANGE, Epoch(1)).map(|fenced| fenced.logs), Ok(vec![(log(1), length)]));
@@ -310,4 +344,15 @@ fn limits_are_kept() {
         stoc.create_log(log(number), Epoch(1)).expect("there is room");
     }
     assert!(matches!(stoc.create_log(log(4), Epoch(1)), Err(Error::NoRoom { .. })));
+    for number in 0..3 {
+        stoc.release(&log(number), RANGE, Epoch(1)).expect("memory takes it");
+    }
+    write_table(&stoc, table(1), 1, &[8; 60_000]);
+    stoc.create_table(table(2), Epoch(1), 0).expect("there is room");
+    let refused = stoc.write(&table(2), Epoch(1), 0, &[8; 60_000]);
+    assert!(matches!(refused, Err(Error::NoRoom { .. })), "{refused:?}");
+    stoc.write(&table(2), Epoch(1), 0, &[8; 20_000]).expect("there is room");
+    stoc.release(&table(2), RANGE, Epoch(1)).expect("memory takes it");
+    stoc.release(&table(1), RANGE, Epoch(1)).expect("memory takes it");
+    assert_eq!(stoc.stats().map(|stats| (stats.files, stats.bytes)), Ok((0, 0)));
 }

@@ -141,11 +141,11 @@ impl Db {
         let instances = instances_of(keys)?;
         let mut old = OldValues::default();
         let mut section = Section::new(inner, keys, &instances, &mut old);
-        let outcome = match body(&mut section) {
-            Ok(outcome) => outcome,
-            Err(_) if section.old.are_missing() => return Ok(TriedSection::NeedsRead),
-            Err(error) => return Err(error),
-        };
+        let outcome = body(&mut section);
+        if section.old.are_missing() {
+            return Ok(TriedSection::NeedsRead);
+        }
+        let outcome = outcome?;
         let steps = section.steps()?;
         if steps.is_empty() {
             return Ok(TriedSection::Done(outcome));

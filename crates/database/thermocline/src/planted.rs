@@ -24,7 +24,7 @@ pub enum Planted {
     /// Of a record the steps in its first keyspace alone are applied again.
     ReplayedInPart,
     /// A write is acknowledged before the journal has it in the requested durability.
-    SettledEarly,
+    AcknowledgedEarly,
     /// Engines' files go ahead of the journal.
     BarrierUnasked,
     /// The journal is trimmed to the writes that one keyspace has in its files, whatever the others

@@ -42,7 +42,7 @@ use crate::record;
 /// The directory in which the new database grows until it is whole.
 const UNFINISHED: &str = "salvaging";
 /// Bytes that are copied in one step.
-const COPIED_AT_ONCE: usize = 1 << 20;
+const COPIED_PER_TURN: usize = 1 << 20;
 
 /// The result of a salvage.
 #[derive(Clone, Debug, Default)]
@@ -455,9 +455,9 @@ fn copy_dir(from: &dyn Device, to: &dyn Device, dir: &str) -> Result<()> {
 fn copy_file(from: &dyn Device, to: &dyn Device, name: &str) -> Result<()> {
     let (from, to) = (from.open(name, Mode::Read)?, to.open(name, Mode::CreateNew)?);
     let (len, mut at) = (from.len()?, 0);
-    let mut bytes = vec![0; COPIED_AT_ONCE];
+    let mut bytes = vec![0; COPIED_PER_TURN];
     while at < len {
-        let piece = &mut bytes[..(len - at).min(COPIED_AT_ONCE as u64) as usize];
+        let piece = &mut bytes[..(len - at).min(COPIED_PER_TURN as u64) as usize];
         from.read_at(at, piece)?;
         to.write_at(at, piece)?;
         at += piece.len() as u64;

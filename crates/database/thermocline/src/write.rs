@@ -28,11 +28,11 @@
 //! - I4. No writer waits for room in an engine, or for a read of the device, while it holds a
 //!   stripe. Otherwise a thread that locks all stripes waits for it while holding the stripes that
 //!   it has, and every writer of every keyspace waits for that thread. Old values that are on the
-//!   device are read with nothing locked ([`crate::old_values`], [`crate::rmw`]). Room is reserved
-//!   before the keys are locked. A write that depends on a value read with the keys locked is known
-//!   only then: it reserves room for a value of a usual length. If that does not suffice, it asks
-//!   for more without waiting. If there is none, the writer unlocks the keys, waits for the room
-//!   that it now knows of, keeps that, and starts over.
+//!   device are read with nothing locked ([`crate::old_values`] names the exception;
+//!   [`crate::rmw`]). Room is reserved before the keys are locked. A write that depends on a value
+//!   read with the keys locked is known only then: it reserves room for a value of a usual length.
+//!   If that does not suffice, it asks for more without waiting. If there is none, the writer
+//!   unlocks the keys, waits for the room that it now knows of, keeps that, and starts over.
 //! - I5. A writer that holds room in an engine waits at most for room in engines with larger ids,
 //!   for stripes, for the journal's buffer, and for the ring of numbers. A writer that holds a
 //!   stripe waits for the last two at most. Both end without it: a write of the journal's buffer
@@ -222,7 +222,7 @@ impl Inner {
         journaled: bool,
         durability: Durability,
     ) -> Result<SeqNo> {
-        let is_waited_for = journaled && !is_planted(Planted::SettledEarly);
+        let is_waited_for = journaled && !is_planted(Planted::AcknowledgedEarly);
         if is_waited_for && durability != Durability::Buffered {
             self.journal
                 .wait(seqno, durability)

@@ -22,7 +22,7 @@ use thermocline_f2::{Options, Store};
 use workers::Pool;
 
 /// Keys of one call of `multi_get`.
-const KEYS_AT_ONCE: usize = 32;
+const KEYS_PER_TURN: usize = 32;
 /// Draws of one thread, made before the clock runs.
 const DRAWS: usize = 1 << 20;
 
@@ -128,9 +128,9 @@ fn many_at_once(store: &Store, environment: &Environment, draws: &[Vec<u32>], le
     std::thread::scope(|scope| {
         for draws in draws {
             scope.spawn(|| {
-                for some in draws.chunks_exact(KEYS_AT_ONCE).cycle() {
+                for some in draws.chunks_exact(KEYS_PER_TURN).cycle() {
                     multi_get(store, some);
-                    total.fetch_add(KEYS_AT_ONCE as u64, Relaxed);
+                    total.fetch_add(KEYS_PER_TURN as u64, Relaxed);
                     if environment.now() > until {
                         return;
                     }
@@ -140,12 +140,13 @@ fn many_at_once(store: &Store, environment: &Environment, draws: &[Vec<u32>], le
     });
     let took = (environment.now() - began).as_secs_f64();
     let total = total.load(Relaxed) as f64;
-    println!("C ({KEYS_AT_ONCE} keys at once): {:.0} k/s", total / took / 1e3);
+    println!("C ({KEYS_PER_TURN} keys at once): {:.0} k/s", total / took / 1e3);
 }
 
 fn multi_get(store: &Store, some: &[u32]) {
-    let keys: [[u8; 8]; KEYS_AT_ONCE] = std::array::from_fn(|at| u64::from(some[at]).to_le_bytes());
-    let keys: [&[u8]; KEYS_AT_ONCE] = std::array::from_fn(|at| keys[at].as_slice());
+    let keys: [[u8; 8]; KEYS_PER_TURN] =
+        std::array::from_fn(|at| u64::from(some[at]).to_le_bytes());
+    let keys: [&[u8]; KEYS_PER_TURN] = std::array::from_fn(|at| keys[at].as_slice());
     let mut found = 0;
     let outcome = store.multi_get(&keys, &mut |_, value| found += usize::from(value.is_some()));
     assert!(outcome.is_ok() && found == keys.len(), "{outcome:?}");

@@ -207,8 +207,7 @@ impl Shared {
                 self.admission.delay(size.units);
                 self.check_level(size)?;
                 let room = self.reserve_in_log(size.bytes)?;
-                self.hold_room(0)?;
-                Ok(Some(room))
+                self.hot.log.hold_reserved(room, || self.hold_room(0)).map(Some)
             }
             Wait::Replay => Ok(Some(Reservation::uncounted())),
         }
@@ -278,11 +277,11 @@ impl Shared {
             self.hot.log.request_room(size.bytes);
             return Ok(None);
         };
-        if !self.holds_room() {
+        let held = self.hot.log.hold_reserved(room, || self.holds_room().then_some(()).ok_or(()));
+        if held.is_err() {
             self.request_held_room(size.bytes);
-            return Ok(None);
         }
-        Ok(Some(room))
+        Ok(held.ok())
     }
 
     /// Step 3.

@@ -16,8 +16,8 @@
 //! - B1. The ballast and the pages that were flushed since have room for all of the hot log below
 //!   [`HeldRoom::until`]. All outstanding reservations together move the tail no further. The last
 //!   writer that had room held has counted the reservations of all others, and an append moves the
-//!   tail by no more than its reservation. Only writes that were not admitted, as in a replay,
-//!   go beyond it.
+//!   tail by no more than its reservation. Only writes that were not admitted, as in a replay, go
+//!   beyond it, and copies of a compaction of a single log beyond the pages that it has held.
 //! - B2. The ballast only gets shorter by the bytes that a flush writes, by a superblock until that
 //!   has taken the place of the one before or has failed to, or when the store is closed.
 //!
@@ -41,10 +41,10 @@ const BALLAST: &str = "ballast";
 /// Bytes that are held for a superblock and the first blocks of segments, however little is
 /// written.
 const LEAST_BYTES: u64 = 64 << 10;
-/// Bytes of the hot log for which room is held ahead of its tail, if there is room: at least these,
-/// and this share of the bytes that are not flushed. An update that must not wait may take 64 KiB,
-/// twice.
-const AHEAD_BYTES_MIN: u64 = 256 << 10;
+/// Room is held ahead of the tail of the hot log, if the device has it. It suffices for a write of
+/// this length, which an update that must not wait may have, and for this share of the bytes that
+/// are not flushed.
+const AHEAD_WRITE_BYTES: u64 = 64 << 10;
 const AHEAD_SHARE: u64 = 4;
 
 /// The ballast, and the part of the hot log for which it holds room.
@@ -200,13 +200,7 @@ impl Shared {
         if let Some(cause) = errors.pausing(HOLD_ROOM, environment) {
             return Err(self.refusal_of_room(cause));
         }
-        let until = self.end_of_writes(more);
-        let unflushed = until.saturating_sub(self.hot.log.flushed().get());
-        let ahead = (unflushed / AHEAD_SHARE).max(AHEAD_BYTES_MIN);
-        let held = match self.hold_until(until + ahead) {
-            Err(error) if error.is_retryable() => self.hold_until(until),
-            held => held,
-        };
+        let held = self.hold_ahead(self.end_of_writes(more));
         errors.note(HOLD_ROOM, &held, environment);
         match held {
             Err(cause) if cause.is_retryable() => Err(self.refusal_of_room(cause)),
@@ -223,7 +217,7 @@ impl Shared {
     /// # Errors
     /// The storage's, but not that there is none.
     pub(crate) fn hold_first_room(&self) -> Result<()> {
-        match self.hold_until(self.end_of_writes(0) + AHEAD_BYTES_MIN) {
+        match self.hold_ahead(self.end_of_writes(0)) {
             Err(error) if error.is_retryable() => Ok(()),
             held => held,
         }
@@ -262,6 +256,16 @@ impl Shared {
             bytes: self.room_bytes(self.end_of_writes(0)),
             limit: self.admission.room.ballast.bytes(),
             cause: Arc::new(cause),
+        }
+    }
+
+    /// Holds room up to `until`, and more if the device has it.
+    fn hold_ahead(&self, until: u64) -> Result<()> {
+        let unflushed = until.saturating_sub(self.hot.log.flushed().get());
+        let ahead = (unflushed / AHEAD_SHARE).max(self.hot.log.reserved_reach(AHEAD_WRITE_BYTES));
+        match self.hold_until(until + ahead) {
+            Err(error) if error.is_retryable() => self.hold_until(until),
+            held => held,
         }
     }
 

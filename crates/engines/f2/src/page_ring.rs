@@ -151,7 +151,7 @@ impl PageRing {
     }
 
     /// Releases the memory of all pages below `page`.
-    pub(crate) fn give_back_below(&self, page: u64) {
+    pub(crate) fn release_below(&self, page: u64) {
         for slot in &self.slots {
             let seen = slot.load(Ordering::Acquire);
             if seen != EMPTY && seen <= page {

@@ -56,7 +56,7 @@ use ring::Ring;
 pub(crate) use figures::Figures;
 
 /// Records taken off the oldest page by one insertion: more than it adds, and some microseconds.
-const EVICTED_AT_ONCE: usize = 16;
+const EVICTED_PER_TURN: usize = 16;
 /// The same for the background, which makes room that another part of the store wants.
 const EVICTED_IN_BACKGROUND: usize = 1024;
 /// Slices of that in one call.
@@ -272,7 +272,7 @@ impl ReadCache {
         key: &[u8],
         value: &[u8],
     ) -> bool {
-        self.evict_some(ring, index, EVICTED_AT_ONCE);
+        self.evict_some(ring, index, EVICTED_PER_TURN);
         let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
         let at = ring.allocate(shape.bytes() as u64);
         at.is_some_and(|at| ring.link(slot, at, log_head, (key, value)))

@@ -20,12 +20,12 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(20);
 /// The longest interval while nothing changes, before upkeep sleeps.
 pub(crate) const INTERVAL_IDLE: Duration = Duration::from_millis(320);
 /// Rounds of a compaction that is behind before other work has its turn.
-const ROUNDS_AT_ONCE: usize = 4;
+const ROUNDS_PER_TURN: usize = 4;
 /// Buckets that are split before the task looks whether it should stop.
-const BUCKETS_AT_ONCE: usize = 1024;
+const BUCKETS_PER_TURN: usize = 1024;
 /// Bytes of the chunk log that a pass for digests reads in one slice: some milliseconds of the
 /// device and of a processor.
-const FILLED_AT_ONCE: u64 = 2 << 20;
+const FILLED_PER_TURN: u64 = 2 << 20;
 /// Bytes of the hot index's table for each chain. With more chains, many buckets overflow.
 const BYTES_PER_CHAIN: u64 = 13;
 /// Share of the chains that there is room for, from which on records leave the hot log.
@@ -266,7 +266,7 @@ impl Shared {
     /// writers wait. A failed write is remembered, and the next writer gets it. Data that cannot be
     /// read are reported as a background error.
     fn compact_a_little(self: &Arc<Self>, compact: Compact, stop: &StopToken) {
-        for _ in 0..ROUNDS_AT_ONCE {
+        for _ in 0..ROUNDS_PER_TURN {
             let has_compacted = compact(self, stop).unwrap_or_default();
             if !has_compacted || self.admission.is_none() || stop.is_stopping() {
                 break;
@@ -280,7 +280,7 @@ impl Shared {
         // A thread that compacts the chunk log makes digests of the chunks that it reads. And the
         // part that a slice reads must not be removed meanwhile.
         if let Some(_not_compacted) = self.compactions.chunks.turn.try_lock() {
-            cold.index.fill_digests(FILLED_AT_ONCE, stop);
+            cold.index.fill_digests(FILLED_PER_TURN, stop);
         }
     }
 
@@ -415,7 +415,7 @@ impl Shared {
     fn split_some_buckets(&self) -> bool {
         // I8 of the index
         let _guard = self.epochs.protect();
-        self.hot.index.split_some(BUCKETS_AT_ONCE)
+        self.hot.index.split_some(BUCKETS_PER_TURN)
     }
 
     /// Takes empty overflow buckets out of the index. They are used again once no thread can be
@@ -425,12 +425,12 @@ impl Shared {
         while let Some(bucket) = from.filter(|_| !stop.is_stopping()) {
             // I8 of the index
             let _guard = self.epochs.protect();
-            from = self.hot.index.trim(bucket, BUCKETS_AT_ONCE, &mut trimmed);
+            from = self.hot.index.trim(bucket, BUCKETS_PER_TURN, &mut trimmed);
         }
         self.hot.index.note_trim(&trimmed);
         if trimmed.len() > 0 {
             let shared = Arc::clone(self);
-            trimmed.when_unseen(&self.epochs, move |t| shared.hot.index.give_back_trimmed(t));
+            trimmed.when_unseen(&self.epochs, move |t| shared.hot.index.release_trimmed(t));
         }
     }
 }

@@ -85,7 +85,7 @@ impl Admits for Shared {
 
     /// Returns the number of the last commit: the cause of an older failure may be gone.
     fn begin_wait(&self, _size: Size) -> Result<u64> {
-        let is_reported = is_planted(Planted::OldFailureTold);
+        let is_reported = is_planted(Planted::OldFailureReported);
         Ok(if is_reported { 0 } else { self.writes.commits.begun() })
     }
 

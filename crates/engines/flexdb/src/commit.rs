@@ -79,7 +79,7 @@ use take_updates::take_updates;
 
 /// Bytes of memtables from which on a commit asks the allocator to return freed memory to the
 /// system.
-const GIVEN_BACK_BYTES_MIN: u64 = 256 << 10;
+const TRIM_BYTES_MIN: u64 = 256 << 10;
 /// Memtables that wait for one more although they could be committed, next to the one that is
 /// written to. More memtables in one commit mean more updates of each interval, and only the newest
 /// version of a key that is written again.
@@ -305,7 +305,7 @@ impl Shared {
         self.hold_index(&mut committer)?;
         drop(committer);
         self.schedule_rewriting();
-        if bytes >= GIVEN_BACK_BYTES_MIN {
+        if bytes >= TRIM_BYTES_MIN {
             // The data that were read and planned for them were between other pieces, which stay.
             arena::trim_heaps();
         }
@@ -452,7 +452,7 @@ impl Shared {
         let pinned = self.pinned_after(&state, committer.kept.clone(), None);
         self.state.replace(state.with_base(base, None, pinned));
         drop(install);
-        state::let_go(state, &self.host);
+        state::release_state(state, &self.host);
         self.index_memory.count_nodes(&committer.index, &self.space);
         Ok(())
     }
@@ -491,7 +491,7 @@ impl Shared {
         self.state.replace(next);
         changing.done(commits);
         drop(install);
-        state::let_go(state, &self.host);
+        state::release_state(state, &self.host);
         self.index_memory.count_nodes(&committer.index, &self.space);
         self.cache.shrink(self.cache_share());
         Ok(())

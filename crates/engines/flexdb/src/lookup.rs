@@ -5,6 +5,7 @@
 //!    its runs of blocks in one round. If that part is an update of another key with the same
 //!    fingerprint, a second round reads the whole interval.
 
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,14 +25,6 @@ struct Pending {
     /// Memtables that were committed when the lookup of an update began.
     commits: Option<u64>,
     read: SpaceRead,
-}
-
-/// The progress of a search in the space.
-#[expect(clippy::large_enum_variant, reason = "a step is moved into its lookup immediately")]
-enum Step {
-    /// Whether the key has a value.
-    Ended(bool),
-    Waits(SpaceRead),
 }
 
 impl Shared {
@@ -54,8 +47,8 @@ impl Shared {
         // Reading may take long, and holding the guard would keep a slot of the swap.
         drop(state);
         Ok(match self.search_space(&mut cold, key, into)? {
-            Step::Ended(is_value) => Lookup::ended(is_value),
-            Step::Waits(read) => Lookup::Pending(Box::new(Pending {
+            Break(is_value) => Lookup::ended(is_value),
+            Continue(read) => Lookup::Pending(Box::new(Pending {
                 store: Arc::clone(self),
                 key: key.to_vec(),
                 cold,
@@ -65,20 +58,21 @@ impl Shared {
         })
     }
 
-    /// Searches an interval, or a part of it, until the search has ended or needs the device.
+    /// Searches an interval, or a part of it. Returns whether the key has a value, or the read
+    /// without which the search cannot continue.
     fn search_space(
         &self,
         cold: &mut UncachedInterval,
         key: &[u8],
         into: &mut Vec<u8>,
-    ) -> Result<Step> {
+    ) -> Result<ControlFlow<bool, SpaceRead>> {
         loop {
             let reading = self.begin_read(cold)?;
             if reading.missing() > 0 {
-                return Ok(Step::Waits(self.reads.read(reading)));
+                return Ok(Continue(self.reads.read(reading)));
             }
             match self.search_read(cold, key, reading.into_bytes(), into)? {
-                Some(is_value) => return Ok(Step::Ended(is_value)),
+                Some(is_value) => return Ok(Break(is_value)),
                 None => *cold = cold.whole(),
             }
         }
@@ -136,8 +130,8 @@ impl PendingLookup for Pending {
             None => {
                 *cold = cold.whole();
                 match store.search_space(cold, key, into)? {
-                    Step::Ended(is_value) => is_value,
-                    Step::Waits(next) => {
+                    Break(is_value) => is_value,
+                    Continue(next) => {
                         *read = next;
                         return Ok(Progress::NextRound);
                     }

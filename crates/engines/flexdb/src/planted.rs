@@ -29,7 +29,7 @@ pub(crate) enum Planted {
     /// An update is believed to be of a key that it is only like.
     AlikeBelieved,
     /// A writer is refused because of a commit that failed before it came.
-    OldFailureTold,
+    OldFailureReported,
     /// Writers may fill all room that is left immediately when a commit begins.
     Unpaced,
     /// If the index takes too much, the present intervals stay unchanged.

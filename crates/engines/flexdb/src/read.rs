@@ -23,7 +23,7 @@ use crate::store::Shared;
 
 /// Part of the budget (one in this many): once it was cached, the allocator has to return freed
 /// memory.
-const GIVEN_BACK_PARTS: u64 = 16;
+const TRIM_PARTS: u64 = 16;
 
 /// The progress of a search without the device.
 pub(crate) enum MemoryLookup {
@@ -192,13 +192,13 @@ impl Shared {
     /// Caches the block of an interval that was read.
     pub(crate) fn cache_block(&self, cold: &UncachedInterval, block: &Arc<Block>) {
         self.cache.insert(&cold.head, block, self.cache_share());
-        let many = self.host.memory.limit() / GIVEN_BACK_PARTS;
+        let many = self.host.memory.limit() / TRIM_PARTS;
         if self.cache.note_cached(block.memory_bytes(), many) {
             // The blocks that were evicted for it were of other sizes, and between blocks that
             // stay.
             let task = |_: &workers::StopToken| arena::trim_heaps();
             // A pool that is stopping runs nothing more.
-            let _ = self.background.group.submit(Class::Collect, "flexdb give back", task);
+            let _ = self.background.group.submit(Class::Collect, "flexdb trim heaps", task);
         }
     }
 

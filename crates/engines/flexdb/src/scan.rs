@@ -25,7 +25,7 @@ use crate::store::Shared;
 const RUN_PAIRS_MIN: usize = 64;
 const RUN_PAIRS_MAX: usize = 256;
 /// Intervals that are read concurrently.
-const INTERVALS_AT_ONCE_MAX: usize = 16;
+const INTERVALS_PER_TURN_MAX: usize = 16;
 /// Bytes after which a run ends.
 const RUN_BYTES_MAX: usize = 256 << 10;
 
@@ -388,7 +388,7 @@ impl<'a> BaseWalker<'a> {
             return Ok(());
         }
         let is_cached = first.entry.head().is_some_and(|head| head.is_whole_cached());
-        let count = if is_cached { 1 } else { INTERVALS_AT_ONCE_MAX };
+        let count = if is_cached { 1 } else { INTERVALS_PER_TURN_MAX };
         let begins_within = !self.has_begun;
         let (mut bytes, mut pairs) = (0, 0);
         let usual = self.shared.interval_limits().pairs / 2;

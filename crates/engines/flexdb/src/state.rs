@@ -142,7 +142,7 @@ impl State {
 /// nodes that were copied, heads, blocks, which may take milliseconds. A get that began before may
 /// still hold it, by this state or by an earlier one, and would free all of that if it were the
 /// last to release it.
-pub(crate) fn let_go(state: Arc<State>, host: &Host) {
+pub(crate) fn release_state(state: Arc<State>, host: &Host) {
     let begun = host.environment.now();
     for _ in 0..READERS_LOOKS_MAX {
         let is_ours = Arc::strong_count(&state) == 1 && Arc::strong_count(&state.base) == 1;

@@ -219,7 +219,11 @@ impl Values {
             self.make_index_durable()?;
         }
         self.failures.noted(self.carry_out(verdicts, damaged))?;
-        verdicts.iter().for_each(|verdict| self.bar(&verdict.described, false));
+        let group = |described: &Described| self.group_number(described.range.first);
+        let is_damaged = |number| damaged.iter().any(|described| group(described) == number);
+        for Verdict { described, .. } in verdicts {
+            self.bar(described, is_damaged(group(described)));
+        }
         damaged.iter().for_each(|described| self.bar(described, true));
         *examined = None;
         Ok(())

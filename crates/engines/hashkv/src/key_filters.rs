@@ -45,6 +45,7 @@ impl Shared {
         self.values.accounts.filters.release(bytes);
         let filter = made.as_ref().map_or(None, Clone::clone);
         let mut state = group.state.lock();
+        let filter = filter.filter(|_| !state.is_barred);
         self.values.change_keys(&mut state, |keys| keys.end(filter));
         drop(state);
         self.fit_cache();

@@ -238,7 +238,7 @@ impl Shared {
     }
 
     /// Returns the level that each of these tables is to be ingested into. No job takes these
-    /// places before [`Shared::give_back_places`].
+    /// places before [`Shared::release_places`].
     pub(crate) fn reserve_places(&self, tables: &[Summary]) -> Vec<Place> {
         let mut claims = self.background.claims.lock();
         let version = Arc::clone(&self.state.load().version);
@@ -248,11 +248,11 @@ impl Shared {
     }
 
     /// The tables are in their places, or will never be.
-    pub(crate) fn give_back_places(self: &Arc<Self>, places: &[Place]) {
+    pub(crate) fn release_places(self: &Arc<Self>, places: &[Place]) {
         let mut claims = self.background.claims.lock();
-        let is_given_back =
+        let is_released =
             |claim: &CompactionClaim| places.iter().any(|one| one.claim.as_ref() == Some(claim));
-        claims.reserved.retain(|claim| !is_given_back(claim));
+        claims.reserved.retain(|claim| !is_released(claim));
         self.schedule_beside(&mut claims);
     }
 

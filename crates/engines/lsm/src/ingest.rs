@@ -223,7 +223,7 @@ impl Shared {
             false => put_in(added),
         };
         drop(flusher);
-        self.give_back_places(&places);
+        self.release_places(&places);
         committed?;
         self.memtables.note_applied(seqno);
         self.wake_looks();

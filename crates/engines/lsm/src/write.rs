@@ -51,7 +51,7 @@ impl Shared {
         if new.is_empty() {
             return Ok(());
         }
-        let gives_back = new.iter().any(|delete| self.state.load().version.has_hidden(delete));
+        let frees_tables = new.iter().any(|delete| self.state.load().version.has_hidden(delete));
         let install = self.state.install.lock();
         let state = self.state.load_full();
         self.health.check_open()?;
@@ -59,7 +59,7 @@ impl Shared {
         let is_due = next.deletes.is_persist_due(self.host.memory.limit());
         self.state.store(Arc::new(next));
         drop(install);
-        if gives_back || is_due {
+        if frees_tables || is_due {
             self.schedule_range_deletes();
         }
         Ok(())

@@ -42,7 +42,7 @@ const UNCOUNTED_PARTS: u64 = 4096;
 const PRUNE_EVERY: u64 = 8;
 /// Leaves that such a write prunes: twice the number that other writes leave unpruned meanwhile, so
 /// that the list drains.
-const PRUNED_AT_ONCE: usize = 16;
+const PRUNED_PER_TURN: usize = 16;
 
 /// The index of a key in its leaf; `Err` is the index at which it would be inserted.
 type Place = std::result::Result<usize, usize>;
@@ -233,7 +233,7 @@ impl Shared {
 
     fn prune_some(&self, seqno: SeqNo) {
         if seqno.get().is_multiple_of(PRUNE_EVERY) && self.map.has_unpruned() {
-            self.prune(PRUNED_AT_ONCE);
+            self.prune(PRUNED_PER_TURN);
         }
     }
 

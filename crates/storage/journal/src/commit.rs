@@ -86,7 +86,7 @@ impl Journal {
         // soon as the caller unlocks its directory. Set before other threads are woken, which would
         // continue to write.
         state.stopped.get_or_insert(result.clone().err().unwrap_or(Error::Closed));
-        self.give_back_sync_role(&mut state);
+        self.return_sync_role(&mut state);
         result
     }
 
@@ -152,7 +152,7 @@ impl Journal {
             }
             state.syncing = true;
             let result = self.write_and_sync(state);
-            self.give_back_sync_role(state);
+            self.return_sync_role(state);
             result?;
         }
         Ok(())
@@ -184,7 +184,7 @@ impl Journal {
             None => self.write_active(state, Kind::Seal),
         };
         if begins_segment {
-            self.give_back_sync_role(state);
+            self.return_sync_role(state);
         }
         result
     }
@@ -260,7 +260,7 @@ impl Journal {
     /// Ends a turn: wakes all threads that waited for it, one that waits for the next turn, to lead
     /// it, and the thread that waits to begin a segment. After a failure there is no next turn:
     /// wakes all.
-    pub(crate) fn give_back_sync_role(&self, state: &mut MutexGuard<'_, State>) {
+    pub(crate) fn return_sync_role(&self, state: &mut MutexGuard<'_, State>) {
         let turn = state.sync_turn;
         state.syncing = false;
         state.sync_covers = None;

@@ -155,7 +155,7 @@ impl Journal {
         }
         state.syncing = true;
         let result = self.write_active(state, Kind::Seal);
-        self.give_back_sync_role(state);
+        self.return_sync_role(state);
         result
     }
 }

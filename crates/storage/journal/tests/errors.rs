@@ -13,7 +13,7 @@ const DIR: &str = "journal";
 
 /// The records that the run was promised to be safe, and all that it appended.
 #[derive(Debug, Default)]
-struct Told {
+struct Acknowledged {
     appended: Vec<u64>,
     synced: u64,
     persisted: u64,
@@ -29,14 +29,17 @@ fn payload(seqno: u64) -> Vec<u8> {
     vec![seqno as u8; 40 + (seqno % 60) as usize]
 }
 
-fn open(device: Arc<dyn Device>, told: &Told) -> Result<(Journal, Vec<u64>), OpenError> {
+fn open(
+    device: Arc<dyn Device>,
+    acknowledged: &Acknowledged,
+) -> Result<(Journal, Vec<u64>), OpenError> {
     let mut found = Vec::new();
     let (journal, _) = Journal::open(
         device,
         DIR,
         options(),
         &Environment::seeded(3),
-        SeqNo::new(told.persisted),
+        SeqNo::new(acknowledged.persisted),
         &mut |seqno, bytes| {
             assert_eq!(bytes, payload(seqno.get()), "record {seqno}");
             found.push(seqno.get());
@@ -47,10 +50,10 @@ fn open(device: Arc<dyn Device>, told: &Told) -> Result<(Journal, Vec<u64>), Ope
 }
 
 /// Appends, waits, fills several segments, trims, closes, opens again and continues.
-fn run(device: &Arc<FaultDevice>, told: &mut Told) -> Result<(), OpenError> {
+fn run(device: &Arc<FaultDevice>, acknowledged: &mut Acknowledged) -> Result<(), OpenError> {
     for life in 0..2 {
-        let (journal, _) = open(device.clone(), told)?;
-        match live(device, &journal, told, life) {
+        let (journal, _) = open(device.clone(), acknowledged)?;
+        match live(device, &journal, acknowledged, life) {
             Ok(()) => {}
             // Only a close is not tried again.
             Err(Error::NoRoom { cause }) => return Err(cause.into()),
@@ -67,12 +70,12 @@ fn run(device: &Arc<FaultDevice>, told: &mut Told) -> Result<(), OpenError> {
 /// Does `work` until there is room for it, which there is after some tries.
 fn insist<T>(
     device: &FaultDevice,
-    told: &mut Told,
+    acknowledged: &mut Acknowledged,
     work: impl Fn() -> Result<T, Error>,
 ) -> Result<T, Error> {
     for tries in 1.. {
         match work() {
-            Err(Error::NoRoom { .. }) => told.refused += 1,
+            Err(Error::NoRoom { .. }) => acknowledged.refused += 1,
             done => return done,
         }
         if tries == 3 {
@@ -83,7 +86,12 @@ fn insist<T>(
     unreachable!("it is done, or fails")
 }
 
-fn live(device: &FaultDevice, journal: &Journal, told: &mut Told, life: u64) -> Result<(), Error> {
+fn live(
+    device: &FaultDevice,
+    journal: &Journal,
+    acknowledged: &mut Acknowledged,
+    life: u64,
+) -> Result<(), Error> {
     for step in 0..30 {
         let append = || {
             journal.append(
@@ -91,24 +99,24 @@ fn live(device: &FaultDevice, journal: &Journal, told: &mut Told, life: u64) -> 
                 |seqno, bytes| bytes.extend(payload(seqno.get())),
             )
         };
-        let seqno = insist(device, told, append)?;
-        told.appended.push(seqno.get());
+        let seqno = insist(device, acknowledged, append)?;
+        acknowledged.appended.push(seqno.get());
         let wait = |durability| move || journal.wait(seqno, durability);
         match step % 7 {
-            2 => insist(device, told, wait(Durability::Flushed))?,
+            2 => insist(device, acknowledged, wait(Durability::Flushed))?,
             6 => {
-                insist(device, told, wait(Durability::Synced))?;
-                told.synced = seqno.get();
+                insist(device, acknowledged, wait(Durability::Synced))?;
+                acknowledged.synced = seqno.get();
             }
             _ => {}
         }
         if step == 22 {
-            told.persisted = told.synced - 1;
-            journal.trim(SeqNo::new(told.persisted))?;
+            acknowledged.persisted = acknowledged.synced - 1;
+            journal.trim(SeqNo::new(acknowledged.persisted))?;
         }
     }
     journal.close()?;
-    told.synced = told.appended.last().copied().unwrap_or(0);
+    acknowledged.synced = acknowledged.appended.last().copied().unwrap_or(0);
     Ok(())
 }
 
@@ -126,19 +134,28 @@ fn stays_stopped(journal: &Journal, error: &Error) {
 
 /// Checks that the found records are a prefix of the appended ones, and include all records that
 /// were promised to be safe.
-fn holds(device: Arc<dyn Device>, told: &Told, when: &str) {
+fn holds(device: Arc<dyn Device>, acknowledged: &Acknowledged, when: &str) {
     let report = check(&*device, DIR);
     assert!(
         matches!(&report, Ok(report) if report.is_whole())
             || matches!(report, Err(OpenError::Device(_))),
         "{when}: {report:?}"
     );
-    let (journal, found) = open(device, told).unwrap_or_else(|error| panic!("{when}: {error}"));
-    let needed: Vec<u64> =
-        told.appended.iter().copied().filter(|seqno| *seqno > told.persisted).collect();
+    let (journal, found) =
+        open(device, acknowledged).unwrap_or_else(|error| panic!("{when}: {error}"));
+    let needed: Vec<u64> = acknowledged
+        .appended
+        .iter()
+        .copied()
+        .filter(|seqno| *seqno > acknowledged.persisted)
+        .collect();
     assert!(needed.starts_with(&found), "{when}: found {found:?} of {needed:?}");
-    let last = found.last().copied().unwrap_or(told.persisted);
-    assert!(last >= told.synced, "{when}: {} was synced, {last} is the last", told.synced);
+    let last = found.last().copied().unwrap_or(acknowledged.persisted);
+    assert!(
+        last >= acknowledged.synced,
+        "{when}: {} was synced, {last} is the last",
+        acknowledged.synced
+    );
     let next = journal.last().next();
     journal.append(|| next, |_, bytes| bytes.push(0)).expect("a journal opened again accepts");
     journal.wait(next, Durability::Synced).expect("a journal opened again syncs");
@@ -147,7 +164,7 @@ fn holds(device: Arc<dyn Device>, told: &Told, when: &str) {
 #[test]
 fn every_operation_that_fails_is_survived() {
     let device = FaultDevice::new(SimulatedDisk::new(1, Faults::none()));
-    run(&device, &mut Told::default()).unwrap();
+    run(&device, &mut Acknowledged::default()).unwrap();
     let operations = device.count(None);
     assert!(operations > 100, "{operations} operations are too few to show much");
     let mut refused = 0;
@@ -158,16 +175,20 @@ fn every_operation_that_fails_is_survived() {
                 let disk = SimulatedDisk::new(1, Faults::none());
                 let device = FaultDevice::new(disk.clone());
                 device.fail(Fault { kind: None, nth, failure, lasting });
-                let mut told = Told::default();
-                let outcome = run(&device, &mut told);
-                refused += told.refused;
+                let mut acknowledged = Acknowledged::default();
+                let outcome = run(&device, &mut acknowledged);
+                refused += acknowledged.refused;
                 let goes_on = failure == Failure::NoSpace && outcome.is_ok();
                 let is_reported = matches!(outcome, Err(OpenError::Device(_)));
                 assert!(goes_on || is_reported, "{when}: {outcome:?}");
                 for image in 0..3 {
-                    holds(disk.crash(image), &told, &format!("{when}, then power cut {image}"));
+                    holds(
+                        disk.crash(image),
+                        &acknowledged,
+                        &format!("{when}, then power cut {image}"),
+                    );
                 }
-                holds(disk, &told, &format!("{when}, then the process dies"));
+                holds(disk, &acknowledged, &format!("{when}, then the process dies"));
             }
         }
     }
@@ -178,11 +199,11 @@ fn every_operation_that_fails_is_survived() {
 fn a_full_disk_is_waited_for() {
     let disk = SimulatedDisk::new(1, Faults::none());
     let device = FaultDevice::new(disk.clone());
-    let (journal, _) = open(device.clone(), &Told::default()).unwrap();
+    let (journal, _) = open(device.clone(), &Acknowledged::default()).unwrap();
     let append =
         |seqno: u64| journal.append(|| SeqNo::new(seqno), |_, bytes| bytes.extend(payload(seqno)));
     let sync = || journal.wait(SeqNo::MAX, Durability::Synced);
-    let found = |seed| open(disk.crash(seed), &Told::default()).unwrap().1;
+    let found = |seed| open(disk.crash(seed), &Acknowledged::default()).unwrap().1;
     append(1).unwrap();
     sync().unwrap();
     let kind = Some(OperationKind::Write);
@@ -204,7 +225,7 @@ fn a_full_disk_is_waited_for() {
     sync().unwrap();
     (0..5).for_each(|seed| assert_eq!(found(seed), [1, 2, 3]));
     journal.close().unwrap();
-    assert_eq!(open(disk, &Told::default()).unwrap().1, [1, 2, 3]);
+    assert_eq!(open(disk, &Acknowledged::default()).unwrap().1, [1, 2, 3]);
 }
 
 #[test]

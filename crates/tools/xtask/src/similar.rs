@@ -59,7 +59,7 @@ pub(crate) fn pairs(sources: &[Source]) -> Vec<Pair> {
         };
         for (other, other_lines) in others.iter().filter(same_name) {
             let shorter = lines.len().min(other_lines.len());
-            let percent = common(lines, other_lines) * 100 / shorter;
+            let percent = (common(lines, other_lines) * 100).div_ceil(shorter);
             let paths = [one.path.clone(), other.path.clone()];
             pairs.push(Pair { paths, percent, is_test: one.is_test() });
         }

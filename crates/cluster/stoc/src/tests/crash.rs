@@ -13,7 +13,11 @@ struct Acknowledged {
     promise: u64,
     log: Option<u64>,
     finished: Vec<u64>,
+    /// Files of which a release of the last reference has begun.
     released: Vec<u64>,
+    /// Files of which the last reference was released.
+    gone: Vec<u64>,
+    seal: Option<u64>,
     has_references: bool,
     incarnation: u64,
 }
@@ -60,8 +64,17 @@ fn run(device: &Arc<dyn Device>, mut note: impl FnMut(&Acknowledged)) -> Result<
                 note(&done);
                 stoc.release(&table(2), RANGE, Epoch(epoch))?;
                 stoc.release(&table(2), RangeId(8), Epoch(epoch))?;
+                done.gone.push(2);
+                note(&done);
             }
-            3 => stoc.seal(&log(1), Epoch(epoch), 9_000)?,
+            3 => {
+                stoc.seal(&log(1), Epoch(epoch), 9_000)?;
+                done.seal = Some(9_000);
+                note(&done);
+                // A larger length changes nothing.
+                stoc.seal(&log(1), Epoch(epoch), 9_010)?;
+                note(&done);
+            }
             _ => {}
         }
     }
@@ -83,6 +96,9 @@ fn compare(stoc: &Stoc, done: &Acknowledged) -> std::result::Result<(), String> 
         let Some(found) = found.filter(|found| *found >= length.min(9_000)) else {
             return Err(show("acknowledged bytes of the log are lost"));
         };
+        if done.seal.is_some_and(|seal| found != seal) {
+            return Err(show("the seal is lost"));
+        }
         let stream = bytes(1, 20_000);
         let read = stoc.read(&log(1), 0, found);
         if read.as_deref() != Ok(stream.get(..found as usize).unwrap_or_default()) {
@@ -93,6 +109,7 @@ fn compare(stoc: &Stoc, done: &Acknowledged) -> std::result::Result<(), String> 
         let read = stoc.read(&table(*number), 0, TABLE_BYTES as u64);
         let may_be_gone = done.released.contains(number);
         match read {
+            Ok(_) if done.gone.contains(number) => return Err(show("a released file is back")),
             Ok(content) if content == bytes(*number, TABLE_BYTES) => {}
             Err(Error::NoFile { .. }) if may_be_gone => {}
             _ => return Err(show("a finished file is lost")),

@@ -29,7 +29,7 @@ fn a_record_that_is_applied_again_in_part_is_found() {
 
 #[test]
 fn a_write_that_is_acknowledged_too_early_is_found() {
-    must_be_found(Planted::SettledEarly, CUT, of_one_engine);
+    must_be_found(Planted::AcknowledgedEarly, CUT, of_one_engine);
 }
 
 #[test]

@@ -28,7 +28,7 @@ use crate::key_hash::KeyHash;
 use crate::open::StoredLog;
 
 /// Buckets that are loaded together: each is a miss of the processor's caches.
-const LOADED_AT_ONCE: usize = 16;
+const LOADED_PER_TURN: usize = 16;
 
 /// State that the threads share.
 struct Rebuild {
@@ -107,13 +107,13 @@ impl Rebuild {
     }
 
     fn enter(&self, stretch: &Stretch) -> Result<()> {
-        let (mut heads, mut tombstones) = (Vec::with_capacity(LOADED_AT_ONCE), 0);
+        let (mut heads, mut tombstones) = (Vec::with_capacity(LOADED_PER_TURN), 0);
         stretch.records(&mut |address, stored| {
             if !stored.header.is_invalid() {
                 tombstones += u64::from(stored.value.is_none());
                 heads.push((KeyHash::of(stored.key, self.hash_seed), address));
             }
-            if heads.len() == LOADED_AT_ONCE {
+            if heads.len() == LOADED_PER_TURN {
                 self.lead(&heads);
                 heads.clear();
             }

@@ -22,7 +22,7 @@ use crate::position::Position;
 /// Bytes of memory of an item with its group and its read.
 const ITEM_BYTES: u64 = 150;
 /// Items that are processed together.
-const ITEMS_AT_ONCE: std::ops::RangeInclusive<usize> = 256..=16 << 10;
+const ITEMS_PER_TURN: std::ops::RangeInclusive<usize> = 256..=16 << 10;
 
 /// Items of one chunk, and its place.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +104,7 @@ impl ColdIndex {
         prefix_of: &dyn Fn(usize) -> Option<Prefix>,
     ) -> usize {
         let room = (self.log.read_bytes_max() / ITEM_BYTES) as usize;
-        let wanted = first + room.clamp(*ITEMS_AT_ONCE.start(), *ITEMS_AT_ONCE.end());
+        let wanted = first + room.clamp(*ITEMS_PER_TURN.start(), *ITEMS_PER_TURN.end());
         let level = self.directory.level();
         let Some(last) = prefix_of(wanted - 1).filter(|_| wanted < end) else { return end };
         let last = last.last_of_chunk(level);

@@ -40,7 +40,7 @@ use crate::store::Shared;
 /// address that a move can have.
 const FAR: u64 = 1 << 34;
 /// Pending records whose keys are in memory at the same time, with the records in front of them.
-const PENDING_AT_ONCE: usize = 1 << 10;
+const PENDING_PER_TURN: usize = 1 << 10;
 /// Share of the memory for a piece that the keys of pending records take, as a divisor; one key is
 /// always taken.
 const KEYS_SHARE: u64 = 4;
@@ -144,7 +144,7 @@ impl Shared {
         let mut pending: Vec<(LogAddress, LogAddress)> = Vec::new();
         cold.index.check_liveness(moves, stop, &mut |at, newer| pending.push((at, newer)))?;
         pending.sort_unstable();
-        in_portions(pending, PENDING_AT_ONCE, &mut |some| match stop.is_stopping() {
+        in_portions(pending, PENDING_PER_TURN, &mut |some| match stop.is_stopping() {
             true => Ok(Vec::new()),
             false => self.resolve(cold, moves, some, stop),
         })

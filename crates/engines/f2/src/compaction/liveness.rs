@@ -16,10 +16,10 @@ use crate::record::Stored;
 use crate::store::Shared;
 
 /// Records that are checked before the epoch is refreshed.
-const PROTECTED_AT_ONCE: usize = 64;
+const PROTECTED_PER_TURN: usize = 64;
 /// Records of a page that are checked together, so that the reads that they need run at the same
 /// time.
-const RECORDS_AT_ONCE: usize = 1 << 10;
+const RECORDS_PER_TURN: usize = 1 << 10;
 
 /// A record, and whether it lives.
 pub(super) struct CheckedRecord<'a> {
@@ -36,12 +36,12 @@ pub(super) fn in_groups(
     stretch: &Stretch,
     each: &mut dyn FnMut(&mut [CheckedRecord<'_>]) -> Result<()>,
 ) -> Result<()> {
-    let mut some = Vec::with_capacity(RECORDS_AT_ONCE);
+    let mut some = Vec::with_capacity(RECORDS_PER_TURN);
     stretch.records(&mut |at, stored| {
         if !stored.header.is_invalid() {
             some.push(CheckedRecord { at, stored: *stored, lives: false, searched: at });
         }
-        if some.len() == RECORDS_AT_ONCE {
+        if some.len() == RECORDS_PER_TURN {
             each(&mut some)?;
             some.clear();
         }
@@ -84,13 +84,13 @@ impl Shared {
         records: &mut [CheckedRecord<'_>],
         on_disk: &mut dyn FnMut(usize, &CheckedRecord<'_>, LogAddress),
     ) {
-        for (some, checked) in records.chunks_mut(PROTECTED_AT_ONCE).enumerate() {
+        for (some, checked) in records.chunks_mut(PROTECTED_PER_TURN).enumerate() {
             let _guard = self.epochs.protect();
             for (number, record) in checked.iter_mut().enumerate() {
                 let liveness = self.liveness_of(record);
                 record.lives = matches!(liveness, Liveness::Newest);
                 if let Liveness::OnDisk(next) = liveness {
-                    on_disk(some * PROTECTED_AT_ONCE + number, record, next);
+                    on_disk(some * PROTECTED_PER_TURN + number, record, next);
                 }
             }
         }

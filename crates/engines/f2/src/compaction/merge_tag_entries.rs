@@ -28,7 +28,7 @@ use crate::cold_index::Change;
 use crate::position::Position;
 
 /// Tags whose entries are merged together: one key of each is in memory.
-const TAGS_AT_ONCE: usize = 16;
+const TAGS_PER_TURN: usize = 16;
 /// Keys of a tag whose older entries are searched for, each in all entries that are left.
 const KEYS_MAX: usize = 16;
 /// Entries of a tag that are examined, the newest.
@@ -42,7 +42,7 @@ impl Cold {
     /// Damage of the cold index, with its place; the storage's. A damaged record is no error: it
     /// stays in its place.
     pub(crate) fn merge_tag_entries(&self, crowded: &[Position], stop: &StopToken) -> Result<()> {
-        crowded.chunks(TAGS_AT_ONCE).try_for_each(|some| self.merge_some(some, stop))
+        crowded.chunks(TAGS_PER_TURN).try_for_each(|some| self.merge_some(some, stop))
     }
 
     fn merge_some(&self, tags: &[Position], stop: &StopToken) -> Result<()> {

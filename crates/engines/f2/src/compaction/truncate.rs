@@ -9,7 +9,7 @@ use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 
 /// Buckets that are scrubbed before the task looks whether it should stop.
-const BUCKETS_AT_ONCE: usize = 4096;
+const BUCKETS_PER_TURN: usize = 4096;
 
 impl Shared {
     /// Drops everything below `to`, and has the entries that lead there freed in a while.
@@ -29,7 +29,7 @@ impl Shared {
             let mut from = Some(0);
             while let Some(bucket) = from.filter(|_| !stop.is_stopping()) {
                 let _guard = shared.epochs.protect();
-                from = shared.hot.index.scrub(begin, bucket, BUCKETS_AT_ONCE);
+                from = shared.hot.index.scrub(begin, bucket, BUCKETS_PER_TURN);
             }
             shared.hot.end_scrub();
             shared.update_level();

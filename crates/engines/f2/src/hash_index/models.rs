@@ -271,12 +271,12 @@ fn trim(index: &Arc<HashIndex>, epochs: &Epochs) {
     let trimmed = take_out(index);
     drop(guard);
     let index = Arc::clone(index);
-    trimmed.when_unseen(epochs, move |trimmed| index.give_back_trimmed(trimmed));
+    trimmed.when_unseen(epochs, move |trimmed| index.release_trimmed(trimmed));
 }
 
 /// The same if no other thread is left.
 fn trim_alone(index: &HashIndex) {
-    index.give_back_trimmed(take_out(index));
+    index.release_trimmed(take_out(index));
 }
 
 fn retire(index: &HashIndex, tag: u16) {
@@ -301,7 +301,7 @@ pub(super) fn insert_beside_trim(order: Order) {
     let index = index(&[STAYING, ALSO_MOVING, MOVING]);
     retire(&index, MOVING);
     let (taken, ()) = together(order, &index, take_out, |index| count_up(index, MOVING));
-    index.give_back_trimmed(taken);
+    index.release_trimmed(taken);
     must_hold(&index, &[(STAYING, 1), (ALSO_MOVING, 1), (MOVING, 1)]);
     must_have_lines(&index, 1);
 }
@@ -316,7 +316,7 @@ pub(super) fn append_beside_trim(order: Order) {
         take_out(index)
     };
     let (taken, ()) = together(order, &index, take, |index| count_up(index, 7));
-    index.give_back_trimmed(taken);
+    index.release_trimmed(taken);
     must_hold(&index, &[(STAYING, 1), (ALSO_MOVING, 1), (7, 1)]);
     trim_alone(&index);
     must_have_lines(&index, 1);
@@ -353,7 +353,7 @@ pub(super) fn trim_beside_split(order: Order) {
     retire(&index, 5);
     retire(&index, MOVING);
     let (taken, ()) = together(order, &index, take_out, double);
-    index.give_back_trimmed(taken);
+    index.release_trimmed(taken);
     must_hold(&index, &[(STAYING, 1), (ALSO_MOVING, 1)]);
     trim_alone(&index);
     must_have_lines(&index, 0);

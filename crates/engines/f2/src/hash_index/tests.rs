@@ -249,7 +249,7 @@ fn trim(index: &HashIndex) -> usize {
     }
     let taken = trimmed.len();
     index.note_trim(&trimmed);
-    index.give_back_trimmed(trimmed);
+    index.release_trimmed(trimmed);
     taken
 }
 

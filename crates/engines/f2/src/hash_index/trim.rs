@@ -85,7 +85,7 @@ impl HashIndex {
 
     /// Gives the trimmed buckets to the pool. No thread that was protected when they were trimmed
     /// may still be protected.
-    pub(crate) fn give_back_trimmed(&self, trimmed: Trimmed) {
+    pub(crate) fn release_trimmed(&self, trimmed: Trimmed) {
         trimmed.0.into_iter().for_each(|number| self.overflow.release(number));
     }
 

@@ -52,6 +52,8 @@ const SPARE_PAGES: u64 = 1;
 const SPARE_FRAMES_MIN: u64 = 16;
 /// The slot of a reservation of pages: its bytes are a number of pages.
 const PAGES: u32 = u32::MAX;
+/// The slot of a reservation of pages for which room is held on the device.
+const HELD_PAGES: u32 = PAGES - 1;
 /// The slot of the counter for longer writes.
 const COMMON: u32 = STRIPES as u32;
 
@@ -62,6 +64,8 @@ pub(super) struct Granted {
     /// Bytes: of the stripes, and behind them of longer writes.
     credit: [CachePadded<AtomicU64>; STRIPES + 1],
     pub(super) pages: AtomicU64,
+    /// Pages of reservations for which room is held on the device, or is about to be.
+    held_pages: AtomicU64,
     /// Held by the writer that waits with its pages counted. [R5]
     turn: Mutex<()>,
 }
@@ -72,6 +76,7 @@ impl Default for Granted {
         Self {
             credit: std::array::from_fn(|_| counter()),
             pages: AtomicU64::new(0),
+            held_pages: AtomicU64::new(0),
             turn: Mutex::default(),
         }
     }
@@ -141,8 +146,31 @@ impl HybridLog {
         credit + self.granted.pages.load(Acquire) * self.geometry.page_bytes()
     }
 
-    /// Returns how far all reservations may move the tail, and a write of `more` bytes that has
-    /// none yet. Costs one load. [R1 to R3]
+    /// Has `hold` hold room on the device for a reservation, next to all those for which room is
+    /// held.
+    ///
+    /// # Errors
+    /// Those of `hold`. Then the reservation is released.
+    pub(crate) fn hold_reserved<'l, E>(
+        &'l self,
+        mut room: Reservation<'l>,
+        hold: impl FnOnce() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Reservation<'l>, E> {
+        if room.slot() != PAGES {
+            return hold().map(|()| room);
+        }
+        let pages = room.bytes();
+        self.granted.held_pages.fetch_add(pages, SeqCst);
+        if let Err(error) = hold() {
+            self.granted.held_pages.fetch_sub(pages, SeqCst);
+            return Err(error);
+        }
+        let spent = room.spend(pages);
+        Ok(Reservation::new(self, spent, HELD_PAGES))
+    }
+
+    /// Returns how far all reservations with held room may move the tail, and a write of `more`
+    /// bytes that has no reservation yet. Costs one load. [R1 to R3]
     pub(crate) fn reserved_reach(&self, more: u64) -> u64 {
         let page_bytes = self.geometry.page_bytes();
         let wanted = match more > page_bytes / CREDIT_PARTS {
@@ -150,7 +178,7 @@ impl HybridLog {
             false => 0,
         };
         let credit = page_bytes * ROOM_PARTS.0 / ROOM_PARTS.1 + BLOCK_BYTES;
-        match self.granted.pages.load(SeqCst) + wanted {
+        match self.granted.held_pages.load(SeqCst) + wanted {
             0 => credit,
             // The page at the tail may be left before it is full.
             pages => credit + (pages + 1) * page_bytes,
@@ -170,7 +198,7 @@ impl HybridLog {
     pub(crate) fn covers(&self, room: &Reservation<'_>, bytes: u64) -> bool {
         match (room.slot(), room.bytes()) {
             (_, 0) => true,
-            (PAGES, pages) => self.pages_to_reserve(bytes) <= pages,
+            (PAGES | HELD_PAGES, pages) => self.pages_to_reserve(bytes) <= pages,
             (_, credit) => bytes <= credit,
         }
     }
@@ -286,6 +314,10 @@ impl Room for HybridLog {
     fn release(&self, bytes: u64, slot: u32) {
         match slot {
             PAGES => self.granted.pages.fetch_sub(bytes, SeqCst),
+            HELD_PAGES => {
+                self.granted.held_pages.fetch_sub(bytes, SeqCst);
+                self.granted.pages.fetch_sub(bytes, SeqCst)
+            }
             slot => self.granted.credit[slot as usize].fetch_sub(bytes, SeqCst),
         };
     }

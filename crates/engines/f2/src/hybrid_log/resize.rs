@@ -54,7 +54,7 @@ impl HybridLog {
         if frames < self.frames.ring.slots() {
             // Pages that no thread reads any more, but that were left for the next pages, would not
             // be replaced by these: the next pages would be additional ones.
-            self.frames.ring.give_back_below(self.geometry.page(self.safe_head()));
+            self.frames.ring.release_below(self.geometry.page(self.safe_head()));
         }
         self.frames.ring.held() <= frames
     }

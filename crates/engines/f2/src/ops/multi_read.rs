@@ -13,7 +13,7 @@ use crate::ops::disk_lookup::{Beyond, DiskLookup, InMemory, Progress};
 use crate::store::Shared;
 
 /// Keys that are searched in memory under one protection; fewer if their values are long.
-const KEYS_AT_ONCE: usize = 64;
+const KEYS_PER_TURN: usize = 64;
 /// Keys of a protection whose misses of the processor's caches overlap.
 const KEYS_PREFETCHED: usize = 16;
 /// Bytes of values that are copied under one protection, or one value that is longer.
@@ -74,7 +74,7 @@ impl Shared {
         searched: &mut Searched,
     ) -> usize {
         let _guard = self.epochs.protect();
-        let end = keys.len().min(first + KEYS_AT_ONCE);
+        let end = keys.len().min(first + KEYS_PER_TURN);
         for begin in (first..end).step_by(KEYS_PREFETCHED) {
             let some = &keys[begin..end.min(begin + KEYS_PREFETCHED)];
             let mut hashes = [KeyHash::default(); KEYS_PREFETCHED];

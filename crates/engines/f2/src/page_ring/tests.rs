@@ -45,7 +45,7 @@ fn a_slot_that_was_kept_goes_on_with_its_memory() {
     ring.release(7);
     assert_eq!(ring.held(), 4, "page 7 has given its slot to page 11");
     assert!(ring.take(7), "and does not get it again");
-    ring.give_back_below(10);
+    ring.release_below(10);
     assert_eq!((ring.held(), memory.used()), (2, 2 * PAGE_BYTES));
 }
 
@@ -76,6 +76,6 @@ fn what_is_charged_is_what_is_held() {
         }
     });
     assert_eq!(memory.used(), ring.bytes());
-    ring.give_back_below(PAGES);
+    ring.release_below(PAGES);
     assert_eq!((ring.held(), memory.used()), (0, 0));
 }

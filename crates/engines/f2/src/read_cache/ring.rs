@@ -279,7 +279,7 @@ impl Ring {
         }
         if pages < borders.pages.slots() {
             // Also the memory that was left for the next pages, which get memory of their own now.
-            borders.pages.give_back_below(borders.free.load(Ordering::Acquire));
+            borders.pages.release_below(borders.free.load(Ordering::Acquire));
         }
         borders.pages.held() <= pages
     }

@@ -171,19 +171,19 @@ impl Voyage {
             // Half of the lives count from the end of their verification, so that none is too
             // short.
             let has_begun = random.random_ratio(1, 2);
-            let told = live(&orders(is_killed), is_killed, length, has_begun);
+            let acknowledged = live(&orders(is_killed), is_killed, length, has_begun);
             // A life that was killed before it had verified everything has written nothing.
-            match told.recovered {
+            match acknowledged.recovered {
                 Some(recovered) => {
                     compare(&recovered, &durable, is_exact);
-                    durable = told.durable;
+                    durable = acknowledged.durable;
                     is_exact = !is_killed;
                 }
                 None => tally.early_kills += 1,
             }
             tally.kills += u64::from(is_killed);
-            tally.checkpoints += told.flushes;
-            tally.beside.iter_mut().zip(told.beside).for_each(|(sum, count)| *sum += count);
+            tally.checkpoints += acknowledged.flushes;
+            tally.beside.iter_mut().zip(acknowledged.beside).for_each(|(sum, count)| *sum += count);
         }
         let last = live(&orders(false), false, Duration::ZERO, true);
         let recovered = last.recovered.expect("it has ended in order");
@@ -208,14 +208,14 @@ fn compare(recovered: &[u64; THREADS], durable: &[u64; THREADS], is_exact: bool)
 
 /// The report of one life.
 #[derive(Default)]
-struct Told {
+struct Acknowledged {
     recovered: Option<[u64; THREADS]>,
     durable: [u64; THREADS],
     flushes: u64,
     beside: [u64; TOLD.len()],
 }
 
-impl Told {
+impl Acknowledged {
     fn note(&mut self, line: &str) {
         let (what, numbers) = line.split_once(' ').expect("a word and numbers");
         let numbers: Vec<u64> =
@@ -234,19 +234,19 @@ impl Told {
 }
 
 /// Runs a life of this length, counted from its beginning, or from the end of its verification.
-fn live(orders: &Orders, is_killed: bool, length: Duration, has_begun: bool) -> Told {
+fn live(orders: &Orders, is_killed: bool, length: Duration, has_begun: bool) -> Acknowledged {
     let mut child = orders.spawn();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (first, first_came) = mpsc::channel();
     let reader = thread::spawn(move || {
-        let mut told = Told::default();
+        let mut acknowledged = Acknowledged::default();
         // The last line may have been cut off by the kill.
         for line in lines.map_while(Result::ok).filter(|line| line.ends_with(" .")) {
-            told.note(line.trim_end_matches(" ."));
+            acknowledged.note(line.trim_end_matches(" ."));
             // The receiver is dropped after the first line.
             let _ = first.send(());
         }
-        told
+        acknowledged
     });
     if has_begun {
         // A life that sends no line has ended; the check below notices it.

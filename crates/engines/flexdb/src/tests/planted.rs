@@ -118,7 +118,7 @@ fn keys_that_are_taken_for_one_another_are_found() {
 
 #[test]
 fn an_old_failure_that_refuses_a_write_is_found() {
-    must_be_found(Planted::OldFailureTold, "", a_failure_of_before_refuses_no_write);
+    must_be_found(Planted::OldFailureReported, "", a_failure_of_before_refuses_no_write);
 }
 
 #[test]

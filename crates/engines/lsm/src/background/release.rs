@@ -30,8 +30,9 @@ pub(crate) struct Freed {
 impl Freed {
     /// Makes a count of zero bytes.
     pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Arc<Self> {
-        let task =
-            OnDemandTask::new("lsm give back", |store: &Shared| store.cache.freed().release());
+        let task = OnDemandTask::new("lsm release cache memory", |store: &Shared| {
+            store.cache.freed().release()
+        });
         Arc::new(Self {
             bytes: AtomicU64::new(0),
             task: Arc::new(task),

@@ -6,7 +6,7 @@ use device::Device;
 use super::{Error, FlexSpace, Offline, recover};
 
 /// Bytes that are read and verified in one step.
-const BYTES_AT_ONCE: u64 = 1 << 20;
+const BYTES_PER_TURN: u64 = 1 << 20;
 /// Pieces of damage that are listed; the others are counted.
 const DAMAGE_LISTED_MAX: usize = 100;
 
@@ -34,11 +34,11 @@ impl FlexSpace {
             drop(state);
             shared.snapshot()
         };
-        let mut bytes = vec![0; BYTES_AT_ONCE as usize];
+        let mut bytes = vec![0; BYTES_PER_TURN as usize];
         for piece in snapshot.extents(0..snapshot.len()).filter(|piece| !piece.extent.is_hole()) {
             let end = piece.offset + u64::from(piece.length);
-            for offset in (piece.offset..end).step_by(BYTES_AT_ONCE as usize) {
-                let count = BYTES_AT_ONCE.min(end - offset);
+            for offset in (piece.offset..end).step_by(BYTES_PER_TURN as usize) {
+                let count = BYTES_PER_TURN.min(end - offset);
                 snapshot.pread(offset, &mut bytes[..count as usize])?;
             }
         }
@@ -97,7 +97,7 @@ pub fn verify_offline(
             }
             read => read?,
         }
-        if piece.offset >= told + BYTES_AT_ONCE {
+        if piece.offset >= told + BYTES_PER_TURN {
             told = piece.offset;
             progress(told);
         }

@@ -36,7 +36,7 @@ use victim_map::VictimMap;
 use windows::Windows;
 
 /// Extents that are remapped before writers may proceed.
-const REMAPS_AT_ONCE: usize = if cfg!(shuttle) { 2 } else { 256 };
+const REMAPS_PER_TURN: usize = if cfg!(shuttle) { 2 } else { 256 };
 
 /// Changes that are noted while the victim map is made, below which it is brought to the present
 /// under the writers' lock.
@@ -271,7 +271,7 @@ impl Shared {
             let mut writer = self.writer_for_change()?;
             // Extents that were remapped or forgotten are a hole of the victim map, so this loop
             // ends.
-            let found = writer.tracking.next(REMAPS_AT_ONCE);
+            let found = writer.tracking.next(REMAPS_PER_TURN);
             if found.is_empty() {
                 return Ok(count);
             }

@@ -21,7 +21,7 @@ use crate::planted::{Planted, is_planted};
 
 /// Segments whose room is released in one hold of the writers' lock, and after one commit: the rest
 /// is for the next commits, or for a writer that begins a segment.
-const PUNCHED_AT_ONCE: usize = 8;
+const PUNCHED_PER_TURN: usize = 8;
 const PUNCHED_AFTER_A_COMMIT: usize = 256;
 
 /// The records of a commit, and the segments that they emptied.
@@ -160,7 +160,7 @@ impl Shared {
         while count < PUNCHED_AFTER_A_COMMIT {
             self.health.check_writable()?;
             let first_pin = |first, last| self.pins.first_of(first, last);
-            let segments = self.writer.lock().segments.begin_punching(&first_pin, PUNCHED_AT_ONCE);
+            let segments = self.writer.lock().segments.begin_punching(&first_pin, PUNCHED_PER_TURN);
             if segments.is_empty() {
                 break;
             }

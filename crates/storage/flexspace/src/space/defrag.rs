@@ -4,7 +4,7 @@ use super::{Error, FlexSpace};
 use crate::log::Change;
 
 /// Bytes that are rewritten before other writers may proceed.
-const BYTES_AT_ONCE: u64 = 1 << 20;
+const BYTES_PER_TURN: u64 = 1 << 20;
 
 impl FlexSpace {
     /// Writes the extents of the `length` bytes at `offset` again, in order, and joins them up to
@@ -39,7 +39,7 @@ impl FlexSpace {
         // Others may have removed bytes since the caller determined the range.
         let Some(first) = snapshot.tree().get(offset) else { return Ok(end) };
         let length_max = u64::from(shared.data.geometry.extent_bytes_max());
-        let stop = end.min(first.offset + BYTES_AT_ONCE);
+        let stop = end.min(first.offset + BYTES_PER_TURN);
         let mut groups: Vec<(u64, u64)> = Vec::new();
         let mut done = offset + 1;
         for piece in snapshot.extents(first.offset..snapshot.len()) {

@@ -26,7 +26,7 @@ use crate::record::WORD_BYTES;
 /// is seven eighths.
 const LIVE_SHARE: (u64, u64) = (7, 8);
 /// Pages that one digest may have compacted at most.
-const PAGES_AT_ONCE: usize = 4;
+const PAGES_PER_TURN: usize = 4;
 
 /// No digest: the last word of a page, where none begins.
 const NOWHERE: u32 = u32::MAX;
@@ -157,7 +157,7 @@ impl Shard {
         words.extend(head.encode());
         head.pack(entries, &mut words);
         debug_assert_eq!(words.len(), head.words());
-        let mut pages_at_once = PAGES_AT_ONCE;
+        let mut pages_at_once = PAGES_PER_TURN;
         while !self.append(slot, &words) {
             self.drop_oldest(pages_at_once > 0);
             pages_at_once = pages_at_once.saturating_sub(1);

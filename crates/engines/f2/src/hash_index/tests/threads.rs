@@ -129,7 +129,7 @@ fn trim_until(index: &Arc<HashIndex>, epochs: &Epochs, done: &AtomicBool, taken:
         }
         taken.fetch_add(trimmed.len(), Ordering::Relaxed);
         let index = Arc::clone(index);
-        trimmed.when_unseen(epochs, move |trimmed| index.give_back_trimmed(trimmed));
+        trimmed.when_unseen(epochs, move |trimmed| index.release_trimmed(trimmed));
     }
 }
 
