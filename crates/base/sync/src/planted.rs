@@ -40,6 +40,17 @@ pub enum Planted {
     UnboundedHorizon,
 }
 
+/// Evaluates to `normal`, or to `broken` in a model in which the bug is planted.
+///
+/// Only models can plant the bug. A bug that ordinary tests find is a patch in
+/// `reliability/mutants`.
+#[macro_export]
+macro_rules! mutant {
+    ($bug:expr, $normal:expr, $broken:expr $(,)?) => {
+        if $crate::planted::is_planted($bug) { $broken } else { $normal }
+    };
+}
+
 /// The place in which the ordinary tests of a crate plant its bugs: the thread on which one runs
 /// has the bug, and no other.
 pub type Ground<B> = LocalKey<Cell<Option<B>>>;
