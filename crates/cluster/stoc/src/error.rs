@@ -63,6 +63,12 @@ pub enum Error {
         /// The length of its content.
         length: u64,
     },
+    /// The StoC cannot be reached now. Whether it has done what a request says is unknown.
+    #[error("StoC {node} cannot be reached")]
+    Unreachable {
+        /// Its number.
+        node: u32,
+    },
     /// The limit of bytes or files is reached, or the device is full.
     #[error("the StoC has no room for {bytes} bytes more")]
     NoRoom {

@@ -40,10 +40,12 @@
 mod catalogue;
 mod error;
 mod format;
+mod link;
 mod log_file;
 mod name;
 mod open;
 mod range;
+mod request;
 mod store;
 mod table_file;
 #[cfg(test)]
@@ -51,8 +53,10 @@ mod tests;
 
 pub use catalogue::Identity;
 pub use error::{Error, Result};
+pub use link::{DirectLink, Link, OnReply, ThreadLink, call};
 pub use name::{Epoch, FileName, Kind, RangeId};
 pub use range::{Fenced, Listed};
+pub use request::{Request, Response};
 pub use store::{Limits, Options, Stats, Stoc};
 
 /// Decodes a chain of edits of a catalogue, for fuzzing.

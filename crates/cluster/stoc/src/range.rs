@@ -32,9 +32,9 @@ pub(crate) struct RangeState {
 pub struct Fenced {
     /// The promise of the StoC before this fence.
     pub before: Epoch,
-    /// The logs of the range, with the lengths that are synced. A damaged log is left out: it does
+    /// The logs of the range, with the lengths that are synced; none of a damaged log, which does
     /// not count.
-    pub logs: Vec<(FileName, u64)>,
+    pub logs: Vec<(FileName, Option<u64>)>,
 }
 
 /// A file, as a StoC lists it.
@@ -86,10 +86,11 @@ impl RangeState {
         }
     }
 
-    /// Returns the logs with their lengths.
-    pub(crate) fn logs(&self) -> Vec<(FileName, u64)> {
+    /// Returns the logs with their lengths; none of damaged ones.
+    pub(crate) fn logs(&self) -> Vec<(FileName, Option<u64>)> {
         let log = |(name, file): (&FileName, &StoredFile)| match file {
-            StoredFile::Log(log) => Some((*name, log.length())),
+            StoredFile::Log(log) => Some((*name, Some(log.length()))),
+            StoredFile::Damaged(..) if name.kind.is_log() => Some((*name, None)),
             _ => None,
         };
         self.files.iter().filter_map(log).collect()

@@ -185,11 +185,11 @@ impl AsyncKeyspace<'_> {
         AsyncWrite(self.writing(key, what))
     }
 
-    /// [`ExpiringKeyspace::put`] as a future. It takes place, and can be dropped, as
+    /// [`crate::ExpiringKeyspace::put`] as a future. It takes place, and can be dropped, as
     /// [`AsyncKeyspace::put`] says. The first poll decides whether the end is past.
     ///
     /// # Errors
-    /// As [`ExpiringKeyspace::put`]; [`Error::Closed`] as [`AsyncKeyspace::put`].
+    /// As [`crate::ExpiringKeyspace::put`]; [`Error::Closed`] as [`AsyncKeyspace::put`].
     pub fn put_with_expiry(&self, key: &[u8], value: &[u8], expiry_ms: u64) -> AsyncWrite {
         AsyncWrite(self.writing(key, self.0.stored_with_expiry(value, expiry_ms).map(What::Put)))
     }
@@ -241,11 +241,11 @@ impl AsyncKeyspace<'_> {
         AsyncUpdate(self.writing(key, Ok(what)))
     }
 
-    /// [`ExpiringKeyspace::rmw`] as a future. It costs, and takes place, as
+    /// [`crate::ExpiringKeyspace::rmw`] as a future. It costs, and takes place, as
     /// [`AsyncKeyspace::rmw`], and `update` is asked as there.
     ///
     /// # Errors
-    /// As [`ExpiringKeyspace::rmw`]; [`Error::Closed`] as [`AsyncKeyspace::put`].
+    /// As [`crate::ExpiringKeyspace::rmw`]; [`Error::Closed`] as [`AsyncKeyspace::put`].
     pub fn rmw_with_expiry(
         &self,
         key: &[u8],

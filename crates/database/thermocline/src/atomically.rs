@@ -265,7 +265,7 @@ impl<'a> Section<'a> {
     }
 
     /// Gives the declared key of this index a value that expires, as
-    /// [`ExpiringKeyspace::put`] does.
+    /// [`crate::ExpiringKeyspace::put`] does.
     ///
     /// # Errors
     /// [`Error::UndeclaredKey`], [`Error::NotExpiring`].

@@ -148,8 +148,8 @@ impl Batch {
         self.push(keyspace, What::Put { key: key.to_vec(), value })
     }
 
-    /// Adds a put of a value that expires, as [`ExpiringKeyspace::put`] does. It is a delete if
-    /// the expiry is past when the batch is written. If the keyspace was not made for expiring
+    /// Adds a put of a value that expires, as [`crate::ExpiringKeyspace::put`] does. It is a delete
+    /// if the expiry is past when the batch is written. If the keyspace was not made for expiring
     /// values, writing the batch returns [`crate::Error::NotExpiring`].
     pub fn put_with_expiry(
         &mut self,

@@ -97,7 +97,7 @@ impl Ingestion {
         self.push_stored(key, &stored)
     }
 
-    /// Adds a pair whose value expires, as [`ExpiringKeyspace::put`] does. If the expiry is
+    /// Adds a pair whose value expires, as [`crate::ExpiringKeyspace::put`] does. If the expiry is
     /// past, the key has no value afterwards.
     ///
     /// # Errors

@@ -263,7 +263,7 @@ impl Transaction {
         self.put_stored(keyspace, key, &keyspace.stored(value)?)
     }
 
-    /// The same with a value that expires, as [`ExpiringKeyspace::put`] does. An expiry that
+    /// The same with a value that expires, as [`crate::ExpiringKeyspace::put`] does. An expiry that
     /// was past when the transaction began removes the key.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ pub struct AsyncSwap {
 pub(crate) type Other = Arc<Mutex<Option<Option<Vec<u8>>>>>;
 
 impl AsyncKeyspace<'_> {
-    /// [`Keyspace::compare_and_swap`] as a future. It costs, and takes place, as
+    /// [`crate::Keyspace::compare_and_swap`] as a future. It costs, and takes place, as
     /// [`AsyncKeyspace::rmw`], and can be dropped as [`AsyncKeyspace::put`] says.
     ///
     /// ```
@@ -43,7 +43,8 @@ impl AsyncKeyspace<'_> {
     /// ```
     ///
     /// # Errors
-    /// As [`Keyspace::compare_and_swap`]; [`crate::Error::Closed`] as [`AsyncKeyspace::put`].
+    /// As [`crate::Keyspace::compare_and_swap`]; [`crate::Error::Closed`] as
+    /// [`AsyncKeyspace::put`].
     pub fn compare_and_swap(
         &self,
         key: &[u8],
@@ -56,10 +57,10 @@ impl AsyncKeyspace<'_> {
         AsyncSwap { update, other }
     }
 
-    /// [`ExpiringKeyspace::compare_and_swap`] as a future, in the same way.
+    /// [`crate::ExpiringKeyspace::compare_and_swap`] as a future, in the same way.
     ///
     /// # Errors
-    /// As [`ExpiringKeyspace::compare_and_swap`]; [`crate::Error::Closed`] as
+    /// As [`crate::ExpiringKeyspace::compare_and_swap`]; [`crate::Error::Closed`] as
     /// [`AsyncKeyspace::put`].
     pub fn compare_and_swap_with_expiry(
         &self,

@@ -434,11 +434,12 @@ impl Expiry {
 impl ExpiringKeyspace<'_> {
     /// Removes all keys whose values have expired, and returns their number. The database does so
     /// by itself, a little at a time ([`crate::Options::expiry_sweep_interval`]); this function
-    /// does it immediately. It visits every pair, as a [`Keyspace::walk`] does, and waits for no
-    /// durability: a key that a crash brings back has still expired.
+    /// does it immediately. It visits every pair, as a [`crate::Keyspace::walk`] does, and waits
+    /// for no durability: a key that a crash brings back has still expired.
     ///
     /// # Errors
-    /// [`Error::NotExpiring`]; otherwise as [`Keyspace::walk`] and [`Keyspace::delete`].
+    /// [`Error::NotExpiring`]; otherwise as [`crate::Keyspace::walk`] and
+    /// [`crate::Keyspace::delete`].
     pub fn remove_expired(&self) -> Result<u64> {
         self.0.check_expiring()?;
         self.0.inner.lifecycle.check_writable()?;

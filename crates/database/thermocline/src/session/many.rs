@@ -22,10 +22,10 @@ pub struct AsyncMultiGet {
 }
 
 impl AsyncKeyspace<'_> {
-    /// [`Keyspace::multi_get`] as a future: the keys' values in the order of the keys. The first
-    /// poll begins all gets, each as [`AsyncKeyspace::get`] does. It reads the values that memory
-    /// knows, and the reads of the other ones overlap. The future is ready when all gets are, and
-    /// wakes its task as few times as it can.
+    /// [`crate::Keyspace::multi_get`] as a future: the keys' values in the order of the keys. The
+    /// first poll begins all gets, each as [`AsyncKeyspace::get`] does. It reads the values that
+    /// memory knows, and the reads of the other ones overlap. The future is ready when all gets
+    /// are, and wakes its task as few times as it can.
     ///
     /// # Errors
     /// As [`AsyncKeyspace::get`], of any of them. The other gets are cancelled then, and so they

@@ -1,0 +1,57 @@
+//! LogC: one log of a range, replicated on several StoCs (Nova-LSM, section 5).
+//!
+//! ```text
+//!  append ──> active segment ──> E StoCs ── Qa replies ──> acknowledged
+//!                  │ a StoC fails or is slow, or a file begins
+//!                  └──> spare, which is registered ahead ──CAS──> sealed, another spare
+//!  open: fence ──> longest replica ──> copy until Qa have it ──> CAS ──> files of the log
+//! ```
+//!
+//! The content of a log is a sequence of *files*, by ascending numbers: the segments of a journal,
+//! or the files of a manifest. A file grows by appends. It is stored in *segments*: a segment is a
+//! log file on each StoC of its *ensemble*, and has a part of one file. A segment begins with a
+//! header, which states that part and the end of the segment before ([`Header`]).
+//!
+//! The coordinator's record of the range has the segments of its logs ([`LogRecord`]). Each change
+//! of it is one compare-and-swap ([`Registry`]), so one step seals a log and
+//! gives it to another owner.
+//!
+//! # Invariants
+//! - L1. *Acknowledged.* An append is acknowledged once Qa StoCs of the ensemble have synced it.
+//! - L2. *Prefixes.* The replicas of a segment are prefixes of one stream: a StoC accepts an append
+//!   at the end alone, and the owner sends in one order (S3 of `stoc`).
+//! - L3. *Leaving.* The owner leaves a segment at an end up to which Qa StoCs have acknowledged all
+//!   bytes. From then on it ignores replies for bytes behind this end, and sends those bytes again
+//!   to the next segment. The header of that segment states the end.
+//! - L4. *Two open segments.* At most two segments of a record are not sealed. So a segment that
+//!   was left is sealed in the record before the next one is left.
+//! - L5. *Outcomes.* An append that was sent to any StoC is acknowledged or fenced. Until then the
+//!   call does not return, unless the log is closed: then the outcome is unknown.
+//! - L6. *Open.* An opening takes the longest of E − Qa + 1 replicas, or the end that the next
+//!   header states. It seals all segments of the owner before in one compare-and-swap, and only
+//!   then lets appends pass. A damaged or missing replica, one of another cookie and one without a
+//!   promise do not count.
+//! - L7. *Trim.* A segment leaves the record before its files are released.
+//!
+//! # Concurrency
+//! One append is under way at a time: the caller collects writes in groups. The lock of the writer
+//! is held for a whole append, also while it waits for replies. Replies have a lock of their own.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+mod error;
+mod header;
+mod log;
+mod open;
+mod read;
+mod record;
+mod registry;
+mod replicas;
+#[cfg(test)]
+mod tests;
+
+pub use error::{Error, Result};
+pub use header::Header;
+pub use log::{Log, Setup};
+pub use open::open;
+pub use record::{LogRecord, Member, Part, Segment};
+pub use registry::{Change, Registry, RegistryError, Stocs};

@@ -1,0 +1,181 @@
+//! The replicas of a segment, and the replies that are awaited from them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use environment::Environment;
+use stoc::{Error as StocError, Link, Request, Response};
+use sync::{Condvar, Mutex};
+
+use crate::record::Segment;
+use crate::registry::Stocs;
+
+/// Time after which a thread that waits for replies looks whether the log was closed.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The replicas of the segment that is appended to.
+#[derive(Debug)]
+pub(crate) struct Replicas {
+    shared: Arc<Shared>,
+    links: Vec<Option<Arc<dyn Link>>>,
+    quorum: usize,
+}
+
+#[derive(Debug)]
+struct Shared {
+    all: Mutex<Vec<Replica>>,
+    changed: Condvar,
+}
+
+/// The state of one replica, by its replies.
+#[derive(Debug, Default)]
+struct Replica {
+    node: u32,
+    /// The end of the bytes that the StoC has synced.
+    acknowledged: u64,
+    /// Whether it gets nothing more: it failed, or is slow or missing.
+    has_failed: bool,
+    /// Whether it has promised the range to a higher epoch.
+    is_fenced: bool,
+}
+
+/// The result of waiting for replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// Qa StoCs have synced the bytes.
+    Acknowledged,
+    /// A StoC has promised the range to a higher epoch.
+    Fenced,
+    /// Too few StoCs are left to acknowledge the bytes.
+    Lost,
+    /// The log was closed.
+    Closed,
+}
+
+impl Replicas {
+    /// Returns the replicas of a segment. StoCs that cannot be reached, or that have other storage
+    /// than the registered one, have failed.
+    pub(crate) fn new(segment: &Segment, stocs: &dyn Stocs, quorum: usize) -> Self {
+        let link_of = |member: &crate::Member| {
+            let link = stocs.link(member.node)?;
+            (link.identity().cookie == member.cookie).then_some(link)
+        };
+        let links: Vec<_> = segment.ensemble.iter().map(link_of).collect();
+        let replica = |(node, link): (u32, &Option<_>)| Replica {
+            node,
+            has_failed: link.is_none(),
+            ..Replica::default()
+        };
+        let all = segment.nodes().zip(&links).map(replica).collect();
+        let shared = Arc::new(Shared { all: Mutex::new(all), changed: Condvar::new() });
+        Self { shared, links, quorum }
+    }
+
+    /// Sends a request to each replica that has not failed. A successful reply acknowledges the
+    /// bytes up to `end`.
+    pub(crate) fn send(&self, request: &Request, end: u64) {
+        for (at, link) in self.links.iter().enumerate() {
+            let has_failed = self.shared.all.lock().get(at).is_none_or(|one| one.has_failed);
+            let Some(link) = link.as_ref().filter(|_| !has_failed) else { continue };
+            let shared = Arc::clone(&self.shared);
+            let on_reply = move |reply: Result<Response, StocError>| {
+                if let Some(replica) = shared.all.lock().get_mut(at) {
+                    replica.note(&reply, end);
+                }
+                shared.changed.notify_all();
+            };
+            link.send(request.clone(), Box::new(on_reply));
+        }
+    }
+
+    /// Waits until Qa StoCs have synced all bytes up to `end`, or this is impossible. A StoC that
+    /// does not reply for `slow` has failed, if the quorum needs it.
+    pub(crate) fn wait(
+        &self,
+        end: u64,
+        (slow, environment): (Duration, &Environment),
+        is_closed: impl Fn() -> bool,
+    ) -> Waited {
+        let deadline = environment.now() + slow;
+        let mut all = self.shared.all.lock();
+        loop {
+            let has = |replica: &&Replica| replica.acknowledged >= end;
+            if all.iter().filter(has).count() >= self.quorum {
+                return Waited::Acknowledged;
+            }
+            if all.iter().any(|replica| replica.is_fenced) {
+                return Waited::Fenced;
+            }
+            let may_have = |replica: &&Replica| replica.acknowledged >= end || !replica.has_failed;
+            if all.iter().filter(may_have).count() < self.quorum {
+                return Waited::Lost;
+            }
+            if is_closed() {
+                return Waited::Closed;
+            }
+            if environment.now() >= deadline {
+                all.iter_mut().for_each(|replica| replica.has_failed |= replica.acknowledged < end);
+                continue;
+            }
+            self.shared.changed.wait_for(&mut all, LOOK.min(slow));
+        }
+    }
+
+    /// Counts the StoCs that have not failed. One that is more than `backlog` bytes behind `end`
+    /// fails now.
+    pub(crate) fn healthy(&self, end: u64, backlog: u64) -> usize {
+        let mut all = self.shared.all.lock();
+        let behind = |replica: &Replica| end.saturating_sub(replica.acknowledged) > backlog;
+        all.iter_mut().for_each(|replica| replica.has_failed |= behind(replica));
+        all.iter().filter(|replica| !replica.has_failed).count()
+    }
+
+    /// Returns the numbers of the StoCs that have failed.
+    pub(crate) fn failed_nodes(&self) -> Vec<u32> {
+        let all = self.shared.all.lock();
+        all.iter().filter(|replica| replica.has_failed).map(|replica| replica.node).collect()
+    }
+}
+
+impl Replica {
+    fn note(&mut self, reply: &Result<Response, StocError>, end: u64) {
+        match reply {
+            Ok(_) => self.acknowledged = self.acknowledged.max(end),
+            Err(StocError::Fenced { .. }) => (self.is_fenced, self.has_failed) = (true, true),
+            Err(_) => self.has_failed = true,
+        }
+    }
+}
+
+/// Sends a request to several StoCs, and waits for all replies, but not longer than `slow`. A StoC
+/// that did not reply is unreachable.
+pub(crate) fn call_all(
+    links: &[Arc<dyn Link>],
+    request: &Request,
+    (slow, environment): (Duration, &Environment),
+) -> Vec<Result<Response, StocError>> {
+    type Replies = Vec<Option<Result<Response, StocError>>>;
+    let none: Replies = links.iter().map(|_| None).collect();
+    let shared = Arc::new((Mutex::new(none), Condvar::new()));
+    for (at, link) in links.iter().enumerate() {
+        let shared = Arc::clone(&shared);
+        let on_reply = move |reply| {
+            if let Some(place) = shared.0.lock().get_mut(at) {
+                *place = Some(reply);
+            }
+            shared.1.notify_all();
+        };
+        link.send(request.clone(), Box::new(on_reply));
+    }
+    let deadline = environment.now() + slow;
+    let mut replies = shared.0.lock();
+    while replies.iter().any(Option::is_none) && environment.now() < deadline {
+        shared.1.wait_for(&mut replies, LOOK.min(slow));
+    }
+    let unreachable = |link: &Arc<dyn Link>| {
+        let node = link.identity().node;
+        Err(StocError::Unreachable { node })
+    };
+    let replies = replies.iter_mut().map(Option::take).zip(links);
+    replies.map(|(reply, link)| reply.unwrap_or_else(|| unreachable(link))).collect()
+}

@@ -1,0 +1,299 @@
+//! StoCs and a coordinator for tests, which can fail.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use environment::Environment;
+use stoc::{
+    DirectLink, Epoch, Identity, Kind, Limits, Link, OnReply, RangeId, Request, Stoc, ThreadLink,
+};
+use sync::locks::Mutex;
+
+use crate::{Change, Log, LogRecord, Registry, RegistryError, Setup, Stocs, open};
+
+pub(super) const RANGE: RangeId = RangeId(7);
+
+/// How a StoC behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Behaviour {
+    Up,
+    /// Requests fail, and do nothing.
+    Away,
+    /// Requests are done, and the replies are lost.
+    Mute,
+}
+
+#[derive(Debug)]
+struct Node {
+    stoc: Arc<Stoc>,
+    link: Arc<dyn Link>,
+    behaviour: Behaviour,
+    incarnation: u64,
+}
+
+type Nodes = Arc<Mutex<BTreeMap<u32, Node>>>;
+
+/// A link that behaves as its node does.
+#[derive(Debug)]
+struct NodeLink {
+    node: u32,
+    nodes: Nodes,
+    identity: Identity,
+}
+
+/// StoCs and a coordinator.
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    nodes: Nodes,
+    pub(super) registry: Arc<MemoryRegistry>,
+    environment: Environment,
+    /// StoCs that were chosen so far.
+    chosen: Arc<AtomicUsize>,
+}
+
+/// A coordinator's store in memory.
+#[derive(Default)]
+pub(super) struct MemoryRegistry {
+    state: Mutex<State>,
+    on_change: Mutex<Option<OnChange>>,
+    /// Calls that fail from now on.
+    failures: AtomicU64,
+    /// Whether changes that fail are made.
+    are_made: Mutex<bool>,
+}
+
+/// Gets the epoch and the record of the write log after each change.
+type OnChange = Box<dyn Fn(u64, LogRecord) + Send>;
+
+#[derive(Debug, Default)]
+struct State {
+    epoch: u64,
+    records: BTreeMap<Kind, LogRecord>,
+}
+
+pub(super) fn options(node: u32, incarnation: u64) -> stoc::Options {
+    stoc::Options {
+        cluster: 0xc1,
+        node,
+        incarnation,
+        last_incarnation: None,
+        limits: Limits::default(),
+        environment: Environment::seeded((u64::from(node) << 32) | incarnation),
+    }
+}
+
+fn open_stoc(node: u32, incarnation: u64) -> Arc<Stoc> {
+    let stoc = Stoc::open(device::memory(), &options(node, incarnation));
+    Arc::new(stoc.expect("memory takes it"))
+}
+
+impl World {
+    /// StoCs 1 to `count`, in memory.
+    pub(super) fn new(count: u32) -> Self {
+        let stocs = (1..=count).map(|node| open_stoc(node, 1));
+        Self::of(stocs.collect(), Arc::default())
+    }
+
+    /// The same, with a thread for each.
+    pub(super) fn with_threads(count: u32) -> Self {
+        let world = Self::new(count);
+        for node in world.nodes.lock().values_mut() {
+            let link = ThreadLink::new(Arc::clone(&node.stoc), &world.environment);
+            node.link = Arc::new(link.expect("there is a thread"));
+        }
+        world
+    }
+
+    /// These StoCs, which have the numbers from 1 on.
+    pub(super) fn of(stocs: Vec<Arc<Stoc>>, registry: Arc<MemoryRegistry>) -> Self {
+        let node = |stoc: Arc<Stoc>| {
+            let link: Arc<dyn Link> = Arc::new(DirectLink(Arc::clone(&stoc)));
+            let incarnation = stoc.identity().incarnation;
+            Node { stoc, link, behaviour: Behaviour::Up, incarnation }
+        };
+        let nodes: BTreeMap<u32, Node> = (1..).zip(stocs.into_iter().map(node)).collect();
+        let environment = Environment::seeded(3);
+        let (nodes, chosen) = (Arc::new(Mutex::new(nodes)), Arc::default());
+        Self { nodes, registry, environment, chosen }
+    }
+
+    pub(super) fn set(&self, node: u32, behaviour: Behaviour) {
+        self.nodes.lock().get_mut(&node).expect("there is such a StoC").behaviour = behaviour;
+    }
+
+    /// Puts an empty directory in the place of that of a StoC.
+    pub(super) fn replace(&self, number: u32) {
+        let mut nodes = self.nodes.lock();
+        let node = nodes.get_mut(&number).expect("there is such a StoC");
+        node.incarnation += 1;
+        node.stoc = open_stoc(number, node.incarnation);
+        node.link = Arc::new(DirectLink(Arc::clone(&node.stoc)));
+    }
+
+    pub(super) fn stoc(&self, node: u32) -> Arc<Stoc> {
+        Arc::clone(&self.nodes.lock().get(&node).expect("there is such a StoC").stoc)
+    }
+
+    /// Files of all StoCs.
+    pub(super) fn file_count(&self) -> usize {
+        let nodes = self.nodes.lock();
+        nodes.values().map(|node| node.stoc.list(RANGE).len()).sum()
+    }
+
+    /// The StoCs of the segment that is appended to.
+    pub(super) fn newest_ensemble(&self, log: &Log) -> Vec<u32> {
+        let writer = log.lock();
+        writer.active.as_ref().expect("a file was begun").segment.nodes().collect()
+    }
+
+    /// Opens the write log under an epoch, which the coordinator gives first.
+    pub(super) fn try_open(&self, epoch: u64) -> crate::Result<Log> {
+        self.registry.raise(epoch);
+        let setup = Setup {
+            range: RANGE,
+            epoch: Epoch(epoch),
+            registry: Arc::clone(&self.registry) as _,
+            stocs: Arc::new(self.clone()),
+            ensemble: 3,
+            quorum: 2,
+            slow: Duration::from_millis(30),
+            backlog_bytes: 1 << 20,
+            environment: self.environment.clone(),
+        };
+        open(&setup, &[Kind::Log]).map(|mut logs| logs.pop().expect("there is one log"))
+    }
+
+    pub(super) fn open(&self, epoch: u64) -> Log {
+        self.try_open(epoch).expect("enough StoCs are up")
+    }
+}
+
+impl Stocs for World {
+    fn link(&self, node: u32) -> Option<Arc<dyn Link>> {
+        let nodes = self.nodes.lock();
+        let identity = nodes.get(&node)?.stoc.identity();
+        Some(Arc::new(NodeLink { node, nodes: Arc::clone(&self.nodes), identity }))
+    }
+
+    /// Chooses StoCs in turn, and prefers StoCs that are up.
+    fn choose(&self, count: usize, avoid: &[u32]) -> Vec<Arc<dyn Link>> {
+        let nodes = self.nodes.lock();
+        let mut all: Vec<u32> = nodes.keys().copied().collect();
+        let turn = self.chosen.fetch_add(count, SeqCst) % all.len();
+        all.rotate_left(turn);
+        let is_away =
+            |node: &u32| nodes.get(node).is_none_or(|node| node.behaviour != Behaviour::Up);
+        all.sort_by_key(is_away);
+        drop(nodes);
+        let free = all.into_iter().filter(|node| !avoid.contains(node));
+        free.filter_map(|node| self.link(node)).take(count).collect()
+    }
+}
+
+impl Link for NodeLink {
+    fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    fn send(&self, request: Request, on_reply: OnReply) {
+        let nodes = self.nodes.lock();
+        let node = nodes.get(&self.node).expect("there is such a StoC");
+        let (link, behaviour) = (Arc::clone(&node.link), node.behaviour);
+        drop(nodes);
+        let unreachable = Err(stoc::Error::Unreachable { node: self.node });
+        match behaviour {
+            Behaviour::Up => link.send(request, on_reply),
+            Behaviour::Away => on_reply(unreachable),
+            Behaviour::Mute => {
+                link.send(request, Box::new(|_| ()));
+                on_reply(unreachable);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for MemoryRegistry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryRegistry").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl MemoryRegistry {
+    /// Has the next calls fail. If `are_made`, failed changes are made.
+    pub(super) fn fail(&self, calls: u64, are_made: bool) {
+        *self.are_made.lock() = are_made;
+        self.failures.store(calls, SeqCst);
+    }
+
+    pub(super) fn record(&self, kind: Kind) -> LogRecord {
+        self.state.lock().records.get(&kind).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn set_record(&self, kind: Kind, record: LogRecord) {
+        self.state.lock().records.insert(kind, record);
+    }
+
+    /// Has `on_change` called after each change.
+    pub(super) fn on_change(&self, on_change: impl Fn(u64, LogRecord) + Send + 'static) {
+        *self.on_change.lock() = Some(Box::new(on_change));
+    }
+
+    /// Returns the epoch and a record.
+    pub(super) fn state_of(&self, kind: Kind) -> (u64, LogRecord) {
+        let state = self.state.lock();
+        (state.epoch, state.records.get(&kind).cloned().unwrap_or_default())
+    }
+
+    /// Gives the range to an epoch.
+    fn raise(&self, epoch: u64) {
+        let mut state = self.state.lock();
+        state.epoch = state.epoch.max(epoch);
+        drop(state);
+        self.notify();
+    }
+
+    fn notify(&self) {
+        if let Some(on_change) = &*self.on_change.lock() {
+            let (epoch, record) = self.state_of(Kind::Log);
+            on_change(epoch, record);
+        }
+    }
+
+    fn check(&self) -> Result<(), RegistryError> {
+        let less = |calls: u64| calls.checked_sub(1);
+        match self.failures.fetch_update(SeqCst, SeqCst, less) {
+            Ok(_) => Err(RegistryError::Unavailable("as the test says".to_owned())),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Registry for MemoryRegistry {
+    fn load(&self, kind: Kind) -> Result<LogRecord, RegistryError> {
+        self.check()?;
+        Ok(self.record(kind))
+    }
+
+    fn change(&self, epoch: Epoch, changes: &[Change]) -> Result<(), RegistryError> {
+        let checked = self.check();
+        if checked.is_err() && !*self.are_made.lock() {
+            return checked;
+        }
+        let mut state = self.state.lock();
+        let is_present = |change: &Change| {
+            let record = state.records.get(&change.kind).cloned().unwrap_or_default();
+            record == change.before
+        };
+        if state.epoch != epoch.0 || !changes.iter().all(is_present) {
+            return checked.and(Err(RegistryError::Fenced));
+        }
+        for change in changes {
+            state.records.insert(change.kind, change.after.clone());
+        }
+        drop(state);
+        self.notify();
+        checked
+    }
+}

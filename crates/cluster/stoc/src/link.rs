@@ -1,0 +1,148 @@
+//! Links: the ways by which requests reach a StoC.
+
+use std::collections::VecDeque;
+use std::fmt::{self, Debug};
+use std::io;
+use std::sync::Arc;
+
+use environment::Environment;
+use sync::{Condvar, Mutex};
+
+use crate::catalogue::Identity;
+use crate::error::{Error, Result};
+use crate::request::{Request, Response};
+use crate::store::Stoc;
+
+/// The reaction to a reply. It is called once, on any thread, and must be short.
+pub type OnReply = Box<dyn FnOnce(Result<Response>) + Send>;
+
+/// A way to reach one StoC.
+///
+/// Requests arrive in the order in which they were sent. A lost connection does not break this
+/// order: it fails all requests that are under way, and a later one overtakes none of them.
+pub trait Link: Send + Sync + Debug {
+    /// Returns the identity of the StoC behind the link, in its present start.
+    fn identity(&self) -> Identity;
+
+    /// Sends a request, and does not wait. `on_reply` may be called within this call.
+    fn send(&self, request: Request, on_reply: OnReply);
+}
+
+/// Sends a request, and waits for its reply.
+///
+/// # Errors
+/// Those of the call; [`Error::Unreachable`].
+pub fn call(link: &dyn Link, request: Request) -> Result<Response> {
+    let reply = Arc::new((Mutex::new(None), Condvar::new()));
+    let replied = Arc::clone(&reply);
+    let on_reply = move |result| {
+        let (reply, has_come) = &*replied;
+        *reply.lock() = Some(result);
+        has_come.notify_all();
+    };
+    link.send(request, Box::new(on_reply));
+    let (reply, has_come) = &*reply;
+    let mut reply = reply.lock();
+    loop {
+        if let Some(result) = reply.take() {
+            return result;
+        }
+        has_come.wait(&mut reply);
+    }
+}
+
+/// A link to a StoC of this process: the calls are made on the thread of the sender.
+#[derive(Clone, Debug)]
+pub struct DirectLink(pub Arc<Stoc>);
+
+impl Link for DirectLink {
+    fn identity(&self) -> Identity {
+        self.0.identity()
+    }
+
+    fn send(&self, request: Request, on_reply: OnReply) {
+        on_reply(self.0.serve(&request));
+    }
+}
+
+/// A link to a StoC of this process with a thread of its own, so that the calls of several StoCs
+/// overlap. Dropping it ends the thread, after the requests that were sent.
+pub struct ThreadLink {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    stoc: Arc<Stoc>,
+    queue: Mutex<Queue>,
+    has_work: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    requests: VecDeque<(Request, OnReply)>,
+    is_closed: bool,
+}
+
+impl ThreadLink {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The operating system has no thread.
+    pub fn new(stoc: Arc<Stoc>, environment: &Environment) -> io::Result<Self> {
+        let (queue, has_work) = Default::default();
+        let shared = Arc::new(Shared { stoc, queue, has_work });
+        let works = Arc::clone(&shared);
+        drop(environment.spawn("stoc link", move || works.serve())?);
+        Ok(Self { shared })
+    }
+}
+
+impl Shared {
+    fn serve(&self) {
+        while let Some((request, on_reply)) = self.next() {
+            on_reply(self.stoc.serve(&request));
+        }
+    }
+
+    fn next(&self) -> Option<(Request, OnReply)> {
+        let mut queue = self.queue.lock();
+        loop {
+            match queue.requests.pop_front() {
+                Some(next) => return Some(next),
+                None if queue.is_closed => return None,
+                None => self.has_work.wait(&mut queue),
+            }
+        }
+    }
+}
+
+impl Link for ThreadLink {
+    fn identity(&self) -> Identity {
+        self.shared.stoc.identity()
+    }
+
+    fn send(&self, request: Request, on_reply: OnReply) {
+        let mut queue = self.shared.queue.lock();
+        if queue.is_closed {
+            drop(queue);
+            on_reply(Err(Error::Unreachable { node: self.identity().node }));
+            return;
+        }
+        queue.requests.push_back((request, on_reply));
+        drop(queue);
+        self.shared.has_work.notify_one();
+    }
+}
+
+impl Drop for ThreadLink {
+    fn drop(&mut self) {
+        self.shared.queue.lock().is_closed = true;
+        self.shared.has_work.notify_one();
+    }
+}
+
+impl Debug for ThreadLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadLink").field("identity", &self.identity()).finish_non_exhaustive()
+    }
+}

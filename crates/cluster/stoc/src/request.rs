@@ -1,0 +1,165 @@
+//! The calls of a StoC as values.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::name::{Epoch, FileName, RangeId};
+use crate::range::{Fenced, Listed};
+use crate::store::{Stats, Stoc};
+
+/// A call of a StoC. Each variant is the method of [`Stoc`] with its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// [`Stoc::fence`].
+    Fence {
+        /// The range.
+        range: RangeId,
+        /// The epoch to promise.
+        epoch: Epoch,
+    },
+    /// [`Stoc::create_log`].
+    CreateLog {
+        /// The log.
+        name: FileName,
+        /// The epoch of the caller.
+        epoch: Epoch,
+    },
+    /// [`Stoc::append`].
+    Append {
+        /// The log.
+        name: FileName,
+        /// The epoch of the caller.
+        epoch: Epoch,
+        /// Its length, where the bytes go.
+        offset: u64,
+        /// The bytes, which the requests to all replicas share.
+        bytes: Arc<[u8]>,
+    },
+    /// [`Stoc::seal`].
+    Seal {
+        /// The log.
+        name: FileName,
+        /// The epoch of the caller.
+        epoch: Epoch,
+        /// The length that counts.
+        length: u64,
+    },
+    /// [`Stoc::create_table`].
+    CreateTable {
+        /// The file.
+        name: FileName,
+        /// The epoch of the caller.
+        epoch: Epoch,
+        /// The stripe that it is a part of.
+        stripe: u32,
+    },
+    /// [`Stoc::write`].
+    Write {
+        /// The file.
+        name: FileName,
+        /// The epoch of the caller.
+        epoch: Epoch,
+        /// Its length, where the bytes go.
+        offset: u64,
+        /// The bytes.
+        bytes: Arc<[u8]>,
+    },
+    /// [`Stoc::finish`].
+    Finish {
+        /// The file.
+        name: FileName,
+        /// The epoch of the caller.
+        epoch: Epoch,
+        /// The length of all bytes that were written.
+        length: u64,
+    },
+    /// [`Stoc::read`].
+    Read {
+        /// The file.
+        name: FileName,
+        /// The first byte.
+        offset: u64,
+        /// The number of bytes.
+        bytes: u64,
+    },
+    /// [`Stoc::add_references`].
+    AddReferences {
+        /// The range that has references.
+        range: RangeId,
+        /// The epoch of the caller.
+        epoch: Epoch,
+        /// The ranges that get them too.
+        others: Vec<RangeId>,
+    },
+    /// [`Stoc::release`].
+    Release {
+        /// The file.
+        name: FileName,
+        /// The range whose reference is released.
+        by: RangeId,
+        /// The epoch of that range.
+        epoch: Epoch,
+    },
+    /// [`Stoc::list`].
+    List {
+        /// The range.
+        range: RangeId,
+    },
+    /// [`Stoc::verify`].
+    Verify {
+        /// The file.
+        name: FileName,
+    },
+    /// [`Stoc::stats`].
+    Stats,
+}
+
+/// The reply to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Response {
+    /// The call returns nothing.
+    Done,
+    /// To [`Request::Fence`].
+    Fenced(Fenced),
+    /// To [`Request::Read`].
+    Bytes(Vec<u8>),
+    /// To [`Request::List`].
+    Files(Vec<Listed>),
+    /// To [`Request::Stats`].
+    Stats(Stats),
+}
+
+impl Stoc {
+    /// Does what a request says.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub fn serve(&self, request: &Request) -> Result<Response> {
+        let done = |()| Response::Done;
+        match request {
+            Request::Fence { range, epoch } => self.fence(*range, *epoch).map(Response::Fenced),
+            Request::CreateLog { name, epoch } => self.create_log(*name, *epoch).map(done),
+            Request::Append { name, epoch, offset, bytes } => {
+                self.append(name, *epoch, *offset, bytes).map(done)
+            }
+            Request::Seal { name, epoch, length } => self.seal(name, *epoch, *length).map(done),
+            Request::CreateTable { name, epoch, stripe } => {
+                self.create_table(*name, *epoch, *stripe).map(done)
+            }
+            Request::Write { name, epoch, offset, bytes } => {
+                self.write(name, *epoch, *offset, bytes).map(done)
+            }
+            Request::Finish { name, epoch, length } => self.finish(name, *epoch, *length).map(done),
+            Request::Read { name, offset, bytes } => {
+                self.read(name, *offset, *bytes).map(Response::Bytes)
+            }
+            Request::AddReferences { range, epoch, others } => {
+                self.add_references(*range, *epoch, others).map(done)
+            }
+            Request::Release { name, by, epoch } => self.release(name, *by, *epoch).map(done),
+            Request::List { range } => Ok(Response::Files(self.list(*range))),
+            Request::Verify { name } => self.verify(name).map(done),
+            Request::Stats => self.stats().map(Response::Stats),
+        }
+    }
+}
