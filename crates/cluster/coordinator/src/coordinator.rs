@@ -1,0 +1,367 @@
+//! The calls of the coordinator.
+
+use std::sync::Arc;
+
+use codec::Corruption;
+use environment::Environment;
+use logc::LogRecord;
+use rand::Rng;
+use stoc::{Epoch, Identity, RangeId};
+
+use crate::descriptor::{Descriptor, Event, Owner, RangeState, Refusal};
+use crate::error::{Error, Result};
+use crate::records::{ClusterRecord, KeyspaceRecord, StocRecord};
+use crate::store::{Compare, Store, Versioned, Write};
+
+/// The key of the cluster's record.
+const CLUSTER: &str = "cluster";
+const STOCS: &str = "stoc/";
+const KEYSPACES: &str = "keyspace/";
+const RANGES: &str = "range/";
+/// Bytes of the name of a keyspace, at most.
+const NAME_BYTES_MAX: usize = 255;
+
+/// The coordinator of a cluster. Its methods may be called by many threads and processes.
+#[derive(Debug)]
+pub struct Coordinator {
+    store: Arc<dyn Store>,
+    cluster: u64,
+}
+
+/// The start that a StoC was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StocStart {
+    /// Its number, for [`stoc::Options::incarnation`].
+    pub incarnation: u64,
+    /// The last start that has completed, for [`stoc::Options::last_incarnation`].
+    pub last_incarnation: Option<u64>,
+}
+
+/// A decoded record, and the state in which it was read.
+struct Loaded<T> {
+    record: T,
+    compare: Compare,
+}
+
+fn stoc_key(node: u32) -> String {
+    format!("{STOCS}{node:08x}")
+}
+
+fn range_key(range: RangeId) -> String {
+    format!("{RANGES}{:08x}", range.0)
+}
+
+impl Coordinator {
+    /// Opens the cluster of a store, or makes one.
+    ///
+    /// # Errors
+    /// [`Error::Store`], [`Error::Damaged`].
+    pub fn open(store: Arc<dyn Store>, environment: &Environment) -> Result<Self> {
+        let mut random = environment.random("cluster");
+        let mut coordinator = Self { store, cluster: 0 };
+        loop {
+            if let Some(found) = coordinator.load(CLUSTER, ClusterRecord::decode)? {
+                coordinator.cluster = found.record.id;
+                return Ok(coordinator);
+            }
+            let made = ClusterRecord { id: random.next_u64(), next_range: 1, next_client: 1 };
+            let compare = Compare::unchanged(CLUSTER, None);
+            coordinator.store.commit(&[compare], &[Write::put(CLUSTER, made.encode())])?;
+        }
+    }
+
+    /// Returns the number of the cluster.
+    pub fn cluster(&self) -> u64 {
+        self.cluster
+    }
+
+    /// Gives a StoC the number of its next start. (C4)
+    ///
+    /// # Errors
+    /// [`Error::Store`], [`Error::Damaged`].
+    pub fn begin_stoc(&self, node: u32) -> Result<StocStart> {
+        self.change(&stoc_key(node), StocRecord::decode, StocRecord::encode, |record| {
+            let mut record = record.unwrap_or_default();
+            record.given += 1;
+            let start = StocStart { incarnation: record.given, last_incarnation: record.completed };
+            Ok((Some(record), start))
+        })
+    }
+
+    /// Notes that a StoC has opened its directory. Returns whether its storage is another one than
+    /// at the start before.
+    ///
+    /// # Errors
+    /// [`Error::OldStart`] if a later start was given; [`Error::Store`], [`Error::Damaged`].
+    pub fn complete_stoc(&self, identity: Identity) -> Result<bool> {
+        let Identity { node, cookie, incarnation, .. } = identity;
+        self.change(&stoc_key(node), StocRecord::decode, StocRecord::encode, |record| {
+            let mut record = record.unwrap_or_default();
+            if record.given != incarnation {
+                return Err(Error::OldStart { node, given: incarnation, last: record.given });
+            }
+            let is_other = record.cookie.is_some_and(|before| before != cookie);
+            (record.cookie, record.completed) = (Some(cookie), Some(incarnation));
+            Ok((Some(record), is_other))
+        })
+    }
+
+    /// Returns the StoCs.
+    ///
+    /// # Errors
+    /// [`Error::Store`], [`Error::Damaged`].
+    pub fn stocs(&self) -> Result<Vec<(u32, StocRecord)>> {
+        let stocs = self.list(STOCS, StocRecord::decode)?.into_iter();
+        let number = |key: &str| u32::from_str_radix(key.strip_prefix(STOCS)?, 16).ok();
+        Ok(stocs.filter_map(|(key, record)| Some((number(&key)?, record))).collect())
+    }
+
+    /// Makes a keyspace with a range before, between and after the keys of `splits`. One that is
+    /// there with the same options is returned.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], [`Error::BadSplits`], [`Error::KeyspaceExists`]; [`Error::Store`],
+    /// [`Error::Damaged`].
+    pub fn create_keyspace(
+        &self,
+        name: &str,
+        options: &[u8],
+        splits: &[Vec<u8>],
+    ) -> Result<KeyspaceRecord> {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(char::is_control) {
+            return Err(Error::BadName(name.to_owned()));
+        }
+        let grow = splits.windows(2).all(|pair| pair.first() < pair.last());
+        if !grow || splits.iter().any(Vec::is_empty) {
+            return Err(Error::BadSplits(name.to_owned()));
+        }
+        let key = format!("{KEYSPACES}{name}");
+        loop {
+            if let Some(there) = self.load(&key, KeyspaceRecord::decode)? {
+                return match there.record.options == options {
+                    true => Ok(there.record),
+                    false => Err(Error::KeyspaceExists(name.to_owned())),
+                };
+            }
+            let Loaded { record: cluster, compare } = self.cluster_record()?;
+            let mut writes = Vec::new();
+            let mut ranges = Vec::new();
+            let starts = std::iter::once(Vec::new()).chain(splits.iter().cloned());
+            let ends = splits.iter().cloned().map(Some).chain([None]);
+            for (number, (start, end)) in (cluster.next_range..).zip(starts.zip(ends)) {
+                let id = RangeId(number);
+                let created = Descriptor {
+                    id,
+                    keyspace: name.to_owned(),
+                    start,
+                    end,
+                    epoch: Epoch(0),
+                    owner: None,
+                    state: RangeState::Created,
+                    log: LogRecord::default(),
+                    manifest: LogRecord::default(),
+                };
+                ranges.push(id);
+                writes.push(Write::put(&range_key(id), created.encode()));
+            }
+            let next_range = cluster.next_range + ranges.len() as u32;
+            let cluster = ClusterRecord { next_range, ..cluster };
+            let record =
+                KeyspaceRecord { name: name.to_owned(), options: options.to_vec(), ranges };
+            writes.push(Write::put(&key, record.encode()));
+            writes.push(Write::put(CLUSTER, cluster.encode()));
+            if self.store.commit(&[compare, Compare::unchanged(&key, None)], &writes)? {
+                return Ok(record);
+            }
+        }
+    }
+
+    /// Returns a keyspace.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyspace`]; [`Error::Store`], [`Error::Damaged`].
+    pub fn keyspace(&self, name: &str) -> Result<KeyspaceRecord> {
+        let found = self.load(&format!("{KEYSPACES}{name}"), KeyspaceRecord::decode)?;
+        Ok(found.ok_or_else(|| Error::NoKeyspace(name.to_owned()))?.record)
+    }
+
+    /// Returns all keyspaces, by name.
+    ///
+    /// # Errors
+    /// [`Error::Store`], [`Error::Damaged`].
+    pub fn keyspaces(&self) -> Result<Vec<KeyspaceRecord>> {
+        let found = self.list(KEYSPACES, KeyspaceRecord::decode)?;
+        Ok(found.into_iter().map(|(_, record)| record).collect())
+    }
+
+    /// Drops a keyspace and its ranges in one step. The files of the ranges are released later
+    /// ([`Coordinator::forget_range`]).
+    ///
+    /// # Errors
+    /// [`Error::NoKeyspace`]; [`Error::Store`], [`Error::Damaged`].
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        let key = format!("{KEYSPACES}{name}");
+        loop {
+            let found = self.load(&key, KeyspaceRecord::decode)?;
+            let Loaded { record, compare } =
+                found.ok_or_else(|| Error::NoKeyspace(name.to_owned()))?;
+            let (mut compares, mut writes) = (vec![compare], vec![Write::remove(&key)]);
+            for range in record.ranges {
+                let key = range_key(range);
+                let Some(mut found) = self.load(&key, Descriptor::decode)? else { continue };
+                let dropped = found.record.apply(Event::Drop);
+                dropped.map_err(|refusal| Error::Refused { range, refusal })?;
+                compares.push(found.compare);
+                writes.push(Write::put(&key, found.record.encode()));
+            }
+            if self.store.commit(&compares, &writes)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns the record of a range.
+    ///
+    /// # Errors
+    /// [`Error::NoRange`]; [`Error::Store`], [`Error::Damaged`].
+    pub fn range(&self, range: RangeId) -> Result<Descriptor> {
+        let found = self.load(&range_key(range), Descriptor::decode)?;
+        Ok(found.ok_or(Error::NoRange(range))?.record)
+    }
+
+    /// Returns all ranges, by number; dropped ones, too.
+    ///
+    /// # Errors
+    /// [`Error::Store`], [`Error::Damaged`].
+    pub fn ranges(&self) -> Result<Vec<Descriptor>> {
+        let found = self.list(RANGES, Descriptor::decode)?;
+        Ok(found.into_iter().map(|(_, record)| record).collect())
+    }
+
+    /// Gives a range to an owner, with a new epoch. (C2)
+    ///
+    /// # Errors
+    /// [`Error::NoRange`], [`Error::Refused`]; [`Error::Store`], [`Error::Damaged`].
+    pub fn take(&self, range: RangeId, owner: Owner) -> Result<Descriptor> {
+        self.change_range(range, |descriptor| descriptor.apply(Event::Take(owner)))
+    }
+
+    /// Notes that the owner of an epoch serves a range. (C3)
+    ///
+    /// # Errors
+    /// The same.
+    pub fn serve(&self, range: RangeId, epoch: Epoch) -> Result<Descriptor> {
+        self.change_range(range, |descriptor| {
+            descriptor.check_epoch(epoch)?;
+            descriptor.apply(Event::Serve)
+        })
+    }
+
+    /// Has the owner of a range leave it to another LTC.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn leave(&self, range: RangeId, target: u32) -> Result<Descriptor> {
+        self.change_range(range, |descriptor| descriptor.apply(Event::Leave { target }))
+    }
+
+    /// Forgets a dropped range, once its files are released.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if it is not dropped; [`Error::Store`], [`Error::Damaged`].
+    pub fn forget_range(&self, range: RangeId) -> Result<()> {
+        self.change(&range_key(range), Descriptor::decode, Descriptor::encode, |found| match found
+            .map(|descriptor| descriptor.state)
+        {
+            None | Some(RangeState::Dropped) => Ok((None, ())),
+            Some(state) => {
+                let refusal = Refusal::State { state, event: Event::Drop };
+                Err(Error::Refused { range, refusal })
+            }
+        })
+    }
+
+    /// Returns an id for a client, which no other client gets. (C4)
+    ///
+    /// # Errors
+    /// [`Error::Store`], [`Error::Damaged`].
+    pub fn next_client(&self) -> Result<u64> {
+        self.change(CLUSTER, ClusterRecord::decode, ClusterRecord::encode, |record| {
+            let mut record = record.unwrap_or_default();
+            let id = record.next_client;
+            record.next_client += 1;
+            Ok((Some(record), id))
+        })
+    }
+
+    /// Changes the record of a range. Repeats the change if another one was first.
+    pub(crate) fn change_range(
+        &self,
+        range: RangeId,
+        mut apply: impl FnMut(&mut Descriptor) -> std::result::Result<(), Refusal>,
+    ) -> Result<Descriptor> {
+        self.change(&range_key(range), Descriptor::decode, Descriptor::encode, |found| {
+            let mut descriptor = found.ok_or(Error::NoRange(range))?;
+            apply(&mut descriptor).map_err(|refusal| Error::Refused { range, refusal })?;
+            Ok((Some(descriptor.clone()), descriptor))
+        })
+    }
+
+    fn cluster_record(&self) -> Result<Loaded<ClusterRecord>> {
+        let found = self.load(CLUSTER, ClusterRecord::decode)?;
+        let damage = || Corruption::new("the record of the cluster is missing", 0);
+        found.ok_or_else(|| Error::Damaged { key: CLUSTER.to_owned(), damage: damage() })
+    }
+
+    /// Changes one record: `apply` gets it, and returns the record that takes its place and the
+    /// result. Repeats this if another change was first.
+    fn change<T, R>(
+        &self,
+        key: &str,
+        decode: impl Fn(&[u8]) -> std::result::Result<T, Corruption>,
+        encode: impl Fn(&T) -> Vec<u8>,
+        mut apply: impl FnMut(Option<T>) -> Result<(Option<T>, R)>,
+    ) -> Result<R> {
+        loop {
+            let (record, compare) = match self.load(key, &decode)? {
+                Some(Loaded { record, compare }) => (Some(record), compare),
+                None => (None, Compare::unchanged(key, None)),
+            };
+            let (after, result) = apply(record)?;
+            let write = match &after {
+                Some(after) => Write::put(key, encode(after)),
+                None => Write::remove(key),
+            };
+            if self.store.commit(&[compare], &[write])? {
+                return Ok(result);
+            }
+        }
+    }
+
+    fn load<T>(
+        &self,
+        key: &str,
+        decode: impl Fn(&[u8]) -> std::result::Result<T, Corruption>,
+    ) -> Result<Option<Loaded<T>>> {
+        let Some(found) = self.store.get(key)? else { return Ok(None) };
+        let record = decoded(key, &found, decode)?;
+        Ok(Some(Loaded { record, compare: Compare::unchanged(key, Some(&found)) }))
+    }
+
+    fn list<T>(
+        &self,
+        prefix: &str,
+        decode: impl Fn(&[u8]) -> std::result::Result<T, Corruption>,
+    ) -> Result<Vec<(String, T)>> {
+        let found = self.store.list(prefix)?.into_iter();
+        found.map(|(key, found)| Ok((key.clone(), decoded(&key, &found, &decode)?))).collect()
+    }
+}
+
+fn decoded<T>(
+    key: &str,
+    found: &Versioned,
+    decode: impl Fn(&[u8]) -> std::result::Result<T, Corruption>,
+) -> Result<T> {
+    decode(&found.value).map_err(|damage| Error::Damaged { key: key.to_owned(), damage })
+}

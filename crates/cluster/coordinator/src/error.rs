@@ -1,0 +1,61 @@
+//! Errors of the coordinator.
+
+use codec::Corruption;
+use stoc::RangeId;
+
+use crate::descriptor::Refusal;
+use crate::store::StoreError;
+
+/// The result of the coordinator's calls.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A typed failure.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The store cannot be reached. A change may have happened, or not.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no such range.
+    #[error("there is no range {0}")]
+    NoRange(RangeId),
+    /// There is no such keyspace.
+    #[error("there is no keyspace {0:?}")]
+    NoKeyspace(String),
+    /// There is a keyspace of this name with other options.
+    #[error("there is a keyspace {0:?} already, with other options")]
+    KeyspaceExists(String),
+    /// A name that no keyspace can have.
+    #[error(
+        "{0:?} is no name of a keyspace: it has to have 1 to 255 bytes, and no control characters"
+    )]
+    BadName(String),
+    /// Keys at which a keyspace is to be split that are empty, or do not grow.
+    #[error("the keys at which keyspace {0:?} is split have to grow, and none of them is empty")]
+    BadSplits(String),
+    /// A start of a StoC that is not the last one which was given.
+    #[error("start {given} of StoC {node} is not the last one, which is {last}")]
+    OldStart {
+        /// The StoC.
+        node: u32,
+        /// The start.
+        given: u64,
+        /// The last start that the coordinator gave.
+        last: u64,
+    },
+    /// A change that the state of the range does not allow.
+    #[error("range {range}: {refusal}")]
+    Refused {
+        /// The range.
+        range: RangeId,
+        /// The reason.
+        refusal: Refusal,
+    },
+    /// The store belongs to a newer release, or a record is damaged.
+    #[error("the record {key} of the coordinator: {damage}")]
+    Damaged {
+        /// The key of the record.
+        key: String,
+        /// The damage.
+        damage: Corruption,
+    },
+}

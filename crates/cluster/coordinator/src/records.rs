@@ -1,0 +1,117 @@
+//! The records of the cluster, of StoCs and of keyspaces.
+
+use codec::Corruption;
+use stoc::RangeId;
+
+use crate::fields::{decode, encode, take_flag, take_text};
+
+/// The record of the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClusterRecord {
+    /// A random number, by which StoCs and clients recognise the cluster.
+    pub id: u64,
+    /// The number of the next range.
+    pub next_range: u32,
+    /// The id of the next client.
+    pub next_client: u64,
+}
+
+/// The record of a StoC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StocRecord {
+    /// The identity of its storage; none before its first start has completed.
+    pub cookie: Option<u64>,
+    /// The last start that it was given.
+    pub given: u64,
+    /// The last start that has completed, with this storage.
+    pub completed: Option<u64>,
+}
+
+/// The record of a keyspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceRecord {
+    /// Its name.
+    pub name: String,
+    /// Its options, in the encoding of the component that opens ranges.
+    pub options: Vec<u8>,
+    /// Its ranges, in the order of their keys.
+    pub ranges: Vec<RangeId>,
+}
+
+impl ClusterRecord {
+    /// Returns its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(|out| {
+            out.put_u64(self.id);
+            out.put_u32(self.next_range);
+            out.put_u64(self.next_client);
+        })
+    }
+
+    /// Decodes a record.
+    ///
+    /// # Errors
+    /// The damage.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Corruption> {
+        decode(bytes, |fields| {
+            let (id, next_range) = (fields.take_u64()?, fields.take_u32()?);
+            Ok(Self { id, next_range, next_client: fields.take_u64()? })
+        })
+    }
+}
+
+impl StocRecord {
+    /// Returns its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(|out| {
+            out.put_u64(self.given);
+            for number in [self.cookie, self.completed] {
+                out.put_u8(u8::from(number.is_some()));
+                number.iter().for_each(|number| out.put_u64(*number));
+            }
+        })
+    }
+
+    /// Decodes a record.
+    ///
+    /// # Errors
+    /// The damage.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Corruption> {
+        decode(bytes, |fields| {
+            let given = fields.take_u64()?;
+            let mut numbers = [None; 2];
+            for number in &mut numbers {
+                if take_flag(fields)? {
+                    *number = Some(fields.take_u64()?);
+                }
+            }
+            let [cookie, completed] = numbers;
+            Ok(Self { cookie, given, completed })
+        })
+    }
+}
+
+impl KeyspaceRecord {
+    /// Returns its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(|out| {
+            out.put_prefixed(self.name.as_bytes());
+            out.put_prefixed(&self.options);
+            out.put_varint(self.ranges.len() as u64);
+            self.ranges.iter().for_each(|range| out.put_u32(range.0));
+        })
+    }
+
+    /// Decodes a record.
+    ///
+    /// # Errors
+    /// The damage.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Corruption> {
+        decode(bytes, |fields| {
+            let (name, options) = (take_text(fields)?, fields.take_prefixed()?.to_vec());
+            let count = fields.take_count(4)?;
+            let ranges = (0..count).map(|_| Ok(RangeId(fields.take_u32()?)));
+            Ok(Self { name, options, ranges: ranges.collect::<Result<_, Corruption>>()? })
+        })
+    }
+}
