@@ -13,6 +13,8 @@ mod examine;
 #[cfg(not(shuttle))]
 mod failures;
 #[cfg(not(shuttle))]
+mod group_size;
+#[cfg(not(shuttle))]
 mod idle;
 #[cfg(not(shuttle))]
 mod key_filters;

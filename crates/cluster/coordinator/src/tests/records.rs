@@ -38,11 +38,17 @@ fn records_keep_their_bytes() {
     let cluster = ClusterRecord { id: 0xc1, next_range: 7, next_client: 300 };
     assert_eq!(hex(&cluster.encode()), "01c100000000000000070000002c010000000000004161cb57");
     let stoc = StocRecord { cookie: Some(0xfeed), given: 4, completed: Some(3) };
-    assert_eq!(hex(&stoc.encode()), "01040000000000000001edfe000000000000010300000000000000ae323f98");
+    assert_eq!(
+        hex(&stoc.encode()),
+        "01040000000000000001edfe000000000000010300000000000000ae323f98"
+    );
     let ranges = vec![RangeId(1), RangeId(7)];
     let keyspace = KeyspaceRecord { name: "users".to_owned(), options: b"abc".to_vec(), ranges };
     assert_eq!(hex(&keyspace.encode()), "010575736572730361626302010000000700000089072bab");
-    assert_eq!(hex(&descriptor().encode()), "01070000000575736572730167010170050102000000ac020304000000260101030688776655443322110201edfe0000000000000902edfe0000000000000903e8079c0802010058ae27e7");
+    assert_eq!(
+        hex(&descriptor().encode()),
+        "01070000000575736572730167010170050102000000ac020304000000260101030688776655443322110201edfe0000000000000902edfe0000000000000903e8079c0802010058ae27e7"
+    );
     assert_eq!(ClusterRecord::decode(&cluster.encode()), Ok(cluster));
     assert_eq!(StocRecord::decode(&stoc.encode()), Ok(stoc));
     assert_eq!(KeyspaceRecord::decode(&keyspace.encode()), Ok(keyspace));
