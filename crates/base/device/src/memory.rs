@@ -8,7 +8,6 @@
 //! names' lock is taken.
 
 mod file;
-mod names;
 #[cfg(test)]
 mod tests;
 
@@ -19,16 +18,13 @@ use sync::locks::RwLock;
 use crate::Device;
 use crate::accounting::Accounting;
 use crate::blocking_queue::BlockingQueue;
-use crate::error::{Error, Operation, Result};
+use crate::error::{Error, Result};
 use crate::file::{Entry, File, Mode, Space};
+use crate::file_names::FileNames;
 use crate::name::{check_below_root, check_name, join};
 use crate::queue::Queue;
 
-use file::MemoryFile;
-use names::Names;
-
-/// The operating system's number for "there is a directory of that name".
-const IS_DIRECTORY: i32 = rustix::io::Errno::ISDIR.raw_os_error();
+use file::{MemoryFile, Node};
 
 /// Bytes of room that a memory device reports: it does not know how much memory there really is.
 const SPACE_BYTES: u64 = 1 << 40;
@@ -47,14 +43,14 @@ const SPACE_BYTES: u64 = 1 << 40;
 /// # Ok::<(), thermocline_device::Error>(())
 /// ```
 pub fn memory() -> Arc<dyn Device> {
-    let names = Arc::new(RwLock::new(Names::default()));
+    let names = Arc::new(RwLock::new(FileNames::default()));
     Arc::new(MemoryDevice { names, root: String::new(), accounting: Arc::default() })
 }
 
 /// Names of files and directories, seen from one directory.
 #[derive(Debug)]
 struct MemoryDevice {
-    names: Arc<RwLock<Names>>,
+    names: Arc<RwLock<FileNames<Node>>>,
     root: String,
     accounting: Arc<Accounting>,
 }
@@ -64,6 +60,18 @@ impl MemoryDevice {
     fn full(&self, name: &str) -> Result<String> {
         check_name(name)?;
         Ok(if name.is_empty() { self.root.clone() } else { join(&self.root, name) })
+    }
+
+    /// The file of this name, which is made if `mode` says so.
+    fn node(&self, name: &str, mode: Mode) -> Result<Arc<Node>> {
+        let full = self.below(name)?;
+        let mut names = self.names.write();
+        if let Some(node) = names.find(&full, name, mode)? {
+            return Ok(node);
+        }
+        let node = Arc::new(Node::default());
+        names.set(&full, Arc::clone(&node));
+        Ok(node)
     }
 
     /// The full name of `name`, which may not.
@@ -77,13 +85,9 @@ fn not_found(name: &str) -> Error {
     Error::NotFound { name: name.to_owned() }
 }
 
-fn failed(operation: Operation, name: &str, code: i32) -> Error {
-    Error::Io { operation, name: name.to_owned(), code }
-}
-
 impl Device for MemoryDevice {
     fn open(&self, name: &str, mode: Mode) -> Result<Arc<dyn File>> {
-        let node = self.names.write().open(&self.below(name)?, name, mode)?;
+        let node = self.node(name, mode)?;
         Ok(Arc::new(MemoryFile::new(node, name, mode, self.accounting.clone())))
     }
 
@@ -104,19 +108,21 @@ impl Device for MemoryDevice {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.names.write().rename((&self.below(from)?, from), (&self.below(to)?, to))
+        let (old, new) = (self.below(from)?, self.below(to)?);
+        self.names.write().rename((&old, from), (&new, to)).map(drop)
     }
 
     fn link(&self, from: &str, to: &str) -> Result<()> {
-        self.names.write().link((&self.below(from)?, from), (&self.below(to)?, to))
+        let (old, new) = (self.below(from)?, self.below(to)?);
+        self.names.write().link((&old, from), (&new, to)).map(drop)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        self.names.write().remove(&self.below(name)?, name)
+        self.names.write().remove(&self.below(name)?, name).map(drop)
     }
 
     fn remove_dir(&self, name: &str) -> Result<()> {
-        self.names.write().remove_dir(&self.below(name)?, name)
+        self.names.write().remove_dir(&self.below(name)?, name).map(drop)
     }
 
     fn sync_dir(&self, dir: &str) -> Result<()> {
@@ -129,7 +135,7 @@ impl Device for MemoryDevice {
     }
 
     fn lock(&self, name: &str) -> Result<Arc<dyn File>> {
-        let node = self.names.write().open(&self.below(name)?, name, Mode::Create)?;
+        let node = self.node(name, Mode::Create)?;
         match MemoryFile::locked(node, name, self.accounting.clone()) {
             Some(file) => Ok(Arc::new(file)),
             None => Err(Error::Locked { name: name.to_owned() }),
@@ -137,7 +143,7 @@ impl Device for MemoryDevice {
     }
 
     fn space(&self) -> Result<Space> {
-        let used = self.names.read().bytes();
+        let used: u64 = self.names.read().files().map(|(_, node)| node.len()).sum();
         Ok(Space { total: SPACE_BYTES, free: SPACE_BYTES.saturating_sub(used) })
     }
 

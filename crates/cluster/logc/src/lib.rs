@@ -38,6 +38,7 @@
 //! is held for a whole append, also while it waits for replies. Replies have a lock of their own.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+mod closing;
 mod error;
 mod header;
 mod log;
@@ -46,9 +47,12 @@ mod read;
 mod record;
 mod registry;
 mod replicas;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use closing::Closing;
 pub use error::{Error, Result};
 pub use header::Header;
 pub use log::{Log, Setup};

@@ -2,19 +2,19 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use environment::{Environment, Monotonic, Random};
 use rand::Rng;
-use stoc::{Epoch, Kind, Link, RangeId, Request, Response};
+use stoc::{Epoch, Kind, Link, RangeId, Request, Response, call, call_all};
 use sync::{Mutex, MutexGuard};
 
+use crate::closing::Closing;
 use crate::error::{Error, Result};
 use crate::header::Header;
 use crate::record::{LogRecord, Member, Part, Segment};
 use crate::registry::{Change, Registry, RegistryError, Stocs};
-use crate::replicas::{Replicas, Waited, call_all};
+use crate::replicas::{Replicas, Waited};
 
 /// Time between two attempts to reach the coordinator or enough StoCs.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -42,6 +42,8 @@ pub struct Setup {
     pub backlog_bytes: u64,
     /// The clock and the source of nonces.
     pub environment: Environment,
+    /// Closes the logs.
+    pub closing: Closing,
 }
 
 /// One log of a range. Its methods may be called by many threads.
@@ -49,7 +51,6 @@ pub struct Log {
     pub(crate) setup: Setup,
     pub(crate) kind: Kind,
     writer: Mutex<Writer>,
-    is_closed: AtomicBool,
 }
 
 /// The state of the log, of which one thread at a time changes something.
@@ -145,9 +146,7 @@ impl Setup {
         link: &Arc<dyn Link>,
         request: &Request,
     ) -> std::result::Result<Response, stoc::Error> {
-        let mut replies = call_all(std::slice::from_ref(link), request, self.timing());
-        let node = link.identity().node;
-        replies.pop().unwrap_or(Err(stoc::Error::Unreachable { node }))
+        call(link, request, self.timing())
     }
 
     /// Sends a request to the StoCs of a segment, and does not wait for replies.
@@ -172,8 +171,7 @@ impl Log {
             next_look: setup.environment.now(),
             failure: None,
         };
-        let (writer, is_closed) = (Mutex::new(writer), AtomicBool::new(false));
-        Self { setup, kind, writer, is_closed }
+        Self { setup, kind, writer: Mutex::new(writer) }
     }
 
     /// Begins a file, whose number is above those of all files before. On return Qa StoCs have the
@@ -208,9 +206,9 @@ impl Log {
         writer.note(appended)
     }
 
-    /// Closes the log. A call that waits for replies ends with [`Error::Closed`].
+    /// Closes all logs of this owner, as [`Setup::closing`] does.
     pub fn close(&self) {
-        self.is_closed.store(true, SeqCst);
+        self.setup.closing.close();
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Writer> {
@@ -226,7 +224,7 @@ impl Log {
     }
 
     fn is_closed(&self) -> bool {
-        self.is_closed.load(SeqCst)
+        self.setup.closing.is_closed()
     }
 
     fn append_to(&self, writer: &mut Writer, at: Part, bytes: Arc<[u8]>) -> Result<()> {

@@ -11,14 +11,13 @@
 use std::collections::BTreeMap;
 
 use rand::Rng;
-use stoc::{Fenced, Kind, Request, Response};
+use stoc::{Fenced, Kind, Request, Response, call_all};
 
 use crate::error::{Error, Result};
 use crate::header::Header;
 use crate::log::{HEADER_BYTES, Log, Setup};
 use crate::record::{LogRecord, Member, Segment};
 use crate::registry::{Change, RegistryError};
-use crate::replicas::call_all;
 
 /// Bytes that are copied with one request.
 const COPY_BYTES: u64 = 1 << 20;

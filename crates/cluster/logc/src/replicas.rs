@@ -146,36 +146,3 @@ impl Replica {
         }
     }
 }
-
-/// Sends a request to several StoCs, and waits for all replies, but not longer than `slow`. A StoC
-/// that did not reply is unreachable.
-pub(crate) fn call_all(
-    links: &[Arc<dyn Link>],
-    request: &Request,
-    (slow, environment): (Duration, &Environment),
-) -> Vec<Result<Response, StocError>> {
-    type Replies = Vec<Option<Result<Response, StocError>>>;
-    let none: Replies = links.iter().map(|_| None).collect();
-    let shared = Arc::new((Mutex::new(none), Condvar::new()));
-    for (at, link) in links.iter().enumerate() {
-        let shared = Arc::clone(&shared);
-        let on_reply = move |reply| {
-            if let Some(place) = shared.0.lock().get_mut(at) {
-                *place = Some(reply);
-            }
-            shared.1.notify_all();
-        };
-        link.send(request.clone(), Box::new(on_reply));
-    }
-    let deadline = environment.now() + slow;
-    let mut replies = shared.0.lock();
-    while replies.iter().any(Option::is_none) && environment.now() < deadline {
-        shared.1.wait_for(&mut replies, LOOK.min(slow));
-    }
-    let unreachable = |link: &Arc<dyn Link>| {
-        let node = link.identity().node;
-        Err(StocError::Unreachable { node })
-    };
-    let replies = replies.iter_mut().map(Option::take).zip(links);
-    replies.map(|(reply, link)| reply.unwrap_or_else(|| unreachable(link))).collect()
-}

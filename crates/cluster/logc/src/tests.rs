@@ -2,7 +2,6 @@
 
 mod crash;
 mod random;
-mod world;
 
 use std::sync::Arc;
 use std::thread;
@@ -12,7 +11,7 @@ use environment::Environment;
 use proptest::prelude::*;
 use stoc::{Kind, Request};
 
-use self::world::{Behaviour, World};
+use crate::testing::{self, Behaviour, World};
 use crate::{Error, Header, LogRecord, Member, Part, Segment};
 
 const LOG: Kind = Kind::Log;
@@ -21,6 +20,12 @@ const LOG: Kind = Kind::Log;
 fn append(log: &crate::Log, file: u64, word: &[u8]) -> crate::Result<()> {
     let length = log.files().iter().find(|(number, _)| *number == file).map_or(0, |file| file.1);
     log.append(file, length, word)
+}
+
+/// The StoCs of the segment that is appended to.
+fn newest_ensemble(log: &crate::Log) -> Vec<u32> {
+    let writer = log.lock();
+    writer.active.as_ref().expect("a file was begun").segment.nodes().collect()
 }
 
 fn content(log: &crate::Log, file: u64) -> Vec<u8> {
@@ -119,7 +124,7 @@ fn l6_an_old_owner_acknowledges_nothing() {
     assert!(matches!(world.try_open(1), Err(Error::Fenced { .. })));
     // An opening that has only fenced stops the owner, too.
     let epoch = stoc::Epoch(9);
-    let fence = Request::Fence { range: world::RANGE, epoch };
+    let fence = Request::Fence { range: testing::RANGE, epoch };
     new.begin_file(2).expect("all StoCs are up");
     (1..=4).for_each(|node| drop(world.stoc(node).serve(&fence)));
     assert!(matches!(append(&new, 2, b"late"), Err(Error::Fenced { .. })));
@@ -136,7 +141,7 @@ fn l3_bytes_behind_the_end_of_a_segment_do_not_count() {
         append(&log, 1, b"first").expect("all StoCs are up");
         append(&log, 1, b"second").expect("all StoCs are up");
         // One StoC syncs the next group. Its reply is lost, and so are the other requests.
-        let active = world.newest_ensemble(&log);
+        let active = newest_ensemble(&log);
         for (at, node) in active.iter().enumerate() {
             world.set(*node, if at == 0 { Behaviour::Mute } else { Behaviour::Away });
         }
@@ -161,7 +166,7 @@ fn l4_the_spare_takes_appends_while_the_coordinator_is_away() {
     log.begin_file(1).expect("all StoCs are up");
     append(&log, 1, b"first").expect("all StoCs are up");
     for is_made in [false, true] {
-        let active = world.newest_ensemble(&log);
+        let active = newest_ensemble(&log);
         world.registry.fail(100, is_made);
         active.iter().for_each(|node| world.set(*node, Behaviour::Away));
         append(&log, 1, b"+").expect("the spare is registered");
@@ -186,7 +191,7 @@ fn l4_two_segments_are_not_left_while_the_coordinator_is_away() {
     log.begin_file(1).expect("all StoCs are up");
     append(&log, 1, b"first").expect("all StoCs are up");
     let all_away = |log: &crate::Log| {
-        let active = world.newest_ensemble(log);
+        let active = newest_ensemble(log);
         active.iter().for_each(|node| world.set(*node, Behaviour::Away));
     };
     append(&log, 1, b"second").expect("all StoCs are up");
@@ -293,11 +298,11 @@ fn a_failed_stoc_is_replaced_by_another_one() {
     let world = World::new(4);
     let log = world.open(1);
     log.begin_file(1).expect("all StoCs are up");
-    let failed = world.newest_ensemble(&log).first().copied().expect("it has StoCs");
+    let failed = newest_ensemble(&log).first().copied().expect("it has StoCs");
     world.set(failed, Behaviour::Away);
     append(&log, 1, b"noticed").expect("two StoCs are up");
     append(&log, 1, b"left").expect("three StoCs are up");
-    let ensemble = world.newest_ensemble(&log);
+    let ensemble = newest_ensemble(&log);
     assert_eq!(ensemble.len(), 3);
     assert!(!ensemble.contains(&failed), "{ensemble:?}");
 }

@@ -53,7 +53,7 @@ mod tests;
 
 pub use catalogue::Identity;
 pub use error::{Error, Result};
-pub use link::{DirectLink, Link, OnReply, ThreadLink, call};
+pub use link::{DirectLink, Link, OnReply, ThreadLink, call, call_all};
 pub use name::{Epoch, FileName, Kind, RangeId};
 pub use range::{Fenced, Listed};
 pub use request::{Request, Response};

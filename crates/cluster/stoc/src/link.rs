@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt::{self, Debug};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use environment::Environment;
 use sync::{Condvar, Mutex};
@@ -28,27 +29,54 @@ pub trait Link: Send + Sync + Debug {
     fn send(&self, request: Request, on_reply: OnReply);
 }
 
-/// Sends a request, and waits for its reply.
+/// Time after which a thread that waits for replies looks at the clock.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Sends a request to several StoCs, and waits for all replies, but not longer than `slow`. A StoC
+/// that did not reply is unreachable.
+pub fn call_all(
+    links: &[Arc<dyn Link>],
+    request: &Request,
+    (slow, environment): (Duration, &Environment),
+) -> Vec<Result<Response>> {
+    type Replies = Vec<Option<Result<Response>>>;
+    let none: Replies = links.iter().map(|_| None).collect();
+    let shared = Arc::new((Mutex::new(none), Condvar::new()));
+    for (at, link) in links.iter().enumerate() {
+        let shared = Arc::clone(&shared);
+        let on_reply = move |reply| {
+            if let Some(place) = shared.0.lock().get_mut(at) {
+                *place = Some(reply);
+            }
+            shared.1.notify_all();
+        };
+        link.send(request.clone(), Box::new(on_reply));
+    }
+    let deadline = environment.now() + slow;
+    let mut replies = shared.0.lock();
+    while replies.iter().any(Option::is_none) && environment.now() < deadline {
+        shared.1.wait_for(&mut replies, LOOK.min(slow));
+    }
+    let unreachable = |link: &Arc<dyn Link>| {
+        let node = link.identity().node;
+        Err(Error::Unreachable { node })
+    };
+    let replies = replies.iter_mut().map(Option::take).zip(links);
+    replies.map(|(reply, link)| reply.unwrap_or_else(|| unreachable(link))).collect()
+}
+
+/// Sends a request to one StoC, and waits for the reply, but not longer than `slow`.
 ///
 /// # Errors
 /// Those of the call; [`Error::Unreachable`].
-pub fn call(link: &dyn Link, request: Request) -> Result<Response> {
-    let reply = Arc::new((Mutex::new(None), Condvar::new()));
-    let replied = Arc::clone(&reply);
-    let on_reply = move |result| {
-        let (reply, has_come) = &*replied;
-        *reply.lock() = Some(result);
-        has_come.notify_all();
-    };
-    link.send(request, Box::new(on_reply));
-    let (reply, has_come) = &*reply;
-    let mut reply = reply.lock();
-    loop {
-        if let Some(result) = reply.take() {
-            return result;
-        }
-        has_come.wait(&mut reply);
-    }
+pub fn call(
+    link: &Arc<dyn Link>,
+    request: &Request,
+    timing: (Duration, &Environment),
+) -> Result<Response> {
+    let node = link.identity().node;
+    let mut replies = call_all(std::slice::from_ref(link), request, timing);
+    replies.pop().unwrap_or(Err(Error::Unreachable { node }))
 }
 
 /// A link to a StoC of this process: the calls are made on the thread of the sender.

@@ -86,7 +86,7 @@ impl FileName {
     }
 
     /// Returns its path below the directory of the StoC.
-    pub(crate) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         format!("{}/{}", Self::dir_of(self.range), self.last_part())
     }
 

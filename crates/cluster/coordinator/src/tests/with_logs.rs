@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use environment::Environment;
-use logc::{Error, Setup, Stocs};
+use logc::{Closing, Error, Setup, Stocs};
 use stoc::{DirectLink, Epoch, Kind, Limits, Link, RangeId, Stoc};
 
 use super::{coordinator, db, owner};
@@ -59,6 +59,7 @@ fn setup(coordinator: &Arc<Coordinator>, stocs: &Arc<ThreeStocs>, epoch: Epoch) 
         slow: Duration::from_millis(100),
         backlog_bytes: 1 << 20,
         environment: Environment::seeded(9),
+        closing: Closing::default(),
     }
 }
 

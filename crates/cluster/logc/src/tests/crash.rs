@@ -7,7 +7,7 @@ use device::{Device, Faults, SimulatedDisk};
 use stoc::{Kind, Stoc};
 use sync::locks::Mutex;
 
-use super::world::{MemoryRegistry, World};
+use crate::testing::{MemoryRegistry, World};
 use crate::{Log, LogRecord};
 
 const STOCS: u32 = 3;
@@ -36,7 +36,7 @@ fn open_stocs(disk: &Arc<SimulatedDisk>, incarnation: u64) -> Option<Vec<Arc<Sto
         disk.create_dir(&dir).ok()?;
         disk.sync_dir("").ok()?;
         let device = disk.subdevice(&dir).ok()?;
-        let options = super::world::options(node, incarnation);
+        let options = crate::testing::options(node, incarnation);
         Stoc::open(device, &options).ok().map(Arc::new)
     };
     (1..=STOCS).map(open).collect()
@@ -142,7 +142,7 @@ fn a_damaged_replica_does_not_count() {
     append(&log, 1, 5_000);
     append(&log, 1, 100);
     let segment = log.lock().record.open_segments().next().cloned();
-    let name = segment.map(|segment| segment.name(super::world::RANGE, Kind::Log));
+    let name = segment.map(|segment| segment.name(crate::testing::RANGE, Kind::Log));
     drop(log);
     let path = format!("stoc-1/{}", name.expect("the log has an open segment"));
     disk.flip_bit(&path, 4_096 + 200, 3).expect("there is such a byte");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use environment::{Environment, Random};
 use rand::RngExt;
 
-use super::world::{Behaviour, World};
+use crate::testing::{Behaviour, World};
 use crate::{Error, Log};
 
 /// StoCs. At least three of them stay up, except during appends without a quorum.

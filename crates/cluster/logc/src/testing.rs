@@ -1,4 +1,6 @@
-//! StoCs and a coordinator for tests, which can fail.
+//! StoCs and a coordinator in memory, for tests of this crate and of those above it. They fail as a
+//! test says.
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,13 +13,15 @@ use stoc::{
 };
 use sync::locks::Mutex;
 
-use crate::{Change, Log, LogRecord, Registry, RegistryError, Setup, Stocs, open};
+use crate::{Change, Closing, Log, LogRecord, Registry, RegistryError, Setup, Stocs, open};
 
-pub(super) const RANGE: RangeId = RangeId(7);
+/// The range of the logs.
+pub const RANGE: RangeId = RangeId(7);
 
 /// How a StoC behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Behaviour {
+pub enum Behaviour {
+    /// Requests are done.
     Up,
     /// Requests fail, and do nothing.
     Away,
@@ -45,9 +49,10 @@ struct NodeLink {
 
 /// StoCs and a coordinator.
 #[derive(Clone, Debug)]
-pub(super) struct World {
+pub struct World {
     nodes: Nodes,
-    pub(super) registry: Arc<MemoryRegistry>,
+    /// The coordinator.
+    pub registry: Arc<MemoryRegistry>,
     environment: Environment,
     /// StoCs that were chosen so far.
     chosen: Arc<AtomicUsize>,
@@ -55,7 +60,7 @@ pub(super) struct World {
 
 /// A coordinator's store in memory.
 #[derive(Default)]
-pub(super) struct MemoryRegistry {
+pub struct MemoryRegistry {
     state: Mutex<State>,
     on_change: Mutex<Option<OnChange>>,
     /// Calls that fail from now on.
@@ -73,7 +78,8 @@ struct State {
     records: BTreeMap<Kind, LogRecord>,
 }
 
-pub(super) fn options(node: u32, incarnation: u64) -> stoc::Options {
+/// Returns the options of a start of a StoC.
+pub fn options(node: u32, incarnation: u64) -> stoc::Options {
     stoc::Options {
         cluster: 0xc1,
         node,
@@ -91,13 +97,13 @@ fn open_stoc(node: u32, incarnation: u64) -> Arc<Stoc> {
 
 impl World {
     /// StoCs 1 to `count`, in memory.
-    pub(super) fn new(count: u32) -> Self {
+    pub fn new(count: u32) -> Self {
         let stocs = (1..=count).map(|node| open_stoc(node, 1));
         Self::of(stocs.collect(), Arc::default())
     }
 
     /// The same, with a thread for each.
-    pub(super) fn with_threads(count: u32) -> Self {
+    pub fn with_threads(count: u32) -> Self {
         let world = Self::new(count);
         for node in world.nodes.lock().values_mut() {
             let link = ThreadLink::new(Arc::clone(&node.stoc), &world.environment);
@@ -107,7 +113,7 @@ impl World {
     }
 
     /// These StoCs, which have the numbers from 1 on.
-    pub(super) fn of(stocs: Vec<Arc<Stoc>>, registry: Arc<MemoryRegistry>) -> Self {
+    pub fn of(stocs: Vec<Arc<Stoc>>, registry: Arc<MemoryRegistry>) -> Self {
         let node = |stoc: Arc<Stoc>| {
             let link: Arc<dyn Link> = Arc::new(DirectLink(Arc::clone(&stoc)));
             let incarnation = stoc.identity().incarnation;
@@ -119,12 +125,13 @@ impl World {
         Self { nodes, registry, environment, chosen }
     }
 
-    pub(super) fn set(&self, node: u32, behaviour: Behaviour) {
+    /// Has a StoC behave in this way from now on.
+    pub fn set(&self, node: u32, behaviour: Behaviour) {
         self.nodes.lock().get_mut(&node).expect("there is such a StoC").behaviour = behaviour;
     }
 
     /// Puts an empty directory in the place of that of a StoC.
-    pub(super) fn replace(&self, number: u32) {
+    pub fn replace(&self, number: u32) {
         let mut nodes = self.nodes.lock();
         let node = nodes.get_mut(&number).expect("there is such a StoC");
         node.incarnation += 1;
@@ -132,26 +139,20 @@ impl World {
         node.link = Arc::new(DirectLink(Arc::clone(&node.stoc)));
     }
 
-    pub(super) fn stoc(&self, node: u32) -> Arc<Stoc> {
+    /// Returns a StoC.
+    pub fn stoc(&self, node: u32) -> Arc<Stoc> {
         Arc::clone(&self.nodes.lock().get(&node).expect("there is such a StoC").stoc)
     }
 
     /// Files of all StoCs.
-    pub(super) fn file_count(&self) -> usize {
+    pub fn file_count(&self) -> usize {
         let nodes = self.nodes.lock();
         nodes.values().map(|node| node.stoc.list(RANGE).len()).sum()
     }
 
-    /// The StoCs of the segment that is appended to.
-    pub(super) fn newest_ensemble(&self, log: &Log) -> Vec<u32> {
-        let writer = log.lock();
-        writer.active.as_ref().expect("a file was begun").segment.nodes().collect()
-    }
-
-    /// Opens the write log under an epoch, which the coordinator gives first.
-    pub(super) fn try_open(&self, epoch: u64) -> crate::Result<Log> {
-        self.registry.raise(epoch);
-        let setup = Setup {
+    /// Returns what the owner of an epoch opens its logs with.
+    pub fn setup(&self, epoch: u64) -> Setup {
+        Setup {
             range: RANGE,
             epoch: Epoch(epoch),
             registry: Arc::clone(&self.registry) as _,
@@ -161,11 +162,22 @@ impl World {
             slow: Duration::from_millis(30),
             backlog_bytes: 1 << 20,
             environment: self.environment.clone(),
-        };
-        open(&setup, &[Kind::Log]).map(|mut logs| logs.pop().expect("there is one log"))
+            closing: Closing::default(),
+        }
     }
 
-    pub(super) fn open(&self, epoch: u64) -> Log {
+    /// Opens the write log under an epoch, which the coordinator gives first.
+    ///
+    /// # Errors
+    /// Those of [`open`].
+    pub fn try_open(&self, epoch: u64) -> crate::Result<Log> {
+        self.registry.raise(epoch);
+        let opened = open(&self.setup(epoch), &[Kind::Log]);
+        opened.map(|mut logs| logs.pop().expect("there is one log"))
+    }
+
+    /// The same, with enough StoCs up.
+    pub fn open(&self, epoch: u64) -> Log {
         self.try_open(epoch).expect("enough StoCs are up")
     }
 }
@@ -222,32 +234,34 @@ impl std::fmt::Debug for MemoryRegistry {
 
 impl MemoryRegistry {
     /// Has the next calls fail. If `are_made`, failed changes are made.
-    pub(super) fn fail(&self, calls: u64, are_made: bool) {
+    pub fn fail(&self, calls: u64, are_made: bool) {
         *self.are_made.lock() = are_made;
         self.failures.store(calls, SeqCst);
     }
 
-    pub(super) fn record(&self, kind: Kind) -> LogRecord {
+    /// Returns the record of a log.
+    pub fn record(&self, kind: Kind) -> LogRecord {
         self.state.lock().records.get(&kind).cloned().unwrap_or_default()
     }
 
-    pub(super) fn set_record(&self, kind: Kind, record: LogRecord) {
+    /// Puts a record in the place of the present one.
+    pub fn set_record(&self, kind: Kind, record: LogRecord) {
         self.state.lock().records.insert(kind, record);
     }
 
     /// Has `on_change` called after each change.
-    pub(super) fn on_change(&self, on_change: impl Fn(u64, LogRecord) + Send + 'static) {
+    pub fn on_change(&self, on_change: impl Fn(u64, LogRecord) + Send + 'static) {
         *self.on_change.lock() = Some(Box::new(on_change));
     }
 
     /// Returns the epoch and a record.
-    pub(super) fn state_of(&self, kind: Kind) -> (u64, LogRecord) {
+    pub fn state_of(&self, kind: Kind) -> (u64, LogRecord) {
         let state = self.state.lock();
         (state.epoch, state.records.get(&kind).cloned().unwrap_or_default())
     }
 
     /// Gives the range to an epoch.
-    fn raise(&self, epoch: u64) {
+    pub fn raise(&self, epoch: u64) {
         let mut state = self.state.lock();
         state.epoch = state.epoch.max(epoch);
         drop(state);

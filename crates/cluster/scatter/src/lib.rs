@@ -1,0 +1,46 @@
+//! Scatter: the files of a range on the StoCs of a cluster, as a device (Nova-LSM, section 4.4).
+//!
+//! ```text
+//!  names, small files ──> manifest log (logc)
+//!  files of the journal ──> write log (logc)
+//!  tables ──> copies on several StoCs ──> their place in the manifest log
+//! ```
+//!
+//! The owner of a range opens the two logs of the range, and then this device. A database on the
+//! device has its journal, its catalog and its tables on StoCs, and knows nothing of that. When the
+//! range belongs to another owner, all writes and syncs fail.
+//!
+//! # Invariants
+//! - F1. *Order.* Changes of names and of small files reach the manifest log in their order. A sync
+//!   of a file or a directory appends all changes before it.
+//! - F2. *Journal.* A write to a file of the journal is durable when it returns.
+//! - F3. *Tables.* A table counts once its copies are finished on their StoCs, and its place is in
+//!   the manifest log. It never changes afterwards.
+//! - F4. *Removal.* The files of a table are released after its removal is in the manifest log, and
+//!   after its last reader is closed.
+//! - F5. *Orphans.* An opening releases files that earlier owners have left and that no table has.
+//!   It never releases a file of its own epoch, or one that the manifest log names.
+//! - F6. *Repair.* A repair adds finished copies, and removes a copy from a table only when enough
+//!   others are finished.
+//!
+//! # Concurrency
+//! Lock order: the turn of the manifest log, the names, the content of a file. A thread holds
+//! the lock of a file during an append to the journal, and while it finishes a table.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+mod changes;
+mod device;
+mod file;
+mod files;
+mod node;
+mod open;
+mod place;
+mod queue;
+mod table;
+#[cfg(test)]
+mod tests;
+mod upkeep;
+
+pub use changes::{Change, NodeId, Placement, decode_file, encode_first, encode_frame};
+pub use device::RangeDevice;
+pub use open::{Error, Options, open};
