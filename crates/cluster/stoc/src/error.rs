@@ -124,9 +124,10 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns whether the StoC changes nothing more after this failure of a write. (S6)
-    pub(crate) fn is_fatal(&self) -> bool {
+    /// Returns whether the StoC changes nothing more until it is opened again. (S6)
+    pub fn is_fatal(&self) -> bool {
         match self {
+            Self::Stopped(_) => true,
             Self::Device(error) => !error.is_retryable(),
             Self::Sync(_) => true,
             Self::Catalogue(error) => !error.is_retryable(),

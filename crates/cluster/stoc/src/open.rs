@@ -130,7 +130,8 @@ fn identity_of(catalogue: &Catalogue, options: &Options) -> Result<Identity> {
         return Err(Error::OtherOwner { found_cluster, found_node });
     }
     let last = last_incarnation.unwrap_or(0);
-    if found.incarnation < last {
+    // An empty directory is another StoC, by its new cookie.
+    if !is_new && found.incarnation < last {
         return Err(Error::OldCopy { stored: found.incarnation, last });
     }
     if found.incarnation >= *incarnation {

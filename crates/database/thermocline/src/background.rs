@@ -28,7 +28,7 @@ use workers::{Class, Group, Order, Pool, StopToken, WaitError};
 use crate::async_writes::async_writer::Writers;
 use crate::database::Inner;
 use crate::error::{Error, Result};
-use crate::expiry::ExpirySweep;
+use crate::expiry::{ExpirySweep, PauseExpiry};
 use crate::flush::FLUSH;
 use crate::keyspace_entry::KeyspaceInstance;
 use crate::memory_balance;
@@ -58,7 +58,12 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn new(options: &Options, access: Access, telemetry: &Registry) -> Result<Self> {
+    pub(crate) fn new(
+        options: &Options,
+        access: Access,
+        telemetry: &Registry,
+        pause_expiry: PauseExpiry,
+    ) -> Result<Self> {
         let threads = options.background_threads.clamp(1, Options::BACKGROUND_THREADS_MAX);
         let pool = match access {
             Access::Write => Pool::start(&options.environment, threads, telemetry)
@@ -68,7 +73,7 @@ impl Background {
             Access::Read => Pool::hand_cranked(&options.environment, telemetry, Order::InOrder).0,
         };
         let group = pool.group("database");
-        let (sweep, writers) = (ExpirySweep::new(telemetry), Writers::default());
+        let (sweep, writers) = (ExpirySweep::new(telemetry, pause_expiry), Writers::default());
         Ok(Self { pool, group, sweep, writers })
     }
 

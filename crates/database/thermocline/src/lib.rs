@@ -113,6 +113,7 @@ mod drivers;
 pub mod error;
 mod expiry;
 mod flush;
+
 mod ingestion;
 mod journal_barrier;
 mod key_locks;
@@ -141,6 +142,7 @@ mod rooms;
 mod salvage;
 mod scan;
 mod session;
+mod shared_parts;
 mod snapshot;
 mod snapshot_ages;
 #[cfg(test)]
@@ -185,6 +187,7 @@ pub use session::{
     AsyncGet, AsyncMultiGet, Completed, LookupForUpdate, OnDone, ReadForUpdate, Session,
     SessionGet, SessionRmw,
 };
+pub use shared_parts::SharedParts;
 pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStats, Stats};
 pub use transaction::{Transaction, TransactionOptions, TransactionScan};

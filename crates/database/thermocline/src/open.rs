@@ -51,6 +51,7 @@ use crate::read_only::Access;
 use crate::record;
 use crate::refusals;
 use crate::room_to_open::{self, JournalRoom};
+use crate::shared_parts::SharedParts;
 use crate::write_order::WriteOrder;
 
 /// The lock file's name.
@@ -134,8 +135,8 @@ impl Db {
         let needed = memory_limit::check_snapshots(&*device, &sound, options.memory_bytes)?;
         let durability = options.durability;
         let memory = Arc::new(MemoryBudget::new(options.memory_bytes));
-        let telemetry = Registry::default();
-        let background = Background::new(&options, access, &telemetry)?;
+        let SharedParts { telemetry, pause_expiry } = options.shared.clone().unwrap_or_default();
+        let background = Background::new(&options, access, &telemetry, pause_expiry)?;
         let factory = EngineFactory {
             device: Arc::clone(&device),
             environment: options.environment.clone(),

@@ -9,6 +9,7 @@ use journal::Durability;
 use crate::drivers::EngineKind;
 use crate::error::{Error, Result};
 use crate::merge::{MergeName, MergeOperators};
+use crate::shared_parts::SharedParts;
 
 /// How a database is opened. Every field has a default that suits a small server.
 #[derive(Clone, Debug)]
@@ -95,6 +96,8 @@ pub struct Options {
     pub merge_operators: MergeOperators,
     /// Clock, randomness, threads. Default: the real ones.
     pub environment: Environment,
+    /// The parts that the database shares with others of this process. Default: none.
+    pub shared: Option<SharedParts>,
 }
 
 impl Options {
@@ -121,6 +124,7 @@ impl Default for Options {
             engines: EngineSettings::default(),
             merge_operators: MergeOperators::default(),
             environment: Environment::real(),
+            shared: None,
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::options::Options;
 use crate::server::{Error, Server, check, listen};
 use crate::store::Durable;
 use crate::store::database::Database;
+use crate::store::ranges::{Databases, Ranges};
 
 /// Options that were checked, and ports that no other process can take. Clients may connect
 /// already; they are answered once [`Bound::serve`] was called, and cut off if this is dropped
@@ -58,6 +59,22 @@ impl Bound {
         let store = Database::new(db, self.options.durability, self.options.engine);
         let store = Arc::new(store.map_err(|error| Error::Keyspace(error.to_string()))?);
         self.serve_on(store, environment, db.telemetry().clone())
+    }
+
+    /// Serves numbered databases that are apart: a command or a transaction that needs two of them
+    /// is refused. Their metrics are in `registry`.
+    ///
+    /// # Errors
+    /// The operating system refused a thread or a poll; [`Error::Keyspace`].
+    pub fn serve_databases(
+        self,
+        databases: Arc<dyn Databases>,
+        registry: Registry,
+        environment: Environment,
+    ) -> Result<Server, Error> {
+        let store = Ranges::new(databases, self.options.durability, self.options.engine);
+        let store = Arc::new(store.map_err(|error| Error::Keyspace(error.to_string()))?);
+        self.serve_on(store, environment, registry)
     }
 
     /// Serves `store`.

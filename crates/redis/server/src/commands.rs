@@ -5,6 +5,7 @@
 //! calls its handler.
 
 pub(crate) mod access;
+mod apart;
 pub(crate) mod call;
 pub(crate) mod client;
 pub(crate) mod command;

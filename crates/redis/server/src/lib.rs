@@ -59,3 +59,4 @@ pub use options::{Durability, EngineKind, Options, Secret};
 pub use protocol::parser::{count_commands, parse_in_pieces};
 pub use server::{Error, Server, Stopper};
 pub use store::database::is_database_name;
+pub use store::ranges::Databases;

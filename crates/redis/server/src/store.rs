@@ -3,6 +3,7 @@
 pub(crate) mod database;
 mod figures;
 pub(crate) mod known;
+pub(crate) mod ranges;
 pub(crate) mod reads;
 pub(crate) mod session;
 pub(crate) mod transaction;
@@ -173,6 +174,11 @@ pub(crate) trait Durable: Store + Send + Sync {
         depth: usize,
         bell: &Arc<Doorbell>,
     ) -> Result<Box<dyn session::StoreSession>, StoreError>;
+
+    /// Whether each database has its own log, so that no write or transaction is in two of them.
+    fn are_apart(&self) -> bool {
+        false
+    }
 
     /// Applies all steps as one write, whole or not at all across a crash. If it may wait it waits
     /// for room, and then calls `has_room` before it writes. Without `has_room` it must not wait,

@@ -16,6 +16,7 @@ mod memory;
 mod model;
 mod numbers;
 mod poisoned;
+mod ranges;
 mod room;
 mod saving;
 mod subcommands;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::byte_string::Encoding;
-use crate::commands::FlexspaceCommand;
+use crate::commands::{ClusterCommand, FlexspaceCommand};
 use crate::config::{LoadFlags, ServerFlags, StoreFlags};
 
 const AFTER_HELP: &str = "\
@@ -77,6 +77,9 @@ pub(crate) struct With<T: Args> {
 pub(crate) enum Command {
     /// Serve a database to Redis clients
     Serve(With<Serve>),
+    /// Run a cluster
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Measure stores: workloads, verification, reports
     #[command(subcommand)]
     Bench(bench::cli::BenchCommand),

@@ -3,6 +3,7 @@
 mod backup;
 mod bench;
 mod check;
+mod cluster;
 mod compact;
 mod completions;
 mod del;
@@ -19,6 +20,7 @@ mod restore;
 mod salvage;
 mod scan;
 mod serve;
+mod serving;
 mod stats;
 
 use std::ops::{Bound, ControlFlow};
@@ -27,6 +29,7 @@ use std::process::ExitCode;
 
 use thermocline::{Db, KeyRange, Keyspace, MergeOperators};
 
+pub(crate) use self::cluster::arguments::ClusterCommand;
 pub(crate) use self::flexspace::arguments::FlexspaceCommand;
 use crate::arguments::{Arguments, Command, Place, Shared, Span};
 use crate::byte_string::Encoding;
@@ -64,6 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let done = match command {
         Command::Serve(with) => serve::run(&context, &with.own),
+        Command::Cluster(command) => cluster::run(&context, command),
         Command::Get(with) => get::run(&context, &with.own),
         Command::Put(with) => put::run(&context, &with.own),
         Command::Del(with) => del::run(&context, &with.own),
@@ -91,6 +95,7 @@ impl Command {
     pub(crate) fn shared(&self) -> Option<&Shared> {
         match self {
             Self::Serve(with) => Some(&with.shared),
+            Self::Cluster(command) => Some(command.shared()),
             Self::Get(with) => Some(&with.shared),
             Self::Put(with) => Some(&with.shared),
             Self::Del(with) => Some(&with.shared),
@@ -116,6 +121,7 @@ impl Command {
         static NONE: Flags = Vec::new();
         let flags = match self {
             Self::Serve(with) => return (Scope::Server, &with.own.settings.0),
+            Self::Cluster(command) => return (Scope::Server, &command.settings().0),
             Self::Get(with) => &with.own.database.settings.0,
             Self::Put(with) => &with.own.database.settings.0,
             Self::Del(with) => &with.own.database.settings.0,

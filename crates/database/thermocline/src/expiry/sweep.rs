@@ -218,10 +218,10 @@ impl Shared {
 
 impl ExpirySweep {
     /// Makes the sweep, without a thread yet.
-    pub(crate) fn new(registry: &Registry) -> Self {
+    pub(crate) fn new(registry: &Registry, hold: PauseExpiry) -> Self {
         let help = "Keys removed in the background because their values had expired.";
         let removed = registry.counter("removed_keys_total", help);
-        let (hold, shared, thread) = Default::default();
+        let (shared, thread) = Default::default();
         Self { hold, removed, shared, thread }
     }
 

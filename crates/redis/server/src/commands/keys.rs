@@ -145,6 +145,7 @@ pub(crate) fn copy(call: &mut Call<'_>) -> Outcome {
         }
         at += 1;
     }
+    super::apart::check_other(call, to_db)?;
     if from == to && own_db == to_db {
         return Err(Failure::Text("ERR source and destination objects are the same"));
     }

@@ -50,6 +50,9 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
         return Ok(());
     }
     let queue = call.session.queue.take().unwrap_or_default();
+    if let Err(failure) = super::apart::check_queue(call, &queue) {
+        return Err(abort(call, &failure));
+    }
     let has_watches = call.session.watched.len() > 0;
     let watches =
         has_watches.then(|| (take(&mut call.session.watched), take(&mut call.session.changed)));

@@ -20,7 +20,7 @@ use super::{Change, DB_COUNT, DbIndex, Durable, Found, Step, Store, StoreError, 
 
 /// Bytes that one write may bring even when the memory for data is used up: it may replace values
 /// by others of their size, which only the engine knows.
-const WRITE_ROOM_LEAST_BYTES: u64 = 16 << 20;
+pub(super) const WRITE_ROOM_LEAST_BYTES: u64 = 16 << 20;
 
 /// A [`Db`] with a server's durability.
 pub(crate) struct Database {

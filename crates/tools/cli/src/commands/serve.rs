@@ -10,35 +10,25 @@
 //! 5. SIGINT and SIGTERM ask it to stop; it finishes the commands that it has received, syncs and
 //!    closes.
 
-use std::collections::BTreeSet;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::Duration;
 
 use environment::Environment;
 use serde_json::json;
-use server::{Bound, Server};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use thermocline::{BackgroundError, Db, Error};
+use server::Server;
+use thermocline::{Db, Error};
 
-use super::Context;
+use super::{Context, serving};
 use crate::arguments::Serve;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
-/// The number of ports that are tried after the requested one.
-const PORTS_TRIED: u16 = 100;
-
 pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
     let environment = Environment::real();
     let (database, options) = context.settings.serving().map_err(Failure::usage)?;
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure::io("signals", &error))?;
+    let signals = serving::take_signals()?;
     let asked = options.listen.port();
     let has_password = options.password.is_some();
-    let bound = bind(options, arguments.next_free_port)?;
+    let bound = serving::bind(options, arguments.next_free_port)?;
     let db = Db::open(&arguments.dir, database).map_err(|error| match error {
         Error::MemoryTooSmall { needed, .. } => {
             let whole = context.settings.memory_to_serve(needed).unwrap_or(needed);
@@ -49,101 +39,16 @@ pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
     let server = bound.serve(&db, environment.clone()).map_err(Failure::server)?;
     tell(context, arguments, &server, asked, has_password)?;
 
-    let stopper = server.stopper();
-    let listening = signals.handle();
-    let waiting = environment
-        .spawn("signals", move || {
-            if signals.forever().next().is_some() {
-                stopper.stop();
-            }
-        })
-        .map_err(|error| Failure::io("a thread for signals", &error))?;
-    let (watched, is_over) = mpsc::channel();
-    let errors =
-        BackgroundErrorLog { db: db.clone(), known: BTreeSet::new(), is_json: context.shared.json };
-    let watching = environment
-        .spawn("errors", move || errors.watch(&is_over))
-        .map_err(|error| Failure::io("a thread for errors", &error))?;
-    let served = server.wait();
-    drop(watched);
-    let _ = watching.join();
-    listening.close();
-    // It ends once its handle is closed, and it cannot panic.
-    let _ = waiting.join();
+    let watched = db.clone();
+    let errors = Box::new(move || watched.background_errors());
+    let served = serving::attend(server, signals, &environment, errors, context.shared.json);
     let closed = db.close();
-    served.map_err(Failure::server)?;
+    served?;
     closed?;
     if !context.shared.quiet && !context.shared.json {
         eprintln!("stopped; everything acknowledged is on the device");
     }
     Ok(())
-}
-
-/// Time between two looks at the engines' errors.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The reported errors of engines' background work.
-struct BackgroundErrorLog {
-    db: Db,
-    known: BTreeSet<(String, String)>,
-    is_json: bool,
-}
-
-impl BackgroundErrorLog {
-    /// Looks again after each [`LOOK_INTERVAL`], until the sender is dropped.
-    fn watch(mut self, is_over: &Receiver<()>) {
-        while is_over.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-            let of = |(keyspace, error): (String, BackgroundError)| (keyspace, error.to_string());
-            let now: BTreeSet<_> = self.db.background_errors().into_iter().map(of).collect();
-            now.difference(&self.known).for_each(|error| self.tell(error, false));
-            self.known.difference(&now).for_each(|error| self.tell(error, true));
-            self.known = now;
-        }
-    }
-
-    fn tell(&self, (keyspace, what): &(String, String), is_over: bool) {
-        if self.is_json {
-            eprintln!(
-                "{}",
-                json!({ "keyspace": keyspace, "background_error": what, "over": is_over })
-            );
-        } else if is_over {
-            eprintln!("thermocline: keyspace {keyspace}: no longer so: {what}");
-        } else {
-            eprintln!("thermocline: keyspace {keyspace}: {what}");
-        }
-    }
-}
-
-/// Takes the ports asked for, or the next ones that are free.
-fn bind(mut options: server::Options, next_free_port: bool) -> Result<Bound, Failure> {
-    let mut tries = if next_free_port { PORTS_TRIED } else { 0 };
-    loop {
-        let refused = match Bound::new(options.clone()) {
-            Ok(bound) => return Ok(bound),
-            Err(refused) => refused,
-        };
-        let taken = match &refused {
-            server::Error::Listen { addr, cause } if cause.kind() == io::ErrorKind::AddrInUse => {
-                *addr
-            }
-            _ => return Err(Failure::server(refused)),
-        };
-        if tries == 0 {
-            return Err(Failure::server(refused));
-        }
-        tries -= 1;
-        if taken == options.listen {
-            advance(&mut options.listen);
-        }
-        if let Some(metrics) = options.metrics.as_mut().filter(|metrics| **metrics == taken) {
-            advance(metrics);
-        }
-    }
-}
-
-fn advance(addr: &mut SocketAddr) {
-    addr.set_port(addr.port().checked_add(1).unwrap_or(1024));
 }
 
 /// Prints the address on which it listens; a program that started it waits for this.

@@ -15,6 +15,8 @@ fn help_is_what_was_agreed() {
     let commands = [
         "",
         "serve",
+        "cluster",
+        "cluster dev",
         "get",
         "put",
         "del",

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test: what is missing fails it")]
 
 mod backups;
+mod cluster;
 mod configuration;
 mod data;
 mod dumps;

@@ -15,8 +15,13 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start(dir: &Path, options: &[&str]) -> Self {
+        Self::start_command(&["serve", "--dir"], dir, options)
+    }
+
+    /// Starts a command that serves a directory.
+    pub(crate) fn start_command(name: &[&str], dir: &Path, options: &[&str]) -> Self {
         let mut child = command()
-            .args(["serve", "--dir"])
+            .args(name)
             .arg(dir)
             .args(options)
             .stdout(Stdio::piped())
@@ -27,7 +32,8 @@ impl Served {
         Self { child, out }
     }
 
-    fn line(&mut self) -> String {
+    /// Reads the next line that it prints.
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.out.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
@@ -40,6 +46,13 @@ impl Served {
             serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
         listening["listening"].as_str().unwrap().to_owned()
     }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it. Dropping it does so, too.
+    pub(crate) fn kill(self) {}
 
     /// Asks it to stop, as Ctrl-C does. Returns its exit code and its messages at the end.
     pub(crate) fn interrupt(mut self) -> (Option<i32>, String) {
@@ -59,7 +72,7 @@ impl Drop for Served {
     }
 }
 
-fn ask(addr: &str, request: &str) -> String {
+pub(crate) fn ask(addr: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();

@@ -10,10 +10,11 @@
 //! 4. Then the state must be that of the first N operations of every client, with N at least the
 //!    number it was acknowledged: nothing lost, nothing out of order, no batch in part.
 //!
-//! Two ways in: `served` drives `thermocline serve` over the Redis protocol with pipelining
-//! clients; `embedded` runs a child with the database inside, writing batches over keyspaces of all
-//! engines. Every other one of those is over engines of `small` parts, and all rounds are with
-//! `--small NAME`, with longer lives.
+//! Three ways in: `served` drives `thermocline serve`, or `thermocline cluster dev`, over the Redis
+//! protocol with pipelining clients. `embedded` runs a child with the database inside, writing
+//! batches over keyspaces of all engines. Every other one of those is over engines of `small`
+//! parts, and all rounds are with `--small NAME`, with longer lives. All rounds are of a cluster
+//! with `--cluster`.
 //!
 //! `cargo test -p thermocline-cli --test kill -- --rounds 200 --seed 7`; without `--seed` one is
 //! drawn, and printed with the command that replays it. (The moment of a kill depends on the
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let small = word("--small").map(|name| small::named(&name));
+    let is_cluster = arguments.iter().any(|argument| argument == "--cluster");
     let seconds = number("--seconds");
     let rounds = number("--rounds").unwrap_or(if seconds.is_some() { u64::MAX } else { ROUNDS });
     let length = seconds.map_or(Duration::MAX, Duration::from_secs);
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         }
         let round = match small {
             Some(engines) => Round::draw_small(engines, seed, index),
+            None if is_cluster => Round { way: Way::Cluster, ..Round::draw(seed, index) },
             None => Round::draw(seed, index),
         };
         match catch_unwind(AssertUnwindSafe(|| round.run(&mut beside))) {

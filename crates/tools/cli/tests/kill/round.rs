@@ -20,6 +20,8 @@ const SIGKILL: i32 = 9;
 pub(crate) enum Way {
     Served,
     Embedded,
+    /// A cluster in one process, which serves.
+    Cluster,
 }
 
 /// A bug that a round has, so that it must fail.
@@ -67,6 +69,7 @@ impl fmt::Display for Round {
         let Self { way, durability, journal_max, clients, pipeline, .. } = self;
         let engine = match way {
             Way::Served => self.engine,
+            Way::Cluster => "lsm",
             Way::Embedded => self.engines,
         };
         let parts = if self.is_small { " of small parts" } else { "" };
@@ -96,7 +99,11 @@ impl Round {
         let lives = random.random_range(1..=3);
         Self {
             seed,
-            way: if index.is_multiple_of(2) { Way::Served } else { Way::Embedded },
+            way: match index % 5 {
+                0 | 2 => Way::Served,
+                1 | 3 => Way::Embedded,
+                _ => Way::Cluster,
+            },
             durability: one_of(random, &["flushed", "flushed", "synced"]),
             journal_max: one_of(random, &["256kb", "2mb", "256mb"]),
             clients: random.random_range(1..=4),
@@ -147,7 +154,7 @@ impl Round {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("db");
         match self.way {
-            Way::Served => served::run(self, &path),
+            Way::Served | Way::Cluster => served::run(self, &path),
             Way::Embedded => embedded::run(self, &path, beside),
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::model::{Script, State};
 use crate::resp::{self, Client, Reply};
-use crate::round::{Bug, Round, check_offline, kill, thermocline};
+use crate::round::{Bug, Round, Way, check_offline, kill, thermocline};
 
 /// A server process, killed when dropped.
 struct Server {
@@ -21,16 +21,16 @@ struct Server {
 impl Server {
     /// Starts it on a free port and waits until it prints its address.
     fn start(round: &Round, path: &Path) -> Self {
-        let mut child = thermocline()
-            .args(["serve", "--json", "--port", "0", "--threads", "2", "--memory", "512mb"])
-            .args(["--engine", round.engine])
+        let mut server = thermocline();
+        match round.way {
+            Way::Cluster => server.args(["cluster", "dev", "--data"]).arg(path),
+            _ => server.args(["serve", "--engine", round.engine, "--dir"]).arg(path),
+        };
+        let sync_interval = if round.bug == Bug::Durability { "off" } else { "50ms" };
+        let mut child = server
+            .args(["--json", "--port", "0", "--threads", "2", "--memory", "512mb"])
             .args(["--durability", round.asked_durability(), "--journal-max", round.journal_max])
-            .args([
-                "--sync-interval",
-                if round.bug == Bug::Durability { "off" } else { "50ms" },
-                "--dir",
-            ])
-            .arg(path)
+            .args(["--sync-interval", sync_interval])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -93,7 +93,10 @@ pub(crate) fn run(round: &Round, path: &Path) -> String {
             thread::sleep(round.life(life));
             server.kill();
         });
-        check_offline(path);
+        check_offline(&match round.way {
+            Way::Cluster => path.join("coordinator"),
+            _ => path.to_owned(),
+        });
         let server = Server::start(round, path);
         for client in &clients {
             let found = read_all(&client.script, server.addr);

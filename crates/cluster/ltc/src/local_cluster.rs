@@ -1,0 +1,379 @@
+//! A cluster in one process and one directory.
+//!
+//! | entry | content |
+//! |---|---|
+//! | `CLUSTER` | the marker: this directory is a cluster |
+//! | `LOCK` | held by the process that has the cluster open |
+//! | `coordinator/` | the database of the coordinator |
+//! | `stoc-1/` to `stoc-3/` | the StoCs |
+//!
+//! The process is one failure domain. Its StoCs are three: the cluster keeps all acknowledged data
+//! when one of their directories is lost or damaged.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codec::HeaderError;
+use coordinator::{Coordinator, LocalStore, Owner};
+use device::{Device, File};
+use environment::{Environment, JoinHandle};
+use logc::Closing;
+use stoc::{Limits, RangeId, Stoc};
+use sync::{Condvar, Mutex};
+use thermocline::{Db, SharedParts};
+
+use crate::error::{Error, Result};
+use crate::local_stocs::LocalStocs;
+use crate::ltc::{Ltc, RangeOptions};
+use crate::marker::{self, Found};
+
+/// The lock file.
+pub(crate) const LOCK: &str = "LOCK";
+/// The StoCs.
+const STOCS: u32 = 3;
+/// The LTC of the cluster.
+const LTC: u32 = 1;
+/// Memory of the coordinator's database.
+const COORDINATOR_BYTES: u64 = 16 << 20;
+/// The part of the memory that each keyspace but the first one gets. The first one gets half.
+const OTHERS_PART: u64 = 32;
+/// Time between two repairs.
+const REPAIR_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How a cluster is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Memory of all ranges in bytes. The keyspace that was made first gets half of it, and each
+    /// other one a 32nd part.
+    pub memory_bytes: u64,
+    /// How the files of ranges are stored.
+    pub ranges: RangeOptions,
+    /// How the database of a range is opened, but for its memory and its shared parts.
+    pub database: thermocline::Options,
+    /// How files are read and written.
+    pub device: device::Options,
+    /// Ends the cluster without a close, also while it is opened: nothing is written any more.
+    pub closing: Closing,
+}
+
+/// A cluster in one process and one directory: three StoCs, a coordinator and an LTC. Each keyspace
+/// is one range.
+pub struct LocalCluster {
+    ltc: Arc<Ltc>,
+    coordinator: Arc<Coordinator>,
+    coordinator_db: Db,
+    shared: SharedParts,
+    options: Options,
+    /// The keyspaces that are open, with their databases. Held while one is opened.
+    keyspaces: Mutex<Vec<(String, Db)>>,
+    warnings: Vec<String>,
+    upkeep: Mutex<Option<JoinHandle<()>>>,
+    stopping: Arc<Stopping>,
+    /// Released last.
+    _lock: Arc<dyn File>,
+}
+
+/// Ends the upkeep.
+#[derive(Debug, Default)]
+struct Stopping {
+    is_stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 1 << 30,
+            ranges: RangeOptions::default(),
+            database: thermocline::Options::default(),
+            device: device::Options::default(),
+            closing: Closing::default(),
+        }
+    }
+}
+
+impl LocalCluster {
+    /// Opens the cluster in a directory, and makes one if the directory is empty or absent.
+    ///
+    /// # Errors
+    /// [`Error::NotACluster`], [`Error::InUse`], [`Error::Newer`], [`Error::Damaged`];
+    /// [`Error::TooFewStocs`]; those of the coordinator and of ranges.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let path = path.as_ref();
+        let device = device::open(path, options.device.clone())?;
+        Self::open_on(device, &path.display().to_string(), options)
+    }
+
+    /// Opens the cluster on any device. `place` is its name in messages.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn open_on(device: Arc<dyn Device>, place: &str, options: Options) -> Result<Self> {
+        let place = || place.to_owned();
+        let check = |found: Found| match found {
+            Found::Nothing | Found::Cluster => Ok(found),
+            Found::Other(found) => Err(Error::NotACluster { place: place(), found }),
+            Found::Refused(cause @ HeaderError::Version { .. }) => {
+                Err(Error::Newer { place: place(), cause })
+            }
+            Found::Refused(cause) => Err(Error::Damaged { place: place(), cause }),
+        };
+        check(marker::look(&*device)?)?;
+        let lock = device.lock(LOCK).map_err(|error| match error {
+            device::Error::Locked { .. } => Error::InUse { place: place() },
+            other => other.into(),
+        })?;
+        // Another process may have made the cluster until now.
+        if check(marker::look(&*device)?)? == Found::Nothing {
+            marker::make(&*device)?;
+        }
+        Self::open_locked(&device, lock, options)
+    }
+
+    fn open_locked(
+        device: &Arc<dyn Device>,
+        lock: Arc<dyn File>,
+        options: Options,
+    ) -> Result<Self> {
+        let environment = options.database.environment.clone();
+        let part = |name: &str| -> Result<Arc<dyn Device>> {
+            device.create_dir(name)?;
+            device.sync_dir("")?;
+            Ok(device.subdevice(name)?)
+        };
+        let of_coordinator = thermocline::Options {
+            memory_bytes: COORDINATOR_BYTES,
+            background_threads: 1,
+            environment: environment.clone(),
+            ..thermocline::Options::default()
+        };
+        let coordinator_db = Db::open_on(part("coordinator")?, "coordinator", of_coordinator)?;
+        let store = Arc::new(LocalStore::open(coordinator_db.clone())?);
+        let coordinator = Arc::new(Coordinator::open(store, &environment)?);
+        let (mut stocs, mut warnings) = (Vec::new(), Vec::new());
+        let mut cause = String::new();
+        for node in 1..=STOCS {
+            match open_stoc(part(&format!("stoc-{node}"))?, node, &coordinator, &environment) {
+                Ok((stoc, is_other)) => {
+                    if is_other {
+                        warnings
+                            .push(format!("StoC {node} has lost its files: the others have them"));
+                    }
+                    stocs.push(stoc);
+                }
+                Err(error) => {
+                    cause = format!("StoC {node}: {error}");
+                    warnings.push(format!("StoC {node} cannot be opened: {error}"));
+                }
+            }
+        }
+        let (opened, all, needed) = (stocs.len(), STOCS as usize, options.ranges.quorum);
+        if opened < needed {
+            let _ = coordinator_db.close();
+            return Err(Error::TooFewStocs { opened, all, needed, cause });
+        }
+        let closing = options.closing.clone();
+        let stocs = LocalStocs::new(stocs, &environment, needed, closing.clone())?;
+        let owner = Owner { ltc: LTC, start: coordinator.next_client()? };
+        let ranges = options.ranges.clone();
+        let ltc = Ltc::new(
+            Arc::clone(&coordinator),
+            Arc::new(stocs),
+            owner,
+            ranges,
+            environment.clone(),
+            closing,
+        );
+        let cluster = Self {
+            ltc: Arc::new(ltc),
+            coordinator,
+            coordinator_db,
+            shared: SharedParts::default(),
+            options,
+            keyspaces: Mutex::default(),
+            warnings,
+            upkeep: Mutex::default(),
+            stopping: Arc::default(),
+            _lock: lock,
+        };
+        cluster.open_keyspaces()?;
+        cluster.begin_upkeep(&environment)?;
+        Ok(cluster)
+    }
+
+    /// Opens the keyspaces that are there, the oldest one first.
+    fn open_keyspaces(&self) -> Result<()> {
+        let keyspaces = self.coordinator.keyspaces()?.into_iter();
+        let mut keyspaces: Vec<(Option<RangeId>, String)> =
+            keyspaces.map(|keyspace| (keyspace.ranges.first().copied(), keyspace.name)).collect();
+        keyspaces.sort();
+        for (range, name) in keyspaces {
+            let Some(range) = range else { continue };
+            let mut open = self.keyspaces.lock();
+            let db = self.open_range(range, &name, open.len())?;
+            open.push((name, db));
+        }
+        Ok(())
+    }
+
+    fn open_range(&self, range: RangeId, name: &str, open: usize) -> Result<Db> {
+        let shared = SharedParts {
+            telemetry: self.shared.telemetry.with_labels(&[("range", name)]),
+            pause_expiry: self.shared.pause_expiry.clone(),
+        };
+        let memory_bytes = self.memory_of(open)?;
+        let options = thermocline::Options {
+            memory_bytes,
+            shared: Some(shared),
+            ..self.options.database.clone()
+        };
+        self.ltc.open(range, options)
+    }
+
+    /// Returns the memory of the next keyspace, if `open` are open.
+    fn memory_of(&self, open: usize) -> Result<u64> {
+        let memory_bytes = self.options.memory_bytes;
+        let needed = thermocline::Options::MEMORY_BYTES_MIN;
+        let part = if open == 0 { memory_bytes / 2 } else { memory_bytes / OTHERS_PART };
+        let is_enough = part >= needed && open < OTHERS_PART as usize / 2;
+        if is_enough { Ok(part) } else { Err(Error::NoMemory { memory_bytes, needed }) }
+    }
+
+    fn begin_upkeep(&self, environment: &Environment) -> Result<()> {
+        let (ltc, stopping) = (Arc::clone(&self.ltc), Arc::clone(&self.stopping));
+        let mut is_first = !self.warnings.is_empty();
+        let work = move || {
+            loop {
+                if std::mem::take(&mut is_first) {
+                    // A flush leaves the segments of logs that a StoC has lost.
+                    ltc.databases().iter().for_each(|(_, db)| drop(db.flush()));
+                }
+                // A table without a copy is reported by the reads that need it.
+                let _ = ltc.repair();
+                if stopping.is_stopped_within(REPAIR_INTERVAL) {
+                    return;
+                }
+            }
+        };
+        let thread = environment.spawn("cluster upkeep", work);
+        let thread = thread.map_err(|error| Error::Thread(error.to_string()))?;
+        *self.upkeep.lock() = Some(thread);
+        Ok(())
+    }
+
+    /// Returns the database of a keyspace, which is made if there is none.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]; those of the coordinator and of ranges.
+    pub fn keyspace(&self, name: &str) -> Result<Db> {
+        let mut open = self.keyspaces.lock();
+        if let Some((_, db)) = open.iter().find(|(known, _)| known == name) {
+            return Ok(db.clone());
+        }
+        self.memory_of(open.len())?;
+        let made = self.coordinator.create_keyspace(name, b"", &[])?;
+        let Some(range) = made.ranges.first() else {
+            return Err(coordinator::Error::NoKeyspace(name.to_owned()).into());
+        };
+        let db = self.open_range(*range, name, open.len())?;
+        open.push((name.to_owned(), db.clone()));
+        Ok(db)
+    }
+
+    /// Returns the keyspaces that are open, with their databases.
+    pub fn keyspaces(&self) -> Vec<(String, Db)> {
+        self.keyspaces.lock().clone()
+    }
+
+    /// Returns the coordinator.
+    pub fn coordinator(&self) -> &Arc<Coordinator> {
+        &self.coordinator
+    }
+
+    /// Returns the parts that the databases of all ranges share.
+    pub fn shared(&self) -> &SharedParts {
+        &self.shared
+    }
+
+    /// Returns what the opening has found wrong, in sentences for the user. The cluster works
+    /// nevertheless.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Copies tables of which too few StoCs have a copy. The cluster does so every ten seconds.
+    ///
+    /// # Errors
+    /// Those of [`Ltc::repair`].
+    pub fn repair(&self) -> Result<usize> {
+        self.ltc.repair()
+    }
+
+    /// Closes all ranges and the coordinator. (R2)
+    ///
+    /// # Errors
+    /// Those of the databases. All are closed nevertheless.
+    pub fn close(&self) -> Result<()> {
+        self.stop_upkeep();
+        let closed = self.ltc.close();
+        self.keyspaces.lock().clear();
+        self.coordinator_db.close()?;
+        closed
+    }
+
+    fn stop_upkeep(&self) {
+        *self.stopping.is_stopped.lock() = true;
+        self.stopping.changed.notify_all();
+        if let Some(thread) = self.upkeep.lock().take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Opens a StoC. Returns whether it has other storage than at its last start.
+fn open_stoc(
+    device: Arc<dyn Device>,
+    node: u32,
+    coordinator: &Coordinator,
+    environment: &Environment,
+) -> std::result::Result<(Arc<Stoc>, bool), String> {
+    let start = coordinator.begin_stoc(node).map_err(|error| error.to_string())?;
+    let options = stoc::Options {
+        cluster: coordinator.cluster(),
+        node,
+        incarnation: start.incarnation,
+        last_incarnation: start.last_incarnation,
+        limits: Limits::default(),
+        environment: environment.clone(),
+    };
+    let stoc = Stoc::open(device, &options).map_err(|error| error.to_string())?;
+    let is_other = coordinator.complete_stoc(stoc.identity());
+    Ok((Arc::new(stoc), is_other.map_err(|error| error.to_string())?))
+}
+
+impl Stopping {
+    /// Returns whether it was stopped before `interval` was over.
+    fn is_stopped_within(&self, interval: Duration) -> bool {
+        let mut is_stopped = self.is_stopped.lock();
+        if !*is_stopped {
+            self.changed.wait_for(&mut is_stopped, interval);
+        }
+        *is_stopped
+    }
+}
+
+/// The threads of the upkeep and of ranges end. Nothing is written any more.
+impl Drop for LocalCluster {
+    fn drop(&mut self) {
+        self.options.closing.close();
+        self.stop_upkeep();
+    }
+}
+
+impl fmt::Debug for LocalCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalCluster").field("ltc", &self.ltc).finish_non_exhaustive()
+    }
+}

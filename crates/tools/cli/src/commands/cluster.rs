@@ -1,0 +1,129 @@
+//! `thermocline cluster`: clusters.
+//!
+//! `dev` runs all components of a cluster in one process: three StoCs, an LTC, a coordinator over a
+//! local database, and the server. Each numbered database of the server is a range.
+
+pub(crate) mod arguments;
+
+use std::path::Path;
+use std::process;
+use std::sync::Arc;
+
+use environment::Environment;
+use ltc::LocalCluster;
+use serde_json::json;
+use server::{Databases, Server};
+use thermocline::{Db, EngineKind, PauseExpiry};
+
+use self::arguments::{ClusterCommand, ClusterDev};
+use super::{Context, serving};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::output;
+
+/// The numbered databases of a cluster.
+struct Ranges(Arc<LocalCluster>);
+
+/// Returns the name of the keyspace of a numbered database.
+fn name(index: u8) -> String {
+    format!("redis-{index}")
+}
+
+impl Databases for Ranges {
+    fn existing(&self) -> Vec<(u8, Db)> {
+        let number = |(found, db): (String, Db)| {
+            let index = (0..=u8::MAX).find(|index| name(*index) == found)?;
+            Some((index, db))
+        };
+        self.0.keyspaces().into_iter().filter_map(number).collect()
+    }
+
+    fn make(&self, index: u8) -> Result<Db, String> {
+        self.0.keyspace(&name(index)).map_err(|error| error.to_string())
+    }
+
+    fn pause_expiry(&self) -> PauseExpiry {
+        self.0.shared().pause_expiry.clone()
+    }
+}
+
+pub(super) fn run(context: &Context, command: &ClusterCommand) -> Outcome {
+    match command {
+        ClusterCommand::Dev(with) => dev(context, &with.own),
+    }
+}
+
+fn dev(context: &Context, arguments: &ClusterDev) -> Outcome {
+    let environment = Environment::real();
+    let (database, mut options) = context.settings.serving().map_err(Failure::usage)?;
+    if let Some(engine) = context.settings.engine_chosen().map_err(Failure::usage)?
+        && engine != EngineKind::Lsm
+    {
+        return Err(Failure::usage(format_args!(
+            "a range of a cluster has the engine lsm, and the settings name {engine}"
+        )));
+    }
+    options.engine = EngineKind::Lsm;
+    let signals = serving::take_signals()?;
+    let bound = serving::bind(options, arguments.next_free_port)?;
+    let dir = &arguments.data;
+    let memory_bytes = database.memory_bytes;
+    let of_cluster = ltc::Options { memory_bytes, database, ..ltc::Options::default() };
+    let cluster = LocalCluster::open(dir, of_cluster).map_err(|error| opening(dir, &error))?;
+    let cluster = Arc::new(cluster);
+    for warning in cluster.warnings() {
+        eprintln!("thermocline: {warning}");
+    }
+    let registry = cluster.shared().telemetry.clone();
+    let databases = Arc::new(Ranges(Arc::clone(&cluster)));
+    let server = bound.serve_databases(databases, registry, environment.clone());
+    let server = server.map_err(Failure::server)?;
+    announce(context, dir, &server)?;
+    let watched = Arc::clone(&cluster);
+    let errors = move || {
+        let keyspaces = watched.keyspaces().into_iter();
+        keyspaces.flat_map(|(_, db)| db.background_errors()).collect()
+    };
+    let served =
+        serving::attend(server, signals, &environment, Box::new(errors), context.shared.json);
+    let closed = cluster.close().map_err(|error| opening(dir, &error));
+    served?;
+    closed?;
+    if !context.shared.quiet && !context.shared.json {
+        eprintln!("stopped; everything acknowledged is on the StoCs");
+    }
+    Ok(())
+}
+
+/// Prints the process, its address and its directory.
+fn announce(context: &Context, dir: &Path, server: &Server) -> Outcome {
+    let (pid, addr) = (process::id(), server.addr());
+    if context.shared.json {
+        return output::json_line(&json!({
+            "pid": pid,
+            "listening": addr.to_string(),
+            "metrics": server.metrics_addr().map(|addr| addr.to_string()),
+        }));
+    }
+    if context.shared.quiet {
+        return Ok(());
+    }
+    output::line(&format!("process {pid} serves the cluster {} at {addr}", dir.display()))?;
+    if let Some(metrics) = server.metrics_addr() {
+        output::line(&format!("metrics at http://{metrics}/metrics"))?;
+    }
+    output::line(
+        "one process is one failure domain: three StoCs share it, its disk and its power supply",
+    )
+}
+
+fn opening(dir: &Path, error: &ltc::Error) -> Failure {
+    let dir = dir.display();
+    match error {
+        ltc::Error::InUse { .. } => Failure::new(Kind::InUse, error),
+        ltc::Error::Newer { .. } => Failure::new(Kind::NewerVersion, error),
+        ltc::Error::Damaged { .. } => Failure::new(Kind::Damaged, error),
+        ltc::Error::NotACluster { .. } => Failure::new(Kind::Error, error),
+        ltc::Error::NoMemory { .. } => Failure::usage(error),
+        _ => Failure::new(Kind::Error, format_args!("cluster {dir}: {error}")),
+    }
+}
