@@ -31,9 +31,10 @@ use std::sync::Arc;
 use admission::Admits;
 use codec::SeqNo;
 use engine::{Demand, Error, Ingestion, Result, Wait, check_key, check_value};
+use sync::mutant;
 
 use crate::memtable::Memtable;
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 use crate::store::Shared;
 use lsm_tree::entry::Entry;
 use lsm_tree::range_deletes::Sweep;
@@ -213,15 +214,8 @@ impl Shared {
         let levels = places.iter().map(|place| place.level);
         let added: Vec<_> = levels.zip(opened).collect();
         committing();
-        if is_planted(Planted::IngestedLate) {
-            self.commit(Change::default(), &[], seqno)?;
-        }
-        let put_in =
-            |added| self.commit_or_abandon(Change { removed: Vec::new(), added }, &[], seqno);
-        let committed = match is_planted(Planted::IngestedByParts) {
-            true => added.into_iter().try_for_each(|one| put_in(vec![one])),
-            false => put_in(added),
-        };
+        let change = Change { removed: Vec::new(), added };
+        let committed = self.commit_or_abandon(change, &[], seqno);
         drop(flusher);
         self.release_places(&places);
         committed?;
@@ -245,10 +239,9 @@ impl Shared {
         let visible = self.host.sequence.visible();
         let new: Vec<Arc<Memtable>> =
             state.actives.iter().map(|active| active.successor(visible)).collect();
-        if !is_planted(Planted::MemtablesKept) {
-            self.state.store(Arc::new(state.with_new_memtables(new)));
-            state.actives.iter().for_each(|active| active.seal());
-        }
+        mutant!(Planted::MemtablesKept, (), return Ok(Some(id)));
+        self.state.store(Arc::new(state.with_new_memtables(new)));
+        state.actives.iter().for_each(|active| active.seal());
         drop(install);
         Ok(Some(id))
     }

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use engine::{At, Lookup, PendingLookup, Progress, ReadRequest, Result};
+use sync::mutant;
 
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 use crate::read::MemoryLookup;
 use crate::search::{self, Search};
 use crate::state::State;
@@ -130,7 +131,7 @@ impl Shared {
         let UpdateStart { gone, deletes, ingested } = began;
         let state = self.state.load();
         state.gone == gone
-            && (state.deletes.came == deletes || is_planted(Planted::DeletesUncounted))
+            && mutant!(Planted::DeletesUncounted, state.deletes.came == deletes, true)
             && state.version.newest_ingested() == ingested
             && state.find_in_memory(Target::first_of(key), &mut Vec::new()).is_none()
     }

@@ -30,8 +30,9 @@ use std::sync::Arc;
 use codec::SeqNo;
 use memory_budget::{Account, MemoryBudget};
 use sync::locks::Mutex;
+use sync::mutant;
 
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 
 /// Entries of a bucket.
 const WAYS: usize = 8;
@@ -97,7 +98,7 @@ impl LookupIndex {
         let mut bucket = bucket.lock();
         let new = Entry { hash, seqno: seqno.get(), memtable };
         if let Some(entry) = bucket.iter_mut().find(|entry| entry.seqno > 0 && entry.hash == hash) {
-            if entry.seqno <= new.seqno || is_planted(Planted::NumbersUncompared) {
+            if mutant!(Planted::NumbersUncompared, entry.seqno <= new.seqno, true) {
                 *entry = new;
             }
             return;
@@ -112,7 +113,7 @@ impl LookupIndex {
     pub(crate) fn lead(&self, hash: u64, seqno: SeqNo, memtable: u64) {
         let Some(bucket) = self.bucket(hash) else { return };
         let mut bucket = bucket.lock();
-        let is_its = |number| number == seqno.get() || is_planted(Planted::NumbersUncompared);
+        let is_its = |number| mutant!(Planted::NumbersUncompared, number == seqno.get(), true);
         let is_it = |entry: &&mut Entry| entry.hash == hash && is_its(entry.seqno);
         if let Some(entry) = bucket.iter_mut().find(is_it) {
             (entry.seqno, entry.memtable) = (seqno.get(), memtable);

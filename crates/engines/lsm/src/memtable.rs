@@ -31,7 +31,6 @@ use engine::Result;
 use memtable::{Head, MemtableSet, Versions};
 
 use crate::dranges::Bounds;
-use crate::planted::{Planted, is_planted};
 pub(crate) use cursor::MemtableCursor;
 pub(crate) use entered::Entered;
 use lsm_tree::entry::{Found, Target};
@@ -75,10 +74,6 @@ impl Memtable {
     ) -> Result<Option<Arc<Self>>> {
         let Some(youngest) = inputs.iter().max_by_key(|input| input.id()) else { return Ok(None) };
         let floor = inputs.iter().map(|input| input.floor()).min().unwrap_or(SeqNo::ZERO);
-        let floor = match is_planted(Planted::MergedFloorRaised) {
-            true => youngest.floor(),
-            false => floor,
-        };
         let place = youngest.place.clone();
         let mut merged = Self::of(youngest.id(), place, floor, youngest.memtable_set());
         merged.rests = true;

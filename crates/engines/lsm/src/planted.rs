@@ -1,10 +1,7 @@
-//! Bugs that tests plant to show that they would be found (`docs/reliability/planted-lsm.md`).
-//! Models and tests plant them; outside of models and tests there are none.
-
-#[cfg(all(test, not(shuttle)))]
-pub(crate) use in_tests::{is_planted, must_be_found};
-#[cfg(any(not(test), shuttle))]
-pub(crate) use sync::planted::is_planted;
+//! Mutants that only models find (`docs/reliability/planted-lsm.md`).
+//!
+//! Each of them is a line `mutant!` of the engine. The mutants that ordinary tests find are patches
+//! in `reliability/mutants/lsm`.
 
 /// A way to break a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +18,6 @@ pub(crate) enum Planted {
     OldHintBelieved,
     /// Ingested tables are above memtables that still take writes.
     MemtablesKept,
-    /// Tables are ingested one by one.
-    IngestedByParts,
     /// A writer writes to the memtable that it was routed to though that was sealed meanwhile.
     SealedEntered,
     /// The lookup index takes every entry, whatever number it has.
@@ -35,42 +30,4 @@ pub(crate) enum Planted {
     YoungestFlushedFirst,
     /// A merge counts memtables that were sealed meanwhile as merged.
     MergedUnread,
-    /// Tables are removed before an edit that does not name them is valid.
-    TablesRemovedEarly,
-    /// The persisted number passes writes that other memtables still have.
-    PersistedEarly,
-    /// A merged memtable is as young as the youngest that it was merged from.
-    MergedFloorRaised,
-    /// Writes are persisted though the journal does not have a tombstone that a merge dropped.
-    MergedUnreached,
-    /// The persisted number passes range deletes that the manifest does not have.
-    DeletesUnsettled,
-    /// The persisted number is durable before ingested tables are.
-    IngestedLate,
-    /// A flush drops tombstones as if nothing were below.
-    TombstonesDropped,
-    /// Tables are named though the journal does not have the writes in them.
-    JournalUnasked,
-}
-
-/// On the thread that plants it.
-#[cfg(all(test, not(shuttle)))]
-mod in_tests {
-    use std::cell::Cell;
-
-    use super::Planted;
-
-    thread_local! {
-        static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
-    }
-
-    /// `test` fails with the bug planted, and says `how`.
-    pub(crate) fn must_be_found(bug: Planted, how: &str, test: impl FnOnce()) {
-        sync::planted::must_be_found(&PLANTED, bug, how, test);
-    }
-
-    /// Whether this bug is planted.
-    pub(crate) fn is_planted(bug: Planted) -> bool {
-        PLANTED.get() == Some(bug)
-    }
 }

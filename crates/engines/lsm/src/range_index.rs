@@ -14,9 +14,11 @@
 
 use std::sync::{Arc, OnceLock};
 
+use sync::mutant;
+
 use crate::dranges::Bounds;
 use crate::memtable::Memtable;
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 use lsm_tree::table::Table;
 
 /// The partitions of a state, in order.
@@ -59,9 +61,9 @@ impl Partition {
         memtables: impl Iterator<Item = &'a Arc<Memtable>>,
         level0: &[Arc<Table>],
     ) -> Self {
-        let memtables = memtables.filter(|memtable| match is_planted(Planted::IndexedUnderStart) {
-            true => bounds.covers(&memtable.bounds().start),
-            false => memtable.bounds().overlaps(bounds),
+        let memtables = memtables.filter(|memtable| {
+            let all = memtable.bounds();
+            mutant!(Planted::IndexedUnderStart, all.overlaps(bounds), bounds.covers(&all.start))
         });
         let overlaps = |table: &&Arc<Table>| {
             let properties = &table.summary().properties;

@@ -11,9 +11,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use codec::SeqNo;
 use engine::{Error, Result};
+use sync::mutant;
 
 use crate::memtable::Memtable;
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 use crate::search::Search;
 use crate::state::State;
 use crate::store::Shared;
@@ -43,20 +44,13 @@ impl Shared {
         let Some(partition) = state.partition_of(to.key) else {
             return Err(Error::Closed);
         };
-        let hidden = match is_planted(Planted::DeletesOfLater) {
-            true => {
-                sync::thread::yield_now();
-                self.state.load().deletes.all.newest(to.key, seqno)
-            }
-            false => state.deletes.all.newest(to.key, seqno),
-        };
+        let hidden_in = |state: &State| state.deletes.all.newest(to.key, seqno);
+        let hidden = hidden_in(state);
         let hint = self.lookups.index.load().get(hash(to.key));
         // An ingested table may have brought a newer version than the hint's: then the hint is not
         // used.
-        let known_from = match is_planted(Planted::OldHintBelieved) {
-            true => SeqNo::ZERO,
-            false => state.version.newest_ingested(),
-        };
+        let ingested = state.version.newest_ingested();
+        let known_from = mutant!(Planted::OldHintBelieved, ingested, SeqNo::ZERO);
         let hint = hint.filter(|hint| (known_from..=seqno).contains(&hint.seqno));
         if hint.is_some_and(|hint| hint.seqno < hidden) {
             // No version is newer than that (U1).
@@ -77,6 +71,7 @@ impl Shared {
             let found = Found { seqno: SeqNo::new(since), is_value: true };
             return Ok(MemoryLookup::Found(found.unless_below(hidden)));
         }
+        let hidden = mutant!(Planted::DeletesOfLater, hidden, hidden_in(&self.state.load()));
         let search = Search::new(key, seqno, &state.version, partition);
         Ok(MemoryLookup::GoOn(search.hidden_below(hidden).led_by(hint)))
     }

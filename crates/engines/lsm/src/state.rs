@@ -20,10 +20,11 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use memory_budget::MemoryBudget;
+use sync::mutant;
 
 use crate::dranges::Dranges;
 use crate::memtable::{Memtable, MemtableCursor};
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 use crate::range_index::{Partition, RangeIndex};
 use lsm_tree::entry::{Found, Target};
 use lsm_tree::merge::Merged;
@@ -131,10 +132,7 @@ impl State {
 
     /// The number that the journal must reach before everything up to `floor` is persisted (S4).
     pub(crate) fn must_reach(&self, floor: SeqNo) -> SeqNo {
-        match is_planted(Planted::MergedUnreached) {
-            true => floor,
-            false => floor.max(self.merged_upto),
-        }
+        floor.max(self.merged_upto)
     }
 
     /// The next state, in which `new` have the places of the memtables `old` that are written to.
@@ -145,9 +143,7 @@ impl State {
             let Some(new) = new.next() else { break };
             next.sealed.push(std::mem::replace(active, Arc::clone(new)));
         }
-        if is_planted(Planted::IndexedLate) {
-            next.range_index = Arc::clone(&self.range_index);
-        }
+        mutant!(Planted::IndexedLate, (), next.range_index = Arc::clone(&self.range_index));
         next.order();
         next
     }
@@ -209,19 +205,20 @@ impl State {
                 bounds.is_before_end(&delete.start) && delete.is_before_end(&bounds.start);
             overlaps && memtable.floor() < delete.seqno && !memtable.is_empty()
         });
-        (in_memory && !is_planted(Planted::OverInMemory)) || self.version.may_hide(delete)
+        mutant!(Planted::OverInMemory, in_memory, false) || self.version.may_hide(delete)
     }
 
-    /// The next state, in which `merged` has the place of sealed memtables.
-    pub(crate) fn with_merged(&self, inputs: &[u64], merged: Option<Arc<Memtable>>) -> Self {
+    /// Returns the next state, in which `merged` has the place of these sealed memtables.
+    pub(crate) fn with_merged(
+        &self,
+        inputs: &[Arc<Memtable>],
+        merged: Option<Arc<Memtable>>,
+    ) -> Self {
         let mut next = self.next();
-        let drange = self.sealed.iter().find(|one| inputs.contains(&one.id()));
-        let drange = drange.map(|one| one.drange());
-        let is_unread =
-            |one: &Memtable| is_planted(Planted::MergedUnread) && drange == Some(one.drange());
-        let gone = self.sealed.iter().filter(|one| inputs.contains(&one.id()));
-        next.merged_upto = gone.map(|one| one.newest()).fold(self.merged_upto, SeqNo::max);
-        next.sealed.retain(|one| !inputs.contains(&one.id()) && !is_unread(one));
+        let newest = inputs.iter().map(|input| input.newest());
+        next.merged_upto = newest.fold(self.merged_upto, SeqNo::max);
+        let id = |one: &Memtable| mutant!(Planted::MergedUnread, one.id(), one.drange());
+        next.sealed.retain(|one| !inputs.iter().any(|input| id(input) == id(one)));
         next.sealed.extend(merged);
         next.gone += inputs.len() as u64;
         next.order();

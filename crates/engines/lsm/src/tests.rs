@@ -36,8 +36,6 @@ mod models;
 #[cfg(not(shuttle))]
 mod pair_reads;
 #[cfg(not(shuttle))]
-mod planted;
-#[cfg(not(shuttle))]
 mod planted_page;
 #[cfg(not(shuttle))]
 mod range_deletes;

@@ -31,10 +31,11 @@ use std::sync::Arc;
 use codec::SeqNo;
 use engine::{Error, GoOn, Result};
 use memory_budget::MemoryBudget;
+use sync::mutant;
 
 use super::merge_memtables::walk;
 use crate::memtable::Memtable;
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 use crate::state::State;
 use crate::store::Shared;
 use lsm_tree::compaction::CHECK_EVERY;
@@ -192,10 +193,8 @@ impl Shared {
         self.health.check_writable()?;
         let state = self.state.load_full();
         let waits = |memtable: &&Arc<Memtable>| memtable.id() <= upto || state.is_due(memtable);
-        let oldest = match is_planted(Planted::YoungestFlushedFirst) {
-            true => state.sealed.iter().find(waits),
-            false => state.sealed.iter().rev().find(waits),
-        };
+        let mut waiting = state.sealed.iter().filter(waits);
+        let oldest = mutant!(Planted::YoungestFlushedFirst, waiting.next_back(), waiting.next());
         let Some(oldest) = oldest.cloned() else { return Ok(false) };
         let unit = state.sealed_of(oldest.drange());
         // The thread that replaced these may not have sealed them yet, and a writer may be writing.
@@ -225,19 +224,13 @@ impl Shared {
             go_on: &|| Ok(()),
         };
         let below = &state.version;
-        let is_below = |key: &[u8]| below.may_have(key) && !is_planted(Planted::TombstonesDropped);
+        let is_below = |key: &[u8]| below.may_have(key);
         let summaries = self.write_memtables(unit, SeqNo::MAX, &output, &is_below)?;
         let newest = unit.iter().map(|memtable| memtable.newest()).max().unwrap_or(SeqNo::ZERO);
-        let floor = match is_planted(Planted::PersistedEarly) {
-            true => newest,
-            false => state.floor_without(&ids),
-        };
+        let floor = state.floor_without(&ids);
         let numbers = summaries.iter().map(|summary| summary.id).collect::<Vec<_>>();
         let stored_bytes = summaries.iter().map(|summary| summary.stored_bytes).sum();
-        let reached = match is_planted(Planted::JournalUnasked) {
-            true => Ok(newest.max(floor)),
-            false => self.host.barrier.reach(state.must_reach(newest.max(floor))),
-        };
+        let reached = self.host.barrier.reach(state.must_reach(newest.max(floor)));
         let ready = reached.and_then(|reached| {
             let open = |summary| Ok((0, self.tables.open(summary)?));
             Ok((reached, summaries.into_iter().map(open).collect::<Result<Vec<_>>>()?))
@@ -372,8 +365,7 @@ impl Shared {
         let old = Arc::clone(&state.version);
         let version = old.after(&change);
         let pending = state.deletes.pending.iter();
-        let are_persisted = !is_planted(Planted::DeletesUnsettled);
-        let is_persisted = |one: &&Arc<RangeDelete>| are_persisted && one.seqno <= deletes_upto;
+        let is_persisted = |one: &&Arc<RangeDelete>| one.seqno <= deletes_upto;
         let persisted_deletes: Vec<_> = pending.filter(is_persisted).cloned().collect();
         let summarize = |(level, table): (usize, &Arc<Table>)| (level, table.summary().clone());
         let added = change.added.iter().map(|(level, table)| summarize((*level, table)));
@@ -387,10 +379,6 @@ impl Shared {
             !change.added.iter().any(|(_, table)| table.summary().id.number == *number)
                 && old.level(*level).iter().any(|table| table.summary().id.number == *number)
         };
-        if is_planted(Planted::TablesRemovedEarly) {
-            let gone = change.removed.iter().filter(|removed| is_gone(removed));
-            gone.for_each(|(_, number)| abandon_number(&*self.tables.store, *number));
-        }
         let committed = manifest.commit(&edit, persisted, || Edit {
             removed: Vec::new(),
             added: version.tables().map(summarize).collect(),
@@ -413,10 +401,7 @@ impl Shared {
         }
         let install = self.state.install.lock();
         let budget = &self.host.memory;
-        let present = match is_planted(Planted::InstalledOverOthers) {
-            true => state,
-            false => self.state.load_full(),
-        };
+        let present = mutant!(Planted::InstalledOverOthers, self.state.load_full(), state);
         let next = present.with_version(version, flushed, &persisted_deletes, budget);
         let generation = next.generation;
         let number = next.version.number();

@@ -57,9 +57,8 @@ impl Shared {
         if !is_all {
             return Ok(false);
         }
-        let ids: Vec<u64> = inputs.iter().map(|input| input.id()).collect();
         let install = self.state.install.lock();
-        let next = self.state.load().with_merged(&ids, merged.clone());
+        let next = self.state.load().with_merged(inputs, merged.clone());
         let generation = next.generation;
         self.state.store(Arc::new(next));
         drop(install);

@@ -2,9 +2,10 @@
 
 use codec::SeqNo;
 use engine::{Op, Reservation};
+use sync::mutant;
 
 use super::Memtable;
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 
 /// The right to write to a memtable, which is not sealed meanwhile.
 pub(crate) struct Entered<'a> {
@@ -15,7 +16,7 @@ pub(crate) struct Entered<'a> {
 impl Memtable {
     /// The right to write, unless it is sealed.
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
-        let versions = self.try_enter(is_planted(Planted::SealedEntered))?;
+        let versions = self.try_enter(mutant!(Planted::SealedEntered, false, true))?;
         Some(Entered { memtable: self, versions })
     }
 }

@@ -97,7 +97,7 @@ const MET: [&str; 9] = [
     "manifests",
 ];
 
-pub(super) type Met = [u64; MET.len()];
+type Met = [u64; MET.len()];
 
 /// A result, or a description of the defect that was found.
 type Judged<T = ()> = std::result::Result<T, String>;
@@ -351,7 +351,7 @@ fn numbers_of(bench: &Bench) -> Judged<BTreeMap<u64, u64>> {
 }
 
 /// Every operation of a run, and how many there were in whose middle each thing came.
-pub(super) fn crashes_of_a_seed(seed: u64) -> (Met, u64) {
+fn crashes_of_a_seed(seed: u64) -> (Met, u64) {
     let mut random = Seed::from(seed).stream("lsm crash");
     let disk = SimulatedDisk::new(seed, Faults::none());
     disk.keep_history();

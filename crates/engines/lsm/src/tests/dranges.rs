@@ -306,7 +306,7 @@ fn a_sample_takes_as_much_as_a_job() {
 
 /// Merged entries stay in memory, and the journal keeps them, whatever else is flushed.
 #[test]
-pub(super) fn few_keys_are_merged_and_not_persisted() {
+fn few_keys_are_merged_and_not_persisted() {
     let bench = bench(Options { routing: Routing::One, ..options() });
     bench.put(b"first", b"1");
     bench.store.flush().expect("memory takes it");

@@ -111,7 +111,7 @@ impl Barrier for Journal {
 }
 
 #[test]
-pub(super) fn the_journal_is_asked_before_and_persisted_does_not_pass_it() {
+fn the_journal_is_asked_before_and_persisted_does_not_pass_it() {
     let journal = Arc::new(Journal::default());
     let bench = Bench::with(device::memory(), journal.clone(), 1 << 20).expect("opens");
     let seqno = bench.put(b"a", b"1");

@@ -101,7 +101,7 @@ fn a_flush_of_what_a_merge_kept_reaches_the_tombstones_that_it_dropped() {
 
 /// The merge keeps nothing, and the memtable of another Drange is flushed.
 #[test]
-pub(super) fn a_flush_reaches_the_tombstones_that_merges_dropped() {
+fn a_flush_reaches_the_tombstones_that_merges_dropped() {
     let (bench, journal) = open();
     bench.put(b"zz", b"1");
     let (delete, _) = put_and_delete(&bench, &journal);

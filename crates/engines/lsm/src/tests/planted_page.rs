@@ -4,10 +4,9 @@
 use sync::planted::page::{must_have_every_bug, must_name_what_finds_each};
 
 const PAGE: &str = include_str!("../../../../../docs/reliability/planted-lsm.md");
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 2] = [
     ("tests/models/planted.rs", include_str!("models/planted.rs")),
     ("tests/models/ranges.rs", include_str!("models/ranges.rs")),
-    ("tests/planted.rs", include_str!("planted.rs")),
 ];
 
 #[test]

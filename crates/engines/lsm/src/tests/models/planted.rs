@@ -224,10 +224,3 @@ fn a_flush_of_the_youngest_first_is_found() {
 fn a_merge_of_what_it_has_not_read_is_found() {
     finds(Planted::MergedUnread, "", flush_beside_merge);
 }
-
-#[test]
-fn a_flush_that_forgets_snapshots_is_found() {
-    finds(lsm_tree::planted::Planted::SnapshotsForgotten, "", view_beside_flush);
-    finds(lsm_tree::planted::Planted::SnapshotsForgotten, "", view_beside_compaction);
-    finds(lsm_tree::planted::Planted::SnapshotsForgotten, "", view_beside_merge);
-}

@@ -236,7 +236,15 @@ fn delete_beside_compaction() {
 
 /// A read, while the space of keys that were deleted before is released.
 fn read_beside_the_end() {
-    let model = Model::new(false);
+    read_at_the_end(Model::new(false));
+}
+
+/// Without a lookup index, so that the read searches tables.
+fn read_at_the_end_without_hints() {
+    read_at_the_end(Model::of(Options { lookup_index_bytes_max: 0, ..small() }));
+}
+
+fn read_at_the_end(model: Arc<Model>) {
     model.delete_range();
     let threads = vec![model.worker(), model.watcher(0)];
     model.end(threads);
@@ -406,6 +414,12 @@ fn a_read_while_a_range_delete_ends_finds_nothing() {
 }
 
 #[test]
+fn a_read_while_a_range_delete_ends_needs_no_hints() {
+    SCHEDULES
+        .check("a_read_while_a_range_delete_ends_needs_no_hints", read_at_the_end_without_hints);
+}
+
+#[test]
 fn reads_beside_an_ingestion_need_no_hints() {
     SCHEDULES.check("reads_beside_an_ingestion_need_no_hints", ingestion_without_hints);
 }
@@ -427,7 +441,7 @@ fn a_range_delete_that_ends_too_early_is_found() {
 
 #[test]
 fn a_get_of_two_states_is_found() {
-    finds(Planted::DeletesOfLater, "", read_beside_the_end);
+    finds(Planted::DeletesOfLater, "", read_at_the_end_without_hints);
 }
 
 #[test]
@@ -443,9 +457,4 @@ fn a_hint_past_an_ingested_table_is_found() {
 #[test]
 fn memtables_that_stay_below_an_ingestion_are_found() {
     finds(Planted::MemtablesKept, "", ingestion_without_hints);
-}
-
-#[test]
-fn a_part_of_an_ingestion_is_found() {
-    finds(Planted::IngestedByParts, "", ingestion_beside_scans);
 }
