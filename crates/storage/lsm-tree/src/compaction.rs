@@ -18,7 +18,6 @@ use sync::thread::yield_now;
 use crate::entry::{Entry, EntryCursor, Target};
 use crate::merge::Merged;
 use crate::plan::compaction::Job;
-use crate::planted::{Planted, is_planted};
 use crate::retention::Retention;
 use crate::table::{
     LevelCursor, Reading, Summary, Table, TableBuilder, TableCursor, TableId, TableOptions,
@@ -236,10 +235,7 @@ impl CompactionJob {
     ) -> Result<Control> {
         let mut merged = Merged::new(self.cursors());
         let is_seen = |older, newer| self.pins.are_between(older, newer);
-        let is_below = |key: &[u8]| {
-            let levels = if is_planted(Planted::BelowForgotten) { &[] } else { &*self.below };
-            levels.iter().any(|bounds| bounds.have(key))
-        };
+        let is_below = |key: &[u8]| self.below.iter().any(|bounds| bounds.have(key));
         let mut retention = Retention::new(&is_seen, &is_below, &self.options.sweep);
         merged.seek(Target::START)?;
         let mut entries = 0_u64;

@@ -27,13 +27,11 @@ pub mod edit;
 pub mod entry;
 pub mod merge;
 pub mod plan;
-#[doc(hidden)]
-pub mod planted;
 pub mod range_deletes;
 pub mod retention;
 pub mod shape;
 pub mod table;
-#[cfg(feature = "planted")]
+#[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod testing;
 #[cfg(all(test, not(shuttle)))]

@@ -12,7 +12,6 @@ use codec::SeqNo;
 use engine::Result;
 
 use crate::entry::Entry;
-use crate::planted::{Planted, is_planted};
 use crate::range_deletes::Sweep;
 
 /// Goes over the versions of all keys in their order, and says which are kept.
@@ -48,10 +47,7 @@ impl<'a> Retention<'a> {
         let newer = self.last.filter(|_| self.key == entry.key);
         let hider = self.sweep.hider(entry.key, entry.seqno);
         let successor = newer.into_iter().chain(hider).min();
-        let is_seen = |successor| {
-            (self.is_seen)(entry.seqno, successor) && !is_planted(Planted::SnapshotsForgotten)
-        };
-        if successor.is_some_and(|successor| !is_seen(successor)) {
+        if successor.is_some_and(|successor| !(self.is_seen)(entry.seqno, successor)) {
             return Ok(());
         }
         if newer.is_none() {

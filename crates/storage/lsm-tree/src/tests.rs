@@ -1,5 +1,3 @@
 //! Compactions without a store.
 
 mod compaction;
-mod planted;
-mod planted_page;

@@ -22,14 +22,13 @@
 //!   all of its tables, those below included.
 
 #[cfg(all(test, not(shuttle)))]
-pub(crate) mod tests;
+mod tests;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use codec::SeqNo;
 
-use crate::planted::{Planted, is_planted};
 use crate::shape::Shape;
 use crate::table::Table;
 use crate::version::{LEVELS, Version};
@@ -361,9 +360,6 @@ pub fn groups(version: &Version) -> Vec<Vec<Arc<Table>>> {
     }
     let oldest_first = |(_, mut group): (Vec<u8>, Vec<Arc<Table>>)| {
         group.sort_by_key(|table| table.summary().properties.last_memtable);
-        if is_planted(Planted::OldestLeft) {
-            group.reverse();
-        }
         group.truncate(LEVEL0_JOB_TABLES_MAX);
         group
     };

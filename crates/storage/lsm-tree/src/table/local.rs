@@ -17,7 +17,6 @@ use super::held::Home;
 use super::metadata::Metadata;
 use super::source::{Span, TableSink, TableSource, TableStore};
 use super::summary::{Summary, TableId};
-use crate::planted::{Planted, is_planted};
 
 /// The file's header.
 pub const FORMAT: Format = Format::new(*b"TCLSMTAB", 3, 0);
@@ -118,9 +117,6 @@ impl TableStore for LocalTables {
     }
 
     fn sync_names(&self) -> Result<()> {
-        if is_planted(Planted::NamesUnsynced) {
-            return Ok(());
-        }
         Ok(self.device.sync_dir("")?)
     }
 }
@@ -209,9 +205,7 @@ impl TableSink for Sink {
         if self.filled > 0 {
             self.write_out()?;
         }
-        if !is_planted(Planted::TableUnsynced) {
-            self.file.sync(SyncKind::All)?;
-        }
+        self.file.sync(SyncKind::All)?;
         Ok(bytes)
     }
 

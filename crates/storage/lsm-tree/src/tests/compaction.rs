@@ -139,7 +139,7 @@ fn a_compaction_keeps_the_newest_versions_in_tables_of_its_size() {
 }
 
 #[test]
-pub(super) fn a_snapshot_keeps_its_versions() {
+fn a_snapshot_keeps_its_versions() {
     let yard = Yard::new();
     let version = version(&yard);
     let pins = [150, 333, 334, 599];
@@ -322,7 +322,7 @@ fn tombstones_over_level2(yard: &Yard, keys: &[&str]) -> Version {
 
 /// A tombstone stays if its key is within the bounds of a table below, the bounds included.
 #[test]
-pub(super) fn a_tombstone_stays_above_an_older_version() {
+fn a_tombstone_stays_above_an_older_version() {
     let yard = Yard::new();
     let keys = ["a", "b", "c", "d", "dd", "l", "m", "p", "pp", "z"];
     let version = tombstones_over_level2(&yard, &keys);

@@ -173,7 +173,7 @@ fn one_job_is_of_level_0_where_it_slows_writers_down() {
 }
 
 #[test]
-pub(crate) fn a_group_that_is_too_large_gives_up_its_youngest() {
+fn a_group_that_is_too_large_gives_up_its_youngest() {
     let yard = Yard::new();
     let many = LEVEL0_JOB_TABLES_MAX + 3;
     let tables: Vec<(usize, &[&str])> = (0..many).map(|_| (0, &["a", "z"][..])).collect();
