@@ -8,7 +8,6 @@ use device::{Device, File, Mode, SyncKind};
 use engine::{Error, Result, Superblock};
 
 use crate::format::{self, Committed};
-use crate::planted::{Planted, is_planted};
 use crate::{Edit, SUPERBLOCK};
 
 /// The chain of edits of an open store.
@@ -191,9 +190,7 @@ impl<E: Edit> Chain<E> {
             }
             let file = self.device.open(&E::KIND.file_name(old.file), Mode::Write)?;
             file.write_at(old.bytes, &record)?;
-            if !is_planted(Planted::EditUnsynced) {
-                file.sync(SyncKind::Data)?;
-            }
+            file.sync(SyncKind::Data)?;
         }
         self.superblock.commit(&*self.device, &next.encode())?;
         self.committed = next;
@@ -204,9 +201,6 @@ impl<E: Edit> Chain<E> {
     fn replace(&mut self, persisted: SeqNo, all: &E) -> Result<()> {
         let old = self.committed;
         let committed = write_file(&*self.device, &Committed { persisted, ..old }, all)?;
-        if is_planted(Planted::OldRemovedEarly) {
-            self.remove_old(old.file);
-        }
         let done = self.superblock.commit(&*self.device, &committed.encode());
         if done.as_ref().is_err_and(Error::is_retryable) {
             // The old one is still current, and another attempt makes a file of that name.
@@ -238,11 +232,7 @@ fn write_file<E: Edit>(device: &dyn Device, committed: &Committed, edit: &E) -> 
     let name = E::KIND.file_name(number);
     let file = create(device, &name)?;
     let written = file.write_at(0, &bytes).and_then(|()| file.sync(SyncKind::All));
-    let named = written.and_then(|()| match is_planted(Planted::FileUnnamed) {
-        true => Ok(()),
-        false => device.sync_dir(""),
-    });
-    if let Err(error) = named {
+    if let Err(error) = written.and_then(|()| device.sync_dir("")) {
         // Another attempt makes a file of that name.
         let _ = device.remove(&name);
         return Err(error.into());

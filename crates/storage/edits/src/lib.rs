@@ -31,8 +31,6 @@
 
 mod chain;
 mod format;
-#[doc(hidden)]
-pub mod planted;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 

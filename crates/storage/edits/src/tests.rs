@@ -9,7 +9,6 @@ use device::{Device, Faults, Mode, SimulatedDisk};
 use engine::Error;
 use proptest::prelude::*;
 
-use crate::planted::{Planted, must_be_found};
 use crate::{Chain, Contents, Edit, Kind, decode_committed, read, stored_bytes};
 
 /// Numbers that go and come.
@@ -239,7 +238,8 @@ fn a_copy_is_a_chain_of_its_own() {
 
 /// Commits edits on a disk that loses power after some operation. Each image has all edits up to
 /// the last acknowledged one, and at most one more.
-fn survives_power_cuts() {
+#[test]
+fn an_acknowledged_edit_survives_power_cuts() {
     for seed in 0..40 {
         let disk = SimulatedDisk::new(seed, Faults::none());
         disk.keep_history();
@@ -271,31 +271,10 @@ fn survives_power_cuts() {
     }
 }
 
-#[test]
-fn an_acknowledged_edit_survives_power_cuts() {
-    survives_power_cuts();
-}
-
-#[test]
-fn planted_bugs_are_found() {
-    for bug in [Planted::EditUnsynced, Planted::FileUnnamed, Planted::OldRemovedEarly] {
-        must_be_found(bug, "", survives_power_cuts);
-    }
-}
-
 proptest! {
     #[test]
     fn no_bytes_panic_and_committed_states_have_one_encoding(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         let _ = Numbers::decode_chain(&bytes);
         let _ = decode_committed(&bytes);
     }
-}
-
-const PAGE: &str = include_str!("../../../../docs/reliability/planted-edits.md");
-
-#[test]
-fn the_page_has_every_planted_bug_and_the_test_that_finds_it() {
-    use sync::planted::page::{must_have_every_bug, must_name_what_finds_each};
-    must_have_every_bug(PAGE, include_str!("planted.rs"));
-    must_name_what_finds_each(PAGE, &[("tests.rs", include_str!("tests.rs"))]);
 }
